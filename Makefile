@@ -6,7 +6,9 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := $(CURDIR)/.venv/bin
 READY := .venv/.ready
+SITE_READY := .venv-site/.ready
 ARGS ?=
+RESOLVE := $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 # The documents of `make conformance`, which are none of this repository.
 DOCS ?= ../shared/seeds
@@ -15,7 +17,7 @@ export PATH := $(BIN):$(PATH)
 # Without it Spark asks the network for the name of this machine, which may not have one.
 export SPARK_LOCAL_IP ?= 127.0.0.1
 
-.PHONY: help setup demo test test-all check unit bench campaign conformance golden docs pictures jar lock clean
+.PHONY: help setup demo test test-all check unit bench campaign conformance golden docs site pictures jar lock clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -65,21 +67,31 @@ conformance: $(READY) ## run the code examples of documents; DOCS=folder, ARGS="
 golden: $(READY) ## rewrite the expected texts of the tests; read the diff before you commit
 	@HEADRACE_GOLDEN=rewrite $(BIN)/pytest $(ARGS)
 
-pictures: $(READY) ## draw the pictures of the README again, from a run of the example
+pictures: $(READY) ## draw the pictures of the README and the docs again, from runs of the example and the tutorial
 	@$(BIN)/python tools/pictures.py
+	@$(BIN)/python tools/site/tutorial_pictures.py
 
 docs: $(READY) ## rewrite the reference pages that are made from the program
 	@$(BIN)/python tools/docs.py
 
+site: $(SITE_READY) ## build the documentation as a website, site/index.html, which needs no network and no server
+	@NO_MKDOCS_2_WARNING=1 .venv-site/bin/mkdocs build --quiet --strict
+	@echo "site/index.html"
+
+$(SITE_READY): tools/site/requirements.lock
+	@[ -x .venv-site/bin/python ] || $(PYTHON) -m venv .venv-site
+	@.venv-site/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@touch $@
+
 jar: $(READY) ## build the package's own jar from src/java and lock its digest; needs a JDK 17
 	@$(BIN)/python tools/storage_jar.py
 
-lock: $(READY) ## resolve pyproject.toml into requirements.lock
+lock: $(READY) ## resolve pyproject.toml, and what the website needs, into their requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
-	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
-	  --extra dev pyproject.toml -o requirements.lock
+	@$(RESOLVE) --extra dev pyproject.toml -o requirements.lock
+	@$(RESOLVE) tools/site/requirements.in -o tools/site/requirements.lock
 
 clean: ## remove the environment and everything else that was made here
-	@rm -rf .venv .demo .bench .campaign .conformance dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf .venv .venv-site site .demo .bench .campaign .conformance dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	@rm -rf spark-warehouse metastore_db derby.log
 	@find src tests tools examples bench campaign conformance -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,4 +1,4 @@
-"""The session that somebody has who writes Structured Streaming by hand: Delta, the same memory, nothing else."""
+"""The session of a user who writes Structured Streaming by hand: Delta, the same memory, nothing else."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TUNED = {
 
 
 def session(*, tuned: bool, jar_files: Iterable[str] = ()) -> SparkSession:
-    """A new session with Delta's defaults, or with those that suit a small machine; with these jars, or Delta's."""
+    """A new session with Delta's defaults, or tuned for a small machine; with these jars, or only Delta's."""
     builder = SparkSession.builder.master("local[*]").config("spark.driver.memory", "2g")
     builder = builder.config("spark.jars", ",".join(jar_files or map(str, jars({"delta"}, environ=os.environ))))
     builder = builder.config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")

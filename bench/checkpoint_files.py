@@ -1,7 +1,7 @@
-"""What a batch costs with each of Spark's two ways to rename a checkpoint's files: `python bench/checkpoint_files.py`.
+"""The cost of a batch with each of Spark's two checkpoint file managers: `python bench/checkpoint_files.py`.
 
-Forty batches of one row, into a Delta table and, with state, into nothing; both ways in turns, the first one once more
-last. Milliseconds a batch.
+Forty batches of one row, into a Delta table and, with state, into no sink; both managers in turns, the first again
+last. Prints milliseconds per batch.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ WAYS = ("FileContextBasedCheckpointFileManager", "FileSystemBasedCheckpointFileM
 
 
 def batch_ms(session: SparkSession, folder: Path, way: str, *, state: bool) -> float:
-    """How long a batch of a new stream takes, in the middle."""
+    """Mean milliseconds per batch of a new stream."""
     key = "spark.sql.streaming.checkpointFileManagerClass"
     session.conf.set(key, f"org.apache.spark.sql.execution.streaming.checkpointing.{way}")
     rows = session.readStream.schema("k INT").option("maxFilesPerTrigger", 1).json(str(folder / "landing"))

@@ -14,7 +14,7 @@ FILES = 8
 
 
 def write_events(folder: Path, rows: int, seed: int = 20260101) -> None:
-    """Write *rows* events as JSON lines in eight files; a ready folder stays as it is."""
+    """Write *rows* events as JSON lines in eight files; a finished folder is reused."""
     ready = folder / "_READY"
     if ready.exists():
         return
@@ -28,7 +28,7 @@ def write_events(folder: Path, rows: int, seed: int = 20260101) -> None:
 def _lines(ids: np.ndarray, chance: np.random.Generator) -> str:
     count = len(ids)
     kinds = pa.array(KINDS).take(pa.array(ids % len(KINDS)))
-    # About one row in a hundred has an amount that cannot be.
+    # About one row in a hundred has an invalid, negative amount.
     amounts = np.round(chance.normal(50, 21.5, count), 2)
     parts = (
         '{"id":',

@@ -1,8 +1,8 @@
-"""What the package's own jar changes on a local disk: `python bench/local_disk.py`.
+"""The effect of the package's own jar on a local disk: `python bench/local_disk.py`.
 
-Updates of two flows in a warm session, with the jar and with what Hadoop and Delta do by themselves, in turns: seconds,
-seconds of the processor, and the processes that the session starts. Then two writers that meet at each of 1,000
-commits: how many were told that they made a commit which is not there.
+Updates of two flows in a warm session, with the jar and with Hadoop's and Delta's defaults, in turns: seconds, CPU
+seconds, and the processes that the session starts. Then two writers race for each of 1,000 commits: how many commits
+were reported as made but then lost.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def silver():
 
 
 def measured(way: str, folder: Path) -> dict[str, Any]:
-    """What an update costs, and which commits get lost, in a session of this process."""
+    """The cost of an update, and the number of lost commits, in a session of this process."""
     started = folder / "started"
     with warm.warm_session([], folder / "spark", WAYS[way]) as session:
         write_project(folder / "project", PROJECT, {})
@@ -85,23 +85,23 @@ def measured(way: str, folder: Path) -> dict[str, Any]:
 
 
 def processor_s(session: SparkSession) -> float:
-    """What this process and its JVM have used of the processor."""
+    """CPU seconds that this process and its JVM have used."""
     times = [psutil.Process(pid).cpu_times() for pid in (os.getpid(), jvm_pid(session))]
     return sum(t.user + t.system + t.children_user + t.children_system for t in times)
 
 
 def lost(session: SparkSession, store_class: str, folder: Path) -> int:
-    """How many commits of two writers were made and then replaced by the other writer's."""
+    """How many commits of two writers succeeded and were then replaced by the other writer's."""
     log = folder / "log"
     log.mkdir()
-    jvm: Any = session._jvm  # noqa: SLF001 - the store has no other door
+    jvm: Any = session._jvm  # noqa: SLF001 - the store has no public API
     conf: Any = session._jsc.hadoopConfiguration()  # noqa: SLF001 - the same
-    # One for each writer, as two processes have.
+    # One store per writer, as in two processes.
     stores = {writer: reduce(getattr, store_class.split("."), jvm)(conf) for writer in ("one", "two")}
     method = next(method for method in stores["one"].getClass().getMethods() if method.getName() == "write")
     handles = jvm.java.lang.invoke.MethodHandles
     write, task = handles.publicLookup().unreflect(method), jvm.java.lang.Class.forName("java.util.concurrent.Callable")
-    # Threads of Java's; two of Python's would hardly meet.
+    # Java threads; two Python threads would rarely collide.
     pool, commits = jvm.java.util.concurrent.Executors.newFixedThreadPool(2), jvm.java.util.ArrayList()
     for version in range(COMMITS):
         path = jvm.org.apache.hadoop.fs.Path(f"file:{log}/{version:020}.json")
@@ -117,7 +117,7 @@ def lost(session: SparkSession, store_class: str, folder: Path) -> int:
 
 
 def succeeded(future: Any) -> bool:
-    """Whether a task has not failed."""
+    """Whether a task succeeded."""
     try:
         future.get()
     except Py4JJavaError:
@@ -126,7 +126,7 @@ def succeeded(future: Any) -> bool:
 
 
 def in_own_process(way: str) -> dict[str, Any]:
-    """The same in a process of its own, whose programs note that they were started."""
+    """Run :func:`measured` in its own process, and record the programs that it starts."""
     with TemporaryDirectory() as text:
         folder = Path(text)
         programs = folder / "programs"

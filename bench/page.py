@@ -27,7 +27,7 @@ def page(scenarios: Mapping[str, Mapping[str, Any]], before: str = "") -> str:
 
     Args:
         scenarios: as stored by the runner, by name.
-        before: the page as it was; what it says of other scenarios, which were measured elsewhere, stays.
+        before: the current page; its sections on other scenarios, measured elsewhere, stay.
     """
     sections = {name: f"## {name}\n{text.rstrip()}\n" for name, text in re.findall(_SECTION, before)}
     sections |= {name: _section(name, found) for name, found in scenarios.items()}

@@ -1,6 +1,6 @@
-"""How long a record takes from one topic of Kafka into another: in real time, and in batches that follow each other.
+"""The latency of a record from one Kafka topic to another: in real-time mode, and in consecutive batches.
 
-Run it as `python bench/real_time.py`; it starts a broker of its own. One record is on its way at a time.
+Run it as `python bench/real_time.py`; it starts a broker of its own. One record is in flight at a time.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _KINDS = {
 
 
 def seconds(broker: KafkaBroker, folder: Path, confs: dict[str, str]) -> list[float]:
-    """How long each record took, once the first one was there."""
+    """Seconds of each record after the first."""
     given, taken = broker.topic(), broker.topic()
     (folder / "transformations").mkdir(parents=True)
     (folder / "pipeline.yml").write_text(_SETTINGS, encoding="utf-8")
@@ -71,7 +71,7 @@ def seconds(broker: KafkaBroker, folder: Path, confs: dict[str, str]) -> list[fl
 
 
 def main() -> None:
-    """Measure both, batches first and last."""
+    """Measure both modes, batches first and last."""
     with tempfile.TemporaryDirectory() as folder:
         broker = KafkaBroker(Path(folder))
         broker.start()

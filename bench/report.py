@@ -1,4 +1,4 @@
-"""What the runs of a benchmark add up to: medians, spread and ratios, as a table and as JSON."""
+"""The summary of benchmark runs: medians, spread and ratios, as a table and as JSON."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-# The contestant that the others are divided by; a ratio above 1 says that the other one took longer.
+# The default base of ratios; a ratio above 1 means that the other contestant took longer.
 OURS = "headrace"
 
 
@@ -22,7 +22,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Line:
-    """The samples of one contestant in one measure; ``ratio`` is its median by the base's, None without one."""
+    """The samples of one contestant in one measure; ``ratio`` is its median over the base's, None without a base."""
 
     measure: str
     contestant: str
@@ -31,16 +31,16 @@ class Line:
 
     @property
     def median(self) -> float:
-        """The middle of the runs."""
+        """The median run, in seconds."""
         return median(self.runs)
 
     @property
     def spread(self) -> float:
-        """The distance of the slowest run from the fastest, by the median."""
+        """The slowest run minus the fastest, over the median."""
         return (max(self.runs) - min(self.runs)) / self.median
 
     def to_json(self) -> dict[str, Any]:
-        """The line as stored; seconds."""
+        """The line as stored; durations in seconds."""
         return {
             "measure": self.measure,
             "contestant": self.contestant,
@@ -54,11 +54,11 @@ class Line:
 
 
 def lines_of(samples: Iterable[Sample], base: str = OURS) -> tuple[Line, ...]:
-    """One line for each measure and contestant, in the order in which they were first measured.
+    """One line for each measure and contestant, in the order of their first measurement.
 
     Args:
-        samples: what was measured.
-        base: the contestant whose median the others are divided by.
+        samples: the measurements.
+        base: the contestant whose median the others' medians are divided by.
     """
     grouped: dict[str, dict[str, list[float]]] = {}
     for sample in samples:
@@ -73,7 +73,7 @@ def lines_of(samples: Iterable[Sample], base: str = OURS) -> tuple[Line, ...]:
 
 
 def round_of(contestants: Sequence[str], base: str = OURS) -> tuple[str, ...]:
-    """The order of one round: the first competitor goes first and once more last, so that the machine's drift shows."""
+    """The order of one round: the first competitor runs first and again last, which shows the machine's drift."""
     others = [name for name in contestants if name != base]
     if not others or base not in contestants:
         return tuple(contestants)
@@ -81,7 +81,7 @@ def round_of(contestants: Sequence[str], base: str = OURS) -> tuple[str, ...]:
 
 
 def table(lines: Sequence[Line], absent: Mapping[str, str]) -> str:
-    """The lines for a person; *absent* are contestants that could not take part, and why."""
+    """The lines as a text table; *absent* maps contestants that could not run to the reason."""
     heads = ("measure", "contestant", "median s", "spread", "ratio", "runs")
     rows = [
         heads,

@@ -2,8 +2,8 @@
 
 With `--publish` the results are a page of the docs as well.
 
-Every step is a process of its own in a folder of its own. In each round the first competitor goes first and once more
-last. Nothing is compared before every contestant wrote the rows that were expected.
+Every step is a process of its own in a folder of its own. In each round the first competitor runs first, and again
+last. Nothing is compared until every contestant has written the expected rows.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class BenchError(Exception):
 
 
 def main(words: Sequence[str]) -> int:
-    """Run the scenarios that the command line names, and say how they went."""
+    """Run the scenarios on the command line, and print their results."""
     known = sorted(file.stem for file in (BENCH / "scenarios").glob("[a-z]*.py"))
     parser = argparse.ArgumentParser(description="Benchmarks side by side with peers.")
     parser.add_argument("--only", metavar="A,B", help=f"these scenarios alone; there are {', '.join(known)}")
@@ -67,7 +67,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def run_scenario(name: str, scenario: Scenario, rows: int, repeats: int) -> dict[str, Any]:
-    """Every contestant's steps in every round, printed as a table and returned as stored."""
+    """Run every contestant's steps in every round, print a table, and return the results as they are stored."""
     print(f"\n{name}: {scenario.about}; {rows:,} rows, {repeats} rounds", flush=True)
     data = RESULTS / "data" / f"{name}-{rows}"
     scenario.make_data(data, rows)
@@ -92,10 +92,10 @@ def _take_part(contestant: Contestant, data: Path, expected: int) -> list[Sample
     samples: list[Sample] = []
     for step in contestant.steps(work, data):
         began = time.perf_counter()
-        said = _ran(step.command, work, contestant.name)
+        output = _run_command(step.command, work, contestant.name)
         seconds = time.perf_counter() - began
         if not step.cold:
-            samples += list(_measured(said, step.measure, contestant.name))
+            samples += list(_measured(output, step.measure, contestant.name))
         else:
             samples.append(Sample(step.measure, contestant.name, seconds))
         if (written := contestant.rows(work)) != expected:
@@ -103,15 +103,15 @@ def _take_part(contestant: Contestant, data: Path, expected: int) -> list[Sample
     return samples
 
 
-def _measured(said: str, measure: str, contestant: str) -> Iterator[Sample]:
-    """What a step has measured itself: lines ``measured <number> [<of what>]``."""
-    for line in said.splitlines():
+def _measured(output: str, measure: str, contestant: str) -> Iterator[Sample]:
+    """The measurements that a step printed: lines ``measured <number> [<of what>]``."""
+    for line in output.splitlines():
         if line.startswith(_MEASURED):
             number, _, own = line[len(_MEASURED) :].partition(" ")
             yield Sample(own or measure, contestant, float(number))
 
 
-def _ran(command: Sequence[str], work: Path, name: str) -> str:
+def _run_command(command: Sequence[str], work: Path, name: str) -> str:
     done = subprocess.run(
         command, cwd=work, env=environment(), capture_output=True, encoding="utf-8", errors="replace", check=False
     )
@@ -134,10 +134,10 @@ def _as_stored(
 
 
 def _store(new: Mapping[str, Any]) -> None:
-    """Keep the newest results of every scenario that was run here."""
+    """Store the newest results of every scenario that ran here."""
     file = RESULTS / "results.json"
     before = json.loads(file.read_text(encoding="utf-8"))["scenarios"] if file.exists() else {}
-    # Those of an older form have no machine.
+    # Results in an older format have no machine.
     results = {name: found for name, found in before.items() if "machine" in found} | dict(new)
     file.write_text(json.dumps({"scenarios": results}, indent=1) + "\n", encoding="utf-8")
 
@@ -148,7 +148,7 @@ def _machine() -> dict[str, Any]:
         "processor": _processor(),
         "cores": os.cpu_count(),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
-        # A machine that was busy before is no place to measure; it shows here.
+        # A busy machine spoils the measurement; this shows it.
         "load_before": round(os.getloadavg()[0], 2),
         "python": platform.python_version(),
         **{package: version(package) for package in _PACKAGES},

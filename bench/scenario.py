@@ -1,4 +1,4 @@
-"""What a scenario is made of. A new one is one file in ``scenarios`` with a constant ``SCENARIO``."""
+"""The parts of a scenario. A new scenario is one file in ``scenarios`` with a constant ``SCENARIO``."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ BENCH = Path(__file__).resolve().parent
 
 @dataclass(frozen=True)
 class Step:
-    """One process of a contestant: a command of words, run in the contestant's empty folder.
+    """One process of a contestant: a command, run in the contestant's empty folder.
 
-    A cold step is measured from outside, the start of Python and of the JVM included. Another one prints what it
-    measured, lines ``measured <seconds>``, or ``measured <number> <of what>`` where it measures several things.
+    A cold step is timed from outside, including the start of Python and of the JVM. Any other step prints its own
+    measurements: lines ``measured <seconds>``, or ``measured <number> <of what>`` if it measures several things.
     """
 
     measure: str
@@ -26,14 +26,14 @@ class Step:
 
 @dataclass(frozen=True)
 class Contestant:
-    """Somebody who does the work of a scenario, step by step in one folder.
+    """A competitor that does the work of a scenario, step by step in one folder.
 
     Args:
-        name: how the tables call it.
-        prepare: writes what the steps need into the folder; gets the folder of the data, too.
-        steps: gets both folders.
-        rows: all rows that it has written so far, looked at after each step; steps after the first add none.
-        absent: why it cannot take part here, or None.
+        name: its name in the tables.
+        prepare: writes the input of the steps into the folder; gets the work folder and the data folder.
+        steps: the steps; gets the same two folders.
+        rows: the number of rows written so far, checked after each step; steps after the first add none.
+        absent: the reason why it cannot run here, or None.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Contestant:
 
 @dataclass(frozen=True)
 class Scenario:
-    """Work that several contestants do; ``base`` is the one that the others are compared with."""
+    """Work that several contestants do; ``base`` is the contestant the others are compared with."""
 
     about: str
     rows: int
@@ -56,12 +56,12 @@ class Scenario:
 
 
 def rows_of_each(tables: Iterable[Path]) -> int:
-    """The number of rows that each of some Delta tables has, which were made of the same events.
+    """The number of rows of each of several Delta tables that hold the same events.
 
     Raises:
-        ValueError: they have not the same number.
+        ValueError: their numbers of rows differ.
     """
-    from deltalake import DeltaTable  # noqa: PLC0415 - processes that are measured import this module too
+    from deltalake import DeltaTable  # noqa: PLC0415 - measured processes import this module too
 
     counts = {int(DeltaTable(str(table)).count()) for table in tables}
     if len(counts) != 1:
@@ -70,7 +70,7 @@ def rows_of_each(tables: Iterable[Path]) -> int:
 
 
 def environment() -> dict[str, str]:
-    """What every process gets: the same machine, the same memory, no network name to wait for."""
+    """The environment of every process; a fixed local address avoids waiting for name resolution."""
     path = os.pathsep.join(filter(None, (str(BENCH), os.environ.get("PYTHONPATH"))))
     return {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": path}
 

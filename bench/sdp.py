@@ -8,7 +8,7 @@ from pathlib import Path
 from scenario import program
 
 SETTINGS_FILE = "spark-pipeline.yml"
-# With Spark's default catalog, which is in memory, a second run finds tables in the way that it does not know.
+# Spark's default catalog is in memory: a second run would not know the existing tables, and fail on their files.
 _CONFS = ("--conf", "spark.driver.memory=2g", "--conf", "spark.sql.catalogImplementation=hive")
 RUN = (program("spark-pipelines"), *_CONFS, "run")
 _SETTINGS = """\
@@ -21,12 +21,12 @@ libraries:
 
 
 def settings(name: str, work: Path) -> str:
-    """The settings file of a project in a folder."""
+    """The text of the settings file of a project in a folder."""
     return _SETTINGS.format(name=name, work=work)
 
 
 def rows(work: Path) -> int:
-    """Rows of all tables that Spark's own pipelines have written below a folder."""
+    """The number of rows in all tables that Spark's own pipelines wrote under a folder."""
     import pyarrow.dataset as ds  # noqa: PLC0415 - no other contestant needs it
 
     folders = [folder for folder in (work / "spark-warehouse").iterdir() if folder.is_dir()]

@@ -1,4 +1,4 @@
-"""Faults on purpose: real processes are killed, stopped and raced at seeded places, and the tables must not show it.
+"""Fault injection: real processes are killed, stopped and raced at seeded points; the tables must stay correct.
 
 ``make campaign`` runs all of it; ``python -m campaign --help`` says how to run less, and how to repeat one point.
 """

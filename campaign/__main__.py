@@ -17,11 +17,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from campaign.arena import ROOT, Arena, CampaignError, environment, forget
+from campaign.arena import ROOT, Arena, CampaignError, delete_project, environment
 from campaign.kills import Verdict, hit_all
-from campaign.places import Choice, Shot, Spans, chosen, of_merges, of_states
-from campaign.report import Judged, command, entry, page, stored
-from campaign.soak import WHOLE_MINUTES, Sample, grown, read_samples, soak
+from campaign.places import Choice, Shot, Spans, choose_shots, merge_choices, state_choices
+from campaign.report import VerdictStore, command, entry, page, stored
+from campaign.soak import WHOLE_MINUTES, Sample, growing_measures, read_samples, soak
 from campaign.soak import page as soak_page
 from campaign.soak import stored as stored_sample
 from campaign.strike import Who
@@ -30,10 +30,10 @@ from campaign.zombies import race_all, stop_all
 
 WORK = ROOT / ".campaign"
 PAGE = ROOT / "docs" / "reference" / "campaign.md"
-# Beside the page, so that sections which are run at other times are added to it.
+# Next to the page, so that a later call can add its sections.
 RESULTS = PAGE.with_suffix(".json")
 MASTERS = ("local[2]", "local-cluster[2,1,1024]")
-# How many points, or examples, a section has.
+# Number of points, or examples, of each section.
 SECTIONS = {
     "kill": 48,
     "term": 12,
@@ -48,7 +48,7 @@ SECTIONS = {
     "stores": 300,
     "soak": 1,
 }
-# Sections that are property tests with many examples: the tests, and what an example is.
+# Sections that are property tests with many examples: the tests, and what one example is.
 PROPERTIES = {
     "sequences": ("tests/spark/test_sequences.py", "sequences of steps"),
     "schedules": ("tests/unit/autoloader/test_schedules.py", "schedules of files that come and go, with crashes"),
@@ -65,21 +65,21 @@ PROPERTIES = {
         "stores of a flow that are restored, deleted or damaged between updates",
     ),
 }
-# The section that runs one update for long, and how often it gets a file.
+# The section that runs one update for hours, and the seconds between its input files.
 SOAK, FEED_EVERY_S = "soak", 1.0
 SOAK_PAGE = PAGE.with_name("long-run.md")
-# Sections whose victims run a project of their own, and the places in it.
-OWN_PLACES: Mapping[str, tuple[Scenario, Callable[[Spans], Iterator[Choice]]]] = {
-    "changes": (Scenario.CHANGES, of_merges),
-    "state": (Scenario.STATE, of_states),
+# Sections whose victims run their own project: its scenario, and the points to hit in it.
+OWN_CHOICES: Mapping[str, tuple[Scenario, Callable[[Spans], Iterator[Choice]]]] = {
+    "changes": (Scenario.CHANGES, merge_choices),
+    "state": (Scenario.STATE, state_choices),
 }
-# Of each fault; the results have all of it.
+# How much of each fault the terminal shows; the results file has all of it.
 _SHOWN_LINES, _SHOWN_WIDTH = 5, 300
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What the command line says."""
+class Arguments:
+    """The parsed command line."""
 
     sections: tuple[str, ...]
     seed: int
@@ -87,27 +87,27 @@ class Asked:
     points: int | None
     point: int | None
     examples: int | None
-    goes_on: bool
+    resume: bool
     publish: bool
     minutes: float = WHOLE_MINUTES
     feed_every_s: float = FEED_EVERY_S
     samples: Path | None = None
 
     def count(self, section: str) -> int:
-        """How many points of a section there are."""
+        """The number of points of a section."""
         return self.points or SECTIONS[section]
 
     def numbers(self, section: str) -> range:
-        """Which of them to run."""
+        """The points of a section to run."""
         return range(self.point, self.point + 1) if self.point else range(1, self.count(section) + 1)
 
     def words(self, master: str) -> list[str]:
-        """The same for one master, as a command line."""
+        """The equivalent command line for one master."""
         words = ["--only", ",".join(self.sections), "--seed", str(self.seed), "--master", master]
         words += ["--points", str(self.points)] if self.points else []
         words += ["--point", str(self.point)] if self.point else []
         words += ["--examples", str(self.examples)] if self.examples else []
-        words += ["--go-on"] if self.goes_on else []
+        words += ["--go-on"] if self.resume else []
         words += ["--minutes", str(self.minutes), "--feed-every", str(self.feed_every_s)]
         words += ["--samples", str(self.samples)] if self.samples else []
         return [*words, *(["--publish"] if self.publish else [])]
@@ -115,39 +115,39 @@ class Asked:
 
 def main(words: Sequence[str]) -> int:
     """Run the sections that the command line names; 1 when a point fails."""
-    asked = _asked(words)
-    if len(asked.masters) > 1:
-        # A process has one session, and a session one master.
-        calls = [[sys.executable, "-m", "campaign", *asked.words(master)] for master in asked.masters]
+    arguments = _parse_arguments(words)
+    if len(arguments.masters) > 1:
+        # A process has one session, and a session has one master.
+        calls = [[sys.executable, "-m", "campaign", *arguments.words(master)] for master in arguments.masters]
         return max(subprocess.run(call, cwd=ROOT, env=environment(), check=False).returncode for call in calls)
-    (master,) = asked.masters
+    (master,) = arguments.masters
     WORK.mkdir(exist_ok=True)
     failed = 0
-    fought = [section for section in asked.sections if section not in PROPERTIES and section != SOAK]
-    if fought:
+    kill_sections = [section for section in arguments.sections if section not in PROPERTIES and section != SOAK]
+    if kill_sections:
         began = time.monotonic()
         print(f"{master}: uninterrupted updates to compare with", flush=True)
-        arena = Arena(WORK / _plain(master), master, environment(), _scenarios(fought))
+        arena = Arena(WORK / _plain(master), master, environment(), _scenarios(kill_sections))
         print(f"  {time.monotonic() - began:.0f} s", flush=True)
         try:
-            failed += sum(_section(arena, section, asked) for section in fought)
+            failed += sum(_section(arena, section, arguments) for section in kill_sections)
         finally:
             arena.close()
     if master == MASTERS[0]:
-        failed += sum(_property(section, asked) for section in asked.sections if section in PROPERTIES)
-        failed += _soak(asked) if SOAK in asked.sections else 0
+        failed += sum(_property(section, arguments) for section in arguments.sections if section in PROPERTIES)
+        failed += _soak(arguments) if SOAK in arguments.sections else 0
     return 1 if failed else 0
 
 
 def _scenarios(sections: Sequence[str]) -> list[Scenario]:
-    """What the points of sections start from: those of merges from one of their own, the others from any other."""
-    own = {section: scenario for section, (scenario, _) in OWN_PLACES.items()}
+    """The scenarios that the points of sections start from; some sections have their own."""
+    own = {section: scenario for section, (scenario, _) in OWN_CHOICES.items()}
     others = [scenario for scenario in Scenario if scenario not in own.values()]
     found = others if set(sections) - own.keys() else []
     return [*found, *(scenario for section, scenario in own.items() if section in sections)]
 
 
-def _asked(words: Sequence[str]) -> Asked:
+def _parse_arguments(words: Sequence[str]) -> Arguments:
     parser = argparse.ArgumentParser(prog="python -m campaign", description="Faults on purpose, at seeded places.")
     parser.add_argument("--only", metavar="A,B", help=f"these sections alone; there are {', '.join(SECTIONS)}")
     parser.add_argument("--seed", type=int, default=1, help="which points are chosen (default: 1)")
@@ -166,33 +166,38 @@ def _asked(words: Sequence[str]) -> Asked:
         parser.error(f"there is no section {', '.join(unknown)}")
     masters = tuple(given.master or MASTERS)
     which = (given.points, given.point, given.examples, given.go_on, given.publish, given.minutes)
-    return Asked(sections, given.seed, masters, *which, given.feed_every, given.samples)
+    return Arguments(sections, given.seed, masters, *which, given.feed_every, given.samples)
 
 
-def _section(arena: Arena, section: str, asked: Asked) -> int:
-    """Run a section, print and store its verdicts; how many failed."""
-    print(f"\n{section} on {arena.master}, seed {asked.seed}", flush=True)
-    name = f"{_plain(arena.master)}-{section}-{asked.seed}{'' if asked.point is None else '-again'}"
-    judged = Judged(WORK / f"{name}.jsonl", kept=asked.goes_on)
-    numbers = [number for number in asked.numbers(section) if number not in judged.numbers]
-    for verdict, folder in _verdicts(arena, section, asked, numbers):
-        judged.add(verdict)
+def _section(arena: Arena, section: str, arguments: Arguments) -> int:
+    """Run a section, print and store its verdicts; returns the number of failed points."""
+    print(f"\n{section} on {arena.master}, seed {arguments.seed}", flush=True)
+    name = f"{_plain(arena.master)}-{section}-{arguments.seed}{'' if arguments.point is None else '-again'}"
+    store = VerdictStore(WORK / f"{name}.jsonl", resume=arguments.resume)
+    numbers = [number for number in arguments.numbers(section) if number not in store.numbers]
+    for verdict, folder in _verdicts(arena, section, arguments, numbers):
+        store.add(verdict)
         print(_line(verdict), flush=True)
         if verdict.passed:
-            forget(folder)
+            delete_project(folder)
         else:
-            kept = _kept(folder, f"{_plain(arena.master)}-{section}-{asked.seed}-{verdict.number}")
-            print(_how_to_look(verdict, kept, command(section, arena.master, asked.seed, verdict.number)), flush=True)
-    return _store(section, arena.master, asked, judged.verdicts)
+            saved = _save_folder(folder, f"{_plain(arena.master)}-{section}-{arguments.seed}-{verdict.number}")
+            print(
+                _inspection_lines(verdict, saved, command(section, arena.master, arguments.seed, verdict.number)),
+                flush=True,
+            )
+    return _store(section, arena.master, arguments, store.verdicts)
 
 
-def _verdicts(arena: Arena, section: str, asked: Asked, numbers: Sequence[int]) -> Iterator[tuple[Verdict, Path]]:
+def _verdicts(
+    arena: Arena, section: str, arguments: Arguments, numbers: Sequence[int]
+) -> Iterator[tuple[Verdict, Path]]:
     if section == "race":
         return race_all(arena, numbers)
-    _, places = OWN_PLACES.get(section, (None, None))
-    shots = chosen(asked.seed, 2 * asked.numbers(section)[-1], arena.spans, _WHOM[section], places)
+    _, places = OWN_CHOICES.get(section, (None, None))
+    shots = choose_shots(arguments.seed, 2 * arguments.numbers(section)[-1], arena.spans, _WHOM[section], places)
     if section == "zombie":
-        # Whoever takes over runs one update, and the two end with the same tables.
+        # The new holder runs one update, so the victim must run the same one.
         shots = [shot for shot in shots if shot.scenario not in (Scenario.ENDLESS, Scenario.LOAD)]
     wanted: list[tuple[int, Shot]] = [(number, shots[number - 1]) for number in numbers]
     if section == "zombie":
@@ -200,7 +205,7 @@ def _verdicts(arena: Arena, section: str, asked: Asked, numbers: Sequence[int]) 
     return hit_all(arena, wanted, signal.SIGTERM if section == "term" else signal.SIGKILL)
 
 
-# A JVM alone that is told to end is as one that was killed.
+# SIGTERM to the JVM alone has the same effect as SIGKILL, so `term` leaves it out.
 _WHOM = {
     "kill": tuple(Who),
     "changes": tuple(Who),
@@ -210,38 +215,38 @@ _WHOM = {
 }
 
 
-def _property(section: str, asked: Asked) -> int:
-    """A property test with many examples; 1 when one fails."""
+def _property(section: str, arguments: Arguments) -> int:
+    """Run a property test with many examples; returns 1 if it fails."""
     test, kind = PROPERTIES[section]
-    examples = asked.examples or SECTIONS[section]
-    print(f"\n{section}, seed {asked.seed}, {examples} examples", flush=True)
+    examples = arguments.examples or SECTIONS[section]
+    print(f"\n{section}, seed {arguments.seed}, {examples} examples", flush=True)
     began = time.monotonic()
-    call = [sys.executable, "-m", "pytest", *test.split(), "-q", f"--hypothesis-seed={asked.seed}", "--timeout=0"]
+    call = [sys.executable, "-m", "pytest", *test.split(), "-q", f"--hypothesis-seed={arguments.seed}", "--timeout=0"]
     environ = {**environment(), "HEADRACE_EXAMPLES": str(examples)}
     code = subprocess.run(call, cwd=ROOT, env=environ, check=False).returncode
     faults = (f"{test} ended with {code}",) if code else ()
     what = f"{examples} {kind}"
     verdict = Verdict(1, what, True, code, time.monotonic() - began, faults)  # noqa: FBT003
-    return _store(section, MASTERS[0], asked, [verdict.to_json()], examples)
+    return _store(section, MASTERS[0], arguments, [verdict.to_json()], examples)
 
 
-def _soak(asked: Asked) -> int:
-    """A long run; how many measures grow."""
-    samples = _soaked(asked) if asked.samples is None else read_samples(asked.samples)
-    if asked.publish:
-        SOAK_PAGE.write_text(soak_page(samples, asked.feed_every_s, os.cpu_count() or 1), encoding="utf-8")
-    over = grown(samples)
-    told = [f"  {name} grows: {before:g}, then {after:g}" for name, (before, after) in over.items()]
-    print("\n".join(told) or "  flat")
-    return len(over)
+def _soak(arguments: Arguments) -> int:
+    """Run the soak, or judge stored samples; returns the number of measures that grow."""
+    samples = _soaked(arguments) if arguments.samples is None else read_samples(arguments.samples)
+    if arguments.publish:
+        SOAK_PAGE.write_text(soak_page(samples, arguments.feed_every_s, os.cpu_count() or 1), encoding="utf-8")
+    growing = growing_measures(samples)
+    messages = [f"  {name} grows: {before:g}, then {after:g}" for name, (before, after) in growing.items()]
+    print("\n".join(messages) or "  flat")
+    return len(growing)
 
 
-def _soaked(asked: Asked) -> list[Sample]:
-    """The samples of a long run, which are written to a file as it goes on."""
-    print(f"\nsoak, {asked.minutes:g} minutes", flush=True)
+def _soaked(arguments: Arguments) -> list[Sample]:
+    """Run the soak; writes each sample to a file at once."""
+    print(f"\nsoak, {arguments.minutes:g} minutes", flush=True)
     samples = []
     with (WORK / f"{SOAK}.jsonl").open("w", encoding="utf-8") as file:
-        for sample in soak(WORK / SOAK, asked.minutes, environment(), asked.feed_every_s):
+        for sample in soak(WORK / SOAK, arguments.minutes, environment(), arguments.feed_every_s):
             samples.append(sample)
             print(f"  {sample}", flush=True)
             file.write(stored_sample(sample))
@@ -250,36 +255,36 @@ def _soaked(asked: Asked) -> list[Sample]:
 
 
 def _store(
-    section: str, master: str, asked: Asked, verdicts: Sequence[Mapping[str, Any]], points: int | None = None
+    section: str, master: str, arguments: Arguments, verdicts: Sequence[Mapping[str, Any]], points: int | None = None
 ) -> int:
-    new = entry(section, master, asked.seed, verdicts, datetime.now(UTC).isoformat(), points)
+    new = entry(section, master, arguments.seed, verdicts, datetime.now(UTC).isoformat(), points)
     print(f"{section} on {master}: {new['points']} points, {new['struck']} hit in time, {new['failed']} failed")
-    if asked.point is None:
-        results = stored(RESULTS if asked.publish else WORK / "results.json", new, _machine())
-        if asked.publish:
+    if arguments.point is None:
+        results = stored(RESULTS if arguments.publish else WORK / "results.json", new, _machine())
+        if arguments.publish:
             PAGE.write_text(page(results), encoding="utf-8")
     return int(new["failed"])
 
 
 def _line(verdict: Verdict) -> str:
-    said = "ok" if verdict.passed else "FAILED"
-    over = "" if verdict.struck else "  (over before it was hit)"
-    return f"  {verdict.number:>3}  {said:<6}  {verdict.seconds:5.1f} s  {verdict.what}{over}"
+    result = "ok" if verdict.passed else "FAILED"
+    note = "" if verdict.struck else "  (over before it was hit)"
+    return f"  {verdict.number:>3}  {result:<6}  {verdict.seconds:5.1f} s  {verdict.what}{note}"
 
 
-def _kept(folder: Path, name: str) -> Path:
-    kept = WORK / "failed" / name
-    shutil.rmtree(kept, ignore_errors=True)
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    return Path(shutil.move(folder, kept))
+def _save_folder(folder: Path, name: str) -> Path:
+    saved = WORK / "failed" / name
+    shutil.rmtree(saved, ignore_errors=True)
+    saved.parent.mkdir(parents=True, exist_ok=True)
+    return Path(shutil.move(folder, saved))
 
 
-def _how_to_look(verdict: Verdict, kept: Path, again: str) -> str:
+def _inspection_lines(verdict: Verdict, saved: Path, again: str) -> str:
     lines = [line[:_SHOWN_WIDTH] for fault in verdict.faults for line in fault.splitlines()[:_SHOWN_LINES]]
     lines += [
-        f"what it printed: {kept}/victim.log",
-        f"Spark's log:     {kept}/storage/system/logs/spark.log",
-        f"events:          headrace --project {kept} events",
+        f"what it printed: {saved}/victim.log",
+        f"Spark's log:     {saved}/storage/system/logs/spark.log",
+        f"events:          headrace --project {saved} events",
         f"again:           {again}",
     ]
     return "\n".join(f"       {line}" for line in lines)

@@ -1,10 +1,10 @@
-"""The other project that the campaign lets die: one that merges change events into tables of SCD type 1 and 2."""
+"""The second project of the campaign: merges change events into tables of SCD type 1 and 2."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-# Each merges the same events, in a way of its own.
+# The tables; each merges the same events in a different way.
 MERGED = ("newest", "kept", "versions")
 EVENTS = 40
 
@@ -43,7 +43,7 @@ merged("versions", ["version"], stored_as_scd_type=2)
 
 
 def rows_of_slice(number: int) -> Iterator[dict[str, object]]:
-    """The events of one file: in no order, with ties, deletes and NULLs, and some whose keys or sequences are NULL."""
+    """The events of one file: unordered, with ties, deletes and NULLs, also in keys and sequences."""
     for position in range(EVENTS):
         row = number * EVENTS + position
         yield {

@@ -1,4 +1,4 @@
-"""Victims that are killed or told to stop, and what the next update makes of what they left."""
+"""Victims that are killed or asked to stop, and the checks after the next update."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from typing import Any
 
 from campaign.arena import Arena, Victim
 from campaign.places import File, Pass, Shot
-from campaign.strike import Who, left_over, strike
+from campaign.strike import Who, kill_leftovers, strike
 from campaign.victim import Order
-from campaign.workload import Scenario, words_of
+from campaign.workload import Scenario, command_of
 from headrace.model.outcome import UpdateState
 from headrace.project.lease_holders import read_holder
 from headrace.runtime.failpoints import Failpoint
 
-# How long what a victim leaves behind may live once another update is done.
-_LEFT_OVER_PATIENCE_S = 20.0
+# How long leftover processes of a victim may live after the next update.
+_LEFTOVER_TIMEOUT_S = 20.0
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of one point."""
+    """The result of one point."""
 
     number: int
     what: str
-    # The signal came before the update was over.
+    # Whether the signal arrived before the update ended.
     struck: bool
     code: int | None
     seconds: float
@@ -38,7 +38,7 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        """True when nothing shows."""
+        """Whether no fault was found."""
         return not self.faults
 
     def to_json(self) -> dict[str, Any]:
@@ -55,8 +55,8 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Waiting:
-    """A victim that is ready, or soon will be."""
+class PendingVictim:
+    """A victim that was started, and may still be starting its JVM."""
 
     number: int
     shot: Shot
@@ -66,20 +66,20 @@ class Waiting:
 def hit_all(
     arena: Arena, shots: Sequence[tuple[int, Shot]], number: signal.Signals = signal.SIGKILL
 ) -> Iterator[tuple[Verdict, Path]]:
-    """Hit one victim after the other and let the next update finish its work; verdicts come with the folders.
+    """Hit one victim after the other, and let the next update finish its work; yields verdicts with their folders.
 
-    The next victim starts its JVM while one is judged.
+    The next victim starts its JVM during the checks of the current one.
     """
-    waiting: list[Waiting] = []
+    pending: list[PendingVictim] = []
     try:
-        coming = iter(shots)
-        waiting += [_waiting(arena, *point, number) for point in islice(coming, 1)]
-        while waiting:
-            waiting += [_waiting(arena, *point, number) for point in islice(coming, 1)]
-            here = waiting.pop(0)
-            yield _hit(arena, here, number), here.victim.folder
+        shots_left = iter(shots)
+        pending += [_start_victim(arena, *point, number) for point in islice(shots_left, 1)]
+        while pending:
+            pending += [_start_victim(arena, *point, number) for point in islice(shots_left, 1)]
+            current = pending.pop(0)
+            yield _hit(arena, current, number), current.victim.folder
     finally:
-        for other in waiting:
+        for other in pending:
             other.victim.close()
             other.victim.exit_code()
 
@@ -88,34 +88,34 @@ def _name(number: int) -> str:
     return f"point-{number:03}"
 
 
-def _waiting(arena: Arena, number: int, shot: Shot, sent: signal.Signals) -> Waiting:
-    folder = arena.ground.point(shot.scenario, _name(number))
+def _start_victim(arena: Arena, number: int, shot: Shot, sent: signal.Signals) -> PendingVictim:
+    folder = arena.workspace.point(shot.scenario, _name(number))
     at = shot.at if isinstance(shot.at, Pass) else None
-    order = Order(str(folder), words_of(shot.scenario), at, shot.delay_ms, shot.who, sent.name)
-    return Waiting(number, shot, arena.victim(order))
+    order = Order(str(folder), command_of(shot.scenario), at, shot.delay_ms, shot.who, sent.name)
+    return PendingVictim(number, shot, arena.victim(order))
 
 
-def _hit(arena: Arena, here: Waiting, sent: signal.Signals) -> Verdict:
-    shot, victim = here.shot, here.victim
+def _hit(arena: Arena, current: PendingVictim, sent: signal.Signals) -> Verdict:
+    shot, victim = current.shot, current.victim
     victim.await_ready()
     began = time.monotonic()
-    struck = let_run(victim, shot, sent)
+    struck = run_until_hit(victim, shot, sent)
     code = victim.exit_code()
-    faults = _of_the_end(shot, sent, code, struck=struck)
+    faults = _exit_faults(shot, sent, code, struck=struck)
     if code == 0 and shot.scenario not in (Scenario.ENDLESS, Scenario.LOAD):
-        # Who says that all is done has nothing left to do.
+        # An update that reports success must have finished all work.
         faults += arena.faults(victim.folder, shot.scenario)
     outcome = arena.run(victim.folder)
     if outcome.state is UpdateState.COMPLETED:
         faults += arena.faults(victim.folder, shot.scenario)
     else:
         faults.append(f"the next update ended as {outcome.state.value}: {outcome.error}")
-    faults += [f"still alive: {text}" for text in left_over(victim.mark, _LEFT_OVER_PATIENCE_S)]
-    return Verdict(here.number, shot.describe(), struck, code, time.monotonic() - began, tuple(faults), shot)
+    faults += [f"still alive: {text}" for text in kill_leftovers(victim.mark, _LEFTOVER_TIMEOUT_S)]
+    return Verdict(current.number, shot.describe(), struck, code, time.monotonic() - began, tuple(faults), shot)
 
 
-def let_run(victim: Victim, shot: Shot, sent: signal.Signals) -> bool:
-    """Let a victim run until it is hit or has ended; True when it was hit."""
+def run_until_hit(victim: Victim, shot: Shot, sent: signal.Signals) -> bool:
+    """Let a victim run until it is hit or exits; returns whether it was hit."""
     if isinstance(shot.at, Pass):
         victim.go()
         while victim.process.poll() is None and not (victim.folder / "struck").exists():
@@ -125,7 +125,7 @@ def let_run(victim: Victim, shot: Shot, sent: signal.Signals) -> bool:
 
 
 def _watched(victim: Victim, file: File, delay_s: float, who: Who, sent: signal.Signals) -> bool:
-    """Hit a victim from outside when a file comes to be."""
+    """Hit a victim from outside, once a file appears or changes."""
     storage = victim.folder / "storage"
     happened = file.watch(storage)
     victim.go()
@@ -144,16 +144,20 @@ def _watched(victim: Victim, file: File, delay_s: float, who: Who, sent: signal.
     return True
 
 
-def _of_the_end(shot: Shot, sent: signal.Signals, code: int | None, *, struck: bool) -> list[str]:
+def _exit_faults(shot: Shot, sent: signal.Signals, code: int | None, *, struck: bool) -> list[str]:
     if code is None:
         return ["the victim hangs"]
     if not struck:
-        # With a delay, the update may have been over by then.
-        came = [] if shot.delay_ms else [f"the victim never came to {shot.at.describe()}"]
-        return came if code == 0 else [*came, f"the victim was not hit and ended with {code}"]
+        # With a delay, the update may have ended first.
+        missed = [] if shot.delay_ms else [f"the victim never came to {shot.at.describe()}"]
+        return missed if code == 0 else [*missed, f"the victim was not hit and ended with {code}"]
     allowed = {0} if shot.scenario is Scenario.ENDLESS else {0, 130}
     if sent is signal.SIGKILL:
-        # A backfill that has begun its stream anew behind what it loaded has nothing left to ask a JVM.
-        over = shot.scenario is Scenario.LOAD and isinstance(shot.at, Pass) and shot.at.point == Failpoint.FENCED.value
-        allowed = ({0, 1} if over else {1}) if shot.who is Who.JVM else {-signal.SIGKILL}
+        # A backfill that has repositioned its stream no longer needs the JVM.
+        may_finish = (
+            shot.scenario is Scenario.LOAD
+            and isinstance(shot.at, Pass)
+            and shot.at.point == Failpoint.STREAM_REPOSITIONED.value
+        )
+        allowed = ({0, 1} if may_finish else {1}) if shot.who is Who.JVM else {-signal.SIGKILL}
     return [] if code in allowed else [f"the victim ended with {code} instead of {sorted(allowed)}"]

@@ -1,4 +1,4 @@
-"""What a storage holds, in a form in which an interrupted project equals an uninterrupted one."""
+"""The content of a storage, in a form that is equal for an interrupted and an uninterrupted project."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from headrace.testing import difference
 from headrace.testing.result import QUARANTINE_SUFFIX, rows_at
 from headrace.testing.rows import SortedRows
 
-# They say when and by which update a row was set aside, or an event was remembered.
-_PASSING = ("update_id", "quarantined_at", "remembered_at")
+# When, and by which update, a row was quarantined or an event retained.
+_VOLATILE_COLUMNS = ("update_id", "quarantined_at", "remembered_at")
 
 
 @dataclass(frozen=True)
-class Picture:
-    """The tables, with what is set aside and remembered; and of each flow what was counted in its newest epoch.
+class Snapshot:
+    """The tables, quarantine tables and retained change events, and each flow's counts in its newest epoch.
 
-    A view is computed as often as there are reasons to, so that only the newest counts of one are compared. ``batches``
-    are the numbers of the batches of each flow in its newest epoch.
+    Of a view only the newest counts are compared, because the number of its refreshes may vary. ``batches`` are the
+    batch numbers of each flow in its newest epoch.
     """
 
     tables: Mapping[str, SortedRows]
@@ -36,13 +36,13 @@ class Picture:
     batches: Mapping[str, frozenset[int]] = field(default_factory=dict)
 
 
-def picture(folder: Path, views: Collection[str] = VIEWS) -> Picture:
-    """The picture of a project's storage; *views* are its materialized views."""
+def snapshot(folder: Path, views: Collection[str] = VIEWS) -> Snapshot:
+    """The snapshot of a project's storage; *views* are its materialized views."""
     layout = StorageLayout(str(folder / "storage"))
     logs = sorted((folder / "storage" / "tables" / "default").glob("*/_delta_log"))
     tables = {log.parent.name: _rows(log.parent, views) for log in logs}
     for log in sorted((folder / "storage" / "system" / "cdc" / "default").glob("*/_delta_log")):
-        tables[f"{log.parent.name}, remembered"] = _without(_PASSING, rows_at(str(log.parent)))
+        tables[f"{log.parent.name}, remembered"] = _without(_VOLATILE_COLUMNS, rows_at(str(log.parent)))
     reader = EventReader(layout.events)
     batches = [event for row in reader.events() if isinstance(event := from_row(row), BatchDone)]
     newest = {flow: max(b.epoch for b in batches if b.flow == flow) for flow in {b.flow for b in batches}}
@@ -57,20 +57,20 @@ def picture(folder: Path, views: Collection[str] = VIEWS) -> Picture:
         counts[batch.flow] = before.plus(batch.counts)
     twice = [f"batch {batch} of {flow} in epoch {epoch}" for (flow, epoch, batch), times in seen.items() if times > 1]
     numbers = {f: frozenset(b.batch_id for b in batches if (b.flow, b.epoch) == (f, newest[f])) for f in newest}
-    return Picture(tables, counts, tuple(sorted(twice)), numbers)
+    return Snapshot(tables, counts, tuple(sorted(twice)), numbers)
 
 
-def differences(found: Picture, expected: Picture, *, repeats: bool = False) -> list[str]:
-    """How the pictures differ, as texts; none when they are equal.
+def differences(found: Snapshot, expected: Snapshot, *, repeats: bool = False) -> list[str]:
+    """The differences between two snapshots, as texts; empty if they are equal.
 
     Args:
-        found: of the interrupted project.
-        expected: of the uninterrupted one.
-        repeats: a batch may be in the event log twice, by a holder that was taken over and by who took over.
+        found: the snapshot of the interrupted project.
+        expected: the snapshot of the uninterrupted project.
+        repeats: whether the event log may have a batch twice, from the old lease holder and from the new one.
 
-    Spark's source of files notes the files of a batch before the batch is planned. After a crash in between it reads
-    them together with the next ones, in one batch. Of a flow to which that has happened, what depends on the borders of
-    batches is not compared: numbers of batches, what is remembered, and what a merge has counted. Rows are.
+    Spark's file source records the files of a batch before it plans the batch. After a crash in between, it reads them
+    together with the next files, in one batch. For such a flow, nothing that depends on batch boundaries is compared:
+    batch numbers, retained events, and the counts of merges. Rows are compared.
     """
     joined = {flow for flow, numbers in found.batches.items() if numbers < expected.batches.get(flow, frozenset())}
     found, expected = _without_borders(found, joined), _without_borders(expected, joined)
@@ -87,19 +87,19 @@ def differences(found: Picture, expected: Picture, *, repeats: bool = False) -> 
     return texts
 
 
-def _without_borders(picture: Picture, flows: Collection[str]) -> Picture:
-    """The picture without what depends on the borders of batches, of flows that have their tables' names."""
-    aside, remembered = ({f"{flow}{end}" for flow in flows} for end in (QUARANTINE_SUFFIX, ", remembered"))
+def _without_borders(snapshot: Snapshot, flows: Collection[str]) -> Snapshot:
+    """The snapshot without the values that depend on batch boundaries, for flows named like their tables."""
+    quarantined, retained = ({f"{flow}{end}" for flow in flows} for end in (QUARANTINE_SUFFIX, ", remembered"))
     tables = {
-        name: _without(("batch_id",), rows) if name in aside else rows
-        for name, rows in picture.tables.items()
-        if name not in remembered
+        name: _without(("batch_id",), rows) if name in quarantined else rows
+        for name, rows in snapshot.tables.items()
+        if name not in retained
     }
     counts = {
         flow: replace(found, rows_upserted=None, rows_deleted=None, changes=None) if flow in flows else found
-        for flow, found in picture.counts.items()
+        for flow, found in snapshot.counts.items()
     }
-    return replace(picture, tables=tables, counts=counts)
+    return replace(snapshot, tables=tables, counts=counts)
 
 
 def _rows(table: Path, views: Collection[str]) -> SortedRows:
@@ -107,9 +107,9 @@ def _rows(table: Path, views: Collection[str]) -> SortedRows:
     if not table.name.endswith(QUARANTINE_SUFFIX):
         return SortedRows(rows)
     view = table.name.removesuffix(QUARANTINE_SUFFIX) in views
-    left_out = {*_PASSING, "batch_id"} if view else set(_PASSING)
-    return _without(left_out, rows)
+    columns = {*_VOLATILE_COLUMNS, "batch_id"} if view else set(_VOLATILE_COLUMNS)
+    return _without(columns, rows)
 
 
-def _without(left_out: Collection[str], rows: Iterable[Mapping[str, Any]]) -> SortedRows:
-    return SortedRows({key: value for key, value in row.items() if key not in left_out} for row in rows)
+def _without(columns: Collection[str], rows: Iterable[Mapping[str, Any]]) -> SortedRows:
+    return SortedRows({key: value for key, value in row.items() if key not in columns} for row in rows)

@@ -1,4 +1,4 @@
-"""Where a victim can be hit: each kind of commit, before, during and after it; and a seeded choice among them."""
+"""The points where a victim can be hit: before, during and after each kind of commit; and a seeded choice of them."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from random import Random
 from typing import Any
 
 from campaign.changes import MERGED
-from campaign.state import KEEPING
+from campaign.state import STATEFUL_FLOWS
 from campaign.strike import Who
 from campaign.workload import STREAMS, TARGETS, Scenario
 from headrace.runtime.failpoints import Failpoint
 
-# The last version of the event log that an update is sure to write is earlier than that of the baseline.
+# The share of the baseline's event log versions that every update is sure to write.
 _SURE_OF_EVENTS = 0.6
-# About as long as a victim takes to merge.
-_LONGEST_MS = 12_000
-# The same of one that goes on with streams that keep state.
-_LONGEST_OF_STATES_MS = 60_000
+# About the duration of a victim's merges.
+_MAX_MERGE_MS = 12_000
+# The same for a victim with stateful streams.
+_MAX_STATE_MS = 60_000
 
 
 class Moment(str, Enum):
-    """When, seen from a commit."""
+    """The time of a hit, relative to a commit."""
 
     BEFORE = "before"
     DURING = "during"
@@ -34,21 +34,21 @@ class Moment(str, Enum):
 
 @dataclass(frozen=True)
 class Pass:
-    """The victim's own pass of a point of the engine, counted over all flows from 1."""
+    """The n-th time, from 1 and over all flows, that the victim passes a failpoint of the engine."""
 
     point: str
     number: int
 
     def describe(self) -> str:
-        """For people."""
+        """A short description."""
         return f'pass {self.number} of "{self.point}"'
 
 
 @dataclass(frozen=True)
 class File:
-    """A file of the storage that comes to be, or is replaced, as often as *changes* says.
+    """The *changes*-th time that a file of the storage is created or replaced.
 
-    With *drafts*, a hidden file beside it, out of which it is made, counts as well.
+    With *drafts*, its hidden temporary file in the same folder counts as well.
     """
 
     path: str
@@ -56,12 +56,12 @@ class File:
     drafts: bool = False
 
     def describe(self) -> str:
-        """For people."""
+        """A short description."""
         often = f", change {self.changes}" if self.changes > 1 else ""
         return f"{self.path}{often}{' or its draft' if self.drafts else ''}"
 
     def watch(self, storage: Path) -> Callable[[], bool]:
-        """A function that says whether it has come to that; what is there now does not count."""
+        """A function that returns whether it has happened since this call."""
         file = storage / self.path
         seen = [_identity(file)]
 
@@ -78,7 +78,7 @@ class File:
 
 @dataclass(frozen=True)
 class Shot:
-    """One point of the campaign: who is hit, where, and how long after that."""
+    """One point of the campaign: who is hit, where, and with which delay."""
 
     scenario: Scenario
     commit: str
@@ -88,7 +88,7 @@ class Shot:
     who: Who = Who.PYTHON
 
     def describe(self) -> str:
-        """One line for people."""
+        """A one-line description."""
         later = f" and {self.delay_ms} ms" if self.delay_ms else ""
         place = f"{self.moment.value} {self.commit}"
         return f"{self.who.value:<6}  {self.scenario.value}, {place}: {self.at.describe()}{later}"
@@ -100,9 +100,9 @@ class Shot:
 
 @dataclass(frozen=True)
 class Span:
-    """What an uninterrupted update of a scenario does: how often it passes each point, and what it numbers.
+    """What an uninterrupted update of a scenario does: how often it passes each failpoint, its batches and its commits.
 
-    ``batches`` are those of each stream, ``commits`` the versions of each table by its path in the storage.
+    ``batches`` are the batch numbers of each stream, ``commits`` the versions of each table by its path in the storage.
     """
 
     passes: Mapping[Failpoint, int]
@@ -114,23 +114,23 @@ Choice = Callable[[Random], Shot]
 Spans = Mapping[Scenario, Span]
 
 
-def chosen(
+def choose_shots(
     seed: int,
     count: int,
     spans: Spans,
     whom: Sequence[Who] = tuple(Who),
     places: Callable[[Spans], Iterator[Choice]] | None = None,
 ) -> list[Shot]:
-    """So many shots; every place is hit once before one is hit again, and each of *whom* in turn.
+    """The first *count* shots; hits every choice once before it repeats one, and takes *whom* in turn.
 
-    *places* are those of the larger project, unless others are given.
+    *places* are the choices; the default is those of the largest project.
 
-    Law: the same arguments give the same shots, and a shot does not depend on how many follow it.
+    Law: the same arguments give the same shots, and a shot does not depend on *count*.
     """
     shots: list[Shot] = []
     round_number = 0
     while len(shots) < count:
-        chance = Random(f"{seed}/{round_number}")  # noqa: S311 - which place to try next is no secret
+        chance = Random(f"{seed}/{round_number}")  # noqa: S311 - not for security
         choices = list((places or _places)(spans))
         chance.shuffle(choices)
         for choice in choices:
@@ -142,66 +142,78 @@ def chosen(
 
 def _places(spans: Spans) -> Iterator[Choice]:
     both = (Scenario.FIRST, Scenario.NEXT)
-    yield from _of_a_native_commit(spans, both, "bronze")
-    yield from _of_spark(spans, both, STREAMS)
-    yield from _around(spans, both, "target commit", (Failpoint.TO_WRITE, 400), Failpoint.WRITTEN)
-    yield from _around(spans, both, "quarantine commit", (Failpoint.TO_SET_ASIDE, 400), Failpoint.QUARANTINED)
-    yield from _around(spans, both, "event log commit", (Failpoint.WRITTEN, 12), Failpoint.COUNTED)
-    yield from _of_the_event_log(spans)
-    yield from _of_a_record()
-    yield from _of_a_new_table()
+    yield from _native_commit_choices(spans, both, "bronze")
+    yield from _spark_log_choices(spans, both, STREAMS)
+    yield from _commit_choices(spans, both, "target commit", (Failpoint.BEFORE_WRITE, 400), Failpoint.WRITTEN)
+    yield from _commit_choices(
+        spans, both, "quarantine commit", (Failpoint.BEFORE_QUARANTINE, 400), Failpoint.QUARANTINED
+    )
+    yield from _commit_choices(spans, both, "event log commit", (Failpoint.WRITTEN, 12), Failpoint.COUNTED)
+    yield from _event_log_choices(spans)
+    yield from _flow_record_choices()
+    yield from _new_table_choices()
     refresh = (Scenario.REFRESH,)
-    yield from _around(spans, refresh, "reset", (Failpoint.RESET_BEGUN, 300), Failpoint.RESET_CLEARED)
-    yield from _around(spans, refresh, "reset of the table", (Failpoint.RESET_ASIDE, 300), Failpoint.RESET_CLEARED)
-    yield from _around(spans, refresh, "target commit", (Failpoint.TO_WRITE, 400), Failpoint.WRITTEN)
-    yield from _around(spans, (Scenario.ENDLESS,), "target commit", (Failpoint.TO_WRITE, 400), Failpoint.WRITTEN)
+    yield from _commit_choices(spans, refresh, "reset", (Failpoint.RESET_STARTED, 300), Failpoint.RESET_CLEARED)
+    yield from _commit_choices(
+        spans, refresh, "reset of the table", (Failpoint.RESET_QUARANTINE_CLEARED, 300), Failpoint.RESET_CLEARED
+    )
+    yield from _commit_choices(spans, refresh, "target commit", (Failpoint.BEFORE_WRITE, 400), Failpoint.WRITTEN)
+    yield from _commit_choices(
+        spans, (Scenario.ENDLESS,), "target commit", (Failpoint.BEFORE_WRITE, 400), Failpoint.WRITTEN
+    )
     load = (Scenario.LOAD,)
-    yield from _around(spans, load, "commit of a load", (Failpoint.TO_WRITE, 400), Failpoint.WRITTEN)
-    yield from _around(spans, load, "fence behind a load", (Failpoint.SEEDED, 100), Failpoint.FENCED)
+    yield from _commit_choices(spans, load, "commit of a load", (Failpoint.BEFORE_WRITE, 400), Failpoint.WRITTEN)
+    yield from _commit_choices(
+        spans, load, "fence behind a load", (Failpoint.CHECKPOINT_CREATED, 100), Failpoint.STREAM_REPOSITIONED
+    )
 
 
-def of_merges(spans: Spans) -> Iterator[Choice]:
-    """The places of an update that merges change events."""
+def merge_choices(spans: Spans) -> Iterator[Choice]:
+    """The choices for an update that merges change events."""
     scenarios = (Scenario.CHANGES,)
-    yield from _of_spark(spans, scenarios, MERGED)
-    yield from _around(spans, scenarios, "quarantine commit", (Failpoint.TO_SET_ASIDE, 400), Failpoint.QUARANTINED)
-    yield from _around(spans, scenarios, "memory of events", (Failpoint.QUARANTINED, 900), Failpoint.REMEMBERED)
-    yield from _around(spans, scenarios, "merge", (Failpoint.TO_WRITE, 900), Failpoint.WRITTEN)
-    yield from _around(spans, scenarios, "event log commit", (Failpoint.WRITTEN, 12), Failpoint.COUNTED)
+    yield from _spark_log_choices(spans, scenarios, MERGED)
+    yield from _commit_choices(
+        spans, scenarios, "quarantine commit", (Failpoint.BEFORE_QUARANTINE, 400), Failpoint.QUARANTINED
+    )
+    yield from _commit_choices(
+        spans, scenarios, "memory of events", (Failpoint.QUARANTINED, 900), Failpoint.EVENTS_RETAINED
+    )
+    yield from _commit_choices(spans, scenarios, "merge", (Failpoint.BEFORE_WRITE, 900), Failpoint.WRITTEN)
+    yield from _commit_choices(spans, scenarios, "event log commit", (Failpoint.WRITTEN, 12), Failpoint.COUNTED)
     for folder, commit in (("tables/default", "merge"), ("system/cdc/default", "memory of events")):
         for moment in (Moment.DURING, Moment.AFTER):
-            yield partial(_of_a_merge, spans=spans, folder=folder, commit=commit, moment=moment)
+            yield partial(_merge_shot, spans=spans, folder=folder, commit=commit, moment=moment)
     for _ in range(3):
-        yield partial(_at_any_time, scenario=Scenario.CHANGES, longest_ms=_LONGEST_MS)
+        yield partial(_any_time_shot, scenario=Scenario.CHANGES, longest_ms=_MAX_MERGE_MS)
 
 
-def of_states(spans: Spans) -> Iterator[Choice]:
-    """The places of an update of streams that keep state: before a batch is done, state of it may be there already."""
+def state_choices(spans: Spans) -> Iterator[Choice]:
+    """The choices for an update of stateful streams, which may store state of a batch before the batch is committed."""
     scenarios = (Scenario.STATE,)
-    yield from _of_spark(spans, scenarios, KEEPING)
-    yield from _of_a_native_commit(spans, scenarios, KEEPING[0])
-    yield from _around(spans, scenarios, "target commit", (Failpoint.TO_WRITE, 400), Failpoint.WRITTEN)
-    yield from _around(spans, scenarios, "event log commit", (Failpoint.WRITTEN, 12), Failpoint.COUNTED)
+    yield from _spark_log_choices(spans, scenarios, STATEFUL_FLOWS)
+    yield from _native_commit_choices(spans, scenarios, STATEFUL_FLOWS[0])
+    yield from _commit_choices(spans, scenarios, "target commit", (Failpoint.BEFORE_WRITE, 400), Failpoint.WRITTEN)
+    yield from _commit_choices(spans, scenarios, "event log commit", (Failpoint.WRITTEN, 12), Failpoint.COUNTED)
     for _ in range(4):
-        yield partial(_at_any_time, scenario=Scenario.STATE, longest_ms=_LONGEST_OF_STATES_MS)
+        yield partial(_any_time_shot, scenario=Scenario.STATE, longest_ms=_MAX_STATE_MS)
 
 
-def _of_a_merge(chance: Random, spans: Spans, folder: str, commit: str, moment: Moment) -> Shot:
-    """A commit of Delta's to a table that changes are merged into, or to what is remembered for it."""
+def _merge_shot(chance: Random, spans: Spans, folder: str, commit: str, moment: Moment) -> Shot:
+    """A Delta commit to a merge target, or to its retained events."""
     commits = spans[Scenario.CHANGES].commits
     table = chance.choice([f"{folder}/{name}" for name in MERGED if commits.get(f"{folder}/{name}")])
     at = File(f"{table}/_delta_log/{chance.choice(commits[table]):020d}.json", drafts=moment is Moment.DURING)
     return Shot(Scenario.CHANGES, commit, moment, at)
 
 
-def _at_any_time(chance: Random, scenario: Scenario, longest_ms: int) -> Shot:
+def _any_time_shot(chance: Random, scenario: Scenario, longest_ms: int) -> Shot:
     return Shot(scenario, "any time", Moment.DURING, File("lease.json"), chance.randint(1, longest_ms))
 
 
-def _around(
+def _commit_choices(
     spans: Spans, scenarios: Sequence[Scenario], commit: str, to: tuple[Failpoint, int], after: Failpoint
 ) -> Iterator[Choice]:
-    """Before, during and after a commit that the engine makes itself."""
+    """Before, during and after a commit of the engine."""
     before, longest_ms = to
 
     def shot(chance: Random, moment: Moment) -> Shot:
@@ -215,8 +227,8 @@ def _around(
         yield partial(shot, moment=moment)
 
 
-def _of_a_native_commit(spans: Spans, scenarios: Sequence[Scenario], flow: str) -> Iterator[Choice]:
-    """The target commit of a stream that Spark writes itself; version 0 of a table is its creation."""
+def _native_commit_choices(spans: Spans, scenarios: Sequence[Scenario], flow: str) -> Iterator[Choice]:
+    """The target commit of a stream with Spark's own sink; version 0 of a table is its creation."""
 
     def shot(chance: Random, moment: Moment) -> Shot:
         scenario = chance.choice(scenarios)
@@ -230,8 +242,8 @@ def _of_a_native_commit(spans: Spans, scenarios: Sequence[Scenario], flow: str) 
         yield partial(shot, moment=moment)
 
 
-def _of_spark(spans: Spans, scenarios: Sequence[Scenario], flows: Sequence[str]) -> Iterator[Choice]:
-    """Spark's own log of what a stream has planned, and of what it has done."""
+def _spark_log_choices(spans: Spans, scenarios: Sequence[Scenario], flows: Sequence[str]) -> Iterator[Choice]:
+    """Spark's offset log and commit log of a stream."""
 
     def shot(chance: Random, log: str, moment: Moment) -> Shot:
         scenario = chance.choice(scenarios)
@@ -243,7 +255,7 @@ def _of_spark(spans: Spans, scenarios: Sequence[Scenario], flows: Sequence[str])
         if log == "commits":
             return Shot(scenario, commit, moment, File(_spark(flow, "offsets", batch)), chance.randint(50, 900))
         if batch and batch == spans[scenario].batches[flow][0]:
-            # What comes before it was there before the victim.
+            # The preceding commit already exists when the victim starts.
             return Shot(scenario, commit, moment, File("lease.json"), chance.randint(50, 900))
         return Shot(scenario, commit, moment, File(_spark(flow, "commits", batch - 1) if batch else _spark(flow)))
 
@@ -252,7 +264,7 @@ def _of_spark(spans: Spans, scenarios: Sequence[Scenario], flows: Sequence[str])
             yield partial(shot, log=log, moment=moment)
 
 
-def _of_the_event_log(spans: Spans) -> Iterator[Choice]:
+def _event_log_choices(spans: Spans) -> Iterator[Choice]:
     def shot(chance: Random) -> Shot:
         versions = spans[Scenario.NEXT].commits["system/events"]
         version = chance.choice(versions[: max(int(len(versions) * _SURE_OF_EVENTS), 1)])
@@ -262,8 +274,8 @@ def _of_the_event_log(spans: Spans) -> Iterator[Choice]:
     yield shot
 
 
-def _of_a_record() -> Iterator[Choice]:
-    """The engine's own file about a flow: a stream's is written when it starts and when it is done."""
+def _flow_record_choices() -> Iterator[Choice]:
+    """The engine's file on a flow; that of a stream is written when the stream starts and when it is done."""
 
     def shot(chance: Random, moment: Moment) -> Shot:
         flow = chance.choice((*STREAMS, "totals"))
@@ -276,7 +288,7 @@ def _of_a_record() -> Iterator[Choice]:
         yield partial(shot, moment=moment)
 
 
-def _of_a_new_table() -> Iterator[Choice]:
+def _new_table_choices() -> Iterator[Choice]:
     def shot(chance: Random, moment: Moment) -> Shot:
         table = chance.choice(("bronze", "silver", "silver_quarantine", "per_kind", "ledger", "totals_quarantine"))
         if moment is Moment.BEFORE:

@@ -1,4 +1,4 @@
-"""Results as JSON, added to those of earlier calls, and as a page of Markdown."""
+"""Results as JSON, merged with those of earlier calls, and as a Markdown page."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ command of its section and `--point` with its number.
 def entry(
     section: str, master: str, seed: int, verdicts: Sequence[Mapping[str, Any]], at: str, points: int | None = None
 ) -> dict[str, Any]:
-    """The results of one section on one master; *points* where a verdict stands for more than one."""
+    """The results of one section on one master; *points* is set if one verdict stands for several."""
     return {
         "section": section,
         "master": master,
@@ -38,42 +38,42 @@ def entry(
     }
 
 
-class Judged:
-    """The verdicts of a section, each stored as soon as it is there, so that a later call can go on from them.
+class VerdictStore:
+    """The verdicts of a section, each stored at once, so that a later call can resume.
 
     Args:
-        file: a verdict a line.
-        kept: whether those that are there count.
+        file: one verdict per line.
+        resume: whether the stored verdicts count.
     """
 
-    def __init__(self, file: Path, *, kept: bool) -> None:
+    def __init__(self, file: Path, *, resume: bool) -> None:
         self._file = file
-        if not kept:
+        if not resume:
             file.unlink(missing_ok=True)
         lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
         self._found: list[dict[str, Any]] = [json.loads(line) for line in lines]
 
     @property
     def numbers(self) -> frozenset[int]:
-        """Of the points that are judged."""
+        """The numbers of the points with a verdict."""
         return frozenset(verdict["number"] for verdict in self._found)
 
     @property
     def verdicts(self) -> list[dict[str, Any]]:
-        """In the order of their numbers."""
+        """All verdicts, by number."""
         return sorted(self._found, key=lambda verdict: int(verdict["number"]))
 
     def add(self, verdict: Verdict) -> None:
-        """Store one more."""
-        said = json.loads(json.dumps(verdict.to_json()))
-        self._found.append(said)
+        """Store a verdict."""
+        document = json.loads(json.dumps(verdict.to_json()))
+        self._found.append(document)
         self._file.parent.mkdir(parents=True, exist_ok=True)
         with self._file.open("a", encoding="utf-8") as lines:
-            lines.write(json.dumps(said) + "\n")
+            lines.write(json.dumps(document) + "\n")
 
 
 def stored(file: Path, new: Mapping[str, Any], machine: Mapping[str, Any]) -> dict[str, Any]:
-    """The results of all sections; new ones take the place of what was there, unless they are of fewer points."""
+    """Store a section's results and return those of all sections; results of fewer points replace nothing."""
     try:
         results: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -88,7 +88,7 @@ def stored(file: Path, new: Mapping[str, Any], machine: Mapping[str, Any]) -> di
 
 
 def page(results: Mapping[str, Any]) -> str:
-    """The results for the documents."""
+    """The results as a page of the docs."""
     entries = [results["entries"][key] for key in sorted(results["entries"])]
     lines = [_HEAD, _machine(results["machine"]), ""]
     heads = ("section", "master", "seed", "points", "hit in time", "failed", "minutes", "on")
@@ -102,13 +102,13 @@ def page(results: Mapping[str, Any]) -> str:
         lines += ["", f"## {e['section']} on {e['master']}", "", f"    {again}", ""]
         if any(verdict["shot"] for verdict in e["verdicts"]):
             lines += [*_cells(e["verdicts"]), ""]
-        rows = [(v["number"], v["what"], v["code"], v["seconds"], _said(v)) for v in e["verdicts"]]
+        rows = [(v["number"], v["what"], v["code"], v["seconds"], _verdict_text(v)) for v in e["verdicts"]]
         lines += _table(("point", "who and where", "exit code", "seconds", "verdict"), rows)
     return "\n".join(lines) + "\n"
 
 
 def command(section: str, master: str, seed: int, point: int | None = None) -> str:
-    """What to type to have it again."""
+    """The command that repeats a section, or one point."""
     one = "" if point is None else f" --point {point}"
     return f"make campaign ARGS='--only {section} --seed {seed} --master {master}{one}'"
 
@@ -117,7 +117,7 @@ def _minutes(found: Mapping[str, Any]) -> str:
     return f"{found['seconds'] / 60:.1f}"
 
 
-def _said(verdict: Mapping[str, Any]) -> str:
+def _verdict_text(verdict: Mapping[str, Any]) -> str:
     if verdict["faults"]:
         return f"FAILED: {verdict['faults'][0].splitlines()[0]}"
     return "passed" if verdict["struck"] else "passed, was over before"
@@ -128,7 +128,7 @@ def _machine(machine: Mapping[str, Any]) -> str:
 
 
 def _cells(verdicts: Iterable[Mapping[str, Any]]) -> list[str]:
-    """How many points hit each commit, and when."""
+    """A table of the number of hits, by commit and moment."""
     hits = Counter((v["shot"]["commit"], v["shot"]["moment"]) for v in verdicts if v["struck"])
     moments = [moment.value for moment in Moment]
     rows = [(commit, *(hits[commit, moment] or "" for moment in moments)) for commit in sorted({c for c, _ in hits})]

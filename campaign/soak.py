@@ -1,4 +1,4 @@
-"""A continuous update that runs for hours: what it keeps must not grow."""
+"""A continuous update that runs for hours: its resource use must not grow."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ import psutil
 from campaign.arena import CampaignError
 from headrace.connectors.java import is_spark
 
-# How long a run is that says of each measure whether it is flat.
+# The length of a run that is long enough to evaluate every measure.
 WHOLE_MINUTES = 120.0
-# How much the last quarter of the run may have more than the second one.
+# The highest ratio of the last quarter's median to the second quarter's that counts as flat.
 ALLOWED = 1.10
-# Counts are small numbers: so many more are none the less no growth.
+# Counts are small numbers: an increase up to this is flat, too.
 _FEW = 5.0
 _SAMPLES, _SHORTEST_S = 240, 10.0
-_PATIENCE_S = 300.0
+_TIMEOUT_S = 300.0
 _ROWS, _KEPT_FILES = 200, 50
 _TOTAL = re.compile(r"^Total +\d+ +(\d+)", re.MULTILINE)
 SETTINGS = """\
@@ -34,7 +34,7 @@ name: soak
 configuration:
   pipelines.trigger.interval: {every_s:g} seconds
 """
-# A table that Delta's own sink writes, one with rules, and one that keeps state.
+# A table written by Delta's own sink, one with expectations, and a stateful one.
 TABLES = """\
 from headrace import pipelines as dp
 from pyspark.sql import functions as F
@@ -66,7 +66,7 @@ def by_minute():
 
 @dataclass(frozen=True)
 class Sample:
-    """What the two processes had at a moment; memory in MB, of the heap what a forced collection has left."""
+    """Resource use of the two processes at one time; memory in MB, the heap after a forced collection."""
 
     minute: float
     heap_mb: float
@@ -82,7 +82,7 @@ class Sample:
 
 
 def measures(samples: Sequence[Sample]) -> dict[str, tuple[float, float]]:
-    """Of each measure, its median in the second and in the last quarter of the run."""
+    """The median of each measure in the second and in the last quarter of the run."""
     quarter = max(len(samples) // 4, 1)
     second, last = samples[quarter : 2 * quarter + 1], samples[-quarter - 1 :]
     found = {
@@ -93,7 +93,7 @@ def measures(samples: Sequence[Sample]) -> dict[str, tuple[float, float]]:
     return {**found, "cpu_s_per_batch": (_cost(second), _cost(last))}
 
 
-def grown(samples: Sequence[Sample]) -> dict[str, tuple[float, float]]:
+def growing_measures(samples: Sequence[Sample]) -> dict[str, tuple[float, float]]:
     """The measures that are not flat."""
     return {
         name: (before, after)
@@ -103,16 +103,16 @@ def grown(samples: Sequence[Sample]) -> dict[str, tuple[float, float]]:
 
 
 def soak(folder: Path, minutes: float, environ: Mapping[str, str], feed_every_s: float) -> Iterator[Sample]:
-    """Run the update in *folder*, which is replaced, and sample it as it runs.
+    """Run the update in *folder*, which is replaced, and yield samples of it.
 
     Args:
-        folder: of the project and its storage.
-        minutes: how long it runs.
-        environ: of the update's process.
-        feed_every_s: how often a new file comes, which is also the interval of the flows.
+        folder: the folder of the project and its storage.
+        minutes: the duration of the run.
+        environ: the environment of the update's process.
+        feed_every_s: seconds between new files, and the trigger interval of the flows.
 
     Raises:
-        CampaignError: it did not start, or ended by itself.
+        CampaignError: the update did not start, or ended early.
     """
     landing = _project(folder, feed_every_s)
     with (folder / "soak.log").open("wb") as log:
@@ -120,7 +120,7 @@ def soak(folder: Path, minutes: float, environ: Mapping[str, str], feed_every_s:
         update = subprocess.Popen(call, cwd=folder, env=dict(environ), stdout=log, stderr=log, start_new_session=True)
     try:
         java = _java_of(update, folder)
-        began, fed, looked = time.monotonic(), 0, 0
+        began, fed, sampled = time.monotonic(), 0, 0
         every_s = max(minutes * 60 / _SAMPLES, _SHORTEST_S)
         while (passed_s := time.monotonic() - began) < minutes * 60:
             if update.poll() is not None:
@@ -128,14 +128,14 @@ def soak(folder: Path, minutes: float, environ: Mapping[str, str], feed_every_s:
             if passed_s >= fed * feed_every_s:
                 fed += 1
                 _feed(landing, fed)
-            if passed_s >= looked * every_s:
-                looked += 1
+            if passed_s >= sampled * every_s:
+                sampled += 1
                 yield _sample(folder, psutil.Process(update.pid), java, passed_s / 60)
             time.sleep(min(feed_every_s, 1.0))
     finally:
         update.send_signal(signal.SIGTERM)
         try:
-            update.wait(_PATIENCE_S)
+            update.wait(_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             update.kill()
 
@@ -143,16 +143,16 @@ def soak(folder: Path, minutes: float, environ: Mapping[str, str], feed_every_s:
 def page(samples: Sequence[Sample], feed_every_s: float, cores: int) -> str:
     """The results as a page of Markdown."""
     rows = ["| measure | second quarter | last quarter | ratio | |", "| --- | --- | --- | --- | --- |"]
-    over = grown(samples)
+    growing = growing_measures(samples)
     for name, (before, after) in measures(samples).items():
-        said = "grows" if name in over else "flat"
-        rows.append(f"| {_words(name)} | {before:.4g} | {after:.4g} | {after / max(before, 1e-9):.2f} | {said} |")
+        trend = "grows" if name in growing else "flat"
+        rows.append(f"| {_words(name)} | {before:.4g} | {after:.4g} | {after / max(before, 1e-9):.2f} | {trend} |")
     names = [field.name for field in fields(Sample)]
     curve = [f"| {' | '.join(map(_words, names))} |", f"|{' --- |' * len(names)}"]
     shown = samples[:: max(len(samples) // 20, 1)]
     curve += [f"| {' | '.join(f'{getattr(sample, name):.6g}' for name in names)} |" for sample in shown]
     minutes = samples[-1].minute
-    # The last sample is before the end.
+    # The last sample precedes the end of the run.
     caveat = "" if minutes > WHOLE_MINUTES - 1 else _SHORT.format(whole=WHOLE_MINUTES)
     head = _HEAD.format(minutes=f"{minutes:.0f}", every_s=f"{feed_every_s:g}", cores=cores, caveat=caveat)
     return "\n".join((head, *rows, "", _CURVE, *curve, ""))
@@ -164,7 +164,7 @@ def stored(sample: Sample) -> str:
 
 
 def read_samples(file: Path) -> list[Sample]:
-    """The samples that a file has, a line each."""
+    """The samples in a file, one per line."""
     return [Sample(**json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
@@ -234,7 +234,7 @@ def _feed(landing: Path, number: int) -> None:
 
 
 def _java_of(update: subprocess.Popen[bytes], folder: Path) -> psutil.Process:
-    deadline = time.monotonic() + _PATIENCE_S
+    deadline = time.monotonic() + _TIMEOUT_S
     while time.monotonic() < deadline and update.poll() is None:
         for child in psutil.Process(update.pid).children(recursive=True):
             if child.is_running() and is_spark(_command_of(child)) and _batches(folder):
@@ -251,11 +251,11 @@ def _command_of(process: psutil.Process) -> Sequence[str]:
 
 
 def _sample(folder: Path, python: psutil.Process, java: psutil.Process, minute: float) -> Sample:
-    # It collects first, and counts what lives before anything is allocated.
-    told = _asked(java, "GC.class_histogram")
-    total = _TOTAL.search(told)
+    # Forces a collection first, so that only live objects count.
+    output = _run_jcmd(java, "GC.class_histogram")
+    total = _TOTAL.search(output)
     if total is None:
-        raise CampaignError(f"jcmd does not tell of the heap: {told[-500:]}")
+        raise CampaignError(f"jcmd does not tell of the heap: {output[-500:]}")
     times = [process.cpu_times() for process in (python, java)]
     return Sample(
         minute=round(minute, 2),
@@ -272,7 +272,7 @@ def _sample(folder: Path, python: psutil.Process, java: psutil.Process, minute: 
     )
 
 
-def _asked(java: psutil.Process, command: str) -> str:
+def _run_jcmd(java: psutil.Process, command: str) -> str:
     jcmd = shutil.which("jcmd")
     if jcmd is None:
         raise CampaignError("the soak needs jcmd, which comes with a JDK")
@@ -281,7 +281,10 @@ def _asked(java: psutil.Process, command: str) -> str:
 
 
 def _batches(folder: Path) -> int:
-    """How many batches all flows have committed."""
+    """The number of batches that all flows have committed."""
     commits = (folder / "storage" / "checkpoints").glob("*/*/*/*/commits")
-    newest = (max((int(file.name) for file in place.iterdir() if file.name.isdigit()), default=-1) for place in commits)
+    newest = (
+        max((int(file.name) for file in commits_log.iterdir() if file.name.isdigit()), default=-1)
+        for commits_log in commits
+    )
     return sum(batch + 1 for batch in newest)

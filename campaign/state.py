@@ -1,4 +1,4 @@
-"""The third project that the campaign lets die: streams that keep state, each with a view of the same by batch."""
+"""The third project of the campaign: stateful streams, each with a view of the same query over a batch."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-# Flows with state; of each there is a view that computes the same of a batch.
-KEEPING = ("windows", "sessions", "visits", "spells", "once", "pairs", "sums")
-# Of these nobody knows from outside whether a timer is due, so that each update starts them.
+# Stateful flows; each has a view that computes the same over a batch.
+STATEFUL_FLOWS = ("windows", "sessions", "visits", "spells", "once", "pairs", "sums")
+# Nothing outside these flows knows whether a timer is due, so every update starts them.
 TIMED = ("visits", "spells")
-# The user whose events come last, and whose results are never complete.
+# The user of the last events, whose results are never complete.
 END = "end"
 LATE_MINUTES = 10
 EVENTS = 24
@@ -141,13 +141,13 @@ def spells_by_batch():
 def differing(
     rows_of: Callable[[str], Iterable[Mapping[str, Any]]],
 ) -> Iterator[tuple[str, Sequence[Any], Sequence[Any]]]:
-    """Of each flow whose table is not what a batch gives: its name, the rows of its table, and those of the batch.
+    """The flows whose table differs from the batch result: name, rows of the table, rows of the batch.
 
     Args:
-        rows_of: the rows of a table, in an order that is always the same. Events of the user ``end`` are there, so that
-            whatever is of others is complete.
+        rows_of: returns the rows of a table, in a stable order. They must include events of the user ``end``, so that
+            the results of all other users are complete.
     """
-    for name in KEEPING:
+    for name in STATEFUL_FLOWS:
         found, expected = (
             [row for row in rows_of(table) if row["user"] != END] for table in (name, f"{name}_by_batch")
         )
@@ -156,16 +156,16 @@ def differing(
 
 
 def rows_of_slice(number: int) -> Iterator[dict[str, object]]:
-    """The events of one file: in no order, some twice, and none later than it may be."""
+    """The events of one file: unordered, some repeated, and none late."""
     for position in range(EVENTS):
         row = number * EVENTS + position - (position % 11 == 10) * 5
-        # The newest event of the files before is eight minutes behind the oldest that may come, at most.
+        # The oldest event of a file is at most eight minutes older than the newest event of the files before.
         moment_s = (number * 25 - 8 + row * 7919 % 33) * 60 + row % 60
         yield _event(row, _USERS[row * 31 % len(_USERS)], moment_s, "click" if row % 3 == 2 else "view")
 
 
-def rows_that_end(number: int) -> Iterator[dict[str, object]]:
-    """One event that is days ahead of all others, and of those with a smaller number."""
+def closing_rows(number: int) -> Iterator[dict[str, object]]:
+    """One event, days after all events and all closing rows with a smaller number."""
     yield _event(-number, END, number * 7 * 86400, "view")
 
 

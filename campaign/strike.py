@@ -1,4 +1,4 @@
-"""Signals to a victim: to its Python, to its JVM, or to both with all that they started."""
+"""Signals to a victim: to its Python process, to its JVM, or to both with all their child processes."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from enum import Enum
 
 import psutil
 
-# By this variable the processes of a point are known, those that its JVM started included.
+# The environment variable that marks the processes of a point, including the children of its JVM.
 MARK = "HEADRACE_CAMPAIGN_POINT"
 
 
 class Who(str, Enum):
-    """Whom a signal hits."""
+    """The processes that a signal hits."""
 
-    PYTHON = "python"  # this one process
-    JVM = "jvm"  # this one process; executors are left to themselves
-    GROUP = "group"  # everything
+    PYTHON = "python"  # the Python process only
+    JVM = "jvm"  # the JVM only, not its executors
+    GROUP = "group"  # all processes
 
 
 def strike(who: Who, number: signal.Signals, python: int, jvm: int) -> None:
-    """Send the signal; the JVM leads a session of its own, in which its executors are."""
+    """Send the signal; the JVM leads its own process group, which includes its executors."""
     if who is Who.JVM:
         os.kill(jvm, number)
     elif who is Who.PYTHON:
         _to_python(number, python, os.kill)
     elif number in (signal.SIGTERM, signal.SIGINT):
-        # As a terminal or a supervisor sends it.
+        # Like a terminal or a supervisor.
         os.killpg(os.getpgid(python), number)
     else:
         os.killpg(os.getpgid(jvm), number)
@@ -40,14 +40,14 @@ def strike(who: Who, number: signal.Signals, python: int, jvm: int) -> None:
 
 def _to_python(number: signal.Signals, python: int, send: Callable[[int, int], None]) -> None:
     if number is signal.SIGSTOP and python == os.getpid():
-        # To this very thread, which would go on for a moment if another one took the signal.
+        # To this thread: it would run on for a moment if another thread took the signal.
         signal.pthread_kill(threading.get_ident(), number)
     else:
         send(python, number)
 
 
 def marked(mark: str) -> list[psutil.Process]:
-    """The living processes of a point."""
+    """The running processes of a point."""
     found = []
     for process in psutil.process_iter():
         with suppress(psutil.Error):
@@ -56,9 +56,9 @@ def marked(mark: str) -> list[psutil.Process]:
     return found
 
 
-def left_over(mark: str, patience_s: float) -> list[str]:
-    """What still lives of a point after a while, as texts; it is ended."""
-    deadline = time.monotonic() + patience_s
+def kill_leftovers(mark: str, timeout_s: float) -> list[str]:
+    """Wait for the processes of a point to exit; kills those that remain and returns them as texts."""
+    deadline = time.monotonic() + timeout_s
     while (living := marked(mark)) and time.monotonic() < deadline:
         time.sleep(0.1)
     texts = []
@@ -69,9 +69,9 @@ def left_over(mark: str, patience_s: float) -> list[str]:
     return texts
 
 
-def wait_until_stopped(pid: int, patience_s: float) -> bool:
-    """True once a process is stopped, False when it is not within the time."""
-    deadline = time.monotonic() + patience_s
+def wait_until_stopped(pid: int, timeout_s: float) -> bool:
+    """Wait until a process is stopped; returns False on a timeout."""
+    deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         try:
             if psutil.Process(pid).status() == psutil.STATUS_STOPPED:

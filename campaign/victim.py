@@ -1,4 +1,4 @@
-"""The process that is hit: a command line of Headrace with its own JVM, which waits for its turn and may hit itself.
+"""The victim process: runs a command line of Headrace with its own JVM, on a start signal, and may hit itself.
 
 python -m campaign.victim ORDER     with ORDER as JSON, see :class:`Order`
 """
@@ -18,7 +18,7 @@ from typing import Any
 from campaign.places import Pass
 from campaign.strike import Who, strike
 from headrace.cli.main import call
-from headrace.project.lease_holders import LeaseTerms, read_holder
+from headrace.project.lease_holders import LeaseTiming, read_holder
 from headrace.project.open import Project
 from headrace.project.test_harness import Harness
 from headrace.runtime.failpoints import Failpoint
@@ -28,7 +28,7 @@ from headrace.settings.load import load_settings
 
 @dataclass(frozen=True)
 class Order:
-    """What a victim does: the words of a command line in a folder; and where it hits whom, with which signal."""
+    """What a victim does: a command line in a folder; and where, whom and with which signal it hits."""
 
     folder: str
     words: list[str]
@@ -36,7 +36,7 @@ class Order:
     delay_ms: int = 0
     who: Who = Who.PYTHON
     signal: str = "SIGKILL"
-    terms: LeaseTerms = field(default_factory=LeaseTerms)
+    terms: LeaseTiming = field(default_factory=LeaseTiming)
 
     def to_json(self) -> str:
         """The order as an argument of the process."""
@@ -47,51 +47,51 @@ class Order:
         """The order of :meth:`to_json`."""
         raw: dict[str, Any] = json.loads(text)
         at = Pass(**raw["at"]) if raw["at"] else None
-        return Order(**{**raw, "at": at, "who": Who(raw["who"]), "terms": LeaseTerms(**raw["terms"])})
+        return Order(**{**raw, "at": at, "who": Who(raw["who"]), "terms": LeaseTiming(**raw["terms"])})
 
 
 class Trap:
-    """A seam that hits when a point is passed for the n-th time, or a little later."""
+    """A failpoint handler that hits on the n-th pass of a point, or a delay later."""
 
     def __init__(self, at: Pass, delay_s: float, hit: Callable[[], None]) -> None:
         self._point = Failpoint(at.point)
-        self._left = at.number
+        self._remaining = at.number
         self._delay_s = delay_s
         self._hit = hit
         self._order = threading.Lock()
 
     def __call__(self, point: Failpoint) -> None:
-        """What the engine tells."""
+        """Handle a pass of a failpoint."""
         if point is not self._point:
             return
         with self._order:
-            self._left -= 1
-            here = self._left == 0
-        if here and self._delay_s:
+            self._remaining -= 1
+            is_due = self._remaining == 0
+        if is_due and self._delay_s:
             timer = threading.Timer(self._delay_s, self._hit)
-            # An update that is over by then has got away.
+            # If the update ends first, it is not hit.
             timer.daemon = True
             timer.start()
-        elif here:
+        elif is_due:
             self._hit()
 
 
 def main() -> int:
-    """Get ready, wait for a line, run the command line."""
+    """Start the JVM, wait for a line of input, run the command line."""
     order = Order.from_json(sys.argv[1])
     folder = Path(order.folder)
 
     def hit() -> None:
         holder = read_holder(folder / "storage" / "lease.json")
         if holder is not None and holder.jvm is not None:
-            # What the campaign believes; written first, because nobody may be left to write it.
+            # Tells the campaign of the hit; written first, because this process may not survive.
             (folder / "struck").touch()
             strike(order.who, signal.Signals[order.signal], os.getpid(), holder.jvm.pid)
 
-    rehearsal = Harness(terms=order.terms)
+    harness = Harness(lease_timing=order.terms)
     if order.at is not None:
-        rehearsal = Harness(at=Trap(order.at, order.delay_ms / 1000, hit), terms=order.terms)
-    project = Project(load_settings(find_settings(folder), environ=os.environ), os.environ, rehearsal)
+        harness = Harness(failpoints=Trap(order.at, order.delay_ms / 1000, hit), lease_timing=order.terms)
+    project = Project(load_settings(find_settings(folder), environ=os.environ), os.environ, harness)
     project.plan()
     (folder / "ready").touch()
     if not sys.stdin.readline():

@@ -1,4 +1,4 @@
-"""The projects that the campaign lets die: one of every kind of commit, one that merges, and one that keeps state."""
+"""The projects of the campaign: one with every kind of commit, one with merges, and one with state."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from pathlib import Path
 
 from campaign.changes import PIPELINE as MERGES
 from campaign.changes import rows_of_slice
-from campaign.state import KEEPING, rows_that_end
 from campaign.state import PIPELINE as KEEPS
+from campaign.state import STATEFUL_FLOWS, closing_rows
 from campaign.state import rows_of_slice as events_of_slice
 
-# Files of one slice; each is a batch of its own of every stream.
+# Files per slice; each is one batch of every stream.
 SLICE = 2
 ROWS = 40
-VIEWS = frozenset({"totals", *(f"{name}_by_batch" for name in KEEPING)})
+VIEWS = frozenset({"totals", *(f"{name}_by_batch" for name in STATEFUL_FLOWS)})
 STREAMS = ("bronze", "silver", "per_kind", "per_minute", "movements")
 TARGETS = {"movements": "ledger", "opening": "ledger"}
 
 _KINDS = ("start", "stop", "reading", None)
-# Commits are what is hit; code for a handful of rows takes longer to make than to do without.
+# Code generation does not pay off for a few rows.
 _SETTINGS = """\
 name: campaign
 id: campaign
@@ -101,15 +101,15 @@ def totals():
 
 
 class Scenario(str, Enum):
-    """What the storage holds when the victim starts."""
+    """The content of the storage when the victim starts, and what the victim does."""
 
     FIRST = "first run"  # nothing
     NEXT = "next run"  # the first slice
-    REFRESH = "full refresh"  # everything, which the victim computes anew
-    ENDLESS = "continuous"  # the first slice; the victim goes on until it is hit
-    LOAD = "backfill"  # bronze and silver; the victim loads a part of them into a stream that has read nothing
-    CHANGES = "changes"  # tables that one slice of change events was merged into; the victim merges the next
-    STATE = "state"  # streams that keep state of one slice; the victim goes on with the next, which closes everything
+    REFRESH = "full refresh"  # everything; the victim recomputes it
+    ENDLESS = "continuous"  # the first slice; the victim runs until it is hit
+    LOAD = "backfill"  # bronze and silver; the victim loads part of them into a stream that has read nothing
+    CHANGES = "changes"  # tables with one slice of merged change events; the victim merges the next
+    STATE = "state"  # streams with state of one slice; the victim reads the next, which closes all results
 
 
 _BEFORE = {
@@ -120,17 +120,17 @@ _BEFORE = {
     Scenario.CHANGES: "one-slice-of-changes",
     Scenario.STATE: "one-slice-of-events",
 }
-# Projects of their own; the others are of the one that makes every kind of commit.
+# Scenarios with their own project; the others use the project with every kind of commit.
 _TEXTS = {Scenario.CHANGES: MERGES, Scenario.STATE: KEEPS}
-# What the victim of a backfill loads.
+# The flow and end of the victim's backfill.
 LOADED = ("movements", "version:3")
 
 
-class Ground:
-    """The input of all points of a campaign, and the storages that they start from.
+class Workspace:
+    """The input of all points of a campaign, and the storages they start from.
 
     Args:
-        base: a folder; what is in it is replaced.
+        base: a folder, whose content is replaced.
     """
 
     def __init__(self, base: Path) -> None:
@@ -150,12 +150,12 @@ class Ground:
         begin: Callable[[Path, Sequence[str]], None],
         scenarios: Collection[Scenario],
     ) -> None:
-        """Land the input, and make the uninterrupted projects of scenarios, to be compared with.
+        """Write the input, and run the uninterrupted projects of scenarios, the baselines.
 
         Args:
-            run: runs one update of a project, as the scenario does.
-            begin: runs an update that nothing is compared with, of these tables (none: of all).
-            scenarios: which; a full refresh is one of what the next run has made.
+            run: runs one update of a project, as in the scenario.
+            begin: runs an update of these tables (empty: all), which is not a baseline.
+            scenarios: the scenarios; a full refresh starts from the result of the next run.
         """
         self._land(range(SLICE))
         if not set(scenarios) <= _TEXTS.keys():
@@ -164,7 +164,7 @@ class Ground:
             begin(self.project(_BEFORE[scenario], _TEXTS[scenario]), ())
         self._land(range(SLICE, 2 * SLICE))
         for number in (2 * SLICE, 2 * SLICE + 1):
-            _land_file(self._events, number, rows_that_end(number))
+            _land_file(self._events, number, closing_rows(number))
         if Scenario.LOAD in scenarios:
             begin(self.project("read-in"), ("bronze", "silver"))
         for scenario in Scenario:
@@ -172,14 +172,14 @@ class Ground:
                 run(self.point(scenario, f"whole-{scenario.name.lower()}"), scenario)
 
     def point(self, scenario: Scenario, name: str) -> Path:
-        """A project of its own, with the storage that the scenario starts from."""
+        """Create a project with the initial storage of the scenario."""
         folder = self.project(name, _TEXTS.get(scenario, _PIPELINE))
         if scenario in _BEFORE:
             shutil.copytree(self.base / _BEFORE[scenario] / "storage", folder / "storage")
         return folder
 
     def project(self, name: str, text: str = _PIPELINE) -> Path:
-        """A project of its own, which has never run; one that has the name is replaced."""
+        """Create a project that has never run; replaces an existing one."""
         folder = self.base / name
         shutil.rmtree(folder, ignore_errors=True)
         (folder / "transformations").mkdir(parents=True)
@@ -198,8 +198,8 @@ class Ground:
             _land_file(self._events, number, events_of_slice(number))
 
 
-def words_of(scenario: Scenario) -> list[str]:
-    """The command line of a victim."""
+def command_of(scenario: Scenario) -> list[str]:
+    """The command line of a victim, without the program."""
     flow, end = LOADED
     verb = {
         Scenario.REFRESH: ["run", "--full-refresh-all"],
@@ -216,7 +216,7 @@ def _rows(number: int) -> Iterator[dict[str, object]]:
             "id": row,
             "kind": _KINDS[row % len(_KINDS)],
             "amount": row * 7919 % 1100 - 100,
-            # Never late: which windows close does not depend on where a batch ends.
+            # Never late: batch boundaries do not affect which windows close.
             "at": f"2026-01-01T00:{(number + 1) * 4 + position // 10:02}:{position:02}Z",
         }
 
@@ -224,7 +224,7 @@ def _rows(number: int) -> Iterator[dict[str, object]]:
 def _land_file(folder: Path, number: int, rows: Iterator[dict[str, object]]) -> None:
     file = folder / f"part-{number:03}.json"
     _write(file, rows)
-    # Spark takes the oldest file first.
+    # Spark reads the oldest file first.
     os.utime(file, (1_700_000_000 + number, 1_700_000_000 + number))
 
 

@@ -1,4 +1,4 @@
-"""Holders that are stopped, taken over under another host's name and continued; and updates that start at once."""
+"""Lease holders that are stopped, replaced from another host name and continued; and updates that start together."""
 
 from __future__ import annotations
 
@@ -10,59 +10,59 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from campaign.arena import PATIENCE_S, Arena, CampaignError, Victim
-from campaign.kills import Verdict, let_run
+from campaign.arena import TIMEOUT_S, Arena, CampaignError, Victim
+from campaign.kills import Verdict, run_until_hit
 from campaign.places import Pass, Shot
-from campaign.strike import Who, left_over, wait_until_stopped
+from campaign.strike import Who, kill_leftovers, wait_until_stopped
 from campaign.victim import Order
-from campaign.workload import Scenario, words_of
+from campaign.workload import Scenario, command_of
 from headrace.errors import PipelineError
 from headrace.model.outcome import UpdateState
-from headrace.project.lease_holders import LeaseTerms, Process, read_holder
+from headrace.project.lease_holders import LeaseTiming, Process, read_holder
 
 HOLDER, TAKER = "campaign-holder", "campaign-taker"
-# Short, so that nobody waits for the real ones.
-TERMS = LeaseTerms(renew_every_s=0.5, expires_after_s=3.0)
+# Short, to save time.
+TIMING = LeaseTiming(renew_every_s=0.5, expires_after_s=3.0)
 _LEASED = 3
 
 
 def stop_all(arena: Arena, shots: Sequence[tuple[int, Shot]]) -> Iterator[tuple[Verdict, Path]]:
-    """Stop one victim after the other, take over, continue it; verdicts come with the folders."""
+    """Stop one victim after the other, take over its lease, continue it; yields verdicts with their folders."""
     for number, shot in shots:
-        folder = arena.ground.point(shot.scenario, f"zombie-{number:03}")
+        folder = arena.workspace.point(shot.scenario, f"zombie-{number:03}")
         at = shot.at if isinstance(shot.at, Pass) else None
-        order = Order(str(folder), words_of(shot.scenario), at, shot.delay_ms, shot.who, "SIGSTOP", TERMS)
+        order = Order(str(folder), command_of(shot.scenario), at, shot.delay_ms, shot.who, "SIGSTOP", TIMING)
         victim = arena.victim(order, HEADRACE_HOST=HOLDER)
         victim.await_ready()
         began = time.monotonic()
-        struck = let_run(victim, shot, signal.SIGSTOP)
+        struck = run_until_hit(victim, shot, signal.SIGSTOP)
         if struck:
-            code, faults = _taken_over(arena, victim, shot)
+            code, faults = _take_over(arena, victim, shot)
         else:
             code, faults = victim.exit_code(), []
             faults += [] if shot.delay_ms else [f"the victim never came to {shot.at.describe()}"]
-        faults += [f"still alive: {text}" for text in left_over(victim.mark, PATIENCE_S / 10)]
+        faults += [f"still alive: {text}" for text in kill_leftovers(victim.mark, TIMEOUT_S / 10)]
         yield Verdict(number, shot.describe(), struck, code, time.monotonic() - began, tuple(faults), shot), folder
 
 
-def _taken_over(arena: Arena, victim: Victim, shot: Shot) -> tuple[int | None, list[str]]:
+def _take_over(arena: Arena, victim: Victim, shot: Shot) -> tuple[int | None, list[str]]:
     holder = read_holder(victim.folder / "storage" / "lease.json")
     if holder is None or holder.jvm is None:
         raise CampaignError(f"{victim.folder} has no lease")
     stopped = holder.jvm if shot.who is Who.JVM else holder.python
-    faults = [] if wait_until_stopped(stopped.pid, PATIENCE_S) else ["the victim did not stop"]
+    faults = [] if wait_until_stopped(stopped.pid, TIMEOUT_S) else ["the victim did not stop"]
     if shot.who is Who.JVM:
-        # Its Python lives and says so: nobody may take over.
-        faults += _refused(arena, victim.folder)
+        # Its Python process still renews the lease: nobody may take over.
+        faults += _check_refused(arena, victim.folder)
         _continue(holder.python, holder.jvm)
-        return _ended(victim, 0, [*faults, *_faults_later(arena, victim, shot)])
-    faults += _taken(arena, victim.folder)
+        return _check_exit(victim, 0, [*faults, *_faults_later(arena, victim, shot)])
+    faults += _check_taken(arena, victim.folder)
     before = _commits(victim.folder)
     _continue(holder.python, holder.jvm)
-    code, faults = _ended(victim, _LEASED, faults)
+    code, faults = _check_exit(victim, _LEASED, faults)
     new = sorted(_commits(victim.folder) - before)
     faults += [f"the holder that was taken over has stored {', '.join(new)}"] if new else []
-    outcome = arena.run(victim.folder, host=TAKER, terms=TERMS)
+    outcome = arena.run(victim.folder, host=TAKER, lease_timing=TIMING)
     if outcome.state is not UpdateState.COMPLETED:
         faults.append(f"the update after all ended as {outcome.state.value}: {outcome.error}")
     return code, [*faults, *arena.faults(victim.folder, shot.scenario, repeats=True)]
@@ -73,18 +73,18 @@ def _faults_later(arena: Arena, victim: Victim, shot: Shot) -> Iterator[str]:
     yield from arena.faults(victim.folder, shot.scenario)
 
 
-def _ended(victim: Victim, wanted: int, faults: list[str]) -> tuple[int | None, list[str]]:
+def _check_exit(victim: Victim, wanted: int, faults: list[str]) -> tuple[int | None, list[str]]:
     code = victim.exit_code()
     if code != wanted:
-        faults = [*faults, f"the victim ended with {code} instead of {wanted}: {victim.said()[-500:]}"]
+        faults = [*faults, f"the victim ended with {code} instead of {wanted}: {victim.output()[-500:]}"]
     return code, faults
 
 
-def _refused(arena: Arena, folder: Path) -> list[str]:
-    deadline = time.monotonic() + 2 * TERMS.expires_after_s
+def _check_refused(arena: Arena, folder: Path) -> list[str]:
+    deadline = time.monotonic() + 2 * TIMING.expires_after_s
     while time.monotonic() < deadline:
         try:
-            arena.run(folder, host=TAKER, terms=TERMS)
+            arena.run(folder, host=TAKER, lease_timing=TIMING)
         except PipelineError as refused:
             if refused.code != "LEASE.HELD":
                 return [f"the taker was refused with {refused.code}"]
@@ -93,11 +93,11 @@ def _refused(arena: Arena, folder: Path) -> list[str]:
     return []
 
 
-def _taken(arena: Arena, folder: Path) -> list[str]:
-    deadline = time.monotonic() + 10 * TERMS.expires_after_s
+def _check_taken(arena: Arena, folder: Path) -> list[str]:
+    deadline = time.monotonic() + 10 * TIMING.expires_after_s
     while time.monotonic() < deadline:
         try:
-            outcome = arena.run(folder, host=TAKER, terms=TERMS)
+            outcome = arena.run(folder, host=TAKER, lease_timing=TIMING)
         except PipelineError as refused:
             if refused.code != "LEASE.HELD":
                 return [f"the taker was refused with {refused.code}"]
@@ -115,21 +115,21 @@ def _continue(python: Process, jvm: Process) -> None:
 
 
 def _commits(folder: Path) -> set[str]:
-    """Every commit to a table and every batch that a stream has planned."""
+    """All table commits, and all batches that streams have planned."""
     storage = folder / "storage"
     files = [*storage.glob("tables/*/*/_delta_log/*.json"), *storage.glob("checkpoints/*/*/*/*/offsets/[0-9]*")]
     return {str(file.relative_to(storage)) for file in files}
 
 
 def race_all(arena: Arena, numbers: Sequence[int]) -> Iterator[tuple[Verdict, Path]]:
-    """Two updates at once, each time: one wins, the other names it. Every other time, a dead holder has the lease."""
+    """Start two updates together: one wins, the other names it. Every other time, a dead holder has the lease."""
     for number in numbers:
-        folder = arena.ground.point(Scenario.NEXT, f"race-{number:03}")
+        folder = arena.workspace.point(Scenario.NEXT, f"race-{number:03}")
         dead = number % 2 == 0
         what = "two updates at once" + (", the lease of another host has expired" if dead else "")
         if dead:
             _leave_dead_holder(folder / "storage" / "lease.json")
-        order = Order(str(folder), words_of(Scenario.NEXT))
+        order = Order(str(folder), command_of(Scenario.NEXT))
         victims = []
         for name in ("one", "other"):
             victims.append(arena.victim(order, name))
@@ -137,19 +137,19 @@ def race_all(arena: Arena, numbers: Sequence[int]) -> Iterator[tuple[Verdict, Pa
         began = time.monotonic()
         for victim in victims:
             victim.go()
-        faults = _of_the_race(victims)
+        faults = _race_faults(victims)
         faults += arena.faults(folder, Scenario.NEXT)
         codes = {victim.process.returncode for victim in victims}
         yield Verdict(number, what, True, max(codes), time.monotonic() - began, tuple(faults)), folder  # noqa: FBT003
 
 
-def _of_the_race(victims: Sequence[Victim]) -> list[str]:
+def _race_faults(victims: Sequence[Victim]) -> list[str]:
     codes = {victim.process.pid: victim.exit_code() for victim in victims}
     if sorted(map(str, codes.values())) != ["0", str(_LEASED)]:
-        return [f"the updates ended with {list(codes.values())}", *(victim.said()[-500:] for victim in victims)]
+        return [f"the updates ended with {list(codes.values())}", *(victim.output()[-500:] for victim in victims)]
     winner = next(pid for pid, code in codes.items() if code == 0)
     loser = next(victim for victim in victims if victim.process.returncode)
-    return [] if f"Process {winner} on" in loser.said() else [f"the loser does not name the winner: {loser.said()}"]
+    return [] if f"Process {winner} on" in loser.output() else [f"the loser does not name the winner: {loser.output()}"]
 
 
 def _leave_dead_holder(file: Path) -> None:

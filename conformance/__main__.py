@@ -16,7 +16,7 @@ from conformance.claims import PLAIN, READY, Kind, Replacement
 from conformance.editions import source_digest
 from conformance.faults import faults
 from conformance.loading import MAPPINGS, Document, documents_in, replacements_in, unmapped_in
-from conformance.page import enough, page, results, summary
+from conformance.page import meets_minimum, page, results, summary
 
 ROOT = Path(__file__).resolve().parents[1]
 WORK = ROOT / ".conformance"
@@ -28,18 +28,18 @@ PAGE = ROOT / "docs" / "reference" / "conformance.md"
 Worker = Callable[[str, str, argparse.Namespace, Sequence[str]], int]
 
 
-def run_apart(session: str, source: str, asked: argparse.Namespace, names: Sequence[str]) -> int:
+def run_in_process(session: str, source: str, arguments: argparse.Namespace, names: Sequence[str]) -> int:
     """A process of its own for a session; its exit code."""
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     environ = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": path}
     # Times that Python collects are those that Spark shows.
     environ["TZ"] = "UTC"
-    folders = [str(folder.absolute()) for folder in (asked.work, asked.docs, asked.mappings)]
+    folders = [str(folder.absolute()) for folder in (arguments.work, arguments.docs, arguments.mappings)]
     call = [sys.executable, "-m", "conformance.worker", session, source, *folders, *names]
     return subprocess.run(call, cwd=ROOT, env=environ, check=False).returncode
 
 
-def main(words: Sequence[str], worker: Worker = run_apart) -> int:
+def main(words: Sequence[str], worker: Worker = run_in_process) -> int:
     """Run the blocks; 1 when one that was asked for does not reach its kind, or too few are of the first two.
 
     Args:
@@ -50,36 +50,36 @@ def main(words: Sequence[str], worker: Worker = run_apart) -> int:
         ValueError: no block is asked for, or a part of them is to be published.
         FileNotFoundError: a mapping has no document.
     """
-    asked = _parser().parse_args(words)
-    if not asked.docs.is_dir():
-        print(f"There is no folder {asked.docs}: no document was looked at.")
+    arguments = _parser().parse_args(words)
+    if not arguments.docs.is_dir():
+        print(f"There is no folder {arguments.docs}: no document was looked at.")
         print("To run the examples of documents, say where they are: make conformance DOCS=folder")
         return 0
-    documents = documents_in(asked.docs.absolute(), asked.mappings)
-    unmapped = unmapped_in(asked.docs, asked.mappings)
+    documents = documents_in(arguments.docs.absolute(), arguments.mappings)
+    unmapped = unmapped_in(arguments.docs, arguments.mappings)
     for name in unmapped:
-        print(f"{name} has no mapping in {asked.mappings}: none of its blocks is looked at.")
-    if asked.list:
+        print(f"{name} has no mapping in {arguments.mappings}: none of its blocks is looked at.")
+    if arguments.list:
         return _list(documents)
-    replaced = replacements_in(asked.mappings)
+    replaced = replacements_in(arguments.mappings)
     wrong = _faults(documents, replaced)
     if wrong:
         print("\n".join(["The mapping is not that of the documents:", *(f"  {fault}" for fault in wrong)]))
         return 1
-    names = asked.only.split(",") if asked.only else []
-    sessions = (asked.session,) if asked.session else (PLAIN, READY)
-    part = bool(names or asked.session)
-    if part and asked.publish:
+    names = arguments.only.split(",") if arguments.only else []
+    sessions = (arguments.session,) if arguments.session else (PLAIN, READY)
+    part = bool(names or arguments.session)
+    if part and arguments.publish:
         raise ValueError("a part of the blocks is not published; leave --only and --session out")
     wanted = wanted_of(documents, names, sessions)
     began = time.monotonic()
-    found, ended_well = _found(documents, asked, _sessions_of(documents, wanted), worker)
-    _write(found, replaced, asked.work / "conformance.md", *([PAGE] if asked.publish and ended_well else []))
+    found, ended_well = _found(documents, arguments, _sessions_of(documents, wanted), worker)
+    _write(found, replaced, arguments.work / "conformance.md", *([PAGE] if arguments.publish and ended_well else []))
     reached = [entry["block"] in wanted and entry["reached"] for entry in found["blocks"]].count(True)
     told = f"{reached} of the {len(wanted)} blocks that were asked for reached their kinds" if part else summary(found)
     minutes = (time.monotonic() - began) / 60
-    print(f"\n{told}\n{minutes:.1f} minutes; the table is {asked.work / 'conformance.md'}")
-    return int(not ended_well or reached < len(wanted) or (not part and (bool(unmapped) or not enough(found))))
+    print(f"\n{told}\n{minutes:.1f} minutes; the table is {arguments.work / 'conformance.md'}")
+    return int(not ended_well or reached < len(wanted) or (not part and (bool(unmapped) or not meets_minimum(found))))
 
 
 def _write(found: Mapping[str, Any], replaced: Mapping[int, Replacement], *files: Path) -> None:
@@ -99,7 +99,7 @@ def wanted_of(documents: Sequence[Document], names: Sequence[str], sessions: Seq
     Raises:
         ValueError: nothing has such a name, or what has it is not run in these sessions.
     """
-    claims = [claim for document in documents for claim in document.said.claims]
+    claims = [claim for document in documents for claim in document.mapping.claims]
     called = {claim.name: {claim.name, claim.name.partition("-")[0], claim.pipeline} - {""} for claim in claims}
     unknown = [name for name in names if not any(name in those for those in called.values())]
     if unknown:
@@ -128,22 +128,22 @@ def _parser() -> argparse.ArgumentParser:
 
 def _sessions_of(documents: Sequence[Document], wanted: Collection[str]) -> list[str]:
     """Those that something of it runs in."""
-    claims = [claim for document in documents for claim in document.said.claims if claim.kind is not Kind.NOT_CODE]
+    claims = [claim for document in documents for claim in document.mapping.claims if claim.kind is not Kind.NOT_CODE]
     return [name for name in (PLAIN, READY) if any(claim.session == name and claim.name in wanted for claim in claims)]
 
 
 def _found(
-    documents: Sequence[Document], asked: argparse.Namespace, sessions: Sequence[str], worker: Worker
+    documents: Sequence[Document], arguments: argparse.Namespace, sessions: Sequence[str], worker: Worker
 ) -> tuple[dict[str, Any], bool]:
     """Run the sessions; their results, and whether all ended by themselves, of one program."""
-    names = asked.only.split(",") if asked.only else []
+    names = arguments.only.split(",") if arguments.only else []
     source = source_digest(ROOT)
-    asked.work.mkdir(parents=True, exist_ok=True)
+    arguments.work.mkdir(parents=True, exist_ok=True)
     # Blocks that are run by themselves are added to what an earlier call has found.
-    before = _stored(asked.work) if names or asked.session else {}
-    codes = [_run(session, source, asked, names, worker) for session in sessions]
-    verdicts = {**before, **_new(asked.work, sessions)}
-    (asked.work / _VERDICTS).write_text(json.dumps(verdicts, indent=1) + "\n", encoding="utf-8")
+    before = _stored(arguments.work) if names or arguments.session else {}
+    codes = [_run(session, source, arguments, names, worker) for session in sessions]
+    verdicts = {**before, **_new(arguments.work, sessions)}
+    (arguments.work / _VERDICTS).write_text(json.dumps(verdicts, indent=1) + "\n", encoding="utf-8")
     changed = source_digest(ROOT) != source
     if changed:
         print("The program has changed while its blocks ran: nobody knows which one has done what.")
@@ -151,9 +151,9 @@ def _found(
 
 
 def _faults(documents: Sequence[Document], replaced: Mapping[int, Replacement]) -> list[str]:
-    found = [fault for document in documents for fault in faults(document.blocks, document.said, replaced)]
+    found = [fault for document in documents for fault in faults(document.blocks, document.mapping, replaced)]
     found += [
-        f"line {line} of document {document.said.document} looks like code and is in no block"
+        f"line {line} of document {document.mapping.document} looks like code and is in no block"
         for document in documents
         for line in document.outside
     ]
@@ -162,20 +162,22 @@ def _faults(documents: Sequence[Document], replaced: Mapping[int, Replacement]) 
 
 def _list(documents: Sequence[Document]) -> int:
     for document in documents:
-        claims = {claim.name: claim for claim in document.said.claims}
+        claims = {claim.name: claim for claim in document.mapping.claims}
         for block in document.blocks:
             claim = claims.get(block.name)
-            said = f"{claim.kind.said}: {claim.what}" if claim else "in no kind"
-            print(f"{block.name}  line {block.line:<5} {block.digest}  {block.form:<5} {block.language:<8} {said}")
+            description = f"{claim.kind.label}: {claim.what}" if claim else "in no kind"
+            print(
+                f"{block.name}  line {block.line:<5} {block.digest}  {block.form:<5} {block.language:<8} {description}"
+            )
     return 0
 
 
-def _run(session: str, source: str, asked: argparse.Namespace, names: Sequence[str], worker: Worker) -> int:
-    (asked.work / f"{session}.jsonl").unlink(missing_ok=True)
+def _run(session: str, source: str, arguments: argparse.Namespace, names: Sequence[str], worker: Worker) -> int:
+    (arguments.work / f"{session}.jsonl").unlink(missing_ok=True)
     print(f"\nthe {session} session", flush=True)
-    code = worker(session, source, asked, names)
+    code = worker(session, source, arguments, names)
     if code:
-        print(f"The session ended with {code}; see {asked.work / session}.log")
+        print(f"The session ended with {code}; see {arguments.work / session}.log")
     return code
 
 

@@ -22,12 +22,12 @@ class Kind(str, Enum):
     NOT_CODE = "not code"
 
     @property
-    def said(self) -> str:
+    def label(self) -> str:
         """In the table."""
-        return _SAID[self]
+        return _LABELS[self]
 
 
-_SAID = {
+_LABELS = {
     Kind.AS_WRITTEN: "runs as written",
     Kind.READY: "runs with the ready session",
     Kind.REPLACED: "runs after replacement",
@@ -198,9 +198,9 @@ def read_claims(file: Path) -> DocumentClaims:
     return claims_of(tomllib.loads(file.read_text(encoding="utf-8")))
 
 
-def claims_of(said: Mapping[str, Any]) -> DocumentClaims:
+def claims_of(content: Mapping[str, Any]) -> DocumentClaims:
     """The same from what a file says."""
-    given = dict(said)
+    given = dict(content)
     blocks, pipelines = given.pop("block", []), given.pop("pipeline", [])
     places = tuple((place["text"], place["is"]) for place in given.pop("place", []))
     pieces = tuple(_piece(text) for text in given.pop("lines", []))
@@ -209,7 +209,7 @@ def claims_of(said: Mapping[str, Any]) -> DocumentClaims:
         made = tuple(PipelineClaim(**pipeline) for pipeline in pipelines)
         return DocumentClaims(**given, places=places, pieces=pieces, claims=claims, pipelines=made)
     except TypeError as error:
-        raise ValueError(f"mapping of document {said.get('document')}: {error}") from None
+        raise ValueError(f"mapping of document {content.get('document')}: {error}") from None
 
 
 def read_replacements(file: Path) -> dict[int, Replacement]:
@@ -226,11 +226,11 @@ def _claim(block: dict[str, Any]) -> Claim:
     return Claim(kind=kind, session=session, checks=checks, edits=edits, **block)
 
 
-def _check(said: dict[str, Any]) -> Check:
-    answer = said.pop("are", said.pop("is", None))
-    check = Check(answer=answer, **said)
+def _check(entry: dict[str, Any]) -> Check:
+    answer = entry.pop("are", entry.pop("is", None))
+    check = Check(answer=answer, **entry)
     if sum(map(bool, (check.rows_of, check.value, check.printed))) != 1 or (answer is None) != bool(check.printed):
-        raise TypeError(f"a check asks one thing, and says the answer: {said}")
+        raise TypeError(f"a check asks one thing, and says the answer: {entry}")
     return check
 
 

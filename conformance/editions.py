@@ -18,9 +18,9 @@ def source_digest(root: Path) -> str:
     return found.hexdigest()[:12]
 
 
-def edition(said: DocumentClaims, source: str) -> str:
+def edition(mapping: DocumentClaims, source: str) -> str:
     """What changes with the source, or with anything that the mapping of a document says."""
-    return sha256(f"{source} {said!r}".encode()).hexdigest()[:12]
+    return sha256(f"{source} {mapping!r}".encode()).hexdigest()[:12]
 
 
 def _sources(root: Path) -> Iterator[Path]:

@@ -18,10 +18,10 @@ _NO_PLACES = re.compile(
 _OF_HERE = re.compile(r"\{\w+\}")
 
 
-def faults(blocks: Sequence[Block], said: DocumentClaims, known: Iterable[int]) -> list[str]:
+def faults(blocks: Sequence[Block], mapping: DocumentClaims, known: Iterable[int]) -> list[str]:
     """What keeps a mapping from being the document's: blocks without a claim, changed ones, claims without a check."""
-    claims = {claim.name: claim for claim in said.claims}
-    found = [f"{claim.name} is claimed twice" for claim in said.claims if claims[claim.name] is not claim]
+    claims = {claim.name: claim for claim in mapping.claims}
+    found = [f"{claim.name} is claimed twice" for claim in mapping.claims if claims[claim.name] is not claim]
     found += [f"{name} is no block of the document" for name in claims.keys() - {block.name for block in blocks}]
     for block in blocks:
         claim = claims.get(block.name)
@@ -33,12 +33,12 @@ def faults(blocks: Sequence[Block], said: DocumentClaims, known: Iterable[int]) 
                 f"and is {block.digest} at line {block.line}"
             )
         else:
-            found += [f"{block.name}: {fault}" for fault in _misplaced(block, claim, said)]
-    found += [f"{claim.name}: {fault}" for claim in said.claims for fault in _own_faults(claim, said, known)]
+            found += [f"{block.name}: {fault}" for fault in _place_faults(block, claim, mapping)]
+    found += [f"{claim.name}: {fault}" for claim in mapping.claims for fault in _own_faults(claim, mapping, known)]
     return found
 
 
-def _own_faults(claim: Claim, said: DocumentClaims, known: Iterable[int]) -> list[str]:
+def _own_faults(claim: Claim, mapping: DocumentClaims, known: Iterable[int]) -> list[str]:
     wanted = {
         "an effect that is checked": claim.kind is Kind.NOT_CODE or bool(claim.checks and claim.checked),
         "a number of a replacement that is described": (claim.kind is Kind.REPLACED) == bool(claim.replacement)
@@ -47,30 +47,31 @@ def _own_faults(claim: Claim, said: DocumentClaims, known: Iterable[int]) -> lis
         == bool((claim.edits or claim.code) and claim.refused),
         "its own text": not (claim.edits or claim.code) or claim.kind in (Kind.REPLACED, Kind.COMPLETED),
         "a completion": (claim.kind is Kind.COMPLETED) == bool(claim.completion),
-        "the block before it in its session to go on from": not claim.goes_on or claim.goes_on == _before(claim, said),
-        "a pipeline that is described": not claim.pipeline or claim.pipeline in {one.name for one in said.pipelines},
+        "the block before it in its session to go on from": not claim.goes_on
+        or claim.goes_on == _before(claim, mapping),
+        "a pipeline that is described": not claim.pipeline or claim.pipeline in {one.name for one in mapping.pipelines},
     }
-    return [f"it needs {what}, and no other kind has that" for what, there in wanted.items() if not there]
+    return [f"it needs {what}, and no other kind has that" for what, is_met in wanted.items() if not is_met]
 
 
-def _before(claim: Claim, said: DocumentClaims) -> str:
+def _before(claim: Claim, mapping: DocumentClaims) -> str:
     """The block that runs before one, of those that can be gone on from."""
     alone = [
         one.name
-        for one in said.claims
+        for one in mapping.claims
         if one.session == claim.session and one.kind is not Kind.NOT_CODE and not one.pipeline
     ]
     return next((first for first, second in pairwise(alone) if second == claim.name), "")
 
 
-def _misplaced(block: Block, claim: Claim, said: DocumentClaims) -> Iterator[str]:
+def _place_faults(block: Block, claim: Claim, mapping: DocumentClaims) -> Iterator[str]:
     """Places are servers, paths and credentials: not formats, options, nor anything else that a block says itself."""
-    for text, here in places_of(claim, said).items():
+    for text, here in places_of(claim, mapping).items():
         if text in block.text and not _OF_HERE.search(here):
             yield f"the place {text!r} becomes {here!r}, which is no server, path or credential of this machine"
     for found in _NO_PLACES.finditer(block.text):
         what = "format" if found["format"] else "name"
-        for text in places_of(claim, said):
+        for text in places_of(claim, mapping):
             for place in re.finditer(re.escape(text), block.text):
                 if place.start() < found.end(what) and found.start(what) < place.end():
                     yield f"the place {text!r} is in {found.group()!r}, which is a format or the name of an option"

@@ -16,7 +16,7 @@ _DOCUMENTS = (".txt", ".md")
 class Document:
     """A document and what is claimed of its blocks."""
 
-    said: DocumentClaims
+    mapping: DocumentClaims
     blocks: tuple[Block, ...]
     outside: tuple[int, ...]
 
@@ -42,10 +42,10 @@ def replacements_in(mappings: Path) -> dict[int, Replacement]:
     return read_replacements(mappings / "replacements.toml")
 
 
-def _document(folder: Path, said: DocumentClaims) -> Document:
-    file = next(iter(sorted(folder.glob(f"{said.document}*"))), None)
+def _document(folder: Path, mapping: DocumentClaims) -> Document:
+    file = next(iter(sorted(folder.glob(f"{mapping.document}*"))), None)
     if file is None:
-        raise FileNotFoundError(f"there is no document {said.document} in {folder}")
+        raise FileNotFoundError(f"there is no document {mapping.document} in {folder}")
     text = file.read_text(encoding="utf-8")
-    blocks = tuple(blocks_of(said.document, text, said.pieces))
-    return Document(said, blocks, tuple(code_outside(text, blocks)) if said.pieces else ())
+    blocks = tuple(blocks_of(mapping.document, text, mapping.pieces))
+    return Document(mapping, blocks, tuple(code_outside(text, blocks)) if mapping.pieces else ())

@@ -39,7 +39,7 @@ before the example has run is a failure, and so is a replacement of what runs as
 """
 
 # Of the fenced blocks of Python that parse.
-LEAST_OF_FIRST_TWO = 0.82
+MIN_FIRST_TWO = 0.82
 _NOT_RUN: Mapping[str, Any] = {"edition": "", "faults": ["it was not run"]}
 
 
@@ -54,7 +54,7 @@ def results(documents: Sequence[Document], verdicts: Mapping[str, Mapping[str, A
     blocks = [_entry(block, document, verdicts, source) for document in documents for block in document.blocks]
     return {
         "source": source,
-        "documents": [{"document": one.said.document, "about": one.said.about} for one in documents],
+        "documents": [{"document": one.mapping.document, "about": one.mapping.about} for one in documents],
         "blocks": blocks,
         "kinds": dict(Counter(entry["kind"] for entry in blocks if entry["reached"])),
         "python": _share(blocks),
@@ -77,17 +77,17 @@ def page(found: Mapping[str, Any], replaced: Mapping[int, Replacement]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def enough(found: Mapping[str, Any]) -> bool:
+def meets_minimum(found: Mapping[str, Any]) -> bool:
     """False when fewer of the fenced blocks of Python that parse are of the first two kinds than there have to be."""
     python = found["python"]
-    return bool(python["first_two"] >= LEAST_OF_FIRST_TWO * python["parse"])
+    return bool(python["first_two"] >= MIN_FIRST_TWO * python["parse"])
 
 
 def summary(found: Mapping[str, Any]) -> str:
     """What a person wants to know first."""
     failed = [entry["block"] for entry in found["blocks"] if not entry["reached"]]
     python = found["python"]
-    lines = [f"{found['kinds'].get(kind.said, 0):>5}  {kind.said}" for kind in Kind]
+    lines = [f"{found['kinds'].get(kind.label, 0):>5}  {kind.label}" for kind in Kind]
     lines += [
         f"{len(failed):>5}  in no kind{': ' + ', '.join(failed) if failed else ''}",
         f"of {python['parse']} fenced blocks of Python that parse, {python['first_two']} are of the first two kinds: "
@@ -97,7 +97,7 @@ def summary(found: Mapping[str, Any]) -> str:
 
 
 def _entry(block: Block, document: Document, verdicts: Mapping[str, Mapping[str, Any]], source: str) -> dict[str, Any]:
-    claim = next((claim for claim in document.said.claims if claim.name == block.name), None)
+    claim = next((claim for claim in document.mapping.claims if claim.name == block.name), None)
     entry = {
         "document": block.document,
         "block": block.name,
@@ -109,12 +109,17 @@ def _entry(block: Block, document: Document, verdicts: Mapping[str, Mapping[str,
     if claim is None:
         return {**entry, "what": "", "kind": "", "replacement": 0, "checked": "", "reached": False, "faults": []}
     verdict = verdicts.get(block.name, _NOT_RUN)
-    if verdict["edition"] != edition(document.said, source):
+    if verdict["edition"] != edition(document.mapping, source):
         # What was claimed when it ran is claimed no more, or what ran is another program now.
         verdict = _NOT_RUN
     faults = [] if claim.kind is Kind.NOT_CODE else list(verdict["faults"])
-    said = {"what": claim.what, "kind": claim.kind.said, "replacement": claim.replacement, "checked": _checked(claim)}
-    return {**entry, **said, "reached": not faults, "faults": faults, "seconds": verdict.get("seconds")}
+    labels = {
+        "what": claim.what,
+        "kind": claim.kind.label,
+        "replacement": claim.replacement,
+        "checked": _checked(claim),
+    }
+    return {**entry, **labels, "reached": not faults, "faults": faults, "seconds": verdict.get("seconds")}
 
 
 def _checked(claim: Claim) -> str:
@@ -126,7 +131,9 @@ def _checked(claim: Claim) -> str:
 def _share(blocks: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     fenced = [entry for entry in blocks if entry["form"] == "fence" and entry["language"] == "python"]
     parse = [entry for entry in fenced if entry["parses"]]
-    first = [entry for entry in parse if entry["reached"] and entry["kind"] in (Kind.AS_WRITTEN.said, Kind.READY.said)]
+    first = [
+        entry for entry in parse if entry["reached"] and entry["kind"] in (Kind.AS_WRITTEN.label, Kind.READY.label)
+    ]
     return {"fenced": len(fenced), "parse": len(parse), "first_two": len(first)}
 
 
@@ -140,11 +147,11 @@ def _summary(found: Mapping[str, Any]) -> list[str]:
         f"| kind | {' | '.join(documents)} | all |",
         f"|---|{'---|' * (len(documents) + 1)}",
     ]
-    for said in (*(kind.said for kind in Kind), "in no kind"):
+    for label in (*(kind.label for kind in Kind), "in no kind"):
         counts = [
-            sum(_kind(entry) == said for entry in found["blocks"] if entry["document"] == one) for one in documents
+            sum(_kind(entry) == label for entry in found["blocks"] if entry["document"] == one) for one in documents
         ]
-        lines.append(f"| {said} | {' | '.join(map(str, counts))} | {sum(counts)} |")
+        lines.append(f"| {label} | {' | '.join(map(str, counts))} | {sum(counts)} |")
     return lines
 
 

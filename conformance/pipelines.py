@@ -11,23 +11,23 @@ import yaml
 
 from conformance.claims import Claim, DocumentClaims, Kind, PipelineClaim
 from conformance.extract import Block
-from conformance.running import Scene, Verdict, execute, holds, question, told, wrong
-from conformance.wording import as_run, less_replaced
+from conformance.running import Scene, Verdict, error_text, execute, failed_checks, passes, question
+from conformance.wording import as_run, replacement_proofs
 from headrace.errors import PipelineError, Problems
 from headrace.project.open import Project
 
 _LONGEST = 1500
 
 
-def judged_together(
-    made: PipelineClaim, members: Sequence[tuple[Block, Claim]], said: DocumentClaims, scene: Scene
+def run_pipeline_blocks(
+    made: PipelineClaim, members: Sequence[tuple[Block, Claim]], mapping: DocumentClaims, scene: Scene
 ) -> list[Verdict]:
     """Run the pipeline that some blocks are files of; a verdict for each of them.
 
     Args:
         made: what the mapping says of the pipeline.
         members: the blocks.
-        said: the whole mapping.
+        mapping: the whole mapping.
         scene: a ready session.
     """
     began = time.monotonic()
@@ -35,10 +35,10 @@ def judged_together(
     try:
         for block, claim in members:
             if claim.kind is Kind.REPLACED:
-                found[block.name] += _needless(made, block, claim, said, scene)
-        common = _together(made, members, said, scene, found)
+                found[block.name] += _replacement_faults(made, block, claim, mapping, scene)
+        common = _together(made, members, mapping, scene, found)
     except Exception as error:  # noqa: BLE001 - whatever the pipeline raises is the verdict of its blocks
-        common = [_told(error, said)]
+        common = [_error_text(error, mapping)]
     seconds = (time.monotonic() - began) / len(members)
     return [Verdict(block.name, scene.edition, (*common, *found[block.name]), seconds) for block, _ in members]
 
@@ -46,54 +46,58 @@ def judged_together(
 def _together(
     made: PipelineClaim,
     members: Sequence[tuple[Block, Claim]],
-    said: DocumentClaims,
+    mapping: DocumentClaims,
     scene: Scene,
     found: dict[str, list[str]],
 ) -> list[str]:
-    places = scene.place(f"{said.document}-{made.name}")
-    texts = {block.name: as_run(block, claim, said, places) for block, claim in members}
-    with scene.runs.settings():
-        _write(made, texts, said, scene)
+    places = scene.prepare(f"{mapping.document}-{made.name}")
+    texts = {block.name: as_run(block, claim, mapping, places) for block, claim in members}
+    with scene.runner.settings():
+        _write(made, texts, mapping, scene)
         for block, claim in members:
             found[block.name] += [
                 f"{question(check)} was answered before the pipeline ran"
                 for check in claim.checks
-                if holds(check, scene.names, scene.runs, "")
+                if passes(check, scene.names, scene.runner, "")
             ]
         faults = _update(scene)
         if made.feed and not faults:
-            execute(made.feed, f"<{said.document} {made.name} feed>", scene.names)
+            execute(made.feed, f"<{mapping.document} {made.name} feed>", scene.names)
             faults = _update(scene)
         if not faults:
             # As a script of the project finds its tables.
-            scene.names.update(scene.runs.names(scene.folder, fresh=True))
+            scene.names.update(scene.runner.names(scene.folder, fresh=True))
             for block, claim in members:
-                found[block.name] += wrong(claim.checks, scene.names, scene.runs, "")
+                found[block.name] += failed_checks(claim.checks, scene.names, scene.runner, "")
     return faults
 
 
-def _needless(made: PipelineClaim, block: Block, claim: Claim, said: DocumentClaims, scene: Scene) -> list[str]:
+def _replacement_faults(
+    made: PipelineClaim, block: Block, claim: Claim, mapping: DocumentClaims, scene: Scene
+) -> list[str]:
     """Nothing, when a pipeline of the block alone fails without what is replaced as the claim says."""
     found = []
-    for way, pattern, text in less_replaced(block, claim, said):
-        places = scene.place(f"{block.name}-{way.replace(' ', '-')}")
-        with scene.runs.settings():
-            _write(made, {block.name: text(places)}, said, scene)
+    for way, pattern, text in replacement_proofs(block, claim, mapping):
+        places = scene.prepare(f"{block.name}-{way.replace(' ', '-')}")
+        with scene.runner.settings():
+            _write(made, {block.name: text(places)}, mapping, scene)
             try:
                 faults = _update(scene)
             except Exception as error:  # noqa: BLE001 - what is looked for
-                faults = [_told(error, said)]
+                faults = [_error_text(error, mapping)]
         if not any(re.search(pattern, fault) for fault in faults):
             found.append(f"{way} it should fail with {pattern!r}, and {faults or 'runs'}"[:_LONGEST])
     return found
 
 
-def _write(made: PipelineClaim, texts: Mapping[str, str], said: DocumentClaims, scene: Scene) -> None:
-    execute(said.prelude, f"<{said.document} prelude>", scene.names)
-    execute(made.given, f"<{said.document} {made.name} given>", scene.names)
+def _write(made: PipelineClaim, texts: Mapping[str, str], mapping: DocumentClaims, scene: Scene) -> None:
+    execute(mapping.prelude, f"<{mapping.document} prelude>", scene.names)
+    execute(made.given, f"<{mapping.document} {made.name} given>", scene.names)
     scene.names["here"].give_away()
     settings: dict[str, Any] = {"name": made.name, "connectors": ["kafka"], **made.settings}
-    files = {f"transformations/{name.replace('-', '_')}.py": f"{said.prelude}\n{text}" for name, text in texts.items()}
+    files = {
+        f"transformations/{name.replace('-', '_')}.py": f"{mapping.prelude}\n{text}" for name, text in texts.items()
+    }
     for path, text in {"pipeline.yml": yaml.safe_dump(settings), **files, **made.files}.items():
         file = scene.folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -108,7 +112,7 @@ def _update(scene: Scene) -> list[str]:
     return [f"the update ended as {outcome['state']}: {outcome['error']}; {'; '.join(flows)}"[:_LONGEST]]
 
 
-def _told(error: Exception, said: DocumentClaims) -> str:
+def _error_text(error: Exception, mapping: DocumentClaims) -> str:
     if isinstance(error, Problems):
         return "; ".join(problem.render() for problem in error.errors)[:_LONGEST]
-    return error.render()[:_LONGEST] if isinstance(error, PipelineError) else told(error, said)
+    return error.render()[:_LONGEST] if isinstance(error, PipelineError) else error_text(error, mapping)

@@ -22,10 +22,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-_LOOK_EVERY_S = 0.1
+_POLL_INTERVAL_S = 0.1
 # A block that stands at the same line for so long waits for something; queries that go on without end are it.
 _SAME_LINE_S = 1.0
-_MOST_ROUNDS = 20
+_MAX_ROUNDS = 20
 _TRIGGER = "_conformance_trigger"
 _WAITING = ("awaitTermination", "awaitAnyTermination")
 
@@ -42,17 +42,17 @@ class Queries:
         session: theirs.
         started: all of them.
         triggers: what each was given, by the id of its run.
-        ended: names, or ids, of those that would have gone on.
+        stopped: names, or ids, of the queries that were stopped and would have run on.
     """
 
     session: SparkSession
     started: list[StreamingQuery] = field(default_factory=list)
     triggers: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    ended: list[str] = field(default_factory=list)
+    stopped: list[str] = field(default_factory=list)
 
     def drain(self) -> None:
         """Return once no query finds anything more; those that read what others write come to rest as well."""
-        for _ in range(_MOST_ROUNDS):
+        for _ in range(_MAX_ROUNDS):
             before = self._batches()
             for query in self._active():
                 # One without batches never has processed everything.
@@ -65,7 +65,7 @@ class Queries:
     def stop(self) -> None:
         """End those that run."""
         for query in self._active():
-            self.ended.append(query.name or str(query.id))
+            self.stopped.append(query.name or str(query.id))
             with suppress(Exception):
                 query.stop()
 
@@ -88,36 +88,38 @@ class Queries:
 
 
 @contextmanager
-def following(session: SparkSession) -> Iterator[Queries]:
+def tracked_queries(session: SparkSession) -> Iterator[Queries]:
     """Keep the queries that are started inside the block, and end them with it."""
     found = Queries(session)
-    kept, told = DataStreamWriter._sq, DataStreamWriter.trigger  # noqa: SLF001 - where all queries come from
+    original_start, original_trigger = DataStreamWriter._sq, DataStreamWriter.trigger  # noqa: SLF001 - where all queries come from
 
-    def keeping(self: DataStreamWriter, query: Any) -> StreamingQuery:
-        found.started.append(kept(self, query))
+    def recorded_start(self: DataStreamWriter, query: Any) -> StreamingQuery:
+        found.started.append(original_start(self, query))
         found.triggers[str(found.started[-1].runId)] = vars(self).get(_TRIGGER, {})
         return found.started[-1]
 
-    @wraps(told)
-    def hurrying(self: DataStreamWriter, **given: Any) -> DataStreamWriter:
+    @wraps(original_trigger)
+    def trigger_without_interval(self: DataStreamWriter, **given: Any) -> DataStreamWriter:
         # As it is given, for what Spark says of it.
-        told(self, **given)
+        original_trigger(self, **given)
         vars(self)[_TRIGGER] = given
-        return told(self, **{**given, "processingTime": "0 seconds"}) if given.get("processingTime") else self
+        return (
+            original_trigger(self, **{**given, "processingTime": "0 seconds"}) if given.get("processingTime") else self
+        )
 
     changed: Any = DataStreamWriter
-    changed._sq, changed.trigger = keeping, hurrying  # noqa: SLF001 - as above
+    changed._sq, changed.trigger = recorded_start, trigger_without_interval  # noqa: SLF001 - as above
     try:
         yield found
     finally:
-        changed._sq, changed.trigger = kept, told  # noqa: SLF001 - as above
+        changed._sq, changed.trigger = original_start, original_trigger  # noqa: SLF001 - as above
         found.stop()
 
 
-def run_to_rest(
+def run_until_idle(
     run: Callable[[], None],
     feed: Callable[[], None],
-    rested: Callable[[], bool],
+    is_done: Callable[[], bool],
     queries: Queries,
     file: str,
     limit_s: float,
@@ -127,7 +129,7 @@ def run_to_rest(
     Args:
         run: the block; what it waits for comes: its queries end once they rest.
         feed: called once, when they do so for the first time.
-        rested: true once queries that never rest may end.
+        is_done: true once queries that never become idle may stop.
         queries: its own.
         file: what the block's frames are called.
         limit_s: how long all of it may take.
@@ -136,42 +138,42 @@ def run_to_rest(
         TookTooLong: it did not end.
         Exception: whatever the block, or *feed*, raised.
     """
-    watch = _Watch(feed, rested, queries, file, limit_s)
-    watch.thread.start()
-    watch.limit.start()
+    watcher = _Watcher(feed, is_done, queries, file, limit_s)
+    watcher.thread.start()
+    watcher.limit.start()
     try:
         run()
-        watch.settle()
+        watcher.finish()
     except KeyboardInterrupt:
-        if not watch.late:
+        if not watcher.timed_out:
             raise
     finally:
-        watch.over.set()
-        watch.limit.cancel()
-        watch.thread.join()
-    if watch.late:
+        watcher.done.set()
+        watcher.limit.cancel()
+        watcher.thread.join()
+    if watcher.timed_out:
         raise TookTooLong(f"it did not end within {limit_s:g} s")
-    if watch.failed is not None:
-        raise watch.failed
+    if watcher.failed is not None:
+        raise watcher.failed
 
 
-class _Watch:
+class _Watcher:
     def __init__(
-        self, feed: Callable[[], None], rested: Callable[[], bool], queries: Queries, file: str, limit_s: float
+        self, feed: Callable[[], None], is_done: Callable[[], bool], queries: Queries, file: str, limit_s: float
     ) -> None:
-        self._feed, self._rested, self._queries, self._file = feed, rested, queries, file
-        self._until = time.monotonic() + limit_s
+        self._feed, self._is_done, self._queries, self._file = feed, is_done, queries, file
+        self._deadline = time.monotonic() + limit_s
         self._line, self._since = ("", 0), time.monotonic()
         self._main = threading.main_thread().ident or 0
         self._fed = False
-        self.over = threading.Event()
-        self.late = False
+        self.done = threading.Event()
+        self.timed_out = False
         self.failed: BaseException | None = None
-        self.thread = threading.Thread(target=self._look, name="conformance-watch", daemon=True)
+        self.thread = threading.Thread(target=self._watch, name="conformance-watch", daemon=True)
         # Of its own: the other one may wait for a query that never rests.
-        self.limit = threading.Timer(limit_s, self._end)
+        self.limit = threading.Timer(limit_s, self._time_out)
 
-    def settle(self) -> None:
+    def finish(self) -> None:
         """Let the queries take what is there, and what they are fed with, and end them."""
         self._queries.drain()
         if not self._fed:
@@ -186,25 +188,25 @@ class _Watch:
 
     def _wait(self) -> None:
         try:
-            while not self._rested():
-                if time.monotonic() > self._until:
+            while not self._is_done():
+                if time.monotonic() > self._deadline:
                     raise TookTooLong("what it is to do until its end has not come")  # noqa: TRY301 - kept below
-                time.sleep(_LOOK_EVERY_S)
+                time.sleep(_POLL_INTERVAL_S)
         except Exception as error:  # noqa: BLE001 - raised again in the block's own thread
             self.failed = self.failed or error
 
-    def _look(self) -> None:
-        while not self.over.wait(_LOOK_EVERY_S):
-            if self._waits() and self._queries.session.streams.active and self._waits():
-                self.settle()
+    def _watch(self) -> None:
+        while not self.done.wait(_POLL_INTERVAL_S):
+            if self._is_waiting() and self._queries.session.streams.active and self._is_waiting():
+                self.finish()
 
-    def _end(self) -> None:
-        self.late = True
+    def _time_out(self) -> None:
+        self.timed_out = True
         self._queries.stop()
-        if not self.over.is_set():
+        if not self.done.is_set():
             os.kill(os.getpid(), signal.SIGINT)
 
-    def _waits(self) -> bool:
+    def _is_waiting(self) -> bool:
         frame: FrameType | None = sys._current_frames().get(self._main)  # noqa: SLF001 - Python's own door
         if frame is None:
             return False

@@ -20,10 +20,10 @@ from typing import Any
 
 from conformance.claims import Check, Claim, DocumentClaims, Kind
 from conformance.extract import Block
-from conformance.queries import Queries, following, run_to_rest
-from conformance.sessions import Runs
+from conformance.queries import Queries, run_until_idle, tracked_queries
+from conformance.sessions import SessionRunner
 from conformance.surroundings import Here, Places, Servers
-from conformance.wording import as_run, less_replaced
+from conformance.wording import as_run, replacement_proofs
 
 _LONGEST = 1500
 # In a query, the folder of the block.
@@ -36,7 +36,7 @@ class Scene:
     """What is there for the blocks of one document in one session.
 
     Attributes:
-        runs: the session.
+        runner: the session.
         servers: those that are there.
         base: where each block gets a folder.
         edition: of the document's mapping and of the program.
@@ -44,21 +44,21 @@ class Scene:
         folder: of the block that ran last.
     """
 
-    runs: Runs
+    runner: SessionRunner
     servers: Servers
     base: Path
     edition: str
     names: dict[str, Any] = field(default_factory=dict)
     folder: Path = Path()
 
-    def place(self, name: str, *, goes_on: bool = False) -> Places:
+    def prepare(self, name: str, *, goes_on: bool = False) -> Places:
         """Where something runs: in a folder of its own without tables, or where what ran before has left them."""
         if not goes_on:
             self.folder = self.base / name
             self.folder.mkdir(parents=True)
             self.names.clear()
-        self.names.update(self.runs.names(self.folder, fresh=not goes_on))
-        self.names["here"] = Here(self.runs.session, self.servers, self.folder)
+        self.names.update(self.runner.names(self.folder, fresh=not goes_on))
+        self.names["here"] = Here(self.runner.session, self.servers, self.folder)
         return Places(self.servers, self.folder, self.names)
 
 
@@ -88,59 +88,59 @@ class Verdict:
         }
 
 
-def judged(block: Block, claim: Claim, said: DocumentClaims, scene: Scene) -> Verdict:
+def run_block(block: Block, claim: Claim, mapping: DocumentClaims, scene: Scene) -> Verdict:
     """Run a block, and look whether it reaches the kind that is claimed."""
     began = time.monotonic()
     try:
-        faults = _needless(block, claim, said, scene) if claim.kind is Kind.REPLACED else []
-        faults += _faults(block, claim, said, scene)
+        faults = _replacement_faults(block, claim, mapping, scene) if claim.kind is Kind.REPLACED else []
+        faults += _faults(block, claim, mapping, scene)
     except Exception as error:  # noqa: BLE001 - whatever the block raises is its verdict
-        faults = [told(error, said)]
+        faults = [error_text(error, mapping)]
     return Verdict(block.name, scene.edition, tuple(faults), time.monotonic() - began)
 
 
-def _faults(block: Block, claim: Claim, said: DocumentClaims, scene: Scene) -> list[str]:
-    places = scene.place(block.name, goes_on=bool(claim.goes_on))
+def _faults(block: Block, claim: Claim, mapping: DocumentClaims, scene: Scene) -> list[str]:
+    places = scene.prepare(block.name, goes_on=bool(claim.goes_on))
     printed = io.StringIO()
-    with scene.runs.settings(), following(scene.runs.session) as queries:
-        execute(said.prelude, f"<{said.document} prelude>", scene.names)
+    with scene.runner.settings(), tracked_queries(scene.runner.session) as queries:
+        execute(mapping.prelude, f"<{mapping.document} prelude>", scene.names)
         execute(claim.given, f"<{block.name} given>", scene.names)
         faults = [
             f"{question(check)} was answered before the block ran"
             for check in claim.checks
-            if not check.printed and holds(check, scene.names, scene.runs, "")
+            if not check.printed and passes(check, scene.names, scene.runner, "")
         ]
-        text = as_run(block, claim, said, places)
-        run_and_rest(claim, text, scene, queries, printed, "python" if claim.code else block.language)
+        text = as_run(block, claim, mapping, places)
+        run_and_wait(claim, text, scene, queries, printed, "python" if claim.code else block.language)
         faults += _unexpected(claim, queries.failures())
-        faults += wrong(claim.checks, scene.names, scene.runs, printed.getvalue())
+        faults += failed_checks(claim.checks, scene.names, scene.runner, printed.getvalue())
     return list(dict.fromkeys(fault[:_LONGEST] for fault in faults))
 
 
-def _needless(block: Block, claim: Claim, said: DocumentClaims, scene: Scene) -> list[str]:
+def _replacement_faults(block: Block, claim: Claim, mapping: DocumentClaims, scene: Scene) -> list[str]:
     """Nothing, when the block fails without what is replaced as the claim says; a replacement needs a reason."""
     found = []
-    for way, pattern, text in less_replaced(block, claim, said):
-        places = scene.place(f"{block.name}-{way.replace(' ', '-')}", goes_on=bool(claim.goes_on))
-        failures = _failures(block, claim, said, scene, partial(text, places))
+    for way, pattern, text in replacement_proofs(block, claim, mapping):
+        places = scene.prepare(f"{block.name}-{way.replace(' ', '-')}", goes_on=bool(claim.goes_on))
+        failures = _failures(block, claim, mapping, scene, partial(text, places))
         if not any(re.search(pattern, failure) for failure in failures):
             found.append(f"{way} it should fail with {pattern!r}, and {failures or 'runs'}"[:_LONGEST])
     return found
 
 
-def _failures(block: Block, claim: Claim, said: DocumentClaims, scene: Scene, text: Callable[[], str]) -> list[str]:
+def _failures(block: Block, claim: Claim, mapping: DocumentClaims, scene: Scene, text: Callable[[], str]) -> list[str]:
     """What a text fails with in the place of the block, itself or one of its queries."""
-    with scene.runs.settings(), following(scene.runs.session) as queries:
+    with scene.runner.settings(), tracked_queries(scene.runner.session) as queries:
         try:
-            execute(said.prelude, f"<{said.document} prelude>", scene.names)
+            execute(mapping.prelude, f"<{mapping.document} prelude>", scene.names)
             execute(claim.given, f"<{block.name} given>", scene.names)
-            run_and_rest(claim, text(), scene, queries, io.StringIO(), block.language)
+            run_and_wait(claim, text(), scene, queries, io.StringIO(), block.language)
         except Exception as error:  # noqa: BLE001 - what is looked for
             return [f"{type(error).__name__}: {error}"]
         return queries.failures()
 
 
-def run_and_rest(
+def run_and_wait(
     claim: Claim,
     text: str,
     scene: Scene,
@@ -168,33 +168,33 @@ def run_and_rest(
     def feed() -> None:
         execute(claim.feed, f"<{claim.name} feed>", own)
 
-    def rested() -> bool:
+    def is_done() -> bool:
         return not claim.until or bool(eval(claim.until, {**own, "printed": printed.getvalue()}))  # noqa: S307 - our own
 
     with redirect_stdout(printed):
-        run_to_rest(run, feed, rested, queries, file, claim.limit_s)
+        run_until_idle(run, feed, is_done, queries, file, claim.limit_s)
         for thread in set(threading.enumerate()) - before:
             if not thread.daemon:
                 thread.join(_THREADS_END_S)
-    own["triggers"], own["ended_for_it"] = queries.triggers_by_name(), sorted(queries.ended)
+    own["triggers"], own["ended_for_it"] = queries.triggers_by_name(), sorted(queries.stopped)
 
 
-def wrong(checks: Sequence[Check], names: Mapping[str, Any], runs: Runs, printed: str) -> list[str]:
+def failed_checks(checks: Sequence[Check], names: Mapping[str, Any], runner: SessionRunner, printed: str) -> list[str]:
     """What the checks find, where it is not the answer."""
     found = []
     for check in checks:
         try:
-            if not holds(check, names, runs, printed):
-                found.append(f"{question(check)} is {_answered(check, names, runs, printed)!r}, not {check.answer!r}")
+            if not passes(check, names, runner, printed):
+                found.append(f"{question(check)} is {_answered(check, names, runner, printed)!r}, not {check.answer!r}")
         except Exception as error:  # noqa: BLE001 - a question that cannot be asked is not answered
             found.append(f"{question(check)}: {type(error).__name__}: {str(error).splitlines()[0]}")
     return found
 
 
-def holds(check: Check, names: Mapping[str, Any], runs: Runs, printed: str) -> bool:
+def passes(check: Check, names: Mapping[str, Any], runner: SessionRunner, printed: str) -> bool:
     """True when a check finds its answer; one that cannot be asked yet does not."""
     with suppress(Exception):
-        answer = _answered(check, names, runs, printed)
+        answer = _answered(check, names, runner, printed)
         if check.printed:
             return re.search(check.printed, printed) is not None
         return bool(answer == (in_order(check.answer) if check.rows_of else check.answer))
@@ -226,10 +226,12 @@ def plain(value: Any) -> Any:
     return repr(value)
 
 
-def told(error: BaseException, said: DocumentClaims) -> str:
+def error_text(error: BaseException, mapping: DocumentClaims) -> str:
     """An error, and the lines of blocks that it came through."""
     frames = [
-        frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(f"<{said.document}")
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename.startswith(f"<{mapping.document}")
     ]
     where = " < ".join(f"{frame.filename}:{frame.lineno}" for frame in reversed(frames))
     return f"{type(error).__name__}: {error}"[:_LONGEST] + (f" at {where}" if where else "")
@@ -264,12 +266,12 @@ class _Noting(dict[str, Any]):
         del self._names[name]
 
 
-def _answered(check: Check, names: Mapping[str, Any], runs: Runs, printed: str) -> Any:
+def _answered(check: Check, names: Mapping[str, Any], runner: SessionRunner, printed: str) -> Any:
     if check.printed:
         return printed
     if check.rows_of:
         return in_order(
-            plain(row) for row in runs.session.sql(check.rows_of.replace(_ROOT, str(names["here"].folder))).collect()
+            plain(row) for row in runner.session.sql(check.rows_of.replace(_ROOT, str(names["here"].folder))).collect()
         )
     return plain(eval(check.value, {**names, "printed": printed}))  # noqa: S307 - the mapping's own expression
 
@@ -277,7 +279,7 @@ def _answered(check: Check, names: Mapping[str, Any], runs: Runs, printed: str) 
 def _in_language(language: str, text: str, file: str, names: dict[str, Any], scene: Scene) -> None:
     match language:
         case "sql":
-            names["answers"] = [scene.runs.session.sql(one).collect() for one in text.split(";") if one.strip()]
+            names["answers"] = [scene.runner.session.sql(one).collect() for one in text.split(";") if one.strip()]
         case "bash":
             subprocess.run(["bash", "-ec", text], check=True, capture_output=True, cwd=scene.folder)  # noqa: S607 - any
         case "json":

@@ -35,7 +35,7 @@ _SMALL = {
 }
 
 
-class Runs(ABC):
+class SessionRunner(ABC):
     """A session that serves one block after the other."""
 
     session: SparkSession
@@ -76,16 +76,16 @@ class Runs(ABC):
                     self.session.conf.unset(key)
 
 
-def opened(kind: str, folder: Path) -> Runs:
+def open_runner(kind: str, folder: Path) -> SessionRunner:
     """One of the two, with its log in *folder*; a process has one."""
     os.chdir(folder)
     for logger in _NOISY_LOGGERS:
         logging.getLogger(logger).setLevel(logging.CRITICAL + 1)
     confs = {**_SMALL, "spark.driver.extraJavaOptions": java_options(folder)}
-    return _Ready(confs, folder) if kind == READY else _Plain(confs, folder)
+    return _NotebookRunner(confs, folder) if kind == READY else _PlainRunner(confs, folder)
 
 
-class _Plain(Runs):
+class _PlainRunner(SessionRunner):
     """What ``pip install pyspark delta-spark`` gives, with the connector to Kafka."""
 
     def __init__(self, confs: Mapping[str, str], folder: Path) -> None:
@@ -117,7 +117,7 @@ class _Plain(Runs):
         return {"spark": self.session}
 
 
-class _Ready(Runs):
+class _NotebookRunner(SessionRunner):
     """What ``headrace.spark_session()`` gives, and the names beside ``spark`` that a script finds."""
 
     def __init__(self, confs: Mapping[str, str], folder: Path) -> None:
@@ -132,8 +132,10 @@ class _Ready(Runs):
             self.drop_all()
             self._open(folder / "storage")
         state = import_module("headrace.spark.notebook.notebook_session")
-        around = import_module("headrace.scripts.script_storage").surroundings_of(folder, os.environ)
-        namespace = import_module("headrace.scripts.namespace").Namespace(state.served(), around.secrets)
+        storage_setup = import_module("headrace.scripts.script_storage").script_storage_of(folder, os.environ)
+        namespace = import_module("headrace.scripts.namespace").Namespace(
+            state.active_notebook(), storage_setup.secrets
+        )
         found: dict[str, Any] = namespace.of(folder / "block.py", {})
         return found
 

@@ -140,12 +140,15 @@ class Here:
 
     def table(self, name: str, columns: str, *rows: Sequence[Any], properties: Mapping[str, str] | None = None) -> None:
         """A Delta table with exactly these rows."""
-        said = ", ".join(f"'{key}' = '{value}'" for key, value in (properties or {}).items())
+        table_properties = ", ".join(f"'{key}' = '{value}'" for key, value in (properties or {}).items())
         if "." in name:
             self._session.sql(f"CREATE SCHEMA IF NOT EXISTS {name.rpartition('.')[0]}")
         # Outside of any storage: it is nobody's table, neither a script's nor a pipeline's.
         place = f"USING delta LOCATION '{self.path('given') / name}'"
-        self._session.sql(f"CREATE TABLE {name} ({columns}) {place}" + (f" TBLPROPERTIES ({said})" if said else ""))
+        self._session.sql(
+            f"CREATE TABLE {name} ({columns}) {place}"
+            + (f" TBLPROPERTIES ({table_properties})" if table_properties else "")
+        )
         if rows:
             self.add(name, *rows)
 

@@ -14,18 +14,18 @@ Wording = Callable[[Mapping[str, str]], str]
 _MARK = re.compile(r"@@(?P<first>\d+)(?:-(?P<last>\d+))?@@")
 
 
-def as_written(block: Block, claim: Claim, said: DocumentClaims, places: Mapping[str, str]) -> str:
+def as_written(block: Block, claim: Claim, mapping: DocumentClaims, places: Mapping[str, str]) -> str:
     """The block's own text, in which nothing but servers, paths and credentials is others."""
-    return _placed(block.text, claim, said, places)
+    return _placed(block.text, claim, mapping, places)
 
 
-def as_run(block: Block, claim: Claim, said: DocumentClaims, places: Mapping[str, str]) -> str:
+def as_run(block: Block, claim: Claim, mapping: DocumentClaims, places: Mapping[str, str]) -> str:
     """What is run for the block: its own text, what takes its place, or what it is completed to.
 
     Args:
         block: of the document.
         claim: of the block.
-        said: all that the mapping says.
+        mapping: all that the mapping says.
         places: what the names in the mapping's places stand for now.
 
     Raises:
@@ -34,21 +34,21 @@ def as_run(block: Block, claim: Claim, said: DocumentClaims, places: Mapping[str
     text = _edited(claim.code or block.text, claim.edits, block)
     if claim.completion:
         text = completed(text, claim.completion)
-    return _placed(text, claim, said, places)
+    return _placed(text, claim, mapping, places)
 
 
-def less_replaced(block: Block, claim: Claim, said: DocumentClaims) -> list[tuple[str, str, Wording]]:
+def replacement_proofs(block: Block, claim: Claim, mapping: DocumentClaims) -> list[tuple[str, str, Wording]]:
     """The texts that show what a replacement is needed for: how each is called, what it has to fail with, and it."""
-    found: list[tuple[str, str, Wording]] = [("as written", claim.refused, partial(as_written, block, claim, said))]
+    found: list[tuple[str, str, Wording]] = [("as written", claim.refused, partial(as_written, block, claim, mapping))]
     for number, edit in enumerate(claim.edits, 1):
         if edit.without:
-            found.append((f"without edit {number}", edit.without, partial(_without, edit, block, claim, said)))
+            found.append((f"without edit {number}", edit.without, partial(_without, edit, block, claim, mapping)))
     return found
 
 
-def places_of(claim: Claim, said: DocumentClaims) -> dict[str, str]:
+def places_of(claim: Claim, mapping: DocumentClaims) -> dict[str, str]:
     """What stands for servers, paths and credentials in a block, and what it is here."""
-    return {**dict(said.places), **claim.places}
+    return {**dict(mapping.places), **claim.places}
 
 
 def completed(fragment: str, completion: str) -> str:
@@ -67,16 +67,16 @@ def completed(fragment: str, completion: str) -> str:
 
     text = _MARK.sub(taken, completion)
     wanted = [number for number, line in enumerate(lines, 1) if line.strip() and not line.lstrip().startswith("#")]
-    wrong = [number for number in wanted if used.count(number) != 1]
-    if wrong:
-        raise ValueError(f"lines {wrong} of the fragment are not in its completion exactly once")
+    failed_checks = [number for number in wanted if used.count(number) != 1]
+    if failed_checks:
+        raise ValueError(f"lines {failed_checks} of the fragment are not in its completion exactly once")
     return text
 
 
-def _without(edit: Edit, block: Block, claim: Claim, said: DocumentClaims, places: Mapping[str, str]) -> str:
+def _without(edit: Edit, block: Block, claim: Claim, mapping: DocumentClaims, places: Mapping[str, str]) -> str:
     """The block's text with all edits but one."""
     rest = [one for one in claim.edits if one is not edit]
-    return _placed(_edited(block.text, rest, block), claim, said, places)
+    return _placed(_edited(block.text, rest, block), claim, mapping, places)
 
 
 def _edited(text: str, edits: Iterable[Edit], block: Block) -> str:
@@ -87,9 +87,9 @@ def _edited(text: str, edits: Iterable[Edit], block: Block) -> str:
     return text
 
 
-def _placed(text: str, claim: Claim, said: DocumentClaims, places: Mapping[str, str]) -> str:
+def _placed(text: str, claim: Claim, mapping: DocumentClaims, places: Mapping[str, str]) -> str:
     """The longest texts first, in one pass, so that nothing is put into what was put in."""
-    known = places_of(claim, said)
+    known = places_of(claim, mapping)
     if not known:
         return text
     pattern = re.compile("|".join(map(re.escape, sorted(known, key=len, reverse=True))))

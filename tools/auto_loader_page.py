@@ -287,7 +287,7 @@ def auto_loader_reference() -> str:
             "\n### Refused\n",
             _table(
                 ("option", "why", "instead"),
-                ((f"`{o.name}`", _sentence(o.about), _sentence(o.instead)) for o in refused),
+                ((f"`{o.name}`", _sentence(o.about), _sentence(o.fix)) for o in refused),
             ),
             "",
         )

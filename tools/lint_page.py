@@ -79,6 +79,6 @@ def lint_reference() -> str:
 def _section(rule: Rule) -> str:
     return (
         f"## {rule.id}\n\n{rule.title}. **{rule.severity.value.capitalize()}.** {rule.why}\n\n"
-        f"**Fix:** `{rule.instead}`\n\n**Exceptions:** {rule.quiet}\n\n"
+        f"**Fix:** `{rule.fix}`\n\n**Exceptions:** {rule.exceptions}\n\n"
         f"Fails:\n\n```python\n{rule.failing}\n```\n\nWorks:\n\n```python\n{rule.passing}\n```\n"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from headrace.settings.keys import Treatment
-from headrace.sources.option_reading import Reads, SourceFormat, SourceOption
+from headrace.sources.option_reading import ReadMode, SourceFormat, SourceOption
 
 _HEADS = ("option", "value", "default", "what it is")
 
@@ -15,18 +15,18 @@ def options_of(source: SourceFormat) -> str:
     used = [o for o in source.options if o.treatment is Treatment.USED]
     inert = [o for o in source.options if o.treatment is Treatment.ACCEPTED]
     refused = [o for o in source.options if o.treatment is Treatment.REFUSED]
-    parts = [_table(_HEADS, (_used_row(o) for o in used if o.reads is Reads.BOTH))]
+    parts = [_table(_HEADS, (_used_row(o) for o in used if o.read_mode is ReadMode.BOTH))]
     for reads, said in (
-        (Reads.STREAMS, "Of streams; in a batch they have no effect, which is said:"),
-        (Reads.BATCHES, "Of batches (`spark.read`); refused for streams:"),
+        (ReadMode.STREAMS, "Of streams; in a batch they have no effect, which is said:"),
+        (ReadMode.BATCHES, "Of batches (`spark.read`); refused for streams:"),
     ):
-        some = [o for o in used if o.reads is reads]
+        some = [o for o in used if o.read_mode is reads]
         parts += [f"{said}\n\n{_table(_HEADS, map(_used_row, some))}"] if some else []
     if inert:
         rows = ((f"`{o.name}`", f"{o.about}.") for o in inert)
         parts.append("Accepted without effect, and said:\n\n" + _table(("option", "why"), rows))
     if refused:
-        rows_of_refused = ((f"`{o.name}`", f"{o.about}.", f"{o.instead}.") for o in refused)
+        rows_of_refused = ((f"`{o.name}`", f"{o.about}.", f"{o.fix}.") for o in refused)
         parts.append("Refused:\n\n" + _table(("option", "why", "instead"), rows_of_refused))
     return "\n\n".join(parts) + "\n"
 

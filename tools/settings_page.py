@@ -92,7 +92,7 @@ def settings_reference() -> str:
 def _pipeline_keys() -> str:
     rows = [("key", "where", "why it has no effect"), ("---",) * 3]
     rows += [
-        (f"`{key.name}`", "; ".join(place.value for place in key.places), key.without_effect or "")
+        (f"`{key.name}`", "; ".join(scope.value for scope in key.scopes), key.without_effect or "")
         for key in PIPELINE_KEYS
     ]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in rows)

@@ -164,7 +164,7 @@ def _promises() -> str:
         name = files if found.name in FILES else _called(found)
         if name not in seen:
             seen.add(name)
-            lines.append(f"| {name} | {_promise(found)} | {found.repeats} |")
+            lines.append(f"| {name} | {_promise(found)} | {found.deduplication} |")
     return "\n".join(lines)
 
 

@@ -1,6 +1,6 @@
-"""A stream that casts a text, over texts that are all numbers, and over some of which one in 100,000 is not.
+"""A stream that casts text to numbers, over valid input, and over input with one invalid text in 100,000.
 
-Its query fails with such a row, which is found and set aside; the batch goes on without it.
+The query fails on such a row; Headrace finds and quarantines it, and the batch continues without it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def events():
 
 
 def _make_data(folder: Path, rows: int) -> None:
-    """The events as they are, and with some that are bad."""
+    """Write the events unchanged, and again with some bad rows."""
     good, bad = folder / "good", folder / "bad"
     write_events(good, rows)
     if (bad / "_READY").exists():
@@ -53,7 +53,7 @@ def _contestant(name: str, data_name: str, action: str) -> Contestant:
         return (Step("all batches, cold", (program("headrace"), "run", "--quiet")),)
 
     def rows(work: Path) -> int:
-        """Those in the table, and those that were set aside."""
+        """The rows in the table plus the quarantined rows."""
         places = (
             work / "storage" / "tables" / "default" / "events",
             work / "storage" / "checkpoints" / "default" / "events" / "events" / "failing_rows",

@@ -1,4 +1,4 @@
-"""Change events merged into a table: against the MERGE that is often shown, and against a careful one.
+"""Change events merged into a table: against the MERGE of common tutorials, and against a correct one.
 
 Run by hand with `python bench/scenarios/changes.py CONTESTANT FOLDER_OF_THE_DATA`, in an empty folder.
 """
@@ -51,24 +51,24 @@ dp.create_auto_cdc_flow(
 
 
 def make_data(folder: Path, rows: int) -> None:
-    """A file for the rows that are there at first, and one for each batch."""
+    """Write a file with the initial rows, and one for each batch."""
     if (folder / "_READY").exists():
         return
     (folder / "batches").mkdir(parents=True, exist_ok=True)
     chance = np.random.default_rng(20260101)
     pq.write_table(_events(np.arange(rows), np.zeros(rows, np.int64), "insert", chance), folder / "first.parquet")
     # Each key is deleted by one batch at most, and nothing comes after that; no batch has two events of a key.
-    living, next_id = chance.permutation(rows), rows
+    live_ids, next_id = chance.permutation(rows), rows
     for number in range(BATCHES):
         at = (number + 1) * _LOADED + np.arange(EVENTS, dtype=np.int64)
         inserted, deleted, late = (int(EVENTS * share) for share in (INSERTED, DELETED, LATE))
-        gone, living = living[:deleted], living[deleted:]
-        updated = chance.choice(living, EVENTS - inserted - deleted, replace=False)
+        deleted_ids, live_ids = live_ids[:deleted], live_ids[deleted:]
+        updated = chance.choice(live_ids, EVENTS - inserted - deleted, replace=False)
         at[:late] -= np.int64(_LOADED + _LOADED // 2)
         parts = [
             _events(updated, at[: len(updated)], "update", chance),
             _events(np.arange(next_id, next_id + inserted), at[len(updated) : -deleted], "insert", chance),
-            _events(gone, at[-deleted:], "delete", chance),
+            _events(deleted_ids, at[-deleted:], "delete", chance),
         ]
         next_id += inserted
         file = folder / "batches" / f"batch-{number:03}.parquet"
@@ -92,7 +92,7 @@ def _events(ids: Any, sequences: Any, operation: str, chance: np.random.Generato
 
 
 def expected_rows(rows: int) -> int:
-    """Those that are there in the end."""
+    """The number of rows at the end."""
     return rows + BATCHES * int(EVENTS * INSERTED) - BATCHES * int(EVENTS * DELETED)
 
 
@@ -106,7 +106,7 @@ class Durations(StreamingQueryListener):
         """Nothing."""
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802 - PySpark's name
-        """Keep the duration."""
+        """Record the duration."""
         if event.progress.numInputRows:
             self.seconds.append(event.progress.durationMs["triggerExecution"] / 1000)
 
@@ -118,7 +118,7 @@ class Durations(StreamingQueryListener):
 
 
 def shown(spark: SparkSession) -> Callable[[DataFrame, int], None]:
-    """An upsert by key as tutorials show it: what comes last wins, deletes stay as rows that say so."""
+    """A tutorial-style upsert by key: the last event wins, and deletes stay as rows marked as deleted."""
 
     def merge(batch: DataFrame, _batch_id: int) -> None:
         source = batch._jdf.alias("s")  # noqa: SLF001 - Delta's Python wheel is not needed for this
@@ -129,7 +129,7 @@ def shown(spark: SparkSession) -> Callable[[DataFrame, int], None]:
 
 
 def careful(spark: SparkSession) -> Callable[[DataFrame, int], None]:
-    """One that takes the newest event of each key, leaves newer rows alone and applies deletes."""
+    """A correct upsert: takes the newest event of each key, never overwrites newer rows, and applies deletes."""
 
     def merge(batch: DataFrame, _batch_id: int) -> None:
         by_key = Window.partitionBy("id").orderBy(F.col("updated_at").desc())
@@ -149,7 +149,7 @@ def _delta_table(spark: SparkSession) -> Any:
 
 
 def by_hand(name: str, data: Path) -> None:
-    """What somebody writes who has no pipelines; the rows of the beginning are written as they are."""
+    """The query without Headrace; the initial rows are appended unchanged."""
     spark = session(tuned=name == _CAREFUL)
     durations = Durations()
     spark.streams.addListener(durations)
@@ -164,7 +164,7 @@ def by_hand(name: str, data: Path) -> None:
 
 
 def headrace(name: str, data: Path) -> None:
-    """The same as a flow of changes, which has merged the rows of the beginning, too."""
+    """The same as a change flow, which also merged the initial rows."""
     from headrace import Project, spark_session  # noqa: PLC0415 - peers are measured without it
 
     landing = Path("landing").resolve()
@@ -182,13 +182,13 @@ def headrace(name: str, data: Path) -> None:
     durations = Durations()
     spark_session().streams.addListener(durations)
     Project.open().run()
-    # Spark tells of a batch some time after it.
+    # Spark reports a batch with a delay.
     spark_session().stop()
     report(durations.seconds, table, before, data)
 
 
 def report(seconds: list[float], table: Path, before: int, data: Path) -> None:
-    """Print what the runner reads."""
+    """Print the measurements for the runner."""
     files = list((data / "batches").iterdir())
     if len(seconds) != len(files):
         raise ValueError(f"{len(seconds)} batches, not {len(files)}")
@@ -199,7 +199,7 @@ def report(seconds: list[float], table: Path, before: int, data: Path) -> None:
 
 
 def _written(table: Path, before: int) -> int:
-    """The bytes of the data files and deletion vectors that commits after a version have added."""
+    """The bytes of data files and deletion vectors added by commits after a version."""
     total = 0
     for commit in sorted((table / "_delta_log").glob("*.json")):
         if int(commit.stem) <= before:
@@ -213,10 +213,10 @@ def _written(table: Path, before: int) -> int:
 
 
 def _rows(work: Path) -> int:
-    """The rows that are there now."""
+    """The current number of rows."""
     ours = work / "storage/tables/default/customers"
     table = ours if ours.exists() else work / "table"
-    from deltalake import QueryBuilder  # noqa: PLC0415 - not for the processes that are measured
+    from deltalake import QueryBuilder  # noqa: PLC0415 - measured processes do without it
 
     found = DeltaTable(str(table))
     names = {field.name for field in found.schema().fields}

@@ -1,4 +1,4 @@
-"""Fifty flows, five levels deep, a thousand rows each: what the engine itself costs."""
+"""Fifty flows, five levels deep, a thousand rows each: the overhead of the engine itself."""
 
 from __future__ import annotations
 

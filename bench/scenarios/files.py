@@ -1,4 +1,4 @@
-"""JSON, CSV and Parquet into Delta: Auto Loader, with and without a column for what does not fit, and Spark's source.
+"""JSON, CSV and Parquet into Delta: Auto Loader, with and without a rescued data column, and Spark's source.
 
 Run by hand with `python bench/scenarios/files.py READER FORM FOLDER`, in an empty folder. Each process is warm before
 it is measured: it has loaded the same data once, so that what is measured is the reading and not Java's compiler.
@@ -18,12 +18,12 @@ import pyarrow.parquet as pq
 from data import SCHEMA, write_events
 from scenario import Contestant, Scenario, Step, rows_of_each
 
-# How often the events are in the files of each form, so that each has about 300 MB of them.
+# How often the events repeat in the files of each format, for about 300 MB per format.
 COPIES = {"json": 4, "csv": 9, "parquet": 20, "text": 4}
 _ARROW_SCHEMA = pa.schema(
     {"id": pa.int64(), "device": pa.int32(), "kind": pa.string(), "amount": pa.float64(), "note": pa.string()}
 )
-# As Auto Loader reads JSON unless it is told to infer types.
+# How Auto Loader reads JSON by default, without type inference.
 _TEXTS = "id STRING, device STRING, kind STRING, amount STRING, note STRING"
 _NATIVE, _RESCUED, _PLAIN = "Spark's file source", "Auto Loader, rescue on", "Auto Loader, rescue off"
 _READERS = {"native": _NATIVE, "rescued": _RESCUED, "plain": _PLAIN}
@@ -31,7 +31,7 @@ _WARM_ROWS = 20_000
 
 
 def make_data(folder: Path, rows: int) -> None:
-    """The events in each form, and a small part of them."""
+    """Write the events in each format, and a small part of them."""
     for size, count in (("whole", rows), ("warm", _WARM_ROWS)):
         write_events(folder / size / "events", count)
         for form in ("json", "csv", "parquet"):
@@ -56,8 +56,8 @@ def _convert(source: Path, target: Path, form: str) -> None:
 
 
 def load(reader: str, form: str, data: Path) -> float:
-    """Seconds in which everything is loaded into a new table, by a query that is warm."""
-    from headrace import spark_session  # noqa: PLC0415 - once the process is one that measures
+    """Seconds to load everything into a new table, in a warm session."""
+    from headrace import spark_session  # noqa: PLC0415 - only measuring processes need it
 
     spark = spark_session()
     schema = _TEXTS if form == "text" else SCHEMA

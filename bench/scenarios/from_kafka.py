@@ -50,7 +50,7 @@ def events():
 @contextmanager
 def _broker(folder: Path) -> Iterator[Any]:
     sys.path.insert(0, str(BENCH.parent))
-    from tests.servers.kafka import KafkaBroker  # noqa: PLC0415 - the broker of the tests, which lies beside
+    from tests.servers.kafka import KafkaBroker  # noqa: PLC0415 - the tests' broker, outside the package
 
     folder.mkdir(parents=True, exist_ok=True)
     broker = KafkaBroker(folder)
@@ -62,7 +62,7 @@ def _broker(folder: Path) -> Iterator[Any]:
 
 
 def make_data(folder: Path, rows: int) -> None:
-    """The events as records of two topics, the small one first."""
+    """Store the events as records of two topics, the small topic first."""
     if (folder / "_READY").exists():
         return
     with _broker(folder / "broker") as broker:
@@ -82,7 +82,7 @@ def _produce(servers: str, topic: str, folder: Path) -> None:
 
 
 def by_hand(servers: str, *, tuned: bool) -> float:
-    """Seconds of the query that somebody writes who has no pipelines."""
+    """Seconds of the same query without Headrace."""
     paths = [str(path) for path in jars({"delta", "kafka"}, environ=os.environ)]
     spark = session(tuned=tuned, jar_files=paths)
     seconds = 0.0
@@ -100,7 +100,7 @@ def by_hand(servers: str, *, tuned: bool) -> float:
 
 
 def headrace(servers: str) -> float:
-    """Seconds of the same as a triggered update, its planning included."""
+    """Seconds of the same as a triggered update, including planning."""
     from headrace import Project  # noqa: PLC0415 - peers are measured without it
 
     seconds = 0.0

@@ -1,4 +1,4 @@
-"""Two thousand batches of a thousand rows into one Delta table: is a batch as fast at the end as at the start."""
+"""Two thousand batches of a thousand rows into one Delta table: whether the last batches are as fast as the first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Expectations: the same streaming table with 0, 1, 10 and 50 rules; what the rules cost over none."""
+"""Expectations: the same streaming table with 0, 1, 10 and 50 rules; the extra cost of the rules."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ def events():
     return spark.readStream.schema({schema!r}).format({form!r}).load({data!r})
 """
 _FORMS = ("json", "parquet")
-# Each is true of nearly every row, and none is like another, so that the optimizer cannot make one of two.
+# Each holds for nearly every row, and all differ, so that the optimizer cannot merge any two.
 _SHAPES = ("amount > {} - 200", "device <> -{}", "length(note) < 100 + {}", "kind <> 'k{}'", "id % 1000003 <> -{}")
 
 
 def rules(count: int) -> dict[str, str]:
-    """The first so many rules."""
+    """The first *count* rules."""
     return {f"rule {number}": _SHAPES[number % len(_SHAPES)].format(number + 1) for number in range(count)}
 
 
 def make_data(folder: Path, rows: int) -> None:
-    """The events as JSON lines, and the same ones as Parquet."""
+    """Write the events as JSON lines, and again as Parquet."""
     write_events(folder / "json", rows)
     columnar = folder / "parquet"
     if (columnar / "_READY").exists():
         return
     columnar.mkdir(exist_ok=True)
     for file in (folder / "json").glob("*.json"):
-        # As strict as the schema that the pipelines declare.
+        # The same nullability as the schema that the pipelines declare.
         columns = pj.read_json(file).cast(_ARROW_SCHEMA)
         pq.write_table(columns, columnar / f"{file.stem}.parquet")
     (columnar / "_READY").touch()

@@ -1,7 +1,7 @@
-"""Files that were seen long ago: what they cost a stream that looks for a hundred new ones.
+"""What long-seen files cost a stream that discovers a hundred new ones.
 
-Run by hand with `python bench/scenarios/seen_files.py WHAT FOLDER`, in the folder of a contestant; `memory` for the
-bytes of memory that each file takes in a process that looks.
+Run by hand with `python bench/scenarios/seen_files.py WHAT FOLDER`, in the folder of a contestant; `memory` prints
+the bytes of memory per file in the process of a stream.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _STEPS = {
 
 
 def make_files(folder: Path, count: int) -> None:
-    """Small files that have been there for a while, a thousand in each folder."""
+    """Write small, old files, a thousand per folder."""
     if (folder / "_READY").exists():
         return
     for place in range(0, count, _IN_FOLDER):
@@ -55,79 +55,78 @@ def _land(folder: Path, numbers: Sequence[int], word: str) -> None:
         os.utime(file, (1_700_000_000, 1_700_000_000))
 
 
-class Looker:
-    """A stream over the files, whose offset is kept beside it."""
+class Poller:
+    """A stream over the files that stores its offset in a file of the working folder."""
 
     def __init__(self, data: Path, options: dict[str, str] | None = None) -> None:
         self._data = data
-        self._kept = Path("offset.json")
+        self._offset_file = Path("offset.json")
         given = {"cloudFiles.format": "json", "cloudFiles.maxFilesPerTrigger": "100000000", **(options or {})}
         source = prepare(given, str(data), _SCHEMA, Place(Path("ledgers").absolute(), None, time.time_ns()))
         self.stream = FileStream(source, _CLOCK)
-        found = json.loads(self._kept.read_text()) if self._kept.exists() else None
+        found = json.loads(self._offset_file.read_text()) if self._offset_file.exists() else None
         self.offset = Offset.of(found) if found else self.stream.initial()
 
-    def look(self) -> float:
-        """Seconds until the next batch is known; it is read then."""
+    def poll_seconds(self) -> float:
+        """Seconds until the next batch is planned; the offset then counts as read."""
         began = time.perf_counter()
         end = self.stream.latest(self.offset, everything=False)
         seconds = time.perf_counter() - began
         self.offset = end
-        self._kept.write_text(json.dumps(end.to_json()))
+        self._offset_file.write_text(json.dumps(end.to_json()))
         return seconds
 
-    def some_new(self) -> None:
-        """A hundred new files in one folder."""
+    def add_new_files(self) -> None:
+        """Write a hundred new files into one folder."""
         folder = max(path for path in self._data.iterdir() if path.is_dir())
         _land(folder, range(_NEW), f"new-{time.monotonic_ns()}")
 
 
 def first(data: Path) -> float:
-    """Seconds of the first look."""
-    return Looker(data).look()
+    """Seconds of the first poll."""
+    return Poller(data).poll_seconds()
 
 
 def restart(data: Path) -> float:
     """Seconds from the start of a stream to its first batch."""
-    Looker(data).some_new()
+    Poller(data).add_new_files()
     began = time.perf_counter()
-    Looker(data).look()
+    Poller(data).poll_seconds()
     return time.perf_counter() - began
 
 
 def poll(data: Path) -> float:
-    """Seconds of a later look of a stream that runs, with new files in one folder."""
-    looker = Looker(data)
-    looker.look()
-    looker.some_new()
-    return looker.look()
+    """Seconds of a later poll of a running stream, with new files in one folder."""
+    poller = Poller(data)
+    poller.poll_seconds()
+    poller.add_new_files()
+    return poller.poll_seconds()
 
 
 def idle(data: Path) -> float:
-    """Seconds of a later look of a stream that runs, with nothing new."""
-    looker = Looker(data)
-    looker.look()
-    looker.look()
-    return looker.look()
+    """Seconds of a later poll of a running stream, with nothing new."""
+    poller = Poller(data)
+    poller.poll_seconds()
+    poller.poll_seconds()
+    return poller.poll_seconds()
 
 
 def full(data: Path) -> float:
-    """Seconds of a look at everything that finds nothing."""
-    looker = Looker(data)
-    looker.look()
-    with_all = Ledger.open(Path("ledgers").absolute(), looker.offset.ledger)
-    # Due, as it is once a day.
-    with_all.note("full_look_s", "0")
+    """Seconds of a full verification that finds nothing new."""
+    poller = Poller(data)
+    poller.poll_seconds()
+    with_all = Ledger.open(Path("ledgers").absolute(), poller.offset.ledger)
+    # Makes the daily verification due.
+    with_all.set_note("full_look_s", "0")
     with_all.close()
-    return looker.look()
+    return poller.poll_seconds()
 
 
 def memory(data: Path) -> float:
-    """Bytes of memory that each file takes in a stream that has restarted and looked at everything."""
+    """Bytes of memory per file, in a stream that restarted and verified all files."""
     process = psutil.Process()
     before = process.memory_info().rss
-    looked = full(data)
-    del looked
+    full(data)
     count = sum(len(files) for _, _, files in os.walk(data))
     return (process.memory_info().rss - before) / count
 
@@ -143,7 +142,7 @@ def _contestant(name: str, share: Callable[[Path], Path]) -> Contestant:
 def _make_data(folder: Path, rows: int) -> None:
     make_files(folder / "many", rows)
     make_files(folder / "few", FEW)
-    # New files of an earlier call are none of the data.
+    # Removes the new files of earlier calls.
     for part in ("many", "few"):
         for file in (folder / part).glob("*/new-*"):
             file.unlink()

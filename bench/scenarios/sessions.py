@@ -1,4 +1,4 @@
-"""Sessions of a stream: ``headrace.patterns.sessionize`` against the same in applyInPandasWithState.
+"""Sessions of a stream: ``headrace.patterns.sessionize`` against applyInPandasWithState.
 
 Run by hand with `python bench/scenarios/sessions.py CONTESTANT FOLDER_OF_THE_DATA`, in an empty folder.
 """
@@ -23,13 +23,13 @@ from headrace.patterns import sessionize
 
 _OURS, _PANDAS = "sessionize", "applyInPandasWithState"
 _EVENTS, _GAP_S = 10, 1800
-# A function in Python is called for each device that a batch has events of: few with many events, many with few.
+# Spark calls the Python function once per device in a batch: few devices with many events, or many with few.
 _DEVICES = (1_000, 20_000)
 _RESULT = "device INT, session_start TIMESTAMP, session_end TIMESTAMP, events_in_session BIGINT"
 
 
 def _by_state(key: tuple[Any, ...], parts: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
-    """What the guides show: the open session of a key in its state, closed by a timeout of the watermark."""
+    """The common pattern: the state holds the open session of a key, and an event-time timeout closes it."""
     if state.hasTimedOut:
         start, end, count = state.get
         state.remove()
@@ -76,7 +76,7 @@ def _run(contestant: str, data: str) -> None:
 
 
 def _at(devices: int) -> str:
-    """Ten events of each device, a second apart, then two hours of silence."""
+    """Ten events per device, a second apart, then two hours without events."""
     return f"timestamp_seconds(1767225600 + id div {devices * _EVENTS} * 7200 + id div {devices} % {_EVENTS}) AS at"
 
 
@@ -94,7 +94,7 @@ SCENARIO = Scenario(
     about="sessions of 1,000 devices, then of 20,000, from a stream of JSON, eight batches, into Delta",
     rows=1_000_000,
     make_data=write_events,
-    # The last session of each device is still open.
+    # The last session of each device stays open.
     expected_rows=lambda rows: len(_DEVICES) * (rows // _EVENTS) - sum(_DEVICES),
     contestants=(_contestant(_OURS), _contestant(_PANDAS)),
     base=_OURS,

@@ -1,4 +1,4 @@
-"""Batches of a thousand rows into one Delta table: how long one takes, how even they are, and whether they stay so.
+"""Batches of a thousand rows into one Delta table: the duration of a batch, its variation, and its trend.
 
 Run by hand with `python bench/scenarios/small_batches.py CONTESTANT BATCHES`, in an empty folder.
 """
@@ -19,7 +19,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 from scenario import Contestant, Scenario, Step
 
 ROWS_A_BATCH = 1000
-# The first batches load classes and compile; nobody's are counted.
+# The first batches load classes and compile; they do not count for any contestant.
 WARM_UP = 20
 BATCHES = 300
 LONG = 2000
@@ -38,7 +38,7 @@ _HEADRACE, _DEFAULTS, _TUNED = "headrace", "by hand, Delta's defaults", "by hand
 
 
 class Durations(StreamingQueryListener):
-    """The seconds of each batch with rows; calls *enough* when there are so many."""
+    """The seconds of each batch with rows; calls *enough* after *wanted* of them."""
 
     def __init__(self, wanted: int, enough: Callable[[], None]) -> None:
         self.seconds: list[float] = []
@@ -49,7 +49,7 @@ class Durations(StreamingQueryListener):
         """Nothing."""
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802 - PySpark's name
-        """Keep the duration."""
+        """Record the duration."""
         if event.progress.numInputRows:
             self.seconds.append(event.progress.durationMs["triggerExecution"] / 1000)
         if len(self.seconds) >= self._wanted:
@@ -68,7 +68,7 @@ def _source(spark: SparkSession) -> DataFrame:
 
 
 def by_hand(batches: int, *, tuned: bool) -> list[float]:
-    """What somebody writes who has no pipelines: one query without a pause between its batches."""
+    """The query without Headrace: one query without a pause between batches."""
     spark = session(tuned=tuned)
     done = threading.Event()
     durations = Durations(batches + WARM_UP, done.set)
@@ -98,7 +98,7 @@ def headrace(batches: int) -> list[float]:
 
 
 def report(seconds: Sequence[float]) -> None:
-    """Print what the runner reads."""
+    """Print the measurements for the runner."""
     counted = seconds[WARM_UP:]
     middle = median(counted)
     print(f"measured {middle} median batch")
@@ -117,7 +117,7 @@ def _contestant(name: str, table: str) -> Contestant:
         name,
         prepare=lambda _work, _data: None,
         steps=_steps(name, BATCHES),
-        # Whole batches, however many more than wanted were done when the query was stopped.
+        # Counts whole batches; the query may have run more than wanted before it stopped.
         rows=lambda work: DeltaTable(str(work / table)).count() % ROWS_A_BATCH,
     )
 

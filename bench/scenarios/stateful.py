@@ -1,4 +1,4 @@
-"""Streams with state: an aggregate, deduplication and a join of two streams, against the same by hand.
+"""Streams with state: an aggregate, deduplication and a join of two streams, against the same queries by hand.
 
 Run by hand with `python bench/scenarios/stateful.py CONTESTANT FOLDER_OF_THE_DATA`, in an empty folder.
 """
@@ -18,7 +18,7 @@ from scenario import Contestant, Scenario, Step
 
 from headrace import Project
 
-# Spark keeps state in memory unless it is told otherwise; Headrace keeps it in RocksDB, which the same by hand has to.
+# Spark keeps state in memory by default; Headrace uses RocksDB, so one contestant by hand uses it too.
 _TUNED, _ROCKSDB, _OURS = "by hand, tuned", "by hand, tuned, RocksDB", "headrace"
 _STORES = {
     "spark.sql.streaming.stateStore.providerClass": (
@@ -28,7 +28,7 @@ _STORES = {
     "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
 }
 _QUERIES = ("totals", "once", "pairs")
-# Each event has a second of its own, so that results are closed as it goes on.
+# Each event has its own second, so that the watermark advances and closes results.
 _PIPELINE = """\
 from pyspark.sql import functions as F
 
@@ -68,8 +68,8 @@ def pairs():
 
 
 def _definitions(data: str) -> dict[str, DataFrame]:
-    """The same queries for somebody without Headrace: the functions, called."""
-    from pyspark.sql import SparkSession  # noqa: PLC0415 - of this process alone
+    """The same queries without Headrace: calls the functions directly."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - only this process needs it
 
     class Plain:
         @staticmethod
@@ -90,7 +90,7 @@ def _by_hand(contestant: str, data: str) -> None:
         began = time.monotonic()
         writer = rows.writeStream.format("delta").option("checkpointLocation", f"checkpoints/{name}")
         writer.trigger(availableNow=True).start(f"tables/{name}").awaitTermination()
-        _tell(name, began)
+        _print_seconds(name, began)
     spark.stop()
 
 
@@ -101,10 +101,10 @@ def _ours() -> None:
         outcome = project.run(refresh=[name])
         if outcome.error is not None:
             raise SystemExit(str(outcome.error))
-        _tell(name, began)
+        _print_seconds(name, began)
 
 
-def _tell(name: str, began: float) -> None:
+def _print_seconds(name: str, began: float) -> None:
     if name != "warm":
         print(f"measured {time.monotonic() - began} {name}")
 

@@ -1,4 +1,4 @@
-"""One bronze table over JSON files and nine streaming tables that read it: the first update, and one without news.
+"""One bronze table over JSON files and nine streaming tables that read it: the first update, and one without new data.
 
 Run by hand with `python bench/scenarios/ten_tables.py DATA default|tuned`, in an empty folder: the work of a peer.
 """
@@ -90,7 +90,7 @@ SCENARIO = Scenario(
     about="one bronze table over JSON, nine streaming tables that read it",
     rows=2_000_000,
     make_data=write_events,
-    # Every row is in bronze and in the one silver table of its kind.
+    # Every row is in bronze, and in the silver table of its kind.
     expected_rows=lambda rows: 2 * rows,
     contestants=(
         _peer("by hand, Delta's defaults", "default"),
@@ -104,7 +104,7 @@ SCENARIO = Scenario(
 
 
 def by_hand(data: str, *, tuned: bool) -> None:
-    """What somebody writes who has no pipelines: bronze, and when it is done nine queries at once."""
+    """The queries without Headrace: bronze, and once it is done nine queries at once."""
     spark = session(tuned=tuned)
     tables = Path.cwd() / "tables"
 
@@ -124,7 +124,7 @@ def by_hand(data: str, *, tuned: bool) -> None:
 
 
 def warm() -> None:
-    """Updates without news in one session; the first one is not counted, the JVM starts in it."""
+    """Run updates without new data in one session; the first one, which starts the JVM, does not count."""
     from headrace import Project  # noqa: PLC0415 - peers are measured without it
 
     project = Project.open()

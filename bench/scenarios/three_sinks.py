@@ -1,4 +1,4 @@
-"""One stream into three Delta tables: a flow with three sinks, against the same by hand in foreachBatch.
+"""One stream into three Delta tables: a flow with three sinks, against foreachBatch by hand.
 
 Run by hand with `python bench/scenarios/three_sinks.py CONTESTANT FOLDER_OF_THE_DATA`, in an empty folder.
 """
@@ -30,7 +30,7 @@ def events():
 
 
 def _by_hand(data: str, *, tuned: bool) -> None:
-    """What a careful person writes: one computation, three writes that are passed over when the batch comes again."""
+    """The query without Headrace: one computation, and three idempotent writes that skip a repeated batch."""
     spark = session(tuned=tuned)
 
     def write(batch: DataFrame, batch_id: int) -> None:
@@ -54,7 +54,7 @@ def _prepare(work: Path, data: Path) -> None:
 
 
 def _nothing(_work: Path, _data: Path) -> None:
-    """Everything is in the program itself."""
+    """Prepare nothing: the program contains everything."""
 
 
 def _hand(name: str) -> Contestant:

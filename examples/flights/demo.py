@@ -28,12 +28,12 @@ from headrace.cli.failures import show
 from headrace.cli.live_display import Display, Lines, LiveTable
 from headrace.errors import PipelineError, Problems, problems_of
 from headrace.model.outcome import Outcome, UpdateState
-from headrace.plan.backfills import Replayed
+from headrace.plan.backfills import ReplayRequest
 
 EXAMPLE = Path(__file__).resolve().parent
 SCRATCH = EXAMPLE.parents[1] / ".demo" / "flights"
 INSTALMENTS = 3
-REPAIR = Replayed(
+REPAIR = ReplayRequest(
     "flights",
     rules=("no_time_travel",),
     # Whose clock was a day behind is known by now; what else breaks the rule stays as it is.

@@ -21,7 +21,7 @@ from headrace import Project
 from headrace.cli.summary import outcome_text
 from headrace.model.expectations import Action
 from headrace.model.outcome import Outcome
-from headrace.plan.backfills import Replayed
+from headrace.plan.backfills import ReplayRequest
 
 TABLES: Mapping[str, Sequence[str]] = {
     "bronze": ("flights_raw", "airlines", "airports", "planes", "weather"),
@@ -110,7 +110,7 @@ def rules(console: Console, outcomes: Sequence[Outcome]) -> None:
     )
 
 
-def repair(console: Console, wanted: Replayed, forgetful: Sequence[str]) -> None:
+def repair(console: Console, wanted: ReplayRequest, forgetful: Sequence[str]) -> None:
     """What is done with rows of quarantine, and why tables are computed anew."""
     (rule,), (change,) = wanted.rules, wanted.changes
     console.rule("[bold]The repair", align="left")

@@ -1,9 +1,9 @@
 """Headrace: streaming tables for open-source Spark.
 
-``Project`` opens and runs a pipeline; ``spark_session`` gives a session that is ready for scripts, with ``dbutils``,
-``display`` and ``displayHTML``; ``from_confluent`` reads payloads of topics by their registered schemas;
-``point_in_time`` reads tables with history as they were. Importing the package imports neither Spark nor the engine:
-executors and command-line completion load it too.
+``Project`` opens and runs a pipeline; ``spark_session`` returns a session for scripts, with ``dbutils``, ``display``
+and ``displayHTML``; ``from_confluent`` decodes payloads with their registered schemas; ``point_in_time`` reads tables
+with history as of a time. Importing the package imports neither Spark nor the engine: executors and command-line
+completion load it too.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What can go wrong, as values: a code, a message, a place and a way out.
+"""Errors as values: a code, a message, a location and a hint.
 
-Texts live in ``conditions.toml`` so that the docs, the command line and the tests print the same words.
+The texts are in ``conditions.toml``, so that the docs, the command line and the tests print the same words.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from typing import Any
 
 from headrace.model.location import Location
 
-# A detail is a sentence, also when a parameter begins it; a name or a quoted text is left as it is.
+# A detail that begins with a word is capitalized, also if a parameter supplies the word; names and quotes are not.
 _BEGINS_WITH_WORD = re.compile(r"[a-z]+ ")
-# Behind a parameter that is a word of a command, as in {name:q}.
+# The format spec of a parameter that is a word of a command, as in {name:q}.
 _AS_WORD = "q"
 
 
 class _Texts(string.Formatter):
-    """Fills templates in; a parameter that is a word of a command is quoted, so that it can be pasted as it stands."""
+    """Fills in templates; quotes parameters that are words of a command, so that the command can be pasted."""
 
     def format_field(self, value: Any, format_spec: str) -> str:
-        """The value, as one word for a shell where the template asks for it."""
+        """The value, quoted for a shell if the template asks for it."""
         return shlex.quote(value) if format_spec == _AS_WORD else str(super().format_field(value, format_spec))
 
 
 class ErrorKind(Enum):
-    """What is the matter, as ``conditions.toml`` says it."""
+    """The kind of an error, as in ``conditions.toml``."""
 
     PROJECT = "project"
     SOURCE = "source"
@@ -44,8 +44,8 @@ class ErrorKind(Enum):
 class Condition:
     """One kind of problem: its texts are templates over the parameters of a :class:`PipelineError`.
 
-    In ``hint``, a parameter that is a word of a command is written ``{name:q}``, and quoted for a shell. What ``kind``
-    and ``retry`` say is at the head of ``conditions.toml``.
+    In ``hint``, ``{name:q}`` is a parameter that is quoted for a shell. The head of ``conditions.toml`` explains
+    ``kind`` and ``retry``.
     """
 
     code: str
@@ -59,12 +59,12 @@ class Condition:
 
     @property
     def exit_code(self) -> int:
-        """What the command line exits with: as the entry says, otherwise by the kind."""
+        """The exit code of the command line: that of the entry, otherwise that of the kind."""
         return self.exit if self.exit is not None else 1 if self.kind is ErrorKind.RUNTIME else 2
 
     @property
     def plain_hint(self) -> str:
-        """The hint as a template for people: each parameter is a name in braces, and nothing more."""
+        """The hint as a template for people: each parameter is a name in braces."""
         return self.hint.replace(f":{_AS_WORD}}}", "}")
 
 
@@ -81,7 +81,7 @@ def conditions() -> Mapping[str, Condition]:
 
 @dataclass(frozen=True)
 class SparkCondition:
-    """What is known of an error condition of Spark or Delta; ``spark_conditions.toml`` says what each field means."""
+    """What we know about an error condition of Spark or Delta; ``spark_conditions.toml`` explains the fields."""
 
     prefix: str = ""
     kind: ErrorKind | None = None
@@ -93,7 +93,7 @@ class SparkCondition:
 
 @cache
 def _spark_conditions() -> tuple[SparkCondition, ...]:
-    """The longest beginnings first."""
+    """All entries, the longest prefix first."""
     raw = tomllib.loads(files("headrace").joinpath("spark_conditions.toml").read_text(encoding="utf-8"))
     made = (SparkCondition(prefix, **_with_kind(entry)) for prefix, entry in raw.items())
     return tuple(sorted(made, key=lambda condition: -len(condition.prefix)))
@@ -104,7 +104,7 @@ def _with_kind(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def spark_condition(name: str | None) -> SparkCondition:
-    """What is known of a condition; of most, nothing."""
+    """The entry of a condition; an empty one for most."""
     found = (known for known in _spark_conditions() if (name or "").startswith(known.prefix))
     return next(found, SparkCondition())
 
@@ -118,8 +118,8 @@ class PipelineError(HeadraceError):
 
     Args:
         code: a key of ``conditions.toml``, such as ``GRAPH.CYCLE``.
-        location: where in the user's files, when there is such a place.
-        params: what the templates name; values are printed, so never pass a secret.
+        location: the place in the user's files, if there is one.
+        params: the parameters of the templates; they are printed, so never pass a secret.
     """
 
     def __init__(self, code: str, /, *, location: Location | None = None, **params: Any) -> None:
@@ -146,7 +146,7 @@ class PipelineError(HeadraceError):
         return _Texts().vformat(self.condition.hint, (), self.params).strip()
 
     def located(self, place: Location | None) -> PipelineError:
-        """The same problem at a place, unless it has one."""
+        """The same problem with a location, unless it has one."""
         return self if self.location is not None else PipelineError(self.code, location=place, **self.params)
 
     def to_json(self) -> dict[str, Any]:
@@ -161,7 +161,7 @@ class PipelineError(HeadraceError):
         }
 
     def render(self) -> str:
-        """The error as plain text: headline, place, detail, hint."""
+        """The error as plain text: headline, location, detail, hint."""
         lines = [f"error[{self.code}]: {self.message}"]
         if self.location:
             lines.append(f"  --> {self.location}")
@@ -174,7 +174,7 @@ class PipelineError(HeadraceError):
 
 
 class Problems(HeadraceError):
-    """Everything that is wrong with a project, reported together; never empty."""
+    """All problems of a project, reported together; never empty."""
 
     def __init__(self, errors: Iterable[PipelineError]) -> None:
         self.errors = tuple(sorted(errors, key=_reading_order))
@@ -191,7 +191,7 @@ class Problems(HeadraceError):
 
 
 class InternalError(HeadraceError):
-    """A defect of Headrace itself; the message asks the reader to report it."""
+    """A bug in Headrace; the message asks the reader to report it."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what}. This is a defect of Headrace, please report it with the log file.")

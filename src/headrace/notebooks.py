@@ -1,7 +1,7 @@
-"""Notebooks as cells: what runs, in which language, and where each line stands in the file.
+"""Reads notebooks as cells: their code, language, and the location of each line.
 
-Two forms are read: nbformat 4 (``.ipynb``), and the vendor's source form, a ``.py`` or ``.sql`` file whose first line
-says so. Nothing is run here, and no file is opened.
+Supports nbformat 4 (``.ipynb``) and the vendor's source format, a ``.py`` or ``.sql`` file with a marker in its first
+line. Runs nothing and opens no file.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _METADATA = "application/vnd.databricks.v1+notebook"
 
 
 class Language(str, Enum):
-    """What a cell is written in; RUN names another notebook, and NONE is prose."""
+    """The language of a cell; RUN runs another notebook, and NONE is prose."""
 
     PYTHON = "python"
     SQL = "sql"
     RUN = "run"
     NONE = "none"
-    # Something that a pipeline has no place for.
+    # Languages that a pipeline does not support.
     OTHER = "other"
 
 
@@ -53,7 +53,7 @@ _CELL_MAGICS = {
 
 @dataclass(frozen=True)
 class Magic:
-    """A line such as ``%pip install x``; ``name`` is ``!`` for a line that begins so."""
+    """A line such as ``%pip install x``; ``name`` is ``!`` for a shell command."""
 
     name: str
     rest: str
@@ -64,27 +64,27 @@ class Magic:
 class Cell:
     """One cell: its text without magics, and the lines that were magics.
 
-    ``place`` is the file, or the cell of it, that ``text`` begins in at ``line``.
+    ``file`` names the file, or the cell in it, in which ``text`` begins at ``line``.
     """
 
     language: Language
     text: str
-    place: str
+    file: str
     line: int = 1
     magics: tuple[Magic, ...] = ()
 
     def at(self, magic: Magic) -> Location:
-        """Where a magic of this cell stands."""
-        return Location(self.place, magic.line)
+        """The location of a magic of this cell."""
+        return Location(self.file, magic.line)
 
     @property
     def padded(self) -> str:
-        """The text with as many lines before it as the place has, so that its lines are numbered right."""
+        """The text after blank lines, so that its line numbers are those of the file."""
         return "\n" * (self.line - 1) + self.text
 
 
 def read_notebook(text: str, suffix: str, name: str) -> tuple[Cell, ...] | None:
-    """The cells of a notebook, or None when the text is that of an ordinary file.
+    """The cells of a notebook, or None for an ordinary file.
 
     Args:
         text: the file's.
@@ -146,7 +146,7 @@ def _from_json(text: str, name: str) -> Iterator[Cell]:
 
 
 def _language(metadata: dict[str, Any], name: str) -> Language:
-    """The language of cells that say none."""
+    """The language of cells that name none."""
     said = [
         (metadata.get(_METADATA) or {}).get("language"),
         (metadata.get("language_info") or {}).get("name"),
@@ -161,14 +161,14 @@ def _language(metadata: dict[str, Any], name: str) -> Language:
 
 
 def _classified(cell: Cell) -> Cell:
-    """The cell in the language that its first line says, with its magics taken out of the text."""
+    """The cell in the language of its first line, with its magics removed from the text."""
     lines = _lines(cell.text)
     first = next(at for at, line in enumerate(lines) if line.strip())
     found = _CELL_MAGIC.match(lines[first])
     name = found["name"].lower() if found else ""
     language = _CELL_MAGICS.get(name)
     if found is None or language is None:
-        # Lines such as %pip are Python's, whatever the notebook is written in.
+        # Lines such as %pip belong to Python, whatever the language of the notebook.
         starts_magic = _LINE_MAGIC.match(lines[first]) is not None
         return _python(replace(cell, language=Language.PYTHON)) if starts_magic else _in_own(cell)
     if language in (Language.PYTHON, Language.SQL):
@@ -185,7 +185,7 @@ def _in_own(cell: Cell) -> Cell:
 
 
 def _python(cell: Cell) -> Cell:
-    """Python without its line magics: what Python itself cannot read and begins like one."""
+    """A Python cell without its line magics: lines that start like one and that Python cannot parse."""
     lines = _lines(cell.text)
     magics: list[Magic] = []
     while any(_LINE_MAGIC.match(line) for line in lines):
@@ -206,5 +206,5 @@ def _python(cell: Cell) -> Cell:
 
 
 def _lines(text: str) -> list[str]:
-    """The lines as Python and SQL count them; others would end one at a form feed too."""
+    """The lines as Python and SQL count them; str.splitlines also splits at a form feed."""
     return _LINE_END.split(text)

@@ -11,7 +11,7 @@ import sys
 import pytest
 from campaign.arena import Arena
 from campaign.kills import hit_all
-from campaign.places import File, Moment, Pass, Shot, chosen, of_merges
+from campaign.places import File, Moment, Pass, Shot, choose_shots, merge_choices
 from campaign.strike import Who
 from campaign.workload import SLICE, Scenario
 from campaign.zombies import stop_all
@@ -42,7 +42,7 @@ def shot(commit, moment, at, who, delay_ms=0, scenario=Scenario.NEXT):
 KILLS = [
     shot("native commit", Moment.DURING, File(BRONZE, drafts=True), Who.JVM),
     shot("quarantine commit", Moment.AFTER, Pass(Failpoint.QUARANTINED.value, 1), Who.PYTHON),
-    shot("target commit", Moment.DURING, Pass(Failpoint.TO_WRITE.value, 2), Who.GROUP, delay_ms=120),
+    shot("target commit", Moment.DURING, Pass(Failpoint.BEFORE_WRITE.value, 2), Who.GROUP, delay_ms=120),
     shot("event log commit", Moment.BEFORE, Pass(Failpoint.WRITTEN.value, 4), Who.GROUP),
     shot("Spark's commits", Moment.DURING, File(COMMITS, drafts=True), Who.PYTHON),
 ]
@@ -56,7 +56,7 @@ STATES = shot(
 )
 # Of a choice whose first ones are around what is remembered and what is merged.
 SEED = 6
-ZOMBIE = shot("target commit", Moment.BEFORE, Pass(Failpoint.TO_WRITE.value, 1), Who.GROUP)
+ZOMBIE = shot("target commit", Moment.BEFORE, Pass(Failpoint.BEFORE_WRITE.value, 1), Who.GROUP)
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def test_the_next_update_makes_everything_whole_when_one_is_killed(arena):
 
 
 def test_the_next_update_makes_everything_whole_when_one_is_killed_that_merges_changes(arena):
-    shots = [shot for shot in chosen(SEED, 20, arena.spans, places=of_merges) if not shot.delay_ms][:3]
+    shots = [shot for shot in choose_shots(SEED, 20, arena.spans, places=merge_choices) if not shot.delay_ms][:3]
 
     verdicts = [verdict for verdict, _ in hit_all(arena, list(enumerate(shots, 101)))]
 

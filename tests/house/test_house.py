@@ -304,6 +304,14 @@ def anchors(page: str) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.casefold()).strip().replace(" ", "-") for heading in plain}
 
 
+def test_every_page_is_in_the_navigation_of_the_site_once() -> None:
+    settings = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    navigation = re.findall(r"^ +- (?:[^:]+: )?(\S+[.]md)$", settings.partition("\nnav:\n")[2], re.MULTILINE)
+
+    docs = ROOT / "docs"
+    assert sorted(navigation) == sorted(page.relative_to(docs).as_posix() for page in docs.rglob("*.md"))
+
+
 def test_every_make_target_in_the_documents_exists() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     named = {

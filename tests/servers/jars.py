@@ -21,7 +21,12 @@ def server_jars():
 
 def _locked():
     entries = tomllib.loads(_LOCK.read_text(encoding="utf-8"))["jars"]
-    return [Jar(*entry["coordinates"].split(":"), entry["sha256"], entry["size"]) for entry in entries]
+    return [_jar(entry) for entry in entries]
+
+
+def _jar(entry):
+    group, artifact, version = entry["coordinates"].split(":")
+    return Jar(group, artifact, version, entry["sha256"], entry["size"])
 
 
 if __name__ == "__main__":

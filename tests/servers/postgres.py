@@ -63,7 +63,7 @@ class Postgres:
             engine.dispose()
 
     @contextmanager
-    def away(self):
+    def unavailable(self):
         """Nobody answers inside the block; whoever was connected is not any more."""
         self.control("-m", "fast", "stop")
         try:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from headrace.scripts.namespace import Namespace
 from headrace.scripts.script_storage import script_storage_of
-from headrace.scripts.session import make_ready
-from headrace.spark.notebook.notebook_session import serving
+from headrace.scripts.session import open_notebook_session
+from headrace.spark.notebook.notebook_session import activated
 
 
 class Scripts:
@@ -24,14 +24,14 @@ class Scripts:
     def ready(self, name="script", **confs):
         """The names that a script finds."""
         around = script_storage_of(self.folder, os.environ)
-        ready = make_ready(around, script=name, say=self.said.append, confs=confs)
-        with serving(ready):
+        ready = open_notebook_session(around, script=name, say=self.said.append, confs=confs)
+        with activated(ready):
             try:
                 yield ready, Namespace(ready, around.secrets)
             finally:
                 for started in ready.queries:
                     started.query.stop()
-                ready.names.forget()
+                ready.names.unregister_all()
                 ready.session.catalog.setCurrentDatabase("default")
 
     def run(self, text, name="script", **widgets):

@@ -12,7 +12,7 @@ from pyspark.errors import StreamingQueryException
 from tests.dying import die_in_turn
 
 from headrace.errors import Problems
-from headrace.spark.errors.spark_errors import whole_text
+from headrace.spark.errors.spark_errors import full_text
 from headrace.testing import Crashed, Failpoint, assert_rows
 
 pytestmark = pytest.mark.spark
@@ -167,13 +167,13 @@ def test_a_full_refresh_infers_the_schema_anew(project, data, land):
     "points",
     [
         # The schema of before is still stored then.
-        (Failpoint.RESET_BEGUN,),
+        (Failpoint.RESET_STARTED,),
         *(
             pytest.param(points, marks=ALONE)
             for points in (
                 (Failpoint.RESET_CLEARED,),
                 (Failpoint.RESET_DONE,),
-                (Failpoint.RESET_BEGUN, Failpoint.RESET_CLEARED, Failpoint.RESET_DONE),
+                (Failpoint.RESET_STARTED, Failpoint.RESET_CLEARED, Failpoint.RESET_DONE),
             )
         ),
     ],
@@ -316,7 +316,7 @@ def test_a_script_meets_a_new_field_once_and_goes_on_where_it_was(headrace_sessi
 
     with pytest.raises(StreamingQueryException) as raised:
         run()
-    assert "UNKNOWN_FIELD_EXCEPTION.NEW_FIELDS_IN_RECORD_WITH_FILE_PATH" in whole_text(raised.value)
+    assert "UNKNOWN_FIELD_EXCEPTION.NEW_FIELDS_IN_RECORD_WITH_FILE_PATH" in full_text(raised.value)
     run()
     run()
 

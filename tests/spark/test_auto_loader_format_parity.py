@@ -18,7 +18,7 @@ from headrace.autoloader.reading.files import read_splits
 from headrace.autoloader.reading.plan import ReadPlan
 from headrace.autoloader.reading.splits import Split
 from headrace.autoloader.reading.values import TypeMismatch
-from headrace.autoloader.schema_sample import inferred
+from headrace.autoloader.schema_sample import infer_schema
 from headrace.model.schema import type_text
 
 pytestmark = pytest.mark.spark
@@ -150,7 +150,7 @@ def comparable(value):
 
 
 def typed(split, kind, **options):
-    struct = inferred(
+    struct = infer_schema(
         [split], loader_options({"cloudFiles.format": kind, "cloudFiles.inferColumnTypes": "true", **options})
     )
     return {field["name"]: type_text(field["type"]) for field in struct["fields"]}

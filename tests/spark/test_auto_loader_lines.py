@@ -124,12 +124,12 @@ def json_line(draw):
 
 
 def json_lines(seed, count, options):
-    draw, leniency = random.Random(seed), ParseOptions.of(options)
+    draw, parse_options = random.Random(seed), ParseOptions.of(options)
     lines: list[str] = []
     while len(lines) < count:
         line = json_line(draw)
         # An array has as many rows as objects, an empty line none; of what is behind a record Spark says nothing.
-        alone = len(list(json_documents(line.removeprefix("\ufeff"), leniency))) == 1
+        alone = len(list(json_documents(line.removeprefix("\ufeff"), parse_options))) == 1
         if alone and not line.lstrip("\ufeff\t ").startswith("[") and line.strip():
             lines.append(line)
     return lines

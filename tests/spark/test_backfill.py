@@ -8,9 +8,9 @@ import pytest
 from tests.dying import die_in_turn, in_turn_or_alone
 
 from headrace.errors import PipelineError, Problems
-from headrace.plan.backfills import Backfill
+from headrace.plan.backfills import BackfillRequest
 from headrace.testing import Crashed, Failpoint
-from headrace.testing.crash import Fuse
+from headrace.testing.crash import CrashFailpoint
 
 pytestmark = pytest.mark.spark
 
@@ -100,11 +100,13 @@ def test_what_the_stream_has_read_is_not_loaded_too(tables):
         tables.backfill("twin", start="version:1", end="version:2")
 
 
-LOADS = Failpoint.QUARANTINED, Failpoint.COUNTED, Failpoint.SEEDED
-UPDATES = Failpoint.TO_WRITE, Failpoint.WRITTEN, Failpoint.FENCED
+LOADS = Failpoint.QUARANTINED, Failpoint.COUNTED, Failpoint.CHECKPOINT_CREATED
+UPDATES = Failpoint.BEFORE_WRITE, Failpoint.WRITTEN, Failpoint.STREAM_REPOSITIONED
 
 
-@pytest.mark.parametrize("points", in_turn_or_alone(ALONE, Failpoint.COUNTED, Failpoint.SEEDED, alone=LOADS))
+@pytest.mark.parametrize(
+    "points", in_turn_or_alone(ALONE, Failpoint.COUNTED, Failpoint.CHECKPOINT_CREATED, alone=LOADS)
+)
 def test_a_load_that_died_is_finished_by_the_next_one(tables, points):
     first, *others = points
     with pytest.raises(Crashed):
@@ -138,17 +140,17 @@ def test_a_load_that_died_is_finished_by_an_update_too(tables, points):
 
 
 def test_a_load_that_died_can_be_given_up_before_its_rows_are_there_and_a_refresh_forgets_it(tables):
-    tables.crash_at(Failpoint.TO_WRITE)
+    tables.crash_at(Failpoint.BEFORE_WRITE)
     with pytest.raises(Crashed):
         tables.backfill("twin", end="version:1")
-    tables.restart().project.backfill(Backfill("twin", abandon=True))
+    tables.restart().project.backfill(BackfillRequest("twin", abandon=True))
     tables.backfill("twin", end="version:2")
 
     tables.run(full_refresh=["twin"])
 
     assert ids(tables, "twin") == [-1, 2, 3, 4, 5, 6]
     with pytest.raises(PipelineError, match="no interrupted backfill"):
-        tables.project.backfill(Backfill("twin", abandon=True))
+        tables.project.backfill(BackfillRequest("twin", abandon=True))
 
 
 RETRIED = """
@@ -163,7 +165,7 @@ RETRIED = """
     """
 
 
-class FailsOnce(Fuse):
+class FailsOnce(CrashFailpoint):
     """A seam at which the fifth batch fails in a way that may pass; Spark knows of no more than two before it."""
 
     def __init__(self):
@@ -188,7 +190,7 @@ def test_a_load_is_not_done_again_when_the_stream_behind_it_is_tried_again(proje
     with pytest.raises(Crashed):
         pipeline.backfill("copy", end="version:2")
     pipeline.restart()
-    pipeline._fuse = FailsOnce()
+    pipeline._failpoint = FailsOnce()
 
     result = pipeline.run("copy")
 

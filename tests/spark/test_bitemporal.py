@@ -8,7 +8,7 @@ import pytest
 from tests.tiers import examples
 
 from headrace.cdc.events import Change, Event
-from headrace.cdc.history import beliefs
+from headrace.cdc.history import bitemporal_history
 from headrace.cdc.scd_spec import ScdSpec, ScdType
 
 pytestmark = pytest.mark.spark
@@ -73,7 +73,7 @@ def defined(events):
             for number, city, at, known, operation in events
             if number == key
         ]
-        for belief in beliefs(own, SHAPE):
+        for belief in bitemporal_history(own, SHAPE):
             version = belief.version
             found.append((*version.row, version.start, version.end, belief.since, belief.until))
     return found

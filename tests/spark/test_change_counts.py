@@ -94,7 +94,7 @@ def test_what_comes_later_than_the_window_is_judged_by_the_rows_alone(project, t
 
     # A crash after forgetting changes nothing.
     with pytest.raises(Crashed):
-        pipeline.crash_at(Failpoint.FORGOTTEN).run(targets[0])
+        pipeline.crash_at(Failpoint.EVENTS_EXPIRED).run(targets[0])
 
     result = pipeline.restart().run(*targets)
 

@@ -59,7 +59,7 @@ VERSIONS = [
 def merged(shared_project):
     """A pipeline that crashed twice in its first batch, and the update after them, which takes one more."""
     pipeline = shared_project(TEXT).given("events", BATCHES[0] + BATCHES[1], BATCHES[2])
-    for point in (Failpoint.REMEMBERED, Failpoint.WRITTEN):
+    for point in (Failpoint.EVENTS_RETAINED, Failpoint.WRITTEN):
         with pytest.raises(Crashed):
             pipeline.crash_at(point).run("cities")
         pipeline.restart()
@@ -123,9 +123,9 @@ def test_what_somebody_else_writes_while_a_batch_is_computed_is_part_of_what_it_
     writes = []
 
     def write_first(point):
-        writes.extend([point] * (point is Failpoint.TO_WRITE))
+        writes.extend([point] * (point is Failpoint.BEFORE_WRITE))
         # The second batch is computed for the first time.
-        if point is Failpoint.TO_WRITE and len(writes) == 2:
+        if point is Failpoint.BEFORE_WRITE and len(writes) == 2:
             start, end = pa.array([3], pa.int32()), pa.array([None], pa.int32())
             row = pa.table({"id": pa.array([1], pa.int32()), "city": ["Rome"], "__START_AT": start, "__END_AT": end})
             write_deltalake(table, row, mode="append")

@@ -9,7 +9,7 @@ from deltalake import DeltaTable
 from tests.tiers import examples
 
 from headrace.cdc.events import Change, Event
-from headrace.cdc.history import table
+from headrace.cdc.history import target_rows
 from headrace.cdc.scd_spec import ScdSpec, ScdType
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
@@ -51,7 +51,7 @@ TEXT = """
 SHAPES = {
     "shown": ScdSpec(("key",), ("key", "sequence", "city", "rank")),
     "hidden": ScdSpec(("key",), COLUMNS),
-    "kept": ScdSpec(("key",), COLUMNS, null_keeps=frozenset({"city"})),
+    "kept": ScdSpec(("key",), COLUMNS, ignore_null_columns=frozenset({"city"})),
     "truncated": ScdSpec(("key",), COLUMNS),
     "versions": ScdSpec(("key",), COLUMNS, ScdType.TWO, tracked=("rank",)),
     "partly": ScdSpec(("key",), COLUMNS, ScdType.TWO, tracked=("rank",), partial=True),
@@ -83,7 +83,7 @@ def as_event(event, name):
 
 def expected(events, name):
     known = [event for event in events if name == "truncated" or event["operation"] != "truncate"]
-    versions = table([as_event(event, name) for event in known], SHAPES[name])
+    versions = target_rows([as_event(event, name) for event in known], SHAPES[name])
     ends = SHAPES[name].scd_type is ScdType.TWO
     return sorted(((*one.row, one.start, one.end) if ends else one.row for one in versions), key=str)
 

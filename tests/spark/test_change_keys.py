@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from deltalake import DeltaTable
 
-from headrace.delta_log.tables import rows_in
+from headrace.delta_log.tables import count_rows
 from headrace.model.outcome import FlowState
 from headrace.testing.result import table_path
 
@@ -48,4 +48,4 @@ def test_an_event_meets_the_row_of_its_key(project, keys, target, rows):
 
     table = table_path(pipeline.settings.layout, pipeline.settings.naming, target)
     assert result.states == {target: FlowState.COMPLETED}
-    assert rows_in(DeltaTable(table)) == rows
+    assert count_rows(DeltaTable(table)) == rows

@@ -20,7 +20,7 @@ from tests.drawn import ASKED, EXAMPLES, drawn
 from tests.tiers import EVERYTHING, LONGEST_S
 
 from headrace.cdc.events import Change, Event
-from headrace.cdc.history import table
+from headrace.cdc.history import target_rows
 from headrace.cdc.scd_spec import END_AT, START_AT, ScdSpec, ScdType
 from headrace.testing import difference
 
@@ -71,7 +71,7 @@ CURRENT = Kind("current", SHOWN, ScdSpec(("key",), COLUMNS))
 KEPT = Kind(
     "kept",
     f'{HIDDEN}, ignore_null_updates_column_list=["city"]',
-    ScdSpec(("key",), WITHOUT_SEQUENCE, null_keeps=frozenset({"city"})),
+    ScdSpec(("key",), WITHOUT_SEQUENCE, ignore_null_columns=frozenset({"city"})),
 )
 VERSIONS = Kind(
     "versions",
@@ -156,7 +156,7 @@ def as_events(rows, shape):
 
 def expected(rows, shape):
     ends = shape.scd_type is ScdType.TWO
-    for version in table(as_events(rows, shape), shape):
+    for version in target_rows(as_events(rows, shape), shape):
         row = dict(zip(shape.columns, version.row, strict=True))
         yield {**row, START_AT: version.start, END_AT: version.end} if ends else row
 

@@ -10,7 +10,7 @@ from pyspark.errors import SparkRuntimeException
 from pyspark.errors.exceptions import captured
 from pyspark.sql import functions as F
 
-from headrace.spark.delta.conflicts import tried_again
+from headrace.spark.delta.conflicts import retry_commit
 from headrace.spark.delta.tables import delta_table
 
 pytestmark = pytest.mark.spark
@@ -62,7 +62,7 @@ def rows_in(table):
 def test_a_commit_that_meets_another_is_made_again_after_the_fence_was_asked(table, meeting):
     asked = []
 
-    tried_again(lambda: meeting(2), lambda: asked.append("fence"))
+    retry_commit(lambda: meeting(2), lambda: asked.append("fence"))
 
     assert (rows_in(table), asked) == ([3], ["fence", "fence"])
 
@@ -72,7 +72,7 @@ def test_a_commit_of_an_update_that_was_taken_over_is_not_made_again(table, meet
         raise PermissionError
 
     with pytest.raises(PermissionError):
-        tried_again(lambda: meeting(1), taken_over)
+        retry_commit(lambda: meeting(1), taken_over)
 
     assert rows_in(table) == [0, 2, 3]
 
@@ -85,6 +85,6 @@ def test_what_is_no_conflict_is_raised_at_once(table, headrace_session):
         delta_table(headrace_session, table).delete(F.raise_error(F.lit("no")).cast("boolean")._jc)
 
     with pytest.raises(SparkRuntimeException, match="no"):
-        tried_again(fails)
+        retry_commit(fails)
 
     assert tries == [1]

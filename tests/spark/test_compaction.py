@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from headrace.events.types import BatchDone
 from headrace.model.outcome import UpdateState
 from headrace.spark.tables import compaction
-from headrace.spark.tables.compaction import small_files
+from headrace.spark.tables.compaction import count_small_files
 
 pytestmark = pytest.mark.spark
 
@@ -70,7 +70,7 @@ def scattered_project(project, headrace_session, monkeypatch):
         tables = pipeline.folder / "storage" / "tables" / "default"
         paths = [str(tables / name) for name in names]
         scattered(headrace_session, count, *paths)
-        assert min(map(small_files, paths)) > compaction.COMPACT_ABOVE_FILES
+        assert min(map(count_small_files, paths)) > compaction.COMPACT_ABOVE_FILES
         pipeline.land("landing/2.json", [{"id": 2 * count}, {"id": 2 * count + 1}])
         return pipeline, paths
 
@@ -87,7 +87,7 @@ def test_a_table_and_its_quarantine_have_few_files_after_an_update_but_not_one_t
 
     result = pipeline.run()
 
-    assert [small_files(path) < FEW for path in paths] == [True, True, False]
+    assert [count_small_files(path) < FEW for path in paths] == [True, True, False]
     assert [operations(path)["OPTIMIZE"] for path in paths] == [1, 1, 0]
     even, odd = range(0, 2 * FEW + 2, 2), range(1, 2 * FEW + 2, 2)
     assert sorted(row["id"] for row in result.rows("later")) == list(even)
@@ -104,7 +104,7 @@ def test_tables_that_changes_are_merged_into_have_few_files_after_an_update(scat
 
     result = pipeline.run()
 
-    assert [small_files(path) < FEW for path in paths] == [True, True]
+    assert [count_small_files(path) < FEW for path in paths] == [True, True]
     assert [operations(path)["OPTIMIZE"] for path in paths] == [1, 1]
     every = [{"id": number} for number in range(2 * FEW + 2)]
     assert [list(result.rows(name)) for name in ("merged", "copied")] == [every, every]

@@ -10,7 +10,7 @@ from threading import Event
 
 import pytest
 
-from headrace.events.types import BatchDone, FlowMoved, UpdateCreated
+from headrace.events.types import BatchDone, FlowStateChanged, UpdateCreated
 from headrace.model.outcome import FlowState, UpdateState
 from headrace.runtime import retry
 
@@ -72,7 +72,7 @@ def when(event_is, do):
 def test_a_person_who_interrupts_an_update_that_waits_for_input_has_canceled_it(flowing):
     flowing.land("in/1.json", [{"id": 1}])
     interrupt = when(
-        lambda event: isinstance(event, FlowMoved) and (event.flow, event.state) == ("counted", FlowState.IDLE),
+        lambda event: isinstance(event, FlowStateChanged) and (event.flow, event.state) == ("counted", FlowState.IDLE),
         lambda: os.kill(os.getpid(), signal.SIGINT),
     )
 

@@ -8,7 +8,7 @@ from deltalake import DeltaTable, write_deltalake
 from tests.heard import heard
 
 from headrace.errors import Problems
-from headrace.events.types import FlowMoved
+from headrace.events.types import FlowStateChanged
 from headrace.model.outcome import FlowState, UpdateState
 
 pytestmark = pytest.mark.spark
@@ -75,7 +75,9 @@ def ids(result, name="copy"):
 
 def failures(events):
     """The errors that flows failed with, by flow."""
-    return {event.flow: event.error for event in events if isinstance(event, FlowMoved) and event.error is not None}
+    return {
+        event.flow: event.error for event in events if isinstance(event, FlowStateChanged) and event.error is not None
+    }
 
 
 def test_an_option_that_delta_would_pass_over_is_refused_with_its_line_and_the_nearest_name(project, source):

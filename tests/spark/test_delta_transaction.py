@@ -10,7 +10,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
-from headrace.spark.delta.conflicts import tried_again
+from headrace.spark.delta.conflicts import retry_commit
 from headrace.spark.delta.tables import delta_table
 from headrace.spark.delta.transaction import delta_transaction
 
@@ -43,7 +43,7 @@ def without_rome(session, path):
 
 def test_rows_are_taken_out_and_added_by_one_commit_that_tells_what_it_did(table, headrace_session):
     opened = delta_transaction(headrace_session, table)
-    opened.take_out(
+    opened.delete_matching(
         some(headrace_session, (1, "x"), (3, "x"), (None, "x")).select("a-key"),
         ["a-key"],
         within=F.col("`a-key`").between(1, 3),
@@ -98,7 +98,7 @@ def test_a_commit_that_meets_another_is_tried_again(table, headrace_session):
         tries.append(opened)
         opened.commit(None, {"operationNumSourceRows": 1})
 
-    tried_again(commit, lambda: asked.append("fence"))
+    retry_commit(commit, lambda: asked.append("fence"))
 
     assert (len(tries), asked) == (2, ["fence"])
     assert rows_in(headrace_session, table) == [(1, "Oslo"), (3, None), (4, "Bern")]
@@ -110,4 +110,4 @@ def test_keys_may_be_called_as_aliases_are(headrace_session, tmp_path):
     rows.write.format("delta").save(str(tmp_path / "table"))
     opened = delta_transaction(headrace_session, str(tmp_path / "table"))
 
-    assert opened.take_out(rows.filter("action = 2"), names) == 1
+    assert opened.delete_matching(rows.filter("action = 2"), names) == 1

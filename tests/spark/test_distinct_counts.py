@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from tests.tiers import examples
 
 from headrace.model.outcome import UpdateState
-from headrace.spark.analysis.distinct_counts import counting_distinct
+from headrace.spark.analysis.distinct_counts import with_distinct_counts
 
 pytestmark = pytest.mark.spark
 
@@ -68,7 +68,7 @@ def test_a_stream_counts_what_a_batch_counts(headrace_session, streams, first, s
     rows = [dict(zip(("k", "user", "amount"), row, strict=True)) for row in (*first, *second)]
     whole = headrace_session.createDataFrame(rows, SCHEMA) if rows else headrace_session.createDataFrame([], SCHEMA)
 
-    found = streams(lambda stream: counting_distinct(counted(stream)), first or [("x", None, None)], second)
+    found = streams(lambda stream: with_distinct_counts(counted(stream)), first or [("x", None, None)], second)
 
     if first:
         assert sorted(found, key=str) == sorted(counted(whole).collect(), key=str)
@@ -78,7 +78,7 @@ def test_names_and_types_of_columns_stay(headrace_session, tmp_path):
     (tmp_path / "in").mkdir()
     stream = counted(headrace_session.readStream.schema(SCHEMA).json(str(tmp_path / "in")))
 
-    changed = counting_distinct(stream)
+    changed = with_distinct_counts(stream)
 
     assert changed.schema == stream.schema
     assert "count(DISTINCT upper(user))" in changed.columns
@@ -90,7 +90,7 @@ def test_a_frame_without_distinct_counts_is_the_same_one(headrace_session, tmp_p
     batch = counted(headrace_session.createDataFrame([], SCHEMA))
 
     for frame in (batch, stream, stream.groupBy("k").count()):
-        assert counting_distinct(frame) is frame
+        assert with_distinct_counts(frame) is frame
 
 
 PIPELINE = """

@@ -281,15 +281,15 @@ def test_a_batch_flow_writes_its_rows_once_when_an_update_dies_within_it(project
     assert aside(pipeline, name) == list(range(1, 30, 2))
 
 
-RESETS = (Failpoint.RESET_BEGUN, Failpoint.RESET_ASIDE, Failpoint.RESET_CLEARED)
+RESETS = (Failpoint.RESET_STARTED, Failpoint.RESET_QUARANTINE_CLEARED, Failpoint.RESET_CLEARED)
 
 
 @pytest.mark.parametrize(
     "points",
     [
         # One that dies later is in the tests of full refreshes.
-        pytest.param((Failpoint.RESET_ASIDE,), id="aside"),
-        pytest.param((Failpoint.RESET_BEGUN,), id="begun", marks=ALONE),
+        pytest.param((Failpoint.RESET_QUARANTINE_CLEARED,), id="aside"),
+        pytest.param((Failpoint.RESET_STARTED,), id="begun", marks=ALONE),
         pytest.param((Failpoint.RESET_CLEARED,), id="cleared", marks=ALONE),
         pytest.param(RESETS, id="in turn", marks=ALONE),
     ],

@@ -94,7 +94,7 @@ def counts_of(pipeline, flow):
     in_turn_or_alone(
         ALONE,
         *(Failpoint.QUARANTINED, Failpoint.COUNTED),
-        alone=(Failpoint.TO_SET_ASIDE, Failpoint.QUARANTINED, (Failpoint.COUNTED, 1)),
+        alone=(Failpoint.BEFORE_QUARANTINE, Failpoint.QUARANTINED, (Failpoint.COUNTED, 1)),
     ),
 )
 def test_a_batch_that_the_query_fails_with_is_set_aside_with_all_of_its_rows(project, deaths):
@@ -186,8 +186,8 @@ def test_batches_of_a_flow_that_keeps_state_are_not_left_out(project):
     "deaths",
     in_turn_or_alone(
         ALONE,
-        *(Failpoint.QUARANTINED, Failpoint.NOTED),
-        alone=(Failpoint.TO_SET_ASIDE, Failpoint.QUARANTINED, Failpoint.NOTED, Failpoint.COUNTED),
+        *(Failpoint.QUARANTINED, Failpoint.DELIVERY_RECORDED),
+        alone=(Failpoint.BEFORE_QUARANTINE, Failpoint.QUARANTINED, Failpoint.DELIVERY_RECORDED, Failpoint.COUNTED),
     ),
 )
 def test_a_batch_that_a_function_raises_for_is_set_aside_and_those_behind_it_are_taken(project, tmp_path, deaths):
@@ -349,7 +349,7 @@ def test_a_database_sets_batches_aside_for_their_rows_alone(project, postgres, o
 def test_the_error_of_a_batch_that_waited_is_not_that_of_the_one_behind_it(project, postgres, out_orders):
     text = SOURCE + jdbc(postgres, fallback="storage") + DELIVER
     pipeline = project(text).given("source", batch(0, "a"))
-    with postgres.away():
+    with postgres.unavailable():
         pipeline.run()
     postgres.execute("ALTER TABLE out_orders ADD CHECK (id <> 0)")
 
@@ -411,7 +411,12 @@ def test_a_batch_that_is_delivered_is_aside_no_longer_when_the_setting_was_taken
     assert pipeline.project.quarantine_list() == ()
 
 
-REPLAY_DEATHS = ((Failpoint.WRITTEN, Failpoint.NOTED), (Failpoint.WRITTEN,), (Failpoint.NOTED,), (Failpoint.MARKED,))
+REPLAY_DEATHS = (
+    (Failpoint.WRITTEN, Failpoint.DELIVERY_RECORDED),
+    (Failpoint.WRITTEN,),
+    (Failpoint.DELIVERY_RECORDED,),
+    (Failpoint.MARKED_REPLAYED,),
+)
 
 
 @pytest.mark.parametrize(
@@ -432,7 +437,7 @@ def test_a_replay_delivers_the_batches_that_pass_and_the_stream_goes_on(project,
     result = pipeline.run()
 
     # What was about to be marked is all that was left to do.
-    assert replayed.error == (None if Failpoint.MARKED in deaths else "FLOW.USER_CODE")
+    assert replayed.error == (None if Failpoint.MARKED_REPLAYED in deaths else "FLOW.USER_CODE")
     assert result.state is UpdateState.COMPLETED
     assert taken(tmp_path) == [0, 2, 3]
     assert aside_open(pipeline) == [1]

@@ -84,7 +84,13 @@ def test_rows_that_a_cast_fails_with_are_set_aside_and_the_others_are_taken(proj
     in_turn_or_alone(
         ALONE,
         *(Failpoint.QUARANTINED, Failpoint.WRITTEN, Failpoint.COUNTED),
-        alone=(Failpoint.TO_SET_ASIDE, Failpoint.QUARANTINED, Failpoint.TO_WRITE, Failpoint.WRITTEN, Failpoint.COUNTED),
+        alone=(
+            Failpoint.BEFORE_QUARANTINE,
+            Failpoint.QUARANTINED,
+            Failpoint.BEFORE_WRITE,
+            Failpoint.WRITTEN,
+            Failpoint.COUNTED,
+        ),
     ),
 )
 def test_every_row_is_in_one_place_when_an_update_dies_and_the_next_one_goes_on(project, deaths):
@@ -280,7 +286,7 @@ def test_a_sink_gets_the_rows_that_the_query_returns(project, tmp_path):
     pipeline = project(SINKS.format(folder=tmp_path)).given("source", texts(8, bad={5}))
 
     with pytest.raises(Crashed):
-        pipeline.crash_at(Failpoint.NOTED).run("numbers_targets")
+        pipeline.crash_at(Failpoint.DELIVERY_RECORDED).run("numbers_targets")
     result = pipeline.restart().run("numbers_targets")
 
     assert delivered(tmp_path) == [[0, 1, 2, 3, 4, 6, 7]] * 2
@@ -357,7 +363,7 @@ def test_rows_get_new_values_before_they_are_replayed(casts):
     "deaths",
     in_turn_or_alone(
         ALONE,
-        *(Failpoint.TO_WRITE, Failpoint.WRITTEN, Failpoint.COUNTED, Failpoint.MARKED),
+        *(Failpoint.BEFORE_WRITE, Failpoint.WRITTEN, Failpoint.COUNTED, Failpoint.MARKED_REPLAYED),
     ),
 )
 def test_each_row_is_replayed_once_when_the_replay_dies_and_the_next_update_ends_it(casts, deaths):
@@ -382,7 +388,7 @@ def test_a_sink_gets_what_is_replayed_once(project, tmp_path):
     pipeline.run()
     mended(pipeline)
     with pytest.raises(Crashed):
-        pipeline.crash_at(Failpoint.MARKED).replay("numbers_targets")
+        pipeline.crash_at(Failpoint.MARKED_REPLAYED).replay("numbers_targets")
 
     pipeline.restart().run("numbers_targets")
 
@@ -498,7 +504,7 @@ def test_a_row_is_in_the_table_alone_when_the_setting_is_gone(project):
 def test_a_sink_does_not_get_what_was_set_aside_when_the_batch_comes_again_to_other_code(project, tmp_path):
     pipeline = project(SINKS.format(folder=tmp_path)).given("source", texts(5, bad={1}))
     with pytest.raises(Crashed):
-        pipeline.crash_at(Failpoint.NOTED).run("numbers_targets")
+        pipeline.crash_at(Failpoint.DELIVERY_RECORDED).run("numbers_targets")
     mended(pipeline)
 
     pipeline.restart().run("numbers_targets")

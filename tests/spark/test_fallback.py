@@ -12,7 +12,7 @@ from tests.servers.receiver import running_receiver
 
 from headrace.events.types import BatchDone, Warned
 from headrace.model.outcome import FlowState, UpdateState
-from headrace.storage.spill_queue import waiting_batches
+from headrace.storage.spill_queue import spilled_batches
 from headrace.testing import Crashed, Failpoint
 
 pytestmark = pytest.mark.spark
@@ -65,13 +65,13 @@ def test_batches_wait_while_a_server_is_down_and_reach_it_in_their_order_when_it
     pipeline = project(http(server)).given("source", FIRST, SECOND)
     server.answer = down
 
-    away, events = heard(pipeline)
+    unavailable, events = heard(pipeline)
     plan = pipeline.plan().describe()
     server.answer = lambda _request, _number: 200
     back, later = heard(pipeline.given("source", THIRD))
     idle = pipeline.run()
 
-    assert (away.state, away.flow("deliver").counts.rows_written) == (UpdateState.COMPLETED, 8)
+    assert (unavailable.state, unavailable.flow("deliver").counts.rows_written) == (UpdateState.COMPLETED, 8)
     assert warnings(events) == ["SINK.DOWN"]
     assert "2 batches in the spill queue" in plan
     assert ids(server.taken) == [*range(10, 22)]
@@ -120,7 +120,7 @@ def test_a_batch_that_waits_reaches_a_server_once_that_is_back_when_the_next_upd
     pipeline = project(http(server)).given("source", FIRST, SECOND)
     server.answer = down
     with pytest.raises(Crashed):
-        pipeline.crash_at(Failpoint.WAITS).run()
+        pipeline.crash_at(Failpoint.SPILLED).run()
 
     server.answer = lambda _request, _number: 200
     pipeline.restart().run()
@@ -133,8 +133,8 @@ def test_a_batch_that_waits_reaches_a_server_once_that_is_back_when_the_next_upd
     "deaths",
     in_turn_or_alone(
         ALONE,
-        *(Failpoint.WAITS, Failpoint.NOTED),
-        alone=tuple((point, 1) for point in (Failpoint.TO_WRITE, Failpoint.WAITS, Failpoint.NOTED)),
+        *(Failpoint.SPILLED, Failpoint.DELIVERY_RECORDED),
+        alone=tuple((point, 1) for point in (Failpoint.BEFORE_WRITE, Failpoint.SPILLED, Failpoint.DELIVERY_RECORDED)),
     ),
 )
 def test_a_batch_that_has_to_wait_waits_once_when_the_update_dies(project, server, deaths):
@@ -144,7 +144,7 @@ def test_a_batch_that_has_to_wait_waits_once_when_the_update_dies(project, serve
     die_in_turn(pipeline.run, pipeline, *deaths)
     again = pipeline.run()
     waiting = Path(pipeline.settings.storage) / "checkpoints" / "default" / "out" / "deliver" / "waiting" / "sink"
-    batches = [(one.place, one.number) for one in waiting_batches(waiting)]
+    batches = [(one.place, one.number) for one in spilled_batches(waiting)]
     server.answer = lambda _request, _number: 200
     pipeline.run()
 
@@ -257,12 +257,12 @@ def test_one_of_several_sinks_that_is_down_does_not_keep_the_others_waiting(proj
     pipeline = project(both.replace("\n    @dp.append_flow", f"{other}\n    @dp.append_flow")).given("source", FIRST)
     server.answer = down
 
-    away = pipeline.run()
+    unavailable = pipeline.run()
     server.answer = lambda _request, _number: 200
     pipeline.run()
 
     lines = [line for file in (tmp_path / "lake").glob("*.json") for line in file.read_text().splitlines()]
-    assert (away.state, len(lines)) == (UpdateState.COMPLETED, 4)
+    assert (unavailable.state, len(lines)) == (UpdateState.COMPLETED, 4)
     assert ids(server.taken) == [10, 11, 12, 13]
 
 
@@ -270,8 +270,8 @@ def test_one_of_several_sinks_that_is_down_does_not_keep_the_others_waiting(proj
     "deaths",
     in_turn_or_alone(
         ALONE,
-        *(Failpoint.WRITTEN, Failpoint.CAUGHT_UP),
-        alone=(Failpoint.STAGED, Failpoint.WRITTEN, Failpoint.CAUGHT_UP),
+        *(Failpoint.WRITTEN, Failpoint.SPILL_DELIVERED),
+        alone=(Failpoint.STAGED, Failpoint.WRITTEN, Failpoint.SPILL_DELIVERED),
     ),
 )
 def test_each_row_is_in_a_database_once_that_goes_away_and_comes_back(project, postgres, out_orders, deaths):
@@ -279,12 +279,12 @@ def test_each_row_is_in_a_database_once_that_goes_away_and_comes_back(project, p
     pipeline = project(text("jdbc", options, ".repartition(2)")).given("source", FIRST)
     pipeline.run()
 
-    with postgres.away():
-        away, events = heard(pipeline.given("source", SECOND, THIRD))
+    with postgres.unavailable():
+        unavailable, events = heard(pipeline.given("source", SECOND, THIRD))
     die_in_turn(pipeline.run, pipeline, *deaths)
     back = pipeline.run()
 
-    assert (away.state, warnings(events)) == (UpdateState.COMPLETED, ["SINK.DOWN"])
+    assert (unavailable.state, warnings(events)) == (UpdateState.COMPLETED, ["SINK.DOWN"])
     assert back.state is UpdateState.COMPLETED
     assert sorted(ids(out_orders())) == [*range(10, 22)]
     assert pipeline.project.events().flow_totals()["deliver"].rows_written == 12
@@ -300,11 +300,11 @@ def test_each_row_is_in_a_database_once_that_goes_away_and_comes_back(project, p
 def test_a_flow_fails_whose_database_is_down_and_goes_on_when_it_is_back(project, postgres, out_orders):
     pipeline = project(text("jdbc", postgres.options(dbtable="out_orders")), max_flow_retries=0).given("source", FIRST)
 
-    with postgres.away():
-        away = pipeline.run()
+    with postgres.unavailable():
+        unavailable = pipeline.run()
     back = pipeline.run()
 
-    assert (away.states["deliver"], away.outcome.error["code"]) == (FlowState.FAILED, "JDBC.UNREACHABLE")
+    assert (unavailable.states["deliver"], unavailable.outcome.error["code"]) == (FlowState.FAILED, "JDBC.UNREACHABLE")
     assert (back.state, sorted(ids(out_orders()))) == (UpdateState.COMPLETED, [10, 11, 12, 13])
 
 
@@ -336,10 +336,14 @@ def test_records_wait_for_a_broker_that_is_stopped_and_started_again(project, ka
 
     kafka.stop()
     try:
-        away, events = heard(pipeline.given("source", SECOND))
+        unavailable, events = heard(pipeline.given("source", SECOND))
     finally:
         kafka.start()
     back = pipeline.run()
 
-    assert (away.state, warnings(events), back.state) == (UpdateState.COMPLETED, ["SINK.DOWN"], UpdateState.COMPLETED)
+    assert (unavailable.state, warnings(events), back.state) == (
+        UpdateState.COMPLETED,
+        ["SINK.DOWN"],
+        UpdateState.COMPLETED,
+    )
     assert sorted(int(record.key()) for record in kafka.records(topic)) == [*range(10, 18)]

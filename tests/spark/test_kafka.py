@@ -8,7 +8,7 @@ import pytest
 from tests.heard import heard
 
 from headrace.errors import PipelineError, Problems
-from headrace.events.types import BatchDone, FlowBehind, FlowMoved, Warned
+from headrace.events.types import BatchDone, FlowLagMetrics, FlowStateChanged, Warned
 from headrace.model.outcome import FlowState, UpdateState
 
 pytestmark = pytest.mark.spark
@@ -71,7 +71,7 @@ def test_the_lag_of_each_partition_is_in_the_events_and_in_the_status(kafka, pro
     kafka.produce(topic, *range(3), partition=1)
 
     _, events = heard(pipeline)
-    (said,) = [event for event in events if isinstance(event, FlowBehind)]
+    (said,) = [event for event in events if isinstance(event, FlowLagMetrics)]
     (flow,) = pipeline.project.status().to_json()["flows"]
 
     behind = {partition["partition"]: partition["newest"] - partition["offset"] for partition in flow["lag"]}
@@ -138,7 +138,7 @@ def test_what_goes_on_reads_partitions_that_are_added_and_counts_what_is_lost_wh
     kafka.produce(grows, "a")
     kafka.produce(waits, "a")
 
-    with pipeline.continuing(patience_s=120) as update:
+    with pipeline.continuing(timeout_s=120) as update:
         update.wait_until(lambda: (values(pipeline), values(pipeline, "waiting")) == (["a"], ["a"]))
         kafka.produce(waits, "b", "c", "d")
         kafka.forget(waits, below=3)
@@ -167,7 +167,7 @@ def test_a_broker_that_does_not_answer_keeps_no_other_flow_waiting(project):
 
     result, events = heard(pipeline)
 
-    moved = [(event.flow, event.state) for event in events if isinstance(event, FlowMoved)]
+    moved = [(event.flow, event.state) for event in events if isinstance(event, FlowStateChanged)]
     assert result.error == "KAFKA.UNREACHABLE"
     assert moved.index(("read", FlowState.STARTING)) < moved.index(("other", FlowState.STARTING))
     assert moved.index(("other", FlowState.RUNNING)) < moved.index(("read", FlowState.FAILED))
@@ -209,7 +209,7 @@ def test_an_update_that_goes_on_outlives_a_restart_of_the_broker(kafka, project)
     pipeline = project(reading(of(kafka, topic)))
     kafka.produce(topic, "before")
 
-    with pipeline.continuing(patience_s=200) as update:
+    with pipeline.continuing(timeout_s=200) as update:
         update.wait_until(lambda: values(pipeline) == ["before"])
         kafka.stop()
         kafka.start()

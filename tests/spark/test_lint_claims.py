@@ -316,7 +316,7 @@ def test_what_stands_in_for_a_distinct_aggregate_gives_the_same(headrace_session
     names = {"F": F, "columns": ["a", "b"]}
 
     (found,) = lint_text(text, ".py", "a.py").findings
-    instead = F.expr(found.instead) if in_sql else eval(found.instead, names)
+    instead = F.expr(found.fix) if in_sql else eval(found.fix, names)
 
     expected = F.expr(counts) if in_sql else eval(counts, names)
     assert found.rule.id == "stream-distinct-count"

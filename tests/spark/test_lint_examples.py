@@ -15,7 +15,7 @@ from tests.ending import ends
 
 from headrace.errors import Problems
 from headrace.lint.catalog import RULES
-from headrace.spark.notebook.notebook_session import serving
+from headrace.spark.notebook.notebook_session import activated
 from headrace.testing.warm import unchanged
 
 pytestmark = pytest.mark.spark
@@ -94,7 +94,7 @@ def run(headrace_session, tmp_path):
         exec(compile(text, "example.py", "exec"), names)
         return Ran(names, tmp_path, headrace_session)
 
-    with unchanged(headrace_session, tmp_path), serving(None):
+    with unchanged(headrace_session, tmp_path), activated(None):
         headrace_session.conf.set("spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows", "true")
         yield call
     for query in headrace_session.streams.active:

@@ -13,7 +13,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from headrace.spark.startup.open_session import first_jars
+from headrace.spark.startup.open_session import class_path_jars
 
 pytestmark = pytest.mark.spark
 REPLACES = False
@@ -155,7 +155,7 @@ def test_a_file_system_without_hard_links_is_written_as_delta_does(tmp_path: Pat
     source.write_text(TWO_COMMITS)
     log.mkdir()
     hadoop = Path(pyspark.__file__).with_name("jars") / "*"
-    class_path = os.pathsep.join(map(str, (*first_jars("local", os.environ), hadoop)))
+    class_path = os.pathsep.join(map(str, (*class_path_jars("local", os.environ), hadoop)))
 
     command = (*NO_LINKS, "java", "-cp", class_path, str(source), str(log))
     done = subprocess.run(command, capture_output=True, text=True, check=True)

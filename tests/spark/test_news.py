@@ -150,7 +150,7 @@ def test_a_stream_without_table_and_checkpoint_begins_in_an_epoch_that_the_event
 @pytest.fixture
 def counted_at_the_end(monkeypatch):
     """Let no rows be counted while a stream still runs."""
-    monkeypatch.setattr("headrace.spark.monitoring.query_monitor._LOOK_EVERY_S", 300.0)
+    monkeypatch.setattr("headrace.spark.monitoring.query_monitor._POLL_INTERVAL_S", 300.0)
 
 
 @pytest.mark.long(

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
-from headrace.spark.tables.observed_rows import completed, observed_number
+from headrace.spark.tables.observed_rows import observed_number, was_computed
 
 pytestmark = pytest.mark.spark
 
@@ -30,7 +30,7 @@ def test_rows_that_a_write_has_computed_are_counted(headrace_session, observed):
 def test_that_no_row_was_computed_is_known_however_long_one_would_wait(headrace_session, observed):
     _, observation = observed
 
-    assert not completed(observation, headrace_session, FOR_EVER_S)
+    assert not was_computed(observation, headrace_session, FOR_EVER_S)
 
 
 def test_rows_that_another_session_has_computed_are_waited_for_no_longer(headrace_session, observed):
@@ -39,4 +39,4 @@ def test_rows_that_another_session_has_computed_are_waited_for_no_longer(headrac
     jvm = headrace_session._jvm
     jvm.org.apache.spark.sql.classic.Dataset.ofRows(own, rows._jdf.logicalPlan()).count()
 
-    assert not completed(observation, headrace_session, FOR_EVER_S)
+    assert not was_computed(observation, headrace_session, FOR_EVER_S)

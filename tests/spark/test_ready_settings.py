@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.settings.vendor_confs import is_static
-from headrace.spark.startup.open_session import session_there
+from headrace.spark.startup.open_session import existing_session
 
 pytestmark = pytest.mark.spark
 # The classes that declare settings of Spark and Delta: those of the pinned jars that refer to their ConfigBuilder.
@@ -70,7 +70,7 @@ def test_what_a_session_does_not_look_at_again_is_said_once(scripts):
 
 
 def test_every_setting_that_spark_refuses_to_change_is_known(headrace_session):
-    session = session_there()
+    session = existing_session()
     refused = [key for key in _settings_of_spark(session) if not session.conf.isModifiable(key)]
 
     missing = [key for key in refused if not is_static(key) and not key.startswith(_OF_OTHERS)]

@@ -57,7 +57,7 @@ def test_records_and_keys_are_passed_on_while_their_batch_runs_and_none_is_lost_
     def values():
         return [record.value().decode() for record in kafka.records(taken)]
 
-    with pipeline.continuing(patience_s=120) as update:
+    with pipeline.continuing(timeout_s=120) as update:
         update.wait_until(lambda: values() == ["A"])
         kafka.produce(given, "b")
         update.wait_until(lambda: values() == ["A", "B"])
@@ -76,7 +76,7 @@ def test_records_of_a_batch_that_was_noted_do_not_come_again(kafka, topics, pass
     kafka.produce(given, "a", "b")
     pipeline = passing_on("5 seconds")
 
-    with pipeline.continuing(patience_s=120) as update:
+    with pipeline.continuing(timeout_s=120) as update:
         update.wait_until(lambda: rows_counted(pipeline) == 2)
     result = pipeline.run()
 
@@ -98,7 +98,7 @@ def test_nothing_is_lost_when_a_batch_that_was_left_open_comes_before(kafka, top
     def values():
         return {record.value().decode() for record in kafka.records(taken)}
 
-    with pipeline.continuing(patience_s=120) as update:
+    with pipeline.continuing(timeout_s=120) as update:
         kafka.produce(given, "b")
         update.wait_until(lambda: values() == {"A", "B"})
     kafka.produce(given, "c")
@@ -116,7 +116,7 @@ def test_what_real_time_would_not_read_is_refused_by_name(kafka, passing_on, top
         kafka.add_partitions(topics[0], partitions)
     text = TOPIC if option is None else TOPIC.replace(".load()", f'.option("{option[0]}", "{option[1]}").load()')
 
-    with passing_on("5 minutes", text).continuing(patience_s=120) as update:
+    with passing_on("5 minutes", text).continuing(timeout_s=120) as update:
         update.wait_until(lambda: update.states.get("passed_on") is FlowState.FAILED)
 
     assert update.result.outcome.error["code"] == "TRIGGER.REAL_TIME"
@@ -126,7 +126,7 @@ def test_what_real_time_would_not_read_is_refused_by_name(kafka, passing_on, top
 def test_a_source_that_cannot_be_read_in_real_time_is_named(passing_on):
     pipeline = passing_on("5 seconds", 'spark.readStream.format("rate").load()')
 
-    with pipeline.continuing(patience_s=120) as update:
+    with pipeline.continuing(timeout_s=120) as update:
         update.wait_until(lambda: update.states.get("passed_on") is FlowState.FAILED)
 
     assert "real-time mode" in update.result.outcome.error["detail"]

@@ -11,7 +11,7 @@ import pytest
 from deltalake import DeltaTable
 
 from headrace.errors import Problems
-from headrace.graph.starts import moment_text
+from headrace.graph.starts import format_timestamp
 from headrace.model.outcome import UpdateState
 from headrace.testing import Crashed, Failpoint
 
@@ -72,7 +72,7 @@ def chain(chain_after_one_update):
 def test_a_full_refresh_says_what_it_clears_and_reads_again(chain):
     plan = chain.plan(full_refresh=("bronze", "silver"))
 
-    assert [(str(loss.dataset), loss.rows, loss.aside, loss.gone) for loss in plan.losses] == [
+    assert [(str(loss.dataset), loss.rows, loss.quarantined, loss.unrecoverable) for loss in plan.losses] == [
         ("bronze", 4, 0, False),
         ("silver", 2, 2, False),
     ]
@@ -278,7 +278,7 @@ def commits(pipeline):
 
 
 def test_a_flow_starts_at_the_version_the_moment_or_the_end_that_is_asked_for(calm):
-    second = moment_text(commits(calm)[1].stat().st_mtime_ns // 1_000_000 / 1000)
+    second = format_timestamp(commits(calm)[1].stat().st_mtime_ns // 1_000_000 / 1000)
     seen = []
     for start in ("version:2", f"timestamp:{second}", "latest"):
         before = len(calm.rows("target"))
@@ -326,7 +326,7 @@ def test_the_plan_says_what_a_reset_reads_again(calm):
 @pytest.mark.parametrize("start", ["latest", "earliest"])
 def test_a_reset_that_dies_halfway_has_not_happened(calm, start):
     with pytest.raises(Crashed):
-        calm.crash_at(Failpoint.SEEDED).run("target", reset_checkpoint=[f"target={start}"])
+        calm.crash_at(Failpoint.CHECKPOINT_CREATED).run("target", reset_checkpoint=[f"target={start}"])
 
     calm.restart().given("source", rows(4)).run("target")
 

@@ -115,7 +115,7 @@ def test_rows_of_two_causes_are_replayed_one_after_the_other(refusing):
     "deaths",
     [
         pytest.param((), marks=ALONE),
-        *in_turn_or_alone(ALONE, *(Failpoint.WRITTEN, Failpoint.MARKED)),
+        *in_turn_or_alone(ALONE, *(Failpoint.WRITTEN, Failpoint.MARKED_REPLAYED)),
     ],
 )
 def test_rows_that_were_refused_go_to_their_sink_once_more(project, postgres, out_orders, tmp_path, deaths):

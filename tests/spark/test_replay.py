@@ -103,7 +103,12 @@ def test_rows_of_a_rule_alone_are_replayed(project):
         Failpoint.WRITTEN,
         *(
             pytest.param(point, marks=pytest.mark.long(guard="its other cases"))
-            for point in (Failpoint.TO_SET_ASIDE, Failpoint.TO_WRITE, Failpoint.COUNTED, Failpoint.MARKED)
+            for point in (
+                Failpoint.BEFORE_QUARANTINE,
+                Failpoint.BEFORE_WRITE,
+                Failpoint.COUNTED,
+                Failpoint.MARKED_REPLAYED,
+            )
         ),
     ],
 )
@@ -154,7 +159,7 @@ def test_a_replay_that_cannot_succeed_leaves_its_rows_where_they_are(orders):
 
 def test_a_replay_that_died_is_given_up_when_it_is_abandoned(orders):
     with pytest.raises(Crashed):
-        orders.crash_at(Failpoint.TO_WRITE).replay("orders", changes=["amount=2"])
+        orders.crash_at(Failpoint.BEFORE_WRITE).replay("orders", changes=["amount=2"])
     with pytest.raises(PipelineError) as caught:
         orders.restart().replay("orders", changes=["amount=1"])
 

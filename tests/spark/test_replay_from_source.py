@@ -56,7 +56,7 @@ def changed(pipeline, old, new):
         Failpoint.WRITTEN,
         *(
             pytest.param(point, marks=pytest.mark.long(guard="its other cases"))
-            for point in (None, Failpoint.TO_WRITE, Failpoint.MARKED)
+            for point in (None, Failpoint.BEFORE_WRITE, Failpoint.MARKED_REPLAYED)
         ),
     ],
 )

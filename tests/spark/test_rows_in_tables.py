@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from deltalake import DeltaTable
 
-from headrace.delta_log.tables import rows_in
+from headrace.delta_log.tables import count_rows
 from headrace.errors import PipelineError
 from headrace.spark.session.scoped_confs import with_confs
 
@@ -52,7 +52,7 @@ def test_rows_in_deletion_vectors_are_not_counted(headrace_session, tmp_path, pr
     path = str(tmp_path / "a table")
     deleted_from(headrace_session, path, {**properties, "delta.enableDeletionVectors": "true"}, confs)
 
-    assert rows_in(DeltaTable(path)) == headrace_session.read.format("delta").load(path).count() == 70
+    assert count_rows(DeltaTable(path)) == headrace_session.read.format("delta").load(path).count() == 70
     assert len(list((tmp_path / "a table" / "_delta_log").glob(f"0*.checkpoint.{files}"))) in checkpoints
     assert any((tmp_path / "a table").glob("deletion_vector_*"))
 
@@ -67,4 +67,4 @@ def test_a_log_without_one_of_its_commits_is_told_of(headrace_session, tmp_path)
     (tmp_path / "table" / "_delta_log" / f"{1:020d}.json").unlink()
 
     with pytest.raises(PipelineError, match="cannot be read"):
-        rows_in(table)
+        count_rows(table)

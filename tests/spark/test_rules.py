@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.errors import Problems
-from headrace.events.types import FlowMoved
+from headrace.events.types import FlowStateChanged
 from headrace.model.outcome import FlowState, UpdateState
 
 pytestmark = pytest.mark.spark
@@ -357,7 +357,7 @@ def test_samples_that_another_flow_keeps_are_not_kept_of_a_flow_that_starts_mean
 
     def other_flow(event):
         """As the settings of another flow are in force in the session while its query is called."""
-        if isinstance(event, FlowMoved) and event.state is FlowState.STARTING:
+        if isinstance(event, FlowStateChanged) and event.state is FlowState.STARTING:
             headrace_session.conf.set("headrace.broken_rows.samples", "2")
 
     result = pipeline.run(on_event=other_flow)

@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Event
 
 import pytest
-from campaign.oracle import picture
+from campaign.oracle import snapshot
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 from tests.tiers import ASKED, EVERYTHING, LONGEST_S, examples
@@ -57,8 +57,14 @@ def silver():
 def sums():
     return spark.sql("SELECT id % 7 AS remainder, sum(value) AS value FROM silver GROUP BY 1")
 """
-IN_A_BATCH = [Failpoint.TO_SET_ASIDE, Failpoint.QUARANTINED, Failpoint.TO_WRITE, Failpoint.WRITTEN, Failpoint.COUNTED]
-IN_A_RESET = [Failpoint.RESET_BEGUN, Failpoint.RESET_ASIDE, Failpoint.RESET_CLEARED]
+IN_A_BATCH = [
+    Failpoint.BEFORE_QUARANTINE,
+    Failpoint.QUARANTINED,
+    Failpoint.BEFORE_WRITE,
+    Failpoint.WRITTEN,
+    Failpoint.COUNTED,
+]
+IN_A_RESET = [Failpoint.RESET_STARTED, Failpoint.RESET_QUARANTINE_CLEARED, Failpoint.RESET_CLEARED]
 
 
 class Story:
@@ -140,7 +146,7 @@ class Story:
     def check(self):
         plan = self.pipeline.plan()
         assert plan.empty, plan.describe()
-        found = picture(self.pipeline.folder, {"sums"})
+        found = snapshot(self.pipeline.folder, {"sums"})
         kept, aside, _, sums = self._expected(self.taken)
         counted = tuple(n if isinstance(n, int) else len(n) for n in self._expected(self.counted)[:3])
         assert sorted(row["id"] for row in found.tables["bronze"]) == self.landed
@@ -224,7 +230,7 @@ STEPS = st.one_of(
 )
 @LAW
 @given(st.lists(STEPS, min_size=1, max_size=12 if ASKED else 3))
-@example([("run", ()), ("crash_in_full_refresh", (Failpoint.RESET_ASIDE, 0))])
+@example([("run", ()), ("crash_in_full_refresh", (Failpoint.RESET_QUARANTINE_CLEARED, 0))])
 @example([("crash", (Failpoint.WRITTEN, 0)), ("change", ()), ("land", (5,)), ("crash", (Failpoint.QUARANTINED, 0))])
 def test_any_sequence_ends_as_a_computation_from_the_start_would(shared_project, steps):
     story = Story(shared_project)

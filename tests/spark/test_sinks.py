@@ -222,7 +222,7 @@ def test_a_full_refresh_delivers_again_and_takes_nothing_back(project, tmp_path)
         Failpoint.WRITTEN,
         *(
             pytest.param(point, marks=pytest.mark.long(guard="its other cases"))
-            for point in (Failpoint.TO_WRITE, Failpoint.COUNTED)
+            for point in (Failpoint.BEFORE_WRITE, Failpoint.COUNTED)
         ),
     ],
 )
@@ -240,12 +240,12 @@ def test_no_row_is_lost_or_doubled_in_a_delta_table_when_an_update_dies(project,
     ("point", "skip"),
     [
         # Of the second batch, whose note takes the place of the first one's.
-        (Failpoint.TO_PUBLISH, 3),
+        (Failpoint.BEFORE_PUBLISH, 3),
         (Failpoint.WRITTEN, 0),
-        (Failpoint.TO_WRITE, 1),
+        (Failpoint.BEFORE_WRITE, 1),
         (Failpoint.STAGED, 1),
-        (Failpoint.TO_PUBLISH, 0),
-        (Failpoint.TO_PUBLISH, 1),
+        (Failpoint.BEFORE_PUBLISH, 0),
+        (Failpoint.BEFORE_PUBLISH, 1),
         (Failpoint.PUBLISHED, 1),
         (Failpoint.COUNTED, 0),
     ],
@@ -414,7 +414,7 @@ def test_a_batch_into_a_topic_is_counted_while_it_is_delivered(project, kafka):
         (Failpoint.WRITTEN, 4),
         *(
             pytest.param(point, 0, marks=pytest.mark.long(guard="its other cases"))
-            for point in (Failpoint.TO_WRITE, Failpoint.COUNTED)
+            for point in (Failpoint.BEFORE_WRITE, Failpoint.COUNTED)
         ),
     ],
 )
@@ -438,7 +438,7 @@ def test_each_row_is_in_a_topic_and_repeats_are_told_by_headers_when_an_update_d
         Failpoint.WRITTEN,
         *(
             pytest.param(point, marks=pytest.mark.long(guard="its other cases"))
-            for point in (Failpoint.TO_WRITE, Failpoint.STAGED, Failpoint.COUNTED)
+            for point in (Failpoint.BEFORE_WRITE, Failpoint.STAGED, Failpoint.COUNTED)
         ),
     ],
 )
@@ -548,7 +548,7 @@ def test_a_row_that_a_database_refuses_leaves_none_of_its_batch(project, postgre
         (Failpoint.WRITTEN, 2),
         *(
             pytest.param(point, 0, marks=pytest.mark.long(guard="its other cases"))
-            for point in (Failpoint.TO_WRITE, Failpoint.COUNTED)
+            for point in (Failpoint.BEFORE_WRITE, Failpoint.COUNTED)
         ),
     ],
 )
@@ -574,7 +574,7 @@ def test_files_of_every_format_have_each_row_once_when_an_update_dies(project, h
     pipeline = project(SOURCE + sinks + flow, connectors=["avro"]).given("source", FIRST, SECOND)
 
     # Each batch has two files in each of them: the update dies within the second batch, which some of them have then.
-    die_and_restart(pipeline, Failpoint.TO_PUBLISH, skip=2 * len(kinds) + 3)
+    die_and_restart(pipeline, Failpoint.BEFORE_PUBLISH, skip=2 * len(kinds) + 3)
 
     reader = headrace_session.read.option("rowTag", "ROW")
     found = {kind: reader.format(kind).load(str(tmp_path / kind)).collect() for kind in kinds}

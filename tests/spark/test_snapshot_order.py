@@ -100,7 +100,7 @@ def taken(shared_project):
             pipeline.write(f"until-{batching}.txt", str(until))
         if update == 0:
             with pytest.raises(Crashed):
-                pipeline.crash_at(chance.choice([Failpoint.TO_WRITE, Failpoint.WRITTEN]), skip=1).run()
+                pipeline.crash_at(chance.choice([Failpoint.BEFORE_WRITE, Failpoint.WRITTEN]), skip=1).run()
             pipeline = pipeline.restart()
         else:
             result = pipeline.run()

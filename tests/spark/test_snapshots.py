@@ -241,7 +241,7 @@ def test_snapshots_with_more_columns_and_with_less_are_taken_in_the_same_update_
         "tests/spark/test_change_crashes.py::test_rows_and_counts_are_as_without_a_crash",
     )
 )
-@pytest.mark.parametrize("point", [Failpoint.TO_WRITE, Failpoint.WRITTEN])
+@pytest.mark.parametrize("point", [Failpoint.BEFORE_WRITE, Failpoint.WRITTEN])
 def test_rows_and_counts_are_as_without_a_crash(project, point):
     pipeline = project(ONE)
     for number, found in VERSIONS.items():

@@ -172,7 +172,7 @@ def test_a_watermark_that_goes_on_with_both_inputs_is_not_warned_of(project):
 
 
 def test_duplicates_that_were_removed_are_in_the_outcome_with_the_watermark(updates):
-    (kept,) = updates.result.flow("once").kept
+    (kept,) = updates.result.flow("once").operators
     assert (kept.operator, kept.duplicates_removed) == ("dedupeWithinWatermark", 2)
     assert updates.result.flow("once").watermark == "2026-01-01T12:59:00.000Z"
     assert updates.status == updates.result.outcome

@@ -11,7 +11,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from campaign.state import LATE_MINUTES, PIPELINE, differing, rows_that_end
+from campaign.state import LATE_MINUTES, PIPELINE, closing_rows, differing
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 from tests.tiers import ASKED, EVERYTHING, LONGEST_S
@@ -39,7 +39,7 @@ EVENT = st.tuples(st.sampled_from("ab"), MINUTES, st.sampled_from(["view", "clic
 # Files by updates; each file is a batch of the first table.
 UPDATES = st.lists(st.lists(st.lists(EVENT, min_size=1, max_size=8), min_size=1, max_size=3), min_size=1, max_size=3)
 CRASH = st.none() | st.tuples(
-    st.sampled_from([Failpoint.TO_WRITE, Failpoint.WRITTEN, Failpoint.COUNTED]), st.integers(0, 6)
+    st.sampled_from([Failpoint.BEFORE_WRITE, Failpoint.WRITTEN, Failpoint.COUNTED]), st.integers(0, 6)
 )
 
 
@@ -99,7 +99,7 @@ def test_streams_with_state_give_what_a_batch_gives_but_for_late_events(shared_p
     pipeline = shared_project(files={"transformations/none.py": ""})
     text = PIPELINE.format(events=str(pipeline.folder / "landing"))
     pipeline.write("transformations/project.py", text)
-    batches = [*numbered(updates), [list(rows_that_end(1)), list(rows_that_end(2))]]
+    batches = [*numbered(updates), [list(closing_rows(1)), list(closing_rows(2))]]
     number = 0
     for update, files in enumerate(batches):
         for rows in files:

@@ -206,7 +206,7 @@ def test_nothing_is_planned_but_what_waits_for_its_sink_when_the_code_is_that_of
 
     begun = {step.flow.name: step.reason for step in plan.flows if step.decision is not Decision.UP_TO_DATE}
     assert begun == {"to_hook": "2 batches in the spill queue"}
-    assert (plan.tables, plan.views, plan.losses, plan.inactive, plan.away) == ((), (), (), (), ())
+    assert (plan.tables, plan.views, plan.losses, plan.inactive, plan.unavailable) == ((), (), (), (), ())
 
 
 def test_every_flow_completes_when_new_input_has_come(continued):

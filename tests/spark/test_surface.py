@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql.streaming import StreamingQueryListener
 
 from headrace.errors import PipelineError, Problems
-from headrace.events.types import UpdateMoved, Warned
+from headrace.events.types import UpdateStateChanged, Warned
 from headrace.model.names import QualifiedName
 from headrace.model.outcome import UpdateState
 from headrace.model.views import ViewDefinition
@@ -311,7 +311,7 @@ def test_a_listener_of_the_files_hears_each_query_once_and_goes_with_its_project
 
     def add_own(event):
         # The files were loaded several times by now; a listener that is added last hears last.
-        if isinstance(event, UpdateMoved) and event.state is UpdateState.RUNNING:
+        if isinstance(event, UpdateStateChanged) and event.state is UpdateState.RUNNING:
             headrace_session.streams.addListener(own)
 
     try:

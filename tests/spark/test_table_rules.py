@@ -274,7 +274,7 @@ def test_what_is_counted_of_a_table_is_in_the_event_log(result):
             pytest.param(point, skip, marks=pytest.mark.long(guard="its other cases"))
             for point, skip in (
                 (Failpoint.QUARANTINED, 0),
-                (Failpoint.TO_WRITE, 1),
+                (Failpoint.BEFORE_WRITE, 1),
                 (Failpoint.WRITTEN, 1),
                 (Failpoint.COUNTED, 1),
             )
@@ -323,7 +323,7 @@ def test_a_key_is_in_a_materialized_view_once_however_often_it_is_computed(pipel
 @pytest.mark.long(
     guard="tests/spark/test_table_rules.py::test_a_key_is_in_the_table_once_whichever_batches_it_comes_in_when_the_update_dies_beside_a_commit"
 )
-@pytest.mark.parametrize("point", [Failpoint.TO_WRITE, Failpoint.WRITTEN])
+@pytest.mark.parametrize("point", [Failpoint.BEFORE_WRITE, Failpoint.WRITTEN])
 def test_rows_that_are_dropped_are_counted_once_when_the_update_dies_beside_a_commit(project, point):
     pipeline = project(orders('dp.unique("id")', "drop"))
     pipeline.given("source", batch(1, 1), batch(1, 2, 2))

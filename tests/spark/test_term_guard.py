@@ -13,11 +13,11 @@ from headrace.delta_log.tables import table_state
 from headrace.errors import PipelineError
 from headrace.graph.select import Selection
 from headrace.model.schema import Schema
-from headrace.project.resolution import Resolving
-from headrace.spark.delta.fencing import written_once
+from headrace.project.resolution import ResolveRequest
+from headrace.spark.delta.fencing import write_fenced
 from headrace.spark.delta.tables import empty_frame
 from headrace.spark.expectations.quarantine_table import widen_quarantine
-from headrace.spark.expectations.quarantine_writer import make_quarantine
+from headrace.spark.expectations.quarantine_writer import create_quarantine
 
 pytestmark = pytest.mark.spark
 
@@ -66,14 +66,14 @@ def cleared(numbers_after_one_update):
     """A pipeline with rows, and what clears its table as the holder of a number."""
     pipeline = numbers_after_one_update.restored()
     opened = pipeline.project
-    resolved = opened._resolver.resolve(Resolving(opened._planning.kept(Selection())))
+    resolved = opened._resolver.resolve(ResolveRequest(opened._planning.kept_schema(Selection())))
     dataset = next(iter(resolved.graph.datasets))
     path = opened.settings.layout.table(opened.settings.naming, dataset.name)
 
     def clear(term):
         resolved.catalog.replace_table(dataset, term)
         empty = empty_frame(resolved.catalog.session, dataset.schema.nullable)
-        make_quarantine(resolved.catalog.session, f"{path}_quarantine", empty, term)
+        create_quarantine(resolved.catalog.session, f"{path}_quarantine", empty, term)
 
     return pipeline, clear, path, resolved.catalog.session, dataset
 
@@ -135,7 +135,7 @@ def test_where_the_lease_begins_anew_a_table_is_cleared_all_the_same(cleared):
     put_back(session, path)
     held = []
 
-    written_once(path, 1, lambda: held.append("asked"), clear)
+    write_fenced(path, 1, lambda: held.append("asked"), clear)
 
     assert (count(path), held) == (0, ["asked"])
 
@@ -149,7 +149,7 @@ def test_who_was_taken_over_is_told_before_anything_else_is_written(cleared):
         raise PipelineError("LEASE.LOST")
 
     with pytest.raises(PipelineError):
-        written_once(path, TERM - 1, fence, clear)
+        write_fenced(path, TERM - 1, fence, clear)
     assert count(path) == 2
 
 
@@ -160,7 +160,7 @@ def test_a_table_with_columns_that_may_not_be_null_is_cleared_by_none_that_was_t
     pipeline = project(STRICT.replace("{data}", str(data)))
     pipeline.run()
     opened = pipeline.project
-    resolved = opened._resolver.resolve(Resolving(opened._planning.kept(Selection())))
+    resolved = opened._resolver.resolve(ResolveRequest(opened._planning.kept_schema(Selection())))
     (dataset,) = resolved.graph.datasets
     path = opened.settings.layout.table(opened.settings.naming, dataset.name)
 

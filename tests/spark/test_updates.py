@@ -7,7 +7,7 @@ import random
 import pytest
 
 from headrace.errors import PipelineError
-from headrace.events.types import FlowMoved
+from headrace.events.types import FlowStateChanged
 from headrace.model.outcome import FlowState, UpdateState
 from headrace.testing import Crashed, Failpoint
 
@@ -160,7 +160,7 @@ def test_a_failure_that_passes_is_tried_again_after_a_second(project):
     result = project(FLAKY).run(on_event=moves.append)
 
     assert (result.state, result.flow("flaky").attempts) == (UpdateState.COMPLETED, 2)
-    retrying = next(move for move in moves if isinstance(move, FlowMoved) and move.state is FlowState.RETRYING)
+    retrying = next(move for move in moves if isinstance(move, FlowStateChanged) and move.state is FlowState.RETRYING)
     assert "in 1 s" in retrying.reason
     assert result.flow("flaky").duration_s >= 1
 
@@ -174,7 +174,7 @@ def test_a_second_update_is_refused_while_one_runs(project):
     refused = []
 
     def try_another(event):
-        if isinstance(event, FlowMoved) and not refused:
+        if isinstance(event, FlowStateChanged) and not refused:
             with pytest.raises(PipelineError) as error:
                 pipeline.project.run()
             refused.append(error.value.code)

@@ -10,34 +10,34 @@ import pytest
 from campaign.__main__ import SECTIONS
 from campaign.changes import MERGED
 from campaign.kills import Verdict
-from campaign.oracle import Picture, differences
-from campaign.places import File, Moment, Pass, Span, chosen, of_merges, of_states
-from campaign.report import Judged, entry, page, stored
-from campaign.soak import Sample, grown, read_samples
+from campaign.oracle import Snapshot, differences
+from campaign.places import File, Moment, Pass, Span, choose_shots, merge_choices, state_choices
+from campaign.report import VerdictStore, entry, page, stored
+from campaign.soak import Sample, growing_measures, read_samples
 from campaign.soak import page as soak_page
 from campaign.soak import stored as stored_sample
-from campaign.state import EVENTS, KEEPING, differing, rows_of_slice
+from campaign.state import EVENTS, STATEFUL_FLOWS, differing, rows_of_slice
 from campaign.strike import Who
 from campaign.victim import Order, Trap
 from campaign.workload import STREAMS, Scenario
 
 from headrace.model.outcome import FlowCounts
-from headrace.project.lease_holders import LeaseTerms
+from headrace.project.lease_holders import LeaseTiming
 from headrace.runtime.failpoints import Failpoint
 from headrace.testing.rows import SortedRows
 
 COMMITS = {"system/events": range(20, 40), "tables/default/kept": range(3, 5), "system/cdc/default/kept": range(1, 2)}
-SPAN = Span(dict.fromkeys(Failpoint, 7), dict.fromkeys((*STREAMS, *MERGED, *KEEPING), range(2, 4)), COMMITS)
+SPAN = Span(dict.fromkeys(Failpoint, 7), dict.fromkeys((*STREAMS, *MERGED, *STATEFUL_FLOWS), range(2, 4)), COMMITS)
 SPANS = dict.fromkeys(Scenario, SPAN)
 
 
 def test_a_seed_gives_the_same_points_however_many_are_wanted():
-    assert chosen(7, 60, SPANS)[:40] == chosen(7, 40, SPANS)
-    assert chosen(7, 40, SPANS) != chosen(8, 40, SPANS)
+    assert choose_shots(7, 60, SPANS)[:40] == choose_shots(7, 40, SPANS)
+    assert choose_shots(7, 40, SPANS) != choose_shots(8, 40, SPANS)
 
 
 def test_the_points_of_a_campaign_hit_every_kind_of_commit_at_every_moment_and_everybody():
-    shots = chosen(1, SECTIONS["kill"], SPANS)
+    shots = choose_shots(1, SECTIONS["kill"], SPANS)
 
     assert {shot.who for shot in shots} == set(Who)
     assert {shot.scenario for shot in shots} == set(Scenario) - {Scenario.CHANGES, Scenario.STATE}
@@ -48,7 +48,7 @@ def test_the_points_of_a_campaign_hit_every_kind_of_commit_at_every_moment_and_e
 
 
 def test_the_points_of_merges_are_around_what_is_merged_and_remembered_and_at_any_time():
-    shots = chosen(1, SECTIONS["changes"], {Scenario.CHANGES: SPAN}, places=of_merges)
+    shots = choose_shots(1, SECTIONS["changes"], {Scenario.CHANGES: SPAN}, places=merge_choices)
 
     hits = {(shot.commit, shot.moment) for shot in shots}
     assert {(commit, moment) for commit in ("merge", "memory of events") for moment in Moment} < hits
@@ -62,7 +62,7 @@ def test_the_points_of_merges_are_around_what_is_merged_and_remembered_and_at_an
 
 
 def test_the_points_of_streams_that_keep_state_are_around_their_batches_and_at_any_time():
-    shots = chosen(1, SECTIONS["state"], {Scenario.STATE: SPAN}, places=of_states)
+    shots = choose_shots(1, SECTIONS["state"], {Scenario.STATE: SPAN}, places=state_choices)
 
     hits = {(shot.commit, shot.moment) for shot in shots}
     assert {(f"Spark's {log}", moment) for log in ("offsets", "commits") for moment in Moment} < hits
@@ -80,7 +80,7 @@ def test_no_event_of_the_streams_that_keep_state_is_late_wherever_a_batch_ends()
 
 def test_a_table_that_is_not_what_a_batch_gives_is_named():
     rows = [{"user": "a", "n": 1}]
-    tables = {name: rows for kept in KEEPING for name in (kept, f"{kept}_by_batch")}
+    tables = {name: rows for kept in STATEFUL_FLOWS for name in (kept, f"{kept}_by_batch")}
     open_ones = {"user": "end", "n": 9}
 
     assert list(differing({**tables, "sums_by_batch": [{"user": "a", "n": 1}, open_ones]}.__getitem__)) == []
@@ -102,7 +102,7 @@ def test_a_trap_hits_at_the_pass_that_it_was_told():
 
 
 def test_an_order_is_the_same_after_it_was_an_argument():
-    order = Order("/p", ["run"], Pass("written", 3), 5, Who.JVM, "SIGSTOP", LeaseTerms(1.0, 2.0))
+    order = Order("/p", ["run"], Pass("written", 3), 5, Who.JVM, "SIGSTOP", LeaseTiming(1.0, 2.0))
 
     assert Order.from_json(order.to_json()) == order
 
@@ -123,17 +123,17 @@ def test_a_file_is_seen_when_it_comes_to_be_and_not_when_it_was_there(tmp_path, 
     assert not file.watch(tmp_path)()
 
 
-PICTURE = Picture({"t": SortedRows([{"id": 1}])}, {"f": FlowCounts(1)}, ())
+PICTURE = Snapshot({"t": SortedRows([{"id": 1}])}, {"f": FlowCounts(1)}, ())
 
 
 @pytest.mark.parametrize(
     ("found", "said"),
     [
-        (Picture({"t": SortedRows([{"id": 1}, {"id": 1}])}, PICTURE.counts, ()), "table t: rows differ"),
-        (Picture({}, PICTURE.counts, ()), "table t: rows differ"),
-        (Picture(PICTURE.tables, {"f": FlowCounts(2)}, ()), "counts of f"),
-        (Picture(PICTURE.tables, {}, ()), "counts of f"),
-        (Picture(PICTURE.tables, PICTURE.counts, ("batch 1 of f in epoch 0",)), "recorded twice"),
+        (Snapshot({"t": SortedRows([{"id": 1}, {"id": 1}])}, PICTURE.counts, ()), "table t: rows differ"),
+        (Snapshot({}, PICTURE.counts, ()), "table t: rows differ"),
+        (Snapshot(PICTURE.tables, {"f": FlowCounts(2)}, ()), "counts of f"),
+        (Snapshot(PICTURE.tables, {}, ()), "counts of f"),
+        (Snapshot(PICTURE.tables, PICTURE.counts, ("batch 1 of f in epoch 0",)), "recorded twice"),
     ],
 )
 def test_whatever_differs_is_said(found, said):
@@ -148,7 +148,7 @@ def joined(**more):
     rows = {"kept": SortedRows([{"id": 1}]), "kept, remembered": SortedRows([{"id": 1, "batch_id": 0}])}
     aside = {"kept_quarantine": SortedRows([{"row": 1, "batch_id": 0}])}
     given = {"tables": {**rows, **aside}, "counts": {"kept": FlowCounts(4, rows_upserted=2)}, "counted_twice": ()}
-    return Picture(**{**given, "batches": {"kept": frozenset({0, 1})}, **more})
+    return Snapshot(**{**given, "batches": {"kept": frozenset({0, 1})}, **more})
 
 
 def test_a_batch_that_was_joined_with_another_has_the_same_rows_and_others_borders():
@@ -165,7 +165,7 @@ def test_a_batch_that_was_joined_with_another_has_the_same_rows_and_others_borde
 
 
 def test_the_page_has_every_point_with_its_seed_and_what_failed(tmp_path):
-    shots = chosen(7, 2, SPANS)
+    shots = choose_shots(7, 2, SPANS)
     verdicts = [
         Verdict(1, shots[0].describe(), struck=True, code=-9, seconds=3.0, shot=shots[0]),
         Verdict(2, shots[1].describe(), struck=True, code=-9, seconds=4.0, faults=("table t: lost",), shot=shots[1]),
@@ -194,13 +194,13 @@ def test_a_smaller_try_leaves_the_results_of_a_larger_one(tmp_path):
 def test_a_later_call_goes_on_from_what_was_judged_and_another_begins_anew(tmp_path):
     file = tmp_path / "kill.jsonl"
     first, second = (Verdict(number, "who and where", struck=True, code=-9, seconds=3.0) for number in (2, 1))
-    Judged(file, kept=False).add(first)
+    VerdictStore(file, resume=False).add(first)
 
-    goes_on = Judged(file, kept=True)
+    goes_on = VerdictStore(file, resume=True)
     goes_on.add(second)
 
-    assert [verdict["number"] for verdict in Judged(file, kept=True).verdicts] == [1, 2]
-    assert Judged(file, kept=False).numbers == frozenset()
+    assert [verdict["number"] for verdict in VerdictStore(file, resume=True).verdicts] == [1, 2]
+    assert VerdictStore(file, resume=False).numbers == frozenset()
 
 
 def soaked(**of_last):
@@ -220,13 +220,13 @@ def soaked(**of_last):
     ],
 )
 def test_a_long_run_is_flat_when_its_last_quarter_has_what_its_second_had(of_last, expected) -> None:
-    assert set(grown(soaked(**of_last))) == expected
+    assert set(growing_measures(soaked(**of_last))) == expected
 
 
 def test_a_batch_that_costs_more_and_more_is_growth() -> None:
     samples = [replace(sample, cpu_s=float(number**2)) for number, sample in enumerate(soaked())]
 
-    assert set(grown(samples)) == {"cpu_s_per_batch"}
+    assert set(growing_measures(samples)) == {"cpu_s_per_batch"}
     assert "| cpu s per batch |" in soak_page(samples, 1, 2)
 
 

@@ -11,10 +11,10 @@ from pyspark import cloudpickle
 from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType
 from tests.servers.registry import SchemaRegistry
 
-from headrace.sources.confluent import BadPayload, RegistryDown
+from headrace.sources.confluent import BadPayload, RegistryUnavailable
 from headrace.sources.confluent_schema import spark_type
-from headrace.sources.worker_errors import SourceFailed, problem_told
-from headrace.spark.readers.confluent import OnError, _reading
+from headrace.sources.worker_errors import SourceFailed, relayed_problem
+from headrace.spark.readers.confluent import OnError, _payload_decoder
 
 ORDER = {
     "type": "record",
@@ -35,8 +35,8 @@ def registry():
 def in_a_worker(registry, on_error):
     result = TOLD if on_error is OnError.TELL else COLUMNS
     settings = json.dumps({"url": registry.url, "max.retries": 0})
-    made = _reading(settings, json.dumps(ORDER), spark_type(ORDER), result, on_error)
-    return cloudpickle.loads(cloudpickle.dumps(made))
+    decode = _payload_decoder(settings, json.dumps(ORDER), spark_type(ORDER), result, on_error)
+    return cloudpickle.loads(cloudpickle.dumps(decode))
 
 
 def payloads(registry):
@@ -69,7 +69,7 @@ def test_a_worker_that_lacks_the_client_says_so_with_the_code_of_the_problem(reg
     with pytest.raises(SourceFailed) as raised:
         read(column)
 
-    assert problem_told(str(raised.value)) == ("CONFLUENT.NO_CLIENT", {})
+    assert relayed_problem(str(raised.value)) == ("CONFLUENT.NO_CLIENT", {})
 
 
 @pytest.mark.parametrize("on_error", OnError)
@@ -77,5 +77,5 @@ def test_a_registry_that_is_away_ends_the_batch_in_any_case(registry, on_error):
     column = payloads(registry)
     registry.close()
 
-    with pytest.raises(RegistryDown):
+    with pytest.raises(RegistryUnavailable):
         in_a_worker(registry, on_error)(column)

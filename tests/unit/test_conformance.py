@@ -15,8 +15,8 @@ from conformance.editions import edition, source_digest
 from conformance.extract import Lines, blocks_of, code_outside
 from conformance.faults import faults
 from conformance.loading import MAPPINGS, Document, documents_in, replacements_in
-from conformance.page import LEAST_OF_FIRST_TWO, enough, page, results, summary
-from conformance.wording import as_run, completed, less_replaced
+from conformance.page import MIN_FIRST_TWO, meets_minimum, page, results, summary
+from conformance.wording import as_run, completed, replacement_proofs
 
 ROOT = Path(__file__).resolve().parents[2]
 GUIDE = """\
@@ -269,7 +269,7 @@ def test_a_replacement_of_several_texts_shows_what_each_is_needed_for():
     edits = (Edit("rows", "found"), Edit("range(3)", "range(4)", "NameError"))
     replaced = Claim("000-01", 4, "", Kind.REPLACED, "plain", "w", edits=edits, refused="TypeError")
 
-    ways = [(way, pattern, text({})) for way, pattern, text in less_replaced(block, replaced, said())]
+    ways = [(way, pattern, text({})) for way, pattern, text in replacement_proofs(block, replaced, said())]
 
     assert ways == [
         ("as written", "TypeError", "rows = spark.range(3)"),
@@ -297,7 +297,7 @@ def test_the_digest_of_the_source_changes_with_a_file_of_the_harness(tmp_path):
 
 @pytest.mark.parametrize(("first_two", "there"), [(82, True), (81, False)])
 def test_fewer_of_the_first_two_kinds_than_the_bound_are_not_enough(first_two, there):
-    assert enough({"python": {"parse": 100, "first_two": first_two}}) is there
+    assert meets_minimum({"python": {"parse": 100, "first_two": first_two}}) is there
 
 
 @pytest.fixture
@@ -318,8 +318,8 @@ def call(tmp_path):
             """What the process of a session leaves behind."""
             (document,) = documents_in(asked.docs, asked.mappings)
             verdicts = [
-                {"name": one.name, "edition": edition(document.said, source), "faults": ["no"] * (one.name in wrong)}
-                for one in document.said.claims
+                {"name": one.name, "edition": edition(document.mapping, source), "faults": ["no"] * (one.name in wrong)}
+                for one in document.mapping.claims
                 if one.session == session and (not names or one.name in names)
             ]
             (work / f"{session}.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in verdicts))
@@ -385,16 +385,16 @@ def test_the_published_results_are_those_that_the_mappings_claim():
     found = json.loads(PAGE.with_suffix(".json").read_text())
     claims = [one for file in sorted(MAPPINGS.glob("[0-9]*.toml")) for one in read_claims(file).claims]
 
-    of_claims = [(one.name, one.line, one.kind.said, one.replacement, one.what) for one in claims]
+    of_claims = [(one.name, one.line, one.kind.label, one.replacement, one.what) for one in claims]
     assert [
         tuple(entry[key] for key in ("block", "line", "kind", "replacement", "what")) for entry in found["blocks"]
     ] == (of_claims)
-    assert found["kinds"] == Counter(one.kind.said for one in claims)
+    assert found["kinds"] == Counter(one.kind.label for one in claims)
 
 
 def test_the_published_page_is_that_of_the_published_results_and_enough_of_them_are_of_the_first_two_kinds():
     found = json.loads(PAGE.with_suffix(".json").read_text())
 
     assert PAGE.read_text() == page(found, replacements_in(MAPPINGS))
-    assert enough(found)
-    assert LEAST_OF_FIRST_TWO >= 0.82
+    assert meets_minimum(found)
+    assert MIN_FIRST_TWO >= 0.82

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headrace.connectors import fetch
-from headrace.connectors.fetch import STORAGE_JAR, cache_folder, fetched, jars, jars_report, storage_jar
+from headrace.connectors.fetch import STORAGE_JAR, cache_folder, ensure_jars, jars, jars_report, storage_jar
 from headrace.connectors.java import check_java
 from headrace.connectors.lock import Jar, connectors, locked_jars
 from headrace.errors import PipelineError
@@ -82,7 +82,7 @@ def test_a_jar_is_downloaded_once_when_it_is_asked_for_twice(repository: Reposit
     repository.offer(CONTENT)
 
     for _ in range(2):
-        (path,) = fetched([JAR], tmp_path / "jars", environ=repository.environ)
+        (path,) = ensure_jars([JAR], tmp_path / "jars", environ=repository.environ)
 
     assert path.read_bytes() == CONTENT
     assert repository.requests == 1
@@ -90,10 +90,10 @@ def test_a_jar_is_downloaded_once_when_it_is_asked_for_twice(repository: Reposit
 
 def test_a_jar_is_downloaded_again_when_the_file_is_damaged(repository: Repository, tmp_path: Path) -> None:
     repository.offer(CONTENT)
-    (path,) = fetched([JAR], tmp_path / "jars", environ=repository.environ)
+    (path,) = ensure_jars([JAR], tmp_path / "jars", environ=repository.environ)
     path.write_bytes(CONTENT[:-1])
 
-    fetched([JAR], tmp_path / "jars", environ=repository.environ)
+    ensure_jars([JAR], tmp_path / "jars", environ=repository.environ)
 
     assert path.read_bytes() == CONTENT
 
@@ -104,7 +104,7 @@ def test_a_second_download_is_tried_and_nothing_kept_when_the_digest_differs(
     repository.offer(b"something else")
 
     with pytest.raises(PipelineError) as caught:
-        fetched([JAR], tmp_path / "jars", environ=repository.environ)
+        ensure_jars([JAR], tmp_path / "jars", environ=repository.environ)
 
     assert (caught.value.code, repository.requests) == ("CONNECTOR.CHECKSUM", 2)
     assert not (tmp_path / "jars" / JAR.file).exists()
@@ -114,7 +114,7 @@ def test_the_reason_holds_no_credentials_when_a_mirror_refuses(repository: Repos
     repository.java('echo ":::: ERRORS"; echo "  refused url=http://ann:s3cret@mirror.example/x?key=s3cret"; exit 1')
 
     with pytest.raises(PipelineError) as caught:
-        fetched([JAR], tmp_path / "jars", environ=repository.environ)
+        ensure_jars([JAR], tmp_path / "jars", environ=repository.environ)
 
     assert caught.value.params["reason"] == "refused"
     assert "s3cret" not in caught.value.render()
@@ -124,7 +124,7 @@ def test_one_download_serves_both_when_two_ask_at_once(repository: Repository, t
     repository.offer(CONTENT)
 
     with ThreadPoolExecutor(2) as pool:
-        asked = [pool.submit(fetched, [JAR], tmp_path / "jars", environ=repository.environ) for _ in range(2)]
+        asked = [pool.submit(ensure_jars, [JAR], tmp_path / "jars", environ=repository.environ) for _ in range(2)]
         paths = {path for future in asked for path in future.result()}
 
     assert [path.read_bytes() for path in paths] == [CONTENT]
@@ -135,7 +135,7 @@ def test_left_overs_are_swept_when_a_download_was_killed(repository: Repository,
     repository.offer(CONTENT)
     (tmp_path / "jars" / ".fetch-killed").mkdir(parents=True)
 
-    fetched([JAR], tmp_path / "jars", environ=repository.environ)
+    ensure_jars([JAR], tmp_path / "jars", environ=repository.environ)
 
     assert sorted(path.name for path in (tmp_path / "jars").iterdir()) == [".lock", JAR.file]
 
@@ -144,7 +144,7 @@ def test_the_folder_is_named_when_it_cannot_be_made(repository: Repository, tmp_
     (tmp_path / "file").write_text("in the way")
 
     with pytest.raises(PipelineError) as caught:
-        fetched([JAR], tmp_path / "file" / "jars", environ=repository.environ)
+        ensure_jars([JAR], tmp_path / "file" / "jars", environ=repository.environ)
 
     assert caught.value.code == "CONNECTOR.FETCH_FAILED"
     assert str(tmp_path / "file") in caught.value.detail

@@ -95,7 +95,11 @@ def test_an_empty_list_of_columns_is_none(declared):
 
     changes, snapshots = definitions.flows[0].changes, definitions.flows[1].snapshots
     assert problems == []
-    assert (changes.columns, changes.tracked, changes.null_keeps) == (Columns(("op",)), ALL_COLUMNS, NO_COLUMNS)
+    assert (changes.columns, changes.tracked, changes.ignore_null_columns) == (
+        Columns(("op",)),
+        ALL_COLUMNS,
+        NO_COLUMNS,
+    )
     assert snapshots.tracked == ALL_COLUMNS
 
 
@@ -121,10 +125,10 @@ def test_a_temporary_view_is_in_no_schema_whatever_was_used(tmp_path):
     load_sql(text, "a.sql", registry, {})
     definitions = registry.definitions()
     names = Names(StorageLayout("/s"), Naming())
-    names.know([*(d.name for d in definitions.datasets), QualifiedName("x", "other")], [QualifiedName("v")])
+    names.add([*(d.name for d in definitions.datasets), QualifiedName("x", "other")], [QualifiedName("v")])
     query = definitions.flows[1].query
 
     assert [str(dataset.name) for dataset in definitions.datasets] == ["v", "other.m"]
-    assert names.spelled_query(query.text, query.naming) == "SELECT * FROM `v` JOIN t JOIN `other`.`x`"
-    assert names.spelled("v", query.naming) == "`v`"
-    assert names.spelled("v", Naming()) == "`v`"
+    assert names.to_session_query(query.text, query.naming) == "SELECT * FROM `v` JOIN t JOIN `other`.`x`"
+    assert names.to_session_name("v", query.naming) == "`v`"
+    assert names.to_session_name("v", Naming()) == "`v`"

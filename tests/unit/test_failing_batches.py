@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from headrace.model.failing_rows import LAST_BATCHES, MOST_BATCHES_IN_A_ROW, MOST_OF_LAST_BATCHES, too_many_batches
+from headrace.model.failing_rows import MAX_CONSECUTIVE_BATCHES, MAX_RECENT_BATCHES, RECENT_BATCHES, too_many_batches
 
 
 def test_many_in_a_row_are_too_many() -> None:
-    row = range(5, 5 + MOST_BATCHES_IN_A_ROW)
+    row = range(5, 5 + MAX_CONSECUTIVE_BATCHES)
 
     assert too_many_batches(row, row.stop) == "3 in a row"
     assert too_many_batches(row[1:], row.stop) is None
@@ -14,14 +14,14 @@ def test_many_in_a_row_are_too_many() -> None:
 
 
 def test_many_of_the_last_batches_are_too_many() -> None:
-    every_other = range(0, 2 * MOST_OF_LAST_BATCHES, 2)
+    every_other = range(0, 2 * MAX_RECENT_BATCHES, 2)
 
     assert too_many_batches(every_other, every_other.stop) == "10 of the last 100"
     assert too_many_batches(every_other[1:], every_other.stop) is None
 
 
 def test_batches_of_long_ago_do_not_count() -> None:
-    every_other = range(0, 2 * MOST_OF_LAST_BATCHES, 2)
+    every_other = range(0, 2 * MAX_RECENT_BATCHES, 2)
 
-    assert too_many_batches(every_other, LAST_BATCHES) == "10 of the last 100"
-    assert too_many_batches(every_other, LAST_BATCHES + 1) is None
+    assert too_many_batches(every_other, RECENT_BATCHES) == "10 of the last 100"
+    assert too_many_batches(every_other, RECENT_BATCHES + 1) is None

@@ -15,9 +15,9 @@ from headrace.model.datasets import Flow, PythonQuery
 from headrace.model.location import Location
 from headrace.model.names import Naming, QualifiedName
 from headrace.runtime.retry import retryable
-from headrace.sources.confluent import BadPayload, RegistryDown
+from headrace.sources.confluent import BadPayload, RegistryUnavailable
 from headrace.spark.errors.kafka_errors import is_of_kafka, kafka_problem
-from headrace.spark.errors.spark_errors import definition_problem, failed
+from headrace.spark.errors.spark_errors import definition_problem, failure_report
 from headrace.spark.jvm.causes import Cause
 
 
@@ -27,14 +27,14 @@ def flow():
 
 
 def test_a_jvm_that_is_gone_is_no_error_of_the_users_code_and_not_tried_again(flow):
-    report = failed(flow, Py4JNetworkError("Answer from Java side is empty"), Path("/project"))
+    report = failure_report(flow, Py4JNetworkError("Answer from Java side is empty"), Path("/project"))
 
     assert report.error.code == "FLOW.JAVA_GONE"
     assert not retryable(report)
 
 
 def test_a_connection_that_the_users_function_lost_is_tried_again(flow):
-    report = failed(flow, ConnectionResetError("by peer"), Path("/project"))
+    report = failure_report(flow, ConnectionResetError("by peer"), Path("/project"))
 
     assert report.error.code == "FLOW.USER_CODE"
     assert retryable(report)
@@ -51,7 +51,7 @@ def test_a_connection_that_the_users_function_lost_is_tried_again(flow):
     ],
 )
 def test_a_server_that_is_away_before_a_query_starts_is_tried_again(flow, code):
-    report = failed(
+    report = failure_report(
         flow,
         PipelineError(code, flow="a", url="", database="", address="", reason="", servers="", path=""),
         Path("/project"),
@@ -62,11 +62,11 @@ def test_a_server_that_is_away_before_a_query_starts_is_tried_again(flow, code):
 
 @pytest.mark.parametrize(("others", "again"), [([], True), (["GRAPH.EMPTY"], False)], ids=["alone", "with another"])
 def test_problems_are_tried_again_when_all_of_them_pass(flow, others, again):
-    away = PipelineError("CONFLUENT.UNREACHABLE", reason="")
+    unavailable = PipelineError("CONFLUENT.UNREACHABLE", reason="")
 
-    report = failed(flow, Problems([away, *map(PipelineError, others)]), Path("/project"))
+    report = failure_report(flow, Problems([unavailable, *map(PipelineError, others)]), Path("/project"))
 
-    assert (report.error.code, retryable(report)) == (next(iter(others), away.code), again)
+    assert (report.error.code, retryable(report)) == (next(iter(others), unavailable.code), again)
 
 
 @pytest.mark.parametrize("name", ["kafka", "avro"])
@@ -141,13 +141,13 @@ def test_a_time_limit_of_something_else_is_none_of_kafkas(flow):
     ("raised", "code", "again"),
     [
         (BadPayload("it is not a record"), "CONFLUENT.PAYLOAD", False),
-        (RegistryDown(OSError()), "CONFLUENT.UNREACHABLE", True),
+        (RegistryUnavailable(OSError()), "CONFLUENT.UNREACHABLE", True),
     ],
 )
 def test_what_a_worker_says_of_a_payload_is_known_again_in_sparks_words(flow, raised, code, again):
     text = "\n".join(("An exception was thrown from the Python worker:", *traceback.format_exception(raised)))
 
-    report = failed(flow, PySparkException(text), Path("/project"))
+    report = failure_report(flow, PySparkException(text), Path("/project"))
 
     assert (report.error.code, retryable(report)) == (code, again)
     assert report.error.params["reason"] == raised.reason
@@ -156,7 +156,7 @@ def test_what_a_worker_says_of_a_payload_is_known_again_in_sparks_words(flow, ra
 def test_an_empty_commit_is_named_and_not_tried_again(flow):
     said = 'the Delta commit "/t/_delta_log/00000000000000000002.json" has 0 bytes, so that what it wrote is unknown.'
 
-    report = failed(flow, PySparkException(said), Path("/project"))
+    report = failure_report(flow, PySparkException(said), Path("/project"))
 
     assert report.error.code == "STORAGE.EMPTY_COMMIT"
     assert report.error.params == {"file": "/t/_delta_log/00000000000000000002.json"}

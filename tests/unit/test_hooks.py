@@ -10,7 +10,7 @@ import pytest
 
 from headrace import pipelines as dp
 from headrace.events.envelope import Origin, Stamp, to_row
-from headrace.events.types import UpdateMoved, Warned
+from headrace.events.types import UpdateStateChanged, Warned
 from headrace.model.hooks import EventHook
 from headrace.model.location import Location
 from headrace.model.names import Naming
@@ -27,14 +27,14 @@ def row(event, number=1):
 
 
 def states(*names):
-    return [row(UpdateMoved(UpdateState(name)), number) for number, name in enumerate(names)]
+    return [row(UpdateStateChanged(UpdateState(name)), number) for number, name in enumerate(names)]
 
 
-def told(function, rows, most=None, patience_s=10.0):
+def told(function, rows, most=None, timeout_s=10.0):
     warned = []
-    with Hooks([EventHook(function, "hook", HERE, most)], warned.append, patience_s=patience_s) as hooks:
+    with Hooks([EventHook(function, "hook", HERE, most)], warned.append, timeout_s=timeout_s) as hooks:
         for each in rows:
-            hooks.tell(each)
+            hooks.notify(each)
     return [(event.code, event.message) for event in warned]
 
 
@@ -83,7 +83,7 @@ def test_what_one_hook_does_to_an_event_is_not_seen_by_the_next():
     hooks = [EventHook(lambda event: event.clear(), "first", HERE), EventHook(seen.append, "second", HERE)]
 
     with Hooks(hooks, lambda _event: None) as running:
-        running.tell(states("RUNNING")[0])
+        running.notify(states("RUNNING")[0])
 
     assert seen[0]["event_type"] == "update_progress"
 
@@ -97,9 +97,9 @@ def test_the_end_waits_for_a_bounded_time_and_says_what_was_not_told():
         release.wait(30)
 
     warned = []
-    with Hooks([EventHook(stuck, "hook", HERE)], warned.append, patience_s=0.05) as hooks:
+    with Hooks([EventHook(stuck, "hook", HERE)], warned.append, timeout_s=0.05) as hooks:
         for each in states("RUNNING", "COMPLETED"):
-            hooks.tell(each)
+            hooks.notify(each)
         began.wait(30)
     release.set()
 
@@ -122,5 +122,5 @@ def test_the_decorator_takes_both_forms_and_refuses_a_limit_that_is_none():
 
         dp.on_event_hook("no function")
 
-    assert [(hook.name, hook.most_failures) for hook in registry.hooks] == [("plain", None), ("limited", 3)]
+    assert [(hook.name, hook.max_consecutive_failures) for hook in registry.hooks] == [("plain", None), ("limited", 3)]
     assert [problem.code for problem in registry.problems] == ["HOOK.BAD_LIMIT", "DEFINITION.NOT_CALLABLE"]

@@ -12,7 +12,7 @@ import pytest
 from headrace.errors import PipelineError
 from headrace.settings.secrets import Secrets
 from headrace.spark.jvm.launch import arguments_text, properties_text, settings_in_file
-from headrace.spark.jvm.spark_log import LogWriter, keep_out, printed_to
+from headrace.spark.jvm.spark_log import LogWriter, log_pipe, redact_log
 
 OPTIONS = "spark.driver.extraJavaOptions"
 
@@ -72,10 +72,10 @@ def test_texts_are_written_as_java_reads_them() -> None:
 def test_a_line_of_spark_has_no_secret_when_it_reaches_the_log(tmp_path) -> None:
     secrets = Secrets({"HEADRACE_SECRET_API_PEM": "-----BEGIN KEY-----\nfirstline\nlastline\n-----END KEY-----"})
     secrets.get("api", "pem")
-    keep_out(secrets.redact)
+    redact_log(secrets.redact)
     file = tmp_path / "spark.log"
 
-    with printed_to(file) as descriptor:
+    with log_pipe(file) as descriptor:
         os.write(descriptor, b"ERROR: with a key\nfirstline\nlastline\xff\n")
     deadline = time.monotonic() + 10
     while not (file.exists() and file.read_bytes().endswith(b"\xff\n")) and time.monotonic() < deadline:

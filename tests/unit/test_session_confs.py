@@ -9,10 +9,10 @@ import pytest
 from headrace.errors import PipelineError
 from headrace.spark.session.default_confs import (
     check_submitted,
+    is_single_process,
     local_disk_confs,
+    merge_confs,
     static_confs,
-    with_own,
-    within_one_process,
 )
 
 
@@ -26,7 +26,7 @@ def test_jars_and_extensions_of_a_project_are_added_to_those_that_are_needed() -
         "spark.driver.memory": "3g",
     }
 
-    confs = with_own(needed, own)
+    confs = merge_confs(needed, own)
 
     assert confs["spark.jars"] == "delta.jar,mine.jar,other.jar"
     assert confs["spark.driver.extraClassPath"] == f"delta.jar{os.pathsep}mine.jar"
@@ -35,7 +35,7 @@ def test_jars_and_extensions_of_a_project_are_added_to_those_that_are_needed() -
 
 
 def test_an_empty_list_of_a_project_takes_nothing_away() -> None:
-    assert with_own({"spark.jars": "delta.jar"}, {"spark.jars": ""}) == {"spark.jars": "delta.jar"}
+    assert merge_confs({"spark.jars": "delta.jar"}, {"spark.jars": ""}) == {"spark.jars": "delta.jar"}
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_an_empty_list_of_a_project_takes_nothing_away() -> None:
     ],
 )
 def test_a_log_store_or_file_system_of_a_project_takes_the_place_of_ours(own: dict[str, str]) -> None:
-    confs = with_own(local_disk_confs(own), own)
+    confs = merge_confs(local_disk_confs(own), own)
 
     assert confs == {**local_disk_confs({}), **own}
 
@@ -58,12 +58,12 @@ def test_a_log_store_for_all_schemes_stays_the_only_one() -> None:
 
 @pytest.mark.parametrize("master", ["local", "local[*]", "local[2]", "local[4, 3]"])
 def test_tasks_run_in_the_process_of_the_session_on_local_masters(master: str) -> None:
-    assert within_one_process(master)
+    assert is_single_process(master)
 
 
 @pytest.mark.parametrize("master", ["local-cluster[2,1,1024]", "spark://host:7077", "k8s://https://host", "yarn"])
 def test_tasks_run_elsewhere_on_clusters_which_lack_the_jar(master: str) -> None:
-    assert not within_one_process(master)
+    assert not is_single_process(master)
 
 
 @pytest.mark.parametrize("submitted", [None, "local[2]", "LOCAL[2]"])

@@ -10,11 +10,11 @@ from decimal import Decimal
 
 import pytest
 
-from headrace.autoloader.discovery import SETTLED_S
-from headrace.runtime.failpoints import Failpoint, walk_past
+from headrace.autoloader.discovery import STABLE_AFTER_S
+from headrace.runtime.failpoints import Failpoint, no_failpoint
 from headrace.settings.load import load_settings
 from headrace.testing import Crashed, assert_rows, difference
-from headrace.testing.crash import Fuse
+from headrace.testing.crash import CrashFailpoint
 from headrace.testing.folder import ProjectFolder
 from headrace.testing.plugin import pytest_assertrepr_compare
 from headrace.testing.rows import SortedRows
@@ -98,19 +98,19 @@ def test_pytest_shows_the_difference_of_rows():
 
 
 def test_a_fuse_blows_at_its_point_and_stays_blown():
-    fuse = Fuse(Failpoint.WRITTEN, skip=1)
-    fuse(Failpoint.COUNTED)
-    fuse(Failpoint.WRITTEN)
+    failpoint = CrashFailpoint(Failpoint.WRITTEN, skip=1)
+    failpoint(Failpoint.COUNTED)
+    failpoint(Failpoint.WRITTEN)
 
     for point in (Failpoint.WRITTEN, Failpoint.COUNTED):
         with pytest.raises(Crashed):
-            fuse(point)
-    assert fuse.blown
+            failpoint(point)
+    assert failpoint.has_fired
 
 
 def test_nothing_happens_at_a_point_outside_of_tests():
-    walk_past(Failpoint.WRITTEN)
-    Fuse()(Failpoint.WRITTEN)
+    no_failpoint(Failpoint.WRITTEN)
+    CrashFailpoint()(Failpoint.WRITTEN)
 
 
 def test_the_plugin_loads_neither_spark_nor_the_engine():
@@ -130,4 +130,4 @@ def test_a_file_that_lands_has_settled_so_that_no_update_waits_for_it(tmp_path):
 
     file = folder.land("landing/1.json", [{"id": 1}])
 
-    assert time.time() - file.stat().st_mtime > SETTLED_S
+    assert time.time() - file.stat().st_mtime > STABLE_AFTER_S

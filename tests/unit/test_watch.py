@@ -22,8 +22,8 @@ class Query:
         self.stopped = True
 
 
-def watch(query, look=lambda: None, stop_timeout_s=lambda: None, current=lambda: None):
-    return QueryMonitor(query, look=look, current=current, stop_timeout_s=stop_timeout_s, now=lambda: 0.0)
+def watch(query, poll=lambda: None, stop_timeout_s=lambda: None, on_current=lambda: None):
+    return QueryMonitor(query, poll=poll, on_current=on_current, stop_timeout_s=stop_timeout_s, now=lambda: 0.0)
 
 
 def test_the_query_is_stopped_when_a_look_raises():
@@ -41,7 +41,9 @@ def test_a_query_that_waits_for_input_ends_well_as_soon_as_it_is_asked_to():
     query = Query()
     said = []
 
-    assert watch(query, stop_timeout_s=lambda: 10.0, current=lambda: said.append(1)).until_end() is End.BETWEEN_BATCHES
+    assert (
+        watch(query, stop_timeout_s=lambda: 10.0, on_current=lambda: said.append(1)).until_end() is End.BETWEEN_BATCHES
+    )
     assert (query.stopped, said) == (True, [1])
 
 

@@ -1,9 +1,8 @@
-"""Auto Loader: files of a folder as a stream, each exactly once, with a schema that is inferred and evolves.
+"""Auto Loader: reads the files of a folder as a stream, each exactly once, and infers and evolves their schema.
 
-Here is what needs no Spark: options, schemas and where they are stored, the ledger of the files seen, how new files are
-found, and how their contents become Arrow batches. ``headrace.spark.readers.auto_loader`` puts it behind
+This package needs no Spark. It holds the options, the schema store, the ledger of seen files, file discovery, and the
+readers that turn file contents into Arrow batches. ``headrace.spark.readers.auto_loader`` registers it as
 ``spark.readStream.format("cloudFiles")``.
 
-Types are Spark's JSON form of them (``"long"``, ``{"type": "struct", "fields": [...]}``), as ``StructType.jsonValue``
-gives it.
+Types are in Spark's JSON form (``"long"``, ``{"type": "struct", "fields": [...]}``), as in ``StructType.jsonValue``.
 """

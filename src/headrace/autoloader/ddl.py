@@ -1,7 +1,7 @@
-"""Column types as Spark's DDL spells them, read without Spark.
+"""Parse column types in Spark's DDL, without Spark.
 
-The grammar is that of ``colDefinitionList`` and ``dataType`` in Spark's ``SqlBaseParser.g4``: types nest, names may be
-in backticks, ``:`` may stand between a field and its type.
+The grammar is that of ``colDefinitionList`` and ``dataType`` in Spark's ``SqlBaseParser.g4``: types nest, names can be
+in backticks, and ``:`` can separate a field from its type.
 """
 
 from __future__ import annotations
@@ -42,54 +42,54 @@ _DEFAULT_PRECISION, _MAX_PRECISION = 10, 38
 
 
 class InvalidDdl(ValueError):
-    """A text is not what Spark's DDL spells; the message says what was found where."""
+    """A text is not valid DDL; the message says what was found where."""
 
 
 @dataclass(frozen=True)
 class NamedType:
-    """A name, in parts where dots stood in it, and the type that it is given."""
+    """A name, split at its dots, and its type."""
 
     path: tuple[str, ...]
     type: JsonType
 
 
 @dataclass(frozen=True)
-class _Piece:
+class _Token:
     kind: str
     text: str
     start: int
 
 
 def parse_named_types(text: str) -> tuple[NamedType, ...]:
-    """Names with types from ``a INT, b.c STRING, `d e` ARRAY<INT>``, in order.
+    """Parse names with types, such as ``a INT, b.c STRING, `d e` ARRAY<INT>``, in order.
 
     Raises:
-        InvalidDdl: the text is something else.
+        InvalidDdl: the text is not of this form.
     """
-    reading = _Reading(text)
+    parser = _Parser(text)
     found = []
-    while not reading.at_end:
-        path = [reading.name()]
-        while reading.takes("."):
-            path.append(reading.name())
-        reading.takes(":")
-        found.append(NamedType(tuple(path), reading.type()))
-        reading.skips_not_null_and_comment()
-        if not reading.at_end:
-            reading.expects(",")
+    while not parser.at_end:
+        path = [parser.parse_name()]
+        while parser.accept("."):
+            path.append(parser.parse_name())
+        parser.accept(":")
+        found.append(NamedType(tuple(path), parser.parse_type()))
+        parser.skip_not_null_and_comment()
+        if not parser.at_end:
+            parser.expect(",")
     return tuple(found)
 
 
 def parse_struct(text: str) -> JsonType:
-    """The schema of columns that ``a INT, b STRING`` or ``STRUCT<a: INT, b: STRING>`` spells.
+    """Parse a schema: ``a INT, b STRING`` or ``STRUCT<a: INT, b: STRING>``.
 
     Raises:
-        InvalidDdl: the text is something else, or a name has parts.
+        InvalidDdl: the text is not of this form, or a name has a dot.
     """
     if re.match(r"\s*struct\s*<", text, re.IGNORECASE):
-        reading = _Reading(text)
-        struct = reading.type()
-        reading.ends()
+        parser = _Parser(text)
+        struct = parser.parse_type()
+        parser.expect_end()
         return struct
     named = parse_named_types(text)
     for entry in named:
@@ -99,27 +99,27 @@ def parse_struct(text: str) -> JsonType:
 
 
 def struct_of(fields: Any) -> JsonType:
-    """A struct of pairs of name and type; all may be null."""
+    """A struct with these names and types; all fields are nullable."""
     return {"type": "struct", "fields": [field_of(name, kind) for name, kind in fields]}
 
 
 def field_of(name: str, kind: JsonType) -> dict[str, Any]:
-    """A field that may be null."""
+    """A nullable field."""
     return {"name": name, "type": kind, "nullable": True, "metadata": {}}
 
 
 def array_of(kind: JsonType) -> JsonType:
-    """An array whose elements may be null."""
+    """An array with nullable elements."""
     return {"type": "array", "elementType": kind, "containsNull": True}
 
 
 def map_of(key: JsonType, value: JsonType) -> JsonType:
-    """A map whose values may be null."""
+    """A map with nullable values."""
     return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
 
 
 def nullable(kind: JsonType) -> JsonType:
-    """The type with everything in it allowed to be null, as Spark's file sources read what they are given."""
+    """The type with everything in it nullable, as Spark's file sources treat a given schema."""
     if isinstance(kind, list):
         return [nullable(entry) for entry in kind]
     if not isinstance(kind, dict):
@@ -130,130 +130,130 @@ def nullable(kind: JsonType) -> JsonType:
     }
 
 
-class _Reading:
-    """A text, read from its beginning to its end."""
+class _Parser:
+    """A recursive descent parser over one text."""
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._pieces: list[_Piece] = []
-        at = 0
-        while text[at:].strip():
-            match = _TOKEN.match(text, at)
+        self._tokens: list[_Token] = []
+        position = 0
+        while text[position:].strip():
+            match = _TOKEN.match(text, position)
             if match is None:
-                at += len(text[at:]) - len(text[at:].lstrip())
-                raise InvalidDdl(f"{text[at]!r} at position {at + 1} is not part of a type")
+                position += len(text[position:]) - len(text[position:].lstrip())
+                raise InvalidDdl(f"{text[position]!r} at position {position + 1} is not part of a type")
             kind = str(match.lastgroup)
-            self._pieces.append(_Piece(kind, match.group(kind), match.start(kind)))
-            at = match.end()
-        self._at = 0
+            self._tokens.append(_Token(kind, match.group(kind), match.start(kind)))
+            position = match.end()
+        self._position = 0
 
     @property
     def at_end(self) -> bool:
-        return self._at >= len(self._pieces)
+        return self._position >= len(self._tokens)
 
-    def ends(self) -> None:
+    def expect_end(self) -> None:
         if not self.at_end:
             raise self._unexpected("the end")
 
-    def takes(self, symbol: str) -> bool:
-        if not self.at_end and self._pieces[self._at].text == symbol:
-            self._at += 1
+    def accept(self, symbol: str) -> bool:
+        if not self.at_end and self._tokens[self._position].text == symbol:
+            self._position += 1
             return True
         return False
 
-    def expects(self, symbol: str) -> None:
-        if not self.takes(symbol):
+    def expect(self, symbol: str) -> None:
+        if not self.accept(symbol):
             raise self._unexpected(f'"{symbol}"')
 
-    def name(self) -> str:
-        if self.at_end or self._pieces[self._at].kind not in ("word", "quoted"):
+    def parse_name(self) -> str:
+        if self.at_end or self._tokens[self._position].kind not in ("word", "quoted"):
             raise self._unexpected("a name")
-        piece = self._pieces[self._at]
-        self._at += 1
-        return piece.text[1:-1].replace("``", "`") if piece.kind == "quoted" else piece.text
+        token = self._tokens[self._position]
+        self._position += 1
+        return token.text[1:-1].replace("``", "`") if token.kind == "quoted" else token.text
 
-    def type(self) -> JsonType:
-        if self.at_end or self._pieces[self._at].kind != "word":
+    def parse_type(self) -> JsonType:
+        if self.at_end or self._tokens[self._position].kind != "word":
             raise self._unexpected("a type")
-        word = self._pieces[self._at].text.casefold()
-        self._at += 1
+        word = self._tokens[self._position].text.casefold()
+        self._position += 1
         if word in _SIMPLE:
             return _SIMPLE[word]
         if word in _DECIMALS:
-            return self._decimal()
+            return self._parse_decimal()
         if word in _SIZED_TEXT:
-            self._numbers(1)
+            self._parse_numbers(1)
             return "string"
         if word == "array":
-            self.expects("<")
-            element = self.type()
-            self.expects(">")
+            self.expect("<")
+            element = self.parse_type()
+            self.expect(">")
             return array_of(element)
         if word == "map":
-            self.expects("<")
-            key = self.type()
-            self.expects(",")
-            value = self.type()
-            self.expects(">")
+            self.expect("<")
+            key = self.parse_type()
+            self.expect(",")
+            value = self.parse_type()
+            self.expect(">")
             return map_of(key, value)
         if word == "struct":
-            return self._struct()
-        self._at -= 1
+            return self._parse_struct()
+        self._position -= 1
         raise self._unexpected("a type")
 
-    def skips_not_null_and_comment(self) -> None:
-        if self._word("not"):
-            self._needs_word("null")
-        if self._word("comment"):
-            if self.at_end or self._pieces[self._at].kind != "text":
+    def skip_not_null_and_comment(self) -> None:
+        if self._accept_word("not"):
+            self._expect_word("null")
+        if self._accept_word("comment"):
+            if self.at_end or self._tokens[self._position].kind != "text":
                 raise self._unexpected("a quoted string")
-            self._at += 1
+            self._position += 1
 
-    def _struct(self) -> JsonType:
+    def _parse_struct(self) -> JsonType:
         fields: list[tuple[str, JsonType]] = []
-        self.expects("<")
-        while not self.takes(">"):
+        self.expect("<")
+        while not self.accept(">"):
             if fields:
-                self.expects(",")
-            name = self.name()
-            self.takes(":")
-            fields.append((name, self.type()))
-            self.skips_not_null_and_comment()
+                self.expect(",")
+            name = self.parse_name()
+            self.accept(":")
+            fields.append((name, self.parse_type()))
+            self.skip_not_null_and_comment()
         return struct_of(fields)
 
-    def _decimal(self) -> str:
-        sizes = self._numbers(2) if not self.at_end and self._pieces[self._at].text == "(" else []
+    def _parse_decimal(self) -> str:
+        sizes = self._parse_numbers(2) if not self.at_end and self._tokens[self._position].text == "(" else []
         precision, scale = (*sizes, *(_DEFAULT_PRECISION, 0)[len(sizes) :])
         if not (0 < precision <= _MAX_PRECISION and scale <= precision):
             raise InvalidDdl(f"decimal({precision},{scale}) needs 1 to {_MAX_PRECISION} digits and a scale within them")
         return f"decimal({precision},{scale})"
 
-    def _numbers(self, most: int) -> list[int]:
+    def _parse_numbers(self, limit: int) -> list[int]:
         found: list[int] = []
-        self.expects("(")
-        while not self.takes(")"):
+        self.expect("(")
+        while not self.accept(")"):
             if found:
-                self.expects(",")
-            if self.at_end or not self._pieces[self._at].text.isdecimal() or len(found) == most:
-                raise self._unexpected("a number" if len(found) < most else '")"')
-            found.append(int(self._pieces[self._at].text))
-            self._at += 1
+                self.expect(",")
+            if self.at_end or not self._tokens[self._position].text.isdecimal() or len(found) == limit:
+                raise self._unexpected("a number" if len(found) < limit else '")"')
+            found.append(int(self._tokens[self._position].text))
+            self._position += 1
         if not found:
             raise self._unexpected("a number")
         return found
 
-    def _word(self, word: str) -> bool:
-        if self.at_end or self._pieces[self._at].text.casefold() != word:
+    def _accept_word(self, word: str) -> bool:
+        if self.at_end or self._tokens[self._position].text.casefold() != word:
             return False
-        self._at += 1
+        self._position += 1
         return True
 
-    def _needs_word(self, word: str) -> None:
-        if not self._word(word):
+    def _expect_word(self, word: str) -> None:
+        if not self._accept_word(word):
             raise self._unexpected(word.upper())
 
-    def _unexpected(self, wanted: str) -> InvalidDdl:
+    def _unexpected(self, expected: str) -> InvalidDdl:
         if self.at_end:
-            return InvalidDdl(f"expected {wanted} at the end of {self._text.strip()!r}")
-        piece = self._pieces[self._at]
-        return InvalidDdl(f"expected {wanted} but found {piece.text!r} at position {piece.start + 1}")
+            return InvalidDdl(f"expected {expected} at the end of {self._text.strip()!r}")
+        token = self._tokens[self._position]
+        return InvalidDdl(f"expected {expected} but found {token.text!r} at position {token.start + 1}")

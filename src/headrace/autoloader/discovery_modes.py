@@ -1,4 +1,4 @@
-"""How the new files of a stream are found, by where they lie and what its options say."""
+"""Choose how a stream discovers new files, by its store and options."""
 
 from __future__ import annotations
 
@@ -13,39 +13,43 @@ from headrace.autoloader.source import Source
 
 
 class Discovery(Protocol):
-    """New files below a path, recorded in a ledger."""
+    """Finds new files below a path and records them in a ledger."""
 
     @property
-    def waits_for(self) -> tuple[str, ...]:
-        """Paths of files with content that keep changing."""
+    def unstable_files(self) -> tuple[str, ...]:
+        """Paths of files that have content and keep changing."""
         ...
 
-    def look(self) -> int:
-        """Record what is new and whole; how many files that were."""
+    def poll(self) -> int:
+        """Record new stable files and return how many."""
         ...
 
-    def look_until_settled(self) -> int:
-        """As :meth:`look`, and again while files are being written, for half a minute at most."""
+    def poll_until_stable(self) -> int:
+        """Poll, and poll again while files are being written, for half a minute at most."""
         ...
 
-    def finds_any(self) -> bool:
-        """Whether a look would find something, now or once it has settled; nothing is recorded."""
+    def has_new_files(self) -> bool:
+        """Whether a poll would find new files, now or once they are stable; records nothing."""
         ...
 
     def close(self) -> None:
-        """Let go of what tells of changes."""
+        """Stop watching for changes."""
         ...
 
 
-def discovery_of(source: Source, ledger: Ledger, clock: Clock, *, stays: bool) -> Discovery:
-    """What looks for the files of a source; *stays* says that it will look again and again.
+def open_discovery(source: Source, ledger: Ledger, clock: Clock, *, keeps_polling: bool) -> Discovery:
+    """Open the discovery of a source; *keeps_polling* is True for a stream that polls repeatedly.
 
     Raises:
-        PipelineError: ``AUTO_LOADER.PACKAGE``, ``AUTO_LOADER.WATCH``: what is to tell of changes cannot be had.
+        PipelineError: ``AUTO_LOADER.PACKAGE``, ``AUTO_LOADER.WATCH``: notifications are not available.
     """
     options, tree = source.options, source.tree
     if source.path.startswith("/"):
-        watch = FolderWatch(tree.base) if stays and options.notifications else None
-        return LocalDiscovery(ledger, tree, full_look_s=options.full_look_s, clock=clock, watch=watch)
+        watch = FolderWatch(tree.base) if keeps_polling and options.notifications else None
+        return LocalDiscovery(
+            ledger, tree, full_listing_interval_s=options.full_listing_interval_s, clock=clock, watch=watch
+        )
     queue = SqsQueue(options.queue_url, options.region) if options.notifications and options.queue_url else None
-    return ListingDiscovery(ledger, tree, full_look_s=options.full_look_s, clock=clock, queue=queue)
+    return ListingDiscovery(
+        ledger, tree, full_listing_interval_s=options.full_listing_interval_s, clock=clock, queue=queue
+    )

@@ -1,7 +1,7 @@
-"""What a task does when it meets fields that the schema lacks: the schema grows before the stream ends.
+"""Schema evolution in a task: store a schema version with the new fields, then fail the stream.
 
-Whoever starts the stream again gets the new schema and the same files, so that nothing is lost. Several tasks may meet
-new fields at once; each looks at all files of the batch, and the version is written once.
+The restarted stream gets the new schema and reads the same files, so no data is lost. If several tasks find new fields
+at once, each infers from all files of the batch, and the version is written once.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from headrace.autoloader.preparing import grown
+from headrace.autoloader.preparing import evolve_schema
 from headrace.autoloader.reading.files import read_splits
 from headrace.autoloader.reading.plan import ReadPlan, UnknownFields
 from headrace.autoloader.reading.splits import Split
-from headrace.autoloader.reading.stable_files import same_file
-from headrace.autoloader.schema_sample import inferred
+from headrace.autoloader.reading.stable_files import ensuring_unchanged
+from headrace.autoloader.schema_sample import infer_schema
 from headrace.autoloader.source import Source
 from headrace.autoloader.stores.paths import store_of
-from headrace.autoloader.stream import Work
+from headrace.autoloader.stream import ReadTask
 from headrace.autoloader.type_widening import MODE as WIDENS
-from headrace.autoloader.type_widening import misfits
+from headrace.autoloader.type_widening import mismatched_columns
 
-# The name that the documentation and people's handlers know.
+# The error condition in the vendor's documentation, which users' handlers match.
 CONDITION = "UNKNOWN_FIELD_EXCEPTION.NEW_FIELDS_IN_RECORD_WITH_FILE_PATH"
 
 
-# Between what is for people and the same for programs.
+# Separates the text for people from the same facts as JSON.
 _DETAILS = "details="
 
 
 @dataclass(frozen=True)
 class NewFields:
-    """Fields that a schema lacked, where they were met, and the version that has them; None where it does not grow."""
+    """Fields missing in a schema, the file that has them, and the version that adds them; None without evolution."""
 
     names: tuple[str, ...]
     file: str
@@ -45,80 +45,80 @@ class NewFields:
 
 
 class UnknownFieldException(Exception):
-    """Files have fields that the schema lacks; the schema's next version may have them."""
+    """Files have fields that are not in the schema; the next schema version may have them."""
 
 
-def rows_of(source: Source, work: Work) -> Iterator[pa.RecordBatch]:
-    """The rows of one task.
+def rows_of(source: Source, task: ReadTask) -> Iterator[pa.RecordBatch]:
+    """Read the rows of one task.
 
-    What no version of the schema can have a place for, such as a field of a hinted struct, is rescued.
+    Fields that no schema version can hold, such as new fields of a hinted struct, are rescued.
 
     Raises:
-        UnknownFieldException: files of the batch have fields that the schema lacks, or values that its types do not
-            hold and wider ones would; in the modes that add new columns the next version of the schema has been stored.
-        PipelineError: ``AUTO_LOADER.FILE_CHANGED``: a file is not what it was when it was found.
+        UnknownFieldException: files of the batch have fields that are not in the schema, or values that need a wider
+            type. In the modes that add new columns, the next schema version is stored before this is raised.
+        PipelineError: ``AUTO_LOADER.FILE_CHANGED``: a file changed after it was found.
     """
-    given = 0
+    emitted = 0
     try:
-        for batch in _fitting(source, work, source.plan):
+        for batch in _read_batches(source, task, source.plan):
             yield batch
-            given += 1
+            emitted += 1
     except UnknownFields as error:
         if source.options.evolution_mode == "failOnNewColumns" or source.schema_location is None:
             raise _exception(error, None) from None
-        version = _grown(source, Path(source.schema_location), work, error.file, frozenset())
+        version = _evolve(source, Path(source.schema_location), task, error.file, frozenset())
         if version is not None:
             raise _exception(error, version) from None
-        # The same batches come first, whatever becomes of unknown fields behind them.
-        yield from islice(_fitting(source, work, replace(source.plan, evolves=False)), given, None)
+        # The same batches come first, so skip those that were emitted.
+        yield from islice(_read_batches(source, task, replace(source.plan, evolves=False)), emitted, None)
 
 
-def _fitting(source: Source, work: Work, plan: ReadPlan) -> Iterator[pa.RecordBatch]:
-    """The batches of a task; where types may become wider, up to the first value that asks for it."""
+def _read_batches(source: Source, task: ReadTask, plan: ReadPlan) -> Iterator[pa.RecordBatch]:
+    """Read the batches of a task; in the widening mode, stop at the first value that needs a wider type."""
     if source.options.evolution_mode != WIDENS or source.schema_location is None:
-        for split in work.splits:
-            with same_file(split):
+        for split in task.splits:
+            with ensuring_unchanged(split):
                 yield from read_splits(plan, [split])
         return
     known = {field["name"] for field in plan.data["fields"]}
-    asked = set[str]()
-    for split in work.splits:
-        with same_file(split):
+    mismatched = set[str]()
+    for split in task.splits:
+        with ensuring_unchanged(split):
             for batch in read_splits(plan, [split]):
-                new = (misfits(batch, plan.rescued_column) & known) - asked
-                asked |= new
-                version = _grown(source, Path(source.schema_location), work, split.path, new) if new else None
+                new = (mismatched_columns(batch, plan.rescued_column) & known) - mismatched
+                mismatched |= new
+                version = _evolve(source, Path(source.schema_location), task, split.path, new) if new else None
                 if version is not None:
                     raise _exception(UnknownFields(tuple(sorted(new)), split.path), version)
                 yield batch
 
 
-def _grown(source: Source, location: Path, work: Work, file: str, misfit: AbstractSet[str]) -> int | None:
-    """The number of a version that is newer than the source's; None when the schema has nothing to grow by."""
-    paths = [file, *(path for path in work.batch if path != file)]
+def _evolve(source: Source, location: Path, task: ReadTask, file: str, type_mismatches: AbstractSet[str]) -> int | None:
+    """Evolve the schema and return the new version's number; None if no newer version is possible."""
+    paths = [file, *(path for path in task.batch if path != file)]
     files = [Split(path, size, 0, 0, size) for path in paths if (size := _size(path)) is not None]
-    seen = inferred(files, source.options, source.plan.time_zone, plain=source.plan.plain_names)
-    newest = None if seen is None else grown(location, seen, source.options, misfit)
+    seen = infer_schema(files, source.options, source.plan.time_zone, plain_names=source.plan.plain_names)
+    newest = None if seen is None else evolve_schema(location, seen, source.options, type_mismatches)
     return None if newest is None or newest.number <= (source.version or 0) else newest.number
 
 
 def _exception(error: UnknownFields, version: int | None) -> UnknownFieldException:
-    said = (
+    message = (
         f"[{CONDITION}] Encountered unknown field(s) during parsing: {', '.join(error.names)}, first in {error.file}."
     )
-    then = (
+    advice = (
         "The schema stays as it is in this mode."
         if version is None
         else f"Version {version} of the schema has them: start the stream again, it reads the same files."
     )
     details = json.dumps({"fields": error.names, "file": error.file, "version": version})
-    # So that the mark in front of them is not in them, whatever a field is called.
+    # The details must not contain the separator, whatever the fields are called.
     details = details.replace("=", "\\u003d")
-    return UnknownFieldException(f"{said} {then} {_DETAILS}{details}")
+    return UnknownFieldException(f"{message} {advice} {_DETAILS}{details}")
 
 
-def new_fields_told(text: str) -> NewFields | None:
-    """What an error's text says that came from a task; None for another error."""
+def parse_new_fields(text: str) -> NewFields | None:
+    """Parse the new fields out of a task's error text; None for another error."""
     if CONDITION not in text or _DETAILS not in text:
         return None
     found, _ = json.JSONDecoder().raw_decode(text, text.rindex(_DETAILS) + len(_DETAILS))

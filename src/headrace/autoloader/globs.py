@@ -1,7 +1,7 @@
-"""Which files below a folder a path with wildcards means, as Hadoop's ``GlobPattern`` reads it.
+"""Paths with wildcards, with the semantics of Hadoop's ``GlobPattern``.
 
-``?`` and ``*`` stop at a slash, ``[a-c]`` and ``[^a-c]`` are classes, ``{x,y}`` are alternatives, and a backslash takes
-the next character as it is. A path that means a folder means everything below it.
+``?`` and ``*`` do not match a slash, ``[a-c]`` and ``[^a-c]`` are classes, ``{x,y}`` are alternatives, and a backslash
+escapes the next character. A path that matches a folder selects everything below it.
 """
 
 from __future__ import annotations
@@ -15,36 +15,36 @@ _SPECIAL = re.compile(r"[*?\[{\\]")
 
 
 class InvalidGlob(ValueError):
-    """A text is no pattern; the message says why."""
+    """A text is not a valid pattern; the message says why."""
 
 
 @dataclass(frozen=True)
 class PathPattern:
-    """A path, or alternatives of one, split where the first wildcard stands.
+    """A path, or alternatives, split at the first level with a wildcard.
 
-    ``base`` is the folder, or file, to look at; ``branches`` are for each alternative the patterns of the levels below.
+    ``base`` is the folder or file to start at; ``branches`` holds, for each alternative, a pattern per level below.
     """
 
     base: str
     branches: tuple[tuple[re.Pattern[str], ...], ...]
 
     def admits_folder(self, parts: Sequence[str]) -> bool:
-        """Whether files that are meant may lie in or below the folder that is *parts* below the base."""
+        """Whether the folder at *parts* below the base may contain selected files, at any depth."""
         return any(all(p.fullmatch(part) for p, part in zip(branch, parts, strict=False)) for branch in self.branches)
 
-    def names_admitted(self, parts: Sequence[str]) -> tuple[re.Pattern[str], ...] | None:
-        """Patterns of the files that are meant in the folder that is *parts* below the base; None for all of them."""
+    def name_patterns(self, parts: Sequence[str]) -> tuple[re.Pattern[str], ...] | None:
+        """Patterns for file names in the folder at *parts* below the base; None if all files are selected."""
         depth = len(parts)
-        above = [
+        matching = [
             branch for branch in self.branches if all(p.fullmatch(part) for p, part in zip(branch, parts, strict=False))
         ]
-        if any(len(branch) <= depth for branch in above):
+        if any(len(branch) <= depth for branch in matching):
             return None
-        return tuple(branch[depth] for branch in above if len(branch) == depth + 1)
+        return tuple(branch[depth] for branch in matching if len(branch) == depth + 1)
 
 
 def path_pattern(path: str) -> PathPattern:
-    """What *path* means; without a wildcard it is the base and everything below.
+    """Parse a path; without a wildcard it selects everything below.
 
     Raises:
         InvalidGlob: brackets do not match.
@@ -58,72 +58,72 @@ def path_pattern(path: str) -> PathPattern:
         common += 1
     return PathPattern(
         base="/".join(alternatives[0][:common]) or "/",
-        branches=tuple(tuple(_level(level) for level in levels[common:]) for levels in alternatives),
+        branches=tuple(tuple(_level_pattern(level) for level in levels[common:]) for levels in alternatives),
     )
 
 
-def one_file(folder: str, name: str) -> PathPattern:
-    """The file of that name alone."""
+def single_file_pattern(folder: str, name: str) -> PathPattern:
+    """A pattern that matches exactly one file."""
     return PathPattern(folder, ((re.compile(re.escape(name)),),))
 
 
 @cache
 def name_pattern(pattern: str) -> re.Pattern[str]:
-    """A pattern of a name, for ``pathGlobFilter``.
+    """A pattern for file names, for ``pathGlobFilter``.
 
     Raises:
         InvalidGlob: brackets do not match.
     """
-    return re.compile("|".join(_level(alternative).pattern for alternative in _alternatives(pattern)))
+    return re.compile("|".join(_level_pattern(alternative).pattern for alternative in _alternatives(pattern)))
 
 
 def _alternatives(path: str) -> Iterator[str]:
-    """The path with each combination of its braces written out; braces nest."""
-    begin, depth, starts = -1, 0, []
-    at = 0
-    while at < len(path):
-        letter = path[at]
-        if letter == "\\":
-            at += 1
-        elif letter == "{":
-            begin, depth = (at if depth == 0 else begin), depth + 1
+    """Expand the braces of a path; braces nest."""
+    brace_start, depth, starts = -1, 0, []
+    position = 0
+    while position < len(path):
+        character = path[position]
+        if character == "\\":
+            position += 1
+        elif character == "{":
+            brace_start, depth = (position if depth == 0 else brace_start), depth + 1
             if depth == 1:
-                starts = [at + 1]
-        elif letter == "," and depth == 1:
-            starts.append(at + 1)
-        elif letter == "}" and depth:
+                starts = [position + 1]
+        elif character == "," and depth == 1:
+            starts.append(position + 1)
+        elif character == "}" and depth:
             depth -= 1
             if depth == 0:
-                ends = [start - 1 for start in starts[1:]] + [at]
+                ends = [start - 1 for start in starts[1:]] + [position]
                 for start, end in zip(starts, ends, strict=True):
-                    yield from _alternatives(path[:begin] + path[start:end] + path[at + 1 :])
+                    yield from _alternatives(path[:brace_start] + path[start:end] + path[position + 1 :])
                 return
-        at += 1
+        position += 1
     if depth:
         raise InvalidGlob(f"unclosed brace in {path!r}")
     yield path
 
 
-def _level(glob: str) -> re.Pattern[str]:
-    found, at = "", 0
-    while at < len(glob):
-        letter = glob[at]
-        if letter == "*":
+def _level_pattern(glob: str) -> re.Pattern[str]:
+    found, position = "", 0
+    while position < len(glob):
+        character = glob[position]
+        if character == "*":
             found += ".*"
-        elif letter == "?":
+        elif character == "?":
             found += "."
-        elif letter == "\\" and at + 1 < len(glob):
-            at += 1
-            found += re.escape(glob[at])
-        elif letter == "[":
-            end = glob.find("]", at + 2)
+        elif character == "\\" and position + 1 < len(glob):
+            position += 1
+            found += re.escape(glob[position])
+        elif character == "[":
+            end = glob.find("]", position + 2)
             if end < 0:
                 raise InvalidGlob(f"unclosed bracket in {glob!r}")
-            inner = glob[at + 1 : end]
+            inner = glob[position + 1 : end]
             negated = inner[0] in "^!"
             found += f"[{'^' if negated else ''}{re.escape(inner[negated:]).replace(chr(92) + '-', '-')}]"
-            at = end
+            position = end
         else:
-            found += re.escape(letter)
-        at += 1
+            found += re.escape(character)
+        position += 1
     return re.compile(found, re.DOTALL)

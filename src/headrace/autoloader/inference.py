@@ -1,8 +1,8 @@
-"""A schema from the contents of files.
+"""Infer a schema from the contents of files.
 
-JSON follows Spark's ``JsonInferSchema``: whole numbers are long, those with more digits decimal, others double, what is
-of several types text, and the fields of a struct are in the order of their names. Where types are not asked for,
-whatever is no struct and no array is text.
+JSON follows Spark's ``JsonInferSchema``: whole numbers are long, or decimal if they have more digits; other numbers are
+double; values of several types are strings; fields of a struct are sorted by name. Without type inference, everything
+but structs and arrays is a string.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ from headrace.autoloader.reading.converters import Times
 from headrace.autoloader.reading.json_documents import first_records
 from headrace.autoloader.reading.json_scan import Members, Number, ParseOptions
 from headrace.autoloader.reading.nesting_depth import line_ends, nests_deep
-from headrace.autoloader.reading.text_columns import type_of
+from headrace.autoloader.reading.text_columns import infer_text_type
 from headrace.autoloader.reading.utf8 import is_utf8
 
-# The type of a place where nothing but null was seen.
+# The type of a field that has only nulls.
 NOTHING = "null"
 _BIG = 2**63
 _WHOLE = ("byte", "short", "integer", "long")
 _NUMBERS = {*_WHOLE, "float", "double"}
 _DIGITS: Mapping[str, tuple[int, int]] = {"byte": (3, 0), "short": (5, 0), "integer": (10, 0), "long": (20, 0)}
-_MOST_DIGITS = 38
-# Objects and arrays in one another; what is deeper is text. No table has as many.
+_MAX_DIGITS = 38
+# Maximum nesting of objects and arrays; deeper values are strings. No table nests as deep.
 _DEEPEST = 100
-# Those of 19 digits that begin with less than this fit into BIGINT.
+# Numbers of 19 digits that begin with less than 92 fit into BIGINT.
 _LONG_NUMBER = re.compile(rb"[:\[,][ \t]*-?(?:9[2-9][0-9]{17}|[0-9]{20})")
 EMPTY_STRUCT: Mapping[str, Any] = {"type": "struct", "fields": []}
 
 
-def merged(left: JsonType, right: JsonType) -> JsonType:
-    """A type that holds what both hold; text where there is no other."""
+def merge_types(left: JsonType, right: JsonType) -> JsonType:
+    """The type that holds the values of both; string if there is no other."""
     if right in (left, NOTHING):
         return left
     if left == NOTHING:
         return right
     if isinstance(left, dict) and isinstance(right, dict) and left["type"] == right["type"]:
         if left["type"] == "array":
-            return array_of(merged(left["elementType"], right["elementType"]))
-        return _merged_structs(left, right)
+            return array_of(merge_types(left["elementType"], right["elementType"]))
+        return _merge_structs(left, right)
     if isinstance(left, str) and isinstance(right, str):
         return _wider(left, right)
     return "string"
@@ -67,122 +67,127 @@ def _wider(left: str, right: str) -> str:
     if first and second:
         scale = max(first[1], second[1])
         digits = max(first[0] - first[1], second[0] - second[1]) + scale
-        return f"decimal({digits},{scale})" if digits <= _MOST_DIGITS else "double"
+        return f"decimal({digits},{scale})" if digits <= _MAX_DIGITS else "double"
     return "string"
 
 
-def _merged_structs(left: JsonType, right: JsonType) -> JsonType:
+def _merge_structs(left: JsonType, right: JsonType) -> JsonType:
     fields = {field["name"].casefold(): field for field in left["fields"]}
     for field in right["fields"]:
         known = fields.get(field["name"].casefold())
         name = field["name"] if known is None else known["name"]
-        kind = field["type"] if known is None else merged(known["type"], field["type"])
+        kind = field["type"] if known is None else merge_types(known["type"], field["type"])
         fields[field["name"].casefold()] = field_of(name, kind)
     return {"type": "struct", "fields": list(fields.values())}
 
 
-def finished(struct: JsonType, *, typed: bool, ordered: bool = True) -> JsonType:
-    """An inferred struct as a schema: text where nothing was seen, or everywhere unless *typed*.
+def finalize_struct(struct: JsonType, *, typed: bool, ordered: bool = True) -> JsonType:
+    """Turn an inferred struct into a schema: string for fields with only nulls, or for all fields unless *typed*.
 
-    Fields are in the order of their names where that is asked for, else in that of the files.
+    Fields are sorted by name if *ordered*, otherwise in the order of the files.
     """
     fields = sorted(struct["fields"], key=lambda field: field["name"]) if ordered else struct["fields"]
-    made = ((field["name"], _finished(field["type"], typed=typed)) for field in fields)
-    return {"type": "struct", "fields": [field_of(name, kind) for name, kind in made if kind is not None]}
+    finalized = ((field["name"], _finalize(field["type"], typed=typed)) for field in fields)
+    return {"type": "struct", "fields": [field_of(name, kind) for name, kind in finalized if kind is not None]}
 
 
-def _finished(kind: JsonType, *, typed: bool) -> JsonType | None:
+def _finalize(kind: JsonType, *, typed: bool) -> JsonType | None:
     if isinstance(kind, str):
         return kind if typed and kind != NOTHING else "string"
     if kind["type"] == "struct":
-        inner = finished(kind, typed=typed)
-        # Spark has no place for a struct of nothing in a file.
+        inner = finalize_struct(kind, typed=typed)
+        # Spark cannot store a struct without fields.
         return inner if inner["fields"] else None
-    element = _finished(kind["elementType"], typed=typed)
+    element = _finalize(kind["elementType"], typed=typed)
     return array_of("string" if element is None else element)
 
 
-def evolved(schema: JsonType, seen: JsonType, *, repeated: bool = False) -> JsonType:
-    """*schema* with the fields that only *seen* has behind its own, at every level; no type changes.
+def add_new_fields(schema: JsonType, seen: JsonType, *, repeated: bool = False) -> JsonType:
+    """Append to *schema* the fields that only *seen* has, at every level; no type changes.
 
-    Where things are *repeated*, as elements of XML, an array on one side alone stands for its elements.
+    If values can be *repeated*, as XML elements, an array on one side is matched by its elements.
     """
     fields = list(schema["fields"])
-    places = {field["name"].casefold(): place for place, field in enumerate(fields)}
+    positions = {field["name"].casefold(): position for position, field in enumerate(fields)}
     for field in seen["fields"]:
-        place = places.get(field["name"].casefold())
-        if place is None:
+        position = positions.get(field["name"].casefold())
+        if position is None:
             fields.append(field_of(field["name"], field["type"]))
         else:
-            fields[place] = {**fields[place], "type": _evolved(fields[place]["type"], field["type"], repeated)}
+            fields[position] = {
+                **fields[position],
+                "type": _add_new_fields(fields[position]["type"], field["type"], repeated),
+            }
     return {**schema, "fields": fields}
 
 
-def _evolved(kind: JsonType, seen: JsonType, repeated: bool) -> JsonType:  # noqa: FBT001 - as its caller has it
+def _add_new_fields(kind: JsonType, seen: JsonType, repeated: bool) -> JsonType:  # noqa: FBT001 - as its caller has it
     if not (isinstance(kind, dict) and isinstance(seen, dict)):
         return kind
     if kind["type"] == seen["type"] == "struct":
-        return evolved(kind, seen, repeated=repeated)
+        return add_new_fields(kind, seen, repeated=repeated)
     if kind["type"] == "array" and (seen["type"] == "array" or repeated):
         element = seen["elementType"] if seen["type"] == "array" else seen
-        return {**kind, "elementType": _evolved(kind["elementType"], element, repeated)}
+        return {**kind, "elementType": _add_new_fields(kind["elementType"], element, repeated)}
     if seen["type"] == "array" and repeated:
-        return _evolved(kind, seen["elementType"], repeated)
+        return _add_new_fields(kind, seen["elementType"], repeated)
     return kind
 
 
-def csv_struct(tables: Iterable[pa.Table], guess: Callable[[pa.Array], str] = type_of) -> JsonType:
-    """What tables of texts have in common; a column's type is that of all its values, ``null`` where it has none."""
+def csv_struct(tables: Iterable[pa.Table], infer_type: Callable[[pa.Array], str] = infer_text_type) -> JsonType:
+    """The struct of tables of strings; a column's type fits all its values, and is ``null`` if it has none."""
     found: JsonType = dict(EMPTY_STRUCT)
     for table in tables:
-        kinds = ((name, guess(table[name].combine_chunks())) for name in table.column_names)
-        found = merged(found, {"type": "struct", "fields": [field_of(name, kind) for name, kind in kinds]})
+        kinds = ((name, infer_type(table[name].combine_chunks())) for name in table.column_names)
+        found = merge_types(found, {"type": "struct", "fields": [field_of(name, kind) for name, kind in kinds]})
     return found
 
 
 def parquet_struct(schemas: Iterable[pa.Schema]) -> JsonType:
-    """What files of Parquet have in common: of a column's types the widest, columns in the order of the files."""
+    """The struct of Parquet files: the widest of each column's types, columns in the order of the files."""
     found: JsonType = dict(EMPTY_STRUCT)
     for schema in schemas:
-        found = merged(found, spark_type(pa.struct(list(schema))))
+        found = merge_types(found, spark_type(pa.struct(list(schema))))
     return found
 
 
 @dataclass(frozen=True)
-class JsonKinds:
-    """What scalars of JSON are taken for, beside what they are written as.
+class JsonTypeInference:
+    """Types that JSON scalars are inferred as, in addition to their written types.
 
     Attributes:
-        times: how texts are read as times; None where texts stay texts.
-        decimals: whether numbers with a point are decimals, where they have no more digits than those.
+        times: how strings are parsed as timestamps; None to keep strings.
+        decimals: whether numbers with a decimal point are decimals, if they have few enough digits.
     """
 
     times: Times | None = None
     decimals: bool = False
 
     @classmethod
-    def of(cls, options: Mapping[str, str], zone: str) -> JsonKinds:
-        """What the options of a reader say."""
+    def of(cls, options: Mapping[str, str], zone: str) -> JsonTypeInference:
+        """The inference that a reader's options ask for."""
         times = Times.of(zone, options) if options.get("inferTimestamp") == "true" else None
         return cls(times, options.get("prefersDecimal") == "true")
 
     @property
-    def as_written(self) -> bool:
-        """Whether a scalar is what it is written as, so that its text need not be looked at."""
+    def keeps_written_types(self) -> bool:
+        """Whether scalars keep their written types, so that their text need not be examined."""
         return self.times is None and not self.decimals
 
 
-def json_struct(blocks: Iterable[bytes], options: Mapping[str, str], kinds: JsonKinds = JsonKinds()) -> JsonType:
-    """What blocks of lines of JSON have in common; not finished."""
+def json_struct(
+    blocks: Iterable[bytes], options: Mapping[str, str], kinds: JsonTypeInference = JsonTypeInference()
+) -> JsonType:
+    """The struct of blocks of JSON lines, before :func:`finalize_struct`."""
     found: JsonType = dict(EMPTY_STRUCT)
     for block in blocks:
-        fast = _by_arrow(block) if kinds.as_written else None
-        found = merged(found, fast or _by_record(block, ParseOptions.of(options), kinds))
+        by_arrow = _struct_by_arrow(block) if kinds.keeps_written_types else None
+        found = merge_types(found, by_arrow or _struct_by_record(block, ParseOptions.of(options), kinds))
     return found
 
 
-def _by_arrow(block: bytes) -> JsonType | None:
-    # Names that are no UTF-8 are none of Arrow's.
+def _struct_by_arrow(block: bytes) -> JsonType | None:
+    # Arrow requires names in UTF-8.
     if not is_utf8(block) or nests_deep(block, line_ends(block)):
         return None
     try:
@@ -190,7 +195,7 @@ def _by_arrow(block: bytes) -> JsonType | None:
     except pa.ArrowInvalid:
         return None
     if _LONG_NUMBER.search(block):
-        # Arrow takes a whole number that is no BIGINT for a double.
+        # Arrow infers double for a whole number beyond BIGINT.
         return None
     return _struct_of((field.name, _arrow_kind(field.type)) for field in schema)
 
@@ -208,19 +213,19 @@ def _arrow_kind(kind: pa.DataType, level: int = 1) -> JsonType:
         (pa.types.is_integer, "long"),
         (pa.types.is_floating, "double"),
     )
-    # Arrow takes some texts for times, which stay texts here.
+    # Arrow infers timestamps for some strings; they stay strings here.
     return next((name for test, name in tests if test(kind)), "string")
 
 
-def _by_record(block: bytes, leniency: ParseOptions, kinds: JsonKinds) -> JsonType:
+def _struct_by_record(block: bytes, parse_options: ParseOptions, kinds: JsonTypeInference) -> JsonType:
     found: JsonType = dict(EMPTY_STRUCT)
     for line in block.decode("utf-8", "replace").split("\n"):
-        for record in first_records(line, leniency):
-            found = merged(found, _value_kind(record, kinds, 1))
+        for record in first_records(line, parse_options):
+            found = merge_types(found, _value_kind(record, kinds, 1))
     return found
 
 
-def _value_kind(value: Any, kinds: JsonKinds, level: int) -> JsonType:
+def _value_kind(value: Any, kinds: JsonTypeInference, level: int) -> JsonType:
     if value is None:
         return NOTHING
     if isinstance(value, bool):
@@ -229,35 +234,35 @@ def _value_kind(value: Any, kinds: JsonKinds, level: int) -> JsonType:
         if not value.is_whole:
             return (decimal_kind(value) if kinds.decimals else None) or "double"
         digits = len(value.lstrip("-"))
-        if digits > _MOST_DIGITS:
+        if digits > _MAX_DIGITS:
             return "double"
         return "long" if -_BIG <= int(value) < _BIG else f"decimal({digits},0)"
     if isinstance(value, list):
         return _list_kind(value, kinds, level) if level <= _DEEPEST else "string"
-    return "timestamp" if kinds.times is not None and kinds.times.is_moment(value) else "string"
+    return "timestamp" if kinds.times is not None and kinds.times.is_timestamp(value) else "string"
 
 
 def _struct_of(pairs: Iterable[tuple[str, JsonType]]) -> JsonType:
-    """The struct of names and types; names that differ in case alone are one field, under the first."""
+    """The struct of names and types; names that differ only in case are one field, under the first name."""
     fields: dict[str, dict[str, Any]] = {}
     for name, kind in pairs:
         known = fields.setdefault(name.casefold(), field_of(name, NOTHING))
-        known["type"] = merged(known["type"], kind)
+        known["type"] = merge_types(known["type"], kind)
     return {"type": "struct", "fields": list(fields.values())}
 
 
-def _list_kind(value: list[Any], kinds: JsonKinds, level: int) -> JsonType:
+def _list_kind(value: list[Any], kinds: JsonTypeInference, level: int) -> JsonType:
     """The type of an object or an array."""
     if isinstance(value, Members):
         return _struct_of((name, _value_kind(inner, kinds, level + 1)) for name, inner in value)
     element: JsonType = NOTHING
     for inner in value:
-        element = merged(element, _value_kind(inner, kinds, level + 1))
+        element = merge_types(element, _value_kind(inner, kinds, level + 1))
     return array_of(element)
 
 
 def decimal_kind(text: str) -> str | None:
-    """The decimal that has all digits of a number; None where Spark's have fewer."""
+    """The decimal type with all digits of a number; None if Spark's decimals have fewer."""
     try:
         _, digits, exponent = Decimal(text).as_tuple()
     except InvalidOperation:
@@ -266,4 +271,4 @@ def decimal_kind(text: str) -> str | None:
         return None
     scale = max(-exponent, 0)
     precision = max(len(digits) + max(exponent, 0), scale)
-    return f"decimal({precision},{scale})" if precision <= _MOST_DIGITS else None
+    return f"decimal({precision},{scale})" if precision <= _MAX_DIGITS else None

@@ -1,9 +1,9 @@
-"""The ledger of a stream of files: which were seen, in which order they are read, and what was committed.
+"""The ledger of a file stream: which files were seen, in which order they are read, and what was committed.
 
-A SQLite file, because it opens in the same time whatever it holds, is whole after a kill at any instruction, and lets
-others read while it is written. A file gets a number when it is found; a stream's offset is the number up to which it
-has read, beside the ledger's id, so that a batch that is made again has the same files, and the offset of a deleted
-checkpoint can meet no ledger but its own.
+The ledger is a SQLite file: it opens in constant time, survives a kill at any instruction, and can be read while it is
+written. Each file gets a number when it is found. A stream's offset is the ledger's id and the number up to which the
+stream has read. So a repeated batch has the same files, and the offset of a deleted checkpoint matches only its own
+ledger.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
-from headrace.autoloader.ledger_connection import BUSY_S, check_whole, connected
+from headrace.autoloader.ledger_connection import BUSY_S, check_integrity, connect
 from headrace.errors import PipelineError
 
 SUFFIX = ".ledger"
-# Notes: the number behind which the reading of files began.
+# Note: the number after which the stream began to read.
 FIRST_NUMBER = "first_number"
-# Up to which number files were found where the project was before it was moved.
+# Note: the number up to which files were found before the project was moved.
 MOVED_UPTO = "moved_upto"
 _SCHEMA = """
 create table if not exists about (key text primary key, value) without rowid;
@@ -43,7 +43,7 @@ _ID = "id"
 
 @dataclass(frozen=True)
 class SeenFile:
-    """A file as it was when it was found: ``path`` whole, bytes, and nanoseconds of its last change."""
+    """A file as it was when it was found: full path, size in bytes, modification time in nanoseconds."""
 
     number: int
     path: str
@@ -52,81 +52,81 @@ class SeenFile:
 
 
 @dataclass(frozen=True)
-class Extent:
-    """What lies between two numbers of a ledger."""
+class Backlog:
+    """The files after a number of a ledger, and their bytes."""
 
     files: int
     size: int
 
 
 class Ledger:
-    """One ledger, open; a process may have it open for writing while others read it."""
+    """An open ledger. One process can write while others read."""
 
     def __init__(self, file: Path, connection: sqlite3.Connection) -> None:
         self.file = file
         self.id = file.name.removesuffix(SUFFIX)
         self.connection = connection
-        # Each commit reaches the disk, because the offset that names its files does.
+        # Each commit must reach the disk, because the offset that names its files does.
         self.connection.execute("pragma synchronous = full")
 
     @classmethod
     def create(cls, root: Path) -> Ledger:
-        """A new one, with an id that no other has."""
+        """Create a ledger with a unique id."""
         root.mkdir(parents=True, exist_ok=True)
         file = root / f"{uuid4().hex}{SUFFIX}"
-        ledger = cls(file, connected(file, "rwc"))
-        # It is written ahead, so that no reader is kept waiting.
+        ledger = cls(file, connect(file, "rwc"))
+        # With a write-ahead log, readers never wait.
         ledger.connection.execute("pragma journal_mode = wal")
         ledger.connection.executescript(_SCHEMA)
         ledger.connection.execute(_CHANGED.format(""))
-        ledger.note(_ID, ledger.id)
+        ledger.set_note(_ID, ledger.id)
         return ledger
 
     @classmethod
     def open(cls, root: Path, ledger_id: str, *, read_only: bool = False) -> Ledger:
-        """The one that an offset names.
+        """Open the ledger that an offset names.
 
         Raises:
-            PipelineError: ``AUTO_LOADER.LEDGER_MISSING`` when it is not below *root*; ``AUTO_LOADER.LEDGER_DAMAGED``,
-                ``AUTO_LOADER.LEDGER_FAILS`` when it cannot be read; ``AUTO_LOADER.LEDGER_OF_ANOTHER`` when the file
-                is a copy of another ledger.
+            PipelineError: ``AUTO_LOADER.LEDGER_MISSING``: it is not below *root*; ``AUTO_LOADER.LEDGER_DAMAGED``,
+                ``AUTO_LOADER.LEDGER_FAILS``: it cannot be read; ``AUTO_LOADER.LEDGER_OF_ANOTHER``: the file is a copy
+                of another ledger.
         """
         file = root / f"{ledger_id}{SUFFIX}"
         if not file.is_file():
             raise PipelineError("AUTO_LOADER.LEDGER_MISSING", ledger=ledger_id, root=str(root))
-        connection = connected(file, "ro" if read_only else "rw")
+        connection = connect(file, "ro" if read_only else "rw")
         try:
-            names = check_whole(connection, file)
+            names = check_integrity(connection, file)
             ledger = cls(file, connection)
             if "changed" not in names:
-                # One of version 0.1 lacks it; where nothing may be written, it is there for as long as it is open.
+                # A ledger of version 0.1 has no such table; if it is read-only, a temporary one is used.
                 connection.execute(_CHANGED.format("temp" if read_only else ""))
-            ledger._check_id(writes=not read_only)
+            ledger._check_id(can_write=not read_only)
         except PipelineError:
             connection.close()
             raise
         return ledger
 
-    def _check_id(self, *, writes: bool) -> None:
-        """Refuse another ledger under this one's name. A ledger of version 0.1 has no id, and gets one."""
-        said = self.about(_ID)
-        if said is None and writes:
-            self.note(_ID, self.id)
-        elif said not in (None, self.id):
-            raise PipelineError("AUTO_LOADER.LEDGER_OF_ANOTHER", file=self.file, ledger=said)
+    def _check_id(self, *, can_write: bool) -> None:
+        """Refuse another ledger under this name. A ledger of version 0.1 has no id, and gets one."""
+        stored_id = self.get_note(_ID)
+        if stored_id is None and can_write:
+            self.set_note(_ID, self.id)
+        elif stored_id not in (None, self.id):
+            raise PipelineError("AUTO_LOADER.LEDGER_OF_ANOTHER", file=self.file, ledger=stored_id)
 
     def flush(self) -> None:
-        """Bring what was written ahead into the file itself, so that a copy of that file alone has it.
+        """Move the write-ahead log into the ledger's file, so that a copy of that file is complete.
 
-        Nothing stays ahead that an older copy, put back beside it, would be read with. Readers are not waited for:
-        while there are some, what is ahead stays for the next time.
+        An older copy that is restored then meets no newer log. This does not wait for readers: while there are some,
+        the log stays until the next flush.
         """
         self.connection.execute("pragma busy_timeout = 0").fetchone()
         self.connection.execute("pragma wal_checkpoint(truncate)").fetchone()
         self.connection.execute(f"pragma busy_timeout = {int(BUSY_S * 1000)}").fetchone()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self.connection.close()
 
     def remove(self) -> None:
@@ -137,7 +137,7 @@ class Ledger:
 
     @property
     def last_number(self) -> int:
-        """The highest number that a file ever had, 0 when there was none; one that is forgotten leaves its number."""
+        """The highest number ever given to a file, 0 if none; pruned files keep their numbers used."""
         row = self.connection.execute("select seq from sqlite_sequence where name = 'files'").fetchone()
         return 0 if row is None else int(row[0])
 
@@ -148,60 +148,62 @@ class Ledger:
             " where number > ? and number <= ? order by number",
             (after, upto),
         )
-        return [SeenFile(number, joined(folder, name), size, mtime_ns) for number, folder, name, size, mtime_ns in rows]
+        return [
+            SeenFile(number, join_path(folder, name), size, mtime_ns) for number, folder, name, size, mtime_ns in rows
+        ]
 
-    def end_of_batch(self, after: int, last: int, *, most_files: int | None, most_bytes: int | None) -> int:
-        """The number at which a batch that begins behind *after* ends, at most *last*.
+    def end_of_batch(self, after: int, last: int, *, max_files: int | None, max_bytes: int | None) -> int:
+        """The last number of the batch that begins after *after*, at most *last*.
 
-        It has at most *most_files* files, and at most *most_bytes* bytes and then one file.
+        The batch has at most *max_files* files. It ends with the file that reaches *max_bytes*.
         """
-        if most_files is not None:
+        if max_files is not None:
             row = self.connection.execute(
                 "select max(number) from (select number from files where number > ? order by number limit ?)",
-                (after, most_files),
+                (after, max_files),
             ).fetchone()
             last = min(last, row[0] if row[0] is not None else after)
-        if most_bytes is not None:
+        if max_bytes is not None:
             total = 0
             rows = self.connection.execute(
                 "select number, size from files where number > ? and number <= ? order by number", (after, last)
             )
             for number, size in rows:
                 total += size
-                if total >= most_bytes:
+                if total >= max_bytes:
                     return int(number)
         return last
 
-    def extent(self, after: int) -> Extent:
-        """How many files, and bytes, lie behind a number."""
+    def backlog(self, after: int) -> Backlog:
+        """Count the files, and their bytes, after a number."""
         row = self.connection.execute(
             "select count(*), coalesce(sum(size), 0) from files where number > ?", (after,)
         ).fetchone()
-        return Extent(*row)
+        return Backlog(*row)
 
     @property
     def first_number(self) -> int:
-        """Files up to this number were there before and were left out."""
-        return int(self.about(FIRST_NUMBER) or 0)
+        """Files up to this number existed at the start and are excluded."""
+        return int(self.get_note(FIRST_NUMBER) or 0)
 
-    def committed(self, upto: int, *, now_ms: int) -> None:
-        """Note that everything up to a number is in the target.
+    def record_commit(self, upto: int, *, now_ms: int) -> None:
+        """Record that all files up to a number are in the target.
 
-        What a clock that was ahead has noted happened by now, so that it is cleaned up when its time has come.
+        Commit times in the future, from a clock that was ahead, become now, so that these files are cleaned up in time.
         """
         self.connection.execute("update commits set committed_ms = ?1 where committed_ms > ?1", (now_ms,))
         self.connection.execute("insert or ignore into commits values (?, ?)", (upto, now_ms))
 
-    def about(self, key: str) -> str | None:
-        """A note about the whole, such as when everything was last listed."""
+    def get_note(self, key: str) -> str | None:
+        """A note of the ledger, such as the time of the last full listing; None if it is not set."""
         row = self.connection.execute("select value from about where key = ?", (key,)).fetchone()
         return None if row is None else str(row[0])
 
-    def note(self, key: str, value: str) -> None:
-        """Keep a note about the whole."""
+    def set_note(self, key: str, value: str) -> None:
+        """Set a note of the ledger."""
         self.connection.execute("insert or replace into about values (?, ?)", (key, value))
 
 
-def joined(folder: str, name: str) -> str:
+def join_path(folder: str, name: str) -> str:
     """The path of a file."""
     return os.path.join(folder, name)  # noqa: PTH118 - a path of a local disk or a key of a store, kept as text

@@ -1,4 +1,4 @@
-"""What tells of new objects in a bucket, so that it need not be listed: a queue of S3's notifications."""
+"""Queues of S3 event notifications, which report new objects so that the bucket need not be listed."""
 
 from __future__ import annotations
 
@@ -10,47 +10,47 @@ from urllib.parse import unquote_plus
 
 from headrace.errors import PipelineError
 
-# As many as the service gives, and takes back, at a time.
-_AT_ONCE = 10
+# The service's maximum of messages per receive and per delete.
+_MAX_MESSAGES = 10
 
 
 @dataclass(frozen=True)
-class Notice:
-    """A message: whole paths of the objects that it tells of, and by what the queue knows it."""
+class Notification:
+    """A message: full paths of the new objects, and the receipt to delete the message with."""
 
     paths: tuple[str, ...]
     receipt: str
 
 
 class ObjectQueue(Protocol):
-    """A queue that tells each new object at least once."""
+    """A queue that reports each new object at least once."""
 
-    def received(self) -> Sequence[Notice] | None:
-        """Some messages that can be read, which nobody else gets for a while; None when there are no more now."""
+    def receive(self) -> Sequence[Notification] | None:
+        """Receive some readable messages, which others do not get for a while; None if the queue is empty now."""
         ...
 
-    def done(self, notices: Sequence[Notice]) -> None:
-        """Take messages from the queue for good."""
+    def delete(self, notifications: Sequence[Notification]) -> None:
+        """Delete messages from the queue."""
         ...
 
     @property
     def name(self) -> str:
-        """What tells it from others."""
+        """Its identity."""
         ...
 
-    def waiting(self) -> int:
-        """How many messages seem to be waiting; none is received."""
+    def count(self) -> int:
+        """The approximate number of waiting messages; receives none."""
         ...
 
 
 class SqsQueue:
-    """A queue of Amazon SQS that a bucket, a topic of SNS, or EventBridge sends notifications to.
+    """An Amazon SQS queue that a bucket, an SNS topic or EventBridge sends notifications to.
 
-    Credentials, and an address that is not Amazon's, come from the environment (``AWS_*``).
+    Credentials, and the endpoint of another service, come from the environment (``AWS_*``).
     """
 
     def __init__(self, url: str, region: str | None) -> None:
-        """Open it.
+        """Open the queue.
 
         Raises:
             PipelineError: ``AUTO_LOADER.PACKAGE``: boto3 is not installed.
@@ -62,27 +62,30 @@ class SqsQueue:
         self._url = url
         self._client: Any = boto3.client("sqs", region_name=region or _region_of(url))
 
-    def received(self) -> Sequence[Notice] | None:
-        """Some messages; those that nobody can read stay, for the queue's own rule about such."""
-        # Waiting asks all of the service's machines, where an answer at once may come from one that has none.
-        answer = self._call("receive_message", MaxNumberOfMessages=_AT_ONCE, WaitTimeSeconds=1)
-        messages = [(paths_told(message["Body"]), message["ReceiptHandle"]) for message in answer.get("Messages", ())]
-        return [Notice(paths, receipt) for paths, receipt in messages if paths is not None] if messages else None
+    def receive(self) -> Sequence[Notification] | None:
+        """Receive some messages; unreadable ones stay, and the queue's own policy applies to them."""
+        # Long polling asks all servers of the service; short polling may ask one that has no messages.
+        answer = self._call("receive_message", MaxNumberOfMessages=_MAX_MESSAGES, WaitTimeSeconds=1)
+        messages = [(object_paths(message["Body"]), message["ReceiptHandle"]) for message in answer.get("Messages", ())]
+        return [Notification(paths, receipt) for paths, receipt in messages if paths is not None] if messages else None
 
-    def done(self, notices: Sequence[Notice]) -> None:
-        """Take messages from the queue for good."""
-        if not notices:
+    def delete(self, notifications: Sequence[Notification]) -> None:
+        """Delete messages from the queue."""
+        if not notifications:
             return
-        entries = [{"Id": str(place), "ReceiptHandle": notice.receipt} for place, notice in enumerate(notices)]
+        entries = [
+            {"Id": str(number), "ReceiptHandle": notification.receipt}
+            for number, notification in enumerate(notifications)
+        ]
         self._call("delete_message_batch", Entries=entries)
 
     @property
     def name(self) -> str:
-        """Its address."""
+        """The queue's URL."""
         return self._url
 
-    def waiting(self) -> int:
-        """How many messages seem to be waiting; the service does not count exactly."""
+    def count(self) -> int:
+        """The approximate number of waiting messages, as the service counts them."""
         name = "ApproximateNumberOfMessages"
         return int(self._call("get_queue_attributes", AttributeNames=[name])["Attributes"][name])
 
@@ -95,13 +98,13 @@ class SqsQueue:
             raise PipelineError("AUTO_LOADER.QUEUE_FAILS", queue=self._url, reason=str(error)) from error
 
 
-def paths_told(body: str) -> tuple[str, ...] | None:
-    """Whole paths of the objects that a message says were made; None when it is no notification that can be followed.
+def object_paths(body: str) -> tuple[str, ...] | None:
+    """Full paths of the objects that a message reports as created; None if it is not a usable notification.
 
-    Keys with nothing between two slashes are none that can be read here.
+    Keys with two slashes in a row are not supported.
 
-    It may come from the bucket (``Records``, keys encoded as in a query), in a letter of SNS around that, or from
-    EventBridge (``detail``, keys as they are).
+    A message can come from the bucket (``Records``, keys URL-encoded), from the bucket through SNS, or from EventBridge
+    (``detail``, keys not encoded).
     """
     try:
         message = json.loads(body)
@@ -110,7 +113,7 @@ def paths_told(body: str) -> tuple[str, ...] | None:
     if not isinstance(message, dict):
         return None
     if isinstance(message.get("Message"), str):
-        return paths_told(message["Message"])
+        return object_paths(message["Message"])
     if message.get("Event") == "s3:TestEvent":
         return ()
     try:
@@ -132,6 +135,6 @@ def _of_event_bridge(message: Any) -> Iterator[str]:
 
 
 def _region_of(url: str) -> str | None:
-    """The region in a queue's address, such as ``https://sqs.eu-west-1.amazonaws.com/1/name``; None in others."""
+    """The region in a queue's URL, such as ``https://sqs.eu-west-1.amazonaws.com/1/name``; None if it has none."""
     host = url.partition("//")[2].partition("/")[0].split(".")
     return host[1] if len(host) > 3 and host[0] == "sqs" else None

@@ -1,7 +1,7 @@
-"""Every option of Auto Loader by name: what is used, what has no effect here, and what is refused and why.
+"""Every option of Auto Loader by name: used, accepted without effect, or refused with the reason.
 
-The vendor's pages of options are the source of names and defaults (``cloudFiles``, and the options of each format).
-``docs/reference/auto-loader.md`` is printed from this table.
+Names and defaults are from the vendor's option pages (``cloudFiles``, and the options of each format).
+``docs/reference/auto-loader.md`` is generated from this table.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ PREFIX = "cloudFiles."
 
 
 class Kind(Enum):
-    """What the value of an option is."""
+    """The type of an option's value."""
 
     TEXT = "text"
     SWITCH = "true or false"
@@ -28,9 +28,9 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Option:
-    """One option; ``default`` as a person would write it, empty for none.
+    """One option; ``default`` is as a user would write it, empty for none.
 
-    ``about`` says what it does; of an option without effect, or refused, why, and ``instead`` what to do.
+    ``about`` describes it, or gives the reason if it has no effect or is refused; ``fix`` is what to do then.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Option:
     about: str
     default: str = ""
     treatment: Treatment = Treatment.USED
-    instead: str = ""
+    fix: str = ""
     formats: tuple[str, ...] = ()
     values: tuple[str, ...] = ()
 
@@ -47,27 +47,27 @@ def _used(name: str, kind: Kind, about: str, default: str = "", *values: str) ->
     return Option(PREFIX + name, kind, about, default, values=values)
 
 
-def _inert(name: str, about: str) -> Option:
+def _ignored(name: str, about: str) -> Option:
     return Option(PREFIX + name, Kind.TEXT, about, treatment=Treatment.ACCEPTED)
 
 
-def _refused(name: str, why: str, instead: str) -> Option:
-    return Option(PREFIX + name, Kind.TEXT, why, treatment=Treatment.REFUSED, instead=instead)
+def _refused(name: str, why: str, fix: str) -> Option:
+    return Option(PREFIX + name, Kind.TEXT, why, treatment=Treatment.REFUSED, fix=fix)
 
 
 def _generic(name: str, kind: Kind, about: str, default: str = "", *values: str) -> Option:
     return Option(name, kind, about, default, values=values)
 
 
-def _later(name: str, why: str, instead: str, *formats: str) -> Option:
-    return Option(name, Kind.TEXT, why, treatment=Treatment.REFUSED, instead=instead, formats=formats)
+def _unsupported(name: str, why: str, fix: str, *formats: str) -> Option:
+    return Option(name, Kind.TEXT, why, treatment=Treatment.REFUSED, fix=fix, formats=formats)
 
 
 def _of_format(name: str, kind: Kind, about: str, default: str, *formats: str) -> Option:
     return Option(name, kind, about, default, formats=formats)
 
 
-# Those that name a place, which may be written as it is called elsewhere.
+# Options whose value is a path, to which the path mapping applies.
 PATH_OPTIONS = (
     PREFIX + "schemaLocation",
     PREFIX + "cleanSource.moveDestination",
@@ -109,8 +109,8 @@ _OPTIONS = (
     _used("cleanSource", Kind.TEXT, "What happens to files after they are committed", "OFF", "OFF", "DELETE", "MOVE"),
     _used("cleanSource.retentionDuration", Kind.INTERVAL, "Time from the commit to the deletion or move", "30 days"),
     _used("cleanSource.moveDestination", Kind.TEXT, "Folder for MOVE; outside of the source"),
-    _inert("useStrictGlobber", "Patterns always work as in Spark"),
-    _inert("useIncrementalListing", "Listing cost is always proportional to the number of changed folders"),
+    _ignored("useStrictGlobber", "Patterns always work as in Spark"),
+    _ignored("useIncrementalListing", "Listing cost is always proportional to the number of changed folders"),
     _used(
         "useNotifications",
         Kind.SWITCH,
@@ -119,8 +119,8 @@ _OPTIONS = (
     ),
     _used("queueUrl", Kind.TEXT, "SQS queue that gets the bucket's notifications"),
     _used("region", Kind.TEXT, "Region of the queue", "from `queueUrl` or `AWS_REGION`"),
-    _inert("listOnStart", "There is no event cache"),
-    _inert("fetchParallelism", "The queue is not read in parallel"),
+    _ignored("listOnStart", "There is no event cache"),
+    _ignored("fetchParallelism", "The queue is not read in parallel"),
     _refused("useManagedFileEvents", "It is a service of Databricks", _NO_QUEUE),
     *(_refused(name, _QUEUES, _NO_QUEUE) for name in ("queueName", "subscription")),
     _refused("pathRewrites", "Files are read from the paths in the notifications", "Map paths with the setting paths"),
@@ -270,27 +270,31 @@ _OPTIONS = (
         treatment=Treatment.ACCEPTED,
         formats=("csv", "json", "xml"),
     ),
-    _later("samplingRatio", "The newest files are sampled, up to a number and size", "Remove it", "csv", "json", "xml"),
-    _later("dropFieldIfAllNull", "A column with only NULLs is text", "Drop the column in the query", "json"),
-    _later("enforceSchema", "Columns are matched by the names in the first line", "Remove it", "csv"),
-    _later(
+    _unsupported(
+        "samplingRatio", "The newest files are sampled, up to a number and size", "Remove it", "csv", "json", "xml"
+    ),
+    _unsupported("dropFieldIfAllNull", "A column with only NULLs is text", "Drop the column in the query", "json"),
+    _unsupported("enforceSchema", "Columns are matched by the names in the first line", "Remove it", "csv"),
+    _unsupported(
         "emptyValue",
         "An empty quoted value is NULL, or the empty string if nullValue is set",
         "Use coalesce in the query",
         "csv",
     ),
     *(
-        _later(name, "Only Spark's spelling of numbers is read", "Read the column as STRING", "csv")
+        _unsupported(name, "Only Spark's spelling of numbers is read", "Read the column as STRING", "csv")
         for name in ("nanValue", "positiveInf", "negativeInf")
     ),
-    *(_later(name, "There is no limit", "Remove it", "csv") for name in ("maxColumns", "maxCharsPerColumn")),
-    _later("unescapedQuoteHandling", "Only the default STOP_AT_DELIMITER is supported", "Remove it", "csv"),
-    _later("charToEscapeQuoteEscaping", "The escape character escapes itself", "Remove it", "csv"),
-    _later("parserCaseSensitive", "It has another name", "Use readerCaseSensitive", "csv"),
-    _later(
+    *(_unsupported(name, "There is no limit", "Remove it", "csv") for name in ("maxColumns", "maxCharsPerColumn")),
+    _unsupported("unescapedQuoteHandling", "Only the default STOP_AT_DELIMITER is supported", "Remove it", "csv"),
+    _unsupported("charToEscapeQuoteEscaping", "The escape character escapes itself", "Remove it", "csv"),
+    _unsupported("parserCaseSensitive", "It has another name", "Use readerCaseSensitive", "csv"),
+    _unsupported(
         "rowValidationXSDPath", "Rows are not validated against an XSD", "Check the columns with expectations", "xml"
     ),
-    _later("wildcardColName", "Elements that are not in the schema are rescued", "Read the rescued data column", "xml"),
+    _unsupported(
+        "wildcardColName", "Elements that are not in the schema are rescued", "Read the rescued data column", "xml"
+    ),
     _of_format("avroSchema", Kind.TEXT, "Columns, as an Avro schema in JSON", "from the files", "avro"),
     Option(
         "ignoreExtension",
@@ -308,9 +312,11 @@ _OPTIONS = (
         formats=("avro", "parquet"),
         values=("CORRECTED",),
     ),
-    _later("recursiveFieldMaxDepth", "Recursive schemas are not supported", "Give a schema without recursion", "avro"),
-    _later("avroSchemaUrl", "Schemas are not downloaded", "Put the schema itself into avroSchema", "avro"),
-    _later(
+    _unsupported(
+        "recursiveFieldMaxDepth", "Recursive schemas are not supported", "Give a schema without recursion", "avro"
+    ),
+    _unsupported("avroSchemaUrl", "Schemas are not downloaded", "Put the schema itself into avroSchema", "avro"),
+    _unsupported(
         "enableStableIdentifiersForUnionType",
         "Branches of unions are named member0, member1",
         "Rename them in the query",

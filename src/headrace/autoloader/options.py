@@ -1,4 +1,4 @@
-"""The options of a ``cloudFiles`` reader as one value, with every problem at once."""
+"""Parse the options of a ``cloudFiles`` reader into one value, and report all problems at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from headrace.autoloader.reading.csv_lines import Dialect, InvalidDialect
 from headrace.autoloader.reading.datetime_patterns import date_pattern
 from headrace.autoloader.reading.limits import EXPANSION_OPTION, RECORD_OPTION
 from headrace.autoloader.reading.plan import CORRUPT
-from headrace.autoloader.reading.values import TypeMismatch, moment, zone_of
+from headrace.autoloader.reading.values import TypeMismatch, parse_timestamp, zone_of
 from headrace.errors import PipelineError, Problems
 from headrace.model.triggers import InvalidInterval, parse_interval_s
 from headrace.settings.check import nearest
@@ -33,17 +33,17 @@ _LEAST_RETENTION_S = 7 * 86400.0
 
 @dataclass(frozen=True)
 class LoaderOptions:
-    """What a reader was told, each value checked.
+    """The checked options of a reader.
 
     Attributes:
         file_format: one of ``FORMATS``.
         schema_location: as given, or None.
-        evolution_mode: as given, or None for the default of a reader with, or without, a schema.
+        evolution_mode: as given, or None for the default, which depends on whether the reader has a schema.
         hints: types for columns.
-        partition_columns: names, () for none, or None for those that the folders have.
-        rescued_column: where it was named; None for the default of a reader with, or without, a schema.
-        format_options: those of the format by their names, as given.
-        inert: names of those that were given and have no effect.
+        partition_columns: names, () for none, or None for all keys of the folders.
+        rescued_column: as given, or None for the default, which depends on whether the reader has a schema.
+        format_options: the options of the format by name, as given.
+        ignored_options: names of options that were given and have no effect.
     """
 
     file_format: str
@@ -53,12 +53,12 @@ class LoaderOptions:
     hints: tuple[NamedType, ...] = ()
     infer_types: bool = False
     include_existing: bool = True
-    overwrites: bool = False
+    allow_overwrites: bool = False
     max_files: int = 1000
     max_bytes: int | None = None
     max_age_s: float | None = None
     partition_columns: tuple[str, ...] | None = None
-    full_look_s: float = 86400.0
+    full_listing_interval_s: float = 86400.0
     clean_source: str = "OFF"
     clean_after_s: float = 30 * 86400.0
     move_to: str | None = None
@@ -79,37 +79,37 @@ class LoaderOptions:
     time_zone: str | None = None
     metadata: bool | None = None
     format_options: Mapping[str, str] = field(default_factory=dict)
-    inert: tuple[str, ...] = ()
+    ignored_options: tuple[str, ...] = ()
 
 
 def loader_options(given: Mapping[str, Any], *, time_zone: str = "UTC") -> LoaderOptions:
-    """The options that a reader was given; names in any case, values as Spark takes them.
+    """Parse a reader's options; names in any case, values as Spark takes them.
 
     Raises:
-        Problems: every option that is unknown, refused, or whose value is none.
+        Problems: every option that is unknown or refused, or has an invalid value.
     """
-    return _Reading(given, time_zone).result()
+    return _OptionParser(given, time_zone).result()
 
 
-class _Reading:
+class _OptionParser:
     """One pass over the options of a reader."""
 
     def __init__(self, given: Mapping[str, Any], time_zone: str) -> None:
         self._problems: list[PipelineError] = []
         self._values: dict[str, Any] = {}
-        self._inert: list[str] = []
-        texts = {name.casefold(): (name, _text(value)) for name, value in given.items() if value is not None}
+        self._ignored_options: list[str] = []
+        texts = {name.casefold(): (name, _to_text(value)) for name, value in given.items() if value is not None}
         self._format = self._format_of(texts.get("cloudfiles.format", ("", ""))[1])
         self._time_zone = texts.get("timezone", ("", time_zone))[1]
         strict = texts.get("cloudfiles.validateoptions", ("", "true"))[1].casefold() != "false"
         for folded, (name, text) in texts.items():
-            # path is where to look, and the reader's own affair.
+            # The reader itself handles path.
             if folded != "path":
-                self._take(folded, name, text, strict=strict)
+                self._add_option(folded, name, text, strict=strict)
 
     def result(self) -> LoaderOptions:
         values = self._values
-        self._check_together()
+        self._check_combinations()
         if self._problems:
             raise Problems(self._problems)
         names = values.get(PREFIX + "partitionColumns")
@@ -120,38 +120,40 @@ class _Reading:
             file_format=self._format,
             **known,
             format_options={name: value for name, value in values.items() if OPTIONS[name.casefold()].formats},
-            inert=tuple(self._inert),
+            ignored_options=tuple(self._ignored_options),
         )
 
     def _format_of(self, text: str) -> str:
         found = {known.casefold(): known for known in FORMATS}.get(text.casefold())
         if found is None:
-            self._problem("AUTO_LOADER.FORMAT", given=f'"{text}"' if text else "not set", formats=", ".join(FORMATS))
+            self._add_problem(
+                "AUTO_LOADER.FORMAT", given=f'"{text}"' if text else "not set", formats=", ".join(FORMATS)
+            )
         return found or text.casefold()
 
-    def _take(self, folded: str, name: str, text: str, *, strict: bool) -> None:
+    def _add_option(self, folded: str, name: str, text: str, *, strict: bool) -> None:
         option = OPTIONS.get(folded)
         if option is None and folded.startswith("cloudfiles.resourcetag."):
             option = OPTIONS["cloudfiles.resourcetag"]
         if option is None:
             if strict or folded.startswith("cloudfiles."):
                 close = nearest(name, [known.name for known in OPTIONS.values()])
-                self._problem("AUTO_LOADER.OPTION_UNKNOWN", option=name, near=close or "none")
+                self._add_problem("AUTO_LOADER.OPTION_UNKNOWN", option=name, near=close or "none")
         elif option.treatment is Treatment.REFUSED:
-            self._problem("AUTO_LOADER.OPTION_REFUSED", option=name, reason=option.about, instead=option.instead)
+            self._add_problem("AUTO_LOADER.OPTION_REFUSED", option=name, reason=option.about, instead=option.fix)
         elif option.formats and self._format not in option.formats:
             formats = " and ".join(option.formats)
-            self._problem("AUTO_LOADER.OPTION_OF_FORMAT", option=name, formats=formats, format=self._format)
+            self._add_problem("AUTO_LOADER.OPTION_OF_FORMAT", option=name, formats=formats, format=self._format)
         elif option.treatment is Treatment.ACCEPTED:
-            self._inert.append(option.name)
+            self._ignored_options.append(option.name)
         else:
-            self._keep(option, text)
+            self._parse_option(option, text)
 
-    def _keep(self, option: Option, text: str) -> None:
+    def _parse_option(self, option: Option, text: str) -> None:
         try:
             self._values[option.name] = self._value(option, text)
         except (InvalidDdl, InvalidGlob, InvalidInterval, ValueError, re.error) as error:
-            self._problem("AUTO_LOADER.OPTION_VALUE", option=option.name, value=text, reason=str(error))
+            self._add_problem("AUTO_LOADER.OPTION_VALUE", option=option.name, value=text, reason=str(error))
 
     def _value(self, option: Option, text: str) -> Any:
         if option.values and option.name != PREFIX + "format":
@@ -173,9 +175,9 @@ class _Reading:
             _check_zone(text)
         if option.name in ("encoding", "charset"):
             _check_encoding(text)
-        return text if option.formats and option.kind is Kind.TEXT else self._plain(option, text)
+        return text if option.formats and option.kind is Kind.TEXT else self._parse_value(option, text)
 
-    def _plain(self, option: Option, text: str) -> Any:
+    def _parse_value(self, option: Option, text: str) -> Any:
         if option.kind is Kind.SWITCH:
             if text.casefold() not in _SWITCHES:
                 raise ValueError("use true or false")
@@ -195,36 +197,36 @@ class _Reading:
         return self._time(text) if option.kind is Kind.TIME else text
 
     def _time(self, text: str) -> int:
-        """Nanoseconds since 1970; as in Spark, a text without a zone is of the option timeZone, or of the session's."""
-        # A zone that is none is a problem of its own.
+        """Nanoseconds since 1970; as in Spark, a text without a zone is in timeZone or the session's time zone."""
+        # An invalid zone is reported separately.
         zone = zone_of(self._time_zone) if _is_zone(self._time_zone) else UTC
         try:
-            since = moment(text, zone) - datetime(1970, 1, 1, tzinfo=UTC)
+            since = parse_timestamp(text, zone) - datetime(1970, 1, 1, tzinfo=UTC)
         except TypeMismatch as error:
             raise ValueError('use a time, such as "2026-01-31T12:00:00+02:00"') from error
         return since // timedelta(microseconds=1) * 1000
 
-    def _check_together(self) -> None:
+    def _check_combinations(self) -> None:
         values = self._values
         if 0 < values.get(PREFIX + "maxFileAge", _LEAST_AGE_S) < _LEAST_AGE_S:
-            self._wrong(PREFIX + "maxFileAge", "use at least 14 days, or files would be forgotten and read again")
+            self._add_invalid(PREFIX + "maxFileAge", "use at least 14 days, or files would be forgotten and read again")
         action = values.get(PREFIX + "cleanSource", "OFF")
         retention_s = values.get(PREFIX + "cleanSource.retentionDuration")
         if action == "DELETE" and retention_s is not None and retention_s < _LEAST_RETENTION_S:
-            self._wrong(PREFIX + "cleanSource.retentionDuration", "with DELETE, use at least 7 days")
+            self._add_invalid(PREFIX + "cleanSource.retentionDuration", "with DELETE, use at least 7 days")
         self._check_format()
         if action == "MOVE" and not values.get(PREFIX + "cleanSource.moveDestination"):
-            self._wrong(PREFIX + "cleanSource", "MOVE needs cloudFiles.cleanSource.moveDestination")
+            self._add_invalid(PREFIX + "cleanSource", "MOVE needs cloudFiles.cleanSource.moveDestination")
         if PREFIX + "queueUrl" in values and not values.get(PREFIX + "useNotifications"):
-            self._wrong(PREFIX + "queueUrl", "it needs cloudFiles.useNotifications")
+            self._add_invalid(PREFIX + "queueUrl", "it needs cloudFiles.useNotifications")
 
     def _check_format(self) -> None:
         values = self._values
         mode = values.get(PREFIX + "schemaEvolutionMode")
         if self._format == "orc" and mode in ("addNewColumns", "addNewColumnsWithTypeWidening"):
-            self._wrong(PREFIX + "schemaEvolutionMode", "ORC schemas are not inferred and cannot evolve")
+            self._add_invalid(PREFIX + "schemaEvolutionMode", "ORC schemas are not inferred and cannot evolve")
         if self._format == "avro" and values.get("mode", "FAILFAST") != "FAILFAST":
-            self._wrong("mode", "a corrupt Avro record hides where the next one starts")
+            self._add_invalid("mode", "a corrupt Avro record hides where the next one starts")
         if self._format == "xml":
             self._check_xml()
         if self._format == "csv":
@@ -232,12 +234,12 @@ class _Reading:
                 Dialect.of(values)
             except InvalidDialect as error:
                 named = next((name for name in _DIALECT if name in values), "sep")
-                self._wrong(named, str(error))
+                self._add_invalid(named, str(error))
         if values.get("lineSep") == "":
-            self._wrong("lineSep", "it must not be empty")
+            self._add_invalid("lineSep", "it must not be empty")
         for name in (RECORD_OPTION, EXPANSION_OPTION):
             if values.get(name) == "0":
-                self._wrong(name, "use a whole number above 0")
+                self._add_invalid(name, "use a whole number above 0")
 
     def _check_xml(self) -> None:
         values = self._values
@@ -247,16 +249,16 @@ class _Reading:
             values.get("valueTag", "_VALUE"),
         )
         if not re.fullmatch(r"[^\s<>/&'\"]+", tag):
-            self._wrong("rowTag", "use the name of the row element, without brackets")
+            self._add_invalid("rowTag", "use the name of the row element, without brackets")
         if not text or text == prefix:
-            self._wrong("valueTag", "use a name that differs from attributePrefix")
+            self._add_invalid("valueTag", "use a name that differs from attributePrefix")
 
-    def _wrong(self, option: str, reason: str) -> None:
-        self._problem(
-            "AUTO_LOADER.OPTION_VALUE", option=option, value=_text(self._values.get(option, "")), reason=reason
+    def _add_invalid(self, option: str, reason: str) -> None:
+        self._add_problem(
+            "AUTO_LOADER.OPTION_VALUE", option=option, value=_to_text(self._values.get(option, "")), reason=reason
         )
 
-    def _problem(self, code: str, **params: Any) -> None:
+    def _add_problem(self, code: str, **params: Any) -> None:
         self._problems.append(PipelineError(code, **params))
 
 
@@ -268,11 +270,11 @@ _FIELDS: Mapping[str, str] = {
     PREFIX + "inferColumnTypes": "infer_types",
     PREFIX + "rescuedDataColumn": "rescued_column",
     PREFIX + "includeExistingFiles": "include_existing",
-    PREFIX + "allowOverwrites": "overwrites",
+    PREFIX + "allowOverwrites": "allow_overwrites",
     PREFIX + "maxFilesPerTrigger": "max_files",
     PREFIX + "maxBytesPerTrigger": "max_bytes",
     PREFIX + "maxFileAge": "max_age_s",
-    PREFIX + "backfillInterval": "full_look_s",
+    PREFIX + "backfillInterval": "full_listing_interval_s",
     PREFIX + "cleanSource": "clean_source",
     PREFIX + "cleanSource.retentionDuration": "clean_after_s",
     PREFIX + "cleanSource.moveDestination": "move_to",
@@ -317,17 +319,17 @@ def _check_encoding(text: str) -> None:
         raise ValueError("unknown encoding") from error
 
 
-def _text(value: Any) -> str:
+def _to_text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def without_effect_of(options: LoaderOptions) -> Iterator[tuple[str, str]]:
-    """Options that were given and change nothing, each with the reason."""
-    return ((name, OPTIONS[name.casefold()].about) for name in options.inert)
+def options_without_effect(options: LoaderOptions) -> Iterator[tuple[str, str]]:
+    """Options that were given and have no effect, each with the reason."""
+    return ((name, OPTIONS[name.casefold()].about) for name in options.ignored_options)
 
 
-def options_of_function(given: Mapping[str, str]) -> dict[str, str]:
-    """What ``read_files`` is told as the options of a reader: there, names have no prefix, and types are inferred."""
+def function_options(given: Mapping[str, str]) -> dict[str, str]:
+    """Convert arguments of ``read_files`` to reader options: names get the prefix, and types are inferred."""
     options = {PREFIX + "inferColumnTypes": "true"}
     for name, value in given.items():
         prefixed = OPTIONS.get(f"{PREFIX}{name}".casefold())

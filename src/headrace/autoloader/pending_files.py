@@ -1,4 +1,4 @@
-"""Whether a stream of files has anything to read, and how much: found without starting it and without writing."""
+"""Whether a file stream has anything to read, and how much, without starting it or writing anything."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
-from headrace.autoloader.changed_files import changes, changes_noted
+from headrace.autoloader.changed_files import find_changes, recorded_changes
 from headrace.autoloader.discovery import Clock
-from headrace.autoloader.discovery_modes import discovery_of
+from headrace.autoloader.discovery_modes import open_discovery
 from headrace.autoloader.ledger import Ledger
 from headrace.autoloader.positions import LedgerState, Offset, position_problem
 from headrace.autoloader.relocation import has_moved
@@ -19,13 +19,13 @@ from headrace.errors import PipelineError
 from headrace.model.outcome import FilesBacklog
 
 
-def news_of_auto_loader(source: Source, offset: Mapping[str, Any] | None, now: Callable[[], float]) -> str | None:
-    """Why the stream is to be started, or None when every file that is there was read.
+def auto_loader_changes(source: Source, offset: Mapping[str, Any] | None, now: Callable[[], float]) -> str | None:
+    """Why the stream must be started, or None if all existing files were read.
 
     Args:
-        source: what it reads.
-        offset: how far it has read, as its checkpoint says; None when it has read nothing.
-        now: the time, in seconds since 1970.
+        source: the stream's source.
+        offset: the offset in its checkpoint; None if it has read nothing.
+        now: returns the time in seconds since 1970.
     """
     try:
         if offset is None:
@@ -33,23 +33,23 @@ def news_of_auto_loader(source: Source, offset: Mapping[str, Any] | None, now: C
         at = Offset.of(offset)
         ledger = Ledger.open(Path(source.ledgers), at.ledger, read_only=True)
     except PipelineError as error:
-        # The flow is started, and fails with it alone.
+        # The flow is started, and only this flow fails.
         return error.message
     try:
         problem = position_problem(LedgerState.of(ledger), at.number)
-        left = ledger.extent(at.number).files
+        unread = ledger.backlog(at.number).files
         if problem is not None:
             return problem.message
         if has_moved(ledger, source.tree):
             return "its files lie in another folder now"
-        if left:
-            return f"{left} file{'s' if left > 1 else ''} found and not read"
+        if unread:
+            return f"{unread} file{'s' if unread > 1 else ''} found and not read"
         clock = Clock(now_ns=lambda: int(now() * 1e9), sleep_s=_never)
-        if discovery_of(source, ledger, clock, stays=False).finds_any():
+        if open_discovery(source, ledger, clock, keeps_polling=False).has_new_files():
             return "new files"
-        if source.options.overwrites:
+        if source.options.allow_overwrites:
             return None
-        later = changes(ledger, source.tree.store, at.number, now_ms=clock.now_ns() // 1_000_000)
+        later = find_changes(ledger, source.tree.store, at.number, now_ms=clock.now_ns() // 1_000_000)
         return "files have changed since they were read" if any(True for _ in later) else None
     except PipelineError as error:
         return error.message
@@ -57,12 +57,12 @@ def news_of_auto_loader(source: Source, offset: Mapping[str, Any] | None, now: C
         ledger.close()
 
 
-def backlog_of_auto_loader(source: Source, offset: Any) -> FilesBacklog | None:
-    """The files that a stream has found and not read; None where its position is not one of a ledger that is there.
+def auto_loader_backlog(source: Source, offset: Any) -> FilesBacklog | None:
+    """The files that a stream has found and not read; None if its offset belongs to no existing ledger.
 
     Args:
-        source: what it reads.
-        offset: how far it has read, as Spark's progress (as text) or a checkpoint says.
+        source: the stream's source.
+        offset: the offset, from Spark's progress (as text) or from a checkpoint.
     """
     if isinstance(offset, str):
         with suppress(ValueError):
@@ -73,17 +73,17 @@ def backlog_of_auto_loader(source: Source, offset: Any) -> FilesBacklog | None:
     try:
         ledger = Ledger.open(Path(source.ledgers), at.ledger, read_only=True)
         try:
-            left = ledger.extent(at.number)
+            unread = ledger.backlog(at.number)
         finally:
             ledger.close()
     except PipelineError:
-        # Nobody's update fails for a number that could not be had.
+        # An unknown backlog must not fail an update.
         return None
-    return FilesBacklog(source.path, left.files, left.size)
+    return FilesBacklog(source.path, unread.files, unread.size)
 
 
-def changed_after(source: Source, offset: Any, since_s: float) -> tuple[str, ...]:
-    """Paths of files that were found, since a time, to have changed after they were read."""
+def files_changed_since(source: Source, offset: Any, since_s: float) -> tuple[str, ...]:
+    """Paths of files whose change after reading was detected since a time."""
     if isinstance(offset, str):
         with suppress(ValueError):
             offset = json.loads(offset)
@@ -91,11 +91,11 @@ def changed_after(source: Source, offset: Any, since_s: float) -> tuple[str, ...
         return ()
     try:
         with closing(Ledger.open(Path(source.ledgers), str(offset["ledger"]), read_only=True)) as ledger:
-            return tuple(changes_noted(ledger, int(since_s * 1000)))
+            return tuple(recorded_changes(ledger, int(since_s * 1000)))
     except PipelineError:
-        # The flow says itself what is the matter with its ledger.
+        # The flow itself reports the problem with its ledger.
         return ()
 
 
 def _never(seconds: float) -> None:
-    """Nothing is waited for."""
+    """Do not sleep."""

@@ -1,4 +1,4 @@
-"""Whether a ledger and the position of the checkpoint that reads through it belong together."""
+"""Check that a ledger and the offset of its checkpoint belong together."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from headrace.errors import PipelineError
 
 @dataclass(frozen=True)
 class Offset:
-    """Up to which number of which ledger a stream has read."""
+    """A ledger's id and the number up to which a stream has read it."""
 
     ledger: str
     number: int
 
     def to_json(self) -> dict[str, Any]:
-        """The offset as Spark keeps it."""
+        """The offset as Spark stores it."""
         return {"ledger": self.ledger, "number": self.number}
 
     @staticmethod
     def of(document: Mapping[str, Any]) -> Offset:
-        """The offset behind :meth:`to_json`."""
+        """The inverse of :meth:`to_json`."""
         return Offset(str(document["ledger"]), int(document["number"]))
 
 
 @dataclass(frozen=True)
 class LedgerState:
-    """How far a ledger goes: the highest number it has given, and up to which one the rows are in the target."""
+    """The state of a ledger: the highest number it has given, and the number up to which rows are in the target."""
 
     file: str
     last: int
@@ -39,15 +39,15 @@ class LedgerState:
 
     @staticmethod
     def of(ledger: Ledger) -> LedgerState:
-        """That of a ledger as it is now."""
+        """The current state of a ledger."""
         return LedgerState(str(ledger.file), ledger.last_number, committed_number(ledger))
 
 
 def position_problem(state: LedgerState, planned: int) -> PipelineError | None:
-    """What is wrong where a ledger meets a checkpoint that has planned up to a number; None when they agree.
+    """The mismatch of a ledger with a checkpoint that has planned up to a number; None if they agree.
 
-    An older ledger would give the numbers that were read to files that were not, and pass over them. An older
-    checkpoint would read again what is in the target, or what was cleaned up since.
+    An older ledger would give numbers that were already read to new files, and skip them. An older checkpoint would
+    read files again that are in the target, or were cleaned up since.
     """
     if planned > state.last:
         return PipelineError("AUTO_LOADER.LEDGER_OLDER", file=state.file, last=state.last, planned=planned)
@@ -56,12 +56,12 @@ def position_problem(state: LedgerState, planned: int) -> PipelineError | None:
     return None
 
 
-def problem_of_offset(ledgers: str, offset: Mapping[str, Any]) -> PipelineError | None:
-    """What keeps a stream from going on at an offset that its checkpoint has planned; None when nothing does.
+def offset_problem(ledgers: str, offset: Mapping[str, Any]) -> PipelineError | None:
+    """Why a stream cannot continue from the offset of its checkpoint; None if it can.
 
     Args:
         ledgers: the folder of the source's ledgers.
-        offset: the newest end of a batch in the checkpoint, done or not, as Spark keeps it.
+        offset: the newest planned end offset in the checkpoint, committed or not, as Spark stores it.
     """
     at = Offset.of(offset)
     try:

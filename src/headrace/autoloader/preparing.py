@@ -1,4 +1,4 @@
-"""What a ``cloudFiles`` reader means that was given options, a path, and a schema or none."""
+"""Plan a ``cloudFiles`` reader from its options, its path, and a schema or none."""
 
 from __future__ import annotations
 
@@ -11,31 +11,33 @@ from pathlib import Path
 from headrace.autoloader.ddl import JsonType, nullable, struct_of
 from headrace.autoloader.globs import InvalidGlob
 from headrace.autoloader.hints import HintMismatch, with_hints
-from headrace.autoloader.inference import evolved
+from headrace.autoloader.inference import add_new_fields
 from headrace.autoloader.option_table import PATH_OPTIONS
 from headrace.autoloader.options import RESCUED, LoaderOptions, loader_options
+from headrace.autoloader.partition_columns import PARTITION, partition_columns
 from headrace.autoloader.reading.arrow_types import NoArrowType, arrow_schema
 from headrace.autoloader.reading.column_names import can_be_column
 from headrace.autoloader.reading.partitions import folder_values
 from headrace.autoloader.reading.plan import METADATA, ReadPlan
 from headrace.autoloader.reading.text_and_binary import FIXED
 from headrace.autoloader.reading.values import zone_name
-from headrace.autoloader.schema_sample import PARTITION, Sample, inferred, newest, partition_columns
+from headrace.autoloader.sampled_files import Sample, newest_files
+from headrace.autoloader.schema_sample import infer_schema
 from headrace.autoloader.schema_store import SchemaStore, SchemaVersion
 from headrace.autoloader.source import LEDGERS, Source, tree_of
-from headrace.autoloader.stores.paths import local_path, mapped, root_of, whole_path
+from headrace.autoloader.stores.paths import local_path, normalize_path, replace_prefix, root_of
 from headrace.autoloader.tree import Tree
 from headrace.autoloader.type_widening import MODE as WIDENS
-from headrace.autoloader.type_widening import widened
+from headrace.autoloader.type_widening import widen
 from headrace.errors import PipelineError
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a stream keeps what it knows, and what else the session decides.
+    """Where a stream stores its state, and what else the session determines.
 
-    ``schema_location`` is None where no folder was named; ``stores`` says whether anything may be written now.
-    ``now_ns`` is the time, ``tasks`` how many run at once; ``paths`` maps beginnings of paths to what they stand for.
+    ``schema_location`` is None if no folder was given; ``can_write`` says whether anything may be written now.
+    ``now_ns`` is the time, ``tasks`` the number of parallel tasks; ``paths`` maps path prefixes to their replacements.
     """
 
     ledgers: Path
@@ -43,10 +45,10 @@ class Place:
     now_ns: int
     time_zone: str = "UTC"
     tasks: int = 1
-    stores: bool = True
-    # Whether a schema is inferred even where there is one: its rows are cleared by this update.
-    infers_again: bool = False
-    # Whether the table that is read for takes no names of columns that have to be mapped.
+    can_write: bool = True
+    # Whether to infer the schema again although one is stored, because this update clears the rows.
+    reinfers_schema: bool = False
+    # Whether the target table has no column mapping, and so takes only plain column names.
     plain_names: bool = False
     paths: Mapping[str, str] = field(default_factory=dict)
 
@@ -54,31 +56,31 @@ class Place:
 def prepare(
     given: Mapping[str, str], path: str, schema: JsonType | None, place: Place, *, metadata: bool = False
 ) -> Source:
-    """What a reader means that was given options, a path, and a schema or none.
+    """Plan a reader from its options, its path, and a schema or none.
 
-    Without a schema it is the newest version below the schema location, or inferred from the files that are there and
-    stored as version 0; ``metadata`` says that the query names ``_metadata``.
+    Without a schema, use the newest version in the schema location, or infer one from the existing files and store it
+    as version 0. ``metadata`` says that the query names ``_metadata``.
 
     Raises:
-        Problems: options that are wrong.
-        PipelineError: ``AUTO_LOADER.*``: the path does not exist, or nothing says what the columns are.
+        Problems: invalid options.
+        PipelineError: ``AUTO_LOADER.*``: the path does not exist, or the columns cannot be determined.
     """
     given = _mapped_options(given, place.paths)
     options = loader_options(given, time_zone=place.time_zone)
-    whole = whole_path(mapped(path, place.paths))
+    full_path = normalize_path(replace_prefix(path, place.paths))
     if options.schema_location is not None:
         folder = local_path(options.schema_location, "cloudFiles.schemaLocation")
-        # What somebody has named is theirs, and may be another stream's too.
-        place = replace(place, schema_location=Path(folder), infers_again=False)
+        # A folder that the user named may be shared with another stream.
+        place = replace(place, schema_location=Path(folder), reinfers_schema=False)
     try:
-        tree = tree_of(whole, options)
-        there = tree.store.is_folder(tree.base)
+        tree = tree_of(full_path, options)
+        exists = tree.store.is_folder(tree.base)
     except InvalidGlob as error:
         raise PipelineError("AUTO_LOADER.PATH_PATTERN", path=path, reason=str(error)) from error
-    if not there:
+    if not exists:
         raise PipelineError("AUTO_LOADER.PATH_MISSING", path=path)
     if options.file_format == "csv" and schema is None:
-        # As the vendor has it: where the columns are inferred, the first line names them.
+        # As in the vendor's product: if the columns are inferred, the first line names them.
         options = replace(options, format_options={"header": "true", **options.format_options})
     single = options.format_options.get("singleVariantColumn")
     if single is not None:
@@ -87,15 +89,15 @@ def prepare(
             raise PipelineError("AUTO_LOADER.OPTION_VALUE", option="singleVariantColumn", value=single, reason=reason)
         schema = struct_of([(single, "variant")])
     if schema is None:
-        found = _found(tree, options, place)
+        found = _stored_or_inferred(tree, options, place)
         columns, version, names = found.schema, found.number, set[str]()
     else:
-        columns, version, names = _given(schema, options), None, _folder_keys(tree, options)
+        columns, version, names = _given_schema(schema, options), None, _partition_names(tree, options)
     partitions = [f for f in columns["fields"] if PARTITION in f.get("metadata", {}) or f["name"] in names]
     data = [field for field in columns["fields"] if field not in partitions]
     corrupt = any(f["name"] == options.corrupt_column and f["type"] == "string" for f in data)
     rescued = options.rescued_column or (None if schema is not None and options.evolution_mode != "rescue" else RESCUED)
-    # A field of the files that is called as the column for what is rescued is rescued itself.
+    # A field of the files with the name of the rescued data column is itself rescued.
     data = [field for field in data if rescued is None or field["name"].casefold() != rescued.casefold()]
     metadata = metadata if options.metadata is None else options.metadata
     plan = ReadPlan(
@@ -106,7 +108,7 @@ def prepare(
         rescued_column=rescued,
         corrupt_column=options.corrupt_column if corrupt else None,
         evolves=_mode(options, schema) in ("addNewColumns", WIDENS, "failOnNewColumns"),
-        # As with Spark's sources, a column of that name goes before it.
+        # As in Spark's file sources, a data column of that name takes precedence.
         metadata=metadata and not any(field["name"].casefold() == METADATA for field in columns["fields"]),
         case_sensitive=options.case_sensitive,
         mode=options.mode,
@@ -118,11 +120,11 @@ def prepare(
         bad_records=_bad_records(options, place),
         format_options=options.format_options,
     )
-    _check(plan, options, tree, whole)
+    _check(plan, options, tree, full_path)
     ledgers = options.ledger_location and Path(local_path(options.ledger_location, "headrace.ledgerLocation"))
     return Source(
         given={name: str(value) for name, value in given.items()},
-        path=whole,
+        path=full_path,
         plan=plan,
         ledgers=str(ledgers or (place.schema_location / LEDGERS if place.schema_location else place.ledgers)),
         schema_location=str(place.schema_location) if place.schema_location and schema is None else None,
@@ -132,7 +134,7 @@ def prepare(
 
 
 def _check(plan: ReadPlan, options: LoaderOptions, tree: Tree, path: str) -> None:
-    """Refuse what cannot be read so, or done with the files."""
+    """Refuse combinations that do not work for these files."""
     _check_types(plan)
     _check_fixed(plan)
     _check_move(options, tree)
@@ -156,13 +158,15 @@ def _check_notifications(options: LoaderOptions, path: str) -> None:
 
 def _mapped_options(given: Mapping[str, str], paths: Mapping[str, str]) -> Mapping[str, str]:
     places = {name.casefold() for name in PATH_OPTIONS}
-    return {name: mapped(str(text), paths) if name.casefold() in places else text for name, text in given.items()}
+    return {
+        name: replace_prefix(str(text), paths) if name.casefold() in places else text for name, text in given.items()
+    }
 
 
 def _check_move(options: LoaderOptions, tree: Tree) -> None:
     if options.move_to is None:
         return
-    target, reason = whole_path(options.move_to), ""
+    target, reason = normalize_path(options.move_to), ""
     if f"{target}/".startswith(f"{tree.base.rstrip('/')}/"):
         reason = "it is inside the folder that is read, so files would be read again"
     elif root_of(target) != root_of(tree.base):
@@ -172,15 +176,17 @@ def _check_move(options: LoaderOptions, tree: Tree) -> None:
         raise PipelineError("AUTO_LOADER.OPTION_VALUE", option=option, value=options.move_to, reason=reason)
 
 
-def grown(location: Path, seen: JsonType, options: LoaderOptions, misfits: AbstractSet[str]) -> SchemaVersion | None:
-    """The newest version of a schema, stored now if need be, that has the fields that only *seen* has too.
+def evolve_schema(
+    location: Path, seen: JsonType, options: LoaderOptions, type_mismatches: AbstractSet[str]
+) -> SchemaVersion | None:
+    """Return the newest schema version, after adding the fields that only *seen* has; store it if it changed.
 
-    Of the fields that are *misfits* the types are wider, as far as may be. None when there is no version at all.
+    Fields in *type_mismatches* get wider types where that is allowed. Returns None if no version is stored.
     """
     store = SchemaStore(location)
     while (latest := store.latest()) is not None:
-        wider = widened(latest.schema, seen, misfits, options.file_format) if misfits else latest.schema
-        wider = _hinted(evolved(wider, seen, repeated=options.file_format == "xml"), options)
+        wider = widen(latest.schema, seen, type_mismatches, options.file_format) if type_mismatches else latest.schema
+        wider = _with_hints(add_new_fields(wider, seen, repeated=options.file_format == "xml"), options)
         if wider == latest.schema:
             return latest
         if store.add(wider, latest.number + 1):
@@ -189,12 +195,12 @@ def grown(location: Path, seen: JsonType, options: LoaderOptions, misfits: Abstr
 
 
 def _mode(options: LoaderOptions, schema: JsonType | None) -> str:
-    # What is not inferred does not grow.
+    # A schema that is not inferred does not evolve.
     found = "rescue" if options.file_format == "orc" else "addNewColumns"
     return options.evolution_mode or ("none" if schema is not None else found)
 
 
-def _given(schema: JsonType, options: LoaderOptions) -> JsonType:
+def _given_schema(schema: JsonType, options: LoaderOptions) -> JsonType:
     if options.evolution_mode in ("addNewColumns", WIDENS):
         raise PipelineError("AUTO_LOADER.GIVEN_SCHEMA_EVOLVES")
     if "avroSchema" in options.format_options:
@@ -204,59 +210,61 @@ def _given(schema: JsonType, options: LoaderOptions) -> JsonType:
     return {**schema, "fields": fields}
 
 
-def _folder_keys(tree: Tree, options: LoaderOptions) -> set[str]:
-    """Columns that the folders of files have, where a schema is given: those that were named, or that a file shows."""
+def _partition_names(tree: Tree, options: LoaderOptions) -> set[str]:
+    """Partition columns when a schema is given: those in the options, or the keys in the first file's path."""
     if options.partition_columns is not None or options.recursive:
         return set(options.partition_columns or ())
     first = next(tree.files(), None)
     return set() if first is None else set(folder_values(tree.base, first[0]))
 
 
-def _found(tree: Tree, options: LoaderOptions, place: Place) -> SchemaVersion:
+def _stored_or_inferred(tree: Tree, options: LoaderOptions, place: Place) -> SchemaVersion:
     store = SchemaStore(place.schema_location) if place.schema_location else None
     latest = store.latest() if store else None
-    if store is not None and latest is not None and not (place.infers_again or store.outdated):
-        # Fields that came into an avroSchema since; as with files, no type changes.
-        named = inferred((), options) if "avroSchema" in options.format_options else None
-        schema = _hinted(latest.schema if named is None else evolved(latest.schema, named), options)
-        if schema != latest.schema and place.stores:
+    if store is not None and latest is not None and not (place.reinfers_schema or store.is_outdated):
+        # Add new fields of avroSchema; as with files, no type changes.
+        named = infer_schema((), options) if "avroSchema" in options.format_options else None
+        schema = _with_hints(latest.schema if named is None else add_new_fields(latest.schema, named), options)
+        if schema != latest.schema and place.can_write:
             store.add(schema, latest.number + 1)
             return SchemaVersion(latest.number + 1, schema)
         return SchemaVersion(latest.number, schema)
     if store is None:
         raise PipelineError("AUTO_LOADER.SCHEMA_LOCATION_MISSING")
-    files = newest(tree, place.now_ns)
+    files = newest_files(tree, place.now_ns)
     sample = Sample(files)
-    data = inferred(sample, options, place.time_zone, plain=place.plain_names)
+    data = infer_schema(sample, options, place.time_zone, plain_names=place.plain_names)
     if data is not None:
         partitions = partition_columns(files, tree.base, options, place.time_zone)
-        partitions = [field for field in partitions if can_be_column(field["name"], plain=place.plain_names)]
+        partitions = [field for field in partitions if can_be_column(field["name"], plain_names=place.plain_names)]
         names = {field["name"].casefold() for field in partitions}
         fields = [field for field in data["fields"] if field["name"].casefold() not in names]
-        schema = _hinted({"type": "struct", "fields": [*fields, *partitions]}, options)
+        schema = _with_hints({"type": "struct", "fields": [*fields, *partitions]}, options)
     elif latest is not None:
-        schema = _hinted(latest.schema, options)
+        schema = _with_hints(latest.schema, options)
     elif sample.corrupt and not options.corrupt_files:
         path, reason = sample.corrupt[0]
         raise PipelineError("AUTO_LOADER.SAMPLE_CORRUPT", path=path, reason=reason, folder=tree.base)
     else:
         raise PipelineError("AUTO_LOADER.NOTHING_TO_INFER", path=tree.base, format=options.file_format)
-    version = _next_version(store, latest, schema, stores=place.stores)
-    if place.stores:
-        store.settle()
+    version = _next_version(store, latest, schema, can_write=place.can_write)
+    if place.can_write:
+        store.mark_current()
     return version
 
 
-def _next_version(store: SchemaStore, latest: SchemaVersion | None, schema: JsonType, *, stores: bool) -> SchemaVersion:
+def _next_version(
+    store: SchemaStore, latest: SchemaVersion | None, schema: JsonType, *, can_write: bool
+) -> SchemaVersion:
     if latest is not None and latest.schema == schema:
         return latest
     number = latest.number + 1 if latest is not None else 0
-    if stores and not store.add(schema, number):
+    if can_write and not store.add(schema, number):
         return store.read(number)
     return SchemaVersion(number, schema)
 
 
-def _hinted(schema: JsonType, options: LoaderOptions) -> JsonType:
+def _with_hints(schema: JsonType, options: LoaderOptions) -> JsonType:
     try:
         return with_hints(schema, options.hints)
     except HintMismatch as error:
@@ -276,7 +284,7 @@ def _holds_variant(kind: JsonType) -> bool:
 
 
 def _bad_records(options: LoaderOptions, place: Place) -> str | None:
-    """The folder for what cannot be read: one for each time that a reader is made, as the vendor has it."""
+    """The folder for bad records: a new one for each reader, as in the vendor's product."""
     given = options.format_options.get("badRecordsPath")
     if given is None:
         return None
@@ -285,7 +293,7 @@ def _bad_records(options: LoaderOptions, place: Place) -> str | None:
 
 
 def _check_fixed(plan: ReadPlan) -> None:
-    """Refuse a schema that files of one fixed column, or of a few, are not read as."""
+    """Refuse a schema that differs from the fixed one of text or binary files."""
     fixed = FIXED.get(plan.file_format)
     if fixed is None:
         return
@@ -295,12 +303,12 @@ def _check_fixed(plan: ReadPlan) -> None:
     known = {field["name"]: field["type"] for field in fixed["fields"]}
     other = next((field["name"] for field in fields if known.get(field["name"]) != field["type"]), None)
     if plan.file_format == "binaryFile" and other is not None:
-        said = ", ".join(f"{name} {kind}" for name, kind in known.items())
-        raise PipelineError("AUTO_LOADER.SCHEMA", reason=f'column "{other}" is not one of {said}')
+        expected = ", ".join(f"{name} {kind}" for name, kind in known.items())
+        raise PipelineError("AUTO_LOADER.SCHEMA", reason=f'column "{other}" is not one of {expected}')
 
 
 def _check_types(plan: ReadPlan) -> None:
-    for column in plan.whole["fields"]:
+    for column in plan.all_columns["fields"]:
         try:
             arrow_schema({"type": "struct", "fields": [column]})
             if plan.file_format != "json" and _holds_variant(column["type"]):

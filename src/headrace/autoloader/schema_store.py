@@ -1,36 +1,35 @@
-"""``<schemaLocation>/_schemas/<n>``: the versions of a source's schema, each a file that is written once.
+"""``<schemaLocation>/_schemas/<n>``: the versions of a source's schema, each an immutable file.
 
-A file has a line ``v1`` and then the schema as Spark's JSON of a struct, as Structured Streaming's metadata logs are
-laid out. What the vendor writes there, an object with ``dataSchemaJson`` and ``partitionSchemaJson``, is read too.
+A file has a line ``v1`` and then the schema as Spark's JSON of a struct, in the layout of Structured Streaming's
+metadata logs. The vendor's layout, an object with ``dataSchemaJson`` and ``partitionSchemaJson``, is read too.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
-from uuid import uuid4
 
+from headrace.atomic_write import create_file
 from headrace.autoloader.ddl import JsonType
 from headrace.errors import PipelineError
 
 FOLDER = "_schemas"
-# Beside that folder while the versions in it are of rows that were cleared.
+# Exists next to that folder while its versions belong to rows that were cleared.
 _OUTDATED = "schemas_are_outdated"
 _HEADER = "v1"
 
 
 @dataclass(frozen=True)
 class SchemaVersion:
-    """A schema and the number that it is stored under, from 0."""
+    """A schema and its version number, from 0."""
 
     number: int
     schema: JsonType
 
 
 class SchemaStore:
-    """The versions below one ``schemaLocation``; what writes there is any worker, at any time."""
+    """The schema versions below one ``schemaLocation``; any worker can write there at any time."""
 
     def __init__(self, location: Path) -> None:
         self._folder = location / FOLDER
@@ -39,23 +38,23 @@ class SchemaStore:
         """The newest version, or None before the first.
 
         Raises:
-            PipelineError: ``AUTO_LOADER.SCHEMA_UNREADABLE`` for a file that holds no schema.
+            PipelineError: ``AUTO_LOADER.SCHEMA_UNREADABLE``: the file is not a schema.
         """
         numbers = self.numbers()
         return self.read(numbers[-1]) if numbers else None
 
     def numbers(self) -> list[int]:
-        """The numbers that are taken, ascending."""
+        """The existing version numbers, ascending."""
         try:
             return sorted(int(file.name) for file in self._folder.iterdir() if file.name.isdecimal())
         except FileNotFoundError:
             return []
 
     def read(self, number: int) -> SchemaVersion:
-        """One version.
+        """Read one version.
 
         Raises:
-            PipelineError: ``AUTO_LOADER.SCHEMA_UNREADABLE`` for a file that holds no schema.
+            PipelineError: ``AUTO_LOADER.SCHEMA_UNREADABLE``: the file is not a schema.
         """
         file = self._folder / str(number)
         try:
@@ -64,37 +63,26 @@ class SchemaStore:
             raise PipelineError("AUTO_LOADER.SCHEMA_UNREADABLE", file=str(file), reason=str(error)) from error
 
     @property
-    def outdated(self) -> bool:
-        """Whether the rows that were read with the newest version were cleared, and none was inferred since."""
+    def is_outdated(self) -> bool:
+        """Whether the rows of the newest version were cleared, and no schema was inferred since."""
         return (self._folder.parent / _OUTDATED).exists()
 
-    def settle(self) -> None:
-        """Let the newest version count again: it is the one to read with."""
+    def mark_current(self) -> None:
+        """Mark the newest version as current: it is the one to read with."""
         (self._folder.parent / _OUTDATED).unlink(missing_ok=True)
 
     def add(self, schema: JsonType, number: int) -> bool:
-        """Write a version under a number that is free, whole or not at all; False when another was first.
+        """Write a version atomically; return False if the number exists already.
 
-        Law: of all that add under one number, one gets True, and what is read there is what it gave.
+        Law: of all writers of one number, exactly one gets True, and readers see its schema.
         """
         self._folder.mkdir(parents=True, exist_ok=True)
-        whole = self._folder / f".{number}.{uuid4().hex}"
-        try:
-            with whole.open("w", encoding="utf-8") as file:
-                file.write(f"{_HEADER}\n{json.dumps(schema, separators=(',', ':'), ensure_ascii=False)}")
-                file.flush()
-                os.fsync(file.fileno())
-            # A link, unlike a rename, refuses a name that exists.
-            os.link(whole, self._folder / str(number))
-        except FileExistsError:
-            return False
-        finally:
-            whole.unlink(missing_ok=True)
-        return True
+        text = json.dumps(schema, separators=(",", ":"), ensure_ascii=False)
+        return create_file(self._folder / str(number), f"{_HEADER}\n{text}")
 
 
-def outdate_schemas(folder: Path) -> None:
-    """Let each reader whose location lies in *folder* infer its schema anew, now or in another process."""
+def mark_schemas_outdated(folder: Path) -> None:
+    """Make each reader with a location in *folder* infer its schema again, in this or another process."""
     for schemas in folder.glob(f"*/{FOLDER}"):
         (schemas.parent / _OUTDATED).touch()
 

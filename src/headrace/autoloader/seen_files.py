@@ -1,4 +1,4 @@
-"""What the ledger knows of the files below a path: which are new, and which folders need no other look."""
+"""The seen files of a ledger: which files are new, and which folders are already known."""
 
 from __future__ import annotations
 
@@ -24,37 +24,37 @@ T = TypeVar("T")
 
 
 class SeenFiles:
-    """The files and folders of one ledger, for whoever looks for new ones."""
+    """The files and folders of one ledger, for discovery."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._db: sqlite3.Connection = ledger.connection
 
     def folders(self) -> dict[str, int]:
-        """Each folder that was listed, with nanoseconds of the change up to which its entries are known; 0 if none."""
+        """Each listed folder, with the modification time (ns) up to which its entries are known; 0 if none."""
         return dict(self._db.execute("select path, mtime_ns from folders order by id"))
 
     def unknown(self, folder: str, names: Iterable[str]) -> Iterator[str]:
-        """Those of *names* that no file in *folder* has been seen under."""
+        """Yield those of *names* that were not seen in *folder*."""
         folder_id = self._folder_id(folder)
-        for some in _batched(names, _NAMES_AT_ONCE):
+        for chunk in _batched(names, _NAMES_AT_ONCE):
             rows = self._db.execute(
                 "select value from json_each(?) where not exists"
                 " (select 1 from files where folder = ? and name = value)",
-                (json.dumps(some), folder_id),
+                (json.dumps(chunk), folder_id),
             )
             yield from [name for (name,) in rows]
 
     def unknown_or_changed(self, folder: str, found: Iterable[FoundFile]) -> Iterator[FoundFile]:
-        """Those of *found* that were not seen as they are now: other size or other time."""
+        """Yield those of *found* that were not seen with this size and time."""
         folder_id = self._folder_id(folder)
-        for some in _batched(found, _NAMES_AT_ONCE):
+        for chunk in _batched(found, _NAMES_AT_ONCE):
             rows = self._db.execute(
                 "select key from json_each(?) as given where not exists (select 1 from files where folder = ?"
                 " and name = json_extract(given.value, '$[0]') and size = json_extract(given.value, '$[1]')"
                 " and mtime_ns = json_extract(given.value, '$[2]'))",
-                (json.dumps([(file.name, file.size, file.mtime_ns) for file in some]), folder_id),
+                (json.dumps([(file.name, file.size, file.mtime_ns) for file in chunk]), folder_id),
             )
-            yield from [some[place] for (place,) in rows]
+            yield from [chunk[index] for (index,) in rows]
 
     def record(
         self,
@@ -62,22 +62,22 @@ class SeenFiles:
         listed: dict[str, int],
         *,
         now_ms: int,
-        overwrites: bool,
+        allow_overwrites: bool,
     ) -> int:
-        """Give numbers to files, pairs of folder and file, in the order given, and note which folders are known.
+        """Number files (pairs of folder and file) in the given order, and record the times of listed folders.
 
-        A file that another process has recorded meanwhile keeps its number: of one identity (the path; where
-        *overwrites* are allowed with size and time) a ledger has one.
+        A file that another process has recorded meanwhile keeps its number. A ledger has each identity once: the path,
+        or with *allow_overwrites* the path, size and time.
 
         Returns:
-            How many files were new.
+            The number of new files.
         """
         self._db.execute("begin immediate")
         try:
-            ids = {folder: self._folder_made(folder) for folder in {f for f, _ in found} | listed.keys()}
+            ids = {folder: self._create_folder(folder) for folder in {f for f, _ in found} | listed.keys()}
             before = self._db.total_changes
             self._db.executemany(
-                _RECORD_VERSION if overwrites else _RECORD,
+                _RECORD_VERSION if allow_overwrites else _RECORD,
                 [(ids[folder], file.name, file.size, file.mtime_ns, now_ms) for folder, file in found],
             )
             new = self._db.total_changes - before
@@ -95,16 +95,16 @@ class SeenFiles:
         row = self._db.execute("select id from folders where path = ?", (folder,)).fetchone()
         return None if row is None else int(row[0])
 
-    def _folder_made(self, folder: str) -> int:
+    def _create_folder(self, folder: str) -> int:
         self._db.execute("insert or ignore into folders (path, mtime_ns) values (?, 0)", (folder,))
         return int(self._db.execute("select id from folders where path = ?", (folder,)).fetchone()[0])
 
 
-def _batched(entries: Iterable[T], most: int) -> Iterator[list[T]]:
+def _batched(entries: Iterable[T], chunk_size: int) -> Iterator[list[T]]:
     batch: list[T] = []
     for entry in entries:
         batch.append(entry)
-        if len(batch) == most:
+        if len(batch) == chunk_size:
             yield batch
             batch = []
     if batch:

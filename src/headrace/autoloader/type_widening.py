@@ -1,4 +1,4 @@
-"""Types that grow with what is read: mode ``addNewColumnsWithTypeWidening``.
+"""Type widening: mode ``addNewColumnsWithTypeWidening``.
 
 Source: the vendor's table of supported changes (lakeflow.md 3.3), which is that of Delta's type widening.
 """
@@ -14,24 +14,24 @@ from headrace.autoloader.ddl import JsonType
 from headrace.autoloader.reading.arrow_types import decimal_of
 
 MODE = "addNewColumnsWithTypeWidening"
-# Formats that have a type for a time on the clock, so that a date can become one.
+# Formats with a TIMESTAMP_NTZ type, so that a date can become one.
 _TYPED = ("avro", "orc", "parquet")
 _WHOLE = ("byte", "short", "integer", "long")
 _DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 20}
-_MOST_DIGITS = 38
+_MAX_DIGITS = 38
 
 
-def misfits(batch: pa.RecordBatch, rescued_column: str | None) -> set[str]:
-    """Names of top fields of which something was rescued."""
-    place = batch.schema.get_field_index(rescued_column) if rescued_column else -1
-    if place < 0 or batch.column(place).null_count == batch.num_rows:
+def mismatched_columns(batch: pa.RecordBatch, rescued_column: str | None) -> set[str]:
+    """Names of top-level fields with a value that was rescued."""
+    index = batch.schema.get_field_index(rescued_column) if rescued_column else -1
+    if index < 0 or batch.column(index).null_count == batch.num_rows:
         return set()
-    texts = batch.column(place).drop_null().to_pylist()
+    texts = batch.column(index).drop_null().to_pylist()
     return {name for text in texts for name in json.loads(text)}
 
 
-def widened(schema: JsonType, seen: JsonType, names: AbstractSet[str], file_format: str) -> JsonType:
-    """*schema* with wider types for the top fields of those *names*, as far as what was *seen* asks for them."""
+def widen(schema: JsonType, seen: JsonType, names: AbstractSet[str], file_format: str) -> JsonType:
+    """Widen the types of the top-level fields *names* in *schema*, as far as the *seen* types need it."""
     kinds = {field["name"].casefold(): field["type"] for field in seen["fields"]}
     wanted = {name.casefold() for name in names} & kinds.keys()
     fields = [
@@ -49,7 +49,7 @@ def _widened(kind: JsonType, seen: JsonType, file_format: str) -> JsonType:
     if not isinstance(seen, dict) or seen["type"] != kind["type"]:
         return kind
     if kind["type"] == "struct":
-        inner = widened(kind, seen, {field["name"] for field in kind["fields"]}, file_format)
+        inner = widen(kind, seen, {field["name"] for field in kind["fields"]}, file_format)
         return {**kind, "fields": inner["fields"]}
     if kind["type"] == "array":
         return {**kind, "elementType": _widened(kind["elementType"], seen["elementType"], file_format)}
@@ -57,7 +57,7 @@ def _widened(kind: JsonType, seen: JsonType, file_format: str) -> JsonType:
 
 
 def _wider(kind: str, seen: str, file_format: str) -> str:
-    """The type that holds both, where the first may become it; else the first."""
+    """The type that holds both, if the first can be widened to it; otherwise the first."""
     if kind in _WHOLE and seen in _WHOLE:
         return max(kind, seen, key=_WHOLE.index)
     if seen in ("double", "float") and kind in ("byte", "short", "integer", "float"):
@@ -70,4 +70,4 @@ def _wider(kind: str, seen: str, file_format: str) -> str:
         return kind
     scale = max(first[1], second[1])
     digits = max(first[0] - first[1], second[0] - second[1]) + scale
-    return f"decimal({digits},{scale})" if digits <= _MOST_DIGITS else kind
+    return f"decimal({digits},{scale})" if digits <= _MAX_DIGITS else kind

@@ -1,1 +1,1 @@
-"""Change data capture without Spark: what a set of change events means, whatever order they come in."""
+"""Change data capture without Spark: which rows a set of change events leads to, in whatever order they arrive."""

@@ -1,19 +1,19 @@
-"""Debezium's envelope, once it was opened: the row's columns, and beside them one column that says what happened."""
+"""Debezium's envelope after parsing: the columns of the row, and one struct column that describes the change."""
 
 from __future__ import annotations
 
-# The column beside the row's own: a struct of what follows.
+# The struct column, with the fields below.
 ENVELOPE = "_debezium"
-# What happened: create, read by a snapshot, update, delete, truncate.
+# The operation: create, snapshot read, update, delete, truncate.
 OP = "op"
 CREATE, READ, UPDATE, DELETE, TRUNCATE = "c", "r", "u", "d", "t"
 OPERATIONS = (CREATE, READ, UPDATE, DELETE, TRUNCATE)
-# Orders the events of a key: position in the source's log, its clock, Kafka's offset.
+# Orders the events of a key: position in the source's log, source clock, Kafka offset.
 SEQUENCE = "sequence"
-# The columns that the event sets, where it leaves some out; NULL for all.
+# The columns that a partial event sets; NULL for all.
 SETS = "sets"
-# Why a message could not be opened, and what it was; NULL for all others.
+# Why a message could not be parsed, and the message; NULL otherwise.
 ERROR, VALUE = "error", "value"
 FIELDS = (OP, SEQUENCE, SETS, ERROR, VALUE)
-# What PostgreSQL's connector puts in the place of a large value that did not change, which the log does not hold.
+# PostgreSQL's connector writes this for an unchanged large value, which the log does not contain.
 UNAVAILABLE = "__debezium_unavailable_value"

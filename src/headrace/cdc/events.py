@@ -1,4 +1,4 @@
-"""Change events as values, and which of several with one key and sequence counts."""
+"""Change events, and which of several events with the same key and sequence wins."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Change(str, Enum):
 
     UPSERT = "upsert"
     DELETE = "delete"
-    # Takes away all rows that are not newer than it; it has no key.
+    # Removes all rows that are not newer than the event, which has no key.
     TRUNCATE = "truncate"
 
 
@@ -22,12 +22,12 @@ class Event:
     """One change of one key.
 
     Attributes:
-        key: the values of the key columns; empty for a truncate.
-        sequence: what events are ordered by; a tuple for several columns.
-        change: what it does.
-        row: the values of the target's columns.
-        sets: which columns it sets; None for all.
-        system: since when it is known; of tables with two times alone.
+        key: values of the key columns; empty for a truncate.
+        sequence: orders the events; a tuple for several columns.
+        change: what the event does.
+        row: values of the target's columns.
+        sets: columns that the event sets; None for all.
+        system: when the event became known; for bitemporal tables only.
     """
 
     key: tuple[Any, ...]
@@ -38,34 +38,37 @@ class Event:
     system: Any = None
 
 
-def rank(value: Any) -> Any:
-    """A sort key in which NULL is the least, inside of tuples too: the order of Spark's ``max`` over structs."""
+def sort_key(value: Any) -> Any:
+    """A sort key that puts NULL first, also inside tuples: the order of Spark's ``max`` over structs."""
     if value is None:
         return (0,)
     if isinstance(value, (tuple, list)):
-        return (1, tuple(map(rank, value)))
+        return (1, tuple(map(sort_key, value)))
     return (1, value)
 
 
-def without_ties(events: Iterable[Event], columns: tuple[str, ...], *, upserts_win: bool = False) -> list[Event]:
-    """One event for each sequence, in ascending order: a delete wins, then the greatest row.
+def resolve_sequence_conflicts(
+    events: Iterable[Event], columns: tuple[str, ...], *, upserts_win: bool = False
+) -> list[Event]:
+    """One event per sequence, in ascending order: a delete wins, then the greatest row.
 
     Args:
-        events: of one key.
-        columns: in whose order rows are compared.
+        events: events of one key.
+        columns: the order in which columns are compared.
         upserts_win: a delete loses instead.
     """
     best: dict[Any, Event] = {}
     for event in events:
-        at = rank(event.sequence)
-        if at not in best or _weight(event, columns, upserts_win) > _weight(best[at], columns, upserts_win):
-            best[at] = event
-    return [best[at] for at in sorted(best)]
+        position = sort_key(event.sequence)
+        known = best.get(position)
+        if known is None or _weight(event, columns, upserts_win) > _weight(known, columns, upserts_win):
+            best[position] = event
+    return [best[position] for position in sorted(best)]
 
 
-def _weight(event: Event, columns: tuple[str, ...], upserts_win: bool) -> Any:  # noqa: FBT001 - of without_ties
+def _weight(event: Event, columns: tuple[str, ...], upserts_win: bool) -> Any:  # noqa: FBT001 - as its caller
     if event.change is Change.DELETE:
         return (-1,) if upserts_win else (1,)
     values = tuple(event.row.get(column) for column in columns)
     sets = tuple(sorted(event.sets)) if event.sets is not None else None
-    return (0, rank(values), rank(sets))
+    return (0, sort_key(values), sort_key(sets))

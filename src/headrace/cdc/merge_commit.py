@@ -1,4 +1,4 @@
-"""What the commit of a batch of change events, or of a snapshot, says of it: no crash can part it from its counts."""
+"""The summary of a merged batch or snapshot inside its commit, so that no crash separates the two."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _OWN, _USERS = "headrace", "user_metadata"
 
 
 class WritePath(str, Enum):
-    """How what a batch does to its table was written, and why; the value is for the reader."""
+    """How the changes of a batch were written to its table, and why; users see the value."""
 
     REPLACED = "rows are taken out and others added"
     LARGE = "MERGE: the batch is too large to be sent to every task"
@@ -26,26 +26,26 @@ class WritePath(str, Enum):
 
 
 @dataclass(frozen=True)
-class Merged:
-    """What became of a batch of events, or of a snapshot.
+class MergeSummary:
+    """The result of merging a batch of events or a snapshot.
 
     Attributes:
-        path: the way it took to what it does to its table.
-        written: the way that took to the table; None where the commit does not tell.
-        counts: of its events; ``new_versions`` is told by the metrics of the commit. None for a snapshot.
-        versions: the rows that it has added are versions.
+        merge_path: how the changes were computed.
+        counts: counts of the events, without ``new_versions``, which the commit's metrics contain. None for a snapshot.
+        versions: the added rows are versions.
+        write_path: how the changes were written; None if the commit does not record it.
     """
 
-    path: MergePath
+    merge_path: MergePath
     counts: ChangeCounts | None
     versions: bool
-    written: WritePath | None = None
+    write_path: WritePath | None = None
 
-    def to_text(self, users: str | None = None) -> str:
-        """The text that a commit carries as Delta's ``userMetadata``, with what the user has set there."""
+    def to_text(self, user_metadata: str | None = None) -> str:
+        """The text for Delta's ``userMetadata``, including the metadata that the user has set."""
         own: dict[str, Any] = {
-            "merge_path": self.path.value,
-            "write_path": None if self.written is None else self.written.value,
+            "merge_path": self.merge_path.value,
+            "write_path": None if self.write_path is None else self.write_path.value,
             "versions": self.versions,
         }
         if self.counts is not None:
@@ -56,20 +56,20 @@ class Merged:
                 "lone_changes": self.counts.lone_changes,
                 "lone_column": self.counts.lone_column,
             }
-        return json.dumps({_OWN: own, **({} if users is None else {_USERS: users})})
+        return json.dumps({_OWN: own, **({} if user_metadata is None else {_USERS: user_metadata})})
 
 
-def merged_of(text: str | None) -> Merged | None:
-    """What :meth:`Merged.to_text` has written; None for other texts."""
+def merge_summary_of(text: str | None) -> MergeSummary | None:
+    """The summary that :meth:`MergeSummary.to_text` has written; None for other texts."""
     try:
-        said = json.loads(text or "")[_OWN]
+        raw = json.loads(text or "")[_OWN]
         counts = None
-        if "tied" in said:
-            tied, late, blanks = (said[name] for name in ("tied", "late", "null_overwrites"))
-            counts = ChangeCounts(tied, late, blanks, None, said.get("lone_changes"), said.get("lone_column"))
-        written = said.get("write_path")
-        return Merged(
-            MergePath(said["merge_path"]), counts, said["versions"], None if written is None else WritePath(written)
+        if "tied" in raw:
+            tied, late, blanks = (raw[name] for name in ("tied", "late", "null_overwrites"))
+            counts = ChangeCounts(tied, late, blanks, None, raw.get("lone_changes"), raw.get("lone_column"))
+        write_path = raw.get("write_path")
+        return MergeSummary(
+            MergePath(raw["merge_path"]), counts, raw["versions"], None if write_path is None else WritePath(write_path)
         )
     except (ValueError, TypeError, KeyError):
         return None

@@ -1,4 +1,4 @@
-"""By what the rows of a table are merged, as stored with the table: the same for every flow that changes them."""
+"""The keys and SCD type by which a table is merged, stored with the table: the same for all flows into it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from headrace.cdc.feed import ChangeFeed
 from headrace.model.cdc import ALL_COLUMNS, BITEMPORAL, NO_COLUMNS, Columns
 
-# A property of the table. Users cannot declare it: it says what is in the table, not what is wanted.
-ROWS_PROPERTY = "headrace.cdc.rows"
+# A table property. Users cannot declare it: it describes the stored rows, not the declaration.
+MERGE_KEYS_PROPERTY = "headrace.cdc.rows"
 
 _MEANING = re.compile(
     r"(?P<kind>bitemporal|type [12]) by \((?P<keys>.*?)\)(?P<order> in the order of .*?)"
@@ -22,64 +22,64 @@ _COLUMNS = re.compile(r"(?P<all>all columns)?(?: but )?(?:\((?P<listed>.*)\))?")
 
 
 @dataclass(frozen=True)
-class MergedRows:
+class MergeKeys:
     """The keys, in lower case, and the SCD type."""
 
     keys: frozenset[str]
     scd_type: str
 
     @staticmethod
-    def of(feed: ChangeFeed) -> MergedRows:
-        """Those of a flow that changes rows."""
-        shape = feed.shape
-        return MergedRows(_folded(shape.keys), BITEMPORAL if shape.bitemporal else shape.scd_type.value)
+    def of(feed: ChangeFeed) -> MergeKeys:
+        """The keys and type that a flow merges by."""
+        spec = feed.spec
+        return MergeKeys(_folded(spec.keys), BITEMPORAL if spec.bitemporal else spec.scd_type.value)
 
     @staticmethod
-    def of_property(text: str) -> MergedRows | None:
-        """Those that a table says; None for what this version cannot read."""
+    def of_property(text: str) -> MergeKeys | None:
+        """Those in a table's property; None if this version cannot read it."""
         try:
             raw = json.loads(text)
-            return MergedRows(frozenset(map(str, raw["keys"])), str(raw["scd_type"]))
+            return MergeKeys(frozenset(map(str, raw["keys"])), str(raw["scd_type"]))
         except (ValueError, KeyError, TypeError):
             return None
 
     @staticmethod
-    def of_meaning(text: str) -> MergedRows | None:
-        """Those that the record of a flow says (``ChangeFeed.meaning``): tables of version 0.1 do not say them."""
+    def of_signature(text: str) -> MergeKeys | None:
+        """Those in the record of a flow (``ChangeFeed.signature``): tables of version 0.1 do not have the property."""
         found = _MEANING.fullmatch(text)
         if found is None:
             return None
-        return MergedRows(_folded(found["keys"].split(", ")), found["kind"].removeprefix("type "))
+        return MergeKeys(_folded(found["keys"].split(", ")), found["kind"].removeprefix("type "))
 
     def to_property(self) -> str:
-        """The value of the table's property."""
+        """The value of the table property."""
         return json.dumps({"keys": sorted(self.keys), "scd_type": self.scd_type})
 
     def __str__(self) -> str:
-        """For a reader, as in ``keys (city, id), SCD type 1``."""
+        """For users, as in ``keys (city, id), SCD type 1``."""
         return f"keys ({', '.join(sorted(self.keys))}), SCD type {self.scd_type}"
 
 
-def means_the_same(before: str, feed: ChangeFeed) -> bool:
-    """True when rows and remembered events whose meaning was noted as a text go on with those of a feed.
+def has_same_signature(before: str, feed: ChangeFeed) -> bool:
+    """True if the rows and retained events with the stored signature *before* are still usable for *feed*.
 
-    Neither the order of keys nor the way in which columns are listed says anything about a row: a list of columns, and
-    all but the others, are the same.
+    Neither the order of keys nor the way in which columns are listed matters: a list of columns equals "all but" the
+    others.
     """
-    if before == feed.meaning:
+    if before == feed.signature:
         return True
-    old, new = _MEANING.fullmatch(before), _MEANING.fullmatch(feed.meaning)
+    old, new = _MEANING.fullmatch(before), _MEANING.fullmatch(feed.signature)
     if old is None or new is None:
         return False
     if any(old[part] != new[part] for part in ("kind", "sets")) or old["order"].casefold() != new["order"].casefold():
         return False
-    names = feed.shape.columns
+    names = feed.spec.columns
     same = all(_chosen(old[part], names) == _chosen(new[part], names) for part in ("keeps", "tracked"))
     return same and _folded(old["keys"].split(", ")) == _folded(new["keys"].split(", "))
 
 
 def _chosen(text: str | None, names: tuple[str, ...]) -> Collection[str]:
-    """The columns behind what ``str(Columns)`` gave; nothing where nothing was said."""
+    """The columns that a text of ``str(Columns)`` selects; none without a text."""
     if text is None:
         return ()
     return _folded(_columns(text).chosen(names))

@@ -1,4 +1,4 @@
-"""Versions of snapshots: which are later than others, how they are stored, and what of them a flow has taken."""
+"""Versions of snapshots: their order, how they are stored, and which a flow has processed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from headrace.model.schema import Schema
 
-# Kinds of versions, each with Spark's JSON of its type, and how a value becomes text and a value again.
+# Types of versions, each with Spark's JSON of the type, a serializer to text and its inverse.
 _KINDS: Mapping[type, tuple[str, Callable[[Any], str], Callable[[str], Any]]] = {
     int: ('"long"', str, int),
     str: ('"string"', str, str),
@@ -21,45 +21,45 @@ _KINDS: Mapping[type, tuple[str, Callable[[Any], str], Callable[[str], Any]]] = 
     date: ('"date"', date.isoformat, date.fromisoformat),
     Decimal: ('"decimal(38,18)"', str, Decimal),
 }
-# Of the version of a snapshot that is taken of a dataset.
+# The type of the version if snapshots are read from a dataset.
 TIME_OF_UPDATE = _KINDS[datetime][0]
 
 
-class NoVersion(Exception):
+class InvalidSnapshotVersion(Exception):
     """A value cannot be the version of a snapshot."""
 
 
 @dataclass(frozen=True)
-class Begun:
-    """The snapshot that a flow has begun to take last.
+class SnapshotProgress:
+    """The snapshot that a flow started last.
 
     Attributes:
-        number: how many were begun before it.
+        number: how many were started before it.
         version: its version.
-        before: that of the one before it; None for the first.
+        previous: version of the snapshot before it; None for the first.
     """
 
     number: int
     version: Any
-    before: Any = None
+    previous: Any = None
 
     def to_json(self) -> dict[str, Any]:
-        """What is stored."""
-        return {"number": self.number, "version": _stored(self.version), "before": _stored(self.before)}
+        """The stored form."""
+        return {"number": self.number, "version": _stored(self.version), "before": _stored(self.previous)}
 
     @staticmethod
-    def from_json(raw: Mapping[str, Any]) -> Begun:
-        """What was stored."""
-        return Begun(int(raw["number"]), _read(raw["version"]), _read(raw["before"]))
+    def from_json(raw: Mapping[str, Any]) -> SnapshotProgress:
+        """The progress from its stored form."""
+        return SnapshotProgress(int(raw["number"]), _read(raw["version"]), _read(raw["before"]))
 
 
 @dataclass(frozen=True)
-class Taken:
-    """What there is of snapshots before the next one.
+class SnapshotState:
+    """The state before the next snapshot.
 
     Attributes:
-        version: of the newest one that is in the table; None when none is.
-        table: the columns of the table; None when there is no table, or it is cleared.
+        version: version of the newest snapshot in the table; None if there is none.
+        table: columns of the table; None if it does not exist or is cleared.
     """
 
     version: Any = None
@@ -70,32 +70,34 @@ def type_of(version: Any) -> str:
     """Spark's JSON of the type of a version.
 
     Raises:
-        NoVersion: it is none.
+        InvalidSnapshotVersion: the value cannot be a version.
     """
     return _kind(version)[0]
 
 
-def is_later(version: Any, before: Any) -> bool:
-    """Whether a version comes after another one; the first comes after None.
+def is_later(version: Any, previous: Any) -> bool:
+    """True if *version* comes after *previous*; every version comes after None.
 
     Raises:
-        NoVersion: it is none, or cannot be compared with the one before.
+        InvalidSnapshotVersion: the value cannot be a version, or cannot be compared with the previous one.
     """
     _kind(version)
-    if before is None:
+    if previous is None:
         return True
     try:
-        return bool(version > before)
+        return bool(version > previous)
     except TypeError as error:
-        kinds = f"{type(version).__name__} and {type(before).__name__}"
-        raise NoVersion(f"{version!r} cannot be compared with the previous version {before!r}: {kinds}") from error
+        kinds = f"{type(version).__name__} and {type(previous).__name__}"
+        raise InvalidSnapshotVersion(
+            f"{version!r} cannot be compared with the previous version {previous!r}: {kinds}"
+        ) from error
 
 
 def _kind(version: Any) -> tuple[str, Callable[[Any], str], Callable[[str], Any]]:
     known = None if isinstance(version, bool) else _KINDS.get(type(version))
     if known is None:
         kinds = ", ".join(kind.__name__ for kind in _KINDS)
-        raise NoVersion(f"{version!r} has type {type(version).__name__}, but must be one of {kinds}")
+        raise InvalidSnapshotVersion(f"{version!r} has type {type(version).__name__}, but must be one of {kinds}")
     return known
 
 

@@ -1,4 +1,4 @@
-"""Whose turn it is to change a target: its flows share what is remembered beside it, and its files are put together."""
+"""Serializes writes to a target: its flows share retained events, and compaction rewrites its files."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from threading import Lock
 
 @dataclass
 class TableLock:
-    """Of one target in one update.
+    """The lock of one target in one update, and what is known of its retained events.
 
     Attributes:
-        lock: is held while a batch or a snapshot is merged, and while small files are put together.
-        truncated: a truncate is remembered.
-        forgot: something is forgotten that an event could come too late for.
-        tidy: all that is remembered belongs to batches that are in the target.
-        looked_at: when it was last looked for what may be forgotten, in seconds since 1970.
+        lock: held while a batch or a snapshot is merged, and while small files are compacted.
+        is_clean: all retained events belong to batches that are in the target.
+        has_truncates: a truncate is retained.
+        has_expired: some events were removed, so that later events may be too late.
+        checked_at: when expired events were last searched, in seconds since 1970.
     """
 
     lock: Lock = field(default_factory=Lock)
-    tidy: bool = False
-    truncated: bool = False
-    forgot: bool = False
-    looked_at: float | None = None
+    is_clean: bool = False
+    has_truncates: bool = False
+    has_expired: bool = False
+    checked_at: float | None = None

@@ -1,4 +1,4 @@
-"""Checkpoints of Structured Streaming, in Spark's own format: offsets, state, damage; read and made without a JVM."""
+"""Structured Streaming checkpoints in Spark's own format: offsets, state, damage; read and written without a JVM."""
 
 # The modules that other packages may import.
 __all__ = ["damage", "initial_offsets", "offsets", "state_formats", "state_size", "topic_offsets"]

@@ -1,8 +1,8 @@
-"""Files of a checkpoint that are not what Spark wrote, such as empty ones after a loss of power; and what mends them.
+"""Finds damaged files in a checkpoint, such as empty ones after a power loss, and moves those that can be spared.
 
-Two kinds can be mended without a loss. A file that says that a batch is done can go: the batch is computed once more,
-and its transaction keeps its rows from coming twice. One that says what a batch is to read can go while nothing knows
-the batch: it is planned anew. Whatever else is torn holds something that nothing else knows.
+Two kinds can be removed without data loss. A damaged commit file: the batch is computed again, and its transaction
+prevents duplicate rows. A damaged offset file of a batch that no other store knows: the batch is planned again. Any
+other damaged file holds information that exists nowhere else.
 """
 
 from __future__ import annotations
@@ -14,69 +14,69 @@ from pathlib import Path
 
 from headrace.checkpoints.offsets import newest_batches
 
-# Hadoop's sums: a magic number, how many bytes each sum is of, the sums.
+# A checksum file of Hadoop's: a magic number, the number of bytes per checksum, the checksums.
 _MAGIC, _NUMBER_BYTES = b"crc\0", 4
 
 
 @dataclass(frozen=True)
 class Damage:
-    """A file that cannot be used.
+    """A damaged file of a checkpoint.
 
     Attributes:
-        file: which.
+        file: its path.
         reason: what is wrong with it.
-        mendable: whether it can be set aside without a loss.
+        is_repairable: whether it can be removed without data loss.
     """
 
     file: Path
     reason: str
-    mendable: bool
+    is_repairable: bool
 
 
-def damage_of(checkpoint: Path, known: int) -> Damage | None:
-    """The first damage of a checkpoint that keeps its stream from going on, or None.
+def find_damage(checkpoint: Path, known: int) -> Damage | None:
+    """The first damage of a checkpoint that keeps its stream from continuing, or None.
 
     Args:
-        checkpoint: which may not be there.
-        known: the newest batch that a table, a sink or the event log knows; -1 for none.
+        checkpoint: the checkpoint, which may not exist.
+        known: the newest batch that a table, a sink or the event log has; -1 for none.
     """
     metadata = checkpoint / "metadata"
-    if metadata.is_file() and (reason := _torn(metadata, 0)):
-        return Damage(metadata, reason, mendable=False)
+    if metadata.is_file() and (reason := _corruption(metadata, 0)):
+        return Damage(metadata, reason, is_repairable=False)
     planned, done = newest_batches(checkpoint)
-    if done is not None and (reason := _torn(checkpoint / "commits" / str(done))):
-        return Damage(checkpoint / "commits" / str(done), reason, mendable=done == planned)
+    if done is not None and (reason := _corruption(checkpoint / "commits" / str(done))):
+        return Damage(checkpoint / "commits" / str(done), reason, is_repairable=done == planned)
     if planned is None:
         return None
     newest = checkpoint / "offsets" / str(planned)
-    if reason := _torn(newest):
-        return Damage(newest, reason, mendable=planned > max(known, -1 if done is None else done))
-    # Spark asks the sources for what the newest batch began at.
+    if reason := _corruption(newest):
+        return Damage(newest, reason, is_repairable=planned > max(known, -1 if done is None else done))
+    # Spark also reads the offsets at which the newest batch started.
     before = checkpoint / "offsets" / str(planned - 1)
-    if planned > 0 and (reason := _torn(before)):
-        return Damage(before, reason, mendable=False)
+    if planned > 0 and (reason := _corruption(before)):
+        return Damage(before, reason, is_repairable=False)
     return None
 
 
-def set_aside(damage: Damage, aside: Path) -> Path:
-    """Move a damaged file, and the sums of it, out of its checkpoint; where it is now.
+def move_damaged_file(damage: Damage, folder: Path) -> Path:
+    """Move a damaged file and its checksum file out of its checkpoint; returns its new path.
 
-    The sums go first: without them the file is as damaged as before.
+    The checksum file is moved first: without it, the file is still recognised as damaged.
 
     Args:
-        damage: of which file.
-        aside: a folder, which is made.
+        damage: the damaged file.
+        folder: where to move it; created if missing.
     """
-    aside.mkdir(parents=True, exist_ok=True)
-    sums = _sums(damage.file)
+    folder.mkdir(parents=True, exist_ok=True)
+    checksums = _checksum_file(damage.file)
     name = f"{damage.file.parent.name}-{damage.file.name}"
-    if sums.exists():
-        sums.replace(aside / f"{name}.crc")
-    return damage.file.replace(aside / name)
+    if checksums.exists():
+        checksums.replace(folder / f"{name}.crc")
+    return damage.file.replace(folder / name)
 
 
-def _torn(file: Path, headed: int = 1) -> str | None:
-    """What is wrong with a file that has *headed* lines in front of lines of JSON; None when it is whole."""
+def _corruption(file: Path, header_lines: int = 1) -> str | None:
+    """What is wrong with a file of *header_lines* lines followed by lines of JSON; None when it is intact."""
     try:
         content = file.read_bytes()
     except FileNotFoundError:
@@ -85,30 +85,30 @@ def _torn(file: Path, headed: int = 1) -> str | None:
         return "the file is empty"
     try:
         lines = content.decode().split("\n")
-        if headed and not lines[0].startswith("v"):
+        if header_lines and not lines[0].startswith("v"):
             return "the first line is not a version"
-        if not lines[headed:]:
+        if not lines[header_lines:]:
             return "it has only its first line"
-        for line in lines[headed:]:
+        for line in lines[header_lines:]:
             if line not in ("-", ""):
                 json.loads(line)
     except ValueError as error:
         return str(error)
-    return _sums_that_differ(file, content)
+    return _checksum_mismatch(file, content)
 
 
-def _sums_that_differ(file: Path, content: bytes) -> str | None:
+def _checksum_mismatch(file: Path, content: bytes) -> str | None:
     try:
-        sums = _sums(file).read_bytes()
+        checksums = _checksum_file(file).read_bytes()
     except FileNotFoundError:
         return None
-    size = int.from_bytes(sums[len(_MAGIC) : len(_MAGIC) + _NUMBER_BYTES], "big")
-    if not sums.startswith(_MAGIC) or size < 1:
-        return f"its checksum file {_sums(file).name} is damaged"
+    size = int.from_bytes(checksums[len(_MAGIC) : len(_MAGIC) + _NUMBER_BYTES], "big")
+    if not checksums.startswith(_MAGIC) or size < 1:
+        return f"its checksum file {_checksum_file(file).name} is damaged"
     parts = [content[start : start + size] for start in range(0, len(content), size)]
     expected = b"".join(zlib.crc32(part).to_bytes(_NUMBER_BYTES, "big") for part in parts)
-    return None if sums[len(_MAGIC) + _NUMBER_BYTES :] == expected else "its content does not match its checksum"
+    return None if checksums[len(_MAGIC) + _NUMBER_BYTES :] == expected else "its content does not match its checksum"
 
 
-def _sums(file: Path) -> Path:
+def _checksum_file(file: Path) -> Path:
     return file.with_name(f".{file.name}.crc")

@@ -1,11 +1,11 @@
-"""Checkpoints made by hand, from which Spark starts at exactly the positions that they hold.
+"""Writes initial checkpoints, from which a query starts at exactly the given offsets.
 
-A query that is started on such a checkpoint goes on as after its last batch, however it reads: the positions are not
-options of its query. Two batches are written, both done and both ending at the same positions. Spark asks each source
-for the last batch once more when it goes on (``MicroBatchExecution.populateStartOffsets``), and a batch that ends where
-it began is empty for every source; the first batch of a checkpoint begins nowhere, and would be read.
+A query on such a checkpoint continues as after its last batch, whatever its source options: the offsets are not part of
+the query. The checkpoint has two completed batches that end at the same offsets. When a query continues, Spark asks
+each source for the last batch again (``MicroBatchExecution.populateStartOffsets``). A batch that ends where it started
+is empty for every source; the first batch of a checkpoint has no start, and would be read.
 
-A query with state cannot go on from there, because there is no state of the batches that were never run.
+A query with state cannot start this way, because the batches that never ran left no state.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from urllib.parse import quote
 
 from headrace.autoloader.stores.store import FoundFile
 
-# What Java's URI leaves in a path as it is, beside letters and digits.
+# Characters besides letters and digits that Java's URI does not escape in a path.
 _PLAIN = "/;:@&=+$,-_.!~*'()"
-# Batches that a seeded checkpoint counts as done.
-SEEDED_BATCHES = 2
-# Spark writes no space.
-_SEEDED = ("v1", '{"nextBatchWatermarkMs": 0}')
+# The completed batches of an initial checkpoint.
+INITIAL_BATCHES = 2
+# Spark writes this line without a space, so that the space marks our own.
+_INITIAL_COMMIT = ("v1", '{"nextBatchWatermarkMs": 0}')
 
 
 @dataclass(frozen=True)
 class DeltaPosition:
-    """Before the first row of a version of a table, which may be the one to come.
+    """The position before the first row of a table version, which may be the next one.
 
-    Source: ``DeltaSourceOffset``; the index -1 stands before everything in a version.
+    Source: ``DeltaSourceOffset``; index -1 is before everything in a version.
     """
 
     table_id: str
     version: int
 
     def offset(self) -> dict[str, Any]:
-        """As Spark stores it."""
+        """The offset as Spark stores it."""
         return {
             "sourceVersion": 1,
             "reservoirId": self.table_id,
@@ -54,7 +54,7 @@ class DeltaPosition:
 
 @dataclass(frozen=True)
 class FilesPosition:
-    """After these files: paths, and when each was last changed, in milliseconds since 1970.
+    """The position after these files: paths and modification times in milliseconds since 1970.
 
     Source: ``FileStreamSourceOffset``, and ``FileStreamSourceLog`` for the files.
     """
@@ -62,27 +62,27 @@ class FilesPosition:
     seen: tuple[tuple[str, int], ...] = ()
 
     def offset(self) -> dict[str, Any] | None:
-        """As Spark stores it; None, which is no position, where no file was seen."""
+        """The offset as Spark stores it; None if no file was seen."""
         return {"logOffset": 0} if self.seen else None
 
 
 @dataclass(frozen=True)
 class LedgerPosition:
-    """After the files of a ledger of Auto Loader, which is there already, up to a number."""
+    """The position after the files of an existing Auto Loader ledger, up to a number."""
 
     ledger: str
     number: int
 
     def offset(self) -> dict[str, Any]:
-        """As Auto Loader gives it to Spark."""
+        """The offset as Auto Loader gives it to Spark."""
         return {"ledger": self.ledger, "number": self.number}
 
 
 @dataclass(frozen=True)
 class UnreadFiles:
-    """After these files, for which a ledger is made when the checkpoint is; *source* is Auto Loader's, as JSON.
+    """The position after these files, whose ledger is written with the checkpoint; *source* is Auto Loader's JSON.
 
-    Files stand with their folders. It is no position that Spark could store.
+    Files are paired with their folders. Spark cannot store this position.
     """
 
     source: str
@@ -92,19 +92,19 @@ class UnreadFiles:
 Position: TypeAlias = "DeltaPosition | FilesPosition | LedgerPosition"
 
 
-def seed_checkpoint(
+def create_initial_checkpoint(
     checkpoint: Path, query_id: str, positions: Sequence[Position], *, metadata: Mapping[str, Any] | None = None
 ) -> None:
-    """Write a checkpoint that goes on after *positions*; it is there whole, or not at all.
+    """Write a checkpoint that continues after *positions*; the write is atomic.
 
     Args:
-        checkpoint: where.
-        query_id: the id of the query, a UUID that no other query has; Delta's sink commits under it.
-        positions: of each source, in the order in which Spark writes their offsets.
-        metadata: what Spark stores beside the offsets: watermark, time and confs (default: none of them).
+        checkpoint: its path.
+        query_id: the id of the query, a unique UUID; Delta's sink commits under it.
+        positions: the position of each source, in the order in which Spark writes their offsets.
+        metadata: what Spark stores with the offsets: watermark, time and confs (default: none of them).
 
     Raises:
-        FileExistsError: something is there already.
+        FileExistsError: the path exists.
 
     Source: ``OffsetSeqLog``, ``CommitLog`` and ``StreamMetadata`` of Spark 4.2: a line with the format's version, then
     one JSON value a line.
@@ -114,28 +114,28 @@ def seed_checkpoint(
     draft = checkpoint.with_name(f".{checkpoint.name}.{os.getpid()}")
     shutil.rmtree(draft, ignore_errors=True)
     _write(draft / "metadata", [json.dumps({"id": query_id})])
-    said = {"batchWatermarkMs": 0, "batchTimestampMs": 0, "conf": {}, **(metadata or {})}
+    header = {"batchWatermarkMs": 0, "batchTimestampMs": 0, "conf": {}, **(metadata or {})}
     offsets = ["-" if (offset := position.offset()) is None else json.dumps(offset) for position in positions]
-    for batch in range(SEEDED_BATCHES):
-        _write(draft / "offsets" / str(batch), ["v1", json.dumps(said), *offsets])
-        _write(draft / "commits" / str(batch), _SEEDED)
+    for batch in range(INITIAL_BATCHES):
+        _write(draft / "offsets" / str(batch), ["v1", json.dumps(header), *offsets])
+        _write(draft / "commits" / str(batch), _INITIAL_COMMIT)
     for number, position in enumerate(positions):
         if isinstance(position, FilesPosition) and position.seen:
             _write(draft / "sources" / str(number) / "0", ["v1", *_entries(position.seen)])
     draft.rename(checkpoint)
 
 
-def newest_seeded(checkpoint: Path) -> int:
-    """The newest batch of a checkpoint that was written by hand and that no table knows of; -1 for none."""
-    for batch in reversed(range(SEEDED_BATCHES)):
+def newest_initial_batch(checkpoint: Path) -> int:
+    """The newest batch of a checkpoint that :func:`create_initial_checkpoint` wrote; -1 for none."""
+    for batch in reversed(range(INITIAL_BATCHES)):
         with suppress(OSError, UnicodeDecodeError):
-            if (checkpoint / "commits" / str(batch)).read_text(encoding="utf-8") == "\n".join(_SEEDED):
+            if (checkpoint / "commits" / str(batch)).read_text(encoding="utf-8") == "\n".join(_INITIAL_COMMIT):
                 return batch
     return -1
 
 
 def file_url(path: str) -> str:
-    """A local path as Spark's file source writes it into its log; it compares these texts."""
+    """A local path as Spark's file source writes it into its log, where it compares paths as text."""
     return "file://" + "".join(c if ord(c) > 127 and not c.isspace() else quote(c, safe=_PLAIN) for c in path)
 
 

@@ -1,4 +1,4 @@
-"""Positions of streaming flows, read from Structured Streaming's checkpoint files.
+"""Offsets of streaming flows, read from Structured Streaming's checkpoint files.
 
 Layout after Spark's ``OffsetSeqLog``, ``CommitLog`` and ``FileStreamSourceLog``: a line ``v1``, then JSON.
 """
@@ -18,10 +18,10 @@ from headrace.model.local_path import local_path
 
 @dataclass(frozen=True)
 class Progress:
-    """The newest planned batch of a checkpoint: its sources' positions, and whether it was completed.
+    """The newest planned batch of a checkpoint: its sources' end offsets, and whether it was completed.
 
-    ``watermark_moved`` is True when the batch has moved the watermark on, so that Spark plans one more batch, without
-    data, for the results that this has closed.
+    ``watermark_moved`` is True when the batch advanced the watermark, so that Spark plans one more batch, without data,
+    for the results that this closes.
     """
 
     batch_id: int
@@ -31,7 +31,7 @@ class Progress:
 
 
 def read_progress(checkpoint: Path) -> Progress | None:
-    """The newest batch of a checkpoint, or None when none was planned; one that cannot be read is not completed."""
+    """The newest batch of a checkpoint, or None when none was planned; an unreadable one counts as not completed."""
     newest = max(_numbers(checkpoint / "offsets"), default=None)
     if newest is None:
         return None
@@ -48,30 +48,30 @@ def read_progress(checkpoint: Path) -> Progress | None:
 
 
 def newest_batches(checkpoint: Path) -> tuple[int | None, int | None]:
-    """The numbers of the newest batch that was planned, and of the newest one that is done; None for none."""
+    """The numbers of the newest planned batch and of the newest completed one; None for none."""
     planned, done = (max(_numbers(checkpoint / folder), default=None) for folder in ("offsets", "commits"))
     return planned, done
 
 
-def newest_epoch_begun(folder: Path, seeded: Callable[[Path], int]) -> int:
+def newest_started_epoch(folder: Path, initial_batch: Callable[[Path], int]) -> int:
     """The newest epoch of a flow in which a batch was planned; -1 for none.
 
     Args:
-        folder: of the flow, with a checkpoint for each epoch.
-        seeded: the newest batch of a checkpoint that was written by hand, which is none that a flow has planned.
+        folder: the flow's folder, with a checkpoint for each epoch.
+        initial_batch: the newest batch of an initial checkpoint, which the flow did not plan itself.
     """
-    begun = []
+    started = []
     for epoch in _numbers(folder):
         planned, _ = newest_batches(folder / str(epoch))
-        if planned is not None and planned > seeded(folder / str(epoch)):
-            begun.append(epoch)
-    return max(begun, default=-1)
+        if planned is not None and planned > initial_batch(folder / str(epoch)):
+            started.append(epoch)
+    return max(started, default=-1)
 
 
-def clear_drafts_of_batches(checkpoint: Path) -> None:
-    """Take away what a crash has left of files that say what a batch reads, or that it is done.
+def remove_batch_drafts(checkpoint: Path) -> None:
+    """Remove the drafts of offset and commit files that a crash left.
 
-    Spark passes over them, but begins no stream where it finds one before the first batch.
+    Spark ignores them, but does not start a stream if it finds one before the first batch.
     """
     for folder in ("offsets", "commits"):
         for draft in (checkpoint / folder).glob(".*.tmp*"):
@@ -82,13 +82,13 @@ def clear_drafts_of_batches(checkpoint: Path) -> None:
 
 
 def reopen_batch(checkpoint: Path, batch_id: int) -> None:
-    """Let the last batch count as not done, so that Spark computes it once more, as after a crash just before that."""
+    """Make Spark compute the last batch again, as after a crash just before its commit."""
     for name in (str(batch_id), f".{batch_id}.crc"):
         (checkpoint / "commits" / name).unlink(missing_ok=True)
 
 
 def query_id_of(checkpoint: Path) -> str | None:
-    """The id that Spark has given to the query of a checkpoint, or None before that."""
+    """The id that Spark gave to the query of a checkpoint; None before its first start."""
     try:
         return str(json.loads((checkpoint / "metadata").read_text(encoding="utf-8"))["id"])
     except (FileNotFoundError, ValueError, KeyError):
@@ -96,7 +96,7 @@ def query_id_of(checkpoint: Path) -> str | None:
 
 
 def first_offsets(checkpoint: Path, batch: int = 0) -> tuple[Any, ...]:
-    """The positions at the end of the first batch, or of another one; nothing when Spark has cleaned it up."""
+    """The end offsets of the first batch, or of another one; empty once Spark has deleted them."""
     try:
         return tuple(_json_lines(checkpoint / "offsets" / str(batch))[1:])
     except (FileNotFoundError, ValueError):
@@ -104,9 +104,9 @@ def first_offsets(checkpoint: Path, batch: int = 0) -> tuple[Any, ...]:
 
 
 def positions_digest(checkpoint: Path, batch: int) -> str:
-    """A digest of where a batch ends in its sources; empty where the checkpoint does not tell.
+    """A digest of a batch's end offsets; empty if the checkpoint does not have them.
 
-    A batch that comes again has the same, as what it ends at is stored before anything is computed.
+    A repeated batch has the same digest, because its end offsets are stored before it is computed.
     """
     try:
         _version, _metadata, *positions = (checkpoint / "offsets" / str(batch)).read_text(encoding="utf-8").split("\n")
@@ -116,12 +116,12 @@ def positions_digest(checkpoint: Path, batch: int) -> str:
 
 
 def files_seen(checkpoint: Path, source: int) -> frozenset[str]:
-    """Paths that a file source of a checkpoint has listed; a line that cannot be read counts as none."""
-    return frozenset(path for path, _ in files_as_seen(checkpoint, source))
+    """The paths that a file source of a checkpoint has listed; unreadable lines are skipped."""
+    return frozenset(path for path, _ in files_seen_with_times(checkpoint, source))
 
 
-def files_as_seen(checkpoint: Path, source: int) -> frozenset[tuple[str, int]]:
-    """The same, each with the milliseconds since 1970 at which it had been changed when it was listed."""
+def files_seen_with_times(checkpoint: Path, source: int) -> frozenset[tuple[str, int]]:
+    """The same paths, each with its modification time when it was listed, in milliseconds since 1970."""
     log = checkpoint / "sources" / str(source)
     compacted = max((int(f.stem) for f in log.glob("*.compact") if f.stem.isdigit()), default=None)
     entries = [] if compacted is None else [log / f"{compacted}.compact"]
@@ -130,15 +130,15 @@ def files_as_seen(checkpoint: Path, source: int) -> frozenset[tuple[str, int]]:
 
 
 def files_first_seen(checkpoint: Path, source: int) -> frozenset[str]:
-    """Paths in a file source's first listing; nothing when Spark has put it together with later ones."""
+    """The paths in a file source's first listing; empty once Spark has compacted it with later ones."""
     first = checkpoint / "sources" / str(source) / "0"
     return frozenset(path for path, _ in _listed_in(first)) if first.is_file() else frozenset()
 
 
 def newest_listing(checkpoint: Path, source: int) -> int:
-    """The number of a file source's newest listing, -1 when it has none; an offset names the one it goes up to.
+    """The number of a file source's newest listing, -1 for none; an offset is the number of its last listing.
 
-    A listing is stored before the batch is planned, so one that no offset names was not processed.
+    A listing is stored before its batch is planned, so a listing after the last offset was not processed.
     """
     log = checkpoint / "sources" / str(source)
     compacted = {int(file.stem) for file in log.glob("*.compact") if file.stem.isdigit()}
@@ -148,12 +148,12 @@ def newest_listing(checkpoint: Path, source: int) -> int:
 def _listed_in(listing: Path) -> Iterator[tuple[str, int]]:
     for line in listing.read_text(encoding="utf-8").split("\n")[1:]:
         with suppress(ValueError):
-            said = json.loads(line)
-            yield local_path(said["path"]), int(said["timestamp"])
+            entry = json.loads(line)
+            yield local_path(entry["path"]), int(entry["timestamp"])
 
 
 def _json_lines(file: Path) -> list[Any]:
-    """What follows the line with the version."""
+    """The JSON lines after the version line."""
     lines = file.read_text(encoding="utf-8").split("\n")
     return [None if line == "-" else json.loads(line) for line in lines[1:] if line]
 

@@ -1,8 +1,8 @@
-"""In which format a checkpoint keeps state: read from what Spark has written, for a checkpoint that was not made here.
+"""The format in which a checkpoint keeps state, read from Spark's files, for a checkpoint that was not made here.
 
-Spark applies the provider of a checkpoint again by itself, and not the version of its format, under which state of
-another version is not read (``STATE_STORE_CHECKPOINT_IDS_NOT_SUPPORTED``, ``CANNOT_WRITE_STATE_STORE``). Source:
-``OffsetSeqMetadata.relevantSQLConfs``; ``CommitLog``, whose files begin with their version.
+Spark restores the state store provider of a checkpoint, but not its format version, and cannot read state of another
+version (``STATE_STORE_CHECKPOINT_IDS_NOT_SUPPORTED``, ``CANNOT_WRITE_STATE_STORE``). Source:
+``OffsetSeqMetadata.relevantSQLConfs``; ``CommitLog``, whose files start with their version.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _VERSION = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 
 
 def format_of(checkpoint: Path) -> Mapping[str, str]:
-    """The settings under which a checkpoint opens; nothing where no batch of it was ever done."""
+    """The settings under which a checkpoint opens; empty if no batch of it was ever completed."""
     planned, done = newest_batches(checkpoint)
     if done is None:
         return {}
@@ -27,7 +27,7 @@ def format_of(checkpoint: Path) -> Mapping[str, str]:
 
 
 def format_in(offsets: str, commits: str) -> Mapping[str, str]:
-    """The same, from the texts of the newest file of its offsets and of the newest one of its commits."""
+    """The same, from the texts of its newest offset file and its newest commit file."""
     version = commits.partition("\n")[0].strip().removeprefix("v")
     found = {_VERSION: version} if version.isdigit() else {}
     _, _, rest = offsets.partition("\n")
@@ -40,8 +40,8 @@ def format_in(offsets: str, commits: str) -> Mapping[str, str]:
 
 
 def format_for_new(confs: Mapping[str, str]) -> Mapping[str, str]:
-    """Settings of a new checkpoint, with the version of the format that their provider of state can write.
+    """The settings of a new checkpoint, with a format version that their state store provider can write.
 
-    Source: ``HDFSBackedStateStoreProvider`` refuses any but the first; so do those that nobody has asked.
+    Source: ``HDFSBackedStateStoreProvider`` accepts only version 1; other providers are assumed to do the same.
     """
     return confs if confs.get(STATE_PROVIDER, ROCKSDB) == ROCKSDB else {**confs, _VERSION: "1"}

@@ -1,8 +1,8 @@
-"""How much state a stream keeps, as its checkpoint has it: files of the newest version, and not those of earlier ones.
+"""The size of a stream's state in its checkpoint, counting only the files of the newest version.
 
 Layout after Spark's ``HDFSBackedStateStoreProvider`` (``<version>.snapshot`` and ``.delta``) and ``RocksDBFileManager``
-(``<version>.zip``, which names the files of rows that belong to it, and ``.changelog``); in the second format of
-checkpoints ``_<id>`` follows the version.
+(``<version>.zip``, which names its SST files, and ``.changelog``); in checkpoint format 2, ``_<id>`` follows the
+version.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _FILE = re.compile(r"(?P<version>\d+)(?:_[0-9a-f-]+)?\.(?P<kind>zip|snapshot|cha
 
 
 def state_sizes(checkpoint: Path) -> tuple[int, ...]:
-    """Bytes of each operator that keeps state, in the order in which Spark numbers them; none before the first batch.
+    """The bytes of each stateful operator, in the order of Spark's numbers; empty before the first batch.
 
-    An estimate: it is compressed, and what changes while it is looked at may be in it twice or not at all.
+    An estimate: the state is compressed, and files that change meanwhile may count twice or not at all.
     """
     try:
         operators = sorted((entry for entry in (checkpoint / "state").iterdir() if entry.name.isdigit()), key=_number)
@@ -33,31 +33,31 @@ def _number(folder: Path) -> int:
 
 
 def _stores(operator: Path) -> Iterable[Path]:
-    """Folders with the versions of a store: one of a partition, or several where an operator has several."""
+    """The folders of the state stores: one or several per partition."""
     return {file.parent for file in operator.rglob("*") if _FILE.fullmatch(file.name)}
 
 
 def _store_size(store: Path) -> int:
     files = [(int(found["version"]), found["kind"], file) for file in store.iterdir() if (found := _match(file))]
-    whole = [(version, file) for version, kind, file in files if kind in ("zip", "snapshot")]
-    version, base = max(whole, default=(0, None))
+    snapshots = [(version, file) for version, kind, file in files if kind in ("zip", "snapshot")]
+    version, base = max(snapshots, default=(0, None))
     later = {number: file for number, kind, file in files if kind in ("changelog", "delta") and number > version}
-    return (0 if base is None else _whole_size(base)) + sum(map(_bytes_of, later.values()))
+    return (0 if base is None else _snapshot_size(base)) + sum(map(_bytes_of, later.values()))
 
 
 def _match(file: Path) -> re.Match[str] | None:
     return _FILE.fullmatch(file.name)
 
 
-def _whole_size(file: Path) -> int:
+def _snapshot_size(file: Path) -> int:
     if file.suffix != ".zip":
         return _bytes_of(file)
     try:
         with zipfile.ZipFile(file) as archive:
-            said = archive.read("metadata").decode().partition("\n")[2]
-        return _bytes_of(file) + sum(int(rows["sizeBytes"]) for rows in json.loads(said)["sstFiles"])
+            text = archive.read("metadata").decode().partition("\n")[2]
+        return _bytes_of(file) + sum(int(rows["sizeBytes"]) for rows in json.loads(text)["sstFiles"])
     except (OSError, ValueError, KeyError, zipfile.BadZipFile):
-        # It is being written, or was just taken away.
+        # It is being written, or was just deleted.
         return 0
 
 

@@ -1,4 +1,4 @@
-"""Where a stream that reads topics goes on, read from its checkpoint."""
+"""The next offsets of a stream that reads topics, from its checkpoint."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from headrace.sources.kafka_offsets import Partition, positions_of
 
 
 def next_positions(checkpoint: Path, source: int) -> dict[Partition, int]:
-    """The next offsets that a source of a checkpoint reads, batches that are to be computed again included.
+    """The next offsets that a source of a checkpoint reads, including batches that will be computed again.
 
-    Nothing before the first start. Source: Spark's ``OffsetSeqLog``, and ``KafkaSourceInitialOffsetWriter`` for where
-    the first batch begins.
+    Empty before the first start. Source: Spark's ``OffsetSeqLog``, and ``KafkaSourceInitialOffsetWriter`` for the start
+    of the first batch.
     """
     progress = read_progress(checkpoint)
     if progress is not None and progress.completed and source < len(progress.offsets):
@@ -21,13 +21,13 @@ def next_positions(checkpoint: Path, source: int) -> dict[Partition, int]:
 
 
 def planned_positions(checkpoint: Path, source: int) -> dict[Partition, int]:
-    """Where a source of a checkpoint goes on once the batches that are planned are computed; nothing without any."""
+    """The offsets at which a source continues after its planned batches; empty without any."""
     progress = read_progress(checkpoint)
     return positions_of(progress.offsets[source]) if progress is not None and source < len(progress.offsets) else {}
 
 
 def positions_before(checkpoint: Path, source: int, batch_id: int) -> dict[Partition, int]:
-    """The offsets that a batch begins with; nothing when the checkpoint does not say it."""
+    """The start offsets of a batch; empty if the checkpoint does not have them."""
     offsets = first_offsets(checkpoint, batch_id - 1) if batch_id else ()
     if source < len(offsets):
         return positions_of(offsets[source])
@@ -35,5 +35,5 @@ def positions_before(checkpoint: Path, source: int, batch_id: int) -> dict[Parti
         text = (checkpoint / "sources" / str(source) / "0").read_bytes().decode("utf-8")
     except (OSError, UnicodeDecodeError):
         return {}
-    # A zero byte that old versions of Spark wanted, the version, then the positions.
+    # A zero byte that old versions of Spark required, the version, then the offsets.
     return positions_of(text[text.find("{") :]) if "{" in text else {}

@@ -1,4 +1,4 @@
-"""The words of a command line before they are parsed: global options may stand on either side of the verb."""
+"""Prepares the words of a command line for the parser: global options may come before or after the verb."""
 
 from __future__ import annotations
 
@@ -10,37 +10,37 @@ _SCRIPTS = (".py", ".ipynb", ".sql")
 _FLAGS = ("-v", "--verbose", "-q", "--quiet")
 
 
-def hoisted(words: Sequence[str]) -> list[str]:
-    """The words with global options first, so that ``headrace run --output json`` is understood too.
+def hoist_global_options(words: Sequence[str]) -> list[str]:
+    """The words with global options first, so that ``headrace run --output json`` works too.
 
-    Words after ``--`` stay where they are, and so do those after the file of ``headrace exec``: they are the script's.
+    Words after ``--`` do not move, nor do those after the file of ``headrace exec``: they belong to the script.
     """
     front: list[str] = []
     rest: list[str] = []
-    waiting = list(words)
-    while waiting:
-        word = waiting.pop(0)
+    remaining = list(words)
+    while remaining:
+        word = remaining.pop(0)
         if word == "--":
-            return [*front, *rest, word, *waiting]
+            return [*front, *rest, word, *remaining]
         if rest[:1] == ["exec"] and word.endswith(_SCRIPTS):
-            return [*front, *rest, word, *waiting]
+            return [*front, *rest, word, *remaining]
         if word in _FLAGS or word.startswith(tuple(f"{option}=" for option in _WITH_VALUE)):
             front.append(word)
         elif word in _WITH_VALUE:
-            front += [word, *waiting[:1]]
-            del waiting[:1]
+            front += [word, *remaining[:1]]
+            del remaining[:1]
         else:
             rest.append(word)
     return front + rest
 
 
-def asks_for_json(words: Sequence[str]) -> bool:
-    """True when a program reads the result, known even if the rest of the command line cannot be parsed."""
-    front = hoisted(words)
+def wants_json(words: Sequence[str]) -> bool:
+    """True if the command line requests JSON output, even if the rest of it cannot be parsed."""
+    front = hoist_global_options(words)
     return "--output=json" in front or any(pair == ("--output", "json") for pair in pairwise(front))
 
 
 def names_in(options: Sequence[str]) -> tuple[str, ...]:
-    """The names in repeated options and comma lists, each once."""
+    """The names in repeated options and comma-separated lists, each once."""
     names = (name.strip() for option in options for name in option.split(","))
     return tuple(dict.fromkeys(name for name in names if name))

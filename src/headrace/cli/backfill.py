@@ -1,4 +1,4 @@
-"""``headrace backfill``: a stream's query over a part of its input, as a batch."""
+"""``headrace backfill``: runs a stream's query as a batch over a part of its input."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headrace.cli.invocation import invocation_of
 from headrace.cli.live_display import display_for
 from headrace.cli.update import finish
 from headrace.cli.update_options import Settings, configuration_of
-from headrace.plan.backfills import Backfill
+from headrace.plan.backfills import BackfillRequest
 
 _POSITION = "earliest|latest|version:N|timestamp:T"
 
@@ -33,5 +33,5 @@ def backfill(
     display = display_for(invocation, time.monotonic)
     project = invocation.open(configuration_of(settings))
     with display.shown():
-        outcome = project.backfill(Backfill(name, start, end, again, abandon), on_event=display.on_event)
+        outcome = project.backfill(BackfillRequest(name, start, end, again, abandon), on_event=display.on_event)
     finish(outcome, invocation)

@@ -11,7 +11,7 @@ from headrace.cli.failures import DONE, FAILED
 from headrace.cli.invocation import invocation_of
 from headrace.cli.printable import printable
 from headrace.cli.tables import text_table
-from headrace.storage.health import FlowHealth, shown, word_of
+from headrace.storage.health import FlowHealth, batch_or_none, health_label
 
 app = typer.Typer(help="List, verify and repair checkpoints.", no_args_is_help=False, add_completion=False)
 
@@ -37,9 +37,9 @@ def verify_checkpoints(context: typer.Context) -> None:
     flows = invocation.open().checkpoints()
     problems = [flow.problem for flow in flows if flow.problem is not None]
     count = f"{len(flows)} flow{'' if len(flows) == 1 else 's'}"
-    said = [*(printable(problem.render(), keep="\n") for problem in problems)]
-    said.append(f"{len(problems)} of {count} cannot continue" if problems else f"{count} checked, no findings")
-    invocation.result("\n\n".join(said), [_value(flow) for flow in flows])
+    texts = [*(printable(problem.render(), keep="\n") for problem in problems)]
+    texts.append(f"{len(problems)} of {count} cannot continue" if problems else f"{count} checked, no findings")
+    invocation.result("\n\n".join(texts), [_value(flow) for flow in flows])
     raise typer.Exit(FAILED if problems else DONE)
 
 
@@ -66,10 +66,12 @@ def _value(flow: FlowHealth) -> dict[str, Any]:
         "flow": flow.stored.name,
         "dataset": str(flow.stored.dataset),
         "epoch": batches.epoch,
-        "planned": shown(batches.planned),
-        "done": shown(batches.done),
-        "committed": shown(batches.committed) if batches.committed is not None and flow.counts_batches else None,
-        "state": word_of(flow),
-        "checkpoint": str(flow.stores.place),
+        "planned": batch_or_none(batches.planned),
+        "done": batch_or_none(batches.done),
+        "committed": batch_or_none(batches.committed)
+        if batches.committed is not None and flow.has_numbered_batches
+        else None,
+        "state": health_label(flow),
+        "checkpoint": str(flow.stores.progress_path),
         "problem": None if flow.problem is None else flow.problem.to_json(),
     }

@@ -1,4 +1,4 @@
-"""From an exception to an exit code and what the reader sees; no Python traceback reaches a terminal.
+"""Turns exceptions into exit codes and messages; no Python traceback reaches a terminal.
 
 Exit codes are those of the contract: 1 the update or query failed, 2 the project or the command line is wrong,
 3 another update holds the lease, 130 interrupted.
@@ -26,11 +26,11 @@ DONE, FAILED, WRONG, LEASED, INTERRUPTED = 0, 1, 2, 3, 130
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM came where nothing was running that could be brought to an end."""
+    """SIGTERM arrived while nothing was running that could be stopped in an orderly way."""
 
 
 def exit_code_of(error: PipelineError | Problems) -> int:
-    """The exit code that the contract gives to an error: of several problems, the greatest."""
+    """The exit code of an error; of several problems, the greatest."""
     return max(problem.condition.exit_code for problem in problems_of(error))
 
 
@@ -48,19 +48,19 @@ def report(error: PipelineError | Problems, invocation: Invocation) -> int:
 
 
 def report_usage(reason: str, invocation: Invocation) -> int:
-    """Show what is wrong with the command line, and return the exit code."""
+    """Show a usage error, and return the exit code."""
     return report(PipelineError("CLI.USAGE", reason=_as_message(reason)), invocation)
 
 
-def report_no_room(error: OSError, invocation: Invocation) -> int:
-    """Say that a disk is full, and return the exit code."""
-    place = f" for {error.filename}" if error.filename else ""
-    return report(PipelineError("STORAGE.FULL", reason=f"{error.strerror}{place}"), invocation)
+def report_disk_full(error: OSError, invocation: Invocation) -> int:
+    """Report a full disk, and return the exit code."""
+    suffix = f" for {error.filename}" if error.filename else ""
+    return report(PipelineError("STORAGE.FULL", reason=f"{error.strerror}{suffix}"), invocation)
 
 
 def report_defect(error: Exception, invocation: Invocation) -> int:
-    """Write an unexpected exception to a log file, and say so in one line."""
-    log = _write_log(invocation.redact("".join(traceback.format_exception(error))), invocation.place.logs())
+    """Write an unexpected exception to a log file, and report it in one line."""
+    log = _write_log(invocation.redact("".join(traceback.format_exception(error))), invocation.location.logs())
     message = printable(f"{type(error).__name__}: {(invocation.redact(str(error)).splitlines() or [''])[0]}")
     if invocation.as_json:
         _print_json([_internal(message, str(log))])
@@ -72,7 +72,7 @@ def report_defect(error: Exception, invocation: Invocation) -> int:
 
 
 def show(error: PipelineError) -> None:
-    """One problem as text, with the headline in colour on a terminal."""
+    """Print one problem as text, with the headline in colour on a terminal."""
     headline, *rest = printable(error.render(), keep="\n").splitlines()
     code, _, message = headline.partition(": ")
     console = error_console()
@@ -84,11 +84,11 @@ def show(error: PipelineError) -> None:
 
 
 def error_from_json(error: Mapping[str, Any], *, limit: int) -> list[str]:
-    """The lines of an error that only its JSON is left of: the user's line first, at most *limit* in all."""
-    place = error.get("location") or {}
+    """The lines of an error given as JSON: the user's line first, at most *limit* in all."""
+    location = error.get("location") or {}
     lines = []
-    if place.get("file"):
-        lines.append(f"{place['file']}:{place['line']}" if place.get("line") else str(place["file"]))
+    if location.get("file"):
+        lines.append(f"{location['file']}:{location['line']}" if location.get("line") else str(location["file"]))
     lines.append(f"error[{error.get('code', 'UNKNOWN')}]: {error.get('message', '')}")
     hint = [f"  hint: {error['hint']}"] if error.get("hint") else []
     detail = str(error.get("detail") or "").splitlines()

@@ -1,4 +1,4 @@
-"""``headrace fs``, and ``dbfs``: files by the paths that scripts name, as ``dbutils.fs`` finds them."""
+"""``headrace fs``, and ``dbfs``: files under the paths that scripts use, as in ``dbutils.fs``."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from headrace.errors import PipelineError
 
 app = typer.Typer(help="Work with files under script paths such as dbfs:/data.", no_args_is_help=True)
 
-# Of a path without a scheme that may be deleted with all that is in it.
-_FEWEST_PARTS = 3
+# A path without a scheme needs this many parts to be deleted recursively.
+_MIN_PARTS = 3
 
 _Path = Annotated[str, typer.Argument(metavar="PATH", help="A path such as dbfs:/data, /mnt/data or file:/tmp.")]
 _From = Annotated[str, typer.Argument(metavar="FROM", help="The file or folder to copy or move.")]
@@ -32,7 +32,7 @@ def ls(context: typer.Context, path: _Path = "dbfs:/", long: _Long = False) -> N
     invocation = invocation_of(context)
     found = _files(invocation).ls(path)
     lines = (f"{item.size:>12} {item.modificationTime:>14} {item.name}" if long else str(item.name) for item in found)
-    invocation.described("\n".join(lines), [item._asdict() for item in found])
+    invocation.result_redacted("\n".join(lines), [item._asdict() for item in found])
 
 
 @app.command()
@@ -40,7 +40,7 @@ def cat(context: typer.Context, path: _Path) -> None:
     """Show the first 64 KiB of a file."""
     invocation = invocation_of(context)
     text = _files(invocation).head(path)
-    invocation.described(text, {"path": path, "text": text})
+    invocation.result_redacted(text, {"path": path, "text": text})
 
 
 @app.command()
@@ -73,29 +73,29 @@ def mv(context: typer.Context, from_: _From, to: _To, recursive: _Recursive = Fa
 @app.command()
 def rm(context: typer.Context, path: _Path, recursive: _Recursive = False) -> None:  # noqa: FBT002 - an option
     """Delete a file, or a folder with -r."""
-    if recursive and path.startswith("/") and len(Path(path).parts) < _FEWEST_PARTS:
-        # The vendor's command means its own file system by such a path, and a script here means this machine's.
+    if recursive and path.startswith("/") and len(Path(path).parts) < _MIN_PARTS:
+        # For the vendor's command, such a path is in DBFS; here it is on this machine.
         raise PipelineError("SCRIPT.TOO_MUCH", path=path)
     if not _files(invocation_of(context)).rm(path, recursive):
         raise PipelineError("SCRIPT.NO_FILE", path=path, place="nothing")
-    _done(context, True, "deleted", path)  # noqa: FBT003 - it is gone
+    _done(context, True, "deleted", path)  # noqa: FBT003 - it is deleted
 
 
 def dbfs() -> None:
-    """The entry point of ``dbfs``: the words of ``headrace fs``."""
+    """The entry point of ``dbfs``: the same as ``headrace fs``."""
     sys.argv[1:] = ["fs", *sys.argv[1:]]
     import_module("headrace.cli.main").main()
 
 
 def _files(invocation: Invocation) -> Any:
-    """What ``dbutils.fs`` is in a script here: in the project around it, or with ``./storage``."""
-    folder = Path(invocation.place.directory or Path.cwd())
+    """The ``dbutils.fs`` of a script in this folder: with the storage of its project, or ``./storage``."""
+    folder = Path(invocation.location.directory or Path.cwd())
     # By name, so that the other verbs start without it.
     found = import_module("headrace.scripts.script_storage").script_storage_of(
-        folder.absolute(), os.environ, profile=invocation.place.profile
+        folder.absolute(), os.environ, profile=invocation.location.profile
     )
     return import_module("headrace.scripts.file_system").files_of(found.layout.root, found.paths, invocation.say)
 
 
-def _done(context: typer.Context, done: bool, what: str, path: str) -> None:  # noqa: FBT001 - what the file system says
-    invocation_of(context).described(f"{what} {path}", {"done": done, "path": path})
+def _done(context: typer.Context, done: bool, what: str, path: str) -> None:  # noqa: FBT001 - the result of the file system
+    invocation_of(context).result_redacted(f"{what} {path}", {"done": done, "path": path})

@@ -1,4 +1,4 @@
-"""The verb that makes a project: init."""
+"""The verb that creates a project: init."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from headrace.errors import PipelineError
 
 DEFAULT_TEMPLATE = "medallion"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
-# What a template's files say in place of the project's name.
+# The placeholder for the project's name in a template's files.
 _PLACEHOLDER = "PROJECT_NAME"
-# Builders of packages leave out files that begin with a dot, so a template has this one under another name.
+# Package builders omit files that begin with a dot, so a template has this one under another name.
 _RENAMED = {"gitignore": ".gitignore"}
-# Programs of a template are no modules of this package, and their names say so to the tools that check it.
+# Programs of a template are not modules of this package; the suffix hides them from its checks.
 _SUFFIX = ".tmpl"
-# A template's program that makes its data; it stays in the project to make more.
+# The template's program that generates its data; it stays in the project to generate more.
 _DATA_PROGRAM = "make_data.py"
 
 
@@ -33,7 +33,7 @@ def init(
 ) -> None:
     """Create a new project with sample data, ready to run."""
     invocation = invocation_of(context)
-    base = invocation.place.directory or Path.cwd()
+    base = invocation.location.directory or Path.cwd()
     made = make_project(base, name, template)
     value = {"project": str(base / name), "template": template, "files": made}
     invocation.result(f"created {name} with {len(made)} files. Next: `cd {name} && headrace run`", value)
@@ -48,7 +48,7 @@ def make_project(base: Path, name: str, template: str = DEFAULT_TEMPLATE) -> lis
     """Make the project *name* in *base*; returns its files, relative to it.
 
     Raises:
-        PipelineError: INIT.NAME, INIT.EXISTS, INIT.UNKNOWN_TEMPLATE, or INIT.NOT_WRITTEN (then nothing is left).
+        PipelineError: INIT.NAME, INIT.EXISTS, INIT.UNKNOWN_TEMPLATE, or INIT.NOT_WRITTEN (then nothing remains).
     """
     if not _NAME.fullmatch(name):
         raise PipelineError("INIT.NAME", name=name)

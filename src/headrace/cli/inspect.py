@@ -1,4 +1,4 @@
-"""The verbs that show something of a pipeline: graph, sql, preview, files, lateness and explain."""
+"""The verbs that inspect a pipeline: graph, sql, preview, files, lateness and explain."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from headrace.cli.summary import backlog_lines
 from headrace.cli.tables import WIDEST_CELL, rows_table
 from headrace.cli.update_options import Settings, configuration_of
 from headrace.errors import Condition, PipelineError, conditions
-from headrace.model.lateness import PASSED_OVER
+from headrace.model.lateness import DEFAULT_DROPPED_SHARE
 from headrace.model.rows import Rows
 
 _CODE = re.compile(r"[A-Z]+\.[A-Z_]+")
@@ -46,7 +46,7 @@ def graph(
         raise PipelineError("CLI.CONFLICT", first="--output json", second=f"--format {form.value}")
     found = invocation.open(configuration_of(settings)).graph()
     text = found.to_mermaid() if form is GraphFormat.MERMAID else found.describe()
-    invocation.described(text, found.to_json())
+    invocation.result_redacted(text, found.to_json())
 
 
 def sql(
@@ -70,7 +70,7 @@ def preview(
     invocation = invocation_of(context)
     found = invocation.open(configuration_of(settings)).preview(name, rows)
     show_rows(invocation, found.rows)
-    for remark in found.remarks():
+    for remark in found.notices():
         invocation.say(invocation.redact(remark))
 
 
@@ -91,14 +91,14 @@ def lateness(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A table that flows append to.")],
     column: Annotated[str, typer.Argument(metavar="COLUMN", help="The event time column.")],
     commits: Annotated[int, typer.Option("--commits", min=2, help="How many of the latest commits to check.")] = 1000,
-    passed_over: Annotated[
+    dropped_share: Annotated[
         float, typer.Option("--share", min=0.0, max=1.0, help="The share of rows that a watermark may drop.")
-    ] = PASSED_OVER,
+    ] = DEFAULT_DROPPED_SHARE,
 ) -> None:
     """Show how late rows arrive and which watermark fits them. Starts no JVM."""
     invocation = invocation_of(context)
-    found = invocation.open().lateness(name, column, commits=commits, passed_over=passed_over)
-    invocation.described(found.describe(), found.to_json())
+    found = invocation.open().lateness(name, column, commits=commits, dropped_share=dropped_share)
+    invocation.result_redacted(found.describe(), found.to_json())
 
 
 def explain(
@@ -121,11 +121,11 @@ def explain(
         near = get_close_matches(name, list(conditions()), n=1, cutoff=0.0)[0]
         raise PipelineError("CLI.UNKNOWN_CODE", code=name, near=near)
     found = invocation.open(configuration_of(settings)).explain(name)
-    invocation.described(found.describe(), found.to_json())
+    invocation.result_redacted(found.describe(), found.to_json())
 
 
 def show_rows(invocation: Invocation, rows: Rows) -> None:
-    """Print rows as a table, shortened on a terminal only, or as a JSON array."""
+    """Print rows as a table (cells are shortened on a terminal only), or as a JSON array."""
     widest = WIDEST_CELL if sys.stdout.isatty() else None
     invocation.result(rows_table(rows, widest=widest), rows.to_json())
 

@@ -1,4 +1,4 @@
-"""The global options of one call, and the two streams it speaks on."""
+"""The global options of one call, and its output streams."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from typing import Any
 import typer
 from rich.console import Console
 
-from headrace.cli.open_project import Opener, OpenProject, Place
+from headrace.cli.open_project import Opener, OpenProject, ProjectLocation
 
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 
 class Output(str, Enum):
-    """Who reads the result."""
+    """The output format: text for people, JSON for programs."""
 
     TEXT = "text"
     JSON = "json"
 
 
-class Loudness(int, Enum):
-    """How much is said beside the result."""
+class Verbosity(int, Enum):
+    """How much is printed besides the result."""
 
     QUIET = 0
     NORMAL = 1
@@ -36,46 +36,46 @@ class Loudness(int, Enum):
 
 @dataclass
 class Invocation:
-    """What every verb gets: how to open the project, and how to speak.
+    """What every verb receives: how to open the project, and how to print.
 
-    With JSON, ``say`` goes to stderr, so that stdout holds the one document of ``result``.
+    With JSON output, ``say`` prints to stderr, so that stdout holds only the document of ``result``.
     """
 
     opener: Opener
-    place: Place = field(default_factory=lambda: Place(None, None))
+    location: ProjectLocation = field(default_factory=lambda: ProjectLocation(None, None))
     output: Output = Output.TEXT
-    loudness: Loudness = Loudness.NORMAL
-    # Takes secrets out of a text; there are none before a project was opened.
+    verbosity: Verbosity = Verbosity.NORMAL
+    # Removes secrets from a text; there are none before a project is opened.
     redact: Callable[[str], str] = str
 
     @property
     def as_json(self) -> bool:
-        """True when a program reads the result."""
+        """True if the output is JSON."""
         return self.output is Output.JSON
 
     @cached_property
     def console(self) -> Console:
-        """Where progress and remarks go; colours only on a terminal."""
+        """The console for progress and notices; colours only on a terminal."""
         return _console(stderr=self.as_json)
 
     def open(self, configuration: Mapping[str, str] = _NONE) -> OpenProject:
-        """The project that the options name.
+        """Open the project that the options name.
 
         Raises:
             PipelineError, Problems: it cannot be opened.
         """
-        directory = self.place.directory
-        project = self.opener(directory, profile=self.place.profile, configuration=configuration)
+        directory = self.location.directory
+        project = self.opener(directory, profile=self.location.profile, configuration=configuration)
         self.redact = project.redact
         return project
 
     def result(self, text: str, value: Any) -> None:
-        """Print the result: the text for a person, or the value as the one JSON document."""
+        """Print the result: the text, or with JSON output the value as the only document."""
         sys.stdout.write((json.dumps(value, ensure_ascii=False) if self.as_json else text) + "\n")
         sys.stdout.flush()
 
-    def described(self, text: str, value: Any) -> None:
-        """Print a result that quotes the project's own texts, into which secrets may have been put."""
+    def result_redacted(self, text: str, value: Any) -> None:
+        """Print a result with the secrets removed; it may quote the project's own texts, which can contain some."""
         self.result(self.redact(text), self._redacted(value))
 
     def _redacted(self, value: Any) -> Any:
@@ -86,13 +86,13 @@ class Invocation:
         return [self._redacted(item) for item in value] if isinstance(value, list | tuple) else value
 
     def say(self, text: str) -> None:
-        """A remark for a person; nothing depends on it."""
-        if self.loudness is not Loudness.QUIET:
+        """Print a notice; nothing depends on it."""
+        if self.verbosity is not Verbosity.QUIET:
             self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def invocation_of(context: typer.Context) -> Invocation:
-    """The invocation that the command line made."""
+    """The invocation of the command line."""
     found = context.find_root().obj
     if not isinstance(found, Invocation):
         raise TypeError("verbs are called through the command line")
@@ -100,7 +100,7 @@ def invocation_of(context: typer.Context) -> Invocation:
 
 
 def error_console() -> Console:
-    """Where errors for a person go."""
+    """The console for errors."""
     return _console(stderr=True)
 
 

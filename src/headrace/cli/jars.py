@@ -28,7 +28,7 @@ def sync(context: typer.Context) -> None:
     """Download missing jars and verify all locked jars. Also stores Java classes for faster starts."""
     invocation = invocation_of(context)
     fetch_jars(connectors(), environ=os.environ)
-    # By name, so that the other verbs on jars start without Spark.
+    # Imported by name, so that the other verbs start without Spark.
     import_module("headrace.project.class_archive").make_class_archive(os.environ)
     _show(invocation, jars_report(environ=os.environ))
 

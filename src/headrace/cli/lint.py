@@ -1,4 +1,4 @@
-"""The verb that looks for what cannot work, or is a trap: lint."""
+"""The verb that finds code that cannot work or is a trap: lint."""
 
 from __future__ import annotations
 

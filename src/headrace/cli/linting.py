@@ -1,4 +1,4 @@
-"""What the verb lint does; loaded by that verb alone, because reading SQL takes a moment to load."""
+"""Implements the verb lint; only that verb loads it, because the SQL parser is slow to import."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from headrace.cli.lint import LintFormat
 from headrace.cli.printable import printable
 from headrace.errors import PipelineError, Problems, raise_all
 from headrace.lint.catalog import rule_ids, rule_of
-from headrace.lint.linting import Finding, Linted, Selection, lint_text
+from headrace.lint.linting import Finding, LintResult, Selection, lint_text
 from headrace.lint.rules import Rule, Severity
 from headrace.lint.sarif import sarif_of
 from headrace.lint.sources import SUFFIXES
@@ -35,18 +35,18 @@ _COLOURS = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow"}
 
 
 def run(invocation: Invocation, files: Sequence[Path], form: LintFormat, selection: tuple[Sequence[str], ...]) -> int:
-    """Look at files, print what is found, and return the exit code.
+    """Lint files, print the findings, and return the exit code.
 
     Args:
-        invocation: how to find the project, and how to speak.
-        files: files and folders; none for those of the project.
-        form: how to print it.
-        selection: the words behind ``--select`` and ``--ignore``.
+        invocation: how to find the project, and how to print.
+        files: files and folders; if empty, those of the project.
+        form: the output format.
+        selection: the values of ``--select`` and ``--ignore``.
 
     Raises:
-        PipelineError, Problems: a rule or a file is not there, or the project cannot be read.
+        PipelineError, Problems: a rule or file does not exist, or the project cannot be read.
     """
-    # A chain of some hundred calls, as programs write them, is as many levels deep.
+    # A chain of a few hundred calls, which programs do contain, is as many levels deep.
     sys.setrecursionlimit(max(sys.getrecursionlimit(), _DEEPEST))
     wanted = Selection(*map(_rules, selection))
     own = _own_files(invocation, required=not files)
@@ -54,7 +54,7 @@ def run(invocation: Invocation, files: Sequence[Path], form: LintFormat, selecti
     findings = [finding for linted in found for finding in linted.findings]
     problems = [problem for linted in found for problem in linted.problems]
     if form is LintFormat.SARIF:
-        # Names of files need not be UTF-8, so that nothing but ASCII is sure to be written.
+        # File names need not be UTF-8, and only ASCII can always be written.
         sys.stdout.write(json.dumps(sarif_of(findings, problems, __version__), indent=1) + "\n")
     elif form is LintFormat.JSON:
         invocation.result("", _document(findings, problems, len(found)))
@@ -88,18 +88,18 @@ def _rules(options: Sequence[str]) -> tuple[str, ...]:
 
 
 def _own_files(invocation: Invocation, *, required: bool) -> tuple[Path, ...]:
-    """The files of the project around the working directory."""
+    """The files of the project that contains the working directory."""
     try:
-        return source_files(invocation.place.settings())
+        return source_files(invocation.location.settings())
     except (PipelineError, Problems):
         if required:
             raise
-        # Files were named, and need no project.
+        # The named files need no project.
         return ()
 
 
 def _walked(named: Sequence[Path]) -> tuple[Path, ...]:
-    """The files that were named, and those in the folders that were."""
+    """The named files, and those in the named folders."""
     problems: list[PipelineError] = []
     found: dict[Path, None] = {}
     for path in named:
@@ -112,7 +112,7 @@ def _walked(named: Sequence[Path]) -> tuple[Path, ...]:
         else:
             found[path] = None
     raise_all(problems)
-    # A file may have been named twice, or be in a folder that was.
+    # A file may be named twice, or also be in a named folder.
     once: dict[Path, Path] = {}
     for path in found:
         once.setdefault(path.resolve(), path)
@@ -128,26 +128,28 @@ def _below(folder: Path) -> Iterator[Path]:
                 yield Path(directory) / name
 
 
-def _linted(file: Path, selection: Selection, own: Sequence[Path]) -> Linted:
+def _linted(file: Path, selection: Selection, own: Sequence[Path]) -> LintResult:
     name = _shown(file)
     try:
         text = _read(file)
     except (OSError, UnicodeDecodeError, SyntaxError) as error:
         reason = getattr(error, "strerror", None) or error
-        return Linted(problems=(PipelineError("LINT.UNREADABLE", location=Location(name), file=name, reason=reason),))
+        return LintResult(
+            problems=(PipelineError("LINT.UNREADABLE", location=Location(name), file=name, reason=reason),)
+        )
     in_project = any(file.resolve() == known.resolve() for known in own)
     return lint_text(text, file.suffix, name, selection=selection, in_project=in_project)
 
 
 def _read(file: Path) -> str:
-    """The text of a file; Python says itself how it is encoded."""
+    """The text of a file; a Python file may declare its encoding."""
     raw = file.read_bytes()
     encoding = tokenize.detect_encoding(io.BytesIO(raw).readline)[0] if file.suffix == ".py" else "utf-8"
     return io.TextIOWrapper(io.BytesIO(raw), encoding=encoding).read()
 
 
 def _shown(file: Path) -> str:
-    """The path relative to the working directory, where the file is below it."""
+    """The path relative to the working directory, if the file is below it."""
     absolute = Path(os.path.normpath(Path.cwd() / file))
     return (absolute.relative_to(Path.cwd()) if absolute.is_relative_to(Path.cwd()) else absolute).as_posix()
 
@@ -174,11 +176,11 @@ def _text(finding: Finding) -> Text:
     gutter = " " * len(line)
     code = printable(finding.line_text.expandtabs(1))
     end = finding.end_column if finding.end == finding.location else len(code) + 1
-    # The last column of something that is empty is the one that it begins in.
+    # An empty span ends in the column in which it begins.
     carets = " " * (finding.column - 1) + "^" * max(1, end - finding.column)
-    place = f"{finding.location.file}:{line}:{finding.column}"
+    position = f"{finding.location.file}:{line}:{finding.column}"
     text = Text.assemble(
-        (printable(place), "bold"),
+        (printable(position), "bold"),
         ": ",
         (finding.severity.value, _COLOURS[finding.severity]),
         (f" {finding.rule.id}", "bold"),
@@ -191,7 +193,7 @@ def _text(finding: Finding) -> Text:
         ("why: ", "cyan"),
         f"{finding.rule.why}\n",
     )
-    first, *rest = printable(finding.instead, keep="\n").splitlines()
+    first, *rest = printable(finding.fix, keep="\n").splitlines()
     text.append_text(Text.assemble((f"{gutter} = ", "blue"), ("fix: ", "cyan"), first))
     for more in rest:
         text.append(f"\n{gutter}   {' ' * len('fix: ')}{more}")
@@ -199,23 +201,23 @@ def _text(finding: Finding) -> Text:
 
 
 def _rule_text(rule: Rule) -> str:
-    """A rule for a person."""
-    lines = [f"{rule.id}: {rule.title} ({rule.severity.value})", f"  why: {rule.why}", f"  fix: {rule.instead}"]
-    lines += [f"  exceptions: {rule.quiet}"]
+    """A rule as text."""
+    lines = [f"{rule.id}: {rule.title} ({rule.severity.value})", f"  why: {rule.why}", f"  fix: {rule.fix}"]
+    lines += [f"  exceptions: {rule.exceptions}"]
     for label, example in (("fails", rule.failing), ("works", rule.passing)):
         lines += [f"  {label}:", *(f"    {line}".rstrip() for line in example.splitlines())]
     return "\n".join(lines)
 
 
 def _rule_json(rule: Rule) -> dict[str, str]:
-    """A rule for a program."""
+    """A rule as JSON."""
     return {
         "rule": rule.id,
         "title": rule.title,
         "severity": rule.severity.value,
         "why": rule.why,
-        "instead": rule.instead,
-        "quiet": rule.quiet,
+        "instead": rule.fix,
+        "quiet": rule.exceptions,
         "failing": rule.failing,
         "passing": rule.passing,
     }

@@ -1,4 +1,4 @@
-"""What is seen of an update while it runs: a table that redraws itself on a terminal, plain lines elsewhere."""
+"""Shows an update while it runs: as a live table on a terminal, as plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from headrace.cli.invocation import Invocation, Loudness, error_console
+from headrace.cli.invocation import Invocation, Verbosity, error_console
 from headrace.cli.printable import printable
-from headrace.events.outcome import Replay
-from headrace.events.types import BatchDone, Event, FlowMoved, UpdateMoved, Warned
+from headrace.events.outcome import OutcomeBuilder
+from headrace.events.types import BatchDone, Event, FlowStateChanged, UpdateStateChanged, Warned
 from headrace.model.outcome import FlowOutcome, FlowState
 
 REDRAWS_PER_S = 5
@@ -35,24 +35,24 @@ _ACTIVE = (FlowState.STARTING, FlowState.RUNNING, FlowState.IDLE)
 
 
 class Display(Protocol):
-    """Shows events as they come, from whichever thread."""
+    """Shows events as they occur, from any thread."""
 
     def on_event(self, event: Event) -> None:
-        """Take in an event; returns at once."""
+        """Receive an event; returns at once."""
 
     def shown(self) -> AbstractContextManager[object]:
-        """Show while the block runs; what was shown last stays."""
+        """Show events while the block runs; the last output stays."""
 
 
 def display_for(invocation: Invocation, clock: Callable[[], float]) -> Display:
-    """The display that fits where the output goes; *clock* counts seconds."""
+    """The display that suits the output; *clock* counts seconds."""
     console = invocation.console
-    if invocation.loudness is Loudness.QUIET:
+    if invocation.verbosity is Verbosity.QUIET:
         return Silence()
     if console.is_terminal and not invocation.as_json:
         return LiveTable(console, clock)
-    if invocation.as_json or invocation.loudness is Loudness.VERBOSE:
-        return Lines(invocation.say, verbose=invocation.loudness is Loudness.VERBOSE)
+    if invocation.as_json or invocation.verbosity is Verbosity.VERBOSE:
+        return Lines(invocation.say, verbose=invocation.verbosity is Verbosity.VERBOSE)
     return Warnings(error_console())
 
 
@@ -69,7 +69,7 @@ class Silence:
 
 @dataclass(frozen=True)
 class Warnings:
-    """Prints warnings alone: in a file, the result says the rest in one screen."""
+    """Prints only warnings: in a file, the result shows the rest."""
 
     console: Console
 
@@ -79,39 +79,39 @@ class Warnings:
             self.console.print(f"warning: {printable(event.message)}", markup=False)
 
     def shown(self) -> AbstractContextManager[object]:
-        """Warnings need no room on the screen."""
+        """Warnings need no live display."""
         return nullcontext()
 
 
 @dataclass
 class Lines:
-    """One line for each move of the update or of a flow; with *verbose* also one for each batch."""
+    """Prints one line per state change of the update or a flow; with *verbose* also one per batch."""
 
     say: Callable[[str], None]
     verbose: bool = False
-    _replay: Replay = field(default_factory=lambda: Replay(""))
+    _builder: OutcomeBuilder = field(default_factory=lambda: OutcomeBuilder(""))
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def on_event(self, event: Event) -> None:
-        """Print the event when it is a move."""
+        """Print the event if it is a state change."""
         with self._lock:
-            self._replay.apply(event, datetime.now(UTC))
+            self._builder.apply(event, datetime.now(UTC))
             line = self._line(event)
         if line:
             self.say(printable(line))
 
     def shown(self) -> AbstractContextManager[object]:
-        """Lines need no room on the screen."""
+        """Lines need no live display."""
         return nullcontext()
 
     def _line(self, event: Event) -> str | None:
         match event:
-            case FlowMoved(flow=flow, state=FlowState.COMPLETED):
-                return f"{flow}  completed  {_tally(self._replay.flow(flow))}"
-            case FlowMoved(flow=flow, state=state):
+            case FlowStateChanged(flow=flow, state=FlowState.COMPLETED):
+                return f"{flow}  completed  {_tally(self._builder.flow(flow))}"
+            case FlowStateChanged(flow=flow, state=state):
                 why = event.reason or (event.error or {}).get("message") or ""
                 return f"{flow}  {state.value.lower().replace('_', ' ')}  {why}".rstrip()
-            case UpdateMoved():
+            case UpdateStateChanged():
                 return event.message
             case Warned():
                 return f"warning: {event.message}"
@@ -120,27 +120,27 @@ class Lines:
 
 
 class LiveTable:
-    """A line a flow with state, rows, rows a second, dropped, quarantined and seconds; redrawn in place."""
+    """One row per flow with state, rows, rows per second, dropped, quarantined and seconds; redrawn in place."""
 
     def __init__(self, console: Console, clock: Callable[[], float]) -> None:
         self._console = console
         self._clock = clock
-        self._replay = Replay("")
+        self._builder = OutcomeBuilder("")
         self._began: dict[str, float] = {}
         self._ended: dict[str, float] = {}
         self._lock = threading.Lock()
 
     def on_event(self, event: Event) -> None:
-        """Take in an event; the next redraw shows it. A warning is printed above the table."""
+        """Receive an event; the next redraw shows it. Warnings are printed above the table."""
         with self._lock:
-            self._replay.apply(event, datetime.now(UTC))
-            if isinstance(event, (FlowMoved, BatchDone)):
+            self._builder.apply(event, datetime.now(UTC))
+            if isinstance(event, (FlowStateChanged, BatchDone)):
                 self._keep_time(event.flow)
         if isinstance(event, Warned):
             self._console.print(Text(f"warning: {printable(event.message)}", "yellow"))
 
     def shown(self) -> AbstractContextManager[object]:
-        """Redraw until the block ends; the table then makes room for the result, which has the same rows."""
+        """Redraw until the block ends; then remove the table, because the result has the same rows."""
         return Live(
             get_renderable=self.table,
             console=self._console,
@@ -150,14 +150,14 @@ class LiveTable:
         )
 
     def table(self) -> Table:
-        """The table as of now."""
+        """The current table."""
         table = Table(box=None, pad_edge=False, header_style="dim")
         table.add_column("flow", overflow="ellipsis", no_wrap=True)
         table.add_column("state", no_wrap=True)
         for name in ("rows", "rows/s", "dropped", "quarantined", "seconds"):
             table.add_column(name, justify="right", no_wrap=True)
         with self._lock:
-            outcome = self._replay.outcome()
+            outcome = self._builder.outcome()
             for flow in outcome.flows if outcome else ():
                 table.add_row(*self._row(flow))
         return table
@@ -182,7 +182,7 @@ class LiveTable:
         return self._ended.get(flow, self._clock()) - self._began[flow]
 
     def _keep_time(self, flow: str) -> None:
-        if self._replay.flow(flow).state in _ACTIVE:
+        if self._builder.flow(flow).state in _ACTIVE:
             self._began.setdefault(flow, self._clock())
             self._ended.pop(flow, None)
         elif flow in self._began:

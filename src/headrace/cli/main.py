@@ -1,4 +1,4 @@
-"""The entry point: global options, the verbs, and what an exception becomes."""
+"""The entry point: global options, the verbs, and error handling."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import typer
 
 from headrace import __version__
 from headrace.cli import checkpoints, fs, jars, quarantine
-from headrace.cli.arguments import asks_for_json, hoisted
+from headrace.cli.arguments import hoist_global_options, wants_json
 from headrace.cli.backfill import backfill
 from headrace.cli.failures import (
     DONE,
@@ -22,19 +22,19 @@ from headrace.cli.failures import (
     Terminated,
     report,
     report_defect,
-    report_no_room,
+    report_disk_full,
     report_usage,
 )
 from headrace.cli.init import init
 from headrace.cli.inspect import explain, files, graph, lateness, preview, sql
-from headrace.cli.invocation import Invocation, Loudness, Output, invocation_of
+from headrace.cli.invocation import Invocation, Output, Verbosity, invocation_of
 from headrace.cli.lint import lint
-from headrace.cli.open_project import Opener, Place, open_project
+from headrace.cli.open_project import Opener, ProjectLocation, open_project
 from headrace.cli.script import exec_
 from headrace.cli.status import events, status
 from headrace.cli.update import plan, run, validate
 from headrace.errors import HeadraceError, PipelineError, Problems
-from headrace.settings.storage import NO_ROOM
+from headrace.settings.storage import DISK_FULL
 
 _VERBS: tuple[tuple[str, Callable[..., int | None]], ...] = (
     ("init", init),
@@ -53,12 +53,12 @@ _VERBS: tuple[tuple[str, Callable[..., int | None]], ...] = (
     ("explain", explain),
     ("exec", exec_),
 )
-# Options that are not ours are the script's.
+# Unknown options belong to the script.
 _OPEN = {"ignore_unknown_options": True}
 
 
 def main() -> None:
-    """Run the command line of this process and exit with the contract's code."""
+    """Run the command line of this process and exit with its code."""
     signal.signal(signal.SIGTERM, _terminated)
     code = call(sys.argv[1:])
     try:
@@ -73,24 +73,24 @@ def _terminated(_number: int, _frame: FrameType | None) -> None:
 
 
 def call(words: Sequence[str], opener: Opener = open_project) -> int:
-    """Run one command line and return its exit code; prints, and raises nothing."""
-    invocation = Invocation(opener, output=Output.JSON if asks_for_json(words) else Output.TEXT)
+    """Run one command line and return its exit code; prints errors instead of raising them."""
+    invocation = Invocation(opener, output=Output.JSON if wants_json(words) else Output.TEXT)
     try:
         returned: Any = typer.main.get_command(_app())(
-            hoisted(words), prog_name="headrace", standalone_mode=False, obj=invocation
+            hoist_global_options(words), prog_name="headrace", standalone_mode=False, obj=invocation
         )
     except (PipelineError, Problems) as error:
         return report(error, invocation)
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output, such as head, has seen enough.
+        # The reader of the output, such as head, has closed it.
         _drop_stdout()
         return DONE
     except HeadraceError as error:
         return report_defect(error, invocation)
     except OSError as error:
-        return report_no_room(error, invocation) if error.errno in NO_ROOM else report_defect(error, invocation)
+        return report_disk_full(error, invocation) if error.errno in DISK_FULL else report_defect(error, invocation)
     except Exception as error:  # noqa: BLE001 - the last place that can keep a traceback from the reader
         reason = _usage_reason(error)
         return report_usage(reason, invocation) if reason else report_defect(error, invocation)
@@ -116,8 +116,8 @@ def _app() -> typer.Typer:
     return app
 
 
-def _show_version(asked: bool) -> None:  # noqa: FBT001 - called by the parser of options
-    if asked:
+def _show_version(requested: bool) -> None:  # noqa: FBT001 - called by the parser of options
+    if requested:
         sys.stdout.write(f"headrace {__version__}\n")
         raise typer.Exit
 
@@ -131,7 +131,7 @@ def _global_options(
     profile: Annotated[str | None, typer.Option("--profile", metavar="NAME", help="The settings profile.")] = None,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Print more details.")] = False,  # noqa: FBT002 - an option of the command line
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print only results and errors.")] = False,  # noqa: FBT002 - the same
-    version: Annotated[  # noqa: ARG001, FBT002 - an option of the command line, its callback does it
+    version: Annotated[  # noqa: ARG001, FBT002 - an option of the command line, handled by its callback
         bool,
         typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
     ] = False,
@@ -139,19 +139,19 @@ def _global_options(
     if verbose and quiet:
         raise PipelineError("CLI.CONFLICT", first="-v", second="-q")
     invocation = invocation_of(context)
-    invocation.place = Place(project, profile)
+    invocation.location = ProjectLocation(project, profile)
     invocation.output = output
     if verbose or quiet:
-        invocation.loudness = Loudness.VERBOSE if verbose else Loudness.QUIET
+        invocation.verbosity = Verbosity.VERBOSE if verbose else Verbosity.QUIET
 
 
 def _usage_reason(error: Exception) -> str | None:
-    """What the parser of options found wrong, or None for any other exception."""
-    # By shape: the class is the parser's own, and it moved between its releases.
+    """The message of a usage error, or None for any other exception."""
+    # Duck typing: the class is private to the parser, and moved between its releases.
     describe = getattr(error, "format_message", None)
     return str(describe()) if callable(describe) else None
 
 
 def _drop_stdout() -> None:
-    # The interpreter flushes stdout once more at its end.
+    # The interpreter flushes stdout once more at exit.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

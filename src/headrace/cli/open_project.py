@@ -1,6 +1,6 @@
-"""What the verbs ask of a project, and the two ways to one: with a session, and without.
+"""The project interface that the verbs use, with a session and without.
 
-``status`` and ``events`` answer without Spark (D13), so nothing here imports it before a verb needs a session.
+``status`` and ``events`` work without Spark (D13), so nothing here imports it before a verb needs a session.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from headrace.model.lateness import Lateness
 from headrace.model.outcome import FilesBacklog, Outcome
 from headrace.model.preview import Preview
 from headrace.model.rows import Rows
-from headrace.plan.backfills import Backfill, Replayed
+from headrace.plan.backfills import BackfillRequest, ReplayRequest
 from headrace.settings.discover import find_settings
 from headrace.settings.load import load_settings
 from headrace.settings.settings import Settings
@@ -28,7 +28,7 @@ from headrace.storage.health import FlowHealth
 
 
 class Described(Protocol):
-    """A value that says itself to a person and to a program."""
+    """A value that can be shown as text and as JSON."""
 
     def describe(self) -> str:
         """Stable text."""
@@ -38,35 +38,35 @@ class Described(Protocol):
 
 
 class DescribedGraph(Described, Protocol):
-    """A graph, which can also be drawn."""
+    """A graph, which can also be shown as Mermaid."""
 
     def to_mermaid(self) -> str:
         """A Mermaid flowchart."""
 
 
 class StoredProject(Protocol):
-    """What a project tells of its storage without a session."""
+    """The part of a project that reads its storage without a session."""
 
     def quarantine_list(self) -> Sequence[tuple[str, int, Mapping[str, int]]]:
-        """Dataset, rows set aside, and how many broke each rule."""
+        """Per dataset: its name, its quarantined rows, and the number of rows per violated rule."""
 
-    def lateness(self, name: str, column: str, *, commits: int, passed_over: float) -> Lateness:
-        """How late the rows of a table came."""
+    def lateness(self, name: str, column: str, *, commits: int, dropped_share: float) -> Lateness:
+        """How late the rows of a table arrived."""
 
     def files(self, name: str) -> Rows:
         """The files that Auto Loader has seen for a dataset."""
 
     def files_to_read(self, name: str) -> Iterable[FilesBacklog]:
-        """For each flow of a dataset, the files that Auto Loader has found and that are not read yet."""
+        """Per flow of a dataset, the files that Auto Loader has found and not read yet."""
 
     def checkpoints(self) -> tuple[FlowHealth, ...]:
-        """Every flow of the storage, and what keeps it from going on."""
+        """Every flow of the storage, and the problem that stops it, if there is one."""
 
     def repair(self, name: str) -> tuple[Path, ...]:
-        """Set aside torn files of a flow that it can do without."""
+        """Move away damaged files that a flow does not need."""
 
     def quarantine_show(self, name: str, rows: int) -> Rows:
-        """Rows that were set aside."""
+        """Quarantined rows."""
 
 
 class OpenProject(StoredProject, Protocol):
@@ -74,17 +74,17 @@ class OpenProject(StoredProject, Protocol):
 
     @property
     def redact(self) -> Callable[[str], str]:
-        """Takes the secrets that were handed out so far out of a text."""
+        """Removes the secrets resolved so far from a text."""
 
     @property
     def continuous(self) -> bool:
-        """True when its settings say that an update goes on until it is stopped."""
+        """True if the settings make an update run until it is stopped."""
 
     def validate(self) -> DescribedGraph:
         """Everything short of writing."""
 
     def plan(self, selection: Selection) -> Described:
-        """What a run would do."""
+        """The plan of a run."""
 
     def run(
         self,
@@ -99,14 +99,14 @@ class OpenProject(StoredProject, Protocol):
     ) -> Outcome:
         """One update."""
 
-    def backfill(self, wanted: Backfill, *, on_event: Callable[[Event], None] | None = None) -> Outcome:
-        """An update that loads a range of one stream's input as a batch."""
+    def backfill(self, wanted: BackfillRequest, *, on_event: Callable[[Event], None] | None = None) -> Outcome:
+        """An update that runs one stream's query as a batch over a range of its input."""
 
-    def replay(self, wanted: Replayed, *, on_event: Callable[[Event], None] | None = None) -> Outcome:
-        """An update that takes rows out of quarantine and through the rules of today."""
+    def replay(self, wanted: ReplayRequest, *, on_event: Callable[[Event], None] | None = None) -> Outcome:
+        """An update that checks quarantined rows again with the current rules."""
 
     def graph(self) -> DescribedGraph:
-        """Datasets, flows and what reads what."""
+        """The datasets, the flows and their inputs."""
 
     def sql(self, query: str, *, write: bool = False, private: bool = False) -> Rows:
         """A query over the pipeline's tables and persisted views."""
@@ -115,7 +115,7 @@ class OpenProject(StoredProject, Protocol):
         """One dataset computed on real input; nothing is written."""
 
     def explain(self, name: str) -> Described:
-        """All there is to know about a dataset."""
+        """The explanation of a dataset."""
 
 
 class Opener(Protocol):
@@ -126,21 +126,21 @@ class Opener(Protocol):
 
 
 def open_project(directory: Path | None, *, profile: str | None, configuration: Mapping[str, str]) -> OpenProject:
-    """The project, with its session to come.
+    """The project; its session opens when a verb needs it.
 
     Raises:
         PipelineError, Problems: the folder or the settings are missing or wrong.
     """
     _check_folder(directory)
-    # By name, so that verbs without a session start without Spark.
+    # Imported by name, so that verbs without a session start without Spark.
     project = import_module("headrace.project.open").Project
     opened: OpenProject = project.open(directory, profile=profile, configuration=configuration)
     return opened
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where the project is, as the options say; reads settings and the event log without a session."""
+class ProjectLocation:
+    """The location of the project, as the options name it; reads settings and the event log without a session."""
 
     directory: Path | None
     profile: str | None
@@ -159,10 +159,10 @@ class Place:
         return EventReader(self.settings().layout.events)
 
     def logs(self) -> Path | None:
-        """The folder of log files; None when there is no project, or its storage is not on this machine."""
+        """The folder of log files; None if there is no project, or its storage is not on this machine."""
         try:
             logs = self.settings().layout.logs
-        except Exception:  # noqa: BLE001 - asked while another error is reported, which must not be hidden by this one
+        except Exception:  # noqa: BLE001 - called while another error is reported, which this one must not hide
             return None
         return None if "://" in logs else Path(logs)
 

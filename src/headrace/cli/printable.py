@@ -1,10 +1,10 @@
-"""Text from outside, made safe for a terminal."""
+"""Makes external text safe for a terminal."""
 
 from __future__ import annotations
 
 
 def printable(text: str, *, keep: str = "") -> str:
-    """The text with control characters written as escapes, so that data can move no cursor and set no colour."""
+    """The text with control characters escaped, so that data cannot move the cursor or set colours."""
     return "".join(char if char.isprintable() or char in keep else _escaped(char) for char in text)
 
 

@@ -1,4 +1,4 @@
-"""The verbs on rows that expectations set aside: quarantine list, show and replay."""
+"""The verbs on quarantined rows: quarantine list, show and replay."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headrace.cli.invocation import invocation_of
 from headrace.cli.live_display import display_for
 from headrace.cli.tables import text_table
 from headrace.cli.update import finish
-from headrace.plan.backfills import Replayed
+from headrace.plan.backfills import ReplayRequest
 
 app = typer.Typer(help="List, show and replay quarantined rows.", no_args_is_help=False, add_completion=False)
 
@@ -27,7 +27,7 @@ def list_quarantines(context: typer.Context) -> None:
     invocation = invocation_of(context)
     found = invocation.open().quarantine_list()
     value = [{"dataset": dataset, "rows": rows, "rules": dict(rules)} for dataset, rows, rules in found]
-    # A row that broke two rules counts for both.
+    # A row that violates two rules counts for both.
     lines = [
         (dataset, rows, ", ".join(f"{rule} ({count})" for rule, count in rules.items()))
         for dataset, rows, rules in found
@@ -71,7 +71,7 @@ def replay_quarantine(
     display = display_for(invocation, time.monotonic)
     project = invocation.open()
     chosen = tuple(rules or ())
-    wanted = Replayed(name, chosen, tuple(changes or ()), not release, abandon=abandon, from_source=from_source)
+    wanted = ReplayRequest(name, chosen, tuple(changes or ()), not release, abandon=abandon, from_source=from_source)
     with display.shown():
         outcome = project.replay(wanted, on_event=display.on_event)
     finish(outcome, invocation)

@@ -1,4 +1,4 @@
-"""``headrace exec``: a script or a notebook with a ready session."""
+"""``headrace exec``: runs a script or a notebook in a notebook session."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from headrace.cli.failures import DONE, FAILED, INTERRUPTED, show
-from headrace.cli.invocation import Invocation, Loudness, invocation_of
+from headrace.cli.invocation import Invocation, Verbosity, invocation_of
 from headrace.errors import PipelineError
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
@@ -56,9 +56,9 @@ def exec_(
             arguments or (),
             limits,
             say=lambda text: _say(invocation, text),
-            directory=invocation.place.directory,
-            profile=invocation.place.profile,
-            paths={begin: _place(place) for begin, place in _pairs("--path", path or ())},
+            directory=invocation.location.directory,
+            profile=invocation.location.profile,
+            paths={prefix: _absolute(target) for prefix, target in _pairs("--path", path or ())},
             connectors=connector or (),
             widgets=dict(_pairs("--widget", widget or ())),
         )
@@ -70,7 +70,7 @@ def _finish(invocation: Invocation, end: Any) -> int:
     if end.trace:
         sys.stderr.write(invocation.redact(end.trace))
     if invocation.as_json:
-        invocation.described("", end.to_json())
+        invocation.result_redacted("", end.to_json())
     elif end.error is not None:
         show(end.error)
     if end.interrupted:
@@ -82,7 +82,7 @@ def _finish(invocation: Invocation, end: Any) -> int:
 
 @contextmanager
 def _output_of(invocation: Invocation) -> Iterator[None]:
-    """With JSON, what the script prints goes where everything but the one document goes."""
+    """With JSON output, the script's own output goes to stderr."""
     if not invocation.as_json:
         yield
         return
@@ -91,7 +91,7 @@ def _output_of(invocation: Invocation) -> Iterator[None]:
 
 
 def _say(invocation: Invocation, text: str) -> None:
-    if invocation.loudness is not Loudness.QUIET:
+    if invocation.verbosity is not Verbosity.QUIET:
         sys.stderr.write(f"{invocation.redact(text)}\n")
 
 
@@ -110,5 +110,5 @@ def _pairs(option: str, texts: Sequence[str]) -> Iterator[tuple[str, str]]:
         yield name, value
 
 
-def _place(text: str) -> str:
+def _absolute(text: str) -> str:
     return text if "://" in text else str(Path(text).absolute())

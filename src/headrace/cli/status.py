@@ -1,4 +1,4 @@
-"""The verbs that read the event log alone: status and events. They start no JVM."""
+"""The verbs that read only the event log: status and events. They start no JVM."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from headrace.cli.printable import printable
 from headrace.cli.summary import outcome_text
 from headrace.cli.update import log_of
 from headrace.events.reader import EventReader
-from headrace.events.types import TERMINAL_UPDATE_STATES, UpdateCreated, UpdateMoved
+from headrace.events.types import TERMINAL_UPDATE_STATES, UpdateCreated, UpdateStateChanged
 from headrace.model.outcome import UpdateState
 from headrace.plan.inactive import INACTIVE
-from headrace.project.lease_holders import as_it_stands, host_name
+from headrace.project.lease_holders import host_name, with_lost_state
 
 POLL_S = 0.5
 _ENDS = frozenset(state.value for state in TERMINAL_UPDATE_STATES)
@@ -36,14 +36,14 @@ def status(context: typer.Context) -> None:
     Also shows inactive tables. Exits with 1 if the update failed or was lost.
     """
     invocation = invocation_of(context)
-    reader = invocation.place.reader()
-    lease = Path(invocation.place.settings().layout.lease)
-    outcome = as_it_stands(reader.outcome(), lease, host_name(os.environ), time.time)
+    reader = invocation.location.reader()
+    lease = Path(invocation.location.settings().layout.lease)
+    outcome = with_lost_state(reader.outcome(), lease, host_name(os.environ), time.time)
     if outcome is None:
         invocation.result("no update yet", None)
         return
-    text = outcome_text(outcome, log=log_of(outcome, invocation.place.logs()))
-    inactive = [said.message for said in reader.warnings(outcome.update_id) if said.code in INACTIVE]
+    text = outcome_text(outcome, log=log_of(outcome, invocation.location.logs()))
+    inactive = [warning.message for warning in reader.warnings(outcome.update_id) if warning.code in INACTIVE]
     lines = [text, *(f"inactive: {printable(message)}" for message in inactive)]
     invocation.result("\n".join(lines), {**outcome.to_json(), "inactive": inactive})
     raise typer.Exit(FAILED if outcome.state in (UpdateState.FAILED, UpdateState.LOST) else DONE)
@@ -56,10 +56,10 @@ def events(
 ) -> None:
     """Show the event log, oldest first. With --follow, prints one JSON object per line."""
     invocation = invocation_of(context)
-    reader = invocation.place.reader()
+    reader = invocation.location.reader()
     rows = followed(reader, time.sleep, limit=limit) if follow else _newest(reader.events(), limit)
     if invocation.as_json and not follow:
-        # One document, an event a line.
+        # One document with one event per line.
         sys.stdout.write(f"[{','.join(f'{chr(10)}{json_line(row)}' for row in rows)}\n]\n")
         return
     for row in rows:
@@ -70,9 +70,9 @@ def events(
 
 
 def followed(reader: EventReader, sleep: Callable[[float], None], *, limit: int | None = None) -> Iterator[Row]:
-    """The events of the latest update, from its first (or the newest *limit*) to its end, as they are stored.
+    """Yield the events of the latest update as they are stored, from the first (or the newest *limit*) to its end.
 
-    Waits for the first update when there is none yet. An update that was killed is followed by the next one.
+    Waits for the first update if there is none yet. After a killed update, continues with the next one.
     """
     while (update_id := reader.latest_update_id()) is None:
         sleep(POLL_S)
@@ -89,7 +89,7 @@ def followed(reader: EventReader, sleep: Callable[[float], None], *, limit: int 
 
 
 def json_line(row: Row) -> str:
-    """A row as one JSON object: details parsed, times in ISO 8601, and only those fields of the origin that are set."""
+    """A row as one JSON object: with parsed details, times in ISO 8601, and only the set fields of the origin."""
     origin = {name: value for name, value in row["origin"].items() if value is not None}
     shaped = {**row, "origin": origin, "details": json.loads(row["details"]), "timestamp": row["timestamp"].isoformat()}
     return json.dumps(shaped, ensure_ascii=False)
@@ -108,8 +108,8 @@ def _running_after(rows: Iterable[Row], *, running: bool) -> bool:
     for row in rows:
         if row["event_type"] == UpdateCreated.event_type:
             running = True
-        elif row["event_type"] == UpdateMoved.event_type:
-            running = json.loads(row["details"])[UpdateMoved.event_type]["state"] not in _ENDS
+        elif row["event_type"] == UpdateStateChanged.event_type:
+            running = json.loads(row["details"])[UpdateStateChanged.event_type]["state"] not in _ENDS
     return running
 
 

@@ -1,4 +1,4 @@
-"""What became of an update, in words: for the end of ``run`` and for ``status``."""
+"""The result of an update as text: for the end of ``run`` and for ``status``."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from headrace.model.outcome import ChangeCounts, FilesBacklog, FlowCounts, FlowO
 
 # A failed update is one screen (D17).
 FAILURE_LINES = 25
-_FATE = {
+_ACTION_RESULTS = {
     Action.WARN: "kept",
     Action.DROP: "dropped",
     Action.QUARANTINE: "quarantined",
     Action.FAIL: "failed the flow",
 }
-# The share of events that put NULL over a value from which on they may be partial ones.
+# From this share of NULL overwrites on, the events may be partial.
 _MANY_BLANKS = 0.1
-# The share of new versions that differ in one column alone from which on that column may be noise.
+# From this share of single-column changes on, that column may be noise.
 _MANY_LONE = 0.5
 _COLUMNS = ("state", "written", "dropped", "quarantined", "seconds")
-# What the reader of a failure looks for first.
+# The states that matter most in a failed update.
 _URGENCY = (FlowState.FAILED, FlowState.SKIPPED, FlowState.CANCELED)
 
 
 def outcome_text(outcome: Outcome, *, log: Path | None = None) -> str:
-    """The update, its flows, and what was dropped or quarantined; of a failed update the error first, in one screen."""
+    """The update, its flows, and dropped and quarantined rows; for a failed update the error first, on one screen."""
     if outcome.state is UpdateState.FAILED:
         return "\n".join(_failure(outcome, log))
     lines = [_headline(outcome)]
     if outcome.flows:
         lines.append(_table(outcome.flows))
-    return "\n".join([*lines, *_behind(outcome), *_broken(outcome), *_reasons(outcome)])
+    return "\n".join([*lines, *_lag_lines(outcome), *_violation_lines(outcome), *_reasons(outcome)])
 
 
 def _failure(outcome: Outcome, log: Path | None) -> Iterator[str]:
@@ -45,7 +45,7 @@ def _failure(outcome: Outcome, log: Path | None) -> Iterator[str]:
     lines = error_from_json(error, limit=FAILURE_LINES // 2) + where + _headline(outcome).splitlines()
     yield from lines
     room = FAILURE_LINES - len(lines)
-    # Two lines of the table are its head, one may say how many flows are left out.
+    # The table has two header lines, and maybe a line with the number of omitted flows.
     flows = sorted(outcome.flows, key=_urgency)
     shown = flows if len(flows) + 2 <= room else flows[: room - 3]
     if shown:
@@ -53,23 +53,23 @@ def _failure(outcome: Outcome, log: Path | None) -> Iterator[str]:
     if len(shown) < len(flows):
         yield f"({len(flows) - len(shown)} more flows, see `headrace status --output json`)"
         return
-    yield from (*_broken(outcome), *_reasons(outcome))[: max(room - len(shown) - 2, 0)]
+    yield from (*_violation_lines(outcome), *_reasons(outcome))[: max(room - len(shown) - 2, 0)]
 
 
 def _headline(outcome: Outcome) -> str:
-    began = outcome.started_at.strftime("%Y-%m-%d %H:%M:%S %Z").strip()
+    start = outcome.started_at.strftime("%Y-%m-%d %H:%M:%S %Z").strip()
     if outcome.state is UpdateState.LOST:
-        said = "Its process ended without a result. `headrace run` continues where it stopped."
-        return f"update {outcome.update_id} LOST\nstarted {began} ({printable(outcome.cause)})\n{said}"
+        explanation = "Its process ended without a result. `headrace run` continues where it stopped."
+        return f"update {outcome.update_id} LOST\nstarted {start} ({printable(outcome.cause)})\n{explanation}"
     if outcome.ended_at is None:
-        return f"update {outcome.update_id} {outcome.state.value}\nstarted {began} ({printable(outcome.cause)})"
+        return f"update {outcome.update_id} {outcome.state.value}\nstarted {start} ({printable(outcome.cause)})"
     seconds = (outcome.ended_at - outcome.started_at).total_seconds()
     cause = printable(outcome.cause)
-    return f"update {outcome.update_id} {outcome.state.value} in {seconds:.1f} s\nstarted {began} ({cause})"
+    return f"update {outcome.update_id} {outcome.state.value} in {seconds:.1f} s\nstarted {start} ({cause})"
 
 
 def _table(flows: Sequence[FlowOutcome]) -> str:
-    """The flows; their datasets only if one has another name, so that the table fits on most terminals."""
+    """The flows; with their datasets only if a name differs, so that the table fits on most terminals."""
     if any(flow.dataset != flow.flow for flow in flows):
         return text_table(("flow", "dataset", *_COLUMNS), [(flow.flow, flow.dataset, *_row(flow)) for flow in flows])
     return text_table(("flow", *_COLUMNS), [(flow.flow, *_row(flow)) for flow in flows])
@@ -86,46 +86,46 @@ def _row(flow: FlowOutcome) -> tuple[Any, ...]:
     )
 
 
-def _behind(outcome: Outcome) -> Iterator[str]:
-    """The partitions and files that a flow has not read to their ends, when it was looked at last."""
+def _lag_lines(outcome: Outcome) -> Iterator[str]:
+    """The partitions and files that a flow had not fully read when its lag was last measured."""
     for flow in outcome.flows:
         late = [partition for partition in flow.lag if partition.behind]
         if late:
             total = sum(partition.behind for partition in late)
-            places = ", ".join(f"{one.topic} {one.partition}: {one.behind}" for one in late)
-            yield printable(f"{flow.flow} is {total} offset{'' if total == 1 else 's'} behind ({places})")
+            partitions = ", ".join(f"{one.topic} {one.partition}: {one.behind}" for one in late)
+            yield printable(f"{flow.flow} is {total} offset{'' if total == 1 else 's'} behind ({partitions})")
         yield from (f"{printable(flow.flow)}: {line}" for line in backlog_lines(flow.backlog))
 
 
 def backlog_lines(backlog: Iterable[FilesBacklog]) -> Iterator[str]:
-    """For each source with files that are found and not read, how many those are."""
+    """For each source with unread files, their number."""
     for one in backlog:
         if one.files:
             files = f"{one.files} file{'' if one.files == 1 else 's'}"
             yield printable(f"{one.source} has {files} to read ({one.size} bytes)")
 
 
-def _broken(outcome: Outcome) -> Iterator[str]:
+def _violation_lines(outcome: Outcome) -> Iterator[str]:
     for flow in outcome.flows:
         for count in flow.counts.expectations:
             if count.failed:
                 rows = "1 row" if count.failed == 1 else f"{count.failed} rows"
-                fate = _FATE[count.action]
-                yield printable(f'{flow.dataset}: {rows} violated "{count.name}" ({fate})')
+                result = _ACTION_RESULTS[count.action]
+                yield printable(f'{flow.dataset}: {rows} violated "{count.name}" ({result})')
         if flow.counts.rows_rescued:
             share = flow.counts.rows_rescued / max(flow.counts.rows_written, 1)
             rows = f"{flow.counts.rows_rescued} of {flow.counts.rows_written} rows ({share:.1%})"
             yield printable(f"{flow.dataset}: {rows} have rescued data")
-        removed = sum(operator.duplicates_removed for operator in flow.kept)
+        removed = sum(operator.duplicates_removed for operator in flow.operators)
         if removed:
             yield printable(f"{flow.dataset}: {removed} duplicate{'' if removed == 1 else 's'} removed")
-        for line in _of_changes(flow.counts):
+        for line in _change_lines(flow.counts):
             yield printable(f"{flow.dataset}: {line}")
     if any(flow.counts.rows_quarantined for flow in outcome.flows):
         yield "to list quarantined rows: `headrace quarantine list`"
 
 
-def _of_changes(counts: FlowCounts) -> Iterator[str]:
+def _change_lines(counts: FlowCounts) -> Iterator[str]:
     changes = counts.changes or ChangeCounts()
     if changes.tied:
         events = "1 event" if changes.tied == 1 else f"{changes.tied} events"

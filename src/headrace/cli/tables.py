@@ -14,13 +14,13 @@ WIDEST_CELL = 60
 
 
 def rows_table(rows: Rows, *, widest: int | None = None) -> str:
-    """The rows as aligned columns, a line for their number below; cells wider than *widest* end in an ellipsis."""
+    """The rows as aligned columns, followed by their number; cells wider than *widest* end in an ellipsis."""
     count = len(rows.rows)
     return f"{text_table(rows.columns, rows.rows, widest=widest)}\n({count} row{'' if count == 1 else 's'})"
 
 
 def text_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, widest: int | None = None) -> str:
-    """Aligned columns below their names; numbers stand to the right."""
+    """Aligned columns with headers; numbers are right-aligned."""
     values = [tuple(row) for row in rows]
     cells = [[_shortened(_cell(value), widest) for value in row] for row in values]
     names = [_shortened(printable(name), widest) for name in columns]
@@ -62,5 +62,5 @@ def _shortened(text: str, widest: int | None) -> str:
 
 
 def _is_number(value: Any) -> bool:
-    # Decimals count too; they are text in JSON only.
+    # Decimals count as numbers too; only in JSON they are text.
     return not isinstance(value, bool) and (isinstance(value, (int, float)) or hasattr(value, "as_tuple"))

@@ -1,4 +1,4 @@
-"""The verbs that make or check an update: validate, plan and run."""
+"""The verbs that run or check an update: validate, plan and run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NoReturn
 import typer
 
 from headrace.cli.failures import DONE, FAILED, INTERRUPTED, Terminated
-from headrace.cli.invocation import Invocation, Loudness, invocation_of
+from headrace.cli.invocation import Invocation, Verbosity, invocation_of
 from headrace.cli.live_display import display_for
 from headrace.cli.summary import outcome_text
 from headrace.cli.update_options import (
@@ -32,7 +32,7 @@ def validate(context: typer.Context, settings: Settings = None) -> None:
     """Check the whole project and report all problems. Writes nothing."""
     invocation = invocation_of(context)
     graph = invocation.open(configuration_of(settings)).validate()
-    invocation.described(f"{graph.describe()}\n\nthe pipeline is valid", graph.to_json())
+    invocation.result_redacted(f"{graph.describe()}\n\nthe pipeline is valid", graph.to_json())
 
 
 def plan(
@@ -55,7 +55,7 @@ def plan(
     )
     invocation = invocation_of(context)
     found = invocation.open(configuration).plan(selection)
-    invocation.described(found.describe(), found.to_json())
+    invocation.result_redacted(found.describe(), found.to_json())
 
 
 def run(
@@ -92,13 +92,13 @@ def run(
                 on_event=display.on_event,
             )
     except Terminated:
-        # As a service manager ends what goes on, also before it has begun.
+        # A service manager may stop a continuous update even before it starts.
         raise typer.Exit(DONE if continuous or project.continuous else INTERRUPTED) from None
     finish(outcome, invocation)
 
 
 def log_of(outcome: Outcome, folder: Path | None) -> Path | None:
-    """The log file of an update that failed, or the folder of logs; None when there is neither, or it did not fail."""
+    """The log file of a failed update, or the folder of logs; None if there is neither, or it did not fail."""
     if outcome.state is not UpdateState.FAILED or folder is None or not folder.is_dir():
         return None
     own = folder / f"{outcome.update_id}.log"
@@ -106,14 +106,14 @@ def log_of(outcome: Outcome, folder: Path | None) -> Path | None:
 
 
 def finish(outcome: Outcome, invocation: Invocation) -> NoReturn:
-    """Say what became of an update, and exit with its code."""
+    """Print the result of an update, and exit with its code."""
     _show(outcome, invocation)
     raise typer.Exit(_EXIT_CODES.get(outcome.state, FAILED))
 
 
 def _show(outcome: Outcome, invocation: Invocation) -> None:
-    text = outcome_text(outcome, log=log_of(outcome, invocation.place.logs()))
-    if invocation.as_json or invocation.loudness is not Loudness.QUIET or outcome.state is UpdateState.FAILED:
+    text = outcome_text(outcome, log=log_of(outcome, invocation.location.logs()))
+    if invocation.as_json or invocation.verbosity is not Verbosity.QUIET or outcome.state is UpdateState.FAILED:
         invocation.result(text, outcome.to_json())
     if invocation.as_json and outcome.state is UpdateState.FAILED:
         invocation.say(text)

@@ -1,4 +1,4 @@
-"""The options that say what an update is to do, and what is behind them."""
+"""The options of an update, and their values."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ def request_of(
     resets: Sequence[str] = (),
     lossy: bool = False,
 ) -> tuple[Selection, dict[str, str]]:
-    """The selection and the configuration behind the options.
+    """The selection and the configuration that the options describe.
 
     Raises:
-        Problems: CLI.CONFLICT or CLI.OVERLAP when options contradict each other, CLI.USAGE for an empty list,
-            CLI.NOT_KEY_VALUE, or CLI.KEY_TWICE when a key was given two values.
+        Problems: CLI.CONFLICT or CLI.OVERLAP if options contradict each other, CLI.USAGE for an empty list,
+            CLI.NOT_KEY_VALUE, or CLI.KEY_TWICE if a key has two values.
     """
     selection = Selection(names_in(refresh), names_in(full_refresh), everything, names_in(resets), lossy)
     problems: list[PipelineError] = []
@@ -72,10 +72,10 @@ def request_of(
 
 
 def configuration_of(settings: Sequence[str] | None) -> dict[str, str]:
-    """The configuration behind the options ``--set``.
+    """The configuration of the ``--set`` options.
 
     Raises:
-        Problems: CLI.NOT_KEY_VALUE, or CLI.KEY_TWICE when a key was given two values.
+        Problems: CLI.NOT_KEY_VALUE, or CLI.KEY_TWICE if a key has two values.
     """
     return request_of((), (), everything=False, settings=settings or ())[1]
 
@@ -86,7 +86,7 @@ def _configuration(settings: Sequence[str], problems: list[PipelineError]) -> di
         key, equals, value = text.partition("=")
         key = key.strip()
         if not equals or not key:
-            # The text may hold a password that lost its key, so it is not repeated.
+            # The text may be a password without its key, so it is not repeated.
             problems.append(PipelineError("CLI.NOT_KEY_VALUE", number=settings.index(text) + 1))
         elif found.setdefault(key, value) != value:
             problems.append(PipelineError("CLI.KEY_TWICE", key=key))

@@ -1,1 +1,1 @@
-"""The jars that reach sources and sinks: which ones are locked, and how they get onto this machine. No Spark import."""
+"""The connector jars for sources and sinks: the lock, and the download. Imports no Spark."""

@@ -1,7 +1,7 @@
-"""Where the classes that a start loads are kept in the form in which Java uses them, and how Java is told.
+"""The class data sharing (CDS) archive: its location, and the Java options that create and use it.
 
-Loading, checking and linking some twenty thousand classes is a third of what a cold update costs. Java keeps them in an
-archive if it is asked to (JEP 350, "Dynamic CDS Archives") and ignores one that does not fit its version or class path.
+Loading, verifying and linking some twenty thousand classes is a third of the cost of a cold update. Java can store them
+in an archive (JEP 350, "Dynamic CDS Archives"), and ignores one that does not match its version or class path.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ _USES = "-XX:SharedArchiveFile="
 
 
 def archive_file(java_version: str, class_path: Iterable[Path], home: Path | None, environ: Mapping[str, str]) -> Path:
-    """The archive of this Java and this Python environment, whether or not it is there.
+    """The path of the archive for this Java and Python environment; the file may not exist.
 
     Args:
-        java_version: what ``java -version`` prints.
-        class_path: jars in front of Spark's own.
-        home: where Spark is started from, unless that is where it is installed.
-        environ: where the cache folder is looked up.
+        java_version: the output of ``java -version``.
+        class_path: the jars before Spark's own.
+        home: the folder that Spark is started from; None for the installed one.
+        environ: determines the cache folder.
     """
-    # The other lines speak of the options that Java was given, too.
+    # The other lines also mention options that Java was given.
     version = [line for line in java_version.splitlines() if " version " in line or "Runtime Environment" in line]
-    said = "\n".join((*version, sys.prefix, str(home), *map(str, class_path)))
-    return cache_folder(environ) / "classes" / f"{hashlib.sha256(said.encode()).hexdigest()[:16]}.jsa"
+    identity = "\n".join((*version, sys.prefix, str(home), *map(str, class_path)))
+    return cache_folder(environ) / "classes" / f"{hashlib.sha256(identity.encode()).hexdigest()[:16]}.jsa"
 
 
-def making(archive: Path) -> str:
-    """The option for Java that makes an archive when it ends."""
+def create_archive_option(archive: Path) -> str:
+    """The Java option that creates an archive when Java exits."""
     return f'{_MAKES}"{archive}"'
 
 
-def using(archive: Path, options: str) -> str:
-    """The option for Java that uses an archive; none when there is no archive, or *options* speak of one already."""
+def use_archive_option(archive: Path, options: str) -> str:
+    """The Java option that uses an archive; "" if there is none, or *options* already mention one."""
     if not archive.is_file() or _MAKES in options or _USES in options:
         return ""
     return f'{_USES}"{archive}"'

@@ -1,4 +1,4 @@
-"""Brings the locked jars onto this machine, once, and vouches for every byte of them."""
+"""Download the locked jars into the cache, once, and verify their digests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STORAGE_JAR = Path(__file__).with_name("headrace-storage.jar")
 
 
 class JarState(str, Enum):
-    """What the cache holds under a jar's name."""
+    """The state of a jar in the cache."""
 
     PRESENT = "present"
     MISSING = "missing"
@@ -33,7 +33,7 @@ class JarState(str, Enum):
 
 @dataclass(frozen=True)
 class JarReport:
-    """One locked jar and what the cache holds of it, for ``headrace jars list``."""
+    """One locked jar and its state in the cache, for ``headrace jars list``."""
 
     connector: str
     jar: Jar
@@ -55,55 +55,55 @@ class JarReport:
 def jars(names: Iterable[str] = (), *, environ: Mapping[str, str], cache: Path | None = None) -> tuple[Path, ...]:
     """Files for ``spark.jars``: Delta's and those of the connectors in *names*, each with the locked digest.
 
-    What the cache lacks is downloaded; a damaged file is downloaded once more. Two processes may call this at the
-    same time: one downloads, the other waits, and no reader ever sees half a file.
+    Missing files are downloaded; a damaged file is downloaded once more. Concurrent processes are safe: one downloads,
+    the others wait, and readers never see a partial file.
 
     Args:
-        names: connectors of the lock, such as ``kafka``.
-        environ: where HEADRACE_CACHE, XDG_CACHE_HOME, HOME, JAVA_HOME, PATH and HEADRACE_IVY_SETTINGS are looked up.
-        cache: Headrace's cache folder, instead of the one that *environ* says.
+        names: connectors in the lock, such as ``kafka``.
+        environ: provides HEADRACE_CACHE, XDG_CACHE_HOME, HOME, JAVA_HOME, PATH and HEADRACE_IVY_SETTINGS.
+        cache: Headrace's cache folder (default: the one from *environ*).
 
     Raises:
         PipelineError: CONNECTOR.UNKNOWN, CONNECTOR.FETCH_FAILED, CONNECTOR.CHECKSUM, or CONNECTOR.JAVA.
     """
-    return fetched(locked_jars(names), _jar_folder(environ, cache), environ=environ)
+    return ensure_jars(locked_jars(names), _jar_folder(environ, cache), environ=environ)
 
 
-def fetched(wanted: Sequence[Jar], folder: Path, *, environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """The files of *wanted* in *folder*, downloaded where they are not there as they should be.
+def ensure_jars(wanted: Sequence[Jar], folder: Path, *, environ: Mapping[str, str]) -> tuple[Path, ...]:
+    """The files of *wanted* in *folder*; missing and damaged ones are downloaded first.
 
     Raises:
         PipelineError: CONNECTOR.FETCH_FAILED, CONNECTOR.CHECKSUM, or CONNECTOR.JAVA.
     """
-    if _unsound(wanted, folder):
-        with _alone(folder):
-            _fetch(_unsound(wanted, folder), folder, environ)
+    if _not_present(wanted, folder):
+        with _exclusive(folder):
+            _fetch(_not_present(wanted, folder), folder, environ)
     return tuple(folder / jar.file for jar in wanted)
 
 
 def storage_jar(*, environ: Mapping[str, str], cache: Path | None = None) -> Path:
-    """The package's own jar (``src/java``), in the cache beside the others.
+    """The package's own jar (``src/java``), copied into the cache.
 
-    In the cache it keeps its name and time when the package is installed again, so that the archive of classes, which
-    holds them, stays valid.
+    In the cache it keeps its name and time when the package is reinstalled, so the class archive, which records them,
+    stays valid.
 
     Raises:
-        PipelineError: CONNECTOR.DAMAGED_PACKAGE when the installed file is not the locked one.
+        PipelineError: CONNECTOR.DAMAGED_PACKAGE: the installed file does not match the lock.
     """
     jar, folder = packaged_jar(), _jar_folder(environ, cache)
-    if _unsound([jar], folder):
-        with _alone(folder), tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=folder) as scratch:
+    if _not_present([jar], folder):
+        with _exclusive(folder), tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=folder) as scratch:
             copy = Path(scratch, jar.file)
             if STORAGE_JAR.is_file():
                 shutil.copyfile(STORAGE_JAR, copy)
-            if _unsound([jar], copy.parent):
+            if _not_present([jar], copy.parent):
                 raise PipelineError("CONNECTOR.DAMAGED_PACKAGE", file=STORAGE_JAR, digest=jar.sha256)
             copy.replace(folder / jar.file)
     return folder / jar.file
 
 
 def jars_report(*, environ: Mapping[str, str], cache: Path | None = None) -> tuple[JarReport, ...]:
-    """Every locked jar of every connector and what the cache holds of it; downloads nothing."""
+    """Every locked jar of every connector and its state in the cache; downloads nothing."""
     folder = _jar_folder(environ, cache)
     return tuple(
         JarReport(connector.name, jar, folder / jar.file, _state(jar, folder))
@@ -126,7 +126,7 @@ def _jar_folder(environ: Mapping[str, str], cache: Path | None) -> Path:
 
 
 def _fetch(missing: Sequence[Jar], folder: Path, environ: Mapping[str, str]) -> None:
-    """Download *missing*, and what arrives damaged once more."""
+    """Download *missing*; retry damaged files once."""
     damaged = missing
     for _ in range(_ATTEMPTS):
         if not damaged:
@@ -141,7 +141,7 @@ def _fetch(missing: Sequence[Jar], folder: Path, environ: Mapping[str, str]) -> 
 
 
 def _download_into(folder: Path, wanted: Sequence[Jar], environ: Mapping[str, str]) -> tuple[Jar, ...]:
-    """Move what arrives sound into *folder* and return what arrived damaged."""
+    """Download into *folder*; move valid files there and return the jars whose files are damaged."""
     with tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=folder) as name:
         scratch = Path(name)
         reason = download(wanted, scratch, environ=environ)
@@ -156,8 +156,8 @@ def _download_into(folder: Path, wanted: Sequence[Jar], environ: Mapping[str, st
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Make the folder and hold its lock; the system lets go of it when the process ends, however that happens."""
+def _exclusive(folder: Path) -> Iterator[None]:
+    """Create the folder and hold its lock; the system releases the lock whenever the process ends."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = (folder / ".lock").open("w")
@@ -167,8 +167,8 @@ def _alone(folder: Path) -> Iterator[None]:
         ) from error
     with lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        for left_over in folder.glob(f"{_SCRATCH}*"):
-            shutil.rmtree(left_over, ignore_errors=True)
+        for leftover in folder.glob(f"{_SCRATCH}*"):
+            shutil.rmtree(leftover, ignore_errors=True)
         yield
 
 
@@ -176,7 +176,7 @@ def _fetch_failed(what: str, reason: str, folder: Path) -> PipelineError:
     return PipelineError("CONNECTOR.FETCH_FAILED", jars=what, reason=reason, folder=folder)
 
 
-def _unsound(wanted: Sequence[Jar], folder: Path) -> tuple[Jar, ...]:
+def _not_present(wanted: Sequence[Jar], folder: Path) -> tuple[Jar, ...]:
     return tuple(jar for jar in wanted if _state(jar, folder) is not JarState.PRESENT)
 
 

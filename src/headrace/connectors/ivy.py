@@ -1,4 +1,4 @@
-"""Downloads jars with the Ivy that Spark ships, so that mirrors and credentials in the user's Ivy settings apply."""
+"""Download jars with the Ivy that Spark ships, so that mirrors and credentials in the user's Ivy settings apply."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from headrace.connectors.lock import Jar
 SETTINGS_VARIABLE = "HEADRACE_IVY_SETTINGS"
 TIMEOUT_S = 600
 _REASONS = 3
-# Addresses of a mirror may hold credentials, so none is repeated.
+# URLs of mirrors may contain credentials, so messages omit them.
 _ADDRESS = re.compile(r"\s*(?:url=)?\w+://\S+")
 
 
 def download(jars: Sequence[Jar], folder: Path, *, environ: Mapping[str, str]) -> str:
-    """Put the files of *jars* into *folder* as far as they can be had; not verified.
+    """Download the available files of *jars* into *folder*, without verification.
 
-    Ivy's own cache is made in *folder* too, so that nothing stale, damaged or shared with another process is used.
+    Ivy's own cache is in *folder* too, so it is never stale, damaged or shared with another process.
 
     Args:
-        jars: what to download, without what they depend on.
-        folder: an existing folder that is thrown away afterwards.
+        jars: the jars to download, without their dependencies.
+        folder: an existing temporary folder.
         environ: the environment of the JVM; ``HEADRACE_IVY_SETTINGS`` in it names an Ivy settings file.
 
     Returns:
-        Why something is missing, in Ivy's words without addresses; empty when Ivy saw no problem.
+        Why a file is missing, from Ivy's output without URLs; empty if Ivy reported no problem.
     """
     spark_jars = find_spark_jars(environ)
     if spark_jars is None:
@@ -38,12 +38,12 @@ def download(jars: Sequence[Jar], folder: Path, *, environ: Mapping[str, str]) -
     request = folder / "ivy.xml"
     request.write_text(_request(jars), encoding="utf-8")
     command = [java_command(environ), "-cp", f"{spark_jars}/*", "org.apache.ivy.Main", "-ivy", request.name]
-    # Relative to the folder: a path from outside might hold what Ivy's patterns give a meaning to.
+    # Relative to the folder: an absolute path may contain characters that Ivy's patterns interpret.
     command += ["-cache", "ivy", "-retrieve", "[artifact]-[revision].[ext]", "-types", "jar", "bundle"]
     if environ.get(SETTINGS_VARIABLE):
         command += ["-settings", str(Path(environ[SETTINGS_VARIABLE]).absolute())]
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             command,
             cwd=folder,
             env=dict(environ),
@@ -57,13 +57,13 @@ def download(jars: Sequence[Jar], folder: Path, *, environ: Mapping[str, str]) -
         )
     except subprocess.TimeoutExpired:
         return f"no answer within {TIMEOUT_S} seconds"
-    return _reason(done.stdout) if done.returncode else ""
+    return _reason(result.stdout) if result.returncode else ""
 
 
 def find_spark_jars(environ: Mapping[str, str]) -> Path | None:
-    """The folder of the jars that Spark ships, found without importing pyspark; None when there is none."""
+    """The folder of Spark's jars, found without importing pyspark; None if there is none."""
     spec = find_spec("pyspark")
-    homes = [Path(place) for place in (spec.submodule_search_locations or ())] if spec else []
+    homes = [Path(location) for location in (spec.submodule_search_locations or ())] if spec else []
     if environ.get("SPARK_HOME"):
         homes.append(Path(environ["SPARK_HOME"]))
     return next((home / "jars" for home in homes if any((home / "jars").glob("ivy-*.jar"))), None)
@@ -84,6 +84,6 @@ def _request(jars: Sequence[Jar]) -> str:
 
 def _reason(output: str) -> str:
     _, _, errors = output.partition(":::: ERRORS")
-    said = dict.fromkeys(_ADDRESS.sub("", line).strip() for line in errors.splitlines())
-    reasons = [line for line in said if line and not line.startswith("::")]
+    errors_seen = dict.fromkeys(_ADDRESS.sub("", line).strip() for line in errors.splitlines())
+    reasons = [line for line in errors_seen if line and not line.startswith("::")]
     return "; ".join(reasons[:_REASONS]) or "none of the repositories that Ivy asked has them"

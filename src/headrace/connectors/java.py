@@ -1,4 +1,4 @@
-"""Which Java starts Spark, and whether it is new enough."""
+"""Find the Java that starts Spark, and check its version."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 
 def check_java(environ: Mapping[str, str]) -> str:
-    """What the Java that Spark would start says of its version, which is new enough.
+    """Check the Java that Spark would start, and return the output of ``java -version``.
 
     Raises:
-        PipelineError: CONNECTOR.JAVA when there is none, or it is older than Spark 4 needs.
+        PipelineError: CONNECTOR.JAVA: there is no Java, or it is too old for Spark 4.
     """
     command = java_command(environ)
     try:
-        shown = subprocess.run(
+        version_output = subprocess.run(
             [command, "-version"],
             env=dict(environ),
             stdin=subprocess.DEVNULL,
@@ -38,19 +38,19 @@ def check_java(environ: Mapping[str, str]) -> str:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise _unusable(f'"{command}" does not start ({type(error).__name__})') from error
-    version = _VERSION.search(shown.stderr)
+    version = _VERSION.search(version_output.stderr)
     if version is None:
         raise _unusable(f'"{command} -version" does not print a version')
     if int(version.group(1)) < OLDEST_JAVA:
         raise _unusable(f'"{command}" is Java {version.group(1)}')
-    return shown.stderr
+    return version_output.stderr
 
 
 def java_command(environ: Mapping[str, str]) -> str:
-    """The ``java`` that Spark's launcher takes: the one of JAVA_HOME when that is set, else the first on PATH.
+    """The ``java`` that Spark's launcher uses: from JAVA_HOME if that is set, otherwise the first on PATH.
 
     Raises:
-        PipelineError: CONNECTOR.JAVA when neither names a program.
+        PipelineError: CONNECTOR.JAVA: neither has a Java program.
     """
     home = environ.get("JAVA_HOME")
     if home:
@@ -64,21 +64,21 @@ def java_command(environ: Mapping[str, str]) -> str:
     return found
 
 
-def started_by(pid: int, started_at: float) -> str:
-    """The option on the command line of a JVM that says which Python process has started it."""
+def started_by_option(pid: int, started_at: float) -> str:
+    """The JVM option that records which Python process started it."""
     return f"{_STARTED_BY}{pid}-{started_at:.2f}"
 
 
-def is_spark(words: Sequence[str]) -> bool:
-    """True for the command line of a JVM that runs Spark for a program."""
-    return SPARK_PROGRAM in words
+def is_spark(arguments: Sequence[str]) -> bool:
+    """Whether a command line is that of a JVM that runs Spark for a program."""
+    return SPARK_PROGRAM in arguments
 
 
-def was_started_by(words: Sequence[str], pid: int, started_at: float) -> bool:
-    """True for the command line of a JVM that this Python process, and no later one with its id, has started."""
-    starters = [found for word in words if (found := _STARTER.fullmatch(word))]
-    # What the system says of a start differs a little when its clock is set.
-    return is_spark(words) and any(
+def was_started_by(arguments: Sequence[str], pid: int, started_at: float) -> bool:
+    """Whether a command line is that of a JVM started by this Python process, and not by another with its id."""
+    starters = [found for word in arguments if (found := _STARTER.fullmatch(word))]
+    # Start times reported by the system shift slightly when the clock is set.
+    return is_spark(arguments) and any(
         int(found["pid"]) == pid and abs(float(found["at"]) - started_at) < _CLOCKS_DIFFER_S for found in starters
     )
 

@@ -38,7 +38,7 @@ class Jar:
 
 @dataclass(frozen=True)
 class Connector:
-    """A name that a project can ask for, and the jars behind it."""
+    """A connector that a project can request, and its jars."""
 
     name: str
     about: str
@@ -59,7 +59,7 @@ def locked_jars(names: Iterable[str]) -> tuple[Jar, ...]:
     """The jars of Delta and of the connectors in *names*, each once.
 
     Raises:
-        PipelineError: CONNECTOR.UNKNOWN for a name that is not in the lock.
+        PipelineError: CONNECTOR.UNKNOWN: a name is not in the lock.
     """
     known = connectors()
     wanted = dict.fromkeys((ALWAYS, *names))

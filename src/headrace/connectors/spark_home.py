@@ -1,9 +1,9 @@
-"""The folder that Spark is started from: the installed one, with Python modules that need no compiling.
+"""Prepare a SPARK_HOME that links to the installed Spark, with Python modules that are already compiled.
 
-Spark puts ``python/lib/pyspark.zip`` of its folder in front of the search path of each Python process that it starts
+Spark puts ``python/lib/pyspark.zip`` of its home first on the search path of each Python process that it starts
 (``PythonUtils.sparkPythonPath``), and each query over a Python data source starts one. The archive has no compiled
-modules, so that every process compiles what it imports: two thirds of its start. Here its place is taken by a folder in
-which the installed modules are, whose compiled form is kept.
+modules, so each process compiles what it imports: two thirds of its start. This home replaces the archive by a folder
+with the installed modules, whose compiled form is cached.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from headrace.connectors.fetch import cache_folder
 
 _SCRIPT = Path("bin", "spark-submit")
 _ARCHIVES = Path("python", "lib")
-# Of the package; the rest are Python modules.
+# The folders of the package to link; the rest are Python modules.
 _PARTS = frozenset({"bin", "conf", "data", "jars", "licenses", "sbin"})
 
 
 def spark_home(environ: Mapping[str, str]) -> Path | None:
-    """A folder for SPARK_HOME of links into the installed PySpark, made if need be.
+    """The SPARK_HOME folder with links to the installed PySpark; created if necessary.
 
-    None where another Spark was chosen with SPARK_HOME, where PySpark came without one, and where no links can be made:
-    there Spark starts from where it would have.
+    None if SPARK_HOME is already set, PySpark includes no Spark, or links cannot be created. Spark then starts from its
+    usual home.
     """
     installed = _installed("pyspark")
     if environ.get("SPARK_HOME") or installed is None or not (installed / _SCRIPT).is_file():
@@ -38,10 +38,10 @@ def spark_home(environ: Mapping[str, str]) -> Path | None:
     if len(modules) != len(archives):
         return None
     entries = [entry for entry in sorted(installed.iterdir()) if entry.is_dir() and entry.name in _PARTS]
-    said = "\n".join(map(str, (installed, *entries, *modules)))
-    home = cache_folder(environ) / "spark" / hashlib.sha256(said.encode()).hexdigest()[:16]
+    identity = "\n".join(map(str, (installed, *entries, *modules)))
+    home = cache_folder(environ) / "spark" / hashlib.sha256(identity.encode()).hexdigest()[:16]
     try:
-        return home if (home / _SCRIPT).is_file() else _made(home, entries, modules)
+        return home if (home / _SCRIPT).is_file() else _create(home, entries, modules)
     except OSError:
         return None
 
@@ -55,17 +55,17 @@ def _zips(installed: Path) -> list[Path]:
     return sorted((installed / _ARCHIVES).glob("*.zip"))
 
 
-def _made(home: Path, entries: list[Path], modules: Mapping[str, Path]) -> Path:
+def _create(home: Path, entries: list[Path], modules: Mapping[str, Path]) -> Path:
     home.parent.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(prefix=f".{home.name}.", dir=home.parent))
     try:
         for entry in entries:
             (draft / entry.name).symlink_to(entry)
         for archive, module in modules.items():
-            place = draft / _ARCHIVES / archive
-            place.mkdir(parents=True)
-            (place / module.name).symlink_to(module)
-        os.rename(draft, home)  # noqa: PTH104 - fails where another process was first and its folder has something in it
+            target = draft / _ARCHIVES / archive
+            target.mkdir(parents=True)
+            (target / module.name).symlink_to(module)
+        os.rename(draft, home)  # noqa: PTH104 - fails if another process was first, because its folder is not empty
     except OSError:
         shutil.rmtree(draft, ignore_errors=True)
         if not (home / _SCRIPT).is_file():

@@ -1,7 +1,7 @@
-"""Writes of ``foreachBatch`` functions that happen once, in pipelines and in plain scripts.
+"""Exactly-once writes for ``foreachBatch`` functions, in pipelines and in plain scripts.
 
-Each helper takes the batch and its number as the function gets them. What a batch has brought is recorded where it is
-written, under the query's id, so that a batch that comes again after a crash changes nothing.
+Each helper takes the batch and its number, as the function gets them. The target records the batch under the query's
+id, so a batch that is repeated after a crash changes nothing.
 """
 
 from headrace.delivery.delta import append_once, merge_into, upsert

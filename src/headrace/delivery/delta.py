@@ -1,4 +1,4 @@
-"""Batches into tables of Delta, once each."""
+"""Writes batches to Delta tables, each exactly once."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from headrace.delivery.identity import in_pipeline, writer_of
 from headrace.errors import PipelineError
 from headrace.model.names import quoted
 
-# Source: Delta's ``DeltaSQLConf``; a MERGE takes its transaction from these alone.
+# Source: Delta's ``DeltaSQLConf``; a MERGE takes its transaction only from these.
 _APP_ID, _VERSION = "spark.databricks.delta.write.txnAppId", "spark.databricks.delta.write.txnVersion"
-# No column should be called so.
-_RANK, _GONE = "headrace_rank", "headrace_gone"
+# Reserved column names.
+_RANK, _DELETED = "headrace_rank", "headrace_gone"
 
 
 def append_once(
@@ -29,18 +29,18 @@ def append_once(
     partition_by: Sequence[str] = (),
     options: Mapping[str, str] | None = None,
 ) -> None:
-    """Append a batch to a table of Delta, unless it is there.
+    """Append a batch to a Delta table, unless the table has it already.
 
     Args:
         batch: the rows.
-        batch_id: the number that the function got.
-        target: the table: its path, or its name. It is made if it is not there.
-        name: tells this write from others: two of one batch into one table need two, and a call that no streaming query
-            makes needs one.
-        partition_by: columns that a new table is partitioned by.
+        batch_id: the batch number that the function got.
+        target: the table's path or name. It is created if it does not exist.
+        name: identifies this write. Two writes of a batch to one table need different names; a call outside of a
+            streaming query needs one.
+        partition_by: partition columns of a new table.
         options: of Delta's writer, such as ``mergeSchema``.
     """
-    _check_place(batch, target)
+    _check_target(batch, target)
     writer = batch.write.format("delta").mode("append").options(**(options or {}))
     writer = writer.option("txnAppId", writer_of(batch, target, name)).option("txnVersion", str(batch_id))
     if partition_by:
@@ -61,36 +61,37 @@ def upsert(
     delete_when: Column | str | None = None,
     name: str | None = None,
 ) -> None:
-    """Let the rows of a batch take the place of those with their key in a table of Delta, once.
+    """Upsert a batch into a Delta table by key, exactly once.
 
-    Of several rows of a batch with one key the one with the greatest *sequence_by* counts, or else the greatest row.
+    If several rows of a batch have the same key, the one with the greatest *sequence_by* counts; without *sequence_by*,
+    the greatest row.
 
     Args:
         batch: the rows, with the columns of the table.
-        batch_id: the number that the function got.
-        target: the table: its path, or its name. It is made, empty, if it is not there.
-        keys: columns that tell rows apart.
-        sequence_by: a row takes the place of one only that has no greater value of this column.
-        delete_when: is true for rows that take theirs away; the columns it speaks of need not be in the table.
-        name: tells this write of the batch from others; a call that no streaming query makes needs one.
+        batch_id: the batch number that the function got.
+        target: the table's path or name. An empty table is created if it does not exist.
+        keys: the key columns.
+        sequence_by: a row replaces another one only if its value in this column is not smaller.
+        delete_when: a row for which this is true deletes the row with its key; its columns need not be in the table.
+        name: identifies this write of the batch; a call outside of a streaming query needs one.
     """
-    _check_place(batch, target)
+    _check_target(batch, target)
     deletes = F.expr(delete_when) if isinstance(delete_when, str) else delete_when
     _make(batch, target)
     rows = _newest(batch, keys, sequence_by)
-    gone = F.lit(False)  # noqa: FBT003 - a constant of SQL
+    deleted = F.lit(False)  # noqa: FBT003 - a constant of SQL
     if deletes is not None:
-        rows, gone = rows.withColumn(_GONE, F.coalesce(deletes, gone)), F.col(f"source.{quoted(_GONE)}")
+        rows, deleted = rows.withColumn(_DELETED, F.coalesce(deletes, deleted)), F.col(f"source.{quoted(_DELETED)}")
     newer = F.lit(True)  # noqa: FBT003 - the same
     if sequence_by is not None:
         column = quoted(sequence_by)
         before, after = F.col(f"target.{column}"), F.col(f"source.{column}")
         newer = before.isNull() | F.coalesce(after >= before, F.lit(False))  # noqa: FBT003 - the same
     same = (F.col(f"target.{quoted(key)}").eqNullSafe(F.col(f"source.{quoted(key)}")) for key in keys)
-    # What tells that a row is taken away need not be in the table.
-    extra = frozenset() if deletes is None else _columns_of(batch, deletes) | {_GONE}
+    # The columns of the delete condition need not be in the table.
+    extra = frozenset() if deletes is None else _columns_of(batch, deletes) | {_DELETED}
     merge = _Merge(rows, target, reduce(Column.__and__, same), name, extra)
-    merge.clauses(deletes=newer & gone if deletes is not None else None, updates=newer & ~gone, inserts=~gone)
+    merge.clauses(deletes=newer & deleted if deletes is not None else None, updates=newer & ~deleted, inserts=~deleted)
     merge.once(batch_id)
 
 
@@ -102,14 +103,14 @@ def merge_into(
     *,
     name: str | None = None,
 ) -> None:
-    """Merge a batch into a table of Delta, once: rows that match are updated, others inserted, by column names.
+    """Merge a batch into a Delta table, exactly once: update rows that match, insert the others, by column name.
 
     Args:
-        batch: the rows; in *on* they are ``source``, and those of the table are ``target``.
-        batch_id: the number that the function got.
-        target: the table: its path, or its name.
-        on: which rows match, such as ``"target.id = source.id"``.
-        name: tells this write of the batch from others; a call that no streaming query makes needs one.
+        batch: the rows. *on* refers to them as ``source``, and to the table as ``target``.
+        batch_id: the batch number that the function got.
+        target: the table's path or name.
+        on: the merge condition, such as ``"target.id = source.id"``.
+        name: identifies this write of the batch; a call outside of a streaming query needs one.
     """
     merge = _Merge(batch, target, F.expr(on) if isinstance(on, str) else on, name)
     merge.clauses()
@@ -117,18 +118,18 @@ def merge_into(
 
 
 class _Merge:
-    """A MERGE in a session of its own, whose settings no other write of the batch sees.
+    """A MERGE in its own session, so that no other write of the batch sees its settings.
 
     Args:
         rows: of the batch.
         target: the table.
-        on: which rows match.
-        name: of the writer.
-        extra: columns that the rows may have and the table not.
+        on: the merge condition.
+        name: of the write.
+        extra: columns of the rows that the table may lack.
     """
 
     def __init__(self, rows: DataFrame, target: str, on: Column, name: str | None, extra: Collection[str] = ()) -> None:
-        _check_place(rows, target)
+        _check_target(rows, target)
         jvm: Any = rows.sparkSession._jvm  # noqa: SLF001 - Delta's API is Java's
         # Delta takes the transaction of a MERGE from the session (delta-io/delta#1421), which threads share.
         self._session: Any = rows.sparkSession._jsparkSession.cloneSession()  # noqa: SLF001 - the same
@@ -147,7 +148,7 @@ class _Merge:
     def clauses(
         self, deletes: Column | None = None, updates: Column | None = None, inserts: Column | None = None
     ) -> None:
-        """What becomes of rows: those that are deleted, and others that match, and those that match none."""
+        """Add the clauses: which rows to delete, which other matching rows to update, and which rows to insert."""
         values = self._rows.sparkSession._jvm.java.util.HashMap()  # type: ignore[union-attr]  # noqa: SLF001
         for column in self._columns:
             values.put(quoted(column), F.col(f"source.{quoted(column)}")._jc)  # noqa: SLF001
@@ -159,20 +160,20 @@ class _Merge:
         self._merge = new.insert(values)
 
     def once(self, batch_id: int) -> None:
-        """Do it, unless the table has the batch."""
+        """Execute the MERGE, unless the table has the batch already."""
         self._session.conf().set(_APP_ID, self._writer)
         self._session.conf().set(_VERSION, str(batch_id))
         self._merge.execute()
 
 
 def _columns_of(rows: DataFrame, condition: Column) -> frozenset[str]:
-    """The columns that a condition speaks of."""
+    """The columns in a condition."""
     found = rows.where(condition)._jdf.queryExecution().analyzed().references().toSeq()  # noqa: SLF001 - no public form
     return frozenset(str(found.apply(number).name()) for number in range(found.size()))
 
 
 def _newest(rows: DataFrame, keys: Sequence[str], sequence_by: str | None) -> DataFrame:
-    """Of several rows with one key the one that comes last, which is the greatest where nothing says."""
+    """The last row of each key: by *sequence_by*, then the greatest row."""
     whole = [_orderable(field.name, field.dataType).desc_nulls_last() for field in rows.schema.fields]
     order = [F.col(quoted(sequence_by)).desc_nulls_last()] if sequence_by is not None else []
     window = Window.partitionBy(*(quoted(key) for key in keys)).orderBy(*order, *whole)
@@ -180,13 +181,13 @@ def _newest(rows: DataFrame, keys: Sequence[str], sequence_by: str | None) -> Da
 
 
 def _orderable(name: str, data_type: DataType) -> Column:
-    """A column, or its JSON where it may hold what has no order, such as a map."""
+    """A column, or its JSON if its type may have no order, such as a map."""
     value = F.col(quoted(name))
     return F.to_json(value) if isinstance(data_type, StructType | ArrayType | MapType) else value
 
 
 def _make(rows: DataFrame, target: str) -> None:
-    """Make a table with the columns of rows where there is none."""
+    """Create a table with the columns of *rows* if it does not exist."""
     jvm: Any = rows.sparkSession._jvm  # noqa: SLF001 - Delta's API is Java's
     builder = jvm.io.delta.tables.DeltaTable.createIfNotExists(rows.sparkSession._jsparkSession)  # noqa: SLF001
     builder = builder.location(target) if _is_path(target) else builder.tableName(target)
@@ -197,8 +198,8 @@ def _is_path(target: str) -> bool:
     return "/" in target or ":" in target
 
 
-def _check_place(rows: DataFrame, target: str) -> None:
-    """Refuse names in a pipeline, whose session has a catalog that ends with it.
+def _check_target(rows: DataFrame, target: str) -> None:
+    """Refuse table names in a pipeline, because the catalog of its session ends with it.
 
     Raises:
         PipelineError: DELIVERY.NAME.

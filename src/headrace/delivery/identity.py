@@ -1,4 +1,4 @@
-"""Whose batch it is that a function was called with."""
+"""Identifies the query whose batch a function was called with."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from headrace.spark.sinks.function import DELIVERY_PROPERTY
 
 
 def writer_of(frame: DataFrame, target: str, name: str | None) -> str:
-    """The name under which a batch is recorded in *target*; no other query's, and no other target's.
+    """The name under which a batch is recorded in *target*, unique by query and target.
 
     Args:
         frame: the batch.
-        target: what it is written to.
-        name: tells this write of the batch from others; alone it tells whose a batch is that no query has made.
+        target: the table or folder.
+        name: identifies this write of the batch; required without a streaming query.
 
     Raises:
         PipelineError: DELIVERY.NO_QUERY: no streaming query runs in this thread, and there is no name.
@@ -24,7 +24,7 @@ def writer_of(frame: DataFrame, target: str, name: str | None) -> str:
     query = context.getLocalProperty(DELIVERY_PROPERTY) or context.getLocalProperty(QUERY_ID_PROPERTY)
     if not (query or name):
         raise PipelineError("DELIVERY.NO_QUERY")
-    # A query that begins anew numbers its batches anew, whatever its writes are called.
+    # The query's id is always a part of it, because a restarted query numbers its batches from 0 again.
     return ":".join(filter(None, ("headrace", query, name, target)))
 
 

@@ -1,4 +1,4 @@
-"""Places that are down for a while: trying again, and batches that wait until they are back."""
+"""Handles unavailable targets: retries, and a spill queue for batches until the target is back."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from typing import TypeVar
 from pyspark.sql import DataFrame
 
 from headrace.delivery.identity import writer_of
-from headrace.runtime.failpoints import walk_past
-from headrace.sinks.retrying import Clock, Patience, tried
+from headrace.runtime.failpoints import no_failpoint
+from headrace.sinks.retrying import Clock, Patience, with_retries
 from headrace.spark.sinks.sink import Batch, Guard
-from headrace.spark.sinks.spill_queue import SpillPlace, WithSpillQueue
+from headrace.spark.sinks.spill_queue import SpillQueue, SpillQueueSink
 from headrace.storage.spill_queue import SpilledBatch, clear_drafts
 
 _Result = TypeVar("_Result")
@@ -32,24 +32,26 @@ def retry(
     attempts: int = 5,
     budget_s: float = 60.0,
 ) -> _Result:
-    """What *work* returns, which is called again while it raises what may pass.
+    """The result of *work*, which is retried after transient errors.
 
-    The wait before the second try is up to half a second, by chance, and up to twice as long before each further one.
+    The delay before the second attempt is random, up to half a second; the limit doubles with each further attempt.
 
     Args:
-        work: what to do; it may be done several times.
-        on: errors that may pass; clients often have their own, such as ``requests.ConnectionError``.
-        attempts: how often it is called, at most.
-        budget_s: seconds after which no further try begins.
+        work: what to do; it may run several times.
+        on: transient errors; clients often have their own, such as ``requests.ConnectionError``.
+        attempts: the maximum number of attempts.
+        budget_s: seconds after which no further attempt begins.
 
     Raises:
-        Exception: the last error, or the first that is none of *on*.
+        Exception: the last error, or the first that is not one of *on*.
     """
 
-    def passing(error: Exception) -> float | None:
+    def retry_delay_s(error: Exception) -> float | None:
         return 0.0 if isinstance(error, on) else None
 
-    return tried(work, passing, Patience(attempts, budget_s), Clock(time.monotonic, time.sleep, random.random))
+    return with_retries(
+        work, retry_delay_s, Patience(attempts, budget_s), Clock(time.monotonic, time.sleep, random.random)
+    )
 
 
 def deliver_or_keep(
@@ -61,38 +63,37 @@ def deliver_or_keep(
     down: type[Exception] | tuple[type[Exception], ...],
     name: str | None = None,
 ) -> None:
-    """Hand a batch to a function, or keep it in a folder while the function's place is down.
+    """Deliver a batch with a function, or keep it in a folder while the target is down.
 
-    While a batch waits, those behind it wait too. Each call hands over up to twenty of those that wait first, oldest
-    first, under the numbers that they had. A batch may come to *deliver* again after a crash, as with any function of
-    ``foreachBatch``.
+    While one batch waits, later batches wait too. Each call first delivers up to 20 waiting batches, oldest first,
+    under their own numbers. *deliver* may get a batch again after a crash, like any ``foreachBatch`` function.
 
     Args:
         batch: the rows.
-        batch_id: the number that the function got.
-        deliver: takes rows and the number of their batch.
-        folder: for batches that wait, on the driver's disk and seen by all workers; it lives as long as the checkpoint.
-        down: what *deliver* raises when its place is down; anything else is raised.
-        name: tells this write of the batch from others; a call that no streaming query makes needs one.
+        batch_id: the batch number that the function got.
+        deliver: takes the rows and the number of a batch.
+        folder: for waiting batches, on the driver's disk and visible to all workers. Keep it as long as the checkpoint.
+        down: the errors that *deliver* raises if the target is down; other errors are raised.
+        name: identifies this write of the batch; a call outside of a streaming query needs one.
     """
     writer = writer_of(batch, str(folder), name)
     digest = hashlib.sha256(writer.encode()).hexdigest()[:_DIGEST_LENGTH]
 
-    def why_down(error: BaseException) -> str | None:
-        # Its text is that of code which we do not know, and may hold a secret.
+    def outage_reason(error: BaseException) -> str | None:
+        # The text comes from unknown code, and may contain a secret.
         return type(error).__name__ if isinstance(error, down) else None
 
-    def tell(code: str, what: str) -> None:
+    def report(code: str, what: str) -> None:
         _LOG.warning("[%s] the place of %s %s", code, folder, what)
 
     def batch_of(waited: SpilledBatch) -> Batch:
         return Batch(writer, writer, waited.epoch, waited.number, 0)
 
     clear_drafts(Path(folder) / digest)
-    place = SpillPlace(Path(folder) / digest, True, why_down, time.monotonic, tell)  # noqa: FBT003 - it keeps
-    guard = Guard(walk_past, lambda: None)
-    taker = WithSpillQueue(_Function(deliver), place, guard, batch_of)
-    taker.deliver(batch, Batch(writer, writer, 0, batch_id, 0))
+    queue = SpillQueue(Path(folder) / digest, True, outage_reason, time.monotonic, report)  # noqa: FBT003 - it spills
+    guard = Guard(no_failpoint, lambda: None)
+    sink = SpillQueueSink(_Function(deliver), queue, guard, batch_of)
+    sink.deliver(batch, Batch(writer, writer, 0, batch_id, 0))
 
 
 class _Function:
@@ -102,6 +103,6 @@ class _Function:
         self._deliver = deliver
 
     def deliver(self, rows: DataFrame, batch: Batch) -> int | None:
-        """Call it."""
+        """Call the function."""
         self._deliver(rows, batch.number)
         return None

@@ -1,4 +1,4 @@
-"""One batch to several places: one that fails does not make the others take it again."""
+"""Delivers a batch to several targets. If one fails, the others do not get the batch again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.storagelevel import StorageLevel
 
 from headrace.delivery.identity import writer_of
-from headrace.storage.deliveries import last_delivered, note_delivered
+from headrace.storage.deliveries import last_delivered, record_delivered
 
 _DIGEST_LENGTH = 16
 
@@ -23,37 +23,37 @@ def deliver_to_all(
     *,
     name: str | None = None,
 ) -> None:
-    """Hand a batch to several functions, from one computation; which of them have taken it is noted.
+    """Deliver a batch with several functions, computed once, and record which of them succeeded.
 
-    All are called, whichever fails. A batch that comes again goes to those alone that have not taken it; one that took
-    it and could not be noted before a crash takes it again.
+    All functions are called, even if one fails. A repeated batch goes only to those that have not succeeded, and to one
+    that succeeded if a crash came before the record.
 
     Args:
         batch: the rows.
-        batch_id: the number that the function got.
-        places: what takes the batch and its number, by a name that stays the same.
-        notes: a folder on the driver's disk that lives as long as the query's checkpoint.
-        name: tells this write of the batch from others; a call that no streaming query makes needs one.
+        batch_id: the batch number that the function got.
+        places: functions of the batch and its number, by stable names.
+        notes: a folder for the record, on the driver's disk. Keep it as long as the query's checkpoint.
+        name: identifies this write of the batch; a call outside of a streaming query needs one.
 
     Raises:
-        Exception: what the first function that failed has raised, once all were called.
+        Exception: the first function's error, after all were called.
     """
     digest = hashlib.sha256(writer_of(batch, "\n".join(sorted(places)), name).encode()).hexdigest()[:_DIGEST_LENGTH]
     folder = Path(notes) / digest
-    taken = last_delivered(folder, 0)
+    delivered = last_delivered(folder, 0)
     first: Exception | None = None
     rows = batch.persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        for place, deliver in places.items():
-            if taken.get(place, -1) >= batch_id:
+        for target_name, deliver in places.items():
+            if delivered.get(target_name, -1) >= batch_id:
                 continue
             try:
                 deliver(rows, batch_id)
-            except Exception as error:  # noqa: BLE001 - raised below, once the others are called
+            except Exception as error:  # noqa: BLE001 - raised below, after the others are called
                 first = first or error
                 continue
-            taken[place] = batch_id
-            note_delivered(folder, 0, taken)
+            delivered[target_name] = batch_id
+            record_delivered(folder, 0, delivered)
     finally:
         rows.unpersist()
     if first is not None:

@@ -1,4 +1,4 @@
-"""What has happened to a Delta table that a stream reads: which commit, by which operation, as its log tells."""
+"""Finds the commit and the operation that changed a Delta table that a stream reads, from the table's log."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 from headrace.delta_log.tables import commit_actions, open_table
 
 _UNKNOWN = "an unknown operation"
-# How many commits are looked at, each of which is a file.
+# How many commits are searched; each is a file.
 _MOST_COMMITS = 10_000
 
 
 @dataclass(frozen=True)
 class SchemaChange:
-    """A commit that has changed the columns of a table."""
+    """A commit that changed the columns of a table."""
 
     path: str
     version: int
@@ -25,12 +25,12 @@ class SchemaChange:
 
 
 def operation_of(path: str, version: int) -> str:
-    """What made a version of a table, such as ``DELETE`` or ``WRITE (Overwrite)``, in the words of its log."""
+    """The operation that made a version of a table, as the log names it: ``DELETE``, ``WRITE (Overwrite)``."""
     return _operation(commit_actions(path, version) or [])
 
 
 def schema_change(path: str, first: int) -> SchemaChange | None:
-    """The first commit from a version on that has other columns than the version before; None when there is none."""
+    """The first commit from a version on whose columns differ from the version before; None if there is none."""
     table = open_table(path)
     if table is None:
         return None
@@ -57,7 +57,7 @@ def _infos(actions: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def _columns(path: str, version: int) -> Any:
-    """The columns that a commit gives to its table; None when it leaves them as they are."""
+    """The columns that a commit sets; None if it does not change them."""
     if version < 0 or not Path(path).is_dir():
         return None
     for action in commit_actions(path, version) or ():

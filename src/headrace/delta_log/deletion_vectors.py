@@ -1,6 +1,6 @@
-"""How many rows of a table's files are deleted by deletion vectors, by the table's log.
+"""Counts the rows that deletion vectors delete, from the table's log alone.
 
-delta-rs reads the vectors themselves to tell, and refuses to for a table whose types were widened.
+delta-rs would read the vectors themselves, and refuses tables whose types were widened.
 
 Source: PROTOCOL.md of Delta, "Deletion Vectors", "Checkpoints", "Action Reconciliation".
 """
@@ -22,10 +22,10 @@ _COLUMNS = ["add.path", "add.deletionVector.cardinality", "sidecar.path"]
 
 
 def deleted_rows(table: str, version: int) -> int:
-    """How many rows are in files of a version of the table at a path, but not in the table.
+    """The number of rows that are in the files of a table version, but deleted from the table.
 
     Raises:
-        PipelineError: STORAGE.TABLE_UNREADABLE where the log does not have all of the version.
+        PipelineError: STORAGE.TABLE_UNREADABLE, if the log is incomplete.
     """
     log = Path(table) / "_delta_log"
     known, files = _newest_checkpoint(log, version)
@@ -36,7 +36,7 @@ def deleted_rows(table: str, version: int) -> int:
             actions = _lines(commit)
         except FileNotFoundError as error:
             raise PipelineError("STORAGE.TABLE_UNREADABLE", path=table, reason=f"{commit.name} is missing") from error
-        # A file whose vector changes is removed and added.
+        # A file whose vector changes is removed and added again.
         for action in actions:
             if "remove" in action:
                 deleted.pop(action["remove"]["path"], None)
@@ -45,14 +45,14 @@ def deleted_rows(table: str, version: int) -> int:
 
 
 def _newest_checkpoint(log: Path, version: int) -> tuple[int, list[Path]]:
-    """The newest version up to one that has a checkpoint, and its files; -1 and none where there is none."""
+    """The newest checkpoint up to a version, and its files; -1 and no files if there is none."""
     found: dict[int, list[tuple[Path, int]]] = {}
     for file in sorted(log.glob("*.checkpoint*")):
         match = _CHECKPOINT.fullmatch(file.name)
         if match and int(match[1]) <= version:
             found.setdefault(int(match[1]), []).append((file, int(match[2] or 1)))
     for number in sorted(found, reverse=True):
-        # Several writers may have made one of the same version, in as many parts as each liked.
+        # Several writers may have written checkpoints of the same version, with different numbers of parts.
         for parts in {parts for _, parts in found[number]}:
             files = [file for file, of in found[number] if of == parts]
             if parts == 1 or len(files) == parts:
@@ -61,7 +61,7 @@ def _newest_checkpoint(log: Path, version: int) -> tuple[int, list[Path]]:
 
 
 def _adds(log: Path, file: Path) -> Iterator[dict[str, Any]]:
-    """The files of the table that a checkpoint names, in itself or beside it."""
+    """The add actions of a checkpoint and its sidecars."""
     actions = _lines(file) if file.suffix == ".json" else pq.ParquetFile(file).read(columns=_COLUMNS).to_pylist()
     for action in actions:
         if action.get("add"):

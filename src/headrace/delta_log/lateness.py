@@ -1,4 +1,4 @@
-"""Measures how late the rows of a table came, from its log and the column of their time alone."""
+"""Measures how late the rows of a table arrived, from its log and its event time column alone."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _TIMES = ("timestamp", "timestamp_ntz", "date")
 _PHYSICAL_NAME = "delta.columnMapping.physicalName"
 
 
-def measured(path: str, table: str, column: str, commits: int, passed_over: float, now_s: float) -> Lateness:
-    """How far rows came behind the newest one of the commits before their own, in the last commits of a table.
+def measure_lateness(path: str, table: str, column: str, commits: int, dropped_share: float, now_s: float) -> Lateness:
+    """How far rows were behind the newest event time of the commits before their own, in a table's last commits.
 
-    Rows of the first commit that is looked at are not late. A commit that removes or changes rows says nothing of when
-    they came, nor does one whose files are gone.
+    Rows of the first commit that is read are never late. A commit that removes or changes rows does not show when they
+    arrived, nor does one whose files are gone.
 
     Args:
-        path: of the table.
+        path: the path of the table.
         table: its name.
-        column: of the time, one of the table's own.
-        commits: how many are looked at, at most.
-        passed_over: the share of rows that a watermark may do without.
+        column: the event time column, at the top level.
+        commits: the most commits to read.
+        dropped_share: the share of rows that a watermark may drop.
         now_s: the time, in seconds since 1970.
 
     Raises:
@@ -50,28 +50,37 @@ def measured(path: str, table: str, column: str, commits: int, passed_over: floa
     stored = str(field.metadata.get(_PHYSICAL_NAME, field.name))
     newest: int | None = None
     late: Counter[float] = Counter()
-    looked_at = left_out = rows = without_time = compared = 0
+    commits_read = commits_skipped = rows = without_time = compared = 0
     for version in range(max(opened.version() - commits + 1, 0), opened.version() + 1):
         files = _added(Path(path), version)
         if files == []:
             continue
         if files is None:
-            left_out += 1
+            commits_skipped += 1
             newest = _newest(newest, _newest_in_log(path, version, stored))
             continue
-        looked_at += 1
+        commits_read += 1
         compared += newest is not None
         before = newest
         for file in files:
-            here, missing = _millis(file, stored)
-            rows += len(here)
+            times_in_file, missing = _millis(file, stored)
+            rows += len(times_in_file)
             without_time += missing
             if before is not None:
-                _count_late(before - here, late)
-            newest = _newest(newest, int(here.max()) if len(here) else None)
+                _count_late(before - times_in_file, late)
+            newest = _newest(newest, int(times_in_file.max()) if len(times_in_file) else None)
     ahead_s = max(newest / 1000 - now_s, 0.0) if newest is not None else 0.0
     return Lateness(
-        table, field.name, looked_at, left_out, rows, without_time, dict(late), passed_over, compared, ahead_s
+        table,
+        field.name,
+        commits_read,
+        commits_skipped,
+        rows,
+        without_time,
+        dict(late),
+        dropped_share,
+        compared,
+        ahead_s,
     )
 
 
@@ -80,7 +89,7 @@ def _newest(one: int | None, other: int | None) -> int | None:
 
 
 def _newest_in_log(path: str, version: int, column: str) -> int | None:
-    """The newest time of what a commit has added, in milliseconds, as far as its log tells; None where it does not."""
+    """The newest time that a commit added, in milliseconds, from its statistics; None if they lack it."""
     found = None
     for action in commit_actions(path, version) or ():
         stats = json.loads((action.get("add") or {}).get("stats") or "{}")
@@ -94,7 +103,7 @@ def _newest_in_log(path: str, version: int, column: str) -> int | None:
 
 
 def _added(table: Path, version: int) -> list[Path] | None:
-    """The files that a commit has added with new rows; None where it has removed some, or files or log are gone."""
+    """The files that a commit added with new rows; None if it removed rows, or if files or log are gone."""
     actions = commit_actions(str(table), version)
     if actions is None:
         return None
@@ -106,8 +115,8 @@ def _added(table: Path, version: int) -> list[Path] | None:
 
 
 def _millis(file: Path, column: str) -> tuple[np.ndarray[Any, np.dtype[np.int64]], int]:
-    """The times of a file in milliseconds since 1970, and how many rows have none."""
-    # Spark's own type for times has years that nanoseconds have not.
+    """The times in a file in milliseconds since 1970, and the number of rows without one."""
+    # Spark's INT96 timestamps cover years that nanoseconds cannot represent.
     found = pq.ParquetFile(file, coerce_int96_timestamp_unit="us")
     if column not in found.schema_arrow.names:
         return np.empty(0, np.int64), found.metadata.num_rows
@@ -117,7 +126,7 @@ def _millis(file: Path, column: str) -> tuple[np.ndarray[Any, np.dtype[np.int64]
 
 
 def _count_late(behind: np.ndarray[Any, np.dtype[np.int64]], late: Counter[float]) -> None:
-    """Count rows that are some milliseconds behind; rounded up to two digits, so that a delay is not too short."""
+    """Count rows by how many milliseconds they are behind; rounded up to two digits, so that no delay is too short."""
     behind = behind[behind > 0]
     unit = 10.0 ** np.maximum(np.floor(np.log10(np.maximum(behind, 1))) - 1, 0)
     values, counts = np.unique(np.ceil(behind / unit) * unit, return_counts=True)

@@ -1,4 +1,4 @@
-"""How a Delta table is laid out and what it promises readers and writers, as far as delta-rs does not tell it."""
+"""Clustering and protocol of a Delta table, where delta-rs does not expose them."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _PHYSICAL = "delta.columnMapping.physicalName"
 
 @dataclass(frozen=True)
 class TableLayout:
-    """Clustering and protocol of a table; ``cluster_by`` is None where the log no longer says."""
+    """Clustering and protocol of a table; ``cluster_by`` is None if the log no longer has it."""
 
     cluster_by: tuple[str, ...] | None = ()
     features: frozenset[str] = frozenset()
     min_reader: int = 1
     min_writer: int = 2
 
-    def holds(self, key: str, value: str) -> bool | None:
-        """Whether a table property that Delta keeps in the protocol is met; None for any other property.
+    def satisfies(self, key: str, value: str) -> bool | None:
+        """Whether the protocol satisfies a table property that Delta keeps there; None for any other property.
 
         Source: Delta takes ``delta.feature.*``, ``delta.minReaderVersion`` and ``delta.minWriterVersion`` out of the
         table's configuration when it commits them (PROTOCOL.md, "Table Features").
@@ -43,7 +43,7 @@ class TableLayout:
 
 
 def table_layout(path: str) -> TableLayout:
-    """The layout of the table at a path; that of an empty one when there is none."""
+    """The layout of the table at a path; the default layout if there is none."""
     table = open_table(path)
     if table is None:
         return TableLayout()
@@ -55,12 +55,12 @@ def table_layout(path: str) -> TableLayout:
     if "clustering" in features:
         stored = _cluster_columns(path)
         fields = json.loads(table.schema().to_json())["fields"]
-        clustered = None if stored is None else tuple(_as_named(parts, fields) for parts in stored)
+        clustered = None if stored is None else tuple(_logical_name(parts, fields) for parts in stored)
     return TableLayout(clustered, features, protocol.min_reader_version, protocol.min_writer_version)
 
 
-def _as_named(parts: tuple[str, ...], fields: list[Any]) -> str:
-    """A column as the user knows it: in a table with column mapping the log has other names."""
+def _logical_name(parts: tuple[str, ...], fields: list[Any]) -> str:
+    """The logical name of a column; with column mapping, the log has physical names."""
     names = []
     for part in parts:
         known = {field.get("metadata", {}).get(_PHYSICAL, field["name"]): field for field in fields}
@@ -71,9 +71,9 @@ def _as_named(parts: tuple[str, ...], fields: list[Any]) -> str:
 
 
 def _cluster_columns(path: str) -> tuple[tuple[str, ...], ...] | None:
-    """The columns, as the log has them: of the newest commit that says so, or of the checkpoint before that.
+    """The clustering columns in the log: from the newest commit that sets them, or else from the last checkpoint.
 
-    None when that is unknown.
+    None if unknown.
     """
     log = Path(path) / "_delta_log"
     checkpointed, parts = _checkpoint(log)
@@ -95,7 +95,7 @@ def _cluster_columns(path: str) -> tuple[tuple[str, ...], ...] | None:
     ours = [domain for domain in domains if domain["domain"] == _CLUSTERING]
     if ours:
         return _columns(ours[0])
-    # A checkpoint that keeps such things would have it.
+    # A checkpoint with domain metadata would have it.
     return () if kept else None
 
 
@@ -105,7 +105,7 @@ def _columns(domain: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
 
 
 def _checkpoint(log: Path) -> tuple[int, list[Path]]:
-    """The version and the files of the newest checkpoint; -1 and none when there is none."""
+    """The version and the files of the newest checkpoint; -1 and no files if there is none."""
     files = [file for file in log.glob("*.checkpoint*.parquet") if file.name.partition(".")[0].isdigit()]
     newest = max((int(file.name.partition(".")[0]) for file in files), default=-1)
     return newest, [file for file in files if int(file.name.partition(".")[0]) == newest]

@@ -1,4 +1,4 @@
-"""Versions and contents of Delta tables, read with delta-rs and from the log's files: milliseconds, no JVM."""
+"""Versions and contents of Delta tables, read with delta-rs and from the log's files: takes milliseconds, no JVM."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from headrace.model.schema import Schema
 
 @dataclass(frozen=True)
 class TableState:
-    """A Delta table as it is now."""
+    """The current state of a Delta table."""
 
     path: str
     table_id: str
@@ -34,7 +34,7 @@ class TableState:
 
 @dataclass(frozen=True)
 class TableVersion:
-    """A version of one table; a table that was deleted and made anew has another id."""
+    """A version of one table; a table that was deleted and recreated has another id."""
 
     table_id: str
     version: int
@@ -42,7 +42,7 @@ class TableVersion:
 
 @dataclass(frozen=True)
 class Commit:
-    """A commit in the log of a table; ``identity`` tells its file from one that has taken its place."""
+    """A commit in the log of a table; ``identity`` distinguishes its file from one that replaced it."""
 
     table: Path
     version: int
@@ -50,11 +50,11 @@ class Commit:
 
     @classmethod
     def of(cls, path: str, version: int) -> Commit:
-        """The commit that has made a version of the table at a path."""
+        """The commit that made a version of the table at a path."""
         return cls(Path(path), version, _identity(commit_file(Path(path), version)))
 
     def is_newest(self) -> bool:
-        """True while it is there and no other follows; a look at two files."""
+        """True while it exists and no other follows; costs two file system calls."""
         if self.identity is None or commit_file(self.table, self.version + 1).exists():
             return False
         return _identity(commit_file(self.table, self.version)) == self.identity
@@ -69,7 +69,7 @@ def _identity(file: Path) -> tuple[int, int, int] | None:
 
 
 def table_state(path: str) -> TableState | None:
-    """The newest version of a table, or None when there is none at the path."""
+    """The current state of the table at a path, or None if there is none."""
     table = open_table(path)
     if table is None:
         return None
@@ -86,7 +86,7 @@ def table_state(path: str) -> TableState | None:
 
 
 def open_table(path: str, version: int | None = None) -> DeltaTable | None:
-    """The table at a path, as it is or was with a version; None where there is none.
+    """The table at a path, at its newest version or a given one; None if there is none.
 
     Raises:
         PipelineError: STORAGE.TABLE_UNREADABLE, STORAGE.EMPTY_COMMIT.
@@ -105,7 +105,7 @@ def open_table(path: str, version: int | None = None) -> DeltaTable | None:
 
 
 def table_version(path: str) -> TableVersion | None:
-    """Which table is at a path, and its newest version; None where there is none.
+    """The id and newest version of the table at a path; None if there is none.
 
     Raises:
         PipelineError: STORAGE.TABLE_UNREADABLE.
@@ -114,8 +114,8 @@ def table_version(path: str) -> TableVersion | None:
     return None if table is None else TableVersion(str(table.metadata().id), table.version())
 
 
-def version_outside(path: str) -> TableVersion | None:
-    """The same, and None too where delta-rs cannot open the table, such as one with features that it does not know."""
+def table_version_or_none(path: str) -> TableVersion | None:
+    """The same, but also None if delta-rs cannot open the table, for example because of unknown features."""
     try:
         return table_version(path)
     except PipelineError:
@@ -123,17 +123,17 @@ def version_outside(path: str) -> TableVersion | None:
 
 
 def newest_version(path: str) -> int:
-    """The newest version of a table; -1 where there is none.
+    """The newest version of a table; -1 if there is none.
 
-    Finds it by the names of the commits after the last checkpoint. To open the table, delta-rs would read each of them
-    in a thread of its own.
+    Finds it by the file names of the commits after the last checkpoint. To open the table, delta-rs would read each of
+    them in a separate thread.
 
     Raises:
         PipelineError: STORAGE.TABLE_UNREADABLE, STORAGE.EMPTY_COMMIT.
     """
     version = _last_checkpoint(path) or 0
     if not commit_file(Path(path), version).is_file():
-        # The log has lost commits, or begins with a checkpoint.
+        # The log has lost commits, or starts with a checkpoint.
         table = open_table(path)
         return -1 if table is None else table.version()
     while commit_file(Path(path), version + 1).is_file():
@@ -142,10 +142,10 @@ def newest_version(path: str) -> int:
     return version
 
 
-def rows_in(table: DeltaTable) -> int:
-    """How many rows a table has, by its log and the footers of its files.
+def count_rows(table: DeltaTable) -> int:
+    """The number of rows of a table, from its log and the footers of its files.
 
-    A query would refuse tables whose types were widened, which delta-rs does not read.
+    A query would fail for tables whose types were widened, which delta-rs does not read.
 
     Raises:
         PipelineError: STORAGE.TABLE_UNREADABLE.
@@ -160,47 +160,47 @@ def rows_in(table: DeltaTable) -> int:
     return sum(known) - deleted
 
 
-def size_of(table: DeltaTable) -> int:
-    """Bytes of the files that a table consists of now."""
+def table_size(table: DeltaTable) -> int:
+    """The bytes of a table's current files."""
     return sum(pa.table(table.get_add_actions(flatten=True)).column("size_bytes").to_pylist())
 
 
-def literal(value: str) -> str:
-    """A text in the SQL of delta-rs, in which a backslash means nothing."""
+def sql_literal(value: str) -> str:
+    """A string literal in the SQL of delta-rs, where a backslash has no special meaning."""
     return "'" + value.replace("'", "''") + "'"
 
 
-def queried(table: DeltaTable, query: str) -> list[dict[str, Any]]:
-    """The rows of a query over a table that is called ``q`` in it; columns have their own names, mapped or not."""
+def query_rows(table: DeltaTable, query: str) -> list[dict[str, Any]]:
+    """The rows of a query over a table, which the query calls ``q``; columns have their logical names."""
     result: Any = QueryBuilder().register("q", table).execute(query)
     rows: list[dict[str, Any]] = pa.table(result.read_all()).to_pylist()
     return rows
 
 
-def is_made(path: str) -> bool:
-    """True when the table at a path has a commit; a crash while it is made leaves a log without one."""
+def table_exists(path: str) -> bool:
+    """True when the table at a path has a commit; a crash during its creation leaves a log without one."""
     log = Path(path) / "_delta_log"
     return (log / "_last_checkpoint").is_file() or any(file.stem.isdigit() for file in log.glob("*.json"))
 
 
 def committed_transaction(path: str, app_id: str) -> int | None:
-    """The greatest transaction version that *app_id* has committed to a table, or None."""
+    """The greatest transaction version that *app_id* committed to a table, or None."""
     table = open_table(path)
     return None if table is None else table.transaction_version(app_id)
 
 
-def data_changed(path: str, first: int, last: int) -> bool:
+def has_data_changes(path: str, first: int, last: int) -> bool:
     """True when a commit from version *first* to *last* added or removed rows.
 
-    Commits of properties, OPTIMIZE and VACUUM have no data change. A commit that is no longer there counts as one.
+    Commits of properties, OPTIMIZE and VACUUM do not change data. A commit that the log lost counts as a change.
     """
     return any(_changes_data(commit_actions(path, version)) for version in range(first, last + 1))
 
 
-def rewritten_since(path: str, version: int) -> bool:
-    """True when a commit after a version has changed rows, or is that of a writer who counts its commits.
+def is_rewritten_since(path: str, version: int) -> bool:
+    """True when a commit after a version changed rows, or carries a transaction.
 
-    Costs a look at one file while there is none. Commits that put small files together have neither.
+    Costs one file system call if there is no such commit. Compaction commits do neither.
     """
     while commit_file(Path(path), version + 1).exists():
         version += 1
@@ -211,12 +211,12 @@ def rewritten_since(path: str, version: int) -> bool:
 
 
 def commit_file(table: Path, version: int) -> Path:
-    """Where one commit of a table is, or will be."""
+    """The path of a commit of a table."""
     return table / "_delta_log" / f"{version:020d}.json"
 
 
 def commit_actions(path: str, version: int) -> list[dict[str, Any]] | None:
-    """The actions of one commit, or None when the log no longer has it."""
+    """The actions of a commit; None if the log does not have it."""
     try:
         text = commit_file(Path(path), version).read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -225,7 +225,7 @@ def commit_actions(path: str, version: int) -> list[dict[str, Any]] | None:
 
 
 def _last_checkpoint(path: str) -> int | None:
-    """The version of the last checkpoint, as the log says; None where it says nothing that can be read."""
+    """The version of the last checkpoint; None if ``_last_checkpoint`` is missing or unreadable."""
     try:
         text = (Path(path) / "_delta_log" / "_last_checkpoint").read_text(encoding="utf-8")
         return int(json.loads(text)["version"])
@@ -235,7 +235,7 @@ def _last_checkpoint(path: str) -> int | None:
 
 def _check_not_empty(commit: Path) -> None:
     if commit.is_file() and commit.stat().st_size == 0:
-        # Delta takes it for a commit of nothing, and whatever it held would be missing from then on.
+        # Delta would treat it as a commit without actions, so that whatever it held would be lost.
         raise PipelineError("STORAGE.EMPTY_COMMIT", file=commit)
 
 

@@ -1,1 +1,1 @@
-"""What happens in an update, as values, and the Delta table that keeps them; written and read without Spark."""
+"""The events of an update, and the Delta table that stores them; written and read without Spark."""

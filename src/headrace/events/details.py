@@ -1,4 +1,4 @@
-"""The JSON of an event's ``details`` column: the vendor's field names, and ours beside them.
+"""The JSON of an event's ``details`` column: the vendor's field names, and our own.
 
 Ours are ``selections``, ``path``, ``reason``, ``attempt``, ``error``, ``duration_s``, ``duration_ms``, ``epoch``,
 ``batch_id``, ``quarantined_records``, ``num_rescued_rows``, ``rescued_share``, ``num_tied_events``,
@@ -18,19 +18,19 @@ from headrace.events.types import (
     BatchDone,
     DatasetDefined,
     Event,
-    FlowBehind,
     FlowDefined,
-    FlowKeeps,
-    FlowMoved,
+    FlowLagMetrics,
+    FlowStateChanged,
+    FlowStateMetrics,
     FlowTotal,
     Json,
     Level,
     RowsSampled,
     SinkDefined,
-    TableJudged,
-    Totaled,
+    TableEvaluated,
     UpdateCreated,
-    UpdateMoved,
+    UpdateStateChanged,
+    UpdateTotals,
     Warned,
 )
 from headrace.model.datasets import Kind
@@ -40,14 +40,14 @@ from headrace.model.outcome import (
     FilesBacklog,
     FlowCounts,
     FlowState,
-    KeptState,
+    OperatorState,
     PartitionLag,
     UpdateState,
 )
 
 
 class DatasetType(str, Enum):
-    """The kinds of datasets as the vendor's log writes them; an enumeration, so that redaction leaves it alone."""
+    """The kinds of datasets in the vendor's log; an enumeration, so that it is not redacted."""
 
     TABLE = "TABLE"
     STREAMING_TABLE = "STREAMING_TABLE"
@@ -58,12 +58,12 @@ class DatasetType(str, Enum):
 
 
 def details_of(event: Event) -> dict[str, Any]:
-    """The details, keyed by the event type; members of enumerations are left as they are, they are no free text."""
+    """The details, keyed by the event type; enumeration members stay unconverted, because they are not free text."""
     return {event.event_type: _body(event)}
 
 
 def event_of(event_type: str, details: Json, origin: Json, message: str = "") -> Event | None:
-    """The event behind a row's columns; None for an event type that this version does not know.
+    """The event of a row's columns; None for an event type that this version does not know.
 
     ``details`` is the parsed JSON, ``origin`` has the names of the flow and the dataset.
     """
@@ -75,10 +75,10 @@ def event_of(event_type: str, details: Json, origin: Json, message: str = "") ->
         return Warned(body["code"], message, flow, dataset, Level(body.get("level", Level.WARN)))
     if event_type == UpdateCreated.event_type:
         return UpdateCreated(body["cause"], body["config"], body["selections"])
-    if event_type == UpdateMoved.event_type:
-        return UpdateMoved(UpdateState(body["state"]), body.get("error"))
-    if event_type == Totaled.event_type:
-        return Totaled(tuple(_total(found) for found in body["flows"]))
+    if event_type == UpdateStateChanged.event_type:
+        return UpdateStateChanged(UpdateState(body["state"]), body.get("error"))
+    if event_type == UpdateTotals.event_type:
+        return UpdateTotals(tuple(_total(found) for found in body["flows"]))
     return _about_flow_or_dataset(event_type, body, str(flow), str(dataset))
 
 
@@ -105,9 +105,9 @@ def _about_flow_or_dataset(event_type: str, body: Json, flow: str, dataset: str)
         )
     if event_type == RowsSampled.event_type:
         return RowsSampled(flow, dataset, body["epoch"], body["batch_id"], body["expectation"], tuple(body["rows"]))
-    if event_type == TableJudged.event_type:
-        return TableJudged(flow, dataset, _expectations_of(body))
-    if event_type != FlowMoved.event_type:
+    if event_type == TableEvaluated.event_type:
+        return TableEvaluated(flow, dataset, _expectations_of(body))
+    if event_type != FlowStateChanged.event_type:
         return None
     if "batch_id" in body:
         return BatchDone(
@@ -121,10 +121,10 @@ def _about_flow_or_dataset(event_type: str, body: Json, flow: str, dataset: str)
             WritePath(body["write_path"]) if "write_path" in body else None,
         )
     if "source_metrics" in body.get("metrics", {}):
-        return FlowBehind(flow, dataset, lag_of(body), backlog_of(body))
+        return FlowLagMetrics(flow, dataset, lag_of(body), backlog_of(body))
     if "state_operators" in body.get("metrics", {}):
-        return _kept(body["metrics"], flow, dataset)
-    return FlowMoved(
+        return _state_metrics(body["metrics"], flow, dataset)
+    return FlowStateChanged(
         flow=flow,
         dataset=dataset,
         state=FlowState(body["status"]),
@@ -145,7 +145,7 @@ def _total_body(total: FlowTotal) -> dict[str, Any]:
 
 
 def counts_of(body: Json) -> FlowCounts:
-    """The counts in the ``flow_progress`` of a batch."""
+    """The counts in the ``flow_progress`` event of a batch."""
     quality = body["data_quality"]
     return FlowCounts(
         rows_written=body["metrics"]["num_output_rows"],
@@ -185,13 +185,13 @@ def _changes_of(metrics: Json) -> ChangeCounts | None:
     )
 
 
-def _kept(metrics: Json, flow: str, dataset: str) -> FlowKeeps:
-    operators = tuple(KeptState(**operator) for operator in metrics["state_operators"])
-    return FlowKeeps(flow, dataset, operators, metrics["watermark"])
+def _state_metrics(metrics: Json, flow: str, dataset: str) -> FlowStateMetrics:
+    operators = tuple(OperatorState(**operator) for operator in metrics["state_operators"])
+    return FlowStateMetrics(flow, dataset, operators, metrics["watermark"])
 
 
 def lag_of(body: Json) -> tuple[PartitionLag, ...]:
-    """The lag in the ``flow_progress`` of a flow that reads topics."""
+    """The lag in the ``flow_progress`` event of a flow that reads topics."""
     return tuple(
         PartitionLag(source["source_name"], partition["partition"], partition["offset"], partition["newest"])
         for source in body["metrics"]["source_metrics"]
@@ -200,7 +200,7 @@ def lag_of(body: Json) -> tuple[PartitionLag, ...]:
 
 
 def backlog_of(body: Json) -> tuple[FilesBacklog, ...]:
-    """The backlog in the ``flow_progress`` of a flow that reads files through Auto Loader."""
+    """The backlog in the ``flow_progress`` event of a flow that reads files with Auto Loader."""
     return tuple(
         FilesBacklog(source["source_name"], source["backlog_files"], source["backlog_bytes"])
         for source in body["metrics"]["source_metrics"]
@@ -212,11 +212,11 @@ def _body(event: Event) -> dict[str, Any]:
     match event:
         case UpdateCreated(cause, settings, selections):
             return {"cause": cause, "config": settings, "selections": selections}
-        case UpdateMoved(state, error):
+        case UpdateStateChanged(state, error):
             return {"state": state, "error": error}
         case DatasetDefined() | SinkDefined() | FlowDefined():
             return _definition_body(event)
-        case FlowMoved():
+        case FlowStateChanged():
             return {
                 "status": event.state,
                 "reason": event.reason,
@@ -226,21 +226,21 @@ def _body(event: Event) -> dict[str, Any]:
             }
         case BatchDone():
             return _batch_body(event)
-        case FlowBehind() | FlowKeeps():
-            return _running_body(event)
-        case RowsSampled() | TableJudged():
-            return _judged_body(event)
-        case Totaled(flows=flows):
+        case FlowLagMetrics() | FlowStateMetrics():
+            return _metrics_body(event)
+        case RowsSampled() | TableEvaluated():
+            return _expectations_event_body(event)
+        case UpdateTotals(flows=flows):
             return {"flows": [_total_body(flow) for flow in flows]}
         case Warned(code=code, level=level):
             return {"code": code} if level is Level.WARN else {"code": code, "level": level}
 
 
-def _judged_body(event: RowsSampled | TableJudged) -> dict[str, Any]:
+def _expectations_event_body(event: RowsSampled | TableEvaluated) -> dict[str, Any]:
     match event:
         case RowsSampled(_, _, epoch, batch_id, expectation, rows):
             return {"epoch": epoch, "batch_id": batch_id, "expectation": expectation, "rows": list(rows)}
-        case TableJudged(_, dataset, expectations):
+        case TableEvaluated(_, dataset, expectations):
             return {"expectations": [_expectation_body(one, dataset) for one in expectations]}
 
 
@@ -284,16 +284,16 @@ def _metrics(counts: FlowCounts) -> dict[str, Any]:
     return metrics
 
 
-def _running_body(event: FlowBehind | FlowKeeps) -> dict[str, Any]:
+def _metrics_body(event: FlowLagMetrics | FlowStateMetrics) -> dict[str, Any]:
     match event:
-        case FlowBehind(lag=lag, backlog=backlog):
-            return _behind_body(lag, backlog)
-        case FlowKeeps(operators=operators, watermark=watermark):
+        case FlowLagMetrics(lag=lag, backlog=backlog):
+            return _lag_body(lag, backlog)
+        case FlowStateMetrics(operators=operators, watermark=watermark):
             state = [operator.to_json() for operator in operators]
             return {"status": FlowState.RUNNING, "metrics": {"state_operators": state, "watermark": watermark}}
 
 
-def _behind_body(lag: tuple[PartitionLag, ...], backlog: tuple[FilesBacklog, ...]) -> dict[str, Any]:
+def _lag_body(lag: tuple[PartitionLag, ...], backlog: tuple[FilesBacklog, ...]) -> dict[str, Any]:
     topics = dict.fromkeys(partition.topic for partition in lag)
     sources: list[dict[str, Any]] = []
     for topic in topics:

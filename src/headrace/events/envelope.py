@@ -1,4 +1,4 @@
-"""One row of ``system/events``: the vendor's columns, with room for the fields that only its service can fill.
+"""One row of ``system/events``: the vendor's columns, including the fields that only its service can fill.
 
 Source: the vendor's event log schema (columns id, sequence, origin, timestamp, message, level, maturity_level, error,
 details, event_type, truncation). ``origin.epoch`` is ours.
@@ -19,7 +19,7 @@ from headrace.errors import InternalError
 from headrace.events.details import details_of, event_of
 from headrace.events.types import BatchDone, Event, Json, Level
 
-# Fields of ``origin`` that are null here; a query written for the vendor's log still finds them.
+# Fields of ``origin`` that are always null here; they exist for queries written for the vendor's log.
 _SERVICE_FIELDS = (
     "cloud",
     "region",
@@ -108,7 +108,7 @@ SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class Origin:
-    """Which pipeline and update the events of a log belong to, and where it runs."""
+    """The pipeline and update that the events belong to, and the host."""
 
     pipeline_id: str
     pipeline_name: str
@@ -119,7 +119,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class Stamp:
-    """When an event happened and its place in the order of all events of the log."""
+    """The time of an event, and its position in the order of the log."""
 
     seq_no: int
     timestamp: datetime
@@ -128,12 +128,12 @@ class Stamp:
 
     @property
     def id(self) -> str:
-        """The row's id: as text it sorts like the sequence, which is what readers skip files by."""
+        """The row's id: as text it sorts like the sequence, so that readers can skip files by it."""
         return f"{id_floor(self.seq_no)}-{self.unique}"
 
 
 def id_floor(seq_no: int) -> str:
-    """A text that is not after any id with this sequence number, and after every id with a lower one."""
+    """The lower bound of all ids with this sequence number; greater than every id with a lower one."""
     return f"{seq_no:016x}"
 
 
@@ -143,7 +143,7 @@ def seq_no_of(row_id: str) -> int:
 
 
 def to_row(event: Event, *, origin: Origin, stamp: Stamp, redact: Callable[[str], str] = str) -> dict[str, Any]:
-    """The row for an event, ready for :data:`SCHEMA`; *redact* sees every text that is not a name or an enumeration."""
+    """The row for an event in :data:`SCHEMA`; applies *redact* to every text that is not a name or an enumeration."""
     clean = _cleaner(redact)
     error = getattr(event, "error", None)
     return {
@@ -165,15 +165,15 @@ def to_row(event: Event, *, origin: Origin, stamp: Stamp, redact: Callable[[str]
 
 
 def from_row(row: Mapping[str, Any]) -> Event | None:
-    """The event behind a row; None when its type is not known to this version.
+    """The event of a row; None if this version does not know its type.
 
-    Law: ``from_row(to_row(event, ...)) == event`` when nothing was redacted.
+    Law: ``from_row(to_row(event, ...)) == event`` if nothing was redacted.
     """
     return event_of(row["event_type"], json.loads(row["details"]), row["origin"], row["message"])
 
 
 def redacted(event: Event, redact: Callable[[str], str]) -> Event:
-    """The event as whoever reads its row finds it: without secrets in any text of it.
+    """The event as readers of its row get it: without secrets.
 
     Law: ``redacted(event, redact) == from_row(to_row(event, ..., redact=redact))``.
     """
@@ -187,7 +187,7 @@ def redacted(event: Event, redact: Callable[[str], str]) -> Event:
 
 def _cleaner(redact: Callable[[str], str]) -> Callable[[str], str]:
     def clean(text: str) -> str:
-        # Lone surrogates, as in a file name that is no UTF-8, cannot be stored.
+        # Lone surrogates, as in a file name that is not UTF-8, cannot be stored.
         return redact(text).encode("utf-8", "replace").decode("utf-8")
 
     return clean
@@ -200,7 +200,7 @@ def _subject(event: Event) -> dict[str, Any]:
         "dataset_name": getattr(event, "dataset", None),
     }
     if isinstance(event, BatchDone):
-        # As with the vendor, the id of a flow changes with a full refresh; its name does not.
+        # As in the vendor's log, a full refresh changes the id of a flow, but not its name.
         subject |= {
             "flow_id": f"{flow}#{event.epoch}",
             "epoch": event.epoch,

@@ -19,31 +19,31 @@ from deltalake import DeltaTable, PostCommitHookProperties, write_deltalake
 from headrace.errors import PipelineError
 from headrace.events.envelope import SCHEMA, Origin, Stamp, id_floor, seq_no_of, to_row
 from headrace.events.expiry import remove_expired
-from headrace.events.refusals import REFUSALS, reason_of
-from headrace.events.types import Event, durable
+from headrace.events.refusals import STORAGE_ERRORS, reason_of
+from headrace.events.types import Event, is_durable
 
 if TYPE_CHECKING:
     from typing import Self
 
 FLUSH_INTERVAL_S = 0.5
-# Above this many files, closing the log puts the small ones together; an update that goes on does so now and then.
+# Above this many files, closing the log compacts the small ones; a continuous update compacts from time to time.
 COMPACT_ABOVE_FILES = 64
 COMPACT_EVERY_APPENDS = 500
-# Whoever opens the log reads the commits behind the last checkpoint, with delta-rs each in a thread of its own. These
-# threads stay while there is work for some of them.
+# Opening the log reads the commits after the last checkpoint; delta-rs uses one thread per commit. These threads stay
+# while some of them have work.
 CHECKPOINT_EVERY_APPENDS = 25
 
-# Statistics on two columns only: ids are in time order and so skip files for every question, and statistics on all
-# leaves doubled the time of an append. A file that reached the target size is not rewritten by the next compaction.
+# Statistics on two columns only: ids are in time order, so every query can skip files by them, and statistics on all
+# leaf columns doubled the time of an append. Compaction does not rewrite files that reached the target size.
 TABLE_PROPERTIES = {
     "delta.dataSkippingStatsColumns": "id,event_type",
     "delta.targetFileSize": str(16 * 1024 * 1024),
-    # Nobody reads an old version of the log: files that were put together are deleted by the next compaction but for
-    # those of the last hour, which a reader may be at.
+    # Nobody reads an old version of the log: the next compaction deletes replaced files, except those of the last hour,
+    # which a reader may still be using.
     "delta.deletedFileRetentionDuration": "interval 1 hours",
     "delta.logRetentionDuration": "interval 1 hours",
 }
-# Both are done beside the writers, who would wait for them.
+# Maintenance does both in the background; otherwise writers would wait for them.
 _NO_CHECKPOINT = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -53,23 +53,23 @@ _LOGGER = logging.getLogger(__name__)
 class EventLog:
     """Appends events of one update to the log of the pipeline; safe to share between threads.
 
-    Order: events are stored in the order in which ``emit`` was called, whatever the clock does.
-    Durability: see :func:`headrace.events.types.durable`; any other event is stored within about half a second, with
+    Order: events are stored in the order of the ``emit`` calls, whatever the clock does.
+    Durability: see :func:`headrace.events.types.is_durable`; any other event is stored within about half a second, with
     the next durable one, or by :meth:`close`.
 
-    Upkeep, which puts small files together and deletes what nobody reads, is done beside the writers: they do not wait.
+    Maintenance, which compacts small files and deletes unused ones, runs in the background: writers do not wait for it.
 
     Args:
-        path: the table, ``system/events`` of the storage; made by the first write.
-        origin: goes with every event.
+        path: the table, ``system/events`` of the storage; created by the first write.
+        origin: stored with every event.
         clock: the time, with a zone.
-        new_id: a text that no other call ever gave.
-        redact: takes secrets out of a text.
-        told: gets each row.
-        upkeep: of the table at a path; *compacts* says whether small files are put together.
-        retain_s: how old events of other updates may be when the log is compacted; older ones are removed, for which
-            writers wait. None keeps them for ever.
-        compact_every_appends: how often a log that stays open is compacted.
+        new_id: returns a globally unique text.
+        redact: removes secrets from a text.
+        on_row: receives each row.
+        maintenance: maintains the table at a path; its second argument says whether to compact small files.
+        retain_s: the maximum age of events of other updates; older ones are removed when the log is compacted, and
+            writers wait for that. None keeps them forever.
+        compact_every_appends: how often an open log is compacted.
     """
 
     def __init__(
@@ -80,8 +80,8 @@ class EventLog:
         clock: Callable[[], datetime],
         new_id: Callable[[], str],
         redact: Callable[[str], str] = str,
-        told: Callable[[Mapping[str, Any]], None] = lambda _row: None,
-        upkeep: Callable[[str, bool], None] | None = None,
+        on_row: Callable[[Mapping[str, Any]], None] = lambda _row: None,
+        maintenance: Callable[[str, bool], None] | None = None,
         retain_s: float | None = None,
         compact_every_appends: int = COMPACT_EVERY_APPENDS,
     ) -> None:
@@ -90,8 +90,8 @@ class EventLog:
         self._clock = clock
         self._new_id = new_id
         self._redact = redact
-        self._told = told
-        self._upkeep = upkeep or keep_up
+        self._on_row = on_row
+        self._maintenance = maintenance or maintain
         self._retain_s = retain_s
         self._compact_every_appends = compact_every_appends
         self._instance = new_id()
@@ -99,19 +99,19 @@ class EventLog:
         self._opened = False
         self._last_seq_no = 0
         self._appends = 0
-        self._kept_up_at = self._compacted_at = 0
-        self._keeper: threading.Thread | None = None
+        self._maintained_at = self._compacted_at = 0
+        self._maintainer: threading.Thread | None = None
         self._pending: list[dict[str, Any]] = []
         self._order = threading.Lock()
         self._writing = threading.Lock()
         self._closing = threading.Event()
-        self._flusher = threading.Thread(target=self._flush_often, name="headrace-events", daemon=True)
+        self._flusher = threading.Thread(target=self._flush_periodically, name="headrace-events", daemon=True)
 
     def emit(self, event: Event) -> datetime:
-        """Record an event; returns when it is said to have happened.
+        """Record an event; returns its timestamp.
 
         Raises:
-            PipelineError: EVENTS.NOT_WRITTEN when the table cannot be opened or a durable event not be stored.
+            PipelineError: EVENTS.NOT_WRITTEN if the table cannot be opened or a durable event cannot be stored.
             RuntimeError: the log is closed.
         """
         with self._order:
@@ -121,8 +121,8 @@ class EventLog:
             stamp = self._stamp()
             row = to_row(event, origin=self._origin, stamp=stamp, redact=self._redact)
             self._pending.append(row)
-            self._told(row)
-        if durable(event):
+            self._on_row(row)
+        if is_durable(event):
             self.flush()
         return stamp.timestamp
 
@@ -130,7 +130,7 @@ class EventLog:
         """Store everything emitted so far.
 
         Raises:
-            PipelineError: EVENTS.NOT_WRITTEN; the events are kept for the next try.
+            PipelineError: EVENTS.NOT_WRITTEN; the events are kept for the next attempt.
         """
         with self._writing:
             with self._order:
@@ -139,31 +139,31 @@ class EventLog:
                 return
             try:
                 self._append(rows)
-            except REFUSALS as error:
+            except STORAGE_ERRORS as error:
                 with self._order:
                     self._pending = rows + self._pending
-                # The next try finds the table as it is then, whatever became of the version that is known.
-                with suppress(*REFUSALS):
+                # The next attempt starts from the table's current version.
+                with suppress(*STORAGE_ERRORS):
                     self._table = DeltaTable(self._path) if DeltaTable.is_deltatable(self._path) else None
-                raise self._not_written(error) from error
+                raise self._write_error(error) from error
 
     def close(self) -> None:
-        """Store what is left and put small files together; may be called twice.
+        """Store the pending events and compact small files; may be called twice.
 
         Raises:
-            PipelineError: EVENTS.NOT_WRITTEN when events are left that could not be stored.
+            PipelineError: EVENTS.NOT_WRITTEN if some events could not be stored.
         """
         with self._order:
             self._closing.set()
         if self._flusher.is_alive():
             self._flusher.join()
-        if self._keeper is not None:
-            self._keeper.join()
+        if self._maintainer is not None:
+            self._maintainer.join()
         self.flush()
         with self._writing:
             if self._table is not None:
                 self._remove_expired()
-                self._upkeep(self._path, True)  # noqa: FBT003 - it compacts
+                self._maintenance(self._path, True)  # noqa: FBT003 - it compacts
                 self._table = None
 
     def __enter__(self) -> Self:
@@ -183,15 +183,15 @@ class EventLog:
         return Stamp(self._last_seq_no, now, self._instance, self._new_id())
 
     def _open(self) -> None:
-        """Find the table and where its order ends, once; a clock that went back then changes no order."""
+        """Open the table and read its last sequence number, once, so that a clock that went back changes no order."""
         if self._opened:
             return
         try:
             if DeltaTable.is_deltatable(self._path):
                 self._table = _with_properties(DeltaTable(self._path))
                 self._last_seq_no = _last_seq_no(self._table)
-        except REFUSALS as error:
-            raise self._not_written(error) from error
+        except STORAGE_ERRORS as error:
+            raise self._write_error(error) from error
         self._opened = True
         self._flusher.start()
 
@@ -204,35 +204,35 @@ class EventLog:
         write_deltalake(self._path, data, mode="append", configuration=TABLE_PROPERTIES)
         self._table = DeltaTable(self._path)
 
-    def _not_written(self, error: Exception) -> PipelineError:
+    def _write_error(self, error: Exception) -> PipelineError:
         return PipelineError("EVENTS.NOT_WRITTEN", path=self._path, reason=reason_of(error))
 
-    def _flush_often(self) -> None:
+    def _flush_periodically(self) -> None:
         while not self._closing.wait(FLUSH_INTERVAL_S):
             # The events are kept; the next durable one, or close, reports it to the update.
             with suppress(PipelineError):
                 self.flush()
-            if self._appends - self._kept_up_at >= CHECKPOINT_EVERY_APPENDS:
-                self._keep_up()
+            if self._appends - self._maintained_at >= CHECKPOINT_EVERY_APPENDS:
+                self._start_maintenance()
 
-    def _keep_up(self) -> None:
-        """Start the upkeep in a thread of its own, unless the last one is not done yet."""
-        if self._keeper is not None and self._keeper.is_alive():
+    def _start_maintenance(self) -> None:
+        """Start maintenance in a thread of its own, unless the previous one is still running."""
+        if self._maintainer is not None and self._maintainer.is_alive():
             return
-        self._kept_up_at = self._appends
-        compacts = self._appends - self._compacted_at >= self._compact_every_appends
-        if compacts:
+        self._maintained_at = self._appends
+        compact = self._appends - self._compacted_at >= self._compact_every_appends
+        if compact:
             self._compacted_at = self._appends
-        self._keeper = threading.Thread(
-            target=self._run_upkeep, args=(compacts,), name="headrace-events-upkeep", daemon=True
+        self._maintainer = threading.Thread(
+            target=self._run_maintenance, args=(compact,), name="headrace-events-upkeep", daemon=True
         )
-        self._keeper.start()
+        self._maintainer.start()
 
-    def _run_upkeep(self, compacts: bool) -> None:  # noqa: FBT001 - as the upkeep takes it
-        if compacts:
+    def _run_maintenance(self, compact: bool) -> None:  # noqa: FBT001 - the signature of the maintenance function
+        if compact:
             with self._writing:
                 self._remove_expired()
-        self._upkeep(self._path, compacts)
+        self._maintenance(self._path, compact)
 
     def _remove_expired(self) -> None:
         if self._retain_s is None or self._table is None:
@@ -240,13 +240,13 @@ class EventLog:
         oldest = self._clock().astimezone(UTC) - timedelta(seconds=self._retain_s)
         try:
             remove_expired(self._table, id_floor(_seq_no_at(oldest)), self._origin.update_id)
-        except REFUSALS as error:
+        except STORAGE_ERRORS as error:
             # The next compaction tries again.
             _LOGGER.info("no events were removed from the event log: %s", error)
 
 
 def _seq_no_at(moment: datetime) -> int:
-    """The sequence number of an event that happens at a moment: microseconds since 1970."""
+    """The sequence number for a moment: microseconds since 1970."""
     return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
@@ -260,32 +260,32 @@ def _last_seq_no(table: DeltaTable) -> int:
     )
 
 
-def keep_up(path: str, compacts: bool) -> None:  # noqa: FBT001 - the one thing that it may do besides
-    """Write a checkpoint of the log at a path, and delete commits and files that nobody reads any more.
+def maintain(path: str, compact: bool) -> None:  # noqa: FBT001 - its only option
+    """Write a checkpoint of the log at a path, and delete unused commits and files.
 
     No row is lost, and readers of an older version keep its files for an hour. Writers may append meanwhile.
 
     Args:
         path: the table.
-        compacts: first put small files together, if there are many.
+        compact: first compact small files, if there are many.
     """
     try:
         table = DeltaTable(path)
-        if compacts:
+        if compact:
             if len(table.file_uris()) <= COMPACT_ABOVE_FILES:
                 return
             table.optimize.compact(post_commithook_properties=_NO_CHECKPOINT)
-            # Checkpoints forget files that were taken out long ago: all that lie there are looked at.
+            # A full vacuum, because checkpoints no longer list files that were removed long ago.
             table.vacuum(dry_run=False, full=True, post_commithook_properties=_NO_CHECKPOINT)
         table.create_checkpoint()
         table.cleanup_metadata()
-    except REFUSALS as error:
-        # A favour to readers: the next time tries again.
+    except STORAGE_ERRORS as error:
+        # Optional for readers; the next maintenance tries again.
         _LOGGER.info("the event log was not compacted: %s", error)
 
 
 def _with_properties(table: DeltaTable) -> DeltaTable:
-    """The table with the properties of new ones; an earlier version kept files for longer."""
+    """The table with the current properties; an earlier version of Headrace kept files longer."""
     given = table.metadata().configuration
     changed = {key: value for key, value in TABLE_PROPERTIES.items() if given.get(key) != value}
     if changed:

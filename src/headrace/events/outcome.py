@@ -1,4 +1,4 @@
-"""From events to the outcome of an update: the one fold behind ``run``, ``status`` and the live display."""
+"""Builds the outcome of an update from its events, for ``run``, ``status`` and the live display."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from headrace.events.types import (
     TERMINAL_UPDATE_STATES,
     BatchDone,
     Event,
-    FlowBehind,
     FlowDefined,
-    FlowKeeps,
-    FlowMoved,
+    FlowLagMetrics,
+    FlowStateChanged,
+    FlowStateMetrics,
     FlowTotal,
     Json,
-    TableJudged,
-    Totaled,
+    TableEvaluated,
     UpdateCreated,
-    UpdateMoved,
+    UpdateStateChanged,
+    UpdateTotals,
 )
 from headrace.model.outcome import (
-    GOING_ON,
+    ACTIVE_STATES,
     FlowCounts,
     FlowOutcome,
     FlowState,
@@ -32,10 +32,10 @@ from headrace.model.outcome import (
 
 
 class Tally:
-    """Adds up batches in the order in which they were recorded; one that was recorded before is passed over.
+    """Adds up batches in the order in which they were recorded; ignores duplicates.
 
-    A flow's batches have growing numbers within an epoch, so the newest of each epoch is all that is remembered: an
-    update may go on for months.
+    The batch ids of a flow increase within an epoch, so it only stores the newest of each epoch: an update may run for
+    months.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class Tally:
         self._datasets: dict[str, str] = {}
 
     def add(self, batch: BatchDone) -> None:
-        """Count a batch once, however often it was recorded."""
+        """Count a batch; duplicates count once."""
         epoch = (batch.flow, batch.epoch)
         if batch.batch_id <= self._newest.get(epoch, -1):
             return
@@ -54,34 +54,34 @@ class Tally:
         self._last[batch.flow] = (batch.epoch, batch.batch_id)
         self.totals[batch.flow] = self.totals.get(batch.flow, FlowCounts()).plus(batch.counts)
 
-    def judge(self, judged: TableJudged) -> None:
-        """Count what became of the rules about a flow's table as a whole."""
-        more = FlowCounts(expectations=judged.expectations)
-        self.totals[judged.flow] = self.totals.get(judged.flow, FlowCounts()).plus(more)
-        self._datasets[judged.flow] = judged.dataset
-        self._last.setdefault(judged.flow, (0, -1))
+    def add_table_evaluation(self, evaluation: TableEvaluated) -> None:
+        """Count the results of a flow's table rules."""
+        more = FlowCounts(expectations=evaluation.expectations)
+        self.totals[evaluation.flow] = self.totals.get(evaluation.flow, FlowCounts()).plus(more)
+        self._datasets[evaluation.flow] = evaluation.dataset
+        self._last.setdefault(evaluation.flow, (0, -1))
 
-    def total(self) -> Totaled:
-        """Everything added so far, as one event."""
-        return Totaled(
+    def total(self) -> UpdateTotals:
+        """The totals so far, as one event."""
+        return UpdateTotals(
             tuple(
                 FlowTotal(flow, self._datasets[flow], *self._last[flow], counts) for flow, counts in self.totals.items()
             )
         )
 
-    def take(self, totaled: Totaled) -> None:
-        """Go on from what was added up before."""
-        for found in totaled.flows:
+    def restore(self, totals: UpdateTotals) -> None:
+        """Continue from recorded totals."""
+        for found in totals.flows:
             self.totals[found.flow] = found.counts
             self._datasets[found.flow] = found.dataset
             self._last[found.flow] = (found.epoch, found.batch_id)
             self._newest[found.flow, found.epoch] = found.batch_id
 
 
-class Replay:
-    """What is known of one update after the events applied so far.
+class OutcomeBuilder:
+    """Builds the outcome of one update from its events.
 
-    Law: applying the events of an update in order gives the outcome that its own process saw, bit for bit.
+    Law: applying the events of an update in order gives exactly the outcome that its own process returned.
     """
 
     def __init__(self, update_id: str) -> None:
@@ -95,54 +95,54 @@ class Replay:
         self._tally = Tally()
 
     def apply(self, event: Event, at: datetime) -> None:
-        """Take in the next event."""
+        """Apply the next event."""
         self._started_at = self._started_at or at
         match event:
             case UpdateCreated(cause=cause):
                 self._cause, self._started_at = cause, at
-            case UpdateMoved(state=state, error=error):
+            case UpdateStateChanged(state=state, error=error):
                 self._state, self._error = state, _copied(error)
                 self._ended_at = at if state in TERMINAL_UPDATE_STATES else None
             case FlowDefined(mode="VIEW"):
-                # A view's query runs inside of the flows that read it.
+                # A view's query runs inside the flows that read it.
                 pass
             case FlowDefined(flow=flow, dataset=dataset):
                 self._flows.setdefault(flow, FlowOutcome(flow, dataset, FlowState.QUEUED))
-            case FlowMoved():
-                self._move(event)
+            case FlowStateChanged():
+                self._change_state(event)
             case BatchDone():
                 self._flows.setdefault(
                     event.flow,
                     FlowOutcome(event.flow, event.dataset, FlowState.RUNNING),
                 )
                 self._tally.add(event)
-            case TableJudged():
-                self._tally.judge(event)
-            case FlowBehind() | FlowKeeps():
-                self._look_at(event)
-            case Totaled():
-                self._tally.take(event)
+            case TableEvaluated():
+                self._tally.add_table_evaluation(event)
+            case FlowLagMetrics() | FlowStateMetrics():
+                self._apply_metrics(event)
+            case UpdateTotals():
+                self._tally.restore(event)
             case _:
                 pass
 
     def flow(self, name: str) -> FlowOutcome:
-        """What is known of one flow.
+        """The outcome of one flow so far.
 
         Raises:
-            KeyError: no event spoke of it.
+            KeyError: no event mentioned it.
         """
         return replace(self._flows[name], counts=self._tally.totals.get(name, FlowCounts()))
 
-    def total(self) -> Totaled:
+    def total(self) -> UpdateTotals:
         """The counts of all batches so far, as one event."""
         return self._tally.total()
 
-    def going_on(self) -> tuple[FlowOutcome, ...]:
+    def running_flows(self) -> tuple[FlowOutcome, ...]:
         """The flows that have not ended."""
-        return tuple(flow for flow in self._flows.values() if flow.state in GOING_ON)
+        return tuple(flow for flow in self._flows.values() if flow.state in ACTIVE_STATES)
 
     def outcome(self) -> Outcome | None:
-        """The update as far as it is known; None before the first event."""
+        """The outcome of the update so far; None before the first event."""
         if self._started_at is None:
             return None
         return Outcome(
@@ -155,15 +155,15 @@ class Replay:
             error=self._error,
         )
 
-    def _look_at(self, event: FlowBehind | FlowKeeps) -> None:
+    def _apply_metrics(self, event: FlowLagMetrics | FlowStateMetrics) -> None:
         known = self._flows.get(event.flow) or FlowOutcome(event.flow, event.dataset, FlowState.RUNNING)
         match event:
-            case FlowBehind(lag=lag, backlog=backlog):
+            case FlowLagMetrics(lag=lag, backlog=backlog):
                 self._flows[event.flow] = replace(known, lag=lag, backlog=backlog)
-            case FlowKeeps(operators=operators, watermark=watermark):
-                self._flows[event.flow] = replace(known, kept=operators, watermark=watermark)
+            case FlowStateMetrics(operators=operators, watermark=watermark):
+                self._flows[event.flow] = replace(known, operators=operators, watermark=watermark)
 
-    def _move(self, event: FlowMoved) -> None:
+    def _change_state(self, event: FlowStateChanged) -> None:
         known = self._flows.get(event.flow)
         self._flows[event.flow] = FlowOutcome(
             flow=event.flow,
@@ -174,7 +174,7 @@ class Replay:
             duration_s=event.duration_s if event.duration_s is not None else (known.duration_s if known else 0.0),
             lag=known.lag if known else (),
             backlog=known.backlog if known else (),
-            kept=known.kept if known else (),
+            operators=known.operators if known else (),
             watermark=known.watermark if known else "",
         )
 

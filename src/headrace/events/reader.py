@@ -1,4 +1,4 @@
-"""The reader of ``system/events``: works while another process writes, and needs neither Spark nor a JVM."""
+"""Reads ``system/events``: works while another process writes, and needs neither Spark nor a JVM."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from deltalake import DeltaTable, QueryBuilder
 
 from headrace.errors import PipelineError
 from headrace.events.envelope import from_row, id_floor, seq_no_of
-from headrace.events.outcome import Replay, Tally
-from headrace.events.refusals import REFUSALS, reason_of
-from headrace.events.types import BatchDone, FlowMoved, Totaled, UpdateCreated, Warned
+from headrace.events.outcome import OutcomeBuilder, Tally
+from headrace.events.refusals import STORAGE_ERRORS, reason_of
+from headrace.events.types import BatchDone, FlowStateChanged, UpdateCreated, UpdateTotals, Warned
 from headrace.model.outcome import FlowCounts, Outcome
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# What it takes to rebuild an event.
+# The columns needed to rebuild an event.
 _COLUMNS = ("id", "origin", "timestamp", "message", "details", "event_type")
-# What rows are looked at by, before whole rows are read.
+# The columns needed to select rows, before whole rows are read.
 _KEYS = ("id", "origin")
 
 Row = Mapping[str, Any]
 
 
 class EventReader:
-    """Answers questions about a pipeline's updates from its event log alone.
+    """Reads a pipeline's updates from its event log.
 
-    Each call sees everything that was stored before it. Files are skipped by the ids they hold, which are in time
-    order, so what a call costs follows the events it asks for and not the length of the log.
+    Each call sees everything that was stored before it. It skips files by their ids, which are in time order, so the
+    cost of a call depends on the events that it needs and not on the length of the log.
     """
 
     def __init__(self, path: str) -> None:
@@ -41,12 +41,12 @@ class EventReader:
         """False before the first update of the pipeline.
 
         Raises:
-            PipelineError: EVENTS.NOT_READABLE when the storage cannot be asked.
+            PipelineError: EVENTS.NOT_READABLE if the storage cannot be read.
         """
         return self._newest() is not None
 
     def events(self, after: Mapping[str, Any] | None = None, update_id: str | None = None) -> Iterator[dict[str, Any]]:
-        """The rows, oldest first, as dictionaries in the shape of the table.
+        """The rows, oldest first, as dictionaries with the columns of the table.
 
         Args:
             after: the ``sequence`` of the last row already known.
@@ -63,12 +63,12 @@ class EventReader:
         return (row for row in rows if update_id is None or row["origin"]["update_id"] == update_id)
 
     def latest_update_id(self) -> str | None:
-        """The update that was created last; None when there was none."""
+        """The id of the latest update; None if there is none."""
         row = self._newest_of(UpdateCreated.event_type, 0)
         return row["origin"]["update_id"] if row else None
 
     def outcome(self, update_id: str | None = None) -> Outcome | None:
-        """What became of an update (default: the latest), rebuilt from its events; None when it is not in the log.
+        """The outcome of an update (default: the latest), rebuilt from its events; None if it is not in the log.
 
         Law: equals the value that the update's own process returned.
         """
@@ -76,26 +76,26 @@ class EventReader:
         first = self._created(update_id) if update_id else None
         if update_id is None or first is None:
             return None
-        replay = Replay(update_id)
-        # Batches before the newest totals are in these.
-        totaled = self._newest_of(Totaled.event_type, first)
-        mine = totaled is not None and totaled["origin"]["update_id"] == update_id
-        since = f" AND (origin['batch_id'] IS NULL OR id > '{totaled['id']}')" if mine and totaled else ""
+        builder = OutcomeBuilder(update_id)
+        # The newest totals include the batches before them.
+        totals = self._newest_of(UpdateTotals.event_type, first)
+        same_update = totals is not None and totals["origin"]["update_id"] == update_id
+        since = f" AND (origin['batch_id'] IS NULL OR id > '{totals['id']}')" if same_update and totals else ""
         for row in self._rows(", ".join(_COLUMNS), f"id >= '{id_floor(first)}'{since}"):
             event = from_row(row) if row["origin"]["update_id"] == update_id else None
             if event is not None:
-                replay.apply(event, row["timestamp"])
-        return replay.outcome()
+                builder.apply(event, row["timestamp"])
+        return builder.outcome()
 
     def warnings(self, update_id: str) -> list[Warned]:
-        """What an update warned of, in the order in which it did."""
+        """The warnings of an update, in order."""
         first = self._created(update_id)
         where = f"event_type = '{Warned.event_type}'" + (f" AND id >= '{id_floor(first)}'" if first else "")
         rows = (row for row in self._rows(", ".join(_COLUMNS), where) if row["origin"]["update_id"] == update_id)
         return [event for row in rows if isinstance(event := from_row(row), Warned)]
 
     def batch_counts(self, flow: str, epoch: int, batch_id: int) -> FlowCounts | None:
-        """What was counted for a batch when it was recorded first; None when it was not recorded."""
+        """The counts of the first record of a batch; None if it was not recorded."""
         condition = f"origin['epoch'] = {int(epoch)} AND origin['batch_id'] = {int(batch_id)}"
         for batch in self._batches(condition):
             if batch.flow == flow:
@@ -103,9 +103,9 @@ class EventReader:
         return None
 
     def last_batches(self) -> dict[tuple[str, str], tuple[int, int]]:
-        """The newest epoch, and the newest batch in it, of each flow into each dataset, by the names of both.
+        """The newest epoch and its newest batch, by the names of flow and dataset.
 
-        Epochs below zero are loads, which are no progress of the flow.
+        Epochs below zero are backfills, which are not progress of the flow.
         """
         names = (
             "origin['flow_name'] AS flow",
@@ -122,21 +122,21 @@ class EventReader:
         return found
 
     def flow_totals(self) -> dict[str, FlowCounts]:
-        """Rows of each flow over all updates, each batch counted once."""
+        """The counts of each flow over all updates, each batch counted once."""
         tally = Tally()
         for batch in self._batches("origin['batch_id'] IS NOT NULL"):
             tally.add(batch)
         return tally.totals
 
     def _batches(self, condition: str) -> Iterator[BatchDone]:
-        where = f"event_type = '{FlowMoved.event_type}' AND {condition}"
+        where = f"event_type = '{FlowStateChanged.event_type}' AND {condition}"
         for row in self._rows(", ".join(_COLUMNS), where):
             event = from_row(row)
             if isinstance(event, BatchDone):
                 yield event
 
     def _newest_of(self, event_type: str, first: int) -> dict[str, Any] | None:
-        """The newest row of a type from a sequence number on."""
+        """The newest row of a type, starting at a sequence number."""
         where = f"event_type = '{event_type}' AND id >= '{id_floor(first)}'"
         rows = self._rows(", ".join(_KEYS), where, "id DESC LIMIT 1")
         return rows[0] if rows else None
@@ -155,7 +155,7 @@ class EventReader:
         )
 
     def _rows(self, columns: str, where: str, order: str = "id") -> list[dict[str, Any]]:
-        """Rows of the newest version; *where* is made of our own words, numbers and ids, never of a reader's text."""
+        """Rows of the newest version; *where* contains only our own text, numbers and ids, never user input."""
         table = self._newest()
         if table is None:
             return []
@@ -163,7 +163,7 @@ class EventReader:
         try:
             stream = QueryBuilder().register("events", table).execute(query)
             return _pylist(pa.RecordBatchReader.from_stream(stream).read_all())
-        except REFUSALS as error:
+        except STORAGE_ERRORS as error:
             raise self._unreadable(error) from error
 
     def _newest(self) -> DeltaTable | None:
@@ -172,7 +172,7 @@ class EventReader:
                 self._table = None
             if self._table is None and DeltaTable.is_deltatable(self._path):
                 self._table = DeltaTable(self._path)
-        except REFUSALS as error:
+        except STORAGE_ERRORS as error:
             raise self._unreadable(error) from error
         return self._table
 
@@ -181,16 +181,16 @@ class EventReader:
 
 
 def _updated(table: DeltaTable) -> bool:
-    """Bring a table to its newest version; False when the commits in between are gone."""
+    """Update a table to its newest version; False if the commits in between are deleted."""
     try:
         table.update_incremental()
-    except REFUSALS:
+    except STORAGE_ERRORS:
         return False
     return True
 
 
 def _pylist(table: pa.Table) -> list[dict[str, Any]]:
-    # A timestamp's own conversion imports pandas, which costs more than everything else here.
+    # Arrow's conversion of timestamps imports pandas, which is slower than everything else here.
     rows: list[dict[str, Any]]
     if "timestamp" not in table.column_names:
         rows = table.to_pylist()

@@ -1,4 +1,4 @@
-"""What delta-rs and Arrow raise when a storage refuses, and its reason on one line."""
+"""The exceptions of delta-rs and Arrow for storage errors, and their reason on one line."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import re
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
-REFUSALS: tuple[type[Exception], ...] = (DeltaError, OSError, pa.ArrowException)
+STORAGE_ERRORS: tuple[type[Exception], ...] = (DeltaError, OSError, pa.ArrowException)
 
-# The storage layer draws its chain of causes as a coloured tree.
+# The storage layer formats its chain of causes as a coloured tree.
 _TREE = re.compile(r"\x1b\[[0-9;]*m|↳")
 
 

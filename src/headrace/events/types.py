@@ -1,6 +1,6 @@
-"""What can happen in an update: one frozen value for each kind of event, and their closed union.
+"""The events of an update: one frozen class for each kind, and their closed union.
 
-Event types, levels and the words of states follow the vendor's event log; ``details.py`` has their JSON.
+Event types, levels and state names follow the vendor's event log; ``details.py`` has their JSON.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from headrace.cdc.feed import MergePath
 from headrace.cdc.merge_commit import WritePath
 from headrace.model.datasets import Kind
 from headrace.model.expectations import ExpectationCount
-from headrace.model.outcome import FilesBacklog, FlowCounts, FlowState, KeptState, PartitionLag, UpdateState
+from headrace.model.outcome import FilesBacklog, FlowCounts, FlowState, OperatorState, PartitionLag, UpdateState
 
 Json: TypeAlias = "Mapping[str, Any]"
 
 
 class Level(str, Enum):
-    """How loud an event is; METRICS is for numbers that nobody reads one by one."""
+    """The level of an event; METRICS is for frequent numbers."""
 
     INFO = "INFO"
     WARN = "WARN"
@@ -29,7 +29,7 @@ class Level(str, Enum):
 
 
 class Maturity(str, Enum):
-    """How much a reader may rely on the shape of an event's details."""
+    """How stable the format of an event's details is."""
 
     STABLE = "STABLE"
     EVOLVING = "EVOLVING"
@@ -37,7 +37,7 @@ class Maturity(str, Enum):
 
 @dataclass(frozen=True)
 class UpdateCreated:
-    """An update began; *settings* and *selections* are JSON values without secrets."""
+    """An update started; *settings* and *selections* are JSON values without secrets."""
 
     cause: str
     settings: Json = field(default_factory=dict)
@@ -54,8 +54,8 @@ class UpdateCreated:
 
 
 @dataclass(frozen=True)
-class UpdateMoved:
-    """The update reached another state; *error* is the JSON form of the error that failed it."""
+class UpdateStateChanged:
+    """The state of the update changed; *error* is the JSON of the error that failed it."""
 
     state: UpdateState
     error: Json | None = None
@@ -65,7 +65,7 @@ class UpdateMoved:
 
     @property
     def level(self) -> Level:
-        """ERROR when the update failed."""
+        """ERROR if the update failed."""
         return Level.ERROR if self.state is UpdateState.FAILED else Level.INFO
 
     @property
@@ -76,7 +76,7 @@ class UpdateMoved:
 
 @dataclass(frozen=True)
 class DatasetDefined:
-    """A dataset is part of the update's graph; *path* is None when nothing is stored."""
+    """A dataset of the update's graph; *path* is None if nothing is stored."""
 
     dataset: str
     kind: Kind
@@ -95,7 +95,7 @@ class DatasetDefined:
 
 @dataclass(frozen=True)
 class SinkDefined:
-    """A sink is part of the update's graph; of *options*, values that may be secret are not there."""
+    """A sink of the update's graph; *options* omits values that may be secret."""
 
     dataset: str
     format: str
@@ -113,7 +113,7 @@ class SinkDefined:
 
 @dataclass(frozen=True)
 class FlowDefined:
-    """A flow is part of the update's graph; *mode* is the vendor's flow type, such as APPEND or COMPLETE."""
+    """A flow of the update's graph; *mode* is the vendor's flow type, such as APPEND or COMPLETE."""
 
     flow: str
     dataset: str
@@ -134,8 +134,8 @@ class FlowDefined:
 
 
 @dataclass(frozen=True)
-class FlowMoved:
-    """A flow reached another state of the update."""
+class FlowStateChanged:
+    """The state of a flow changed."""
 
     flow: str
     dataset: str
@@ -150,7 +150,7 @@ class FlowMoved:
 
     @property
     def level(self) -> Level:
-        """ERROR when the flow failed, WARN when it is tried again or was skipped."""
+        """ERROR if the flow failed, WARN if it is retried or was skipped."""
         if self.state is FlowState.FAILED:
             return Level.ERROR
         return Level.WARN if self.state in (FlowState.RETRYING, FlowState.SKIPPED) else Level.INFO
@@ -164,10 +164,10 @@ class FlowMoved:
 
 @dataclass(frozen=True)
 class BatchDone:
-    """A batch of a flow is in its target, with the rows it wrote, dropped and set aside.
+    """A batch of a flow is committed to its target, with its written, dropped and quarantined rows.
 
-    Law: (flow, epoch, batch_id) is one batch; recorded twice it counts once, and the first record is the one that
-    counts. A flow that runs without a checkpoint must therefore give each of its batches an id of its own.
+    Law: (flow, epoch, batch_id) identifies a batch; of several records only the first counts. So a flow that runs
+    without a checkpoint must give each of its batches a unique id.
     """
 
     flow: str
@@ -175,11 +175,11 @@ class BatchDone:
     epoch: int
     batch_id: int
     counts: FlowCounts = FlowCounts()
-    # None where it is not known, as of a batch that a crash has interrupted after its commit.
+    # None if unknown, as for a batch that a crash interrupted after its commit.
     duration_ms: int | None = None
-    # Which way change events or a snapshot took into their table; None for other flows, and where nothing had changed.
+    # How change events or a snapshot were merged into the table; None for other flows, and if nothing changed.
     merge_path: MergePath | None = None
-    # How what they do was written; None where its commit does not tell.
+    # How the changes were written; None if the commit does not record it.
     write_path: WritePath | None = None
 
     event_type: ClassVar[str] = "flow_progress"
@@ -203,7 +203,7 @@ class BatchDone:
 
 @dataclass(frozen=True)
 class RowsSampled:
-    """Some of the rows of a batch that broke a rule, each as the text of a JSON object with all columns but NULLs."""
+    """Sample rows of a batch that violated a rule, each as a JSON object without its NULL columns."""
 
     flow: str
     dataset: str
@@ -224,8 +224,8 @@ class RowsSampled:
 
 
 @dataclass(frozen=True)
-class TableJudged:
-    """What became of the rules about the table of a flow as a whole, looked at once: each has passed or failed once."""
+class TableEvaluated:
+    """The results of a flow's table rules, evaluated once: each has passed or failed once."""
 
     flow: str
     dataset: str
@@ -243,8 +243,8 @@ class TableJudged:
 
 
 @dataclass(frozen=True)
-class FlowBehind:
-    """How far a flow has read topics and files: said when it changes, now and then, and at the end."""
+class FlowLagMetrics:
+    """The lag of a flow in topics and files; emitted when it changes, from time to time, and at the end."""
 
     flow: str
     dataset: str
@@ -266,12 +266,12 @@ class FlowBehind:
 
 
 @dataclass(frozen=True)
-class FlowKeeps:
-    """What a flow keeps in state, and its watermark: said when it changes, now and then, and at the end."""
+class FlowStateMetrics:
+    """The state size of a flow and its watermark; emitted when they change, from time to time, and at the end."""
 
     flow: str
     dataset: str
-    operators: tuple[KeptState, ...]
+    operators: tuple[OperatorState, ...]
     watermark: str = ""
 
     event_type: ClassVar[str] = "flow_progress"
@@ -291,7 +291,7 @@ class FlowKeeps:
 
 @dataclass(frozen=True)
 class FlowTotal:
-    """All batches of one flow in an update so far; the newest one is ``batch_id`` of ``epoch``."""
+    """The totals of one flow in an update so far; its newest batch is ``batch_id`` of ``epoch``."""
 
     flow: str
     dataset: str
@@ -301,10 +301,10 @@ class FlowTotal:
 
 
 @dataclass(frozen=True)
-class Totaled:
-    """What all batches of the update add up to so far, recorded now and then in one that goes on.
+class UpdateTotals:
+    """The totals of the update so far, recorded from time to time in a continuous update.
 
-    Law: the totals, and the batches after them, give the same counts as all batches do.
+    Law: the totals and the batches after them give the same counts as all batches.
     """
 
     flows: tuple[FlowTotal, ...]
@@ -321,9 +321,9 @@ class Totaled:
 
 @dataclass(frozen=True)
 class Warned:
-    """Something the reader should know that stops nothing; *code* names the kind of warning.
+    """A warning; *code* names its kind.
 
-    The level is ERROR where rows are lost by it.
+    The level is ERROR if rows are lost.
     """
 
     code: str
@@ -332,31 +332,31 @@ class Warned:
     dataset: str | None = None
     level: Level = Level.WARN
 
-    # The vendor has no type for warnings of its own but "deprecation", which is narrower.
+    # The vendor's only event type for warnings is "deprecation", which is narrower.
     event_type: ClassVar[str] = "warning"
     maturity: ClassVar[Maturity] = Maturity.EVOLVING
 
 
 Event: TypeAlias = (
-    "UpdateCreated | UpdateMoved | DatasetDefined | SinkDefined | FlowDefined | FlowMoved | BatchDone | FlowBehind"
-    " | FlowKeeps | RowsSampled | TableJudged | Totaled | Warned"
+    "UpdateCreated | UpdateStateChanged | DatasetDefined | SinkDefined | FlowDefined | FlowStateChanged | BatchDone"
+    " | FlowLagMetrics | FlowStateMetrics | RowsSampled | TableEvaluated | UpdateTotals | Warned"
 )
 
 TERMINAL_UPDATE_STATES = frozenset({UpdateState.COMPLETED, UpdateState.FAILED, UpdateState.CANCELED})
 
 
-def durable(event: Event) -> bool:
-    """True when the event must be in the table before the update goes on (D3: counts before Spark's commit)."""
+def is_durable(event: Event) -> bool:
+    """True if the event must be in the table before the update continues (D3: counts before Spark's commit)."""
     match event:
         case UpdateCreated() | BatchDone():
             return True
-        case UpdateMoved(state=state):
+        case UpdateStateChanged(state=state):
             return state in TERMINAL_UPDATE_STATES
-        case FlowMoved(state=flow_state):
+        case FlowStateChanged(state=flow_state):
             return flow_state is FlowState.FAILED
-        case DatasetDefined() | SinkDefined() | FlowDefined() | FlowBehind() | RowsSampled() | TableJudged():
+        case DatasetDefined() | SinkDefined() | FlowDefined() | FlowLagMetrics() | RowsSampled() | TableEvaluated():
             return False
-        case FlowKeeps() | Totaled() | Warned():
+        case FlowStateMetrics() | UpdateTotals() | Warned():
             return False
 
 

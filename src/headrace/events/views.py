@@ -1,4 +1,4 @@
-"""Flat Spark SQL views over the event log, for people who ask it questions in SQL.
+"""Flat Spark SQL views over the event log.
 
 Each function takes the table as a quoted SQL identifier or ``delta.`path``` and returns the text of a SELECT.
 """
@@ -12,7 +12,7 @@ _FLOW = "$.flow_progress"
 
 
 def event_log_updates(table: str) -> str:
-    """One row an update: its cause, state, when it began and ended, and the error that failed it."""
+    """One row per update: its cause, state, start and end, and the error that failed it."""
     return f"""
 SELECT
   origin.update_id AS update_id,
@@ -33,7 +33,7 @@ GROUP BY origin.update_id
 
 
 def event_log_flows(table: str) -> str:
-    """One row a flow and update: its last state, rows, attempts and duration; a batch recorded twice counts once."""
+    """One row per flow and update: its last state, rows, attempts and duration; duplicate batches count once."""
     return f"""
 WITH batches AS ({_batches(table)}),
 counted AS (
@@ -66,9 +66,9 @@ FROM moved LEFT JOIN counted ON moved.update_id = counted.update_id AND moved.fl
 
 
 def event_log_expectations(table: str) -> str:
-    """One row an expectation, flow and batch: how many rows passed and failed, and what became of those that failed.
+    """One row per expectation, flow and batch: the number of rows that passed and failed, and the action.
 
-    Of rules about a table as a whole one row an update, without epoch and batch.
+    Table rules have one row per update, without epoch and batch.
     """
     return f"""
 SELECT update_id, flow, dataset, epoch, batch_id, timestamp, expectation.name AS expectation,
@@ -88,7 +88,7 @@ FROM (
 
 
 def event_log_broken_rows(table: str) -> str:
-    """One row for each row that was kept of those that broke an expectation, as the text of a JSON object."""
+    """One row per sampled row that violated an expectation, as the text of a JSON object."""
     sampled = "$.broken_rows"
     return f"""
 SELECT update_id, flow, dataset, epoch, batch_id, timestamp, expectation, broken AS `row`

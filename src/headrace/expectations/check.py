@@ -1,4 +1,4 @@
-"""Whether expectations can be evaluated, found before any data is touched."""
+"""Checks that expectations can be evaluated, before any data is read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headrace.model.datasets import Dataset
 from headrace.model.expectations import Expectation
 from headrace.model.table_rules import TABLE_RULES
 
-# Catalyst nodes that a predicate on one row cannot hold, and the word for each.
+# Catalyst nodes that a predicate on one row cannot contain, with their names for messages.
 _REFUSED_NODES = {
     "PythonUDF": "a Python function",
     "ScalarSubquery": "a subquery",
@@ -33,10 +33,7 @@ _REFUSED_NODES = {
 
 
 def check(dataset: Dataset, empty: DataFrame) -> tuple[PipelineError, ...]:
-    """What is wrong with the expectations of a dataset; *empty* has the columns of its rows.
-
-    A sound set costs one analysis; only when that fails is each looked at by itself.
-    """
+    """The problems of a dataset's expectations; *empty* has the columns of its rows."""
     if not dataset.expectations:
         return ()
     predicates = [e for e in dataset.expectations if not isinstance(e.predicate, TABLE_RULES)]
@@ -57,8 +54,8 @@ def _problem(dataset: Dataset, expectation: Expectation, empty: DataFrame) -> Pi
         if isinstance(expectation.predicate, str):
             parser = empty.sparkSession._jsparkSession.sessionState().sqlParser()  # noqa: SLF001 - no public parser
             parser.parseExpression(expectation.predicate)
-        judged = empty.select(predicate_column(expectation).alias("holds"))
-        field = judged.schema.fields[0]
+        selected = empty.select(predicate_column(expectation).alias("holds"))
+        field = selected.schema.fields[0]
     except ParseException as error:
         return wrong("EXPECTATION.NOT_SQL", reason=_first_line(error), predicate=expectation.text)
     except AnalysisException as error:
@@ -69,16 +66,16 @@ def _problem(dataset: Dataset, expectation: Expectation, empty: DataFrame) -> Pi
         if error.getCondition() == "MISSING_GROUP_BY":
             return wrong("EXPECTATION.REFUSED", what="an aggregate")
         return wrong("EXPECTATION.NOT_SQL", reason=_first_line(error), predicate=expectation.text)
-    refused = next((_REFUSED_NODES[node] for node in _nodes(judged) if node in _REFUSED_NODES), None)
+    refused = next((_REFUSED_NODES[node] for node in _nodes(selected) if node in _REFUSED_NODES), None)
     if refused is not None:
         return wrong("EXPECTATION.REFUSED", what=refused)
-    if len(judged.columns) != 1 or not isinstance(field.dataType, BooleanType):
+    if len(selected.columns) != 1 or not isinstance(field.dataType, BooleanType):
         return wrong("EXPECTATION.NOT_BOOLEAN", type=field.dataType.simpleString(), predicate=expectation.text)
     return None
 
 
 def _nodes(frame: DataFrame) -> Iterator[str]:
-    """The class names of the nodes of a projection's plan, and of those in its only expression."""
+    """The class names of the nodes in a projection's plan and in its only expression."""
     plan = frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - expression trees have no public form
     pending = [plan, *(plan.expressions().apply(number) for number in range(plan.expressions().size()))]
     while pending:

@@ -1,1 +1,1 @@
-"""From definitions to a resolved graph: what exists, what reads what, in which order; every problem at once."""
+"""Builds the resolved graph from definitions: datasets, inputs and their order. Reports all problems at once."""

@@ -1,4 +1,4 @@
-"""Definitions to :class:`Graph`: the checks that need no schema, each a rule of its own."""
+"""Builds a :class:`Graph` from definitions. Each check that needs no schema is a rule of its own."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pathlib import PurePosixPath
 
 from headrace.errors import PipelineError
 from headrace.events.views import VIEWS
-from headrace.graph.change_sources import reading_feeds
+from headrace.graph.change_sources import with_feed_readers
 from headrace.graph.session_names import session_name
-from headrace.graph.table_rules import misplaced
+from headrace.graph.table_rules import table_rule_problems
 from headrace.model.datasets import Dataset, Definitions, Flow, Kind
 from headrace.model.expectations import Action
-from headrace.model.failing_rows import FAILING_ROWS_KEY, FAILING_ROWS_KEYS, FAILS, InvalidFailingRows
+from headrace.model.failing_rows import FAILING_ROWS_KEY, FAILING_ROWS_KEYS, NO_DEAD_LETTERS, InvalidDeadLetterPolicy
 from headrace.model.names import MAX_PART_LENGTH, InvalidName, Naming, QualifiedName, check_in_catalog
-from headrace.model.pipeline_keys import Place, misfits
+from headrace.model.pipeline_keys import KeyScope, invalid_keys
 from headrace.model.properties import KNOWN_PROPERTIES, PREFIX, values_of
 from headrace.model.static_inputs import STATIC_INPUTS_KEY, InvalidStaticInputs, StaticInputs
 from headrace.model.tombstone_retention import RETENTION_KEYS, is_seconds
@@ -28,19 +28,19 @@ from headrace.sinks.checks import options_of, sink_problems
 from headrace.sinks.formats import KAFKA, NO_FALLBACK, format_of
 
 QUARANTINE_SUFFIX = "_quarantine"
-# What `headrace sql` calls the event log and the views over it.
+# Names of the event log and of the views over it in `headrace sql`.
 EVENT_LOG_NAMES = frozenset({"event_log", *VIEWS})
-# Of the vendor and of Spark; what they promise cannot be had from a Delta table yet.
-_LATER_TRIGGERS = frozenset({"continuous"})
+# Triggers of the vendor and of Spark that a Delta table cannot support yet.
+_UNSUPPORTED_TRIGGERS = frozenset({"continuous"})
 # Spark's ``spark.sql.streaming.realTimeMode.minBatchDuration``.
-_SHORTEST_REAL_TIME_S = 5.0
-# A flow's own dataset may have three parts.
+_MIN_REAL_TIME_BATCH_S = 5.0
+# A flow's default name is that of its dataset, which may have three parts.
 _FLOW_NAME = re.compile(r"\w(?:[\w .\-]*\w)?")
 
 
 @dataclass(frozen=True)
 class Graph:
-    """Datasets and flows whose names and kinds fit together; what reads what is not known yet."""
+    """Datasets and flows with matching names and kinds. Their inputs are not known yet."""
 
     definitions: Definitions
     naming: Naming
@@ -59,37 +59,41 @@ Rule = Callable[[Graph], Iterator[PipelineError]]
 
 
 def build(definitions: Definitions, naming: Naming) -> tuple[Graph, tuple[PipelineError, ...]]:
-    """The graph and everything that is wrong with it so far; resolve it only to find more problems."""
-    graph = Graph(reading_feeds(definitions), naming)
+    """The graph and its problems so far. If there are problems, resolve it only to find more."""
+    graph = Graph(with_feed_readers(definitions), naming)
     problems = tuple(problem for rule in RULES for problem in rule(graph))
-    return Graph(_fitting(graph), naming), problems
+    return Graph(_valid_definitions(graph), naming), problems
 
 
-def _fitting(graph: Graph) -> Definitions:
-    """The definitions without what is reported as wrong already, so that resolving adds no problem because of it."""
+def _valid_definitions(graph: Graph) -> Definitions:
+    """The definitions without those reported as invalid, so that resolving them causes no follow-up problems."""
     flows: list[Flow] = []
     fed: set[QualifiedName] = set()
     for flow in graph.definitions.flows:
         own = not flow.append
-        # Of two datasets with one name the first is resolved.
-        if (own and flow.target in fed) or (flow.append and _unfit_target(graph, flow)) or _is_no_delivery(graph, flow):
+        # If two datasets have the same name, the first is resolved.
+        if (
+            (own and flow.target in fed)
+            or (flow.append and _is_invalid_target(graph, flow))
+            or _is_invalid_delivery(graph, flow)
+        ):
             continue
         fed |= {flow.target} if own else set()
         flows.append(flow)
     first = {dataset.name: dataset for dataset in reversed(graph.definitions.datasets)}
-    datasets = tuple(d for d in graph.definitions.datasets if first[d.name] is d and not _outside_of_the_catalog(d))
+    datasets = tuple(d for d in graph.definitions.datasets if first[d.name] is d and not _invalid_name_reason(d))
     named = {dataset.name for dataset in datasets}
     return Definitions(datasets, tuple(flow for flow in flows if flow.target in named))
 
 
-def _is_no_delivery(graph: Graph, flow: Flow) -> bool:
-    """True for a flow that would change the rows of a sink, or brings updates to what is none."""
+def _is_invalid_delivery(graph: Graph, flow: Flow) -> bool:
+    """True for a flow that merges changes into a sink, or sends updates to anything but a sink."""
     target = graph.datasets.get(flow.target)
     is_sink = target is not None and target.kind is Kind.SINK
     return _merges(flow) if is_sink else flow.updates
 
 
-def _unfit_target(graph: Graph, flow: Flow) -> bool:
+def _is_invalid_target(graph: Graph, flow: Flow) -> bool:
     target = graph.datasets.get(flow.target)
     return target is None or target.kind is Kind.MATERIALIZED_VIEW or target.kind.is_view
 
@@ -117,11 +121,11 @@ def _flow_names_are_unique(graph: Graph) -> Iterator[PipelineError]:
     duplicate_datasets = len(graph.datasets) < len(graph.definitions.datasets)
     for flow in graph.definitions.flows:
         known = first.setdefault(flow.name.casefold(), flow)
-        # Two datasets of one name have two flows of one name; that is reported once, as the dataset's problem. A table
-        # with a query of its own, and a flow that merges into it: what is wrong with it is not the name.
+        # Two datasets of one name have two flows of one name; that is reported once, as the dataset's problem. If a
+        # table has its own query and a flow merges into it, the name is not the problem.
         together = known.target == flow.target
-        told = together and ((duplicate_datasets and not flow.append) or (_merges(flow) and not _merges(known)))
-        if known is not flow and not told:
+        is_reported = together and ((duplicate_datasets and not flow.append) or (_merges(flow) and not _merges(known)))
+        if known is not flow and not is_reported:
             yield PipelineError("GRAPH.DUPLICATE_FLOW", location=flow.location, name=flow.name, first=known.location)
 
 
@@ -138,13 +142,13 @@ def _names_are_not_reserved(graph: Graph) -> Iterator[PipelineError]:
 
 def _names_fit_the_catalog(graph: Graph) -> Iterator[PipelineError]:
     for dataset in graph.definitions.datasets:
-        reason = _outside_of_the_catalog(dataset)
+        reason = _invalid_name_reason(dataset)
         if reason:
             yield PipelineError("NAME.INVALID", location=dataset.location, name=dataset.name, reason=reason)
 
 
-def _outside_of_the_catalog(dataset: Dataset) -> str:
-    """Why Spark's catalog cannot know a dataset by its name; nothing for a sink, which nothing reads."""
+def _invalid_name_reason(dataset: Dataset) -> str:
+    """Why Spark's catalog cannot hold the name of a dataset; empty if it can. Sinks are not in the catalog."""
     try:
         for part in () if dataset.kind is Kind.SINK else dataset.name.parts:
             check_in_catalog(part)
@@ -164,7 +168,7 @@ def _flows_have_targets(graph: Graph) -> Iterator[PipelineError]:
                 target=flow.target,
                 suggestion=suggestion(flow.target, graph),
             )
-        elif flow.append and _unfit_target(graph, flow):
+        elif flow.append and _is_invalid_target(graph, flow):
             yield PipelineError(
                 "FLOW.TARGET_NOT_STREAMING",
                 location=flow.location,
@@ -174,10 +178,10 @@ def _flows_have_targets(graph: Graph) -> Iterator[PipelineError]:
             )
 
 
-def _flows_deliver(graph: Graph) -> Iterator[PipelineError]:
+def _flows_fit_sinks(graph: Graph) -> Iterator[PipelineError]:
     for flow in graph.definitions.flows:
         target = graph.datasets.get(flow.target)
-        if target is None or not _is_no_delivery(graph, flow):
+        if target is None or not _is_invalid_delivery(graph, flow):
             continue
         code = "SINK.NO_UPDATES_THERE" if flow.updates else "SINK.NO_CHANGES"
         yield PipelineError(
@@ -205,7 +209,7 @@ def _member_problems(graph: Graph, dataset: Dataset, member: QualifiedName) -> I
         yield PipelineError("SINK.TABLE_AMONG_TARGETS", location=flow.location, flow=flow.name, name=member, kind=kind)
 
 
-def _sinks_take_updates(graph: Graph) -> Iterator[PipelineError]:
+def _sinks_accept_updates(graph: Graph) -> Iterator[PipelineError]:
     for flow in graph.definitions.flows:
         target = graph.datasets.get(flow.target)
         sink = target.sink if target is not None else None
@@ -214,7 +218,7 @@ def _sinks_take_updates(graph: Graph) -> Iterator[PipelineError]:
         for name in sink.members or (flow.target,):
             found = graph.datasets.get(name)
             known = format_of(found.sink.format) if found is not None and found.sink is not None else None
-            if known is not None and not known.takes_updates:
+            if known is not None and not known.accepts_updates:
                 yield PipelineError(
                     "SINK.NO_UPDATES_THERE",
                     location=flow.location,
@@ -239,7 +243,7 @@ def _flow_names_are_allowed(graph: Graph) -> Iterator[PipelineError]:
 def _datasets_have_flows(graph: Graph) -> Iterator[PipelineError]:
     members = {name for d in graph.definitions.datasets if d.sink is not None for name in d.sink.members}
     for dataset in graph.definitions.datasets:
-        # A sink that nothing is delivered to does no harm, and is said (``plan/notices.py``).
+        # A sink without a flow does no harm; it gets a notice (``plan/notices.py``).
         unfed = not graph.flows_into(dataset.name) and dataset.name not in members
         if unfed and dataset.kind is not Kind.SINK:
             yield PipelineError("GRAPH.NO_FLOW", location=dataset.location, name=dataset.name)
@@ -281,7 +285,7 @@ def _expectations_fit(graph: Graph) -> Iterator[PipelineError]:
 
 
 def _table_rules_fit(graph: Graph) -> Iterator[PipelineError]:
-    yield from misplaced(graph.datasets, graph.flows_into, lambda name: suggestion(name, graph))
+    yield from table_rule_problems(graph.datasets, graph.flows_into, lambda name: suggestion(name, graph))
 
 
 def _layout_fits(graph: Graph) -> Iterator[PipelineError]:
@@ -292,23 +296,23 @@ def _layout_fits(graph: Graph) -> Iterator[PipelineError]:
 
 def _pipeline_keys_are_known(graph: Graph) -> Iterator[PipelineError]:
     for dataset in graph.definitions.datasets:
-        for key, reason, instead in misfits(dataset.properties, Place.TABLE):
+        for key, reason, fix in invalid_keys(dataset.properties, KeyScope.TABLE):
             what = f'dataset "{dataset.name}"'
             yield PipelineError(
-                "PIPELINE_KEY.MISFIT", location=dataset.location, what=what, key=key, reason=reason, instead=instead
+                "PIPELINE_KEY.MISFIT", location=dataset.location, what=what, key=key, reason=reason, instead=fix
             )
     for flow in graph.definitions.flows:
-        for key, reason, instead in misfits(flow.spark_conf, Place.FLOW):
+        for key, reason, fix in invalid_keys(flow.spark_conf, KeyScope.FLOW):
             what = f'flow "{flow.name}"'
             yield PipelineError(
-                "PIPELINE_KEY.MISFIT", location=flow.location, what=what, key=key, reason=reason, instead=instead
+                "PIPELINE_KEY.MISFIT", location=flow.location, what=what, key=key, reason=reason, instead=fix
             )
 
 
 def _triggers_are_known(graph: Graph) -> Iterator[PipelineError]:
-    said = [(dataset.properties, dataset.location, f'"{dataset.name}"') for dataset in graph.definitions.datasets]
-    said += [(flow.spark_conf, flow.location, f'flow "{flow.name}"') for flow in graph.definitions.flows]
-    for confs, location, what in said:
+    settings = [(dataset.properties, dataset.location, f'"{dataset.name}"') for dataset in graph.definitions.datasets]
+    settings += [(flow.spark_conf, flow.location, f'flow "{flow.name}"') for flow in graph.definitions.flows]
+    for confs, location, what in settings:
         if INTERVAL_KEY in confs:
             try:
                 parse_interval_s(confs[INTERVAL_KEY])
@@ -318,28 +322,28 @@ def _triggers_are_known(graph: Graph) -> Iterator[PipelineError]:
                 )
         if TRIGGER_KEY in confs and TriggerKind.of(confs[TRIGGER_KEY]) is None:
             kind = confs[TRIGGER_KEY].strip()
-            code = "TRIGGER.UNSUPPORTED" if kind.casefold() in _LATER_TRIGGERS else "TRIGGER.UNKNOWN"
+            code = "TRIGGER.UNSUPPORTED" if kind.casefold() in _UNSUPPORTED_TRIGGERS else "TRIGGER.UNKNOWN"
             yield PipelineError(code, location=location, what=what, value=kind)
 
 
 def _real_time_is_possible(graph: Graph) -> Iterator[PipelineError]:
     for dataset in graph.definitions.datasets:
-        if _asks_for_real_time(dataset.properties):
+        if _requests_real_time(dataset.properties):
             what, reason = f'"{dataset.name}"', "it writes to a table, in batches"
             yield PipelineError("TRIGGER.REAL_TIME", location=dataset.location, what=what, reason=reason)
     for flow in graph.definitions.flows:
-        reason = _why_not_real_time(graph, flow) if _asks_for_real_time(flow.spark_conf) else ""
+        reason = _why_not_real_time(graph, flow) if _requests_real_time(flow.spark_conf) else ""
         if reason:
             what = f'flow "{flow.name}"'
             yield PipelineError("TRIGGER.REAL_TIME", location=flow.location, what=what, reason=reason)
 
 
-def _asks_for_real_time(confs: Mapping[str, str]) -> bool:
+def _requests_real_time(confs: Mapping[str, str]) -> bool:
     return TriggerKind.of(confs.get(TRIGGER_KEY, "")) is TriggerKind.REAL_TIME
 
 
 def _why_not_real_time(graph: Graph, flow: Flow) -> str:
-    """A reason, or no text where it is possible."""
+    """The reason, or an empty text if real-time mode is possible."""
     target = graph.datasets.get(flow.target)
     sink = target.sink if target is not None else None
     if not flow.updates:
@@ -351,23 +355,23 @@ def _why_not_real_time(graph: Graph, flow: Flow) -> str:
     if options_of(sink).get("fallback", NO_FALLBACK) != NO_FALLBACK:
         return "its sink has a fallback, which stores whole batches"
     try:
-        often_s = parse_interval_s(flow.spark_conf.get(INTERVAL_KEY, "5 minutes"))
+        interval_s = parse_interval_s(flow.spark_conf.get(INTERVAL_KEY, "5 minutes"))
     except InvalidInterval:
-        # That is a problem of its own.
+        # Reported as a separate problem.
         return ""
-    return f"its batches last {often_s:g} s, and the minimum is 5 s" if often_s < _SHORTEST_REAL_TIME_S else ""
+    return f"its batches last {interval_s:g} s, and the minimum is 5 s" if interval_s < _MIN_REAL_TIME_BATCH_S else ""
 
 
-def _failing_rows_are_said(graph: Graph) -> Iterator[PipelineError]:
+def _failing_row_confs_are_valid(graph: Graph) -> Iterator[PipelineError]:
     for flow in graph.definitions.flows:
         for key in sorted(FAILING_ROWS_KEYS & flow.spark_conf.keys()):
             try:
-                FAILS.with_confs({key: flow.spark_conf[key]})
-            except InvalidFailingRows as invalid:
+                NO_DEAD_LETTERS.with_confs({key: flow.spark_conf[key]})
+            except InvalidDeadLetterPolicy as invalid:
                 yield PipelineError("ROWS.BAD_CONF", location=flow.location, flow=flow.name, key=key, reason=invalid)
 
 
-def _static_inputs_are_said(graph: Graph) -> Iterator[PipelineError]:
+def _static_inputs_are_valid(graph: Graph) -> Iterator[PipelineError]:
     for flow in graph.definitions.flows:
         try:
             StaticInputs.of(flow.spark_conf.get(STATIC_INPUTS_KEY))
@@ -388,12 +392,12 @@ def _retention_is_in_seconds(graph: Graph) -> Iterator[PipelineError]:
                 )
 
 
-def _names_stay_apart(graph: Graph) -> Iterator[PipelineError]:
+def _session_names_are_unique(graph: Graph) -> Iterator[PipelineError]:
     known: dict[str, Dataset] = {}
     for dataset in graph.datasets.values():
         view = dataset.kind.is_view
         name = session_name(graph.naming, dataset.name, view=view)
-        # A plan may name a table of the default schema as it names a view: by one part.
+        # In a plan, a table of the default schema may have a name of one part, like a view.
         key = f"{graph.naming.schema}{name.key}".casefold() if view else name.key
         first = known.setdefault(key, dataset)
         if first is not dataset:
@@ -458,9 +462,9 @@ RULES: tuple[Rule, ...] = (
     _names_are_not_reserved,
     _names_fit_the_catalog,
     _flows_have_targets,
-    _flows_deliver,
+    _flows_fit_sinks,
     _sinks_fit,
-    _sinks_take_updates,
+    _sinks_accept_updates,
     _datasets_have_flows,
     _expectations_fit,
     _table_rules_fit,
@@ -469,21 +473,21 @@ RULES: tuple[Rule, ...] = (
     _pipeline_keys_are_known,
     _triggers_are_known,
     _real_time_is_possible,
-    _failing_rows_are_said,
-    _static_inputs_are_said,
+    _failing_row_confs_are_valid,
+    _static_inputs_are_valid,
     _retention_is_in_seconds,
-    _names_stay_apart,
+    _session_names_are_unique,
     _tables_do_not_nest,
 )
 
 
 def suggestion(name: QualifiedName | str, graph: Graph) -> str:
-    """``Did you mean "x"?`` or what is defined; a full sentence for a hint."""
+    """``Did you mean "x"?`` or the defined datasets, as a full sentence for a hint."""
     return did_you_mean(str(name), [str(known) for known in graph.datasets])
 
 
 def did_you_mean(text: str, known: list[str]) -> str:
-    """A sentence that names the nearest of *known*, or lists them when none is near."""
+    """A sentence that names the nearest of *known*, or lists them if none is near."""
     close = get_close_matches(text.casefold(), {name.casefold(): name for name in known}, n=1, cutoff=0.6)
     if close:
         return f'Did you mean "{next(name for name in known if name.casefold() == close[0])}"?'

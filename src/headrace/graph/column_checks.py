@@ -1,4 +1,4 @@
-"""What the columns of a query are that no table can have, or that other readers of Delta do not open."""
+"""Checks for columns that a table cannot store, or that other readers of Delta cannot open."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from headrace.graph.new_tables import has_special_names, maps_names
 from headrace.model.datasets import Dataset, Flow
 from headrace.model.schema import Column, Schema
 
-# How deep the JSON of a schema may nest: readers in Rust stop at 127 (serde_json), three of which are for quarantine,
-# whose rows are in a column.
-_DEEPEST = 124
-# Of the JSON of a schema, what is around the type of a column; and a struct, an array or map.
-_AROUND, _STRUCT, _LIST = 3, 3, 1
+# Maximum nesting of a schema's JSON. Readers in Rust stop at 127 (serde_json); quarantine needs three, because it
+# stores rows in a column.
+_MAX_DEPTH = 124
+# JSON levels around the type of a column; and of a struct, and of an array or map.
+_COLUMN_DEPTH, _STRUCT_DEPTH, _LIST_DEPTH = 3, 3, 1
 
 
 def column_problems(dataset: Dataset, flow: Flow, schema: Schema) -> list[PipelineError]:
-    """What stands against storing the columns that a flow returns; nothing for a dataset that is no table."""
+    """Why the columns of a flow cannot be stored; empty if the dataset is not a table."""
     if not dataset.kind.stored:
         return []
     unmapped = maps_names(dataset.properties) is False
@@ -33,12 +33,12 @@ def column_problems(dataset: Dataset, flow: Flow, schema: Schema) -> list[Pipeli
 
 
 def _problems(column: Column, *, unmapped: bool) -> Iterator[tuple[str, str]]:
-    """Codes of what is wrong with a column, each with the place inside of it."""
+    """Codes of the problems of a column, each with the path inside the column."""
     kind = json.loads(column.json_type)
-    nothing = _place(kind, (column.name,), lambda one: one == "void")
-    if nothing is not None:
-        yield "DATASET.NO_TYPE", ".".join(nothing)
-    if _AROUND + _depth(kind) > _DEEPEST:
+    void_path = _find_path(kind, (column.name,), lambda one: one == "void")
+    if void_path is not None:
+        yield "DATASET.NO_TYPE", ".".join(void_path)
+    if _COLUMN_DEPTH + _depth(kind) > _MAX_DEPTH:
         yield "DATASET.TOO_DEEP", column.name
     if any("\0" in name for name in _names(column.name, kind)):
         yield "DATASET.COLUMN_NAME", column.name
@@ -46,15 +46,15 @@ def _problems(column: Column, *, unmapped: bool) -> Iterator[tuple[str, str]]:
         yield "DATASET.UNMAPPED_NAME", column.name
 
 
-def _place(kind: Any, path: tuple[str, ...], wanted: Any) -> tuple[str, ...] | None:
-    """The first place in a type that holds a type of a sort, as a path of names."""
-    if wanted(kind):
+def _find_path(kind: Any, path: tuple[str, ...], matches: Any) -> tuple[str, ...] | None:
+    """The path of names to the first part of a type that matches."""
+    if matches(kind):
         return path
-    return next((place for name, inner in _inner(kind) if (place := _place(inner, (*path, name), wanted))), None)
+    return next((found for name, inner in _inner(kind) if (found := _find_path(inner, (*path, name), matches))), None)
 
 
 def _inner(kind: Any) -> Iterator[tuple[str, Any]]:
-    """The types that a type is made of, each with its name."""
+    """The direct parts of a type, each with its name."""
     if not isinstance(kind, dict):
         return
     for field in kind.get("fields", ()):
@@ -65,10 +65,10 @@ def _inner(kind: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _depth(kind: Any) -> int:
-    """How deep the JSON of a type nests."""
+    """The nesting depth of a type's JSON."""
     if not isinstance(kind, dict):
         return 0
-    own = _STRUCT if kind["type"] == "struct" else _LIST
+    own = _STRUCT_DEPTH if kind["type"] == "struct" else _LIST_DEPTH
     return own + max((_depth(inner) for _, inner in _inner(kind)), default=0)
 
 

@@ -1,4 +1,4 @@
-"""A flow as it is in a graph, whether or not its query could be resolved."""
+"""A flow in a graph, whether or not its query could be resolved."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headrace.model.names import QualifiedName
 
 @dataclass(frozen=True)
 class GraphFlow:
-    """A flow by its name and by what it feeds."""
+    """A flow with its name and its target."""
 
     flow: Flow
 

@@ -1,201 +1,41 @@
-"""The resolved graph: every dataset with its kind and schema, every flow with what it reads, in an order to run."""
+"""The resolved graph: every dataset with its kind and schema, every flow with its inputs, in topological order."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass
-from enum import Enum
 from functools import cached_property
 from typing import Any
 
-from headrace.cdc.feed import ChangeFeed
-from headrace.cdc.merge_keys import MergedRows
-from headrace.graph.flows import GraphFlow
-from headrace.graph.unavailable_sources import AwayFlow
+from headrace.cdc.merge_keys import MergeKeys
+from headrace.graph.analysis import Input
+from headrace.graph.resolved_flows import ChangeFlow, MergeFlow, ResolvedFlow, StoredFlow, ViewFlow
+from headrace.graph.unavailable_sources import UnavailableFlow
 from headrace.model.datasets import Dataset, Kind
 from headrace.model.names import QualifiedName
 from headrace.model.schema import Schema
 
-# Types of sequences, as Spark's JSON has them, with few values: many events share one.
+# Sequence types with few values (in Spark's JSON): many events share one.
 _COARSE = frozenset(('"date"', '"boolean"', '"byte"'))
-
-
-class Mode(str, Enum):
-    """How a flow's rows reach its target."""
-
-    APPEND = "append"  # a stream that adds rows
-    UPDATE = "update"  # a stream of rows that have changed, into a sink
-    COMPLETE = "complete"  # a stream whose whole result replaces the table in each batch
-    MERGE = "merge"  # a stream of change events that are merged into the table
-    SNAPSHOT = "snapshot"  # batches, each all rows of a source, to which the table is brought
-    ONCE = "once"  # a batch that is appended exactly once
-    REPLACE = "replace"  # a batch that replaces the table in one commit
-    VIEW = "view"  # nothing is stored
-
-    @property
-    def streams(self) -> bool:
-        """True for a flow that goes on where it stopped, by a checkpoint."""
-        return self in (Mode.APPEND, Mode.UPDATE, Mode.COMPLETE, Mode.MERGE)
-
-
-@dataclass(frozen=True)
-class Input:
-    """A dataset of the pipeline that a flow reads."""
-
-    name: QualifiedName
-    streaming: bool
-
-
-class SourceKind(str, Enum):
-    """What a streaming source is, as far as its position can be compared without starting the flow."""
-
-    DATASET = "dataset"
-    FILES = "files"
-    AUTO_LOADER = "auto loader"
-    OTHER = "other"
-
-
-@dataclass(frozen=True)
-class Source:
-    """One streaming source of a flow, in the order in which Spark writes their offsets.
-
-    ``detail`` is the dataset's name, or the source's own description; that of Auto Loader is its reader, as text.
-    ``passes_changes`` means that rows which are removed from a dataset, or changed, do not stop the stream that reads
-    it; ``reads_feed`` that what has happened to its rows is read.
-    """
-
-    kind: SourceKind
-    detail: str
-    passes_changes: bool = False
-    reads_feed: bool = False
-    # Options of the source that change nothing, each with the reason.
-    without_effect: tuple[tuple[str, str], ...] = ()
-    # What it has sent cannot be read again.
-    forgets: bool = False
-
-    @property
-    def digest(self) -> str:
-        """What is stored to recognise the source; its own description may hold a secret, and is not stored."""
-        if self.kind is not SourceKind.AUTO_LOADER:
-            return self._digest_of(self.detail)
-        reader = {key: value for key, value in json.loads(self.detail).items() if key not in PLACES_OF_READER}
-        return self._digest_of(json.dumps(reader, sort_keys=True))
-
-    def is_same(self, digest: str) -> bool:
-        """Whether a digest that was stored, by this version or by 0.1, is that of the source."""
-        return digest in (self.digest, self._digest_of(self.detail))
-
-    def _digest_of(self, text: str) -> str:
-        return f"{self.kind.value}:{hashlib.sha256(text.encode()).hexdigest()[:32]}"
-
-
-# What the text of Auto Loader's reader says of the machine and of the storage, and not of what is read.
-PLACES_OF_READER = frozenset({"ledgers", "schema_location", "tasks"})
-
-# The kind of "operator" that a flow is whose change events are merged.
-CHANGES = "changes"
-
-
-@dataclass(frozen=True)
-class StatefulOperator:
-    """An operator that keeps state between batches.
-
-    ``kind`` is such as "aggregate" or "join". ``digest`` is equal for operators that can use each other's state: it
-    stands for what decides the layout and the meaning of the state, and for nothing around it. ``description`` is for
-    the reader, and ``types`` too, when two operators differ in nothing else.
-    """
-
-    kind: str
-    digest: str = ""
-    description: str = ""
-    types: str = ""
-
-    @property
-    def has_timers(self) -> bool:
-        """True when something may come of it although nothing new came in."""
-        return self.kind in ("applyInPandasWithState", "transformWithState")
-
-    @property
-    def goes_by_clock(self) -> bool:
-        """True when its timers are those of the clock, for which Spark plans one batch after the other."""
-        return self.has_timers and "ProcessingTime" in self.description
-
-
-@dataclass(frozen=True)
-class Analysis:
-    """What calling a flow's query once on empty inputs has shown."""
-
-    schema: Schema
-    streaming: bool
-    inputs: tuple[Input, ...] = ()
-    sources: tuple[Source, ...] = ()
-    # External things that are read (paths, tables outside of the pipeline), for the reader.
-    external: tuple[str, ...] = ()
-    # Paths of those that are Delta tables, read as a batch; their versions tell whether their rows are others now.
-    external_tables: tuple[str, ...] = ()
-    # The streaming result cannot be appended: an aggregation without a watermark.
-    complete: bool = False
-    # Operators that keep state between batches, in Spark's order.
-    operators: tuple[StatefulOperator, ...] = ()
-    # Identifies the query; a different text means that the result may differ.
-    fingerprint: str = ""
-    # The same as version 0.1 has written it, which depends on where the query runs.
-    former_fingerprint: str = ""
-    # None when the same inputs always give the same result, otherwise why not.
-    unrepeatable: str | None = None
-    # How events become rows, for a flow that applies changes; ``schema`` is then that of its target.
-    feed: ChangeFeed | None = None
-
-
-@dataclass(frozen=True)
-class MadeWith:
-    """The part of a streaming query that its checkpoint, and the rows that it has written, depend on."""
-
-    mode: Mode
-    operators: tuple[StatefulOperator, ...] = ()
-
-
-@dataclass(frozen=True)
-class ResolvedFlow(GraphFlow):
-    """A flow whose query was called once on empty inputs of the right schema."""
-
-    mode: Mode
-    analysis: Analysis
-
-    @property
-    def merges(self) -> bool:
-        """True when rows of the target are changed, and not only added or replaced as a whole."""
-        return self.analysis.feed is not None
-
-    @property
-    def asks(self) -> bool:
-        """True when a function is asked for what comes next."""
-        return self.flow.snapshots is not None and self.flow.snapshots.asks
-
-    @property
-    def made_with(self) -> MadeWith:
-        """What a checkpoint depends on that is made now."""
-        feed = self.analysis.feed
-        kind = "snapshots" if self.mode is Mode.SNAPSHOT else CHANGES
-        merges = () if feed is None else (StatefulOperator(kind, feed.meaning, feed.meaning, feed.sequence_type),)
-        return MadeWith(self.mode, self.analysis.operators + merges)
 
 
 @dataclass(frozen=True)
 class ResolvedDataset:
-    """A dataset with its kind decided and its schema known; ``path`` is None for a view and a sink.
+    """A dataset with its final kind and its schema.
 
-    A table that keeps its rows keeps its columns: ``schema`` has those that the code no longer speaks of too, and the
-    wider type where the code has a narrower one. ``queried`` is what the code alone says, None when that is the same.
-    ``merged`` is by what changes are merged into the table, None where they are not.
+    Attributes:
+        dataset: as declared.
+        schema: the columns of its table after the update. A table that keeps its rows also keeps columns that are no
+            longer in the code, and types that are wider than those of the code.
+        path: of its table; None for a view and a sink.
+        query_schema: the schema of the code alone; None if it equals ``schema``.
+        merge_keys: the keys by which changes are merged into the table; None if none are.
     """
 
     dataset: Dataset
     schema: Schema
     path: str | None
-    queried: Schema | None = None
-    merged: MergedRows | None = None
+    query_schema: Schema | None = None
+    merge_keys: MergeKeys | None = None
 
     @property
     def name(self) -> QualifiedName:
@@ -204,22 +44,22 @@ class ResolvedDataset:
 
     @property
     def kind(self) -> Kind:
-        """What it is; never ``Kind.TABLE``."""
+        """Its kind; never ``Kind.TABLE``."""
         return self.dataset.kind
 
     @property
-    def in_code(self) -> Schema:
-        """The columns as declared, or else as its flows return them."""
-        return self.schema if self.queried is None else self.queried
+    def code_schema(self) -> Schema:
+        """The columns as declared, or as its flows return them."""
+        return self.schema if self.query_schema is None else self.query_schema
 
     @property
     def members(self) -> tuple[QualifiedName, ...]:
-        """The sinks that get what is delivered to it."""
+        """The sinks that receive its rows."""
         return self.dataset.sink.members if self.dataset.sink is not None else ()
 
     @property
     def label(self) -> str:
-        """What it is, in prose."""
+        """Its kind in words."""
         if self.dataset.sink is not None and not self.dataset.sink.members:
             return f"sink, {self.dataset.sink.format}"
         return f"private {self.kind.label}" if self.dataset.private else self.kind.label
@@ -227,15 +67,16 @@ class ResolvedDataset:
 
 @dataclass(frozen=True)
 class ResolvedGraph:
-    """All datasets and flows, inputs before what reads them.
+    """All datasets and flows, in topological order.
 
-    ``away`` are flows that could not be resolved because a source is away, and those that need them, views' too; a
-    dataset that has no other flows is not among ``datasets``, but ``absent``.
+    ``unavailable`` holds the flows that could not be resolved because a source is unavailable, and the flows downstream
+    of them, including those of views. A dataset without other flows is not in ``datasets``, but in
+    ``unavailable_datasets``.
     """
 
     datasets: tuple[ResolvedDataset, ...]
     flows: tuple[ResolvedFlow, ...]
-    away: tuple[AwayFlow, ...] = ()
+    unavailable: tuple[UnavailableFlow, ...] = ()
 
     @cached_property
     def by_name(self) -> dict[QualifiedName, ResolvedDataset]:
@@ -243,9 +84,13 @@ class ResolvedGraph:
         return {dataset.name: dataset for dataset in self.datasets}
 
     @cached_property
-    def absent(self) -> dict[QualifiedName, Dataset]:
-        """Datasets of the code, as declared, of which nothing could be resolved because sources are away."""
-        return {away.target: away.dataset for away in self.away if away.target not in self.by_name}
+    def unavailable_datasets(self) -> dict[QualifiedName, Dataset]:
+        """Declared datasets without any resolved flow, because their sources are unavailable."""
+        return {
+            unavailable.target: unavailable.dataset
+            for unavailable in self.unavailable
+            if unavailable.target not in self.by_name
+        }
 
     @cached_property
     def by_flow(self) -> dict[str, ResolvedFlow]:
@@ -253,20 +98,20 @@ class ResolvedGraph:
         return {flow.name: flow for flow in self.flows}
 
     @property
-    def stored_flows(self) -> tuple[ResolvedFlow, ...]:
-        """The flows that an update runs: all but those of views."""
-        return tuple(flow for flow in self.flows if flow.mode is not Mode.VIEW)
+    def stored_flows(self) -> tuple[StoredFlow, ...]:
+        """The flows that an update runs: all except those of views."""
+        return tuple(flow for flow in self.flows if not isinstance(flow, ViewFlow))
 
-    def away_into(self, name: QualifiedName) -> tuple[AwayFlow, ...]:
-        """The flows of a dataset that could not be resolved because sources are away."""
-        return tuple(away for away in self.away if away.target == name)
+    def unavailable_into(self, name: QualifiedName) -> tuple[UnavailableFlow, ...]:
+        """The flows of a dataset that could not be resolved because a source is unavailable."""
+        return tuple(unavailable for unavailable in self.unavailable if unavailable.target == name)
 
     def flows_into(self, name: QualifiedName) -> tuple[ResolvedFlow, ...]:
         """The flows that feed a dataset."""
         return tuple(flow for flow in self.flows if flow.target == name)
 
     def stored_inputs(self, flow: ResolvedFlow) -> tuple[Input, ...]:
-        """The tables that a flow reads, directly or through views; streaming when any path to it is."""
+        """The tables that a flow reads, directly or through views. An input is streaming if any path to it is."""
         found: dict[QualifiedName, bool] = {}
         for given in flow.analysis.inputs:
             if self.by_name[given.name].kind.is_view:
@@ -277,8 +122,8 @@ class ResolvedGraph:
                 found[given.name] = found.get(given.name, False) or given.streaming
         return tuple(Input(name, streaming) for name, streaming in found.items())
 
-    def views_below(self, flow: ResolvedFlow) -> tuple[ResolvedFlow, ...]:
-        """The flows of all views that a flow reads, directly or through other views, innermost first."""
+    def view_flows_read_by(self, flow: ResolvedFlow) -> tuple[ResolvedFlow, ...]:
+        """The flows of all views that a flow reads, directly or through other views, upstream first."""
         wanted: set[QualifiedName] = set()
         pending = [flow]
         while pending:
@@ -289,28 +134,28 @@ class ResolvedGraph:
         return tuple(view for view in self.flows if view.target in wanted)
 
     @property
-    def cautions(self) -> tuple[tuple[ResolvedFlow, str], ...]:
-        """Flows that work, and lead to rows that surprise, each with the reason."""
-        found = []
+    def warnings(self) -> tuple[tuple[ResolvedFlow, str], ...]:
+        """Flows that run but may produce unexpected rows, each with the reason."""
+        found: list[tuple[ResolvedFlow, str]] = []
         for flow in self.flows:
-            feed = flow.analysis.feed
-            if feed is not None and feed.ordered_by is not None:
+            if isinstance(flow, ChangeFlow) and flow.feed.sequence_depends_on is not None:
                 reason = (
-                    f"its events are ordered by {feed.sequence}, which depends on {feed.ordered_by}: events that are "
-                    "read together tie, and their order changes when they are read again"
+                    f"its events are ordered by {flow.feed.sequence}, which depends on "
+                    f"{flow.feed.sequence_depends_on}: events that are read together tie, and their order changes when "
+                    "they are read again"
                 )
                 found.append((flow, reason))
-            if feed is not None and flow.mode is Mode.MERGE and feed.sequence_type in _COARSE:
-                kind = feed.sequence_type.strip('"')
+            if isinstance(flow, MergeFlow) and flow.feed.sequence_type in _COARSE:
+                kind = flow.feed.sequence_type.strip('"')
                 reason = (
-                    f"its events are ordered by {feed.sequence}, which is of type {kind}: events with the same key and "
-                    f"{kind} tie, and a delete wins, otherwise the greatest row"
+                    f"its events are ordered by {flow.feed.sequence}, which is of type {kind}: events with the same "
+                    f"key and {kind} tie, and a delete wins, otherwise the greatest row"
                 )
                 found.append((flow, reason))
         return tuple(found)
 
     def describe(self) -> str:
-        """The graph as stable text: a line a dataset, indented lines for its flows and what they read."""
+        """The graph as stable text: one line per dataset, indented lines for its flows and their inputs."""
         lines = []
         for dataset in self.datasets:
             lines.append(f"{dataset.name}  ({dataset.label})")
@@ -318,7 +163,7 @@ class ResolvedGraph:
             for flow in self.flows_into(dataset.name):
                 own = "" if flow.name == str(dataset.name) else f"flow {flow.name}: "
                 lines.append(f"  <- {own}{_reads(flow)}")
-                lines += [f"     warning: {reason}" for cautioned, reason in self.cautions if cautioned is flow]
+                lines += [f"     warning: {reason}" for warned, reason in self.warnings if warned is flow]
         return "\n".join(lines)
 
     def to_mermaid(self) -> str:
@@ -341,8 +186,8 @@ class ResolvedGraph:
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
-        """The graph as the contract's JSON object; ``warnings`` are there where there are some."""
-        warnings = [{"flow": flow.name, "reason": reason} for flow, reason in self.cautions]
+        """The graph as the contract's JSON object. ``warnings`` is present only if there are any."""
+        warnings = [{"flow": flow.name, "reason": reason} for flow, reason in self.warnings]
         return {
             "datasets": [
                 {"name": str(d.name), "kind": d.kind.value, "path": d.path, "private": d.dataset.private}

@@ -1,4 +1,4 @@
-"""How the session's catalog, which knows two parts at most, names the datasets of a pipeline."""
+"""The names of a pipeline's datasets in the session's catalog, which has two parts at most."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from headrace.model.names import Naming, QualifiedName, quoted
 
 @dataclass(frozen=True)
 class SessionName:
-    """How the session's own catalog knows a dataset; views have no database."""
+    """The name of a dataset in the session's catalog. Views have no database."""
 
     database: str | None
     table: str
 
     @property
     def text(self) -> str:
-        """The name as SQL spells it."""
+        """The quoted name for SQL."""
         return quoted(self.table) if self.database is None else quoted(self.database, self.table)
 
     @property
     def key(self) -> str:
-        """What equality in the catalog goes by."""
+        """The key by which the catalog compares names."""
         return f"{self.database or ''}.{self.table}".casefold()
 
 

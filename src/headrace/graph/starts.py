@@ -1,4 +1,4 @@
-"""Where a flow whose progress is dropped begins to read again."""
+"""Where a flow starts to read after its checkpoint was reset."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import Enum
 
 
 class StartKind(str, Enum):
-    """The choices; the value is how the user writes them."""
+    """The kinds of start; the value is the user's spelling."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -18,27 +18,27 @@ class StartKind(str, Enum):
 
 @dataclass(frozen=True)
 class Start:
-    """One choice. ``version`` belongs to VERSION, ``moment`` (seconds since 1970) to TIMESTAMP."""
+    """One start. ``version`` belongs to VERSION, ``timestamp_s`` (seconds since 1970) to TIMESTAMP."""
 
     kind: StartKind = StartKind.EARLIEST
     version: int = 0
-    moment: float = 0.0
+    timestamp_s: float = 0.0
 
     def __str__(self) -> str:
         if self.kind is StartKind.VERSION:
             return f"version:{self.version}"
         if self.kind is StartKind.TIMESTAMP:
-            return f"timestamp:{moment_text(self.moment)}"
+            return f"timestamp:{format_timestamp(self.timestamp_s)}"
         return str(self.kind.value)
 
 
 EARLIEST = Start()
 
 
-def start_of(text: str) -> Start | None:
-    """The choice behind ``earliest``, ``latest``, ``version:N`` or ``timestamp:T``; None when it is none of them.
+def parse_start(text: str) -> Start | None:
+    """Parse ``earliest``, ``latest``, ``version:N`` or ``timestamp:T``; None for any other text.
 
-    A time without a zone is UTC, as it is for the pipeline's session.
+    A timestamp without a zone is UTC, as in the pipeline's session.
     """
     word, colon, value = text.strip().partition(":")
     word = word.strip().lower()
@@ -47,18 +47,18 @@ def start_of(text: str) -> Start | None:
     value = value.strip()
     if word == StartKind.VERSION.value and value.isascii() and value.isdigit():
         return Start(StartKind.VERSION, version=int(value))
-    moment = _moment(value) if word == StartKind.TIMESTAMP.value else None
-    return None if moment is None else Start(StartKind.TIMESTAMP, moment=moment)
+    timestamp_s = _parse_timestamp(value) if word == StartKind.TIMESTAMP.value else None
+    return None if timestamp_s is None else Start(StartKind.TIMESTAMP, timestamp_s=timestamp_s)
 
 
-def moment_text(seconds: float) -> str:
-    """A time in ISO 8601 and UTC, to the millisecond where it has such."""
+def format_timestamp(seconds: float) -> str:
+    """A timestamp in ISO 8601 and UTC, with milliseconds if it has any."""
     exact = "milliseconds" if round(seconds * 1000) % 1000 else "seconds"
     moment = datetime.fromtimestamp(round(seconds * 1000) / 1000, tz=UTC)
     return moment.isoformat(timespec=exact).replace("+00:00", "Z")
 
 
-def _moment(text: str) -> float | None:
+def _parse_timestamp(text: str) -> float | None:
     try:
         moment = datetime.fromisoformat(f"{text[:-1]}+00:00" if text[-1:] in ("Z", "z") else text)
     except ValueError:

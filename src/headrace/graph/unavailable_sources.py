@@ -1,7 +1,7 @@
-"""Flows that cannot be resolved now because something outside of the project is away: the others run without them.
+"""Flows that cannot be resolved because a source is unavailable; the other flows run.
 
-What the project's own text has wrong stops an update before it begins. What a database or a store says, or does not
-say, is another thing: it may be back in a minute, and has nothing to do with flows that do not read it.
+Errors in the project's own code stop an update before it starts. An unavailable database or store may be back in a
+minute, and does not affect flows that do not read it.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from headrace.graph.flows import GraphFlow
 from headrace.model.datasets import Dataset
 
 
-def is_away(problem: PipelineError) -> bool:
-    """Whether a problem is one of a source, and not of the project."""
-    behind = spark_condition(problem.params.get("condition"))
-    return ErrorKind.SOURCE in (problem.condition.kind, behind.kind)
+def is_source_problem(problem: PipelineError) -> bool:
+    """Whether a problem concerns a source and not the project."""
+    spark_error = spark_condition(problem.params.get("condition"))
+    return ErrorKind.SOURCE in (problem.condition.kind, spark_error.kind)
 
 
 @dataclass(frozen=True)
-class AwayFlow(GraphFlow):
-    """A flow that an update leaves out.
+class UnavailableFlow(GraphFlow):
+    """A flow that cannot run because a source is unavailable.
 
     Attributes:
-        flow: which.
-        dataset: what it feeds, as declared.
-        error: what is the matter with the source that is away.
-        blocked: for a flow that does not read the source itself, why it cannot run; None for one that does.
+        flow: the flow.
+        dataset: its target, as declared.
+        error: the problem with the unavailable source.
+        blocked: why it cannot run, if it does not read the source itself; otherwise None.
     """
 
     dataset: Dataset
@@ -37,13 +37,13 @@ class AwayFlow(GraphFlow):
 
     @property
     def reason(self) -> str:
-        """Why it is left out, in a line."""
-        place = f" ({self.error.location})" if self.error.location else ""
-        return self.blocked or f"{self.error.message}{place}"
+        """Why it cannot run, in one line."""
+        location = f" ({self.error.location})" if self.error.location else ""
+        return self.blocked or f"{self.error.message}{location}"
 
 
-def errors_of(flows: Iterable[AwayFlow]) -> list[PipelineError]:
-    """What is the matter with the sources of flows, each of it once: one source may keep many flows from running."""
+def distinct_errors(flows: Iterable[UnavailableFlow]) -> list[PipelineError]:
+    """The distinct errors of flows: one unavailable source may block many flows."""
     found: list[PipelineError] = []
     for flow in flows:
         if all(flow.error.to_json() != known.to_json() for known in found):

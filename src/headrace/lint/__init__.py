@@ -1,1 +1,1 @@
-"""What cannot work on open-source Spark, or is a trap: found in the text of a program, which is never run."""
+"""Static analysis: finds code that cannot work on open-source Spark, or is a trap. It never runs the code."""

@@ -1,4 +1,4 @@
-"""What an attribute stands for and what a call gives, by what they are of."""
+"""Values of attributes and calls, by the value of their owner."""
 
 from __future__ import annotations
 
@@ -36,27 +36,27 @@ from headrace.lint.values import (
 _DELTA = "DeltaTable"
 
 
-class Reading(Protocol):
-    """The part of a reading that calls need."""
+class Recorder(Protocol):
+    """The part of an evaluation pass that calls need."""
 
     facts: Any
     before: Any
 
-    def started(self, writer: Writer, step: Step) -> None:
-        """Note that a stream is started."""
+    def note_stream(self, writer: Writer, step: Step) -> None:
+        """Record that a stream is started."""
 
-    def batch_function(self, value: Value) -> None:
-        """Note what is handed to ``foreachBatch``."""
+    def note_batch_function(self, value: Value) -> None:
+        """Record the function passed to ``foreachBatch``."""
 
-    def view(self, name: str, frame: Frame) -> None:
-        """Note that a frame is a view of this name."""
+    def note_view(self, name: str, frame: Frame) -> None:
+        """Record that a frame is a view with this name."""
 
-    def function_called(self, function: Function, step: Step) -> Value:
-        """What calling a function of the program gives."""
+    def call_function(self, function: Function, step: Step) -> Value:
+        """The value that a call of one of the program's functions returns."""
 
 
-def member(reading: Reading, owner: Value, node: ast.Attribute) -> Value:
-    """What ``owner.attr`` stands for."""
+def member(recorder: Recorder, owner: Value, node: ast.Attribute) -> Value:
+    """The value of ``owner.attr``."""
     name = node.attr
     match owner:
         case Session():
@@ -64,7 +64,7 @@ def member(reading: Reading, owner: Value, node: ast.Attribute) -> Value:
         case Imported():
             return Imported(f"{owner.name}.{name}")
         case Frame():
-            return _of_frame(reading, owner, node)
+            return _of_frame(recorder, owner, node)
         case Streams() if name == "active":
             return Streams(listed=True)
         case Query() if name == "status":
@@ -89,45 +89,45 @@ def _of_session(owner: Session, node: ast.Attribute) -> Value:
             return Bound(owner, node.attr, node)
 
 
-def _of_frame(reading: Reading, frame: Frame, node: ast.Attribute) -> Value:
+def _of_frame(recorder: Recorder, frame: Frame, node: ast.Attribute) -> Value:
     match node.attr:
         case "writeStream":
-            # Nothing but a stream has it: what the frame begins with is one, where that is in doubt.
+            # Only a stream has this attribute. So an unknown root of the frame is a stream.
             roots = [part.root for part in frame.lineage() if part.root is not None and part.streaming is None]
             if frame.streaming is None and len(roots) == 1 and roots[0] is not None:
-                reading.facts.streaming_roots.add(roots[0])
+                recorder.facts.streaming_roots.add(roots[0])
             return Writer(frame, streaming=True, node=node)
         case "write":
             return Writer(frame, streaming=False, node=node)
         case "na":
-            # Its methods are those of the frame, by other names.
+            # Its methods are aliases of the frame's own.
             return frame
         case "sparkSession":
             return Session(own=frame.from_batch)
-        case attr if frame.root is not None and frame.step is None and attr in methods.OF_QUERIES:
-            reading.facts.query_roots.add(frame.root)
+        case attr if frame.root is not None and frame.step is None and attr in methods.QUERY_ONLY:
+            recorder.facts.query_roots.add(frame.root)
             return Bound(frame, node.attr, node)
         case _:
             return Bound(frame, node.attr, node)
 
 
-def called(reading: Reading, function: Value, step: Step) -> Value:  # noqa: C901, PLR0912 - a case for each kind
-    """What a call gives."""
+def called(recorder: Recorder, function: Value, step: Step) -> Value:  # noqa: C901, PLR0912 - a case for each kind
+    """The value that a call returns."""
     match function:
         case Bound(of=Session()):
-            return _session_call(reading, step)
+            return _session_call(recorder, step)
         case Bound(of=Reader() as reader):
             return _reader_call(reader, step)
         case Bound(of=Frame() as frame):
-            return _frame_call(reading, frame, step)
+            return _frame_call(recorder, frame, step)
         case Bound(of=Grouped() as grouped):
             return _grouped_call(grouped, step)
         case Bound(of=Writer() as writer):
-            return _writer_call(reading, writer, step)
+            return _writer_call(recorder, writer, step)
         case Bound(of=DeltaTarget() as target):
             found = replace(target, steps=(*target.steps, step))
             if step.name == "execute":
-                reading.facts.merged.append(found)
+                recorder.facts.merged.append(found)
             return found
         case Bound(of=Streams()) if step.name == "get":
             return Query()
@@ -136,32 +136,32 @@ def called(reading: Reading, function: Value, step: Step) -> Value:  # noqa: C90
         case Imported():
             return _imported_call(function.name, step)
         case Function():
-            return reading.function_called(function, step)
+            return recorder.call_function(function, step)
         case Class():
             return Instance(function)
         case _:
             return Value()
 
 
-def _session_call(reading: Reading, step: Step) -> Value:
+def _session_call(recorder: Recorder, step: Step) -> Value:
     match step.name:
         case "table":
-            view = reading.before.views.get((text_of(step.first) or "").casefold())
+            view = recorder.before.views.get((text_of(step.first) or "").casefold())
             return view if view is not None else Frame(streaming=False, step=step)
         case "createDataFrame" | "range":
             return Frame(streaming=False, step=step)
         case "sql":
-            return _query(reading, text_of(step.first), step)
+            return _query(recorder, text_of(step.first), step)
         case "newSession" | "getOrCreate":
             return Session()
         case _:
             return Value()
 
 
-def _query(reading: Reading, text: str | None, step: Step) -> Value:
+def _query(recorder: Recorder, text: str | None, step: Step) -> Value:
     if text is None:
         return Frame(streaming=None, step=step)
-    known = reading.before.views
+    known = recorder.before.views
     views = [known[name.casefold()] for name in tables_of(text) if name.casefold() in known]
     if reads_stream(text) or any(view.streaming for view in views):
         return Frame(streaming=True, step=step, parents=tuple(views))
@@ -169,23 +169,23 @@ def _query(reading: Reading, text: str | None, step: Step) -> Value:
 
 
 def _reader_call(reader: Reader, step: Step) -> Value:
-    grown = replace(reader, steps=(*reader.steps, step))
+    extended = replace(reader, steps=(*reader.steps, step))
     if step.name in methods.LOADING:
-        return Frame(streaming=reader.streaming, step=step, reader=grown)
-    return grown
+        return Frame(streaming=reader.streaming, step=step, reader=extended)
+    return extended
 
 
-def _frame_call(reading: Reading, frame: Frame, step: Step) -> Value:
+def _frame_call(recorder: Recorder, frame: Frame, step: Step) -> Value:
     if step.name in methods.GROUPING:
         return Grouped(frame, step)
     if step.name == "transform" and isinstance(step.first, Function):
         handed = replace(step, arguments=(frame, *step.arguments[1:]))
-        found = reading.function_called(step.first, handed)
+        found = recorder.call_function(step.first, handed)
         return found if isinstance(found, Frame) else Frame(streaming=frame.streaming, step=step, parents=(frame,))
     if step.name in ("createOrReplaceTempView", "createTempView"):
-        reading.view(text_of(step.first) or "", frame)
-    if step.name in methods.ACTIONS or step.name in methods.ASIDE:
-        # Of what nothing is known, a method of this name may be another one.
+        recorder.note_view(text_of(step.first) or "", frame)
+    if step.name in methods.ACTIONS or step.name in methods.NO_FRAME:
+        # On an unknown value, a method of this name may be a different one.
         return Value() if frame.streaming is not None else Frame(None, step, (frame,))
     others = tuple(value for value in step.arguments if isinstance(value, Frame)) if step.name in _SEVERAL else ()
     parents = (frame, *others)
@@ -195,7 +195,7 @@ def _frame_call(reading: Reading, frame: Frame, step: Step) -> Value:
     return Frame(streaming=streaming, step=step, parents=parents)
 
 
-_SEVERAL = methods.named(
+_SEVERAL = methods.name_set(
     "join crossJoin union unionAll unionByName intersect intersectAll exceptAll subtract lateralJoin"
 )
 
@@ -207,17 +207,17 @@ def _grouped_call(grouped: Grouped, step: Step) -> Value:
     return Frame(streaming=grouped.frame.streaming, step=step, parents=(parent,))
 
 
-def _writer_call(reading: Reading, writer: Writer, step: Step) -> Value:
-    grown = replace(writer, steps=(*writer.steps, step))
+def _writer_call(recorder: Recorder, writer: Writer, step: Step) -> Value:
+    extended = replace(writer, steps=(*writer.steps, step))
     if writer.streaming and step.name == "foreachBatch":
-        reading.batch_function(step.given(0, "func") or Value())
+        recorder.note_batch_function(step.argument(0, "func") or Value())
     if writer.streaming and step.name in methods.STARTING:
-        reading.started(writer, step)
+        recorder.note_stream(writer, step)
         return Query()
     if not writer.streaming and step.name in methods.SAVING:
-        reading.facts.saved.append((step, grown))
+        recorder.facts.saved.append((step, extended))
         return Value()
-    return grown
+    return extended
 
 
 def _imported_call(name: str, step: Step) -> Value:
@@ -225,17 +225,17 @@ def _imported_call(name: str, step: Step) -> Value:
     if last in ("getOrCreate", "getActiveSession", "active", "spark_session"):
         return Session()
     if module == FUNCTIONS and last == "broadcast" and isinstance(step.first, Frame):
-        marked = replace(step, name="broadcast")
-        return Frame(step.first.streaming, marked, (step.first,))
+        has_watermark = replace(step, name="broadcast")
+        return Frame(step.first.streaming, has_watermark, (step.first,))
     if of_pipelines(Imported(name)) in ("read", "read_stream", "readStream"):
         return Frame(streaming=last != "read", step=step)
     if module.rpartition(".")[2] == _DELTA and last in ("forName", "forPath"):
-        place = step.given(1, "tableOrViewName" if last == "forName" else "path")
-        return DeltaTarget(place or (step.first if isinstance(step.first, Literal) else Value()))
+        name_or_path = step.argument(1, "tableOrViewName" if last == "forName" else "path")
+        return DeltaTarget(name_or_path or (step.first if isinstance(step.first, Literal) else Value()))
     if name in ("os.path.join", "pathlib.Path"):
         parts = [text_of(value) for value in step.arguments]
         return Literal("/".join(part for part in parts if part)) if all(parts) else Value()
     if name == "functools.partial" and isinstance(step.first, Function):
         return step.first
-    # Such as SparkSession.builder.appName(...), a chain of another library.
+    # For example SparkSession.builder.appName(...), or a chain of another library.
     return Imported(f"{name}()")

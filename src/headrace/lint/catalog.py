@@ -23,7 +23,7 @@ from headrace.lint.rule_families import (
 )
 from headrace.lint.rules import Rule, rule
 
-# Found by comparing what comments ignore with what there is.
+# Found by comparing the suppression comments with the findings.
 SUPPRESSION = rule("unused-suppression")
 RULES: tuple[Rule, ...] = (
     *distinct_counts.RULES,

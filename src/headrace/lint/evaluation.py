@@ -1,7 +1,7 @@
-"""Reads a program and says what its expressions stand for: streams, writers, queries, functions of batches.
+"""Infers the values of a program's expressions: streams, writers, queries, batch functions.
 
-The program is read from top to bottom, several times: what a function is called with, and what it returns, is known the
-next time. Behind a choice, what is known of a name is what is true whichever way was taken.
+It reads the program from top to bottom, several times: the arguments and results of functions are known in the next
+pass. After a branch, a name keeps only the facts that hold on every path.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Sequence
 
-from headrace.lint.expressions import Expressions, item_of, tested
-from headrace.lint.facts import Facts, joined, rejoin
+from headrace.lint.expressions import Expressions, checked_for_streaming, item_of
+from headrace.lint.facts import Facts, join_branches, joined
 from headrace.lint.scopes import Scope, bound_names, imported, of_pipelines
 from headrace.lint.values import Class, Frame, Function, Instance, Query, Reader, Session, Value, Writer
 
@@ -19,23 +19,23 @@ _ANNOTATED = {"SparkSession": Session(), "StreamingQuery": Query()}
 
 
 def facts_of(tree: ast.Module) -> Facts:
-    """What is known of a program once it was read often enough."""
+    """The facts of a program after all passes."""
     facts = Facts()
     bound = bound_names(tree, within_functions=False)
     for _ in range(_ROUNDS):
-        reading = _Reading(facts, bound)
+        evaluator = _Evaluator(facts, bound)
         module = Scope(0)
-        reading.block(tree.body, module)
-        reading.facts.names = module.names
-        facts = reading.facts
+        evaluator.block(tree.body, module)
+        evaluator.facts.names = module.names
+        facts = evaluator.facts
     return facts
 
 
-class _Reading(Expressions):
-    """One pass."""
+class _Evaluator(Expressions):
+    """One pass over a program."""
 
     def block(self, statements: Iterable[ast.stmt], scope: Scope) -> None:
-        """Read statements in their order."""
+        """Evaluate statements in order."""
         for statement in statements:
             self._statement(statement, scope)
 
@@ -81,59 +81,63 @@ class _Reading(Expressions):
                 self.block((statement for statements in inner for statement in statements), scope)
 
     def _loop(self, node: ast.For | ast.AsyncFor | ast.While, item: Value | None, scope: Scope) -> None:
-        """Read the body of a loop, which may never be run."""
+        """Evaluate the body of a loop, which may never run."""
         before = scope.names
         scope.names = before.new_child()
         if item is not None and not isinstance(node, ast.While):
             self.assign([node.target], item, scope)
         self.block((*node.body, *node.orelse), scope)
         body, scope.names = scope.names, before
-        rejoin(before, (before.new_child(), body))
+        join_branches(before, (before.new_child(), body))
 
     def _choice(self, node: ast.If | ast.Try | ast.Match, scope: Scope) -> None:
-        asked: dict[str, Value] = {}
+        checked: dict[str, Value] = {}
         branches: list[Sequence[ast.stmt]]
         match node:
             case ast.If():
                 self.value(node.test, scope)
-                asked = tested(node.test, scope)
+                checked = checked_for_streaming(node.test, scope)
                 branches = [node.body, node.orelse]
             case ast.Try():
                 branches = [(*node.body, *node.orelse), *(handler.body for handler in node.handlers)]
             case ast.Match():
                 self.value(node.subject, scope)
-                # Where no case fits, none is run.
+                # If no case matches, none runs.
                 branches = [*(case.body for case in node.cases), ()]
-        before, behind, begin = scope.names, [], asked
+        before, continuing, begin = scope.names, [], checked
         for number, branch in enumerate(branches):
             scope.names = before.new_child(dict(begin))
-            leaves = self._branch(branch, (id(node), number), scope)
-            behind += [] if leaves else [scope.names]
+            exits = self._branch(branch, (id(node), number), scope)
+            continuing += [] if exits else [scope.names]
             if isinstance(node, ast.Try) and number == 0:
-                # What fails may have been run in part.
+                # A body that fails may have run in part.
                 body = scope.names.maps[0]
                 begin = {name: joined(before[name], body[name]) if name in before else body[name] for name in body}
         scope.names = before
-        rejoin(before, behind)
-        # Those that are none have left, or all are here again.
-        batches_left = isinstance(node, ast.If) and isinstance(node.test, ast.UnaryOp) and len(behind) == 1
-        for name, value in asked.items():
-            if scope.names.get(name) is value and isinstance(value, Frame) and (len(behind) > 1 or batches_left):
+        join_branches(before, continuing)
+        # The non-streaming branch has returned, or all branches have joined again.
+        other_branch_exits = isinstance(node, ast.If) and isinstance(node.test, ast.UnaryOp) and len(continuing) == 1
+        for name, value in checked.items():
+            if (
+                scope.names.get(name) is value
+                and isinstance(value, Frame)
+                and (len(continuing) > 1 or other_branch_exits)
+            ):
                 scope.names[name] = value.parents[0]
         if isinstance(node, ast.Try):
             self.block(node.finalbody, scope)
 
     def _branch(self, branch: Sequence[ast.stmt], choice: tuple[int, int], scope: Scope) -> bool:
-        """Read a branch; whether the function ends with it."""
+        """Evaluate a branch; returns whether it ends the function."""
         self.branches.append(choice)
         if branch and isinstance(branch[-1], ast.Return | ast.Raise | ast.Continue | ast.Break):
-            self.leaves.add(choice)
+            self.exits.add(choice)
         self.block(branch, scope)
         self.branches.pop()
         return bool(branch) and isinstance(branch[-1], ast.Return | ast.Raise)
 
     def _changed(self, node: ast.Call, found: Value, scope: Scope) -> None:
-        """Bind a name anew whose reader or writer is told something: it changes itself."""
+        """Rebind the name of a reader or writer after a call: readers and writers are mutable."""
         inner: ast.expr = node
         while isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute):
             inner = inner.func.value
@@ -151,15 +155,15 @@ class _Reading(Expressions):
         for decorator in node.decorator_list:
             named = self.facts.values[decorator.func if isinstance(decorator, ast.Call) else decorator]
             if of_pipelines(named) == "foreach_batch_sink":
-                self.batch_function(Function(node))
+                self.note_batch_function(Function(node))
         inner = Scope(id(node), scope)
         given = {**self.before.given.get(node, {}), **self.facts.given.get(node, {})}
         for argument in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs):
             inner.names[argument.arg] = self._parameter(argument, given.get(argument.arg), inner)
         self.functions.append(node)
-        outside, self.branches = self.branches, []
+        enclosing, self.branches = self.branches, []
         self.block(node.body, inner)
-        self.branches = outside
+        self.branches = enclosing
         self.functions.pop()
 
     def _parameter(self, argument: ast.arg, given: Value | None, scope: Scope) -> Value:
@@ -186,12 +190,12 @@ class _Reading(Expressions):
         for base in (*node.bases, *node.decorator_list):
             self.value(base, scope)
         for statement in node.body:
-            # Names of a class are no names of its functions, and those of its functions are none of the module.
+            # Methods do not see the names of their class, and the module does not see theirs.
             method = isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef)
             self._statement(statement, Scope(scope.key, scope) if method else inner)
         self.classes.pop()
 
 
 def defines_pipeline(values: Iterable[Value]) -> bool:
-    """Whether a program takes part in a pipeline: it names the decorators of one."""
+    """Whether a program defines a part of a pipeline: it uses the pipeline decorators."""
     return any(of_pipelines(value) is not None for value in values)

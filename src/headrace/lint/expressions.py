@@ -1,4 +1,4 @@
-"""Reads expressions."""
+"""Evaluates expressions."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from functools import reduce
 from typing import Any
 
 from headrace.lint.calls import called, member
-from headrace.lint.facts import Notes, doubted, joined
+from headrace.lint.facts import FactRecorder, ambiguous, joined
 from headrace.lint.scopes import Scope, called_stream, conventional
 from headrace.lint.values import Frame, Function, Literal, Query, Record, Several, Step, Streams, Value
 
 
-class Expressions(Notes):
-    """The part of a pass that says what expressions stand for."""
+class Expressions(FactRecorder):
+    """The part of a pass that evaluates expressions."""
 
     def value(self, node: ast.expr, scope: Scope) -> Value:
-        """What an expression stands for."""
+        """The value of an expression."""
         found = self._value(node, scope)
         self.facts.values[node] = found
         return found
 
     def assign(self, targets: Iterable[ast.expr], value: Value, scope: Scope) -> None:
-        """Bind what stands on the left of an assignment."""
+        """Bind the targets of an assignment."""
         for target in targets:
             match target:
                 case ast.Name(id=name):
                     scope.names[name] = self._named(value, scope, name)
                 case ast.Attribute(value=ast.Name(id="self"), attr=name) if self.classes:
-                    self.attribute(name, value)
+                    self.note_attribute(name, value)
                 case ast.Tuple(elts=parts) | ast.List(elts=parts):
                     items = value.items if isinstance(value, Several) and len(value.items) == len(parts) else ()
                     for number, part in enumerate(parts):
@@ -42,7 +42,7 @@ class Expressions(Notes):
                     self.children(target, scope)
 
     def children(self, node: ast.AST, scope: Scope) -> None:
-        """Read the expressions in a node."""
+        """Evaluate the expressions in a node."""
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.expr):
                 self.value(child, scope)
@@ -50,7 +50,7 @@ class Expressions(Notes):
                 self.children(child, scope)
 
     def _named(self, value: Value, scope: Scope, name: str) -> Value:
-        """A value under a name; what nothing is known of may turn out to be a frame later on."""
+        """A value under a name; an unknown value may turn out to be a frame later."""
         return self.root(scope, name) if type(value) is Value else value
 
     def _value(self, node: ast.expr, scope: Scope) -> Value:  # noqa: C901, PLR0912 - a case for each kind
@@ -77,15 +77,15 @@ class Expressions(Notes):
                 return Several(tuple(self.value(element, scope) for element in elements))
             case ast.Dict(values=values) if None not in node.keys:
                 self.children(node, scope)
-                # Of a row that is written out, the values are what matters.
+                # Of a literal row, only the values matter.
                 return Record(tuple(self.facts.values[value] for value in values))
             case ast.Starred(value=inner):
                 self.value(inner, scope)
                 return Value()
             case ast.IfExp(test=test, body=body, orelse=other):
                 self.value(test, scope)
-                chosen = Scope(scope.key, scope, ChainMap(tested(test, scope)))
-                return joined(*(self._way_of(number, part, node, chosen) for number, part in enumerate((body, other))))
+                chosen = Scope(scope.key, scope, ChainMap(checked_for_streaming(test, scope)))
+                return joined(*(self._arm_of(number, part, node, chosen) for number, part in enumerate((body, other))))
             case ast.NamedExpr(target=target, value=inner):
                 found = self.value(inner, scope)
                 self.assign([target], found, scope)
@@ -102,7 +102,7 @@ class Expressions(Notes):
                 self.children(node, scope)
                 return Value()
 
-    def _way_of(self, number: int, part: ast.expr, node: ast.IfExp, scope: Scope) -> Value:
+    def _arm_of(self, number: int, part: ast.expr, node: ast.IfExp, scope: Scope) -> Value:
         self.branches.append((id(node), number))
         found = self.value(part, scope)
         self.branches.pop()
@@ -112,7 +112,7 @@ class Expressions(Notes):
         found = scope.find(name)
         if found is not None:
             return self._outside(found, name, scope) if self.functions else found
-        # A function may use what the module binds below it.
+        # A function may use names that the module binds further down.
         known = self.before.names.get(name) or (conventional(name) if name not in self.bound else None)
         if known is not None:
             return known
@@ -122,12 +122,12 @@ class Expressions(Notes):
         return root
 
     def _outside(self, found: Value, name: str, scope: Scope) -> Value:
-        """A value in a function; a name of the module may have got another one once the function is called."""
+        """A value in a function; a module-level name may be rebound before the function is called."""
         later = self.before.names.get(name)
         own = scope.find(name, outermost=False) is not None
         if own or not isinstance(found, Frame) or not isinstance(later, Frame) or later.streaming is found.streaming:
             return found
-        return doubted(found)
+        return ambiguous(found)
 
     def _lambda(self, node: ast.Lambda, scope: Scope) -> Value:
         inner = Scope(id(node), scope)
@@ -167,23 +167,23 @@ class Expressions(Notes):
         name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
         step = Step(name, node, arguments, keywords)
         self.facts.steps.append((step, function))
-        self.facts.ways[node] = self.way()
+        self.facts.branch_paths[node] = self.branch_path()
         return called(self, function, step)
 
 
-def tested(test: ast.expr, scope: Scope) -> dict[str, Value]:
-    """The names that a condition asks whether they are streams; behind it they may be or not."""
-    asked = {
+def checked_for_streaming(test: ast.expr, scope: Scope) -> dict[str, Value]:
+    """The names whose ``isStreaming`` a condition tests; in its branches they may be streams or not."""
+    checked = {
         node.value.id
         for node in ast.walk(test)
         if isinstance(node, ast.Attribute) and node.attr == "isStreaming" and isinstance(node.value, ast.Name)
     }
-    known = {name: scope.find(name) for name in asked}
-    return {name: doubted(value) for name, value in known.items() if isinstance(value, Frame)}
+    known = {name: scope.find(name) for name in checked}
+    return {name: ambiguous(value) for name, value in known.items() if isinstance(value, Frame)}
 
 
 def item_of(value: Value) -> Value:
-    """An item of what stands behind ``in``, or in brackets."""
+    """An item of a value that is iterated or indexed."""
     if isinstance(value, Streams) and value.listed:
         return Query()
     if isinstance(value, Several) and value.items:

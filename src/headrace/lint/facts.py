@@ -1,4 +1,4 @@
-"""What reading a program finds out, and what is noted on the way."""
+"""The facts that a pass over a program finds, and how it records them."""
 
 from __future__ import annotations
 
@@ -23,56 +23,56 @@ from headrace.lint.values import (
     Writer,
 )
 
-# What stands for the name of a frame that may be this one or that one.
-_DOUBT = (-1, "")
+# The root of a frame that may be one of several.
+_AMBIGUOUS = (-1, "")
 
 
 @dataclass(frozen=True)
-class Way:
-    """How a place in a function is come to.
+class BranchPath:
+    """The branches that lead to a statement of a function.
 
-    ``branches`` are the choices that lead there, each a statement and the number of its branch; ``leaves`` are those of
-    them behind which nothing else of the function is run.
+    ``branches`` are pairs of a branching statement and the number of its branch; ``exits`` are those that end the
+    function.
     """
 
     branches: tuple[tuple[int, int], ...]
-    leaves: frozenset[tuple[int, int]]
+    exits: frozenset[tuple[int, int]]
 
-    def never_with(self, other: Way) -> bool:
-        """Whether one run of a function comes to but one of the two places; that of *other* is below this one."""
+    def excludes(self, other: BranchPath) -> bool:
+        """Whether one run of the function reaches only one of the two statements; *other* is further down."""
         chosen = dict(other.branches)
         apart = any(chosen.get(choice, branch) != branch for choice, branch in self.branches)
-        return apart or bool(self.leaves - set(other.branches))
+        return apart or bool(self.exits - set(other.branches))
 
 
 @dataclass(frozen=True, eq=False)
-class Started:
-    """A stream that the program starts; ``way`` leads there."""
+class StartedStream:
+    """A stream that the program starts; ``branch_path`` leads to the call."""
 
     writer: Writer
     step: Step
     steps: tuple[Step, ...]
     function: ast.AST | None
-    way: Way
+    branch_path: BranchPath
 
 
 @dataclass(frozen=True, eq=False)
 class BatchFunction:
-    """A function that ``foreachBatch`` is given."""
+    """A function passed to ``foreachBatch``, with the names of its parameters."""
 
     node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
-    frame: str
-    number: str | None
+    batch_name: str
+    batch_id_name: str | None
 
 
 @dataclass
 class Facts:
-    """What one reading of a program has found."""
+    """The facts found by one pass over a program."""
 
     values: dict[ast.AST, Value] = field(default_factory=dict)
-    ways: dict[ast.AST, Way] = field(default_factory=dict)
+    branch_paths: dict[ast.AST, BranchPath] = field(default_factory=dict)
     steps: list[tuple[Step, Value]] = field(default_factory=list)
-    started: list[Started] = field(default_factory=list)
+    started: list[StartedStream] = field(default_factory=list)
     saved: list[tuple[Step, Writer]] = field(default_factory=list)
     merged: list[DeltaTarget] = field(default_factory=list)
     batch_functions: dict[ast.AST, BatchFunction] = field(default_factory=dict)
@@ -86,8 +86,8 @@ class Facts:
     attributes: dict[ast.AST, dict[str, Value]] = field(default_factory=dict)
 
 
-class Notes:
-    """What one pass over a program notes down; ``before`` is what the pass before has found."""
+class FactRecorder:
+    """Records the facts of one pass over a program; ``before`` holds those of the previous pass."""
 
     def __init__(self, before: Facts, bound: frozenset[str]) -> None:
         self.before = before
@@ -95,65 +95,65 @@ class Notes:
         self.bound = bound
         self.functions: list[ast.AST] = []
         self.branches: list[tuple[int, int]] = []
-        self.leaves: set[tuple[int, int]] = set()
+        self.exits: set[tuple[int, int]] = set()
         self.classes: list[tuple[ast.ClassDef, dict[str, Value]]] = []
 
-    def started(self, writer: Writer, step: Step) -> None:
-        """Note that a stream is started."""
+    def note_stream(self, writer: Writer, step: Step) -> None:
+        """Record that a stream is started."""
         function = self.functions[-1] if self.functions else None
-        known = Started(
+        known = StartedStream(
             writer,
             step,
             (*writer.steps, step),
             function,
-            self.way(),
+            self.branch_path(),
         )
         self.facts.started.append(known)
 
-    def way(self) -> Way:
-        """How what is read at this moment is come to."""
-        return Way(tuple(self.branches), frozenset(self.leaves & set(self.branches)))
+    def branch_path(self) -> BranchPath:
+        """The branches that lead to the current statement."""
+        return BranchPath(tuple(self.branches), frozenset(self.exits & set(self.branches)))
 
-    def batch_function(self, value: Value) -> None:
-        """Note what is handed to ``foreachBatch``; its first argument is a batch from now on."""
+    def note_batch_function(self, value: Value) -> None:
+        """Record the function passed to ``foreachBatch``; its first parameter is a batch from now on."""
         if not isinstance(value, Function):
             return
         names = value.parameters
         if names:
             known = BatchFunction(value.node, names[0], names[1] if len(names) > 1 else None)
             self.facts.batch_functions[value.node] = known
-            self._give(value.node, names[0], Frame(streaming=False, batch=True))
+            self._record_argument(value.node, names[0], Frame(streaming=False, batch=True))
 
-    def function_called(self, function: Function, step: Step) -> Value:
-        """What calling a function of the program gives; what it is called with is remembered."""
+    def call_function(self, function: Function, step: Step) -> Value:
+        """The value that a call of one of the program's functions returns; records the arguments."""
         node = function.node
         for name, value in (*zip(function.parameters, step.arguments, strict=False), *step.keywords.items()):
-            self._give(node, name, value)
+            self._record_argument(node, name, value)
         if isinstance(node, ast.Lambda):
             return self.before.values.get(node.body, Value())
         return self.before.returned.get(node, Value())
 
-    def attribute(self, name: str, value: Value) -> None:
-        """Note what an attribute of ``self`` is; other methods may say that it is something else."""
+    def note_attribute(self, name: str, value: Value) -> None:
+        """Record the value of an attribute of ``self``; other methods may assign another one."""
         node, members = self.classes[-1]
         _join_into(self.facts.attributes.setdefault(node, {}), name, value)
         if name not in self.before.attributes.get(node, {}):
             _join_into(members, name, value)
 
-    def view(self, name: str, frame: Frame) -> None:
-        """Note that a frame is a view of this name."""
+    def note_view(self, name: str, frame: Frame) -> None:
+        """Record that a frame is a view with this name."""
         name = name.casefold()
         known = self.facts.views.get(name)
         self.facts.views[name] = frame if known is None else either(known, frame)
 
     def root(self, scope: Scope, name: str) -> Value:
-        """What a name stands for of which the text does not say more."""
+        """The value of a name that the text does not define."""
         key = (scope.key, name)
         if key in self.before.query_roots:
             return Query()
         return Frame(streaming=True if key in self.before.streaming_roots else None, root=key)
 
-    def _give(self, node: ast.AST, name: str, value: Value) -> None:
+    def _record_argument(self, node: ast.AST, name: str, value: Value) -> None:
         _join_into(self.facts.given.setdefault(node, {}), name, value)
 
 
@@ -164,19 +164,19 @@ def _join_into(known: dict[str, Value], name: str, value: Value) -> None:
 Names = ChainMap[str, Value]
 
 
-def rejoin(names: Names, ways: Sequence[Names]) -> None:
-    """Bind the names behind a choice, from those behind each way through it, which are children of *names*."""
-    changed = dict.fromkeys(name for way in ways for name in way.maps[0])
+def join_branches(names: Names, branch_paths: Sequence[Names]) -> None:
+    """Bind the names after a branching statement, from those after each branch, which are children of *names*."""
+    changed = dict.fromkeys(name for way in branch_paths for name in way.maps[0])
     for name in changed:
-        names[name] = reduce(joined, (way[name] for way in ways if name in way))
+        names[name] = reduce(joined, (way[name] for way in branch_paths if name in way))
 
 
 def joined(first: Value, second: Value) -> Value:
-    """What is known when a value may be either."""
+    """The facts that hold if a value may be either of two."""
     if first is second or first == second:
         return first
     match first, second:
-        # Nothing can be done with None, so it is the other where something is.
+        # Nothing can be done with None, so a value that is used is the other one.
         case Literal(value=None), _:
             return second
         case _, Literal(value=None):
@@ -194,20 +194,20 @@ def joined(first: Value, second: Value) -> Value:
 
 
 def either(first: Frame, second: Frame) -> Frame:
-    """A frame that is one or the other: what is true of both is known of it."""
+    """A frame that is one of two: only the facts that hold for both are known."""
     if first.streaming is second.streaming:
         return Frame(first.streaming, parents=(first, second))
-    return doubted(first, second)
+    return ambiguous(first, second)
 
 
-def doubted(*frames: Frame) -> Frame:
-    """A frame of which nobody can tell whether it is a stream, whatever is done with it later on."""
-    return Frame(None, parents=frames, root=_DOUBT)
+def ambiguous(*frames: Frame) -> Frame:
+    """A frame that may or may not be a stream, whatever is done with it later."""
+    return Frame(None, parents=frames, root=_AMBIGUOUS)
 
 
 def _either_reader(first: Reader, second: Reader) -> Reader:
     steps = tuple(dict.fromkeys((*first.steps, *second.steps)))
-    # An option that is not known makes it clear that others may be given.
+    # An unknown option marks that further options may be set.
     unknown = tuple(Step("option", step.node, (Value(),)) for step in steps[-1:])
     return Reader(first.streaming if first.streaming is second.streaming else None, (*steps, *unknown))
 

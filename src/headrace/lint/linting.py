@@ -1,4 +1,4 @@
-"""Files in, findings out."""
+"""Lints the text of a file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from headrace.errors import PipelineError
 from headrace.lint.catalog import RULES, SUPPRESSION, rule_ids
 from headrace.lint.program import Program, Span
-from headrace.lint.rules import Hit, Rule, Severity
+from headrace.lint.rules import Rule, Severity, Violation
 from headrace.lint.secrets import masked, secrets_in
 from headrace.lint.sources import Text, texts_of
 from headrace.lint.sql_texts import Sql, sql_in, sql_strings, statements_of
@@ -22,12 +22,12 @@ from headrace.notebooks import Language
 
 @dataclass(frozen=True)
 class Finding:
-    """A rule that is broken at a place; columns count from 1, and the last one is behind the end."""
+    """A violation of a rule at a location; columns count from 1, and the end column is exclusive."""
 
     rule: Rule
     severity: Severity
     message: str
-    instead: str
+    fix: str
     location: Location
     column: int
     end: Location
@@ -35,27 +35,27 @@ class Finding:
     line_text: str
 
     def without(self, secrets: Collection[str]) -> Finding:
-        """The same with nothing of these texts in it."""
+        """The same finding with these texts masked."""
         return replace(
             self,
             message=masked(self.message, secrets),
-            instead=masked(self.instead, secrets),
+            fix=masked(self.fix, secrets),
             line_text=masked(self.line_text, secrets),
         )
 
     @property
     def reading_order(self) -> tuple[Any, ...]:
-        """What findings are sorted by."""
+        """The sort key of findings."""
         return (*self.location.reading_order, self.column, self.rule.id)
 
     def to_json(self) -> dict[str, Any]:
-        """The finding for a program."""
+        """The finding as JSON."""
         return {
             "rule": self.rule.id,
             "severity": self.severity.value,
             "message": self.message,
             "why": self.rule.why,
-            "instead": self.instead,
+            "instead": self.fix,
             **self.location.to_json(),
             "column": self.column,
             "end_line": self.end.line,
@@ -65,87 +65,91 @@ class Finding:
 
 @dataclass(frozen=True)
 class Selection:
-    """Which rules are looked for: those in ``select``, or all, without those in ``ignore``."""
+    """Which rules are checked: those in ``select``, or all, without those in ``ignore``."""
 
     select: Collection[str] = ()
     ignore: Collection[str] = ()
 
-    def takes(self, rule_id: str) -> bool:
-        """Whether a rule is looked for."""
+    def selects(self, rule_id: str) -> bool:
+        """Whether a rule is checked."""
         return (not self.select or rule_id in self.select) and rule_id not in self.ignore
 
     @property
-    def everything(self) -> bool:
-        """Whether all rules are."""
+    def selects_all(self) -> bool:
+        """Whether all rules are checked."""
         return not self.select and not self.ignore
 
 
-EVERYTHING = Selection()
-# What the rest of a chain may break whatever stands before it.
-_OF_ONE_CALL = frozenset(("continuous-trigger", "once-trigger", "trigger-value", "ignore-changes", "secret-in-text"))
+ALL_RULES = Selection()
+# Rules about single calls, which apply to a fragment of a chain too.
+_SINGLE_CALL_RULES = frozenset(
+    ("continuous-trigger", "once-trigger", "trigger-value", "ignore-changes", "secret-in-text")
+)
 
 
 @dataclass(frozen=True)
-class Linted:
-    """What came of a file: findings in reading order, and why it, or a part of it, could not be read."""
+class LintResult:
+    """The findings of a file in reading order, and the problems that kept it, or a part of it, from being read."""
 
     findings: tuple[Finding, ...] = ()
     problems: tuple[PipelineError, ...] = ()
 
 
 def lint_text(
-    text: str, suffix: str, name: str, *, selection: Selection = EVERYTHING, in_project: bool = False
-) -> Linted:
-    """Look for what cannot work, or is a trap, in a file; nothing of it is run.
+    text: str, suffix: str, name: str, *, selection: Selection = ALL_RULES, in_project: bool = False
+) -> LintResult:
+    """Find code in a file that cannot work or is a trap, without running it.
 
     Args:
         text: the file's.
         suffix: the end of its name: ``.py``, ``.sql`` or ``.ipynb``.
         name: the file as the reader knows it.
         selection: which rules.
-        in_project: whether it is a file of a pipeline, in which more is there than in a script.
+        in_project: whether it is a file of a pipeline, which has more names predefined than a script.
     """
     try:
         return _linted(text, suffix, name, selection, in_project)
     except PipelineError as error:
-        return Linted(problems=(error,))
+        return LintResult(problems=(error,))
     except (RecursionError, MemoryError):
         problem = PipelineError(
             "LINT.UNREADABLE", location=Location(name), file=name, reason="the code is nested too deeply"
         )
-        return Linted(problems=(problem,))
+        return LintResult(problems=(problem,))
 
 
-def _linted(text: str, suffix: str, name: str, selection: Selection, in_project: bool) -> Linted:  # noqa: FBT001
+def _linted(text: str, suffix: str, name: str, selection: Selection, in_project: bool) -> LintResult:  # noqa: FBT001
     findings: list[Finding] = []
     problems: list[PipelineError] = []
-    looks = [_Look(piece, name, in_project, problems) for piece in texts_of(text, suffix, name)]
-    suppressions = [found for look in looks for found in look.suppressions()]
-    secrets = frozenset(secret for look in looks for secret in look.secrets)
-    for look in looks:
-        for rule, hit, lines in look.hits():
-            if selection.takes(rule.id) and not _quiet(suppressions, rule, look.text, lines):
-                findings.append(_finding(rule, hit, look.text))
-    if selection.takes(SUPPRESSION.id):
+    linters = [_PieceLinter(piece, name, in_project, problems) for piece in texts_of(text, suffix, name)]
+    suppressions = [found for linter in linters for found in linter.suppressions()]
+    secrets = frozenset(secret for linter in linters for secret in linter.secrets)
+    for linter in linters:
+        for rule, violation, lines in linter.violations():
+            if selection.selects(rule.id) and not _is_suppressed(suppressions, rule, linter.text, lines):
+                findings.append(_finding(rule, violation, linter.text))
+    if selection.selects(SUPPRESSION.id):
         findings += [
-            _finding(SUPPRESSION, hit, made.text)
-            for made in suppressions
-            # Of what was not looked at, nobody knows what there is to ignore.
-            for hit in (_idle(made, selection) if not (made.readable and problems) else ())
-            if not _quiet([other for other in suppressions if other is not made], SUPPRESSION, made.text, ())
+            _finding(SUPPRESSION, violation, comment.text)
+            for comment in suppressions
+            # In text that was not checked, a suppression may have a use.
+            for violation in (_unused(comment, selection) if not (comment.readable and problems) else ())
+            if not _is_suppressed(
+                [other for other in suppressions if other is not comment], SUPPRESSION, comment.text, ()
+            )
         ]
     ordered = sorted(findings, key=lambda finding: finding.reading_order)
-    return Linted(tuple(finding.without(secrets) for finding in ordered), tuple(problems))
+    return LintResult(tuple(finding.without(secrets) for finding in ordered), tuple(problems))
 
 
-def _quiet(suppressions: Iterable[Suppression], rule: Rule, text: Text, lines: Collection[int]) -> bool:
-    # Every comment that covers it is in use, also beside another one.
+def _is_suppressed(suppressions: Iterable[Suppression], rule: Rule, text: Text, lines: Collection[int]) -> bool:
+    # No short-circuit: every comment that covers the finding is marked as used.
     covering = [suppression.covers(rule.id, text, lines) for suppression in suppressions]
     return any(covering)
 
 
-class _Look:
-    """A look at one piece of a file; what keeps it, or a part of it, from being looked at is added to *problems*."""
+class _PieceLinter:
+    """Checks one piece of a file; adds to *problems* what keeps it, or a part of it, from being checked."""
 
     def __init__(self, text: Text, name: str, in_project: bool, problems: list[PipelineError]) -> None:  # noqa: FBT001
         self.text = text
@@ -164,7 +168,7 @@ class _Look:
             self._program = self._chain(in_project)
 
     def _chain(self, in_project: bool) -> Program | None:  # noqa: FBT001
-        """What is no program, as the rest of a chain; only rules about calls of their own look at it."""
+        """Text that is not a program, parsed as the rest of a method chain; only rules about single calls check it."""
         rest = self.text.as_chain() if self.text.language is Language.PYTHON else None
         if rest is None:
             return None
@@ -172,53 +176,53 @@ class _Look:
             found = Program(rest, rest.parsed(), in_project)
         except PipelineError:
             return None
-        self.text, self._rules = rest, _OF_ONE_CALL
+        self.text, self._rules = rest, _SINGLE_CALL_RULES
         return found
 
     @cached_property
     def secrets(self) -> tuple[str, ...]:
-        """Texts in it that are not to be shown."""
+        """Secrets in the text, which must not be printed."""
         found = secrets_in(self._program) if self._program is not None else ()
         return tuple(text for secret in found for text in secret.texts)
 
     def suppressions(self) -> Iterator[Suppression]:
-        """The comments in it that keep rules quiet."""
+        """The suppression comments in the text."""
         yield from suppressions_in(self.text)
         if self._program is not None:
             yield from suppressions_in_strings(self._program)
 
-    def hits(self) -> Iterator[tuple[Rule, Hit, Collection[int]]]:
-        """What is found, with the lines on which a comment keeps it quiet."""
+    def violations(self) -> Iterator[tuple[Rule, Violation, Collection[int]]]:
+        """The violations, each with the lines on which a comment suppresses it."""
         if self._program is None:
             for sql in self._statements:
-                for rule, hit in _in_sql(sql):
-                    yield rule, hit, {hit.span.line, sql.spans[0].line}
+                for rule, violation in _in_sql(sql):
+                    yield rule, violation, {violation.span.line, sql.spans[0].line}
             return
         statements = _Statements(self._program)
-        for rule, hit in _hits(self._program):
+        for rule, violation in _violations(self._program):
             if rule.id in self._rules:
-                yield rule, hit, statements.lines(hit.span.line)
+                yield rule, violation, statements.lines(violation.span.line)
 
 
-def _hits(program: Program) -> Iterator[tuple[Rule, Hit]]:
-    found: dict[tuple[str, Span], tuple[Rule, Hit]] = {}
+def _violations(program: Program) -> Iterator[tuple[Rule, Violation]]:
+    found: dict[tuple[str, Span], tuple[Rule, Violation]] = {}
     for rule in RULES:
-        for hit in rule.look(program) if rule.look else ():
-            found.setdefault((rule.id, hit.span), (rule, hit))
+        for violation in rule.check(program) if rule.check else ():
+            found.setdefault((rule.id, violation.span), (rule, violation))
     for sql in sql_in(program):
-        for rule, hit in _in_sql(sql):
-            found.setdefault((rule.id, hit.span), (rule, hit))
+        for rule, violation in _in_sql(sql):
+            found.setdefault((rule.id, violation.span), (rule, violation))
     yield from found.values()
 
 
-def _in_sql(sql: Sql) -> Iterator[tuple[Rule, Hit]]:
+def _in_sql(sql: Sql) -> Iterator[tuple[Rule, Violation]]:
     for rule in RULES:
-        for hit in rule.look_at_sql(sql) if rule.look_at_sql and sql.tokens else ():
-            yield rule, hit
+        for violation in rule.check_sql(sql) if rule.check_sql and sql.tokens else ():
+            yield rule, violation
 
 
 class _Statements:
-    """On which lines a comment is about one: on itself, where its statement begins, and where its SQL ends."""
+    """The lines on which a comment applies to a line: itself, the first of its statement, the last of its SQL."""
 
     def __init__(self, program: Program) -> None:
         ranges = sorted(
@@ -226,7 +230,7 @@ class _Statements:
             for node in ast.walk(program.tree)
             if isinstance(node, ast.stmt)
         )
-        # Of statements in one another the innermost begins last.
+        # Of nested statements, the innermost begins last.
         self._first = {line: begin for begin, end in ranges for line in range(begin, end + 1)}
         strings = [(node.lineno, node.end_lineno or node.lineno) for node, _ in sql_strings(program)]
         self._last = {line: end for begin, end in strings for line in range(begin, end + 1)}
@@ -235,28 +239,30 @@ class _Statements:
         return {line, self._first.get(line, line), self._last.get(line, line)}
 
 
-def _finding(rule: Rule, hit: Hit, text: Text) -> Finding:
+def _finding(rule: Rule, violation: Violation, text: Text) -> Finding:
     return Finding(
         rule,
-        hit.severity or rule.severity,
-        hit.message,
-        hit.instead or rule.instead,
-        text.place(hit.span.line),
-        hit.span.column,
-        text.place(hit.span.end_line),
-        hit.span.end_column,
-        text.lines[hit.span.line - 1] if hit.span.line <= len(text.lines) else "",
+        violation.severity or rule.severity,
+        violation.message,
+        violation.fix or rule.fix,
+        text.location(violation.span.line),
+        violation.span.column,
+        text.location(violation.span.end_line),
+        violation.span.end_column,
+        text.lines[violation.span.line - 1] if violation.span.line <= len(text.lines) else "",
     )
 
 
-def _idle(made: Suppression, selection: Selection) -> Iterator[Hit]:
-    """What a comment names that it does not keep quiet."""
-    if not made.readable:
-        yield Hit(made.span, "this ignore comment is malformed and has no effect", "# headrace: ignore[rule-id]")
-    elif not made.ids and not made.used and selection.everything:
-        yield Hit(made.span, "this comment suppresses no finding", "# remove the comment")
-    for name in made.ids:
+def _unused(comment: Suppression, selection: Selection) -> Iterator[Violation]:
+    """The rules that a comment names but does not suppress."""
+    if not comment.readable:
+        yield Violation(
+            comment.span, "this ignore comment is malformed and has no effect", "# headrace: ignore[rule-id]"
+        )
+    elif not comment.ids and not comment.used and selection.selects_all:
+        yield Violation(comment.span, "this comment suppresses no finding", "# remove the comment")
+    for name in comment.ids:
         if name not in rule_ids():
-            yield Hit(made.span, f'unknown rule "{name}"', "headrace lint --help, docs/reference/lint.md")
-        elif name not in made.used and selection.takes(name):
-            yield Hit(made.span, f'this comment suppresses no finding of "{name}"', "# remove the comment")
+            yield Violation(comment.span, f'unknown rule "{name}"', "headrace lint --help, docs/reference/lint.md")
+        elif name not in comment.used and selection.selects(name):
+            yield Violation(comment.span, f'this comment suppresses no finding of "{name}"', "# remove the comment")

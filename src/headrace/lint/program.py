@@ -1,4 +1,4 @@
-"""A piece of Python with all that is known of it, as rules look at it."""
+"""A piece of Python with its facts, as rules see it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from headrace.lint.scopes import FUNCTIONS, bound_names
 from headrace.lint.sources import Text
 from headrace.lint.values import Bound, Frame, Imported, Literal, Step, Value
 
-_READY = ("headrace.spark_session", "headrace.scripts.session.spark_session")
+_NOTEBOOK_SESSIONS = ("headrace.spark_session", "headrace.scripts.session.spark_session")
 
 
 @dataclass(frozen=True)
 class Span:
-    """From a line and a column up to others, in a text; both count from 1, and the last column is behind the end."""
+    """A range of a text; lines and columns count from 1, and the end column is exclusive."""
 
     line: int
     column: int
@@ -30,9 +30,9 @@ class Span:
 
 @dataclass(frozen=True)
 class Program:
-    """Python, read.
+    """A parsed piece of Python.
 
-    ``in_project`` says that the file is one of a pipeline, which finds more names ready-made than a script does.
+    ``in_project`` is True for a file of a pipeline, which has more names predefined than a script.
     """
 
     text: Text
@@ -41,12 +41,12 @@ class Program:
 
     @cached_property
     def facts(self) -> Facts:
-        """What its expressions stand for."""
+        """The values of its expressions."""
         return facts_of(self.tree)
 
     @cached_property
     def _called(self) -> dict[str, list[tuple[int, Step, Value]]]:
-        """Calls of methods by their names, each with its place in the order of all."""
+        """Method calls by name, each with its position in the program."""
         found: dict[str, list[tuple[int, Step, Value]]] = {}
         for number, (step, function) in enumerate(self.facts.steps):
             found.setdefault(step.name, []).append((number, step, function))
@@ -59,26 +59,28 @@ class Program:
 
     @cached_property
     def nodes(self) -> tuple[ast.AST, ...]:
-        """Every part of the tree."""
+        """All nodes of the tree."""
         return tuple(ast.walk(self.tree))
 
     @cached_property
-    def pipeline(self) -> bool:
+    def is_pipeline(self) -> bool:
         """Whether it is part of a pipeline."""
         return self.in_project or defines_pipeline(self.facts.values.values())
 
     @cached_property
-    def ready(self) -> bool:
-        """Whether it has the ready session: it is part of a pipeline, or asks Headrace for its session."""
+    def has_notebook_session(self) -> bool:
+        """Whether it has Headrace's session: it is part of a pipeline, or calls ``headrace.spark_session``."""
         found = self.facts.values.values()
-        return self.pipeline or any(isinstance(value, Imported) and value.name in _READY for value in found)
+        return self.is_pipeline or any(
+            isinstance(value, Imported) and value.name in _NOTEBOOK_SESSIONS for value in found
+        )
 
     def value(self, node: ast.AST) -> Value:
-        """What an expression stands for."""
+        """The value of an expression."""
         return self.facts.values.get(node, Value())
 
     def source(self, node: ast.AST) -> str:
-        """An expression on one line, as it is written where it is on one."""
+        """The source of an expression on one line: as written if it is on one, otherwise unparsed."""
         line, end_line = getattr(node, "lineno", 0), getattr(node, "end_lineno", None)
         if line == end_line and 0 < line <= len(self.text.lines):
             written = self.text.lines[line - 1].encode()
@@ -86,39 +88,39 @@ class Program:
         return ast.unparse(node)
 
     def calls(self, *names: str) -> Iterator[tuple[Step, Value]]:
-        """Calls of methods of these names, with what they are called on."""
+        """Calls of methods with these names, each with its owner."""
         wanted = (self._called[name] for name in dict.fromkeys(names) if name in self._called)
         for _, step, function in merge(*wanted, key=itemgetter(0)):
             yield step, function.of if isinstance(function, Bound) else Value()
 
     def frame_calls(self, *names: str) -> Iterator[tuple[Step, Frame]]:
-        """Calls of methods of these names on DataFrames."""
+        """Calls of methods with these names on DataFrames."""
         for step, owner in self.calls(*names):
             if isinstance(owner, Frame):
                 yield step, owner
 
     def function_calls(self, *names: str) -> Iterator[tuple[Step, str]]:
-        """Calls of functions of Spark's own module of these names, each with its name."""
+        """Calls of functions of ``pyspark.sql.functions`` with these names, each with its name."""
         wanted = {f"{FUNCTIONS}.{name}": name for name in names}
         for step, function in self.facts.steps:
             if isinstance(function, Imported) and function.name in wanted:
                 yield step, wanted[function.name]
 
     def confs(self) -> Iterator[tuple[Step, str, Value]]:
-        """Settings of the session that it makes: the call, the name and the value."""
+        """Spark settings that it sets: the call, the name and the value."""
         for step, function in self.facts.steps:
             sets = isinstance(function, Bound) and function.name == "set"
             if sets or (isinstance(function, Imported) and function.name.endswith(".config")):
-                key = step.given(0, "key")
+                key = step.argument(0, "key")
                 if isinstance(key, Literal) and str(key.value).startswith("spark."):
-                    yield step, str(key.value), step.given(1, "value") or Value()
+                    yield step, str(key.value), step.argument(1, "value") or Value()
 
-    def says(self, text: str) -> bool:
-        """Whether some constant of the program has this text in it."""
+    def has_constant(self, text: str) -> bool:
+        """Whether a constant of the program contains this text."""
         return any(isinstance(node, ast.Constant) and text in str(node.value) for node in self.nodes)
 
-    def at(self, node: ast.expr | ast.stmt) -> Span:
-        """The place of a node."""
+    def span_of(self, node: ast.expr | ast.stmt) -> Span:
+        """The span of a node."""
         end_line = node.end_lineno or node.lineno
         end = node.end_col_offset or node.col_offset
         return Span(
@@ -128,18 +130,18 @@ class Program:
             _column(self.text.lines, end_line, end),
         )
 
-    def at_name(self, node: ast.expr) -> Span:
-        """The place of the name that is called, in a chain the last one."""
+    def span_of_name(self, node: ast.expr) -> Span:
+        """The span of the called name; in a chain, of the last one."""
         function = node.func if isinstance(node, ast.Call) else node
         if not isinstance(function, ast.Attribute):
-            return self.at(function)
+            return self.span_of(function)
         line, end = function.end_lineno or function.lineno, function.end_col_offset or 0
         column = _column(self.text.lines, line, end)
         return Span(line, column - len(function.attr), line, column)
 
 
 def _column(lines: Sequence[str], line: int, offset: int) -> int:
-    """A column in characters, of an offset in bytes."""
+    """The column in characters for an offset in bytes."""
     text = lines[line - 1] if line <= len(lines) else ""
     if text.isascii():
         return min(offset, len(text)) + 1
@@ -147,7 +149,7 @@ def _column(lines: Sequence[str], line: int, offset: int) -> int:
 
 
 def call_arguments(program: Program, call: ast.Call) -> str:
-    """The arguments of a call, as they are written in the file."""
+    """The arguments of a call, as written in the file."""
     given = [program.source(argument) for argument in call.args]
     given += [f"{'**' if one.arg is None else f'{one.arg}='}{program.source(one.value)}" for one in call.keywords]
     return ", ".join(given)

@@ -1,4 +1,4 @@
-"""What a rule is: its texts, which are data, and how it is looked for."""
+"""A lint rule: its texts, which are data, and its checks."""
 
 from __future__ import annotations
 
@@ -15,64 +15,66 @@ from headrace.lint.sql_texts import Sql
 
 
 class Severity(str, Enum):
-    """ERROR: it cannot work on open-source Spark. WARNING: it runs, and does something else than it seems to."""
+    """ERROR: it cannot work on open-source Spark. WARNING: it runs, but works differently than it seems."""
 
     ERROR = "error"
     WARNING = "warning"
 
 
 @dataclass(frozen=True)
-class Hit:
-    """One place where a rule is broken.
+class Violation:
+    """One violation of a rule.
 
-    ``instead`` is code in the words of the program, or empty where the rule's own says it; ``severity`` is another than
-    the rule's where the place tells more.
+    ``fix`` is replacement code with the program's own names; if empty, the rule's fix applies. ``severity`` overrides
+    the rule's.
     """
 
     span: Span
     message: str
-    instead: str = ""
+    fix: str = ""
     severity: Severity | None = None
 
 
-Look = Callable[[Program], Iterable[Hit]]
-LookAtSql = Callable[[Sql], Iterable[Hit]]
+# Keys of ``rules.toml`` whose fields have other names.
+_FIELDS = {"quiet": "exceptions", "instead": "fix"}
+Check = Callable[[Program], Iterable[Violation]]
+CheckSql = Callable[[Sql], Iterable[Violation]]
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One thing that cannot work, or is a trap.
+    """A rule: something that cannot work, or is a trap.
 
     Attributes:
-        id: by which it is selected and suppressed; it never changes.
-        title: what is found, in a few words.
-        severity: how bad it is, where a place does not tell more.
+        id: selects and suppresses it; never changes.
+        title: what it finds, in a few words.
+        severity: of violations that have none of their own.
         why: one sentence.
-        quiet: where the rule says nothing, though it might seem to fit.
-        instead: the replacement, as code.
-        failing: a program that breaks the rule.
-        passing: the same done right.
-        look: finds it in Python, if it can be there.
-        look_at_sql: finds it in SQL, if it can be there.
+        exceptions: where the rule seems to apply, but does not.
+        fix: the replacement, as code.
+        failing: a program that violates the rule.
+        passing: the same program, fixed.
+        check: finds violations in Python; None if there are none.
+        check_sql: finds violations in SQL; None if there are none.
     """
 
     id: str
     title: str
     severity: Severity
     why: str
-    quiet: str
-    instead: str
+    exceptions: str
+    fix: str
     failing: str
     passing: str
-    look: Look | None = None
-    look_at_sql: LookAtSql | None = None
+    check: Check | None = None
+    check_sql: CheckSql | None = None
 
 
-def rule(id_: str, look: Look | None = None, *, sql: LookAtSql | None = None) -> Rule:
+def rule(id_: str, check: Check | None = None, *, sql: CheckSql | None = None) -> Rule:
     """The rule whose texts are in ``rules.toml`` under *id_*."""
-    texts = dict(_texts()[id_])
+    texts = {_FIELDS.get(key, key): text for key, text in _texts()[id_].items()}
     severity = Severity(texts.pop("severity"))
-    return Rule(id=id_, severity=severity, look=look, look_at_sql=sql, **{k: v.strip() for k, v in texts.items()})
+    return Rule(id=id_, severity=severity, check=check, check_sql=sql, **{k: v.strip() for k, v in texts.items()})
 
 
 @cache

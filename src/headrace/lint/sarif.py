@@ -20,9 +20,9 @@ def sarif_of(findings: Sequence[Finding], problems: Sequence[PipelineError], ver
     """The log of one run.
 
     Args:
-        findings: what was found.
-        problems: why files could not be read; they become notifications of the tool.
-        version: of this program.
+        findings: the findings.
+        problems: why files could not be read; they become tool notifications.
+        version: of Headrace.
     """
     index = {rule.id: number for number, rule in enumerate(RULES)}
     return {
@@ -48,13 +48,13 @@ def sarif_of(findings: Sequence[Finding], problems: Sequence[PipelineError], ver
 
 
 def _rule(rule: Rule) -> dict[str, Any]:
-    help_text = f"{rule.why}\n\nInstead: {rule.instead}"
+    help_text = f"{rule.why}\n\nInstead: {rule.fix}"
     example = f"Fails:\n\n```python\n{rule.failing}\n```\n\nWorks:\n\n```python\n{rule.passing}\n```"
     return {
         "id": rule.id,
         "shortDescription": {"text": f"{rule.title}."},
         "fullDescription": {"text": rule.why},
-        "help": {"text": help_text, "markdown": f"{rule.why}\n\nInstead: `{rule.instead}`\n\n{example}"},
+        "help": {"text": help_text, "markdown": f"{rule.why}\n\nInstead: `{rule.fix}`\n\n{example}"},
         "defaultConfiguration": {"level": rule.severity.value},
     }
 
@@ -64,7 +64,7 @@ def _result(finding: Finding, index: int) -> dict[str, Any]:
         "ruleId": finding.rule.id,
         "ruleIndex": index,
         "level": finding.severity.value,
-        "message": {"text": f"{_in_cell(finding)}{finding.message}. {finding.rule.why} Instead: {finding.instead}"},
+        "message": {"text": f"{_in_cell(finding)}{finding.message}. {finding.rule.why} Instead: {finding.fix}"},
         "locations": [
             {
                 "physicalLocation": {"artifactLocation": _artifact(finding.location), **_region(finding)},
@@ -76,7 +76,7 @@ def _result(finding: Finding, index: int) -> dict[str, Any]:
 
 def _region(finding: Finding) -> dict[str, Any]:
     if split_cell(finding.location.file)[1]:
-        # A line of a cell is none of the file, which is JSON.
+        # A line of a cell is not a line of the file, which is JSON.
         return {}
     region = {
         "startLine": finding.location.line,
@@ -94,7 +94,7 @@ def _in_cell(finding: Finding) -> str:
 
 
 def _cell(location: Location) -> dict[str, Any]:
-    """The cell, which SARIF has no word for, as the logical place."""
+    """The cell as a logical location; SARIF has no word for cells."""
     cell = split_cell(location.file)[1]
     return {"logicalLocations": [{"name": f"cell {cell}", "kind": "module"}]} if cell else {}
 
@@ -109,10 +109,10 @@ def _artifact(location: Location) -> dict[str, Any]:
 def _notification(problem: PipelineError) -> dict[str, Any]:
     in_cell = problem.location is not None and split_cell(problem.location.file)[1]
     message = f"{problem.message} ({problem.location})" if in_cell else problem.message
-    said: dict[str, Any] = {"level": "error", "message": {"text": message}, "descriptor": {"id": problem.code}}
+    notification: dict[str, Any] = {"level": "error", "message": {"text": message}, "descriptor": {"id": problem.code}}
     if problem.location is not None:
-        told = problem.location.line and not split_cell(problem.location.file)[1]
-        region = {"region": {"startLine": problem.location.line}} if told else {}
-        place = {"physicalLocation": {"artifactLocation": _artifact(problem.location), **region}}
-        said["locations"] = [place]
-    return said
+        has_line = problem.location.line and not split_cell(problem.location.file)[1]
+        region = {"region": {"startLine": problem.location.line}} if has_line else {}
+        physical = {"physicalLocation": {"artifactLocation": _artifact(problem.location), **region}}
+        notification["locations"] = [physical]
+    return notification

@@ -1,4 +1,4 @@
-"""Names of a program: what is bound where, and what an unbound one is by convention."""
+"""Names of a program: where each is bound, and what unbound ones mean by convention."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from collections import ChainMap
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from headrace.lint.methods import named
+from headrace.lint.methods import name_set
 from headrace.lint.values import Imported, Session, Value
 
 FUNCTIONS = "pyspark.sql.functions"
 EXPR = f"{FUNCTIONS}.expr"
 _PIPELINES = ("pyspark.pipelines", "headrace.pipelines", "dlt")
-# What notebooks and fragments write without an import that is to be seen.
+# Names that notebooks and fragments use without an import.
 _CONVENTIONS = {
     "spark": Session(),
     "F": Imported(FUNCTIONS),
@@ -25,8 +25,8 @@ _CONVENTIONS = {
     "Window": Imported("pyspark.sql.Window"),
     "SparkSession": Imported("pyspark.sql.SparkSession"),
 }
-# Functions that the rules know, which a star of pyspark.sql.functions brings.
-_STARRED = named(
+# Functions known to the rules that ``from pyspark.sql.functions import *`` imports.
+_STARRED = name_set(
     "approx_count_distinct broadcast col column count countDistinct count_distinct current_date "
     "current_timestamp expr input_file_block_length input_file_block_start input_file_name lit now "
     "session_window sumDistinct sum_distinct struct to_json window"
@@ -35,14 +35,14 @@ _STARRED = named(
 
 @dataclass
 class Scope:
-    """The names of a module or a function; ``key`` tells it from others."""
+    """The names of a module or a function; ``key`` identifies it."""
 
     key: int
     parent: Scope | None = None
     names: ChainMap[str, Value] = field(default_factory=ChainMap)
 
     def find(self, name: str, *, outermost: bool = True) -> Value | None:
-        """What a name stands for here, or None when the program does not bind it, or only in its *outermost* scope."""
+        """The value of a name here; None if it is not bound, or without *outermost* only in the outermost scope."""
         scope: Scope | None = self
         while scope is not None and (outermost or scope.parent is not None):
             if name in scope.names:
@@ -51,7 +51,7 @@ class Scope:
         return None
 
 
-# What is called so, and bound nowhere, is a stream from another cell or another page.
+# An unbound name like these is a stream from another cell or page.
 _CALLED_STREAM = re.compile(r"(?:^|_)stream(?:ing)?_?(?:df|data|data_?frame)?\d*$|(?:^|_)(?:df|data)_stream(?:ing)?$")
 
 
@@ -61,14 +61,14 @@ def called_stream(name: str) -> bool:
 
 
 def conventional(name: str) -> Value | None:
-    """What a name that the program does not bind stands for in notebooks and fragments; None when nobody knows."""
+    """The usual meaning of an unbound name in notebooks and fragments; None if there is none."""
     if name in _STARRED:
         return Imported(f"{FUNCTIONS}.{name}")
     return _CONVENTIONS.get(name)
 
 
 def of_pipelines(value: Value) -> str | None:
-    """What something is called in the modules that declare pipelines; empty for a module itself, None outside."""
+    """The name of a value within the pipeline modules; empty for a module itself, None for other values."""
     name = value.name if isinstance(value, Imported) else ""
     for module in _PIPELINES:
         if name == module or name.startswith(f"{module}."):
@@ -77,7 +77,7 @@ def of_pipelines(value: Value) -> str | None:
 
 
 def imported(statement: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, Value]]:
-    """The names that an import binds; a star binds none that can be told."""
+    """The names that an import binds; those of a star import are unknown."""
     for alias in statement.names:
         if isinstance(statement, ast.Import):
             bound = alias.asname or alias.name.partition(".")[0]
@@ -88,7 +88,7 @@ def imported(statement: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, Valu
 
 
 def bound_names(tree: ast.AST, *, within_functions: bool = True) -> frozenset[str]:
-    """Every name that a program binds, and those of Python itself; without functions, those of the module alone."""
+    """All names that a program binds, and the builtins; with *within_functions* False, only module-level names."""
     found = set(dir(builtins))
     for node in walked(tree, within_functions=within_functions):
         match node:
@@ -106,10 +106,10 @@ def bound_names(tree: ast.AST, *, within_functions: bool = True) -> frozenset[st
 
 
 def walked(tree: ast.AST, *, within_functions: bool) -> Iterator[ast.AST]:
-    """Every part of a tree; without functions, what runs when the module is loaded, but for classes."""
-    waiting = [tree]
-    while waiting:
-        node = waiting.pop()
+    """All nodes of a tree; with *within_functions* False, those that run at import, except class bodies."""
+    pending = [tree]
+    while pending:
+        node = pending.pop()
         yield node
         if within_functions or not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
-            waiting += ast.iter_child_nodes(node)
+            pending += ast.iter_child_nodes(node)

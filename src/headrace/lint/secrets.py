@@ -1,4 +1,4 @@
-"""Secrets that are written into a program: where they are, and texts without them."""
+"""Finds secrets in the text of a program, and masks them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from headrace.lint.methods import named
+from headrace.lint.methods import name_set
 from headrace.lint.program import Program
 from headrace.lint.sql_texts import STANDS_FOR_VALUE
 from headrace.lint.values import Bound, Frame, Reader, Step, Value, Writer, text_of
@@ -17,17 +17,17 @@ _IN_TEXT = re.compile(
     rf"(?![{{$<*\s\"']|{STANDS_FOR_VALUE})(?P<secret>[^;\"'\s&]{{3,}})",
     re.IGNORECASE,
 )
-# Of options and settings whose whole value is a secret, the ends of their names, or what stands before a host's.
+# Suffixes of options and settings whose whole value is a secret, optionally followed by a host.
 _NAMES = re.compile(
     r"(?:password|secret[._-]?key|client[._-]?secret|\.account\.key(?:\..*)?|\.sas\.(?:fixed\.token|token)(?:\..*)?)$",
     re.IGNORECASE,
 )
-_PLACEHOLDERS = named("password secret changeme xxx ...")
+_PLACEHOLDERS = name_set("password secret changeme xxx ...")
 
 
 @dataclass(frozen=True)
 class Secret:
-    """A secret: the expression that says it, what it is handed to, and the texts that are not to be shown."""
+    """A secret: its expression, the option or setting that takes it, and the texts to mask."""
 
     node: ast.expr
     kind: str
@@ -36,7 +36,7 @@ class Secret:
 
 
 def secrets_in(program: Program) -> Iterator[Secret]:
-    """The secrets that a program has in its text."""
+    """The secrets in the text of a program."""
     for kind, name, node in (*_options(program), *_settings(program)):
         text = _written(program, node)
         found = tuple(match["secret"] for match in _IN_TEXT.finditer(text))
@@ -49,14 +49,14 @@ def secrets_in(program: Program) -> Iterator[Secret]:
 
 
 def masked(text: str, secrets: Collection[str]) -> str:
-    """A text with asterisks for each letter of what is secret, so that columns stay where they are."""
+    """The text with an asterisk for each letter of a secret, so that columns do not shift."""
     for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, "*" * len(secret))
     return text
 
 
 def _forms(program: Program, node: ast.expr, secret: str) -> Iterator[str]:
-    """A secret as it may be written: as it is, with escapes, and as it stands in the text."""
+    """The forms of a secret in text: plain, escaped, and as written."""
     yield secret
     yield repr(secret)[1:-1]
     if isinstance(node, ast.Constant) and node.value == secret:
@@ -64,7 +64,7 @@ def _forms(program: Program, node: ast.expr, secret: str) -> Iterator[str]:
 
 
 def _options(program: Program) -> Iterator[tuple[str, str | None, ast.expr]]:
-    """What is handed to readers and writers, each with its name."""
+    """The options of readers and writers, each with its name."""
     for step, owner in program.calls("option", "options", "jdbc", "load", "save"):
         if not isinstance(owner, Reader | Writer | Frame):
             continue
@@ -103,7 +103,7 @@ def _settings(program: Program) -> Iterator[tuple[str, str | None, ast.expr]]:
 
 def _sets(step: Step, function: Value) -> bool:
     attribute = step.node.func.attr if isinstance(step.node.func, ast.Attribute) else ""
-    # Also those of Hadoop, which are set by way of Java.
+    # Includes Hadoop settings, which are set through Java.
     return attribute in ("set", "config") and (not isinstance(function, Bound) or not isinstance(function.of, Reader))
 
 
@@ -112,7 +112,7 @@ def _stands_for_another(text: str) -> bool:
 
 
 def _written(program: Program, node: ast.expr) -> str:
-    """The text that is written at a place; a name that is bound elsewhere counts for its own sake."""
+    """The text of an expression, with a placeholder for each unknown value."""
     if isinstance(node, ast.JoinedStr):
         parts = (part.value if isinstance(part, ast.Constant) else STANDS_FOR_VALUE for part in node.values)
         return "".join(map(str, parts))

@@ -1,4 +1,4 @@
-"""Which tables a SQL text names, and whether it reads one of them as a stream."""
+"""The tables that a SQL text names, and whether it reads one of them as a stream."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from headrace.sql.lexer import Token, lex
 
 _BEFORE_TABLE = ("FROM", "JOIN", "INTO", "UPDATE", "TABLE", "STREAM")
 _BEFORE_READ = ("FROM", "JOIN", "STREAM")
-# What stands behind a table that is itself called stream.
+# Words that follow a table which is itself named stream.
 _BEHIND_TABLE = (
     *("AS", "WHERE", "GROUP", "ORDER", "HAVING", "LIMIT", "OFFSET", "JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS"),
     *("SEMI", "ANTI", "NATURAL", "UNION", "EXCEPT", "MINUS", "INTERSECT", "ON", "USING", "WINDOW", "QUALIFY", "SORT"),
@@ -17,17 +17,17 @@ _BEHIND_TABLE = (
 
 
 def reads_stream(text: str) -> bool:
-    """Whether a query reads something as a stream: ``STREAM t`` or ``STREAM(t)`` behind FROM or JOIN."""
+    """Whether a query reads a stream: ``STREAM t`` or ``STREAM(t)`` after FROM or JOIN."""
     return streams(lex(text).tokens)
 
 
 def streams(tokens: Sequence[Token]) -> bool:
-    """The same of its pieces."""
+    """Whether tokens read a stream."""
     return any(begins_stream(tokens, index) for index in range(1, len(tokens)))
 
 
 def begins_stream(tokens: Sequence[Token], index: int) -> bool:
-    """Whether STREAM stands here as a word of SQL, and not as the name of a table or a schema."""
+    """Whether STREAM is a keyword here, and not the name of a table or a schema."""
     if index + 1 >= len(tokens):
         return False
     following = tokens[index + 1]
@@ -40,7 +40,7 @@ def begins_stream(tokens: Sequence[Token], index: int) -> bool:
 
 
 def tables_of(text: str) -> tuple[str, ...]:
-    """The names that stand where tables do, as they are written, without quotes."""
+    """The table names in a text, as written, without quotes."""
     return tuple(_tables(lex(text).tokens, _BEFORE_TABLE))
 
 
@@ -50,7 +50,7 @@ def tables_read(tokens: Sequence[Token]) -> tuple[str, ...]:
 
 
 def name_at(tokens: Sequence[Token], index: int) -> str:
-    """The name with its dots that begins here, without quotes; empty when none does."""
+    """The qualified name that begins here, without quotes; empty if there is none."""
     parts: list[str] = []
     while index < len(tokens) and tokens[index].is_name:
         parts.append(tokens[index].text.strip("`"))

@@ -1,4 +1,4 @@
-"""SQL as rules look at it: the statements of a file, and the texts that a program hands to Spark."""
+"""SQL as rules see it: the statements of a file, and the strings that a program passes to Spark."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from headrace.lint.values import Bound, Frame, Imported, Literal, Session
 from headrace.sql.lexer import Token, lex
 from headrace.sql.statements import read_statements
 
-# Methods of a DataFrame, and a function, that take expressions.
+# DataFrame methods that take SQL expressions.
 _TAKE_EXPRESSIONS = ("filter", "where", "selectExpr")
 STANDS_FOR_VALUE = "headrace_value"
 
@@ -26,18 +26,18 @@ STANDS_FOR_VALUE = "headrace_value"
 class Sql:
     """A statement (``whole``) or an expression.
 
-    ``within`` is the program that hands it to Spark, by ``call``; ``beside`` are all statements of a file of SQL.
+    ``program`` passes it to Spark in ``call``; ``siblings`` are all statements of a SQL file.
     """
 
     tokens: tuple[Token, ...]
     spans: tuple[Span, ...]
     whole: bool = True
-    within: Program | None = None
+    program: Program | None = None
     call: ast.Call | None = None
-    beside: Sequence[Sql] = field(default=(), compare=False, repr=False)
+    siblings: Sequence[Sql] = field(default=(), compare=False, repr=False)
 
-    def at(self, index: int) -> Span:
-        """The place of a piece."""
+    def span_of(self, index: int) -> Span:
+        """The span of a token."""
         return self.spans[index]
 
     def begins(self, *words: str) -> bool:
@@ -46,13 +46,13 @@ class Sql:
         return len(first) == len(words) and all(t.is_word(w) for t, w in zip(first, words, strict=True))
 
     def find(self, *words: str) -> Iterator[int]:
-        """Where these words stand in a row."""
+        """The positions of these words in sequence."""
         for index in range(len(self.tokens) - len(words) + 1):
             if all(self.tokens[index + at].is_word(word) for at, word in enumerate(words)):
                 yield index
 
     def calls(self, *names: str) -> Iterator[int]:
-        """Where functions of these names are called; names are in capitals."""
+        """The positions of calls of functions with these names, in capitals."""
         for index, (token, following) in enumerate(pairwise(self.tokens)):
             qualified = index > 0 and self.tokens[index - 1].is_symbol(".")
             if token.is_word(*names) and following.is_symbol("(") and not qualified:
@@ -60,7 +60,7 @@ class Sql:
 
 
 def statements_of(text: Text, name: str) -> tuple[tuple[Sql, ...], PipelineError | None]:
-    """The statements of a piece of SQL, and what keeps the rest from being read."""
+    """The statements of a piece of SQL, and the problem that keeps the rest from being read."""
     code = text.code
     starts = [0, *(match.end() for match in re.finditer("\n", code))]
     statements, problem = read_statements(code, name)
@@ -70,21 +70,21 @@ def statements_of(text: Text, name: str) -> tuple[tuple[Sql, ...], PipelineError
         begin = code.index(statement.text, position)
         position = begin + len(statement.text)
         spans = tuple(_span(starts, begin, token) for token in statement.tokens)
-        found.append(Sql(statement.tokens, spans, beside=found))
+        found.append(Sql(statement.tokens, spans, siblings=found))
     if problem is not None and problem.location is not None:
-        problem = PipelineError(problem.code, location=text.place(problem.location.line), **problem.params)
+        problem = PipelineError(problem.code, location=text.location(problem.location.line), **problem.params)
     return tuple(found), problem
 
 
 def sql_in(program: Program) -> Iterator[Sql]:
-    """The SQL in the strings that a program hands to Spark."""
+    """The SQL in the strings that a program passes to Spark."""
     for call, node, text, whole in _handed(program):
         tokens = lex(text).tokens
         yield Sql(tokens, tuple(_in_string(program, node, token) for token in tokens), whole, program, call)
 
 
 def sql_strings(program: Program) -> Iterator[tuple[ast.expr, str]]:
-    """Those strings, each with its text."""
+    """The strings with SQL that a program passes to Spark, each with its text."""
     for _, node, text, _ in _handed(program):
         yield node, text
 
@@ -108,7 +108,7 @@ def _handed(program: Program) -> Iterator[tuple[ast.Call, ast.expr, str, bool]]:
 
 
 def _string(program: Program, node: ast.expr) -> str | None:
-    """The text of a string, in which a name stands for each value that is not known."""
+    """The text of a string, with a placeholder for each unknown value."""
     if isinstance(node, ast.JoinedStr):
         return "".join(_part(program, part) for part in node.values)
     value = program.value(node)
@@ -121,14 +121,14 @@ def _part(program: Program, part: ast.expr) -> str:
 
 
 def _in_string(program: Program, node: ast.expr, token: Token) -> Span:
-    """The place of a piece: where its text stands in the lines of the string, otherwise that of the string."""
+    """The span of a token if its text is found in the lines of the string, otherwise the span of the string."""
     line = node.lineno + token.line - 1
     if line <= (node.end_lineno or node.lineno):
         text = program.text.lines[line - 1]
-        column = text.find(token.text, 0 if line > node.lineno else program.at(node).column - 1)
+        column = text.find(token.text, 0 if line > node.lineno else program.span_of(node).column - 1)
         if column >= 0:
             return Span(line, column + 1, line, column + 1 + len(token.text))
-    return program.at(node)
+    return program.span_of(node)
 
 
 def _span(starts: Sequence[int], begin: int, token: Token) -> Span:

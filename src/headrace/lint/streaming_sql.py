@@ -1,4 +1,4 @@
-"""Queries in SQL that read a stream, also by way of a temporary view of one."""
+"""SQL queries that read a stream, directly or through a temporary view."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from headrace.lint.values import Frame
 
 
 def reads_stream(sql: Sql) -> bool:
-    """Whether a statement is seen to read a stream."""
+    """Whether a statement reads a stream."""
     return sql.whole and (streams(sql.tokens) or any(view.streaming for view in views_of(sql)))
 
 
 def views_of(sql: Sql) -> tuple[Frame, ...]:
-    """What the views are that it reads, of those that the program makes."""
-    views = sql.within.facts.views if sql.within is not None else {}
+    """The frames of the program's temporary views that a statement reads."""
+    views = sql.program.facts.views if sql.program is not None else {}
     return tuple(views[name.casefold()] for name in tables_read(sql.tokens) if name.casefold() in views)
 
 
-def beside_streams(sql: Sql, places: Iterable[int]) -> Iterator[int]:
-    """Those of some places in a statement that stand in a query which reads a stream, also by a query within it."""
+def in_streaming_queries(sql: Sql, positions: Iterable[int]) -> Iterator[int]:
+    """Of some token positions, those inside a query that reads a stream, directly or in a subquery."""
     if not reads_stream(sql):
         return
-    around = list(_queries_around(sql))
-    views = sql.within.facts.views if sql.within is not None else {}
-    streamed: set[int] = set()
+    enclosing = list(_enclosing_queries(sql))
+    views = sql.program.facts.views if sql.program is not None else {}
+    stream_queries: set[int] = set()
     for index in range(1, len(sql.tokens)):
         read = sql.tokens[index - 1].is_word("FROM", "JOIN")
         view = views.get(name_at(sql.tokens, index).casefold()) if read else None
         if begins_stream(sql.tokens, index) or (view is not None and view.streaming):
-            streamed.update(around[index])
-    yield from (index for index in places if around[index][-1] in streamed)
+            stream_queries.update(enclosing[index])
+    yield from (index for index in positions if enclosing[index][-1] in stream_queries)
 
 
-def _queries_around(sql: Sql) -> Iterator[tuple[int, ...]]:
-    """Of each piece the queries that it stands in, each by where it begins, the statement first."""
+def _enclosing_queries(sql: Sql) -> Iterator[tuple[int, ...]]:
+    """For each token, the start positions of the queries that contain it, the statement first."""
     opened: list[int | None] = []
     for index, token in enumerate(sql.tokens):
         if token.is_symbol("("):

@@ -1,4 +1,4 @@
-"""Comments that keep rules quiet: ``# headrace: ignore[rule-id]``, and ``ignore-file`` for a whole file."""
+"""Suppression comments: ``# headrace: ignore[rule-id]``, and ``ignore-file`` for a whole file."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from headrace.notebooks import Language
 from headrace.sql.lexer import lex
 
 _BEGIN = re.compile(r"headrace:\s*ignore")
-# Behind the word are ids in brackets, or nothing but another comment.
+# After the word come ids in brackets, or nothing but another comment.
 _COMMENT = re.compile(r"headrace:\s*ignore(?P<file>-file)?(?:\[(?P<ids>[^\[\]]*[\w-][^\[\]]*)\]|(?=\s*(?:#|--|$)))")
 
 
 @dataclass(frozen=True)
 class Suppression:
-    """One comment. Without ids it is about every rule; ``used`` collects the ids that it kept quiet.
+    """One comment. Without ids it applies to every rule; ``used`` collects the ids that it suppressed.
 
-    ``readable`` is False for one that nobody can tell the meaning of, which keeps nothing quiet.
+    ``readable`` is False for a malformed one, which suppresses nothing.
     """
 
     text: Text
@@ -34,7 +34,7 @@ class Suppression:
     used: set[str] = field(default_factory=set)
 
     def covers(self, rule_id: str, text: Text, lines: Iterable[int]) -> bool:
-        """Whether a finding on one of these lines is kept quiet; if so, that is noted."""
+        """Whether the comment suppresses a finding on one of these lines; if so, records it as used."""
         here = self.readable and (self.whole_file or (text is self.text and self.span.line in lines))
         covered = here and (not self.ids or rule_id in self.ids)
         if covered:
@@ -43,15 +43,15 @@ class Suppression:
 
 
 def suppressions_in(text: Text) -> Iterator[Suppression]:
-    """The comments of a text that keep rules quiet."""
+    """The suppression comments of a text."""
     yield from _read(text, _sql_comments(text) if text.language is Language.SQL else _python_comments(text))
 
 
 def suppressions_in_strings(program: Program) -> Iterator[Suppression]:
-    """The same of the comments in the SQL that a program hands to Spark."""
+    """The suppression comments in the SQL that a program passes to Spark."""
     for node, value in sql_strings(program):
         lines = tuple(value.split("\n"))
-        # Where a line of the text is not one of the file, nobody can tell which one it is.
+        # The lines of the string must match lines of the file.
         if len(lines) == (node.end_lineno or node.lineno) - node.lineno + 1:
             inner = Text(Language.SQL, lines, ())
             for line, _, comment in _sql_comments(inner):
@@ -63,12 +63,12 @@ def suppressions_in_strings(program: Program) -> Iterator[Suppression]:
 
 def _read(text: Text, comments: Iterable[tuple[int, int, str]]) -> Iterator[Suppression]:
     for line, column, comment in comments:
-        begun = _BEGIN.search(comment)
-        if begun is None:
+        marker = _BEGIN.search(comment)
+        if marker is None:
             continue
-        found = _COMMENT.match(comment, begun.start())
+        found = _COMMENT.match(comment, marker.start())
         end = found.end() if found is not None else len(comment.rstrip())
-        span = Span(line, column + begun.start(), line, column + end)
+        span = Span(line, column + marker.start(), line, column + end)
         if found is None:
             yield Suppression(text, span, (), whole_file=False, readable=False)
         else:
@@ -82,7 +82,7 @@ def _python_comments(text: Text) -> Iterator[tuple[int, int, str]]:
             if token.type == tokenize.COMMENT:
                 yield token.start[0], token.start[1] + 1, token.string
     except (tokenize.TokenError, SyntaxError):
-        # The text is no Python, which is reported in its own right.
+        # The text is not Python, which is reported separately.
         return
 
 

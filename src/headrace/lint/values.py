@@ -1,4 +1,4 @@
-"""What an expression stands for, as far as a reader can tell without running it."""
+"""Values of expressions, as far as they are known without running the program."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from dataclasses import dataclass, field
 
 
 class Value:
-    """Anything; nothing is known of it."""
+    """An unknown value; the base of the known ones."""
 
 
 @dataclass(frozen=True)
 class Literal(Value):
-    """A constant that is written in the text, also by way of names and f-strings."""
+    """A constant in the text, also through names and f-strings."""
 
     value: object
 
 
 @dataclass(frozen=True)
 class Imported(Value):
-    """Something of a module, by its full name, such as ``pyspark.sql.functions.col``."""
+    """A member of a module, by its full name, such as ``pyspark.sql.functions.col``."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class Session(Value):
-    """A Spark session; ``own`` is True for the one that a batch brings."""
+    """A Spark session; ``own`` is True for the session of a batch."""
 
     own: bool = False
 
@@ -52,7 +52,7 @@ class Function(Value):
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """The names of its parameters by their places, but for the object or the class that a method is of."""
+        """The names of its positional parameters, without ``self`` or ``cls``."""
         names = tuple(argument.arg for argument in (*self.node.args.posonlyargs, *self.node.args.args))
         return names[1:] if names[:1] in (("self",), ("cls",)) else names
 
@@ -66,7 +66,7 @@ class Class(Value):
 
 @dataclass(frozen=True, eq=False)
 class Instance(Value):
-    """What calling such a class gives."""
+    """An instance of such a class."""
 
     of: Class
 
@@ -82,21 +82,21 @@ class Bound(Value):
 
 @dataclass(frozen=True, eq=False)
 class Several(Value):
-    """A tuple, a list or a set that is written out."""
+    """A literal tuple, list or set."""
 
     items: tuple[Value, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Record(Value):
-    """A dictionary that is written out, by its values."""
+    """A literal dictionary, by its values."""
 
     values: tuple[Value, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One call of a chain, with what is handed to it."""
+    """One call of a chain, with its arguments."""
 
     name: str
     node: ast.Call
@@ -105,11 +105,11 @@ class Step:
 
     @property
     def first(self) -> Value:
-        """The first argument, or nothing that is known."""
+        """The first argument, or an unknown value."""
         return self.arguments[0] if self.arguments else Value()
 
-    def given(self, position: int, name: str) -> Value | None:
-        """An argument by its place or its name."""
+    def argument(self, position: int, name: str) -> Value | None:
+        """An argument by its position or its name."""
         if len(self.arguments) > position:
             return self.arguments[position]
         return self.keywords.get(name)
@@ -117,7 +117,7 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Reader(Value):
-    """``spark.read`` or ``spark.readStream`` with what was said to it; ``streaming`` is None where it may be either."""
+    """``spark.read`` or ``spark.readStream`` with its calls so far; ``streaming`` is None if it may be either."""
 
     streaming: bool | None
     steps: tuple[Step, ...] = ()
@@ -125,10 +125,10 @@ class Reader(Value):
 
 @dataclass(frozen=True, eq=False)
 class Frame(Value):
-    """A DataFrame; ``streaming`` is None where the text does not tell.
+    """A DataFrame; ``streaming`` is None if unknown.
 
-    ``step`` is the call that gives it and ``parents`` what it is computed from. It has a ``root`` where it is what some
-    name stands for, and the text does not say more.
+    ``step`` is the call that returns it and ``parents`` are its inputs. ``root`` is set if it is the value of a name
+    that the text does not define.
     """
 
     streaming: bool | None
@@ -139,15 +139,15 @@ class Frame(Value):
     root: tuple[int, str] | None = None
 
     def lineage(self) -> Iterator[Frame]:
-        """This frame and all that it is computed from, each once, the newest first."""
+        """This frame and all its inputs, each once, the newest first."""
         seen: set[int] = set()
-        waiting: list[Frame] = [self]
-        while waiting:
-            frame = waiting.pop(0)
+        pending: list[Frame] = [self]
+        while pending:
+            frame = pending.pop(0)
             if id(frame) not in seen:
                 seen.add(id(frame))
                 yield frame
-                waiting += frame.parents
+                pending += frame.parents
 
     def made_by(self, *names: str) -> Step | None:
         """The newest call of one of these methods in the lineage."""
@@ -156,13 +156,13 @@ class Frame(Value):
 
     @property
     def from_batch(self) -> bool:
-        """Whether it is the frame that a ``foreachBatch`` function gets, or computed from it."""
+        """Whether it is the frame that a ``foreachBatch`` function receives, or computed from it."""
         return any(frame.batch for frame in self.lineage())
 
 
 @dataclass(frozen=True, eq=False)
 class Grouped(Value):
-    """Rows in groups, before they are aggregated."""
+    """A grouped DataFrame, before it is aggregated."""
 
     frame: Frame
     step: Step
@@ -170,7 +170,7 @@ class Grouped(Value):
 
 @dataclass(frozen=True, eq=False)
 class Writer(Value):
-    """``frame.write`` or ``frame.writeStream`` with what was said to it."""
+    """``frame.write`` or ``frame.writeStream`` with its calls so far."""
 
     frame: Frame
     streaming: bool
@@ -195,19 +195,19 @@ class Progress(Value):
 
 @dataclass(frozen=True, eq=False)
 class DeltaTarget(Value):
-    """``DeltaTable.forName`` or ``forPath``, with what is said to it."""
+    """``DeltaTable.forName`` or ``forPath``, with its calls so far."""
 
-    place: Value
+    name_or_path: Value
     steps: tuple[Step, ...] = ()
 
 
 def option_of(steps: tuple[Step, ...], name: str) -> Value | None:
-    """The value of an option in the calls of a reader or a writer, whatever its letters' case; None without one."""
+    """The value of an option in the calls of a reader or writer, ignoring case; None if it is not set."""
     found: Value | None = None
     for step in steps:
         if step.name == "option" and isinstance(step.first, Literal):
             if str(step.first.value).lower() == name.lower():
-                found = step.given(1, "value") or Value()
+                found = step.argument(1, "value") or Value()
         elif step.name != "option":
             named = {key.lower(): value for key, value in step.keywords.items()}
             found = named.get(name.lower(), found)
@@ -215,7 +215,7 @@ def option_of(steps: tuple[Step, ...], name: str) -> Value | None:
 
 
 def opaque(steps: tuple[Step, ...]) -> bool:
-    """Whether options are given that the text does not spell out."""
+    """Whether options are set whose names are unknown."""
     return any(
         (step.name == "option" and not isinstance(step.first, Literal))
         or any(keyword.arg is None and not isinstance(keyword.value, ast.Dict) for keyword in step.node.keywords)
@@ -224,16 +224,16 @@ def opaque(steps: tuple[Step, ...]) -> bool:
 
 
 def text_of(value: Value | None) -> str | None:
-    """The text that a value is known to be."""
+    """The string value, if it is a known one."""
     return value.value if isinstance(value, Literal) and isinstance(value.value, str) else None
 
 
-def said(steps: tuple[Step, ...], method: str, keyword: str) -> Value | None:
-    """What was last given to a method such as ``format``, also where the last call takes it by name."""
+def method_argument(steps: tuple[Step, ...], method: str, keyword: str) -> Value | None:
+    """The last argument of a method such as ``format``, or of the keyword that replaces it in another call."""
     found: Value | None = None
     for step in steps:
         if step.name == method:
-            found = step.given(0, keyword) or found
+            found = step.argument(0, keyword) or found
         elif keyword in step.keywords:
             found = step.keywords[keyword]
     return found

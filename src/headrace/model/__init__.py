@@ -1,1 +1,1 @@
-"""The nouns: frozen values that every other package speaks in. No Spark, no files, no clock."""
+"""The data model: frozen values that every other package uses. No Spark, no files, no clock."""

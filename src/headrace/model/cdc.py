@@ -1,4 +1,4 @@
-"""Flows that change rows, as declared by the user."""
+"""Change data capture flows, as declared by the user."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ class Columns:
         return f"all columns but {listed}" if self.listed else "all columns"
 
     def chosen(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Those of *names*, in their order; case does not matter."""
+        """The selected ones of *names*, in their order; case does not matter."""
         listed = {name.casefold() for name in self.listed}
         return tuple(name for name in names if (name.casefold() in listed) is not self.all_but)
 
     def unknown(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """What is listed and not among *names*."""
+        """The listed columns that are not among *names*."""
         known = {name.casefold() for name in names}
         return tuple(name for name in self.listed if name.casefold() not in known)
 
 
 ALL_COLUMNS = Columns()
 NO_COLUMNS = Columns(all_but=False)
-# How much of the past is kept, beside "1" and "2".
+# The third value of stored_as_scd_type, besides "1" and "2".
 BITEMPORAL = "bitemporal"
 _NO_HISTORY = "an SCD type 1 table keeps no history; set stored_as_scd_type=2"
 
@@ -41,21 +41,21 @@ _NO_HISTORY = "an SCD type 1 table keeps no history; set stored_as_scd_type=2"
 class ApplyChanges:
     """How the events of a source change a streaming table.
 
-    Expressions are SQL text or a Column of Spark's, kept opaque here.
+    Expressions are SQL text or a Spark Column, opaque here.
 
     Attributes:
-        source: the name of the dataset or table with the events; None where the flow has a query of its own.
-        keys: what tells rows apart; names or Columns.
-        sequence_by: what events are ordered by.
-        deletes: true for an event that takes its row away.
-        truncates: true for an event that takes all rows away which are not newer.
-        columns: of the source, those of the target.
-        null_keeps: columns in which a NULL leaves what was there.
+        source: the name of the dataset or table with the events; None if the flow has its own query.
+        keys: the key columns; names or Columns.
+        sequence_by: orders the events.
+        deletes: true for an event that deletes its row.
+        truncates: true for an event that deletes all rows that are not newer.
+        columns: the columns of the source that the target has.
+        ignore_null_columns: columns in which NULL keeps the old value.
         sets: the column with the names of the columns that an event sets.
         scd_type: as the user wrote it.
         tracked: columns whose change begins a new version.
-        system_sequence_by: since when an event is known, for a table with two times.
-        reads_feed: the source is a table that change events are merged into, and its changes are what is read.
+        system_sequence_by: when an event became known, for bitemporal tables.
+        reads_feed: the source is a table that CDC flows merge into, and its change feed is read.
     """
 
     source: str | None
@@ -64,7 +64,7 @@ class ApplyChanges:
     deletes: Any = None
     truncates: Any = None
     columns: Columns = ALL_COLUMNS
-    null_keeps: Columns = NO_COLUMNS
+    ignore_null_columns: Columns = NO_COLUMNS
     sets: Any = None
     scd_type: str = "1"
     tracked: Columns = ALL_COLUMNS
@@ -73,17 +73,17 @@ class ApplyChanges:
 
     @property
     def bitemporal(self) -> bool:
-        """True when the table has two times."""
+        """True if the table is bitemporal."""
         return self.scd_type == BITEMPORAL
 
 
 @dataclass(frozen=True)
 class CompareSnapshots:
-    """How whole copies of a source, one after another, change a streaming table.
+    """How successive full snapshots of a source change a streaming table.
 
     Attributes:
-        source: the name of the dataset or table; None where the flow's function is asked for the next snapshot.
-        keys: what tells rows apart; names or Columns.
+        source: the name of the dataset or table; None if the flow's function returns the next snapshot.
+        keys: the key columns; names or Columns.
         scd_type: as the user wrote it.
         tracked: columns whose change begins a new version.
     """
@@ -94,14 +94,14 @@ class CompareSnapshots:
     tracked: Columns = ALL_COLUMNS
 
     @property
-    def asks(self) -> bool:
-        """True when a function gives the snapshots."""
+    def calls_function(self) -> bool:
+        """True if a function returns the snapshots."""
         return self.source is None
 
 
 def conflict(changes: ApplyChanges) -> tuple[str, str] | None:
-    """The argument that another one leaves no room for, and why; None when all of them go together."""
-    if changes.sets is not None and changes.null_keeps != NO_COLUMNS:
+    """An argument that conflicts with another one, and why; None if all are compatible."""
+    if changes.sets is not None and changes.ignore_null_columns != NO_COLUMNS:
         return "columns_to_update", "it already says which columns an event sets; leave out ignore_null_updates"
     if changes.truncates is not None and changes.scd_type != "1":
         return "apply_as_truncates", "only SCD type 1 tables can be truncated by an event"

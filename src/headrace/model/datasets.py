@@ -16,7 +16,7 @@ from headrace.model.pipeline_keys import RESET_KEY
 from headrace.model.sinks import SinkDefinition
 
 _EMPTY: Mapping[str, str] = MappingProxyType({})
-# A table property of ours: the table is for the pipeline alone.
+# A table property of Headrace: only the pipeline reads the table.
 PRIVATE_PROPERTY = "headrace.private"
 
 
@@ -32,27 +32,27 @@ class Kind(str, Enum):
 
     @property
     def label(self) -> str:
-        """The kind in prose."""
+        """The kind, for messages."""
         return self.value.replace("_", " ")
 
     @property
     def stored(self) -> bool:
-        """True when the dataset is a table in the storage."""
-        return self.fed and self is not Kind.SINK
+        """True if the dataset is a table in the storage."""
+        return self.has_flows and self is not Kind.SINK
 
     @property
-    def fed(self) -> bool:
-        """True when flows bring rows to the dataset in an update: it is a table, or a sink."""
+    def has_flows(self) -> bool:
+        """True if flows write to the dataset: it is a table or a sink."""
         return not self.is_view
 
     @property
     def is_view(self) -> bool:
-        """True when the dataset stores no rows: it is computed by what reads it."""
+        """True if the dataset stores no rows, but is computed by its readers."""
         return self in (Kind.TEMPORARY_VIEW, Kind.PERSISTED_VIEW)
 
     @property
-    def kept(self) -> bool:
-        """True when an update leaves something in the storage: a table, the definition of a view, a sink's progress."""
+    def has_storage(self) -> bool:
+        """True if an update stores something for it: a table, the definition of a view or the progress of a sink."""
         return self is not Kind.TEMPORARY_VIEW
 
 
@@ -60,8 +60,8 @@ class Kind(str, Enum):
 class Dataset:
     """A streaming table, a materialized view, a view or a sink.
 
-    ``schema`` is a DDL string or a Spark ``StructType``, kept opaque here. ``column_comments`` are those of columns
-    whose types are left to the query. ``sink`` is what a sink is made of, and None for what is none.
+    ``schema`` is a DDL string or a Spark ``StructType``, opaque here. ``column_comments`` are comments of columns whose
+    types come from the query. ``sink`` is the definition of a sink; None for other kinds.
     """
 
     name: QualifiedName
@@ -77,29 +77,29 @@ class Dataset:
     sink: SinkDefinition | None = None
 
     def with_kind(self, kind: Kind) -> Dataset:
-        """The same dataset with its kind decided."""
+        """The same dataset with another kind."""
         return replace(self, kind=kind)
 
     @property
     def private(self) -> bool:
-        """True when the table is for the pipeline alone: it is read in it, and not shown to who asks its tables."""
+        """True if only the pipeline reads the table: private tables are hidden from queries."""
         return is_private(self.properties)
 
     @property
     def resettable(self) -> bool:
-        """False when ``pipelines.reset.allowed`` protects the table from a full refresh."""
+        """False if ``pipelines.reset.allowed`` protects the table from a full refresh."""
         return self.properties.get(RESET_KEY, "true").strip().casefold() != "false"
 
 
 @dataclass(frozen=True)
 class PythonQuery:
-    """A function of the user's that returns a DataFrame; called only by the Spark adapters.
+    """A user function that returns a DataFrame; only the Spark adapters call it.
 
-    That of a flow which asks for snapshots takes the version before, and returns the next one or None.
+    The function of a snapshot flow takes the previous version and returns the next snapshot or None.
     """
 
     function: Callable[..., Any]
-    # What dlt.read and friends, and names without a schema, are read in.
+    # Resolves names without a schema, also those of dlt.read and the like.
     naming: Naming
 
     @property
@@ -110,7 +110,7 @@ class PythonQuery:
 
 @dataclass(frozen=True)
 class SqlQuery:
-    """A SELECT with its parameters already substituted, and the names in force where it stood.
+    """A SELECT with parameters already substituted, and the catalog and schema in force at its place.
 
     ``columns`` are the target columns of ``INSERT INTO t (a, b)``; ``by_name`` is ``INSERT ... BY NAME``. An INSERT
     without either maps by position.
@@ -120,9 +120,9 @@ class SqlQuery:
     naming: Naming
     columns: tuple[str, ...] = ()
     by_name: bool = True
-    # Where in its file the text begins; two queries are equal wherever they stand.
+    # The line of the file where the text begins; equality ignores it.
     line: int = field(default=0, compare=False)
-    # False for a text that nobody has looked at yet: it may be no query.
+    # False if the text was not checked yet and may not be a query.
     checked: bool = field(default=True, compare=False)
 
     @property
@@ -136,7 +136,7 @@ Query: TypeAlias = "PythonQuery | SqlQuery"
 
 @dataclass(frozen=True)
 class Flow:
-    """A query that feeds one dataset. A flow's name is its identity: its checkpoint is found by it."""
+    """A query that writes to one dataset. The flow's name is its identity, which determines its checkpoint."""
 
     name: str
     target: QualifiedName
@@ -145,19 +145,19 @@ class Flow:
     once: bool = False
     comment: str | None = None
     spark_conf: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
-    # True when declared by @append_flow or CREATE FLOW, which need a streaming table as target.
+    # True if declared by @append_flow or CREATE FLOW, which need a streaming table as target.
     append: bool = False
-    # How the events that the query reads change the target, for a flow that does not add them as rows.
+    # How the query's events change the target, for CDC flows.
     changes: ApplyChanges | None = None
-    # How it does, where the query gives whole snapshots.
+    # How the query's snapshots change the target, for snapshot flows.
     snapshots: CompareSnapshots | None = None
-    # True when each batch brings the rows that have changed, and not only new ones: @update_flow, into a sink.
+    # True if batches contain changed rows, not only new ones: @update_flow into a sink.
     updates: bool = False
 
 
 @dataclass(frozen=True)
 class Definitions:
-    """Everything that the project's files declare, in the order of declaration."""
+    """The datasets and flows that the project's files declare, in the order of declaration."""
 
     datasets: tuple[Dataset, ...] = ()
     flows: tuple[Flow, ...] = ()
@@ -168,5 +168,5 @@ class Definitions:
 
 
 def is_private(properties: Mapping[str, str]) -> bool:
-    """True when the properties of a table say that it is for its pipeline alone."""
+    """True if table properties make the table private."""
     return properties.get(PRIVATE_PROPERTY, "false").strip().lower() == "true"

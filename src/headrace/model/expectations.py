@@ -1,4 +1,4 @@
-"""Named predicates on the rows of a dataset, and what happens to a row that breaks one."""
+"""Expectations: named predicates on the rows of a dataset, with an action for rows that violate them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headrace.model.location import Location
 
 
 class Action(str, Enum):
-    """What a broken expectation does. Listed from the mildest; a later one takes precedence."""
+    """What happens if a row violates an expectation. From mild to strict; a later one takes precedence."""
 
     WARN = "warn"
     DROP = "drop"
@@ -19,16 +19,16 @@ class Action(str, Enum):
 
     @property
     def keeps_row(self) -> bool:
-        """True when the row is still written to the target."""
+        """True if the row is still written to the target."""
         return self is Action.WARN
 
 
 @dataclass(frozen=True)
 class Expectation:
-    """A predicate that each row should satisfy; NULL and an error count as not satisfied.
+    """A predicate that each row should satisfy; NULL and errors count as violations.
 
-    ``predicate`` is SQL text, a Column (kept opaque here: this layer knows no Spark), or a rule that a row cannot tell
-    by itself (``model.table_rules``).
+    ``predicate`` is SQL text, a Column (opaque here, because this layer does not import Spark), or a table rule
+    (``model.table_rules``).
     """
 
     name: str
@@ -38,7 +38,7 @@ class Expectation:
 
     @property
     def text(self) -> str:
-        """The predicate as a reader would write it."""
+        """The predicate as text, for messages."""
         return self.predicate if isinstance(self.predicate, str) else str(self.predicate)
 
 
@@ -52,7 +52,7 @@ class ExpectationCount:
     failed: int
 
     def plus(self, other: ExpectationCount) -> ExpectationCount:
-        """The same expectation over both batches."""
+        """The sum of both counts of the same expectation."""
         return ExpectationCount(self.name, self.action, self.passed + other.passed, self.failed + other.failed)
 
     def to_json(self) -> dict[str, Any]:

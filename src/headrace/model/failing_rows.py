@@ -1,11 +1,11 @@
-"""What is done about rows with which the query of a flow fails, such as one with a text for a number."""
+"""The dead letter policy of a flow: what happens to rows that its query cannot process, such as text for a number."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-# On a flow, or in the pipeline's configuration.
+# Set on a flow or in the pipeline's configuration.
 FAILING_ROWS_KEY = "headrace.failing_rows"
 SHARE_KEY = "headrace.failing_rows.share"
 FAILING_BATCHES_KEY = "headrace.failing_batches"
@@ -14,79 +14,79 @@ FAILING_ROWS_KEYS = frozenset({FAILING_ROWS_KEY, SHARE_KEY, FAILING_BATCHES_KEY}
 _ACTIONS = {"fail": False, "quarantine": True}
 
 
-class InvalidFailingRows(ValueError):
-    """A value that one of the keys cannot have; the text says why."""
+class InvalidDeadLetterPolicy(ValueError):
+    """An invalid value of one of the keys; the text says why."""
 
 
 @dataclass(frozen=True)
-class OnFailingRows:
-    """What the keys say.
+class DeadLetterPolicy:
+    """The values of the keys.
 
     Attributes:
-        set_aside: the rows are set aside and the flow goes on; otherwise it fails.
-        share: of the rows that a flow reads, above which it fails all the same.
-        whole_batches: where no rows are found that it fails with, or too many, the batch is set aside as a whole.
+        accepts_rows: failing rows become dead letters; otherwise the flow fails.
+        max_share: the greatest share of failing rows among those read; above it the flow fails all the same.
+        accepts_batches: if no failing rows are found, or too many, the whole batch becomes a dead letter.
     """
 
-    set_aside: bool = False
-    share: float = 0.01
-    whole_batches: bool = False
+    accepts_rows: bool = False
+    max_share: float = 0.01
+    accepts_batches: bool = False
 
     @property
-    def goes_on(self) -> bool:
-        """True when something of a batch that fails may be set aside."""
-        return self.set_aside or self.whole_batches
+    def is_enabled(self) -> bool:
+        """True if rows or batches may become dead letters."""
+        return self.accepts_rows or self.accepts_batches
 
-    def with_confs(self, confs: Mapping[str, str]) -> OnFailingRows:
-        """What confs say, and this where they do not.
+    def with_confs(self, confs: Mapping[str, str]) -> DeadLetterPolicy:
+        """This policy with the values in *confs*.
 
         Raises:
-            InvalidFailingRows: they say something else.
+            InvalidDeadLetterPolicy: a value is invalid.
         """
         found = self
         if FAILING_ROWS_KEY in confs:
-            found = replace(found, set_aside=_quarantines(confs[FAILING_ROWS_KEY]))
+            found = replace(found, accepts_rows=_quarantines(confs[FAILING_ROWS_KEY]))
         if FAILING_BATCHES_KEY in confs:
-            found = replace(found, whole_batches=_quarantines(confs[FAILING_BATCHES_KEY]))
+            found = replace(found, accepts_batches=_quarantines(confs[FAILING_BATCHES_KEY]))
         if SHARE_KEY in confs:
-            found = replace(found, share=_share(confs[SHARE_KEY]))
+            found = replace(found, max_share=_share(confs[SHARE_KEY]))
         return found
 
 
-# A batch is cut in half about twenty times for each row that is found in it.
-MOST_OF_A_BATCH = 100
-# A batch that is set aside as a whole passes through the memory of the driver.
-MOST_OF_A_WHOLE_BATCH = 100_000
-# With so many whole batches in a row, or among the last ones, it is no batch that is to blame.
-MOST_BATCHES_IN_A_ROW = 3
-MOST_OF_LAST_BATCHES, LAST_BATCHES = 10, 100
-# Up to so many in an update say nothing of a share.
-FEW = 10
-# Where nobody says anything.
-FAILS = OnFailingRows()
+# Finding one row bisects the batch about twenty times.
+MAX_DEAD_LETTERS_PER_BATCH = 100
+# A batch that becomes a dead letter as a whole passes through the driver's memory.
+MAX_ROWS_OF_DEAD_BATCH = 100_000
+# With so many failed batches in a row, or among the latest ones, the batches are not the cause.
+MAX_CONSECUTIVE_BATCHES = 3
+MAX_RECENT_BATCHES, RECENT_BATCHES = 10, 100
+# So many rows in an update are allowed whatever their share.
+MIN_ALLOWED_ROWS = 10
+# The default.
+NO_DEAD_LETTERS = DeadLetterPolicy()
 
 
-def too_many_batches(aside: Collection[int], number: int) -> str | None:
-    """How many batches before one were set aside as a whole, where that one may not be too; None where it may.
+def too_many_batches(failed_batches: Collection[int], number: int) -> str | None:
+    """Text with the number of failed batches before one, if that one may not become a dead letter; None if it may.
 
     Args:
-        aside: the numbers of those that are.
-        number: of the batch.
+        failed_batches: the numbers of the batches that are dead letters.
+        number: the number of the batch.
     """
     before = number - 1
-    while before in aside:
+    while before in failed_batches:
         before -= 1
-    in_a_row = number - 1 - before
-    if in_a_row >= MOST_BATCHES_IN_A_ROW:
-        return f"{in_a_row} in a row"
-    lately = sum(1 for one in aside if number - LAST_BATCHES <= one < number)
-    return f"{lately} of the last {LAST_BATCHES}" if lately >= MOST_OF_LAST_BATCHES else None
+    consecutive = number - 1 - before
+    if consecutive >= MAX_CONSECUTIVE_BATCHES:
+        return f"{consecutive} in a row"
+    recent = sum(1 for one in failed_batches if number - RECENT_BATCHES <= one < number)
+    return f"{recent} of the last {RECENT_BATCHES}" if recent >= MAX_RECENT_BATCHES else None
 
 
 def _quarantines(text: str) -> bool:
     action = text.strip().casefold()
     if action not in _ACTIONS:
-        raise InvalidFailingRows(f'"{text}" is not {" or ".join(_ACTIONS)}')
+        raise InvalidDeadLetterPolicy(f'"{text}" is not {" or ".join(_ACTIONS)}')
     return _ACTIONS[action]
 
 
@@ -96,5 +96,5 @@ def _share(text: str) -> float:
     except ValueError:
         share = -1.0
     if not 0 < share <= 1:
-        raise InvalidFailingRows(f'"{text}" is not a number above 0 and at most 1')
+        raise InvalidDeadLetterPolicy(f'"{text}" is not a number above 0 and at most 1')
     return share

@@ -1,4 +1,4 @@
-"""Functions of the user's that are told what happens in an update."""
+"""Event hooks: user functions that receive the events of an update."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from headrace.model.location import Location
 
 @dataclass(frozen=True)
 class EventHook:
-    """A function that gets the events of an update.
+    """A function that receives the events of an update.
 
-    ``most_failures`` in a row are borne before it is left alone; None: any number.
+    It is disabled after more than ``max_consecutive_failures`` failures in a row; None for any number.
     """
 
     function: Callable[[dict[str, Any]], Any]
     name: str
     location: Location
-    most_failures: int | None = None
+    max_consecutive_failures: int | None = None

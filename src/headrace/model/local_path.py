@@ -1,4 +1,4 @@
-"""Paths on the local disk, as Spark and Delta write them down."""
+"""Converts the local paths that Spark and Delta write."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from urllib.parse import unquote, urlsplit
 
 
 def local_path(url: str) -> str:
-    """The local path behind a ``file:`` URL, or the text itself."""
+    """The local path of a ``file:`` URL; other texts unchanged."""
     return unquote(urlsplit(url).path) if url.startswith("file:") else url

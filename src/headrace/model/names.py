@@ -1,4 +1,4 @@
-"""Names of datasets, made canonical so that every spelling of one name is one value."""
+"""Canonical names of datasets: all spellings of a name are one value."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ MAX_PART_LENGTH = 200
 
 
 class InvalidName(ValueError):
-    """A name that cannot be a dataset's; ``str()`` says why."""
+    """An invalid dataset name; ``str()`` says why."""
 
 
 @dataclass(frozen=True, eq=False)
 class QualifiedName:
-    """A dataset's canonical name: parts that equal the pipeline's defaults are left out.
+    """A dataset's canonical name, without parts that equal the pipeline's defaults.
 
-    Two names are equal when they differ only in case, as they are for Spark.
+    Equality ignores case, as in Spark.
     """
 
     name: str
@@ -31,12 +31,12 @@ class QualifiedName:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The parts that are said, outermost first."""
+        """The parts that are present, outermost first."""
         return tuple(part for part in (self.catalog, self.schema, self.name) if part is not None)
 
     @property
     def key(self) -> str:
-        """What equality and ordering go by."""
+        """The key for equality and ordering."""
         return "\x00".join(part.casefold() for part in self.parts)
 
     def __str__(self) -> str:
@@ -54,7 +54,7 @@ class QualifiedName:
 
 @dataclass(frozen=True)
 class Naming:
-    """The pipeline's default catalog and schema, and those that unqualified names are read in.
+    """The pipeline's default catalog and schema, and the current ones, which qualify names.
 
     ``catalog`` and ``schema`` are the pipeline's. ``current_catalog`` and ``current_schema`` differ from them
     after a ``USE`` in a SQL file.
@@ -75,10 +75,10 @@ class Naming:
         )
 
     def canonical(self, text: str) -> QualifiedName:
-        """The canonical name behind a spelling such as ``t``, ``LIVE.t``, ``sales.t`` or ``main.sales.`t```.
+        """The canonical name for a spelling such as ``t``, ``LIVE.t``, ``sales.t`` or ``main.sales.`t```.
 
         Raises:
-            InvalidName: no part, more than three, or a part that could leave its place in a path or a statement.
+            InvalidName: no part, more than three, or a part that could escape from a path or a statement.
         """
         parts = split_name(text)
         for part in parts:
@@ -93,7 +93,7 @@ class Naming:
         return self._relative(name, schema, catalog)
 
     def qualified(self, name: QualifiedName) -> tuple[str | None, str, str]:
-        """Catalog (None: the pipeline has none), schema and name in full."""
+        """The full name: catalog (None if the pipeline has none), schema and name."""
         return name.catalog or self.catalog, name.schema or self.schema, name.name
 
     def _relative(self, name: str, schema: str | None, catalog: str | None) -> QualifiedName:
@@ -106,7 +106,7 @@ class Naming:
 
 
 def split_name(text: str) -> tuple[str, ...]:
-    """The parts of a dotted name; backticks quote a part and a doubled backtick is one.
+    """The parts of a dotted name; backticks quote a part, and a doubled backtick is a backtick.
 
     Raises:
         InvalidName: an empty part or a stray backtick.
@@ -129,10 +129,10 @@ def split_name(text: str) -> tuple[str, ...]:
 
 
 def check_part(part: str) -> None:
-    """Accept letters, digits, underscores, and inside also hyphens and spaces.
+    """Accept letters, digits, underscores and, not at the ends, hyphens and spaces.
 
     Raises:
-        InvalidName: anything else, so that no name can hold a path, a quote or a control character.
+        InvalidName: the part contains anything else, such as a path, a quote or a control character.
     """
     if len(part) > MAX_PART_LENGTH:
         raise InvalidName(f"a part of a name has at most {MAX_PART_LENGTH} characters")
@@ -141,20 +141,20 @@ def check_part(part: str) -> None:
 
 
 def check_in_catalog(part: str) -> None:
-    """Accept what Spark's catalog takes as the name of a table or a schema.
+    """Accept the characters that Spark's catalog allows in the name of a table or a schema.
 
     Raises:
-        InvalidName: it holds something else.
+        InvalidName: the part contains anything else.
     """
     if not _IN_CATALOG.fullmatch(part):
         raise InvalidName(f'"{part}" may contain only a to z, digits and "_", because Spark allows only these')
 
 
 def quoted(*parts: str) -> str:
-    """Parts as one quoted SQL identifier: the only place that quotes identifiers."""
+    """The parts as one quoted SQL identifier; only this function quotes identifiers."""
     return ".".join("`" + part.replace("`", "``") + "`" for part in parts)
 
 
 def sql_text(value: str) -> str:
-    """A text as a SQL literal: the only place that quotes texts, for statements that take no parameters."""
+    """A text as a SQL literal, for statements that take no parameters; only this function quotes texts."""
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -1,4 +1,4 @@
-"""What became of an update: the value that ``run --output json`` prints and ``Project.run`` returns."""
+"""The outcome of an update: the value that ``run --output json`` prints and ``Project.run`` returns."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from headrace.model.expectations import ExpectationCount
 
 
 class UpdateState(str, Enum):
-    """How an update ended; RUNNING and LOST are seen by readers of the event log only.
+    """The state of an update; only readers of the event log see RUNNING and LOST.
 
-    Of one that is LOST, the process ended without a word, as one that was killed.
+    LOST means that the process ended without recording it, for example because it was killed.
     """
 
     RUNNING = "RUNNING"
@@ -24,7 +24,7 @@ class UpdateState(str, Enum):
 
 
 class FlowState(str, Enum):
-    """Where a flow stands in an update. ``runtime/states.py`` says which moves are legal."""
+    """The state of a flow in an update. ``runtime/states.py`` defines the legal transitions."""
 
     QUEUED = "QUEUED"
     STARTING = "STARTING"
@@ -37,29 +37,28 @@ class FlowState(str, Enum):
     UP_TO_DATE = "UP_TO_DATE"
     CANCELED = "CANCELED"
     EXCLUDED = "EXCLUDED"
-    # Where it stood when the process of its update was lost is not known.
+    # The state when the process of its update was lost is unknown.
     LOST = "LOST"
 
 
-GOING_ON = frozenset({FlowState.QUEUED, FlowState.STARTING, FlowState.RUNNING, FlowState.IDLE, FlowState.RETRYING})
+ACTIVE_STATES = frozenset({FlowState.QUEUED, FlowState.STARTING, FlowState.RUNNING, FlowState.IDLE, FlowState.RETRYING})
 
 
 @dataclass(frozen=True)
 class ChangeCounts:
-    """What became of change events that were merged into a table.
+    """Counts of change events that were merged into a table.
 
     Attributes:
-        tied: events that lost to another one of their batch, which has the same key and sequence and is not the same:
-            of each such sequence all but one. Where the newest event of a key decides, those of its sequence alone.
-        late: events that are not newer than the newest one that is not remembered any more, and so may have come too
-            late to be put in their order.
-        null_overwrites: events that put NULL where a value was; None where it is not known, as where the newest event
-            of a key decides.
-        new_versions: rows that were added to a table of SCD type 2; None for others. Nearly as many as events mean that
+        tied: events that lost a sequence conflict: of the different events of a batch with the same key and sequence,
+            all but one. If only the newest event of a key decides, only those with its sequence.
+        late: events that are not newer than the newest expired event, and so may have arrived too late to be ordered.
+        null_overwrites: events that overwrote a value with NULL; None if unknown, as when only the newest event of a
+            key decides.
+        new_versions: rows added to an SCD type 2 table; None for others. If they are nearly as many as the events,
             nearly every event begins a version.
-        lone_changes: events that began a version which differs from the one before in one column alone, of several
-            that could; None where it is not counted: outside of SCD type 2, and in tables with two times.
-        lone_column: the most frequent of these columns; None where there is none, or batches have other ones.
+        lone_changes: events that began a version that differs from the previous one in only one of several tracked
+            columns; None if not counted: for SCD type 1 and bitemporal tables.
+        lone_column: the most frequent of these columns; None if there is none, or if batches have different ones.
     """
 
     tied: int = 0
@@ -70,7 +69,7 @@ class ChangeCounts:
     lone_column: str | None = None
 
     def plus(self, other: ChangeCounts) -> ChangeCounts:
-        """Both together."""
+        """The sum of both."""
         return ChangeCounts(
             self.tied + other.tied,
             self.late + other.late,
@@ -90,32 +89,31 @@ class FlowCounts:
     """Rows of one batch, or of all batches of a flow in an update.
 
     Law: rows_read = rows_written + rows_dropped + rows_quarantined, where rows read are those that the flow's
-    function returned, and those that it failed with. Change events count as written once they are applied, whatever
-    they changed.
+    function returned and those with which it failed. Change events count as written when they are applied, whatever
+    they change.
     """
 
     rows_written: int = 0
     rows_dropped: int = 0
     rows_quarantined: int = 0
     expectations: tuple[ExpectationCount, ...] = ()
-    # True when a crash made it necessary to take the counts from the commits (D3).
+    # True if the counts were recovered from the commits after a crash (D3).
     recovered: bool = False
-    # Of the rows written, those with something rescued (Auto Loader); None where nothing tells.
+    # Rows written that have rescued data (Auto Loader); None if unknown.
     rows_rescued: int | None = None
-    # Of tables that change events are merged into: rows of the table that were added or given new values, and those
-    # that were taken out; None for others.
+    # Inserted or updated rows, and deleted rows, of tables that CDC flows merge into; None for others.
     rows_upserted: int | None = None
     rows_deleted: int | None = None
-    # The same holds of the events of such tables.
+    # Counts of the events of such tables.
     changes: ChangeCounts | None = None
 
     @property
     def rows_read(self) -> int:
-        """What the law says."""
+        """The number of rows read, by the law above."""
         return self.rows_written + self.rows_dropped + self.rows_quarantined
 
     def plus(self, other: FlowCounts) -> FlowCounts:
-        """Both batches together; expectations are matched by name."""
+        """The sum of both batches; expectations are matched by name."""
         merged = {count.name: count for count in self.expectations}
         for count in other.expectations:
             merged[count.name] = merged[count.name].plus(count) if count.name in merged else count
@@ -138,7 +136,7 @@ def _sum_of_known(first: int | None, second: int | None) -> int | None:
 
 @dataclass(frozen=True)
 class PartitionLag:
-    """How far a stream has read one partition of a topic: ``offset`` is the next to read, ``newest`` where it ends."""
+    """A stream's progress in one partition of a topic: ``offset`` is the next to read, ``newest`` the end offset."""
 
     topic: str
     partition: int
@@ -147,18 +145,18 @@ class PartitionLag:
 
     @property
     def behind(self) -> int:
-        """Offsets that are there and were not read."""
+        """The number of unread offsets."""
         return max(self.newest - self.offset, 0)
 
     def to_json(self) -> dict[str, Any]:
         """The partition as one JSON object."""
-        place = {"topic": self.topic, "partition": self.partition}
-        return {**place, "offset": self.offset, "newest": self.newest, "behind": self.behind}
+        partition = {"topic": self.topic, "partition": self.partition}
+        return {**partition, "offset": self.offset, "newest": self.newest, "behind": self.behind}
 
 
 @dataclass(frozen=True)
 class FilesBacklog:
-    """Files below a path, by their number and bytes, that a stream has found and not read."""
+    """The number and bytes of files below a path that a stream has found but not read."""
 
     source: str
     files: int
@@ -170,11 +168,11 @@ class FilesBacklog:
 
 
 @dataclass(frozen=True)
-class KeptState:
-    """What an operator of a stream keeps between its batches.
+class OperatorState:
+    """The state that an operator of a stream keeps between batches.
 
-    ``rows_updated`` and ``duplicates_removed`` are of all batches since the flow was started, ``memory_bytes`` is what
-    its stores take now, without what they have on disk.
+    ``rows_updated`` and ``duplicates_removed`` count all batches since the flow started; ``memory_bytes`` is the memory
+    that its state stores use now, without their disk space.
     """
 
     operator: str
@@ -194,9 +192,9 @@ class KeptState:
 
 @dataclass(frozen=True)
 class FlowOutcome:
-    """What became of one flow.
+    """The outcome of one flow.
 
-    ``lag`` is that of its topics, ``backlog`` of its files, ``kept`` its state, when it was looked at last.
+    ``lag`` (of topics), ``backlog`` (of files) and ``operators`` (state) are the values last reported.
     """
 
     flow: str
@@ -208,15 +206,15 @@ class FlowOutcome:
     duration_s: float = 0.0
     lag: tuple[PartitionLag, ...] = ()
     backlog: tuple[FilesBacklog, ...] = ()
-    kept: tuple[KeptState, ...] = ()
-    # The time that events are too late behind, as Spark has it; none where there is no watermark.
+    operators: tuple[OperatorState, ...] = ()
+    # The watermark, as Spark formats it; empty if there is none.
     watermark: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """The flow as in the contract.
 
-        ``lag`` is there for flows that read topics, ``backlog`` for Auto Loader's, and ``operators`` and ``watermark``
-        for those that keep state.
+        ``lag`` is present for flows that read topics, ``backlog`` for Auto Loader, and ``operators`` and ``watermark``
+        for stateful flows.
         """
         return {
             "flow": self.flow,
@@ -231,14 +229,14 @@ class FlowOutcome:
             "expectations": [count.to_json() for count in self.counts.expectations],
             **({"lag": [partition.to_json() for partition in self.lag]} if self.lag else {}),
             **({"backlog": [source.to_json() for source in self.backlog]} if self.backlog else {}),
-            **({"operators": [operator.to_json() for operator in self.kept]} if self.kept else {}),
+            **({"operators": [operator.to_json() for operator in self.operators]} if self.operators else {}),
             **({"watermark": self.watermark} if self.watermark else {}),
         }
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of an update. ``error`` is the JSON form of the first error that failed it."""
+    """The outcome of an update. ``error`` is the JSON form of the first error that failed it."""
 
     update_id: str
     state: UpdateState
@@ -248,9 +246,9 @@ class Outcome:
     flows: tuple[FlowOutcome, ...]
     error: dict[str, Any] | None = None
 
-    def lost(self) -> Outcome:
-        """The same of an update whose process is gone: it does not run any more, though no event says so."""
-        flows = (replace(flow, state=FlowState.LOST) if flow.state in GOING_ON else flow for flow in self.flows)
+    def as_lost(self) -> Outcome:
+        """The outcome of an update whose process is gone, although the events do not show it."""
+        flows = (replace(flow, state=FlowState.LOST) if flow.state in ACTIVE_STATES else flow for flow in self.flows)
         return replace(self, state=UpdateState.LOST, flows=tuple(flows))
 
     def to_json(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a preview of a dataset has found."""
+"""The result of previewing a dataset."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from headrace.model.rows import Rows
 class Preview:
     """Rows that a dataset's flows would write now.
 
-    ``counts`` are over the rows that were looked at, which are all there are unless ``partial``. ``sampled`` are
-    tables that were never made, and of which some rows were computed for this.
+    ``counts`` cover the rows that were computed: all, unless ``partial``. ``sampled`` are tables that do not exist yet,
+    of which some rows were computed for the preview.
     """
 
     rows: Rows
@@ -24,18 +24,18 @@ class Preview:
     sampled: tuple[str, ...] = ()
 
     def to_json(self) -> list[dict[str, Any]]:
-        """One object a row."""
+        """One object per row."""
         return self.rows.to_json()
 
-    def remarks(self) -> Iterator[str]:
-        """What a reader of the rows has to know, a line each."""
+    def notices(self) -> Iterator[str]:
+        """Notices that qualify the rows, one line each."""
         counts = self.counts
         total = counts.rows_read
         if self.partial or counts.expectations:
             seen = f"the first {_rows(total)}" if self.partial else _rows(total)
-            kept_rows = f"{counts.rows_written} would be written"
-            fates = f"{counts.rows_dropped} dropped, {counts.rows_quarantined} quarantined"
-            yield f"looked at {seen}: {kept_rows}" + (f", {fates}" if counts.expectations else "")
+            written = f"{counts.rows_written} would be written"
+            rejected = f"{counts.rows_dropped} dropped, {counts.rows_quarantined} quarantined"
+            yield f"looked at {seen}: {written}" + (f", {rejected}" if counts.expectations else "")
         for rule in counts.expectations:
             if rule.failed:
                 yield f'{_rows(rule.failed)} violated "{rule.name}" ({rule.action.value})'

@@ -1,4 +1,4 @@
-"""The table properties of ours, all in one place, so that a misspelled one is found instead of ignored."""
+"""All table properties of Headrace, so that a misspelled one is reported instead of ignored."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headrace.model.sequence_conflicts import ON_TIE_KEY, OnTie
 PREFIX = "headrace."
 STRICT_PROPERTY = "headrace.strict"
 
-# What each one does, for the reader.
+# What each property does, for messages.
 KNOWN_PROPERTIES: Mapping[str, str] = {
     PRIVATE_PROPERTY: "the table is for the pipeline alone",
     STRICT_PROPERTY: "the schema of the table does not change, columns that are added included",
@@ -20,26 +20,26 @@ KNOWN_PROPERTIES: Mapping[str, str] = {
 _SWITCH = ("true", "false")
 _VALUES = {ON_TIE_KEY: tuple(one.value for one in OnTie)}
 
-# Types that Delta keeps behind a table feature, which it does not switch on by itself in a table that is there.
+# Types that need a table feature, which Delta does not enable by itself in an existing table.
 _FEATURES = {"timestamp_ntz": "delta.feature.timestampNtz", "variant": "delta.feature.variantType"}
 
 
 def needed_features(schema: Schema) -> tuple[str, ...]:
-    """The table features, as properties of a Delta table, without which it cannot have these columns."""
+    """The table features that these columns need, as properties of a Delta table."""
     types = "".join(column.json_type for column in schema.columns)
     return tuple(feature for name, feature in _FEATURES.items() if f'"{name}"' in types)
 
 
 def is_strict(properties: Mapping[str, str]) -> bool:
-    """True when the schema of the table may not change."""
+    """True if the schema of the table may not change."""
     return switched_on(properties, STRICT_PROPERTY)
 
 
 def switched_on(properties: Mapping[str, str], key: str) -> bool:
-    """True when a property is there and says "true", in any case."""
+    """True if a property is "true", in any case."""
     return properties.get(key, "false").strip().casefold() == "true"
 
 
 def values_of(key: str) -> tuple[str, ...]:
-    """The values that a property of ours can have, in any case."""
+    """The valid values of a property, in any case."""
     return _VALUES.get(key, _SWITCH)

@@ -1,4 +1,4 @@
-"""The rows of a query's result, and their JSON."""
+"""The rows of a query's result, and their conversion to JSON."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ Value = Any
 
 @dataclass(frozen=True)
 class Rows:
-    """A result in memory: the names of its columns, and one tuple of Python values for each row."""
+    """A result in memory: the names of its columns, and one tuple of Python values per row."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Value, ...], ...]
 
     def to_json(self) -> list[dict[str, Any]]:
-        """One object a row, as the contract's ``sql --output json``.
+        """One object per row, as in the contract's ``sql --output json``.
 
-        Every column is in every row. A name that several columns share gets a number, so that no value is lost.
+        Every column is in every row. Repeated column names get a number, so that no value is lost.
         """
         names = _distinct(self.columns)
         return [dict(zip(names, map(json_value, row), strict=True)) for row in self.rows]
 
 
 def json_value(value: Value) -> Any:
-    """A value as JSON: null, booleans, integers and finite floats as they are, structs and maps as objects.
+    """A value as JSON: null, booleans, integers and finite floats unchanged, structs and maps as objects.
 
-    Decimals, dates, times and timestamps become text (ISO 8601), bytes base64, and floats that JSON does not have
-    ``"NaN"``, ``"Infinity"`` and ``"-Infinity"``, as Spark writes them.
+    Decimals, dates, times and timestamps become text (ISO 8601), bytes base64, and non-finite floats ``"NaN"``,
+    ``"Infinity"`` and ``"-Infinity"``, as in Spark.
     """
     if value is None or isinstance(value, (bool, int, str)):
         return value
@@ -49,7 +49,7 @@ def json_value(value: Value) -> Any:
 
 
 def _composite(value: Value) -> Any:
-    # Spark's Row is a tuple that knows its fields, and its variant can say itself in JSON.
+    # Spark's Row is a tuple with field names; its variants convert themselves to JSON.
     fields = getattr(value, "__fields__", None)
     if isinstance(value, tuple) and fields is not None:
         return dict(zip(_distinct(tuple(fields)), map(json_value, value), strict=True))

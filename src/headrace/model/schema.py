@@ -1,4 +1,4 @@
-"""The columns of a dataset, without Spark: read from the JSON form that Spark gives and takes."""
+"""The columns of a dataset, without Spark: converts from and to Spark's JSON form."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Column:
-    """A column; ``json_type`` is Spark's JSON of its type, canonical text so that equality is that of the types.
+    """A column; ``json_type`` is Spark's JSON of its type as canonical text, so that equal types are equal texts.
 
-    Inside of a type everything may be null: Delta keeps no other promise for what streams into a table.
+    Nested fields are always nullable, because Delta does not enforce anything else for streams into a table.
     """
 
     name: str
@@ -22,7 +22,7 @@ class Column:
 
     @property
     def type_text(self) -> str:
-        """The type as SQL spells it, such as ``struct<a:int,b:array<string>>``."""
+        """The type in SQL form, such as ``struct<a:int,b:array<string>>``."""
         return type_text(json.loads(self.json_type))
 
     def __str__(self) -> str:
@@ -37,7 +37,7 @@ class Schema:
 
     @staticmethod
     def from_json(text: str) -> Schema:
-        """The schema behind ``StructType.json()``."""
+        """The schema from the text of ``StructType.json()``."""
         return Schema(
             tuple(
                 Column(
@@ -51,7 +51,7 @@ class Schema:
         )
 
     def to_json(self) -> str:
-        """JSON that ``StructType.fromJson`` reads; of column metadata only the comment is kept."""
+        """JSON for ``StructType.fromJson``; of the column metadata it contains only the comment."""
         fields = [
             {
                 "name": column.name,
@@ -65,11 +65,11 @@ class Schema:
 
     @property
     def nullable(self) -> Schema:
-        """The same columns, each of which may be null."""
+        """The same columns, all nullable."""
         return Schema(tuple(replace(column, nullable=True) for column in self.columns))
 
     def commented(self, comments: Mapping[str, str]) -> Schema:
-        """The same columns, with comments for those that are named."""
+        """The same columns with these comments, by column name."""
         by_name = {name.casefold(): comment for name, comment in comments.items()}
         return Schema(tuple(replace(c, comment=by_name.get(c.name.casefold(), c.comment)) for c in self.columns))
 
@@ -83,7 +83,7 @@ class Schema:
         return next((column for column in self.columns if column.name.casefold() == name.casefold()), None)
 
     def merged(self, other: Schema) -> Schema:
-        """Own columns, then those that only *other* has; a column is nullable when either's is.
+        """Own columns, then those that only *other* has; a column is nullable if it is in either schema.
 
         Raises:
             SchemaConflict: a column has different types.
@@ -112,7 +112,7 @@ class SchemaConflict(ValueError):
 
 
 def _nullable(json_type: Any) -> Any:
-    """A type whose fields, elements and values may all be null."""
+    """A type with all nested fields, elements and values nullable."""
     if isinstance(json_type, dict):
         known = {"nullable": True, "containsNull": True, "valueContainsNull": True}
         return {key: known.get(key, _nullable(value)) for key, value in json_type.items() if key != "metadata"} | (
@@ -122,7 +122,7 @@ def _nullable(json_type: Any) -> Any:
 
 
 def type_text(json_type: Any) -> str:
-    """A type as SQL spells it, from Spark's JSON of it."""
+    """A type in SQL form, from Spark's JSON of it."""
     if isinstance(json_type, str):
         return {"integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint"}.get(json_type, json_type)
     kind = json_type["type"]

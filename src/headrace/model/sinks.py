@@ -1,4 +1,4 @@
-"""Where flows deliver rows to that are not tables of the pipeline, as declared by the user."""
+"""Sinks, as declared by the user: targets of flows that are not tables of the pipeline."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from typing import Any
 from headrace.model.names import Naming, QualifiedName
 
 _EMPTY: Mapping[str, str] = MappingProxyType({})
-# The formats of sinks that are declared otherwise than by ``create_sink``: a function of the user's that gets each
-# batch, and several sinks that get the same rows.
+# The formats of sinks that are not declared by ``create_sink``: a user function that receives each batch, and several
+# sinks that receive the same rows.
 FOREACH_BATCH = "foreachBatch"
 FAN_OUT = "fan_out"
 
 
 @dataclass(frozen=True)
 class SinkDefinition:
-    """What a sink is made of.
+    """The definition of a sink.
 
     Attributes:
-        format: its kind, as it was spelled.
-        naming: what names of tables in the options are read in.
-        options: by their names as they were spelled; they may hold secrets, and are shown by nothing.
-        function: of the user's, which takes each batch and its number.
-        members: the sinks that get the rows of this one.
+        format: the format, as the user spelled it.
+        naming: resolves names of tables in the options.
+        options: options by name, as the user spelled them; they may contain secrets and are never shown.
+        function: the user function that receives each batch and its number.
+        members: the sinks that receive the rows of this one.
     """
 
     format: str

@@ -1,7 +1,6 @@
-"""Rules that a row cannot tell by itself: what each looks at beside the row.
+"""Table rules: expectations that need more than one row.
 
-They stand where the predicate of an expectation stands, with the same actions; ``str()`` is how a reader would write
-them.
+A table rule takes the place of the predicate of an expectation, with the same actions; ``str()`` is its text.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from headrace.model.names import QualifiedName
 
 @dataclass(frozen=True)
 class Unique:
-    """No other row has the same values in these columns, in the table or before it in its batch.
+    """No row in the table, or earlier in the batch, has the same values in these columns.
 
-    A row with a NULL among them is like no other, as in SQL; it breaks the rule where they are *required*.
+    A row with a NULL among them equals no other row, as in SQL; it violates the rule if they are *required*.
     """
 
     columns: tuple[str, ...]
@@ -28,7 +27,7 @@ class Unique:
 
 @dataclass(frozen=True)
 class ForeignKey:
-    """The values of these columns are those of a row of another table; a row with a NULL among them refers to none."""
+    """A row of another table has the values of these columns; a row with a NULL among them passes."""
 
     columns: tuple[str, ...]
     dataset: QualifiedName
@@ -41,9 +40,9 @@ class ForeignKey:
 
 @dataclass(frozen=True)
 class OnTime:
-    """A row is less than so many seconds behind the newest one of the batches before its own; NULL is late.
+    """A row is less than ``within_s`` seconds behind the newest row of earlier batches; NULL is late.
 
-    Nor is it further ahead of the clock than ``ahead_s``, where that is said.
+    It is also at most ``ahead_s`` seconds ahead of the clock, unless None.
     """
 
     column: str
@@ -57,13 +56,13 @@ class OnTime:
 
 @dataclass(frozen=True)
 class RowCount:
-    """The table has at least and at most so many rows once a batch is written; no row of the batch breaks it alone."""
+    """The table has at least and at most so many rows after a batch; no single row violates the rule."""
 
     at_least: int | None = None
     at_most: int | None = None
 
     def holds(self, rows: int) -> bool:
-        """Whether a table of so many rows keeps the rule."""
+        """True if a table with so many rows satisfies the rule."""
         return (self.at_least is None or rows >= self.at_least) and (self.at_most is None or rows <= self.at_most)
 
     def __str__(self) -> str:
@@ -73,9 +72,9 @@ class RowCount:
 
 @dataclass(frozen=True)
 class Fresh:
-    """The newest row of the table is at most so many seconds old when an update has brought what there was.
+    """The newest row of the table is at most so many seconds old at the end of an update.
 
-    Nor is it further ahead of the clock than that.
+    It is also at most so many seconds ahead of the clock.
     """
 
     column: str
@@ -85,14 +84,14 @@ class Fresh:
         return f"fresh({self.column}) within {self.within_s!r} s"
 
 
-# What is told of each row, and what of the table alone.
+# Rules that each row passes or fails.
 RowRule: TypeAlias = Unique | ForeignKey | OnTime
 ROW_RULES = (Unique, ForeignKey, OnTime)
-# What is told of no row.
-WHOLE_RULES = (RowCount, Fresh)
-TABLE_RULES = (*ROW_RULES, *WHOLE_RULES)
+# Rules that only the table as a whole passes or fails.
+WHOLE_TABLE_RULES = (RowCount, Fresh)
+TABLE_RULES = (*ROW_RULES, *WHOLE_TABLE_RULES)
 
 
 def columns_of(rule: RowRule | Fresh) -> tuple[str, ...]:
-    """The columns of the table's own rows that a rule speaks of."""
+    """The columns of the table that a rule uses."""
     return (rule.column,) if isinstance(rule, (OnTime, Fresh)) else rule.columns

@@ -1,4 +1,4 @@
-"""How long a table that change events are merged into remembers what its rows cannot tell."""
+"""How long the events of CDC tables that are not derivable from rows are retained."""
 
 from __future__ import annotations
 
@@ -6,34 +6,34 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-# On a table or in the pipeline's configuration, the names that go before others first.
+# Set on a table or in the pipeline's configuration; earlier names take precedence.
 WINDOW_KEYS = (
     "pipelines.cdc.tombstoneGCThresholdInSeconds",
     "pipelines.applyChanges.tombstoneGCThresholdInSeconds",
 )
-PAUSE_KEYS = (
+INTERVAL_KEYS = (
     "pipelines.cdc.tombstoneGCFrequencyInSeconds",
     "pipelines.applyChanges.tombstoneGCFrequencyInSeconds",
 )
-RETENTION_KEYS = frozenset({*WINDOW_KEYS, *PAUSE_KEYS})
+RETENTION_KEYS = frozenset({*WINDOW_KEYS, *INTERVAL_KEYS})
 
 _SECONDS = re.compile(r"[0-9]{1,12}")
 
 
 @dataclass(frozen=True)
 class Retention:
-    """For how many seconds it is remembered at least, and how many pass at least between two times of forgetting."""
+    """The least retention of events, and the least interval between two removals of expired ones, in seconds."""
 
     window_s: int = 172_800
-    pause_s: int = 3_600
+    interval_s: int = 3_600
 
     def with_confs(self, confs: Mapping[str, str]) -> Retention:
-        """What the confs say, and this where they do not; values that are no seconds (``is_seconds``) are left out."""
-        window, pause = _first(confs, WINDOW_KEYS), _first(confs, PAUSE_KEYS)
+        """This retention with the values in *confs*; invalid values (``is_seconds``) are ignored."""
+        window, interval = _first(confs, WINDOW_KEYS), _first(confs, INTERVAL_KEYS)
         return replace(
             self,
             window_s=self.window_s if window is None else window,
-            pause_s=self.pause_s if pause is None else pause,
+            interval_s=self.interval_s if interval is None else interval,
         )
 
 
@@ -41,7 +41,7 @@ DEFAULT_RETENTION = Retention()
 
 
 def is_seconds(text: str) -> bool:
-    """True for a value that a key of retention can have: a whole number, not below 0."""
+    """True for a valid value of a retention key: a whole number, at least 0."""
     return _SECONDS.fullmatch(text.strip()) is not None
 
 

@@ -1,4 +1,4 @@
-"""When a flow looks for new input: words of the vendor's confs as values."""
+"""Triggers: when a flow processes new input, as the vendor's confs define it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 
-# On a table, a flow or in the pipeline's configuration.
+# Set on a table, a flow or in the pipeline's configuration.
 INTERVAL_KEY = "pipelines.trigger.interval"
 TRIGGER_KEY = "pipelines.trigger"
 
@@ -16,33 +16,33 @@ _SHORT_UNITS = {"ms": "millisecond", "s": "second", "min": "minute", "h": "hour"
 
 
 class TriggerKind(str, Enum):
-    """How often a flow takes what is new."""
+    """How often a flow processes new input."""
 
-    INTERVAL = "processingTime"  # again and again, in a continuous update
-    AVAILABLE_NOW = "availableNow"  # everything that is there at the start, in as many batches as it takes
+    INTERVAL = "processingTime"  # repeatedly, in a continuous update
+    AVAILABLE_NOW = "availableNow"  # all input available at the start, in as many batches as necessary
     ONCE = "once"  # one batch
-    REAL_TIME = "realTime"  # each row as it comes, in a continuous update; a batch is how long progress is not noted
+    REAL_TIME = "realTime"  # each row as it arrives, in a continuous update; progress is stored once per batch
 
     @property
-    def goes_on(self) -> bool:
-        """True when only the end of the update ends it."""
+    def is_continuous(self) -> bool:
+        """True if the flow runs until the update ends."""
         return self in (TriggerKind.INTERVAL, TriggerKind.REAL_TIME)
 
     @staticmethod
     def of(text: str) -> TriggerKind | None:
-        """The kind that a text names, whatever its case; None when it names none."""
+        """The kind for a text, in any case; None if the text is invalid."""
         return next((kind for kind in TriggerKind if kind.value.casefold() == text.strip().casefold()), None)
 
 
 @dataclass(frozen=True)
 class Trigger:
-    """A kind, with the seconds between two looks where it has some; in real time, how long a batch lasts."""
+    """A kind, with its interval in seconds if it has one; in real time, the duration of a batch."""
 
     kind: TriggerKind = TriggerKind.AVAILABLE_NOW
     interval_s: float = 0.0
 
     def describe(self) -> str:
-        """For a reader, such as ``every 5 s``."""
+        """The trigger as text for users, such as ``every 5 s``."""
         if self.kind is TriggerKind.REAL_TIME:
             return f"in real time, progress noted every {self.interval_s:g} s"
         return f"every {self.interval_s:g} s" if self.kind is TriggerKind.INTERVAL else self.kind.value
@@ -52,14 +52,14 @@ AVAILABLE_NOW = Trigger()
 
 
 class InvalidInterval(ValueError):
-    """A text that is no interval; its message says why."""
+    """An invalid interval; its message says why."""
 
 
 def parse_interval_s(text: str) -> float:
-    """Seconds behind ``10 seconds``, ``1 minute``, ``500 ms`` and the like.
+    """The seconds of ``10 seconds``, ``1 minute``, ``500 ms`` and the like.
 
     Raises:
-        InvalidInterval: with the reason.
+        InvalidInterval: the text is invalid.
     """
     found = _INTERVAL.fullmatch(text.strip())
     word = found.group(2).casefold() if found else ""

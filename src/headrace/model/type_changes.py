@@ -1,4 +1,4 @@
-"""What would have to change in a table so that it can take the rows of a query, down to the fields of structs."""
+"""The schema changes that a table needs in order to accept the rows of a query, including nested fields."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _INTEGERS = ("byte", "short", "integer", "long")
 
 @dataclass(frozen=True)
 class FieldChange:
-    """A column, or a field of one, as the table has it and as the query gives it.
+    """A column or nested field, with its types in the table and in the query.
 
-    ``path`` begins with the column; a field of a struct adds its name, elements of an array ``element``, keys and
-    values of a map ``key`` and ``value``, as ``ALTER TABLE`` spells it. ``before`` and ``after`` are types as SQL
-    spells them; ``before`` is empty for a field that the table lacks, ``after`` for one that the query lacks.
+    ``path`` begins with the column; a struct field adds its name, array elements ``element``, map keys and values
+    ``key`` and ``value``, as in ``ALTER TABLE``. ``before`` and ``after`` are types in SQL form; ``before`` is empty
+    for a field that the table lacks, ``after`` for one that the query lacks.
     """
 
     path: tuple[str, ...]
@@ -33,10 +33,10 @@ class FieldChange:
 
 @dataclass(frozen=True)
 class SchemaChange:
-    """From the schema of a table to one that takes a query's rows too.
+    """The change from the schema of a table to one that also accepts a query's rows.
 
-    ``result`` has the table's columns in its order, then new ones. ``refused`` are the fields for which there is no
-    such type, and the result is of no use when there is one; ``relaxed`` are columns that may be NULL from now on.
+    ``result`` has the table's columns in order, then new ones. ``refused`` are fields without a common type; if there
+    are any, the result is unusable. ``relaxed`` are columns that become nullable.
     """
 
     result: Schema
@@ -46,45 +46,45 @@ class SchemaChange:
     refused: tuple[FieldChange, ...] = ()
 
     @property
-    def none(self) -> bool:
-        """True when the table takes the rows as it is."""
+    def is_empty(self) -> bool:
+        """True if the table accepts the rows without changes."""
         return not (self.added or self.widened or self.relaxed or self.refused)
 
 
 def schema_change(table: Schema, query: Schema) -> SchemaChange:
-    """What has to change in *table* so that it takes rows of *query* and keeps its own.
+    """The changes of *table* that make it accept rows of *query* and keep its own.
 
-    A field that only the table has stays, and is NULL in new rows. A type that is narrower in the query stays as the
-    table has it: its values fit.
+    A field that only the table has stays, and is NULL in new rows. If the query's type is narrower, the table's type
+    stays, because the values fit.
     """
-    walk = _Walk()
+    merge = _TypeMerge()
     columns = []
     for was in table.columns:
         now = query.find(was.name)
         if now is None:
             columns.append(was)
             if not was.nullable:
-                walk.refused.append(FieldChange((was.name,), f"{was.type_text} not null", ""))
+                merge.refused.append(FieldChange((was.name,), f"{was.type_text} not null", ""))
             continue
-        merged = walk.merged((was.name,), json.loads(was.json_type), json.loads(now.json_type))
+        merged = merge.merged((was.name,), json.loads(was.json_type), json.loads(now.json_type))
         if was.nullable and not now.nullable:
-            walk.refused.append(FieldChange((was.name,), was.type_text, f"{now.type_text} not null"))
+            merge.refused.append(FieldChange((was.name,), was.type_text, f"{now.type_text} not null"))
         elif now.nullable and not was.nullable:
-            walk.relaxed.append(was.name)
+            merge.relaxed.append(was.name)
         columns.append(replace(now, name=was.name, json_type=json.dumps(merged, sort_keys=True)))
     for now in query.columns:
         if table.find(now.name) is None:
-            walk.added.append(FieldChange((now.name,), "", now.type_text))
+            merge.added.append(FieldChange((now.name,), "", now.type_text))
             if not now.nullable:
-                walk.refused.append(FieldChange((now.name,), "", f"{now.type_text} not null"))
+                merge.refused.append(FieldChange((now.name,), "", f"{now.type_text} not null"))
             columns.append(now)
     return SchemaChange(
-        Schema(tuple(columns)), tuple(walk.added), tuple(walk.widened), tuple(walk.relaxed), tuple(walk.refused)
+        Schema(tuple(columns)), tuple(merge.added), tuple(merge.widened), tuple(merge.relaxed), tuple(merge.refused)
     )
 
 
 def widens(before: str, after: str) -> bool:
-    """True when Delta can change a column of the first type to the second and keep its rows.
+    """True if Delta can widen a column from the first type to the second and keep its rows.
 
     Both are atomic types as Spark's JSON names them. Source: ``TypeWidening.isTypeChangeSupported`` of Delta 4.
     """
@@ -107,8 +107,8 @@ def _holds(wider: re.Match[str], narrower: re.Match[str]) -> bool:
     return scale >= int(narrower[2]) and precision - scale >= int(narrower[1]) - int(narrower[2])
 
 
-class _Walk:
-    """Collects what differs on the way through two types."""
+class _TypeMerge:
+    """Merges two types, and collects their differences."""
 
     def __init__(self) -> None:
         self.added: list[FieldChange] = []
@@ -117,7 +117,7 @@ class _Walk:
         self.refused: list[FieldChange] = []
 
     def merged(self, path: tuple[str, ...], was: Any, now: Any) -> Any:
-        """The type that takes values of both; that of the query where there is none, which is then noted."""
+        """The common type of both; without one, the query's type, recorded as refused."""
         if now in (was, "void"):
             return was
         if isinstance(was, str) and isinstance(now, str):
@@ -153,8 +153,8 @@ class _Walk:
         return fields
 
     def _key(self, path: tuple[str, ...], was: Any, now: Any) -> Any:
-        """Keys of a map cannot get another field: those that are there would become other keys."""
-        inner = _Walk()
+        """Map keys cannot get another field, because existing keys would become different keys."""
+        inner = _TypeMerge()
         merged = inner.merged(path, was, now)
         self.widened += inner.widened
         self.refused += [*inner.refused, *inner.added]

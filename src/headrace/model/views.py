@@ -1,4 +1,4 @@
-"""The definition of a persisted view: what is stored of it."""
+"""The stored definition of a persisted view."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from headrace.model.names import Naming, QualifiedName
 
 @dataclass(frozen=True)
 class ViewDefinition:
-    """A view's query, and the catalog, the schema and the Spark confs that it is read in.
+    """A view's query, and the catalog, schema and Spark confs for resolving it.
 
-    The confs act when the query is resolved, as those do that Spark keeps with its own stored views.
+    The confs apply when the query is resolved, like those that Spark stores with its own views.
     """
 
     name: QualifiedName
@@ -27,7 +27,7 @@ class ViewDefinition:
 
     @staticmethod
     def of(dataset: Dataset, query: SqlQuery, confs: Mapping[str, str]) -> ViewDefinition:
-        """The definition that a dataset, its query and the confs in force there declare."""
+        """The definition from a dataset, its query and the confs in force."""
         naming = query.naming
         return ViewDefinition(
             name=dataset.name,
@@ -42,10 +42,10 @@ class ViewDefinition:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """Every text of the definition that is stored as it is."""
-        said = (*self.properties.values(), *self.column_comments.values(), *self.confs.values())
-        return (self.query, self.comment or "", *said)
+        """All texts of the definition that are stored verbatim."""
+        values = (*self.properties.values(), *self.column_comments.values(), *self.confs.values())
+        return (self.query, self.comment or "", *values)
 
     def naming(self, own: Naming) -> Naming:
-        """What the names in the query are read in, in a pipeline that has *own* names."""
+        """The naming that resolves the query's names, in a pipeline with *own* defaults."""
         return own.use(catalog=self.catalog, schema=self.schema)

@@ -1,7 +1,7 @@
-"""Steps that many streams have, as functions over DataFrames: for pipelines, scripts and batches alike.
+"""Common streaming steps as functions over DataFrames, for pipelines, scripts and batches.
 
-Each is made of Spark's own operators, so that nothing of it runs in Python, and gives over a stream what it gives over
-a batch of the same rows, but for those that come later than the delay; and but for duplicates without a time.
+Each uses only Spark's own operators, so nothing runs in Python. A stream gives the same result as a batch of the same
+rows, except for rows later than the delay, and for duplicates without a time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Events of which each is kept once."""
+"""Remove duplicate events."""
 
 from __future__ import annotations
 
@@ -7,22 +7,23 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 
 from headrace.errors import PipelineError
-from headrace.patterns.given import names, timed
+from headrace.patterns.given import check_columns, with_event_time
 
 
 def deduplicate(
     events: DataFrame, keys: str | Sequence[str], *, at: str | None = None, within: str | None = None
 ) -> DataFrame:
-    """The first event of each key that comes.
+    """Keep the first event of each key that arrives.
 
-    With *within*, the state forgets a key once the watermark is that long past its first event: of two events of a key
-    that are no further apart one is kept, and of others perhaps both. Without *at*, keys are remembered for ever.
+    With *within*, a key leaves the state when the watermark is that long past its first event: of two events of a key
+    within that time, one is kept; of others, both may be kept. Without *at*, keys stay in the state forever.
 
     Args:
         events: a batch, of which one event of each key is kept, or a stream.
-        keys: columns; NULL is a value as any other.
-        at: the column of the events' time.
-        within: how far apart duplicates come, such as ``1 hour``. None, with *at*: the stream has a watermark of that.
+        keys: the key columns; NULL counts as a value.
+        at: the event time column.
+        within: the maximum time between duplicates, such as ``1 hour``. None, with *at*: the stream already has such a
+            watermark.
 
     Returns:
         The columns of *events*.
@@ -30,11 +31,11 @@ def deduplicate(
     Raises:
         PipelineError: PATTERN.*.
     """
-    keyed = names("deduplicate", events, keys)
+    keyed = check_columns("deduplicate", events, keys)
     if at is None:
         if within is not None:
             raise PipelineError("PATTERN.NO_AT")
         return events.dropDuplicates(keyed)
-    known = timed("deduplicate", events, at, within)
-    # Over a batch Spark has no watermark to go by.
+    known = with_event_time("deduplicate", events, at, within)
+    # A batch has no watermark.
     return known.dropDuplicatesWithinWatermark(keyed) if events.isStreaming else events.dropDuplicates(keyed)

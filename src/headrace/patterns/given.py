@@ -1,4 +1,4 @@
-"""What the patterns are given, checked before Spark sees it."""
+"""Check the arguments of patterns before Spark sees them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from headrace.errors import PipelineError
 from headrace.model.names import quoted
 from headrace.model.triggers import InvalidInterval, parse_interval_s
 
-# Of a column with a watermark, in its metadata (Spark's EventTimeWatermark.delayKey).
+# Metadata key of a column with a watermark (Spark's EventTimeWatermark.delayKey).
 _DELAY = "spark.watermarkDelayMs"
 _TIMES = ("timestamp", "timestamp_ntz")
 
 
-def names(pattern: str, events: DataFrame, given: str | Sequence[str]) -> list[str]:
-    """The names of columns, one or several.
+def check_columns(pattern: str, events: DataFrame, given: str | Sequence[str]) -> list[str]:
+    """Check that columns exist, and return their names as a list.
 
     Raises:
         PipelineError: PATTERN.UNKNOWN_COLUMN, PATTERN.NO_KEY.
@@ -34,34 +34,36 @@ def names(pattern: str, events: DataFrame, given: str | Sequence[str]) -> list[s
     return found
 
 
-def timed(pattern: str, events: DataFrame, at: str, delay: str | None) -> DataFrame:
-    """The events, which have a watermark where they stream: one of *delay*, or their own where that is None.
+def with_event_time(pattern: str, events: DataFrame, at: str, delay: str | None) -> DataFrame:
+    """Add a watermark of *delay* to a stream; with None, check that it has one. A batch is returned unchanged.
 
     Raises:
         PipelineError: PATTERN.UNKNOWN_COLUMN, PATTERN.NO_TIME, PATTERN.NO_DELAY, PATTERN.TWO_DELAYS,
             PATTERN.NO_DURATION.
     """
-    names(pattern, events, at)
+    check_columns(pattern, events, at)
     field = next(field for field in events.schema if field.name.casefold() == at.casefold())
     if field.dataType.typeName() not in _TIMES:
         raise PipelineError("PATTERN.NO_TIME", pattern=pattern, column=at, type=field.dataType.simpleString())
     if "." in field.name and events.isStreaming:
         raise PipelineError("PATTERN.NO_TIME", pattern=pattern, column=at, type="that of a name with a dot")
-    known_ms = (field.metadata or {}).get(_DELAY) if events.isStreaming else None
+    watermark_ms = (field.metadata or {}).get(_DELAY) if events.isStreaming else None
     if delay is not None:
-        # Spark drops what is late by just the delay as well.
+        # Spark also drops events that are late by exactly the delay.
         wanted_ms = millis(pattern, delay) + 1
-        if known_ms is None:
+        if watermark_ms is None:
             return events.withWatermark(field.name, f"{wanted_ms} milliseconds")
-        if int(known_ms) not in (wanted_ms, wanted_ms - 1):
-            raise PipelineError("PATTERN.TWO_DELAYS", pattern=pattern, column=at, delay=delay, known=f"{known_ms} ms")
-    elif events.isStreaming and known_ms is None:
+        if int(watermark_ms) not in (wanted_ms, wanted_ms - 1):
+            raise PipelineError(
+                "PATTERN.TWO_DELAYS", pattern=pattern, column=at, delay=delay, known=f"{watermark_ms} ms"
+            )
+    elif events.isStreaming and watermark_ms is None:
         raise PipelineError("PATTERN.NO_DELAY", pattern=pattern, column=at)
     return events
 
 
 def millis(pattern: str, text: str) -> int:
-    """A length of time, such as ``10 minutes``, in milliseconds.
+    """Parse a duration, such as ``10 minutes``, to milliseconds.
 
     Raises:
         PipelineError: PATTERN.NO_DURATION.
@@ -72,8 +74,8 @@ def millis(pattern: str, text: str) -> int:
         raise PipelineError("PATTERN.NO_DURATION", pattern=pattern, value=text, reason=invalid) from invalid
 
 
-def length(pattern: str, text: str) -> str:
-    """A length of time that is not nothing, as Spark takes it.
+def interval(pattern: str, text: str) -> str:
+    """Parse a positive duration to Spark's form.
 
     Raises:
         PipelineError: PATTERN.NO_DURATION.
@@ -85,7 +87,7 @@ def length(pattern: str, text: str) -> str:
 
 
 def micros(events: DataFrame, at: str) -> Column:
-    """A time as microseconds; of one without a zone since 1970 by the same clock, whatever the session's zone is."""
+    """A time column as microseconds since 1970; TIMESTAMP_NTZ in local time, whatever the session's zone is."""
     field = next(field for field in events.schema if field.name.casefold() == at.casefold())
     name = quoted(field.name)
     if field.dataType.typeName() == "timestamp":
@@ -93,18 +95,18 @@ def micros(events: DataFrame, at: str) -> Column:
     return F.expr(f"timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01 00:00:00', {name})")
 
 
-def free(pattern: str, keys: Iterable[str], made: Iterable[str]) -> None:
-    """See that no two columns of a result have one name: keys, and what a pattern makes.
+def check_distinct_names(pattern: str, keys: Iterable[str], added: Iterable[str]) -> None:
+    """Check that the columns of a result (keys and *added* ones) have distinct names.
 
     Raises:
         PipelineError: PATTERN.TAKEN.
     """
-    counted = Counter(name.casefold() for name in (*keys, *made))
+    counted = Counter(name.casefold() for name in (*keys, *added))
     taken = sorted(name for name, count in counted.items() if count > 1)
     if taken:
         raise PipelineError("PATTERN.TAKEN", pattern=pattern, columns=", ".join(taken))
 
 
-def columns(given: Iterable[str]) -> list[str]:
-    """Names as Spark takes them, whatever is in them."""
+def quote_columns(given: Iterable[str]) -> list[str]:
+    """Quote column names for Spark."""
     return [quoted(name) for name in given]

@@ -1,4 +1,4 @@
-"""Events put together to sessions, which end with a time of silence."""
+"""Group events into sessions, which end after a period of inactivity."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from headrace.patterns.given import columns, free, length, names, timed
+from headrace.patterns.given import check_columns, check_distinct_names, interval, quote_columns, with_event_time
 
 _WINDOW = "__session"
 _MADE = ("session_start", "session_end", "events_in_session")
@@ -22,16 +22,16 @@ def sessionize(
     delay: str | None = None,
     aggregates: Sequence[Column] = (),
 ) -> DataFrame:
-    """One row for each session of a key: its events with no more than *gap* between one and the next.
+    """One row for each session of a key: events with at most *gap* between one and the next.
 
-    Over a stream a session is there once the watermark is past its end and the gap, and is not changed any more.
+    A stream emits a session once, when the watermark passes its last event plus the gap.
 
     Args:
         events: a batch or a stream.
-        keys: columns; NULL is a key as any other.
-        at: the column of the events' time; events without one are in no session.
-        gap: the silence that ends a session, such as ``30 minutes``.
-        delay: how late events may come. None: the stream has a watermark already.
+        keys: the key columns; NULL counts as a key.
+        at: the event time column; events without a time are in no session.
+        gap: the inactivity that ends a session, such as ``30 minutes``.
+        delay: how late events can arrive. None: the stream already has a watermark.
         aggregates: more columns of a session, such as ``F.collect_list("page").alias("pages_visited")``.
 
     Returns:
@@ -41,13 +41,13 @@ def sessionize(
     Raises:
         PipelineError: PATTERN.*.
     """
-    keyed = names("sessionize", events, keys)
-    free("sessionize", keyed, _MADE)
-    time = F.col(*columns([at]))
-    known = timed("sessionize", events, at, delay)
-    sessions = known.groupBy(*columns(keyed), F.session_window(time, length("sessionize", gap)).alias(_WINDOW))
+    keyed = check_columns("sessionize", events, keys)
+    check_distinct_names("sessionize", keyed, _MADE)
+    time = F.col(*quote_columns([at]))
+    known = with_event_time("sessionize", events, at, delay)
+    sessions = known.groupBy(*quote_columns(keyed), F.session_window(time, interval("sessionize", gap)).alias(_WINDOW))
     made = (F.min(time), F.max(time), F.count(F.lit(1)))
     totals = [column.alias(name) for column, name in zip(made, _MADE, strict=True)]
     found = sessions.agg(*totals, *aggregates)
-    free("sessionize", found.columns, ())
+    check_distinct_names("sessionize", found.columns, ())
     return found.drop(_WINDOW)

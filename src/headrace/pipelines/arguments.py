@@ -1,4 +1,4 @@
-"""What decorators and functions of a pipeline's files were given, as values of the model."""
+"""Convert arguments of the pipeline API to values of the model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headrace.pipelines.registry import Registry
 
 
 def place_of(function: Callable[..., Any], registry: Registry, otherwise: Location) -> Location:
-    """Where a decorated function stands."""
+    """The source location of a decorated function."""
     code = getattr(function, "__code__", None)
     if code is None:
         return otherwise
@@ -22,14 +22,14 @@ def place_of(function: Callable[..., Any], registry: Registry, otherwise: Locati
 
 
 class Expected(Enum):
-    """What an argument must be; the value is for the reader."""
+    """The expected kind of an argument; the value is for messages."""
 
     TEXT = "a string"
     TEXTS = "a string or a list of strings"
     MAPPING = "a mapping of strings"
 
     def holds(self, value: Any) -> bool:
-        """True for a value of this kind."""
+        """Whether a value is of this kind."""
         if self is Expected.MAPPING:
             return isinstance(value, Mapping)
         if isinstance(value, str):
@@ -38,7 +38,7 @@ class Expected(Enum):
         return self is Expected.TEXTS and listed and all(isinstance(item, str) for item in value)
 
 
-# Of every function that has an argument of this name.
+# By argument name, for all functions that have it.
 _EXPECTED: Mapping[str, Expected] = {
     "name": Expected.TEXT,
     "comment": Expected.TEXT,
@@ -54,7 +54,7 @@ _EXPECTED: Mapping[str, Expected] = {
 
 
 def fitting(registry: Registry, word: str, location: Location, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a call without those that are of another kind, which become problems; None fits everywhere."""
+    """The valid arguments of a call; those of a wrong kind become problems. None is always valid."""
     found: dict[str, Any] = {}
     for argument, value in given.items():
         expected = _EXPECTED.get(argument)
@@ -75,17 +75,17 @@ def fitting(registry: Registry, word: str, location: Location, given: Mapping[st
 
 
 def column(name: str) -> str:
-    """The name of a column, as it is or in backticks."""
+    """The name of a column, given plain or in backticks."""
     quoted = len(name) > 2 and name[0] == name[-1] == "`"
     inner = name[1:-1].replace("``", "") if quoted else "`"
     return name[1:-1].replace("``", "`") if "`" not in inner else name
 
 
 def texts(values: Mapping[str, Any] | None) -> Mapping[str, str]:
-    """Options, properties or settings, with their values as Spark's own functions make texts of them."""
+    """Options, properties or settings, with their values as strings like in Spark's own functions."""
     return {str(key): text(value) for key, value in (values or {}).items()}
 
 
 def text(value: Any) -> str:
-    """A value as Spark's own functions make a text of it."""
+    """A value as a string, like in Spark's own functions."""
     return str(value).lower() if isinstance(value, bool) else str(value)

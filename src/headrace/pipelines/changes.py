@@ -13,7 +13,7 @@ from headrace.model.datasets import Flow, PythonQuery
 from headrace.pipelines.choices import Choices
 from headrace.pipelines.registry import current_reader, current_registry
 
-# Arguments that do not work yet, and why; given a value they are refused.
+# Unsupported arguments and the reasons; they are refused if they have a value.
 _LATER: Mapping[str, str] = {
     "where": "a condition on source and target is not supported; filter the rows in a view that the flow reads",
 }
@@ -44,31 +44,31 @@ def create_auto_cdc_flow(
 ) -> None:
     """Merge the change events of a stream into a streaming table, whatever order they come in.
 
-    The result depends on the set of events alone. Of several events with one key and sequence a delete wins, then the
-    greatest row. Events whose keys or sequence are NULL are quarantined.
+    The result depends only on the set of events. If several events have the same key and sequence, a delete wins, then
+    the greatest row. Events with a NULL key or sequence are quarantined.
 
     Args:
-        target: a streaming table made by ``create_streaming_table``, which only such flows may write to.
-        source: the dataset or table with the events, read as a stream; as a batch where *once* is given.
-        keys: columns that tell rows apart.
-        sequence_by: what events are ordered by: a column, an expression, or a struct of several.
-        ignore_null_updates: a NULL in an event leaves the value as it was.
-        apply_as_deletes: a condition that is true for events which take their row away.
-        apply_as_truncates: a condition that is true for events which take all rows away that are not newer.
+        target: a streaming table made by ``create_streaming_table``; only such flows can write to it.
+        source: the dataset or table with the events, read as a stream, or as a batch with *once*.
+        keys: the columns that identify a row.
+        sequence_by: the order of events: a column, an expression, or a struct of several.
+        ignore_null_updates: a NULL in an event leaves the value unchanged.
+        apply_as_deletes: a condition for events that delete their row.
+        apply_as_truncates: a condition for events that delete all rows that are not newer.
         column_list: the columns of the target.
         except_column_list: columns of the source that the target does not have.
-        stored_as_scd_type: 1 keeps the current rows, 2 each version with ``__START_AT`` and ``__END_AT``, bitemporal
-            also what was once believed to hold, with ``__SYSTEM_START_AT`` and ``__SYSTEM_END_AT``.
-        track_history_column_list: columns whose change begins a new version (default: all).
-        track_history_except_column_list: columns that are updated in the open version.
+        stored_as_scd_type: 1 keeps the current rows; 2 keeps each version with ``__START_AT`` and ``__END_AT``;
+            bitemporal also keeps superseded versions, with ``__SYSTEM_START_AT`` and ``__SYSTEM_END_AT``.
+        track_history_column_list: columns whose change starts a new version (default: all).
+        track_history_except_column_list: columns that are updated in the current version.
         name: the flow's identity (default: the target's name); *flow_name* is the older spelling.
         flow_name: see *name*.
-        once: the events that are there now are merged exactly once, and again by a full refresh.
-        system_sequence_by: since when an event is known, for ``stored_as_scd_type="bitemporal"``.
-        ignore_null_updates_column_list: the columns in which a NULL leaves the value as it was.
-        ignore_null_updates_except_column_list: all columns but those in which a NULL is a value.
+        once: merge the existing events exactly once, and again on a full refresh.
+        system_sequence_by: the time from which an event is known, for ``stored_as_scd_type="bitemporal"``.
+        ignore_null_updates_column_list: the columns in which a NULL leaves the value unchanged.
+        ignore_null_updates_except_column_list: a NULL leaves the value unchanged in all columns but these.
         columns_to_update: a column with the names of the columns that an event sets.
-        later: arguments of the vendor's that are refused by name.
+        later: unsupported arguments of the vendor, which are refused by name.
     """
     registry = current_registry("create_auto_cdc_flow")
     location = registry.here()
@@ -85,7 +85,7 @@ def create_auto_cdc_flow(
         deletes=apply_as_deletes,
         truncates=apply_as_truncates,
         columns=choices.of("column_list", (column_list, except_column_list), ALL_COLUMNS),
-        null_keeps=_null_keeps(choices, kept_lists, ignored=ignore_null_updates),
+        ignore_null_columns=_null_keeps(choices, kept_lists, ignored=ignore_null_updates),
         sets=columns_to_update,
         scd_type=choices.scd_type(stored_as_scd_type, ("1", "2", BITEMPORAL)),
         tracked=choices.of("track_history_column_list", tracked_lists, ALL_COLUMNS),
@@ -102,7 +102,7 @@ def create_auto_cdc_flow(
 
 
 def _null_keeps(choices: Choices, lists: tuple[Any, Any], *, ignored: bool | None) -> Columns:
-    """The columns in which a NULL leaves the value as it was."""
+    """The columns in which a NULL leaves the value unchanged."""
     if ignored and lists != (None, None):
         reason = "it covers all columns, but a list of columns is also set; use only one of them"
         choices.refuse("ignore_null_updates", reason)
@@ -121,17 +121,17 @@ def replace_flow(
 ) -> Any:
     """Define a flow whose rows replace those of the same key: of each key the row with the greatest sequence is kept.
 
-    The result depends on the set of rows alone, not on the order in which they come. Of several rows with one key and
-    sequence the greatest is kept. Rows whose keys or sequence are NULL are quarantined.
+    The result depends only on the set of rows, not on their order. If several rows have the same key and sequence, the
+    greatest is kept. Rows with a NULL key or sequence are quarantined.
 
     Args:
         query_function: the decorated function, which returns a streaming DataFrame.
-        target: a streaming table made by ``create_streaming_table``, which only such flows may write to.
-        replace_using: columns that tell rows apart.
-        sequence_by: what rows of a key are ordered by: a column, an expression, or a struct of several.
-        name: the flow's identity, its checkpoint is found by it (default: the function's name).
-        comment: for the reader.
-        spark_conf: settings for this flow alone.
+        target: a streaming table made by ``create_streaming_table``; only such flows can write to it.
+        replace_using: the columns that identify a row.
+        sequence_by: the order of the rows of a key: a column, an expression, or a struct of several.
+        name: the flow's identity, which determines its checkpoint (default: the function's name).
+        comment: a comment for readers.
+        spark_conf: settings for this flow only.
     """
     registry = current_registry("replace_flow")
     location = registry.here()
@@ -164,10 +164,10 @@ def _reading(source: str, *, once: bool) -> Callable[[], Any]:
 
 
 def _refuse_later(choices: Choices, given: Mapping[str, Any]) -> None:
-    """Refuse arguments that do not work yet.
+    """Refuse unsupported arguments.
 
     Raises:
-        TypeError: for one that there is not.
+        TypeError: an argument is unknown.
     """
     for argument, value in given.items():
         if argument not in _LATER:

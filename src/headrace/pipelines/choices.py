@@ -1,4 +1,4 @@
-"""Arguments of functions that declare flows which change rows, as they are understood."""
+"""Check and convert the arguments of functions that declare change flows."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from headrace.pipelines.registry import Registry
 
 
 class Choices:
-    """Reads the arguments of one call; what cannot be taken is a problem of the project.
+    """Converts the arguments of one call; invalid ones become problems of the project.
 
     Args:
-        registry: of the file that is being loaded.
-        location: of the call.
-        flow: which the call declares, or its target.
+        registry: the registry of the file that is being loaded.
+        location: the location of the call.
+        flow: the name of the declared flow, or of its target.
     """
 
     def __init__(self, registry: Registry, location: Location, flow: str) -> None:
@@ -27,8 +27,8 @@ class Choices:
         self.refused = False
 
     def of(self, listing: str, lists: tuple[Any, Any], otherwise: Columns) -> Columns:
-        """The columns that one of two arguments chooses: *listing*, or the one that excepts columns."""
-        # An empty list is how Spark's own pipelines, and generated code, say that there is none.
+        """The columns chosen by one of two arguments: *listing*, or the one that excludes columns."""
+        # Spark's own pipelines, and generated code, pass an empty list for none.
         listed, excepted = (None if given is None or not len(given) else given for given in lists)
         if listed is not None and excepted is not None:
             excepting = listing.replace("column_list", "except_column_list")
@@ -38,7 +38,7 @@ class Choices:
         return Columns(_names(excepted)) if excepted is not None else otherwise
 
     def keys(self, given: Any, argument: str = "keys") -> tuple[Any, ...]:
-        """The columns that tell rows apart."""
+        """The columns that identify a row."""
         keys = tuple(
             column(key) if isinstance(key, str) else key
             for key in ((given,) if isinstance(given, str) else given or ())
@@ -48,25 +48,25 @@ class Choices:
         return keys
 
     def has_name(self, argument: str, given: Any) -> None:
-        """Refuse what is not the name of a dataset, a table or a view."""
+        """Refuse a value that is not the name of a dataset, table or view."""
         if not isinstance(given, str):
             self.refuse(argument, f"it must be the name of a dataset or table, not {type(given).__name__}")
 
     def either(self, name: str, given: Any, older_name: str, older: Any) -> Any:
-        """The value of an argument that has an older spelling; None where neither is given."""
+        """The value of an argument that has an older name; None if neither is given."""
         if given is not None and older is not None:
             self.refuse(older_name, f"it is the older name of {name}, which is also set")
         return older if given is None else given
 
     def scd_type(self, given: int | str, known: tuple[str, ...] = ("1", "2")) -> str:
-        """How much of the past is kept."""
+        """The SCD type, which determines the history that is kept."""
         scd_type = str(given).strip().casefold()
         if scd_type not in known:
             self.refuse("stored_as_scd_type", f"it must be {', '.join(known[:-1])} or {known[-1]}, not {given!r}")
         return scd_type
 
     def refuse(self, argument: str, reason: str) -> None:
-        """Record that an argument cannot be taken."""
+        """Record that an argument is refused."""
         self.refused = True
         self._registry.problems.append(
             PipelineError(
@@ -81,5 +81,5 @@ def _names(values: Any) -> tuple[str, ...]:
 
 
 def _name_of(column: Any) -> str:
-    """The name behind a Column, which this layer does not know: what it prints is ``Column<'name'>``."""
+    """The name of a Column, taken from its text ``Column<'name'>``: this layer does not import Spark."""
     return str(column).removeprefix("Column<'").removesuffix("'>").strip("`")

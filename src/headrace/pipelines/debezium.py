@@ -1,4 +1,4 @@
-"""``debezium``: messages of Debezium as change events that a flow applies."""
+"""``debezium``: convert Debezium messages to change events for a flow."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ def debezium(
 ) -> Any:
     """Open the envelopes of Debezium's messages, as JSON or, with *subject* and *registry*, as Avro.
 
-    A flow that applies changes knows what comes of it: deletes take rows away, and ``_debezium`` is no column of the
-    target. It needs ``keys`` and ``sequence_by="_debezium.sequence"``.
+    Change flows understand the result: deletes remove rows, and ``_debezium`` is not a column of the target. The flow
+    needs ``keys`` and ``sequence_by="_debezium.sequence"``.
 
     Args:
-        messages: a frame with the column ``value``, such as a stream of Kafka; ``offset`` is used where it is there.
-        row: the columns of the table in the database, as DDL or a StructType; with Avro they are known without.
-        timestamps: what numbers mean in columns that *row* calls TIMESTAMP or TIMESTAMP_NTZ: ``millis``, ``micros`` or
-            ``nanos`` since 1970, or ``text`` where there are none; for all columns, or by column.
-        decimals: what texts mean in columns that *row* calls DECIMAL: ``bytes`` for base64, which has
-            the scale of the column in the database and not one of its own; ``text`` for digits.
-        subject: whose schema in the registry says what the envelope looks like, usually ``<topic>-value``.
-        registry: its address, or the settings of Confluent's client.
+        messages: a frame with the column ``value``, such as a Kafka stream; ``offset`` is used if it exists.
+        row: the columns of the database table, as DDL or a StructType; not needed with Avro.
+        timestamps: the meaning of numbers in columns of type TIMESTAMP or TIMESTAMP_NTZ in *row*: ``millis``,
+            ``micros`` or ``nanos`` since 1970, or ``text`` if they are strings; for all columns, or by column.
+        decimals: the meaning of strings in columns of type DECIMAL in *row*: ``bytes`` for base64, with the scale of
+            the column in the database; ``text`` for digits.
+        subject: the subject in the registry with the envelope's schema, usually ``<topic>-value``.
+        registry: the registry's URL, or the settings of Confluent's client.
 
     Returns:
-        A frame of the row's columns, after the change or, for a delete, before it, and of ``_debezium``: a struct of
-        ``op``, ``sequence``, ``sets``, ``error`` and ``value``. Messages without a value are passed over. One that
-        cannot be read has NULL in all columns of the row, and its text in ``_debezium.value``.
+        A frame of the row's columns (after the change; for a delete, before it) and ``_debezium``: a struct of ``op``,
+        ``sequence``, ``sets``, ``error`` and ``value``. Messages without a value are skipped. An unreadable message has
+        NULL in all columns of the row, and its text in ``_debezium.value``.
 
     Raises:
-        PipelineError: DEBEZIUM.ARGUMENT for what is missing or means nothing, CONFLUENT.* for the registry.
+        PipelineError: DEBEZIUM.ARGUMENT: an argument is missing or invalid; CONFLUENT.*: the registry fails.
     """
     return current_reader("debezium").opened(
         messages, row, timestamps=timestamps, decimals=decimals, subject=subject, registry=registry

@@ -1,7 +1,7 @@
-"""The decorators and functions of ``from headrace import pipelines as dp``: one ``_define`` behind all of them.
+"""The decorators and functions of ``from headrace import pipelines as dp``, all implemented by ``_define``.
 
 Names, signatures and defaults follow the vendor's Python reference for declarative pipelines and
-``pyspark.pipelines`` of Spark 4.2; where both have a name, the union of their arguments is accepted.
+``pyspark.pipelines`` of Spark 4.2; if both have a name, the union of their arguments is accepted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from headrace.pipelines.registry import Registry, current_reader, current_regist
 F = TypeVar("F", bound=Callable[[], Any])
 Decorator = Callable[[F], F]
 
-# Arguments of the vendor's decorators that have no effect here yet, and why. Given a value they are refused.
+# Unsupported arguments of the vendor's decorators and the reasons. They are refused if they have a value.
 REFUSED_ARGUMENTS: Mapping[str, str] = {
     "path": "tables are always in the pipeline's storage, together with their checkpoints",
     "row_filter": "row filters are a feature of Unity Catalog; filter the rows in a view",
@@ -40,10 +40,10 @@ def table(query_function: Any = None, /, **options: Any) -> Any:
         query_function: the decorated function, when used without parentheses.
         options: ``name`` (default: the function's), ``comment``, ``schema`` (DDL or StructType),
             ``table_properties``, ``partition_cols``, ``cluster_by``, ``spark_conf``, ``format`` (only ``delta``),
-            ``private`` (older: ``temporary``): the table is for the pipeline alone.
+            ``private`` (older: ``temporary``): the table is only for the pipeline.
 
     Raises:
-        PipelineError: DEFINITION.OUTSIDE when called outside of a pipeline's files.
+        PipelineError: DEFINITION.OUTSIDE: it was called outside of a pipeline's files.
     """
     return _define(Kind.TABLE, "table", query_function, options)
 
@@ -81,8 +81,8 @@ def temporary_view(query_function: Any = None, /, **options: Any) -> Any:
 
     Args:
         query_function: the decorated function, when used without parentheses.
-        options: ``name``, ``comment``, ``spark_conf`` (in force while the function is called; what its rows are
-            computed with is said by the flows that read it).
+        options: ``name``, ``comment``, ``spark_conf`` (applies while the function is called; the flows that read the
+            view determine the settings for computing its rows).
     """
     return _define(Kind.TEMPORARY_VIEW, "temporary_view", query_function, options)
 
@@ -94,9 +94,9 @@ def create_streaming_table(name: str, **options: Any) -> None:
     """Define a streaming table that has no query of its own; flows feed it.
 
     Args:
-        name: the table's name, of one to three parts.
+        name: the table's name, with one to three parts.
         options: as for :func:`table`, and ``expect_all``, ``expect_all_or_drop``, ``expect_all_or_fail``,
-            ``expect_all_or_quarantine``: mappings from a name to a predicate.
+            ``expect_all_or_quarantine``: mappings from names to predicates.
     """
     registry = current_registry("create_streaming_table")
     location = registry.here()
@@ -181,14 +181,14 @@ _DATASET_OPTIONS = {
     "spark_conf",
     "format",
 }
-# What says how rows are stored.
+# Options of stored tables, which views do not have.
 _STORED_OPTIONS = {"schema", "table_properties", "partition_cols", "cluster_by", "format"}
-# Of tables alone; both words mean the same.
+# Options of tables; both have the same meaning.
 _PRIVATE_OPTIONS = {"private", "temporary"}
 
 
 def _define(kind: Kind, word: str, query_function: Any, options: dict[str, Any]) -> Any:
-    """Declare a dataset and the flow of its own that feeds it; serves every decorator of a dataset."""
+    """Declare a dataset and its own flow; implements every dataset decorator."""
     registry = current_registry(word)
     location = registry.here()
     # The vendor's decorators also take the function as a keyword.

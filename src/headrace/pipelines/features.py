@@ -1,4 +1,4 @@
-"""Feature tables: what is known of each key, and since when."""
+"""Feature tables: the feature values of each key, with their history."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ def create_feature_table(
 ) -> None:
     """Define a streaming table of features: of each key all values that it has had, with the time from which they held.
 
-    It is a table that changes are merged into, with history (``create_auto_cdc_flow`` with type 2): columns
-    ``__START_AT`` and ``__END_AT`` say from when to when a row holds, events may come in any order, and what is newest
-    has ``__END_AT IS NULL``. ``headrace.point_in_time`` reads it as it was.
+    The table has history (``create_auto_cdc_flow`` with SCD type 2): ``__START_AT`` and ``__END_AT`` are the period in
+    which a row is valid, and the newest row has ``__END_AT IS NULL``. Events can arrive in any order.
+    ``headrace.point_in_time`` reads the table as of a time.
 
     Args:
-        name: the table's.
-        source: the dataset with the features as they are computed, read as a stream.
-        keys: columns that say whose features they are.
-        timestamp: the column with the time from which a row holds.
-        columns: the features (default: all columns but *timestamp*); keys are always there.
-        apply_as_deletes: a condition that is true for rows after which nothing is known of their key.
-        ignore_null_updates: a NULL leaves a feature as it was.
-        options: of the table, as for :func:`create_streaming_table`.
+        name: the table's name.
+        source: the dataset with the computed features, read as a stream.
+        keys: the columns that identify an entity.
+        timestamp: the column with the time from which a row is valid.
+        columns: the features (default: all columns but *timestamp*); keys are always included.
+        apply_as_deletes: a condition for rows after which the key has no features.
+        ignore_null_updates: a NULL leaves a feature unchanged.
+        options: options of the table, as for :func:`create_streaming_table`.
     """
     create_streaming_table(name, **options)
     create_auto_cdc_flow(
@@ -45,7 +45,7 @@ def create_feature_table(
         apply_as_deletes=apply_as_deletes,
         ignore_null_updates=ignore_null_updates,
         column_list=None if columns is None else list(dict.fromkeys((*_names(keys), *_names(columns)))),
-        # Each event has another one, and would begin a new version.
+        # It differs in each event, so it would start a new version each time.
         except_column_list=[timestamp] if columns is None else None,
         stored_as_scd_type=2,
     )

@@ -19,7 +19,7 @@ from headrace.pipelines.arguments import fitting, place_of, texts
 from headrace.pipelines.registry import Registry, current_registry
 
 F = TypeVar("F")
-# What no part of a dataset's name has.
+# Characters that names of datasets cannot have.
 _NOT_IN_NAMES = re.compile(r"\W+")
 
 
@@ -35,12 +35,13 @@ def append_flow(
     """Define a flow that appends to a streaming table or delivers to a sink; several may feed the same one.
 
     Args:
-        query_function: the decorated function, when used without parentheses (then *target* is missing, an error).
-        target: the streaming table or sink; of several sinks each gets every row, from one reading of the source.
-        name: the flow's identity, its checkpoint is found by it (default: the function's name).
-        comment: for the reader.
-        spark_conf: settings for this flow alone.
-        once: the function returns a batch DataFrame that is appended exactly once, and again by a full refresh.
+        query_function: the decorated function, when used without parentheses (an error, because *target* is missing).
+        target: the streaming table or sink; if there are several sinks, each gets every row, and the source is read
+            once.
+        name: the flow's identity, which determines its checkpoint (default: the function's name).
+        comment: a comment for readers.
+        spark_conf: settings for this flow only.
+        once: the function returns a batch DataFrame that is appended exactly once, and again on a full refresh.
     """
     registry = current_registry("append_flow")
     given = {"target": target, "name": name, "comment": comment, "spark_conf": spark_conf}
@@ -58,14 +59,14 @@ def update_flow(
 ) -> Any:
     """Define a flow that delivers to a sink, in each batch, the rows of its result that have changed.
 
-    An aggregation needs no watermark: each batch brings the new values of the groups that got rows.
+    An aggregation needs no watermark: each batch delivers the new values of the groups that got rows.
 
     Args:
         query_function: the decorated function, which returns a streaming DataFrame.
-        target: a sink that is no table of Delta; of several sinks each gets every row.
-        name: the flow's identity, its checkpoint is found by it (default: the function's name).
-        comment: for the reader.
-        spark_conf: settings for this flow alone.
+        target: a sink other than a Delta table; if there are several sinks, each gets every row.
+        name: the flow's identity, which determines its checkpoint (default: the function's name).
+        comment: a comment for readers.
+        spark_conf: settings for this flow only.
     """
     registry = current_registry("update_flow")
     given = {"target": target, "name": name, "comment": comment, "spark_conf": spark_conf}
@@ -127,7 +128,7 @@ class _Declared:
         return function
 
     def _into_all(self, flow: Flow, members: Sequence[QualifiedName]) -> Flow:
-        """The flow, into a sink of its own that hands its rows to several."""
+        """Redirect the flow to a new fan-out sink that delivers to all of its targets."""
         registry = self._registry
         name = QualifiedName(f"{_NOT_IN_NAMES.sub('_', flow.name)}_targets")
         sink = SinkDefinition(FAN_OUT, registry.naming, members=tuple(members))

@@ -1,4 +1,4 @@
-"""``on_event_hook``: a function of the user's is told what happens in an update."""
+"""``on_event_hook``: call a user's function for each event of an update."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ Hook = Callable[[dict[str, Any]], Any]
 def on_event_hook(fn: Any = None, max_allowable_consecutive_failures: int | None = None) -> Any:
     """Let a function be told every stable event of an update, as a dictionary in the shape of the event log's rows.
 
-    Hooks run one after the other in a thread of their own, in the order of the events; what they raise fails nothing.
+    Hooks run one after the other in their own thread, in the order of events. Their errors never fail the update.
 
     Args:
         fn: the decorated function, when used without parentheses; it takes one argument.
-        max_allowable_consecutive_failures: how often in a row it may raise before it is left alone until the next
-            update (default: as often as it likes).
+        max_allowable_consecutive_failures: the number of consecutive errors after which the hook is disabled until the
+            next update (default: no limit).
 
     Raises:
-        PipelineError: DEFINITION.OUTSIDE when called outside of a pipeline's files.
+        PipelineError: DEFINITION.OUTSIDE: it was called outside of a pipeline's files.
     """
     registry = current_registry("on_event_hook")
     # Called without parentheses, the vendor's decorator takes the function first.

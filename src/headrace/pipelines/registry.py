@@ -1,7 +1,7 @@
-"""What the user's files declare, collected while they load.
+"""Collects the declarations of the user's files while they load.
 
-One context variable holds the registry of the file being loaded; a second one, the reader of the query function
-being called. Nothing else in the package is global.
+One context variable holds the registry of the file being loaded, a second one the reader of the query function being
+called. Nothing else in the package is global.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from headrace.model.expectations import Expectation
 from headrace.model.hooks import EventHook
 from headrace.model.location import Location
 from headrace.model.names import InvalidName, Naming, QualifiedName
-from headrace.model.pipeline_keys import in_one_spelling
-from headrace.settings.vendor_confs import in_open_words
+from headrace.model.pipeline_keys import normalize_keys
+from headrace.settings.vendor_confs import to_open_source_confs
 
 Function = Callable[[], Any]
 
 
 class Reader(Protocol):
-    """What the query function that is being called may ask for."""
+    """Reads data for the query function that is being called."""
 
     def read(self, name: str) -> Any:
         """A dataset of the pipeline as a batch DataFrame."""
@@ -37,12 +37,12 @@ class Reader(Protocol):
         """A dataset of the pipeline as a streaming DataFrame."""
 
     def opened(self, messages: Any, row: Any, **options: Any) -> Any:
-        """Messages of Debezium as change events, with the other arguments of ``headrace.pipelines.debezium``."""
+        """Debezium messages as change events; *options* are those of ``headrace.pipelines.debezium``."""
 
 
 @dataclass
 class Registry:
-    """Collects declarations of one project; errors are kept, not raised, so that all can be reported at once."""
+    """Collects the declarations of one project; errors are collected, not raised, and reported together."""
 
     naming: Naming
     root: Path
@@ -53,7 +53,7 @@ class Registry:
     _expectations: dict[Function, list[Expectation]] = field(default_factory=dict)
 
     def name(self, text: object, location: Location) -> QualifiedName | None:
-        """The canonical name behind *text*; a problem is recorded and None returned when it is not one."""
+        """The canonical name for *text*; if it is invalid, record a problem and return None."""
         if not isinstance(text, str):
             reason = f"it is of type {type(text).__name__}, but must be a string"
             self.problems.append(PipelineError("NAME.INVALID", location=location, name=text, reason=reason))
@@ -65,16 +65,16 @@ class Registry:
             return None
 
     def add_dataset(self, dataset: Dataset, function: Function | None) -> None:
-        """Declare a dataset; *function* is what expectation decorators attach to."""
-        self._datasets.append((replace(dataset, properties=in_one_spelling(dataset.properties)), function))
+        """Declare a dataset; expectation decorators attach to *function*."""
+        self._datasets.append((replace(dataset, properties=normalize_keys(dataset.properties)), function))
 
     def add_flow(self, flow: Flow) -> None:
-        """Declare a flow; its settings are in the words of open Spark from here on."""
-        self._flows.append(replace(flow, spark_conf=in_one_spelling(in_open_words(flow.spark_conf))))
+        """Declare a flow; its settings are converted to open-source Spark's names."""
+        self._flows.append(replace(flow, spark_conf=normalize_keys(to_open_source_confs(flow.spark_conf))))
 
     def add_expectations(self, function: Function, expectations: list[Expectation]) -> None:
-        """Attach expectations to the dataset that *function* defines, whichever decorator came first."""
-        # Decorators apply from the bottom up; the reader's order is top down.
+        """Attach expectations to the dataset that *function* defines, in any order of decorators."""
+        # Decorators apply bottom up; the order for readers is top down.
         self._expectations[function] = expectations + self._expectations.get(function, [])
 
     def definitions(self) -> Definitions:
@@ -100,7 +100,7 @@ class Registry:
         return Definitions(datasets, tuple(self._flows))
 
     def here(self) -> Location:
-        """Where in the user's files the running declaration stands."""
+        """The location of the running declaration in the user's files."""
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] == "headrace":
             frame = frame.f_back
@@ -109,7 +109,7 @@ class Registry:
         return Location(self.relative(Path(frame.f_code.co_filename)), frame.f_lineno)
 
     def relative(self, file: Path) -> str:
-        """A path as the reader knows it: below the project's root where possible."""
+        """A path relative to the project's root, if it is below it."""
         try:
             return str(file.resolve().relative_to(self.root.resolve()))
         except ValueError:
@@ -122,7 +122,7 @@ _READER: ContextVar[Reader] = ContextVar("headrace_reader")
 
 @contextmanager
 def collecting(registry: Registry) -> Iterator[Registry]:
-    """Let declarations made inside the block go to *registry*."""
+    """Send declarations inside the block to *registry*."""
     token = _REGISTRY.set(registry)
     try:
         yield registry
@@ -132,7 +132,7 @@ def collecting(registry: Registry) -> Iterator[Registry]:
 
 @contextmanager
 def reading_with(reader: Reader) -> Iterator[None]:
-    """Let ``dp.read`` and ``dp.read_stream`` inside the block use *reader*."""
+    """Use *reader* for ``dp.read`` and ``dp.read_stream`` inside the block."""
     token = _READER.set(reader)
     try:
         yield
@@ -144,7 +144,7 @@ def current_registry(what: str) -> Registry:
     """The registry of the file being loaded.
 
     Raises:
-        PipelineError: DEFINITION.OUTSIDE when no file of a pipeline is being loaded.
+        PipelineError: DEFINITION.OUTSIDE: no file of a pipeline is being loaded.
     """
     registry = _REGISTRY.get(None)
     if registry is None:
@@ -156,7 +156,7 @@ def current_reader(what: str) -> Reader:
     """The reader of the query function being called.
 
     Raises:
-        PipelineError: DEFINITION.READ_OUTSIDE when no query function is being called.
+        PipelineError: DEFINITION.READ_OUTSIDE: no query function is being called.
     """
     reader = _READER.get(None)
     if reader is None:

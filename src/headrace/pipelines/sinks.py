@@ -26,14 +26,14 @@ def create_sink(
 ) -> None:
     """Define a place outside of the pipeline that flows deliver rows to; ``append_flow`` and ``update_flow`` feed it.
 
-    What was delivered stays delivered: a full refresh delivers again, and takes nothing back.
+    Delivered rows are final: a full refresh delivers them again and removes nothing.
 
     Args:
-        name: the sink's name, which the flows have as their target; nothing can read it.
-        format: ``delta``, ``kafka``, ``jdbc``, ``http``, ``console``, a format of files (``json``, ``csv``,
-            ``parquet``, ``orc``, ``avro``, ``text``, ``xml``), or that of a data source of Spark's Python API.
-        options: of the format; docs/reference/sinks.md lists them.
-        comment: for the reader.
+        name: the sink's name, used as target of flows; a sink cannot be read.
+        format: ``delta``, ``kafka``, ``jdbc``, ``http``, ``console``, a file format (``json``, ``csv``, ``parquet``,
+            ``orc``, ``avro``, ``text``, ``xml``), or the name of a Python data source.
+        options: options of the format; docs/reference/sinks.md lists them.
+        comment: a comment for readers.
     """
     registry = current_registry("create_sink")
     location = registry.here()
@@ -50,13 +50,12 @@ def create_sink(
 def foreach_batch_sink(function: Any = None, /, *, name: str | None = None) -> Any:
     """Define a sink by a function that gets each batch: ``f(df, batch_id)``.
 
-    A batch comes again when the function, or the update, ends before it is recorded as done; ``batch_id`` is the same
-    then. A full refresh begins with batch 0 again. ``headrace.delivery`` has what makes writes of such a function
-    happen once.
+    A batch is repeated with the same ``batch_id`` if the function, or the update, ends before the batch is committed. A
+    full refresh starts again at batch 0. ``headrace.delivery`` helps to write exactly once in such a function.
 
     Args:
         function: the decorated function, when used without parentheses.
-        name: the sink's name, which flows have as their target (default: the function's name).
+        name: the sink's name, used as target of flows (default: the function's name).
     """
     registry = current_registry("foreach_batch_sink")
     location = registry.here()

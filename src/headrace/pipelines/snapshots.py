@@ -1,4 +1,4 @@
-"""``create_auto_cdc_from_snapshot_flow``: whole copies of a source, one after another, into a streaming table.
+"""``create_auto_cdc_from_snapshot_flow``: apply successive full snapshots of a source to a streaming table.
 
 Source: the vendor's Python reference for it (older: ``apply_changes_from_snapshot``).
 """
@@ -30,21 +30,21 @@ def create_auto_cdc_from_snapshot_flow(
 ) -> None:
     """Bring a streaming table to where the newest snapshot of a source is: new rows, changed rows, rows that are gone.
 
-    Each key occurs once in a snapshot, and versions ascend; otherwise the flow fails and the table stays as it was.
-    Rows whose keys are NULL are quarantined. A row that a rule of the table sets aside counts as there: the row of its
-    key stays as it was.
+    Keys must be unique in a snapshot, and versions must ascend; otherwise the flow fails and the table is unchanged.
+    Rows with a NULL key are quarantined. A row that an expectation drops or quarantines counts as present: the table's
+    row of that key is unchanged.
 
     Args:
-        target: a streaming table made by ``create_streaming_table``, which only this flow may write to.
-        source: the dataset or table that is compared once in each update, under the time of the update; or a function
-            that gets the version taken last (None at first) and returns the next snapshot and its version, or None when
-            there is none. It is called until it returns None.
-        keys: columns that tell rows apart.
-        stored_as_scd_type: 1 keeps the current rows, 2 each version with ``__START_AT`` and ``__END_AT``, which have
-            the type of the snapshots' versions.
-        track_history_column_list: columns whose change begins a new version (default: all).
-        track_history_except_column_list: columns that are updated in the open version.
-        snapshot_and_version: *source* as a function, in an older spelling.
+        target: a streaming table made by ``create_streaming_table``; only this flow can write to it.
+        source: the dataset or table to compare once in each update, with the update's time as version; or a function
+            that gets the last version (None at first) and returns the next snapshot and its version, or None if there
+            is none. It is called until it returns None.
+        keys: the columns that identify a row.
+        stored_as_scd_type: 1 keeps the current rows; 2 keeps each version with ``__START_AT`` and ``__END_AT``, which
+            have the type of the snapshots' versions.
+        track_history_column_list: columns whose change starts a new version (default: all).
+        track_history_except_column_list: columns that are updated in the current version.
+        snapshot_and_version: the older name of *source* for a function.
         name: the flow's identity (default: the target's name); *flow_name* is the older spelling.
         flow_name: see *name*.
     """

@@ -1,4 +1,4 @@
-"""What expectations take in place of a predicate, for rules that a row cannot tell by itself."""
+"""Table rules: arguments for expectations on more than one row, used instead of a predicate."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headrace.pipelines.registry import current_registry
 def unique(*columns: str | Sequence[str]) -> Unique:
     """No two rows of the table have the same values in *columns*: the table has one of them, the first that came.
 
-    NULL is like no other value, as in SQL. Use it as ``@dp.expect_or_drop("one of each", dp.unique("id"))``.
+    NULL equals no other value, as in SQL. Example: ``@dp.expect_or_drop("one of each", dp.unique("id"))``.
     """
     return Unique(_columns("unique", columns))
 
@@ -27,12 +27,12 @@ def primary_key(*columns: str | Sequence[str]) -> Unique:
 def foreign_key(*columns: str | Sequence[str], references: str, referenced: str | Sequence[str] = ()) -> ForeignKey:
     """The values of *columns* are in a row of another table of the pipeline, as it is when the row comes.
 
-    That table is brought up to date first. A row with a NULL in one of the columns refers to nothing, as in SQL.
+    The other table is updated first. A row with a NULL in one of the columns references nothing, as in SQL.
 
     Args:
-        columns: of the table itself.
+        columns: columns of the table itself.
         references: the other table.
-        referenced: its columns, where they have other names.
+        referenced: its columns, if they have other names.
     """
     registry = current_registry("foreign_key")
     location = registry.here()
@@ -42,7 +42,7 @@ def foreign_key(*columns: str | Sequence[str], references: str, referenced: str 
         registry.problems.append(
             PipelineError("EXPECTATION.KEY_LENGTH", location=location, columns=len(own), referenced=len(others))
         )
-    # A name that is none is a problem already.
+    # An invalid name was recorded as a problem.
     name = registry.name(references, location) or QualifiedName(references)
     return ForeignKey(own, name, others or own)
 
@@ -50,16 +50,16 @@ def foreign_key(*columns: str | Sequence[str], references: str, referenced: str 
 def on_time(column: str, *, within: str, ahead: str | None = None) -> OnTime:
     """The time in *column* is less than *within* behind the newest one of the batches before; NULL is late.
 
-    What decides is in the table before the batch comes, so that a batch which is tried again has the same late rows.
-    ``expect_or_quarantine`` makes the table's quarantine its table of late rows. An operator downstream with
-    ``withWatermark(column, within)``, or a longer delay, passes over none of the others, as long as the stream that
+    The newest time comes from the table before the batch, so a repeated batch has the same late rows. With
+    ``expect_or_quarantine``, the table's quarantine holds the late rows. A downstream operator with
+    ``withWatermark(column, within)``, or a longer delay, drops none of the on-time rows, as long as the stream that
     reads the table takes its commits whole.
 
-    One time far in the future makes all later ones late. With *ahead* a row that is further ahead of the clock than
-    that breaks the rule too, so that it is not among those that others are late by.
+    One time far in the future makes all later rows late. With *ahead*, a row that is further ahead of the clock than
+    that also violates the rule, and does not count as the newest time.
 
     Args:
-        column: of type TIMESTAMP.
+        column: a TIMESTAMP column.
         within: such as ``10 minutes``.
         ahead: such as ``1 hour``.
     """
@@ -69,12 +69,11 @@ def on_time(column: str, *, within: str, ahead: str | None = None) -> OnTime:
 def fresh(column: str, *, within: str) -> Fresh:
     """The newest time in *column* is at most *within* old when an update ends, for ``expect`` and ``expect_or_fail``.
 
-    It is looked at in each update, also in one that has brought nothing, which is what it is for. A table without
-    times is not fresh, nor is one whose newest time is further ahead of the clock than that. In an update without end
-    it is looked at now and then, and only ever warned of.
+    It is checked in each update, even without new rows. A table without times is not fresh, nor is one whose newest
+    time is further ahead of the clock than *within*. A continuous update checks it at intervals and only warns.
 
     Args:
-        column: of type TIMESTAMP.
+        column: a TIMESTAMP column.
         within: such as ``1 hour``.
     """
     return Fresh(column, _seconds("fresh", within))
@@ -102,7 +101,7 @@ def _seconds(word: str, within: str) -> float:
 
 
 def _columns(word: str, given: tuple[str | Sequence[str], ...]) -> tuple[str, ...]:
-    """The names of columns, given one by one or as one list."""
+    """Column names, given one by one or as one list."""
     registry = current_registry(word)
     names = given if len(given) != 1 or isinstance(given[0], str) else tuple(given[0])
     found = tuple(name for name in names if isinstance(name, str))

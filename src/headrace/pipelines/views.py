@@ -1,4 +1,4 @@
-"""``persisted_view``: a query that is stored under a name, for whoever asks the pipeline's tables."""
+"""``persisted_view``: a named query that is stored, for queries of the pipeline's tables."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from headrace.pipelines.registry import current_registry
 def persisted_view(name: str, sql: str, comment: str | None = None) -> None:
     """Define a view whose query is stored, so that it can be read when the pipeline's files are not loaded.
 
-    It is a batch query over tables and other persisted views; other datasets can read it. The same as ``CREATE VIEW``
-    in SQL.
+    It is a batch query over tables and other persisted views, and other datasets can read it. This is ``CREATE VIEW``
+    in Python.
 
     Args:
-        name: the view's name, of one to three parts.
+        name: the view's name, with one to three parts.
         sql: one query.
-        comment: what is said about it.
+        comment: the view's comment.
 
     Raises:
-        PipelineError: DEFINITION.OUTSIDE when called outside of a pipeline's files.
+        PipelineError: DEFINITION.OUTSIDE: it was called outside of a pipeline's files.
     """
     registry = current_registry("persisted_view")
     location = registry.here()

@@ -1,1 +1,1 @@
-"""What an update would do and why, as data: the same steps are shown by ``headrace plan`` and run by ``run``."""
+"""The plan of an update as data: ``headrace plan`` shows the same steps that ``run`` runs."""

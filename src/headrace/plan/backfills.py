@@ -1,4 +1,4 @@
-"""Loads: the query of a stream run once, as a batch, over an exact range of its sources."""
+"""Backfills: the query of a stream, run once as a batch over an exact range of its sources."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from headrace.errors import PipelineError
-from headrace.graph.resolved import Mode, ResolvedFlow
+from headrace.graph.resolved_flows import AppendFlow, MergeFlow, OneTimeFlow, ResolvedFlow, UpdateFlow
 from headrace.model.names import QualifiedName
 
 
 @dataclass(frozen=True)
 class TableRange:
-    """Rows that versions *first* to *last* of a table have added, both included.
+    """Rows that versions *first* to *last* of a table added, both included.
 
-    ``whole`` means all rows that version *last* holds, which is what a stream reads that begins at the start.
+    ``whole`` means all rows of version *last*, which is what a stream reads that starts at the earliest position.
     """
 
     dataset: QualifiedName
@@ -42,10 +42,10 @@ class TableRange:
 
 @dataclass(frozen=True)
 class FilesRange:
-    """Files by path, each with the milliseconds since 1970 at which it was last changed.
+    """Files by path, each with its modification time in milliseconds since 1970.
 
-    ``before`` are the files that are left out because they come before the range. ``paths`` are those that the source
-    reads, as the query has them.
+    ``before`` holds the files that come before the range and are excluded. ``paths`` are the paths of the source, as
+    the query has them.
     """
 
     source: str
@@ -69,31 +69,34 @@ class FilesRange:
 
 @dataclass(frozen=True)
 class Replay:
-    """Rows that were set aside and go through the rules of today, or once more to the sink that has refused them.
+    """A replay of quarantined rows through the current expectations, or of dead letters through the query or the sink.
 
-    ``version`` is that of the quarantine in which they are open. Where there are ``rules``, those rows alone are meant
-    that broke one of them. ``changes`` are columns that get new values first, each with an expression of SQL.
-    ``judged`` is false for rows that are let through whatever the rules say. ``failing`` are the ids of rows that the
-    flow's query has failed with, and with which it is called once more; None where rows that broke rules are meant. An
-    empty one takes those with which it does not fail any more. ``from_source`` means that rows are made anew, by the
-    query of today, of the records that they came from.
+    Attributes:
+        dataset: whose rows.
+        version: of the quarantine table in which they are open.
+        rules: only rows that violated one of these; empty for all.
+        changes: columns that get new values first, each with a SQL expression.
+        applies_rules: false to write the rows whatever the expectations say.
+        dead_letter_ids: ids of the dead letters with which the query runs again; None for a replay of quarantined
+            rows. If empty, those with which the query no longer fails.
+        from_source: compute the rows again, with the current query, from the records that they came from.
     """
 
     dataset: QualifiedName
     version: int
     rules: tuple[str, ...] = ()
     changes: tuple[tuple[str, str], ...] = ()
-    judged: bool = True
-    failing: tuple[str, ...] | None = None
+    applies_rules: bool = True
+    dead_letter_ids: tuple[str, ...] | None = None
     from_source: bool = False
 
     def describe(self) -> str:
         """For the reader."""
         broken = f" that violated {', '.join(self.rules)}" if self.rules else ""
-        if self.failing is not None:
+        if self.dead_letter_ids is not None:
             broken = f" with cause {', '.join(self.rules)}"
         changed = "".join(f", with {column} = {text}" for column, text in self.changes)
-        through = "" if self.judged else ", ignoring expectations"
+        through = "" if self.applies_rules else ", ignoring expectations"
         rows = "the source records of quarantined rows" if self.from_source else "quarantined rows"
         return f'{rows} of "{self.dataset}"{broken}{changed}{through}'
 
@@ -104,8 +107,8 @@ class Replay:
             "version": self.version,
             "rules": list(self.rules),
             "changes": list(map(list, self.changes)),
-            "judged": self.judged,
-            "failing": None if self.failing is None else list(self.failing),
+            "judged": self.applies_rules,
+            "failing": None if self.dead_letter_ids is None else list(self.dead_letter_ids),
             "from_source": self.from_source,
         }
 
@@ -114,31 +117,37 @@ SourceRange: TypeAlias = "TableRange | FilesRange"
 
 
 @dataclass(frozen=True)
-class Load:
-    """One load of a flow: a range of each of its sources, in their order, or rows that were set aside.
+class Backfill:
+    """One backfill of a flow: a range of each of its sources, in their order, or a replay.
 
-    Its batch is committed in an epoch of its own, minus its number, so that it is in the table once however often it
-    is tried. ``fences`` means that the stream begins right behind it: it has read nothing yet. ``retired`` means that
-    nothing of it is left to do although it was not finished, or that its rows are gone since its table was cleared.
-    ``begun`` means that an earlier update has asked for it.
+    Its batch is committed in an epoch of its own, minus its number, so that repeated attempts write it only once.
+
+    Attributes:
+        number: of the backfill, from 1.
+        ranges: one per source.
+        stream_starts_after: the stream starts right after the ranges. It has read nothing yet.
+        done: its rows are in the table.
+        retired: it was not finished and needs no more work, or its rows were cleared with the table.
+        is_resumed: an earlier update requested it.
+        replay: the rows to replay; None for a backfill of ranges.
     """
 
     number: int
     ranges: tuple[SourceRange, ...]
-    fences: bool
+    stream_starts_after: bool
     done: bool = False
     retired: bool = False
-    begun: bool = field(default=False, compare=False)
+    is_resumed: bool = field(default=False, compare=False)
     replay: Replay | None = None
 
     @property
     def pending(self) -> bool:
-        """True when a crash has left something of it to do."""
+        """True if a crash left it incomplete."""
         return not (self.done or self.retired)
 
     @property
     def epoch(self) -> int:
-        """The epoch that the load's batch is committed and counted in."""
+        """The epoch in which the backfill's batch is committed and counted."""
         return -self.number
 
     def describe(self) -> str:
@@ -146,35 +155,35 @@ class Load:
         if self.replay is not None:
             return f"replays {self.replay.describe()}"
         loaded = ", ".join(found.describe() for found in self.ranges)
-        return f"backfills {loaded}{'; the stream starts after this range' if self.fences else ''}"
+        return f"backfills {loaded}{'; the stream starts after this range' if self.stream_starts_after else ''}"
 
 
-def unreplayable(flow: ResolvedFlow) -> PipelineError | None:
-    """Why rows that were set aside of a flow cannot go through its rules again; None when they can."""
-    if flow.mode in (Mode.APPEND, Mode.ONCE, Mode.MERGE, Mode.UPDATE):
+def no_replay_reason(flow: ResolvedFlow) -> PipelineError | None:
+    """Why the quarantined rows of a flow cannot be replayed; None if they can."""
+    if isinstance(flow, AppendFlow | UpdateFlow | MergeFlow | OneTimeFlow):
         return None
-    place = flow.flow.location
-    return PipelineError("REPLAY.NOT_KEPT", location=place, flow=flow.name, name=flow.target, mode=flow.mode.value)
+    location = flow.flow.location
+    return PipelineError("REPLAY.NOT_KEPT", location=location, flow=flow.name, name=flow.target, mode=flow.mode.value)
 
 
-def unloadable(flow: ResolvedFlow) -> PipelineError | None:
-    """Why the query of a flow cannot be run over a part of its input; None when it can."""
-    place = flow.flow.location
-    if flow.mode is not Mode.APPEND:
-        return PipelineError("BACKFILL.NOT_A_STREAM", location=place, flow=flow.name, mode=flow.mode.value)
+def no_backfill_reason(flow: ResolvedFlow) -> PipelineError | None:
+    """Why the query of a flow cannot run over a part of its input; None if it can."""
+    location = flow.flow.location
+    if not isinstance(flow, AppendFlow):
+        return PipelineError("BACKFILL.NOT_A_STREAM", location=location, flow=flow.name, mode=flow.mode.value)
     if flow.analysis.operators:
         kinds = ", ".join(dict.fromkeys(operator.kind for operator in flow.analysis.operators))
         name = shlex.quote(str(flow.target))
-        return PipelineError("BACKFILL.STATEFUL", location=place, flow=flow.name, operators=kinds, name=name)
+        return PipelineError("BACKFILL.STATEFUL", location=location, flow=flow.name, operators=kinds, name=name)
     return None
 
 
 @dataclass(frozen=True)
-class Backfill:
-    """What the user asks for: a flow or its table, and where the range begins and ends.
+class BackfillRequest:
+    """The user's request: a flow or its table, and the start and end of the range.
 
-    The end is not part of the range. ``again`` lets rows in that the stream, or a load before, has read or will read.
-    ``abandon`` gives up a load that was interrupted before its rows were in the table.
+    The end is exclusive. ``again`` allows rows that the stream or an earlier backfill has read or will read.
+    ``abandon`` gives up a backfill that was interrupted before its rows were in the table.
     """
 
     name: str
@@ -185,16 +194,16 @@ class Backfill:
 
 
 @dataclass(frozen=True)
-class Replayed:
-    """What the user asks for: whose rows, of these those that broke one of some rules, with new values, judged or not.
+class ReplayRequest:
+    """The user's request: the dataset, the violated rules, new values, and whether expectations apply.
 
     ``changes`` are texts such as ``amount=0``. ``abandon`` gives up a replay that was interrupted before its rows were
-    in the table. ``from_source`` reads again what the rows came from, in place of the rows.
+    in the table. ``from_source`` reads the source records again instead of the stored rows.
     """
 
     name: str
     rules: tuple[str, ...] = ()
     changes: tuple[str, ...] = ()
-    judged: bool = True
+    applies_rules: bool = True
     abandon: bool = False
     from_source: bool = False

@@ -1,4 +1,4 @@
-"""What is in the storage as the planner sees it; implemented above, where the storage is read."""
+"""The deployed state as the planner sees it. ``headrace.storage`` implements these protocols."""
 
 from __future__ import annotations
 
@@ -7,34 +7,35 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from headrace.cdc.merge_keys import MergedRows
-from headrace.graph.resolved import MadeWith, Mode, ResolvedFlow, ResolvedGraph
+from headrace.cdc.merge_keys import MergeKeys
+from headrace.graph.resolved import ResolvedGraph
+from headrace.graph.resolved_flows import Mode, ResolvedFlow, StateSignature
 from headrace.graph.starts import Start
-from headrace.graph.unavailable_sources import AwayFlow
+from headrace.graph.unavailable_sources import UnavailableFlow
 from headrace.model.datasets import Kind
 from headrace.model.names import QualifiedName
 from headrace.model.schema import Schema
 from headrace.model.views import ViewDefinition
 from headrace.plan.agreement import Disagreement
-from headrace.plan.backfills import Load
-from headrace.plan.source_retention import SourceReach, SourceStart
+from headrace.plan.backfills import Backfill
+from headrace.plan.source_retention import SourceRetention, SourceStart
 
 
 @dataclass(frozen=True)
 class NewInput:
-    """Whether a flow has something to do, and the reason in words."""
+    """Whether a flow has work to do, and the reason in words."""
 
-    started: bool
+    is_due: bool
     reason: str
 
 
-def read_anew(name: QualifiedName) -> str:
-    """What to do about a stream that cannot go on, in words."""
+def full_refresh_hint(name: QualifiedName) -> str:
+    """How to make a stream continue, in words."""
     return f"to continue, run: headrace run --full-refresh {shlex.quote(str(name))}"
 
 
 class DeployedTable(Protocol):
-    """A table in the storage as it is now."""
+    """The current state of a table in the storage."""
 
     @property
     def schema(self) -> Schema:
@@ -42,7 +43,7 @@ class DeployedTable(Protocol):
 
     @property
     def comment(self) -> str | None:
-        """What is said about it."""
+        """Its comment."""
 
     @property
     def properties(self) -> Mapping[str, str]:
@@ -54,82 +55,84 @@ class DeployedTable(Protocol):
 
 
 class DeployedLayout(Protocol):
-    """How a table in the storage is clustered, and its protocol."""
+    """The clustering and the protocol of a table in the storage."""
 
     @property
     def cluster_by(self) -> tuple[str, ...] | None:
-        """The columns that it is clustered by; None when that is not known."""
+        """The columns that it is clustered by; None if unknown."""
 
-    def holds(self, key: str, value: str) -> bool | None:
-        """Whether a property that is kept in the protocol is met; None for any other property."""
+    def satisfies(self, key: str, value: str) -> bool | None:
+        """Whether the protocol satisfies a property; None if the property is not part of the protocol."""
 
 
 class DeployedState(Protocol):
-    """Reads what is deployed; never writes."""
+    """Reads the deployed state. It never writes."""
 
     def table(self, name: QualifiedName) -> DeployedTable | None:
-        """The table of a dataset in the storage, or None when there is none."""
+        """The table of a dataset in the storage, or None."""
 
     def layout(self, name: QualifiedName) -> DeployedLayout:
-        """How the table of a dataset is laid out."""
+        """The layout of a dataset's table."""
 
-    def news(self, graph: ResolvedGraph, flow: ResolvedFlow) -> NewInput:
-        """Whether the flow has something to do, given the tables as they are now."""
+    def detect_changes(self, graph: ResolvedGraph, flow: ResolvedFlow) -> NewInput:
+        """Whether the flow has work to do, given the current tables."""
 
-    def resetting(self, flow: ResolvedFlow) -> bool:
-        """True when a crash interrupted a reset of the flow, which is then finished first."""
+    def is_resetting(self, flow: ResolvedFlow) -> bool:
+        """True if a crash interrupted a reset of the flow. The next update finishes it first."""
 
-    def accepted(self, flow: ResolvedFlow) -> bool:
-        """True when nothing is asked any more about such a reset: it clears already, or what it loses was given up."""
+    def is_reset_accepted(self, flow: ResolvedFlow) -> bool:
+        """True if such a reset needs no consent: it has started to clear, or the user accepted the loss."""
 
-    def pending_load(self, flow: ResolvedFlow) -> Load | None:
-        """A load that a crash has left unfinished, or None."""
+    def pending_backfill(self, flow: ResolvedFlow) -> Backfill | None:
+        """A backfill that a crash interrupted, or None."""
 
-    def ran(self, flow: ResolvedFlow) -> bool:
-        """True when the flow has progress: it was run before."""
+    def has_run(self, flow: ResolvedFlow) -> bool:
+        """True if the flow has progress: it ran before."""
 
-    def made_with(self, flow: ResolvedFlow) -> MadeWith | None:
-        """What the checkpoint of a flow was made with; None when it has none with a batch, or that is not known."""
+    def state_signature(self, flow: ResolvedFlow) -> StateSignature | None:
+        """The state signature of a flow's checkpoint; None if the checkpoint has no batch, or if it is unknown."""
 
-    def merged_rows(self, name: QualifiedName) -> MergedRows | None:
-        """By what changes were merged into the table of a dataset; None when that was not done, or is not known."""
+    def merge_keys(self, name: QualifiedName) -> MergeKeys | None:
+        """The keys by which changes were merged into a dataset's table; None if there were none, or if unknown."""
 
-    def contradiction(self, flow: ResolvedFlow) -> Disagreement | None:
-        """What does not agree between the stores of a flow, or None when it can go on."""
+    def disagreement(self, flow: ResolvedFlow) -> Disagreement | None:
+        """The disagreement between the stores of a flow, or None if it can continue."""
 
 
-class DeployedPast(Protocol):
-    """Reads what flows have read before, and what of it is still there; never writes."""
+class DeployedHistory(Protocol):
+    """Reads what flows have read before, and which of it is still available. It never writes."""
 
     def rows(self, name: QualifiedName) -> tuple[int, int]:
         """Rows in the table of a dataset, and in its quarantine."""
 
     def kind(self, name: QualifiedName) -> Kind | None:
-        """As what the table of a dataset was made; None when there is none, or when that is not known."""
+        """The kind that the table of a dataset was created as; None if there is no table, or if unknown."""
 
     def path(self, name: QualifiedName) -> str:
-        """Where the table of a dataset lies, if there is one."""
+        """The path of a dataset's table."""
 
     def view(self, name: QualifiedName) -> ViewDefinition | None:
         """The stored definition of a persisted view, or None."""
 
-    def wrote(self, flow: ResolvedFlow) -> bool:
-        """True when the flow has run, or has at least put something into its table."""
+    def has_written(self, flow: ResolvedFlow) -> bool:
+        """True if the flow has run, or at least written to its table."""
 
     def mode(self, flow: ResolvedFlow) -> Mode | None:
-        """How the flow ran before; None when it did not, or when that is not known."""
+        """The mode in which the flow ran before; None if it did not run, or if unknown."""
 
-    def reach(self, flow: ResolvedFlow) -> tuple[SourceReach, ...]:
-        """The sources of a flow, and what of what it read is gone."""
+    def source_retention(self, flow: ResolvedFlow) -> tuple[SourceRetention, ...]:
+        """The sources of a flow, and which of the rows that it read cannot be read again."""
 
-    def left(self, graph: ResolvedGraph, name: QualifiedName) -> tuple[str, ...]:
-        """Flows that have fed a dataset and are no longer in the code."""
+    def former_stream_flows(self, graph: ResolvedGraph, name: QualifiedName) -> tuple[str, ...]:
+        """Flows that wrote to a dataset and are no longer in the code."""
 
-    def streamed(self, flow: AwayFlow, name: QualifiedName) -> bool:
-        """True when the table of a dataset, as it is now, is one that the stream of a flow has read."""
+    def has_streamed(self, flow: UnavailableFlow, name: QualifiedName) -> bool:
+        """True if the stream of a flow has read the current table of a dataset."""
 
-    def starting(self, flow: ResolvedFlow, start: Start, cleared: frozenset[QualifiedName]) -> tuple[SourceStart, ...]:
-        """Where the reading of each source of a flow starts.
+    def start_positions(
+        self, flow: ResolvedFlow, start: Start, cleared: frozenset[QualifiedName]
+    ) -> tuple[SourceStart, ...]:
+        """The start position of each source of a flow.
 
         Raises:
             PipelineError, Problems: a source cannot be read from there.

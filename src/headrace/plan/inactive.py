@@ -1,4 +1,4 @@
-"""What the storage holds and the code does not define: kept as it is, until its definition comes back."""
+"""Datasets and flows in the storage that the code does not define. They stay unchanged until they are defined again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ INACTIVE = frozenset({DATASET_INACTIVE, FLOW_INACTIVE})
 
 @dataclass(frozen=True)
 class Inactive:
-    """A dataset, or with ``flow`` one flow of a dataset, that is not in the code; ``view`` for a persisted view."""
+    """A dataset that is not in the code, or one ``flow`` of a dataset. ``view`` is true for a persisted view."""
 
     dataset: str
     path: str
@@ -21,7 +21,7 @@ class Inactive:
 
     @property
     def code(self) -> str:
-        """By which the event log knows it."""
+        """Its code in the event log."""
         return DATASET_INACTIVE if self.flow is None else FLOW_INACTIVE
 
     @property

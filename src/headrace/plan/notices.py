@@ -1,13 +1,15 @@
-"""What is declared and has no effect here, said instead of ignored."""
+"""Notices for declared settings without effect, so that none is silently ignored."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from headrace.autoloader.options import without_effect_of
+from headrace.autoloader.options import options_without_effect
 from headrace.autoloader.source import Source as LoaderSource
-from headrace.graph.resolved import Mode, ResolvedFlow, ResolvedGraph, SourceKind
+from headrace.graph.analysis import SourceKind
+from headrace.graph.resolved import ResolvedGraph
+from headrace.graph.resolved_flows import MergeFlow, OnceMergeFlow, ResolvedFlow, ViewFlow
 from headrace.model.pipeline_keys import pipeline_key
 from headrace.model.sequence_conflicts import ON_TIE_KEY
 from headrace.model.tombstone_retention import RETENTION_KEYS
@@ -16,7 +18,7 @@ from headrace.sinks.checks import options_of
 
 @dataclass(frozen=True)
 class Notice:
-    """A table property, a flow's conf or an option that changes nothing."""
+    """A table property, a flow's conf or an option without effect."""
 
     message: str
     dataset: str
@@ -24,36 +26,35 @@ class Notice:
 
 
 def without_effect(graph: ResolvedGraph) -> Iterator[Notice]:
-    """Settings of the vendor's service, known by their prefix, that are accepted and change nothing."""
+    """Notices for accepted settings without effect, and for sinks without a flow."""
     members = {name for dataset in graph.datasets for name in dataset.members}
     for dataset in graph.datasets:
         if dataset.dataset.sink is not None and not graph.flows_into(dataset.name) and dataset.name not in members:
             yield Notice(f'sink "{dataset.name}" has no effect: no flow writes to it', str(dataset.name))
-        feeds = [flow.analysis.feed for flow in graph.flows_into(dataset.name) if flow.flow.changes is not None]
-        merges = bool(feeds)
-        # A table with two times follows from all events, and forgets none.
-        forgets = any(feed is not None and not feed.shape.bitemporal for feed in feeds)
+        merging = [f for f in graph.flows_into(dataset.name) if isinstance(f, MergeFlow | OnceMergeFlow)]
+        # A bitemporal table is derived from all events, so it expires none.
+        keeps_tombstones = any(not flow.feed.spec.bitemporal for flow in merging)
         for key in dataset.dataset.properties:
             known = pipeline_key(key)
-            why = known.without_effect if known is not None else None
-            if key in RETENTION_KEYS and not forgets:
-                why = "it merges no change events, so it keeps no tombstones"
-            if why is not None:
-                yield Notice(f'table property "{key}" of "{dataset.name}" has no effect: {why}', str(dataset.name))
-            if key == ON_TIE_KEY and not merges:
+            reason = known.without_effect if known is not None else None
+            if key in RETENTION_KEYS and not keeps_tombstones:
+                reason = "it merges no change events, so it keeps no tombstones"
+            if reason is not None:
+                yield Notice(f'table property "{key}" of "{dataset.name}" has no effect: {reason}', str(dataset.name))
+            if key == ON_TIE_KEY and not merging:
                 message = f'table property "{key}" of "{dataset.name}" has no effect: it merges no change events'
                 yield Notice(message, str(dataset.name))
-        for key, why in options_of(dataset.dataset.sink).without_effect() if dataset.dataset.sink else ():
-            yield Notice(f'option "{key}" of sink "{dataset.name}" has no effect: {why}', str(dataset.name))
+        for key, reason in options_of(dataset.dataset.sink).without_effect() if dataset.dataset.sink else ():
+            yield Notice(f'option "{key}" of sink "{dataset.name}" has no effect: {reason}', str(dataset.name))
     for flow in graph.flows:
-        for key, why in _options(flow):
-            yield Notice(f'option "{key}" of flow "{flow.name}" has no effect: {why}', str(flow.target), flow.name)
+        for key, reason in _options(flow):
+            yield Notice(f'option "{key}" of flow "{flow.name}" has no effect: {reason}', str(flow.target), flow.name)
 
 
 def _options(flow: ResolvedFlow) -> Iterator[tuple[str, str]]:
-    """Options of sources, each with the reason; those of a view are said of the flows that read it."""
-    sources = () if flow.mode is Mode.VIEW else flow.analysis.sources
+    """Options of sources without effect, each with the reason. Those of a view are reported for its readers."""
+    sources = () if isinstance(flow, ViewFlow) else flow.analysis.sources
     for source in sources:
         if source.kind is SourceKind.AUTO_LOADER:
-            yield from without_effect_of(LoaderSource.from_json(source.detail).options)
+            yield from options_without_effect(LoaderSource.from_json(source.detail).options)
         yield from source.without_effect

@@ -1,35 +1,48 @@
-"""Flows whose progress is dropped while their tables are kept: which can be, and where they start."""
+"""Flows whose checkpoint is reset while their table keeps its rows: which can be, and where they start."""
 
 from __future__ import annotations
 
 import shlex
 
 from headrace.errors import PipelineError, Problems, problems_of
-from headrace.graph.resolved import Mode, ResolvedFlow, ResolvedGraph, SourceKind
+from headrace.graph.analysis import SourceKind
+from headrace.graph.resolved import ResolvedGraph
+from headrace.graph.resolved_flows import (
+    AppendFlow,
+    CompleteFlow,
+    MergeFlow,
+    OnceFlow,
+    OnceMergeFlow,
+    RefreshFlow,
+    ResolvedFlow,
+    SnapshotFlow,
+    UpdateFlow,
+)
 from headrace.graph.select import Selected
 from headrace.graph.starts import Start, StartKind
 from headrace.model.names import QualifiedName
-from headrace.plan.deployed import DeployedPast
+from headrace.plan.deployed import DeployedHistory
 from headrace.plan.source_retention import Restart
 
-_WHY_NOT = {
-    Mode.SNAPSHOT: "it compares each snapshot with the rows in the table",
-    Mode.ONCE: "it runs once, and again after a full refresh of its table",
-    Mode.REPLACE: "it is recomputed from its whole inputs each time",
-    Mode.COMPLETE: "each of its batches replaces the whole table, so only a full refresh restarts it",
+_NO_RESTART_REASONS: dict[type, str] = {
+    SnapshotFlow: "it compares each snapshot with the rows in the table",
+    OnceFlow: "it runs once, and again after a full refresh of its table",
+    OnceMergeFlow: "it runs once, and again after a full refresh of its table",
+    RefreshFlow: "it is recomputed from its whole inputs each time",
+    CompleteFlow: "each of its batches replaces the whole table, so only a full refresh restarts it",
 }
 
 
 def restarts(
-    graph: ResolvedGraph, past: DeployedPast, selected: Selected, cleared: frozenset[QualifiedName]
+    graph: ResolvedGraph, history: DeployedHistory, selected: Selected, cleared: frozenset[QualifiedName]
 ) -> tuple[dict[str, Restart], list[PipelineError]]:
-    """Where each flow starts whose progress is dropped, and why some cannot.
+    """The start positions of each flow to reset, and a problem for each that cannot be reset.
 
     Args:
         graph: the flows.
-        past: what the storage knows of their sources.
-        selected: which flows, and where the user wants them to start.
-        cleared: tables that are cleared by the same update.
+        history: what the storage knows of their sources.
+        selected: the flows to reset, and the start that the user wants.
+        cleared: tables that the same update clears.
     """
     found: dict[str, Restart] = {}
     problems: list[PipelineError] = []
@@ -40,45 +53,44 @@ def restarts(
             problems.append(problem)
             continue
         try:
-            found[name] = Restart(start, past.starting(flow, start, cleared))
+            found[name] = Restart(start, history.start_positions(flow, start, cleared))
         except (PipelineError, Problems) as error:
             problems += problems_of(error)
     return found, problems
 
 
-def start_to_go_on(flow: ResolvedFlow) -> StartKind | None:
-    """Where a stream can start that goes on with a table as it is; None when its progress cannot be dropped alone.
+def resume_start(flow: ResolvedFlow) -> StartKind | None:
+    """Where a stream can start that keeps its table; None if its checkpoint cannot be reset without the table.
 
-    What begins at the earliest position reads again what is there, as a new flow would.
+    A stream that starts at the earliest position reads everything again, like a new flow.
     """
-    if flow.mode not in (Mode.APPEND, Mode.UPDATE, Mode.MERGE):
+    if not isinstance(flow, AppendFlow | UpdateFlow | MergeFlow):
         return None
     positions_known = all(source.kind is not SourceKind.OTHER for source in flow.analysis.sources)
     return StartKind.LATEST if positions_known and not flow.analysis.operators else StartKind.EARLIEST
 
 
-def again(flow: str, start: str) -> str:
-    """The command that starts a flow anew at another place."""
+def reset_command(flow: str, start: str) -> str:
+    """The command that resets a flow's checkpoint to a start."""
     return f"headrace run --reset-checkpoint {shlex.quote(f'{flow}={start}')}"
 
 
 def _refused(
     flow: ResolvedFlow, start: Start, selected: Selected, cleared: frozenset[QualifiedName]
 ) -> PipelineError | None:
-    place = flow.flow.location
-    if flow.mode in _WHY_NOT:
+    location = flow.flow.location
+    reason = _NO_RESTART_REASONS.get(type(flow))
+    if reason is not None:
         command = f"headrace run --full-refresh {shlex.quote(str(flow.target))}"
-        return PipelineError(
-            "RESET.NO_PROGRESS", location=place, flow=flow.name, reason=_WHY_NOT[flow.mode], command=command
-        )
+        return PipelineError("RESET.NO_PROGRESS", location=location, flow=flow.name, reason=reason, command=command)
     if flow.target not in selected.refresh:
-        return PipelineError("RESET.NOT_SELECTED", location=place, flow=flow.name, name=flow.target)
+        return PipelineError("RESET.NOT_SELECTED", location=location, flow=flow.name, name=flow.target)
     if flow.target in cleared:
-        return PipelineError("RESET.CLEARED", location=place, flow=flow.name, name=flow.target)
+        return PipelineError("RESET.CLEARED", location=location, flow=flow.name, name=flow.target)
     if flow.analysis.operators and start.kind is not StartKind.EARLIEST:
-        command = again(flow.name, StartKind.EARLIEST.value)
+        command = reset_command(flow.name, StartKind.EARLIEST.value)
         operators = ", ".join(dict.fromkeys(operator.kind for operator in flow.analysis.operators))
         return PipelineError(
-            "RESET.STATEFUL", location=place, flow=flow.name, start=start, operators=operators, command=command
+            "RESET.STATEFUL", location=location, flow=flow.name, start=start, operators=operators, command=command
         )
     return None

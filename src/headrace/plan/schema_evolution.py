@@ -1,4 +1,4 @@
-"""What has to change in a table that is there, so that it is as declared now; or why it cannot be."""
+"""Schema evolution: the changes that bring an existing table to its declaration, or why that is impossible."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 
 from headrace.errors import PipelineError
-from headrace.graph.new_tables import MAPPING, is_mapped_for
+from headrace.graph.new_tables import MAPPING, needs_column_mapping
 from headrace.graph.resolved import ResolvedDataset
 from headrace.model.datasets import PRIVATE_PROPERTY, is_private
 from headrace.model.properties import STRICT_PROPERTY, is_strict, needed_features
@@ -18,36 +18,41 @@ from headrace.plan.steps import TableChange, TableStep
 WIDENING_PROPERTY = "delta.enableTypeWidening"
 
 
-class Brought(Enum):
-    """What brings a changed schema to a table."""
+class EvolvedBy(Enum):
+    """What applies a changed schema to a table."""
 
-    BY_STEP = "a step before its flows run"
-    BY_COMPUTATION = "its next computation, which a change makes due"
-    BY_BATCH = "its next batch, which comes with new input alone"
+    STEP = "a step before its flows run"
+    COMPUTATION = "its next computation, which a change makes due"
+    BATCH = "its next batch, which comes with new input alone"
 
 
 def evolution(
-    dataset: ResolvedDataset, deployed: DeployedTable, layout: DeployedLayout, brought: Brought, *, full_refresh: bool
+    dataset: ResolvedDataset,
+    deployed: DeployedTable,
+    layout: DeployedLayout,
+    evolved_by: EvolvedBy,
+    *,
+    full_refresh: bool,
 ) -> tuple[TableStep | None, PipelineError | None]:
-    """The step that brings a table to what is declared, or None when it is; or the problem that stands against it.
+    """The step that evolves a table to its declaration, None if it is up to date; or the problem that prevents it.
 
     Args:
         dataset: as declared and resolved now.
         deployed: the table in the storage.
         layout: its clustering and protocol.
-        brought: by what the schema comes to the table.
+        evolved_by: what applies the schema to the table.
         full_refresh: the update clears the table and computes it again.
     """
     declared = dataset.dataset
-    was, now = deployed.schema, dataset.in_code
-    if brought is not Brought.BY_STEP:
-        # What replaces the table makes all its columns nullable, whatever they are declared as.
-        was, now = was.nullable, now.nullable
-    change = schema_change(was, now)
-    problem = None if full_refresh else _refused(dataset, deployed, change, brought)
+    before, after = deployed.schema, dataset.code_schema
+    if evolved_by is not EvolvedBy.STEP:
+        # A commit that replaces the table makes all its columns nullable, whatever is declared.
+        before, after = before.nullable, after.nullable
+    change = schema_change(before, after)
+    problem = None if full_refresh else _refused(dataset, deployed, change, evolved_by)
     if problem is not None:
         return None, problem
-    if brought is not Brought.BY_STEP:
+    if evolved_by is not EvolvedBy.STEP:
         change = SchemaChange(change.result)
     properties = _changed_properties(declared.properties, deployed.properties, layout)
     properties |= _needed_properties(dataset, change, deployed, layout)
@@ -56,29 +61,29 @@ def evolution(
     if is_strict(deployed.properties) and STRICT_PROPERTY not in declared.properties:
         properties[STRICT_PROPERTY] = "false"
     clustered = _changed_clustering(dataset, deployed, layout)
-    # An empty text takes a comment away; none in the code leaves the table's as it is.
+    # An empty text removes a comment; no comment in the code keeps the table's.
     comment = declared.comment if declared.comment not in (None, deployed.comment or "") else None
-    comments = _changed_comments(deployed.schema, dataset.in_code)
-    said = [f'adds "{field}"' for field in change.added]
-    said += [f'widens "{field}" from {field.before} to {field.after}' for field in change.widened]
-    said += [f'makes "{name}" nullable' for name in change.relaxed]
-    said += [f'sets property "{key}"' for key in properties if key != PRIVATE_PROPERTY]
-    said += ["becomes private" if declared.private else "becomes public"] if PRIVATE_PROPERTY in properties else []
-    said += ["sets the comment"] if comment is not None else []
-    said += [f'sets the comment of "{column}"' for column, _ in comments]
-    if brought is Brought.BY_COMPUTATION and declared.schema is not None:
-        # Nothing else tells that it is due.
-        said += [f'adds "{c.name}"' for c in dataset.schema.columns if deployed.schema.find(c.name) is None]
-    if brought is Brought.BY_COMPUTATION and _folded(declared.partition_by) != _folded(deployed.partition_by):
-        said.append(f"partitions by {_listed(declared.partition_by)}")
+    comments = _changed_comments(deployed.schema, dataset.code_schema)
+    changes = [f'adds "{field}"' for field in change.added]
+    changes += [f'widens "{field}" from {field.before} to {field.after}' for field in change.widened]
+    changes += [f'makes "{name}" nullable' for name in change.relaxed]
+    changes += [f'sets property "{key}"' for key in properties if key != PRIVATE_PROPERTY]
+    changes += ["becomes private" if declared.private else "becomes public"] if PRIVATE_PROPERTY in properties else []
+    changes += ["sets the comment"] if comment is not None else []
+    changes += [f'sets the comment of "{column}"' for column, _ in comments]
+    if evolved_by is EvolvedBy.COMPUTATION and declared.schema is not None:
+        # Nothing else makes the computation due.
+        changes += [f'adds "{c.name}"' for c in dataset.schema.columns if deployed.schema.find(c.name) is None]
+    if evolved_by is EvolvedBy.COMPUTATION and _folded(declared.partition_by) != _folded(deployed.partition_by):
+        changes.append(f"partitions by {_listed(declared.partition_by)}")
     if clustered is not None:
-        said.append(f"clusters by {_listed(clustered)}")
-    if not said:
+        changes.append(f"clusters by {_listed(clustered)}")
+    if not changes:
         return None, None
     step = TableStep(
         dataset.name,
         TableChange.EVOLVE,
-        ", ".join(said),
+        ", ".join(changes),
         columns=tuple(map(str, change.added)),
         widened=change.widened,
         relaxed=change.relaxed,
@@ -93,10 +98,10 @@ def evolution(
 def _needed_properties(
     dataset: ResolvedDataset, change: SchemaChange, deployed: DeployedTable, layout: DeployedLayout
 ) -> dict[str, str]:
-    """What has to be switched on in the table before its schema can change."""
-    features = needed_features(dataset.in_code)
-    needed = {feature: "supported" for feature in features if layout.holds(feature, "supported") is False}
-    if is_mapped_for(dataset.in_code, dataset.dataset.properties, deployed.properties):
+    """Properties that the table needs before its schema can change."""
+    features = needed_features(dataset.code_schema)
+    needed = {feature: "supported" for feature in features if layout.satisfies(feature, "supported") is False}
+    if needs_column_mapping(dataset.code_schema, dataset.dataset.properties, deployed.properties):
         needed |= MAPPING
     if change.widened and deployed.properties.get(WIDENING_PROPERTY) != "true":
         needed[WIDENING_PROPERTY] = "true"
@@ -106,20 +111,20 @@ def _needed_properties(
 def _changed_properties(
     declared: Mapping[str, str], deployed: Mapping[str, str], layout: DeployedLayout
 ) -> dict[str, str]:
-    # Delta spells its own properties as it knows them.
-    spelled = {key.casefold(): value for key, value in deployed.items() if key.casefold().startswith("delta.")}
+    # Delta stores its own properties in its own spelling.
+    delta_properties = {key.casefold(): value for key, value in deployed.items() if key.casefold().startswith("delta.")}
     changed = {}
     for key, value in declared.items():
-        held = layout.holds(key, value)
-        if held is None:
-            held = deployed.get(key, spelled.get(key.casefold())) == value
-        if not held:
+        is_met = layout.satisfies(key, value)
+        if is_met is None:
+            is_met = deployed.get(key, delta_properties.get(key.casefold())) == value
+        if not is_met:
             changed[key] = value
     return changed
 
 
 def _changed_comments(table: Schema, code: Schema) -> tuple[tuple[str, str], ...]:
-    """Columns of the table whose comments are others in the code."""
+    """Columns whose comment differs in the code."""
     pairs = [
         (found.name, column.comment, found.comment) for column in code.columns if (found := table.find(column.name))
     ]
@@ -129,7 +134,7 @@ def _changed_comments(table: Schema, code: Schema) -> tuple[tuple[str, str], ...
 def _changed_clustering(
     dataset: ResolvedDataset, deployed: DeployedTable, layout: DeployedLayout
 ) -> tuple[str, ...] | None:
-    """The declared columns when the table is clustered otherwise; None when not, or when that cannot be told."""
+    """The declared columns if the table is clustered by others; None if it is not, or if unknown."""
     wanted = dataset.dataset.cluster_by
     if layout.cluster_by is None or deployed.partition_by or _folded(wanted) == _folded(layout.cluster_by):
         return None
@@ -145,20 +150,20 @@ def _listed(names: tuple[str, ...]) -> str:
 
 
 def _refused(
-    dataset: ResolvedDataset, deployed: DeployedTable, change: SchemaChange, brought: Brought
+    dataset: ResolvedDataset, deployed: DeployedTable, change: SchemaChange, evolved_by: EvolvedBy
 ) -> PipelineError | None:
-    """Why a table cannot be brought to what is declared now, with its rows kept or by its next computation."""
+    """Why a table cannot evolve to its declaration, with its rows or by its next computation."""
     declared = dataset.dataset
     if is_strict(declared.properties):
-        replaced = brought is not Brought.BY_STEP
-        fields = _all_changes(change, deployed.schema, dataset.in_code, replaced=replaced)
+        replaced = evolved_by is not EvolvedBy.STEP
+        fields = _all_changes(change, deployed.schema, dataset.code_schema, replaced=replaced)
         if fields:
             return _problem("TABLE.STRICT", dataset, deployed, fields)
-    if brought is Brought.BY_COMPUTATION:
+    if evolved_by is EvolvedBy.COMPUTATION:
         return None
-    # Partitions alone would stay as they are, however long no input comes; what its batches bring fits its columns.
-    refused = change.refused if brought is Brought.BY_STEP else ()
-    if brought is Brought.BY_STEP and declared.properties.get(WIDENING_PROPERTY, "true").casefold() != "true":
+    # Batches that replace the table also replace its columns, but without input the partitioning would never change.
+    refused = change.refused if evolved_by is EvolvedBy.STEP else ()
+    if evolved_by is EvolvedBy.STEP and declared.properties.get(WIDENING_PROPERTY, "true").casefold() != "true":
         refused += change.widened
     if refused:
         return _problem("TABLE.TYPE_CHANGED", dataset, deployed, refused)
@@ -170,15 +175,15 @@ def _refused(
             now=", ".join(declared.partition_by) or "nothing",
             before=", ".join(deployed.partition_by) or "nothing",
             table=deployed.schema,
-            query=dataset.in_code,
+            query=dataset.code_schema,
         )
     return None
 
 
 def _all_changes(change: SchemaChange, table: Schema, code: Schema, *, replaced: bool) -> tuple[FieldChange, ...]:
     relaxed = [FieldChange((name,), "not null", "nullable") for name in change.relaxed]
-    gone = [FieldChange((c.name,), c.type_text, "") for c in table.columns if replaced and code.find(c.name) is None]
-    return (*change.refused, *change.widened, *change.added, *relaxed, *gone)
+    removed = [FieldChange((c.name,), c.type_text, "") for c in table.columns if replaced and code.find(c.name) is None]
+    return (*change.refused, *change.widened, *change.added, *relaxed, *removed)
 
 
 def _problem(
@@ -188,13 +193,13 @@ def _problem(
         code,
         location=dataset.dataset.location,
         name=dataset.name,
-        changes="; ".join(map(_said, fields)),
+        changes="; ".join(map(_describe, fields)),
         table=deployed.schema,
-        query=dataset.in_code,
+        query=dataset.code_schema,
     )
 
 
-def _said(field: FieldChange) -> str:
+def _describe(field: FieldChange) -> str:
     if not field.before:
         return f'"{field}" is missing in the table and {field.after} in the query'
     if not field.after:

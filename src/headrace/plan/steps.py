@@ -1,4 +1,4 @@
-"""The plan: for each flow one decision with its reason, and what happens to each table first."""
+"""The plan: one decision with its reason for each flow, and the step for each table before its flows run."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from enum import Enum
 from typing import Any
 
 from headrace.errors import PipelineError
-from headrace.graph.resolved import ResolvedFlow, ResolvedGraph
-from headrace.graph.unavailable_sources import AwayFlow
+from headrace.graph.resolved import ResolvedGraph
+from headrace.graph.resolved_flows import StoredFlow
+from headrace.graph.unavailable_sources import UnavailableFlow
 from headrace.model.names import QualifiedName
 from headrace.model.triggers import AVAILABLE_NOW, Trigger
 from headrace.model.type_changes import FieldChange
 from headrace.model.views import ViewDefinition
-from headrace.plan.backfills import Load
+from headrace.plan.backfills import Backfill
 from headrace.plan.inactive import Inactive
 from headrace.plan.renames import Rename
 from headrace.plan.source_retention import Loss, Restart, SourceStart
@@ -29,11 +30,10 @@ class TableChange(str, Enum):
 
 @dataclass(frozen=True)
 class TableStep:
-    """A table is created, changed, or cleared.
+    """A table is created, evolved, or cleared.
 
-    ``columns`` are those that are added, ``widened`` those that get a wider type and ``relaxed`` those that may be NULL
-    from now on; ``properties``, ``comment`` and ``column_comments`` are what is set; ``cluster_by`` is None unless the
-    clustering changes.
+    ``columns`` are added, ``widened`` get a wider type and ``relaxed`` become nullable. ``properties``, ``comment`` and
+    ``column_comments`` are set. ``cluster_by`` is None unless the clustering changes.
     """
 
     dataset: QualifiedName
@@ -46,9 +46,9 @@ class TableStep:
     widened: tuple[FieldChange, ...] = ()
     relaxed: tuple[str, ...] = ()
     column_comments: tuple[tuple[str, str], ...] = ()
-    # Rows are cleared that cannot be read again.
-    cut: bool = False
-    # Nothing is asked any more about what is cleared.
+    # Clears rows that cannot be read again.
+    loses_rows: bool = False
+    # The user accepted the loss of rows.
     accepted: bool = False
 
     def describe(self) -> str:
@@ -66,7 +66,7 @@ class ViewChange(str, Enum):
 
 @dataclass(frozen=True)
 class ViewStep:
-    """A definition is stored, replaced or removed; ``definition`` is None when it is removed."""
+    """A definition is stored, replaced or removed; ``definition`` is None if it is removed."""
 
     dataset: QualifiedName
     change: ViewChange
@@ -90,87 +90,87 @@ class Decision(str, Enum):
 
 @dataclass(frozen=True)
 class FlowStep:
-    """A flow is started, left alone, not part of the update, or fails because its stores do not agree."""
+    """A flow starts, is up to date, is excluded, or fails because the stores of its progress disagree."""
 
-    flow: ResolvedFlow
+    flow: StoredFlow
     decision: Decision
     reason: str
-    # Progress is dropped first: the flow starts in a new epoch.
+    # The flow starts over in a new epoch.
     reset: bool = False
-    # Started only when its inputs have news by then: an upstream flow runs first and may bring nothing.
+    # Starts only if its inputs have changed by then: an upstream flow runs first and may write nothing.
     conditional: bool = False
     trigger: Trigger = AVAILABLE_NOW
-    # Started to wait for news, of which there are none yet.
-    waits: bool = False
-    # Progress is dropped and the table kept.
+    # Starts without new input, to wait for it.
+    is_waiting: bool = False
+    # The checkpoint is reset and the table keeps its rows.
     restart: Restart | None = None
-    # Its query is run as a batch over a range first, and then as a stream unless that is all.
-    load: Load | None = None
+    # Its query first runs as a batch over a range, and then as a stream if ``streams``.
+    backfill: Backfill | None = None
     streams: bool = True
-    # Why it cannot run, for one that fails.
+    # Why it fails.
     error: PipelineError | None = None
 
     def describe(self) -> str:
-        """One line for the reader, and one for each source whose reading starts elsewhere."""
-        often = f", {self.trigger.describe()}" if self.trigger.kind.goes_on else ""
+        """One line for the reader, and one for each source with a new start position."""
+        often = f", {self.trigger.describe()}" if self.trigger.kind.is_continuous else ""
         lines = [f"{self.decision.value:<10} {self.flow.name}: {self.reason}{often}"]
-        return "\n".join([*lines, *(f"             reads {s.describe()}" for s in self.sources_read_anew)])
+        return "\n".join([*lines, *(f"             reads {s.describe()}" for s in self.restarted_sources)])
 
     @property
-    def works(self) -> bool:
-        """True when there is something for the flow to do now."""
-        return self.decision is Decision.START and not self.waits
+    def has_work(self) -> bool:
+        """True if the flow has work to do now."""
+        return self.decision is Decision.START and not self.is_waiting
 
     @property
-    def sources_read_anew(self) -> tuple[SourceStart, ...]:
-        """Where the sources of a flow start whose progress is dropped while its table is kept."""
+    def restarted_sources(self) -> tuple[SourceStart, ...]:
+        """The start positions of the sources if the checkpoint is reset."""
         return self.restart.sources if self.restart else ()
 
 
 @dataclass(frozen=True)
 class UnavailableStep:
-    """A flow that could not be resolved because a source is away: it fails, or is skipped, while the others run."""
+    """A flow that could not be resolved because a source is unavailable. It fails or is skipped; the others run."""
 
-    away: AwayFlow
+    flow: UnavailableFlow
     decision: Decision
 
     @property
     def reason(self) -> str:
-        """Why it is not run, in a line."""
-        return "not selected" if self.decision is Decision.EXCLUDE else self.away.reason
+        """Why it does not run, in one line."""
+        return "not selected" if self.decision is Decision.EXCLUDE else self.flow.reason
 
     def describe(self) -> str:
         """One line for the reader."""
-        return f"{self.decision.value:<10} {self.away.name}: {self.reason}"
+        return f"{self.decision.value:<10} {self.flow.name}: {self.reason}"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Every step of an update, in an order that respects what reads what."""
+    """Every step of an update, in topological order."""
 
     graph: ResolvedGraph
     tables: tuple[TableStep, ...]
     flows: tuple[FlowStep, ...]
-    # The update goes on until it is stopped.
+    # The update runs until it is stopped.
     continuous: bool = False
     views: tuple[ViewStep, ...] = ()
     # What full refreshes clear.
     losses: tuple[Loss, ...] = ()
-    # What the storage holds and the code does not define.
+    # Datasets and flows in the storage that the code does not define.
     inactive: tuple[Inactive, ...] = ()
-    # Carried over before anything else.
+    # Run before anything else.
     renames: tuple[Rename, ...] = ()
-    # What cannot be run now.
-    away: tuple[UnavailableStep, ...] = ()
+    # Flows with unavailable sources.
+    unavailable: tuple[UnavailableStep, ...] = ()
 
     @property
     def empty(self) -> bool:
-        """True when ``run`` would do nothing."""
-        if any(step.decision is not Decision.EXCLUDE for step in self.away):
+        """True if ``run`` would do nothing."""
+        if any(step.decision is not Decision.EXCLUDE for step in self.unavailable):
             return False
         if any(step.decision is Decision.FAIL for step in self.flows):
             return False
-        return not (self.renames or self.tables or self.views) and all(not step.works for step in self.flows)
+        return not (self.renames or self.tables or self.views) and all(not step.has_work for step in self.flows)
 
     def step_for(self, flow: str) -> FlowStep:
         """The step of a flow."""
@@ -181,23 +181,23 @@ class Plan:
         return next((step for step in self.tables if step.dataset == name), None)
 
     def describe(self) -> str:
-        """The plan as stable text; what is left alone comes last."""
+        """The plan as stable text; flows that do not run come last."""
         lines = [rename.describe() for rename in self.renames]
         lines += [step.describe() for step in self.tables]
         lines += [step.describe() for step in self.views]
         lines += [loss.describe() for loss in self.losses]
         lines += [step.describe() for step in self.flows if step.decision is Decision.START]
         lines += [step.describe() for step in self.flows if step.decision is Decision.FAIL]
-        lines += [step.describe() for step in self.away]
+        lines += [step.describe() for step in self.unavailable]
         lines += [step.describe() for step in self.flows if step.decision not in (Decision.START, Decision.FAIL)]
         if self.empty:
             lines.append("nothing to do")
-        lines += [left.describe() for left in self.inactive]
-        return "\n".join([*lines, *(f"warning    {flow.name}: {reason}" for flow, reason in self.graph.cautions)])
+        lines += [found.describe() for found in self.inactive]
+        return "\n".join([*lines, *(f"warning    {flow.name}: {reason}" for flow, reason in self.graph.warnings)])
 
     def to_json(self) -> dict[str, Any]:
-        """The plan for programs; ``warnings`` are there where there are some."""
-        warnings = [{"flow": flow.name, "reason": reason} for flow, reason in self.graph.cautions]
+        """The plan for programs. ``warnings`` is present only if there are any."""
+        warnings = [{"flow": flow.name, "reason": reason} for flow, reason in self.graph.warnings]
         return {
             "empty": self.empty,
             "tables": [
@@ -212,7 +212,7 @@ class Plan:
                     "comment": step.comment,
                     "column_comments": dict(step.column_comments),
                     "cluster_by": None if step.cluster_by is None else list(step.cluster_by),
-                    "loses_rows": step.cut,
+                    "loses_rows": step.loses_rows,
                 }
                 for step in self.tables
             ],
@@ -229,28 +229,28 @@ class Plan:
                     "reset": step.reset,
                     "trigger": step.trigger.describe(),
                     "restart": step.restart.to_json() if step.restart else None,
-                    "load": _load_said(step.load) if step.load else None,
+                    "load": _backfill_json(step.backfill) if step.backfill else None,
                     **({"error": step.error.to_json()} if step.error else {}),
                 }
                 for step in self.flows
             ],
             "losses": [loss.to_json() for loss in self.losses],
             "renames": [rename.to_json() for rename in self.renames],
-            "inactive": [left.to_json() for left in self.inactive],
+            "inactive": [found.to_json() for found in self.inactive],
             "away": [
                 {
-                    "flow": step.away.name,
-                    "dataset": str(step.away.target),
+                    "flow": step.flow.name,
+                    "dataset": str(step.flow.target),
                     "decision": step.decision.value,
                     "reason": step.reason,
-                    "error": step.away.error.to_json(),
+                    "error": step.flow.error.to_json(),
                 }
-                for step in self.away
+                for step in self.unavailable
             ],
             **({"warnings": warnings} if warnings else {}),
         }
 
 
-def _load_said(load: Load) -> dict[str, Any]:
-    ranges = [found.describe() for found in load.ranges]
-    return {"epoch": load.epoch, "ranges": ranges, "stream_begins_behind": load.fences}
+def _backfill_json(backfill: Backfill) -> dict[str, Any]:
+    ranges = [found.describe() for found in backfill.ranges]
+    return {"epoch": backfill.epoch, "ranges": ranges, "stream_begins_behind": backfill.stream_starts_after}

@@ -1,39 +1,40 @@
-"""Tables that the code now makes in another way than they were made; found before their rows are touched."""
+"""Finds tables whose kind or flow mode changed in the code, before their rows are touched."""
 
 from __future__ import annotations
 
 from headrace.errors import PipelineError
-from headrace.graph.resolved import Mode, ResolvedDataset, ResolvedFlow, ResolvedGraph
+from headrace.graph.resolved import ResolvedDataset, ResolvedGraph
+from headrace.graph.resolved_flows import CompleteFlow, Mode, RefreshFlow, ResolvedFlow
 from headrace.graph.select import Selected
 from headrace.model.datasets import Kind
 from headrace.model.names import QualifiedName
-from headrace.plan.deployed import DeployedPast
+from headrace.plan.deployed import DeployedHistory
 
 
 def changed_kinds(
-    graph: ResolvedGraph, past: DeployedPast, selected: Selected
+    graph: ResolvedGraph, history: DeployedHistory, selected: Selected
 ) -> tuple[list[PipelineError], frozenset[QualifiedName]]:
-    """A problem for each table that is kept and was made by another kind of query, and the names of these tables."""
+    """A problem for each table that keeps its rows and was written by another kind of query; and their names."""
     problems: list[PipelineError] = []
     names: set[QualifiedName] = set()
     for dataset in graph.datasets:
         if dataset.kind is Kind.PERSISTED_VIEW and dataset.name in selected.refresh:
-            problems += _hides_table(past, dataset)
-        if dataset.kind is Kind.SINK and dataset.name in selected.refresh and past.kind(dataset.name) is not None:
-            path = past.path(dataset.name)
+            problems += _hides_table(history, dataset)
+        if dataset.kind is Kind.SINK and dataset.name in selected.refresh and history.kind(dataset.name) is not None:
+            path = history.path(dataset.name)
             problems.append(
                 PipelineError("SINK.OVER_TABLE", location=dataset.dataset.location, name=dataset.name, path=path)
             )
             names.add(dataset.name)
             continue
-        # A view stores no rows that could mix with what is there.
-        if dataset.name not in selected.refresh - selected.full_refresh or not dataset.kind.fed:
+        # A view stores no rows that could mix with existing ones.
+        if dataset.name not in selected.refresh - selected.full_refresh or not dataset.kind.has_flows:
             continue
-        found = _kind_changed(past, dataset) or next(
+        found = _kind_changed(history, dataset) or next(
             (
                 problem
                 for flow in graph.flows_into(dataset.name)
-                if (problem := _mode_changed(past, flow) or _replaces_others(graph, past, flow))
+                if (problem := _mode_changed(history, flow) or _replaces_others(graph, history, flow))
             ),
             None,
         )
@@ -43,9 +44,9 @@ def changed_kinds(
     return problems, frozenset(names)
 
 
-def _hides_table(past: DeployedPast, dataset: ResolvedDataset) -> list[PipelineError]:
-    """Who asks the tables finds the view under its name, and the rows of the table under none."""
-    was, (rows, _) = past.kind(dataset.name), past.rows(dataset.name)
+def _hides_table(history: DeployedHistory, dataset: ResolvedDataset) -> list[PipelineError]:
+    """The problem of a view that would hide the table of the same name."""
+    was, (rows, _) = history.kind(dataset.name), history.rows(dataset.name)
     if was is None and not rows:
         return []
     return [
@@ -55,13 +56,13 @@ def _hides_table(past: DeployedPast, dataset: ResolvedDataset) -> list[PipelineE
             name=dataset.name,
             kind=was.label if was else "table",
             rows=f"{rows} row{'' if rows == 1 else 's'}",
-            path=past.path(dataset.name),
+            path=history.path(dataset.name),
         )
     ]
 
 
-def _kind_changed(past: DeployedPast, dataset: ResolvedDataset) -> PipelineError | None:
-    was = past.kind(dataset.name)
+def _kind_changed(history: DeployedHistory, dataset: ResolvedDataset) -> PipelineError | None:
+    was = history.kind(dataset.name)
     if was is None or was is dataset.kind:
         return None
     return PipelineError(
@@ -73,9 +74,9 @@ def _kind_changed(past: DeployedPast, dataset: ResolvedDataset) -> PipelineError
     )
 
 
-def _mode_changed(past: DeployedPast, flow: ResolvedFlow) -> PipelineError | None:
-    """A stream that became a flow which runs once has no checkpoint, or the other way around."""
-    was = past.mode(flow)
+def _mode_changed(history: DeployedHistory, flow: ResolvedFlow) -> PipelineError | None:
+    """The problem of a stream that became a once flow, or the other way around."""
+    was = history.mode(flow)
     if was is None or was is flow.mode or Mode.ONCE not in (was, flow.mode):
         return None
     before, now = ("runs once", "streams") if was is Mode.ONCE else ("streams", "runs once")
@@ -89,16 +90,16 @@ def _mode_changed(past: DeployedPast, flow: ResolvedFlow) -> PipelineError | Non
     )
 
 
-def _replaces_others(graph: ResolvedGraph, past: DeployedPast, flow: ResolvedFlow) -> PipelineError | None:
-    """A flow whose first result would take the place of rows that it has not brought."""
+def _replaces_others(graph: ResolvedGraph, history: DeployedHistory, flow: ResolvedFlow) -> PipelineError | None:
+    """The problem of a flow whose first result would replace rows that it did not write."""
     name = flow.target
-    if flow.mode not in (Mode.COMPLETE, Mode.REPLACE):
+    if not isinstance(flow, CompleteFlow | RefreshFlow):
         return None
-    left = past.left(graph, name) if flow.mode is Mode.COMPLETE else ()
-    if (past.wrote(flow) and not left) or not past.rows(name)[0]:
+    former = history.former_stream_flows(graph, name) if isinstance(flow, CompleteFlow) else ()
+    if (history.has_written(flow) and not former) or not history.rows(name)[0]:
         return None
     reason = "no record says that this flow wrote them"
-    if left:
-        flows = ", ".join(f'"{flow}"' for flow in left)
+    if former:
+        flows = ", ".join(f'"{flow}"' for flow in former)
         reason = f"some of them are from flows that are no longer in the code: {flows}"
     return PipelineError("TABLE.ROWS_OF_OTHERS", location=flow.flow.location, flow=flow.name, name=name, reason=reason)

@@ -1,11 +1,12 @@
-"""When each flow of a plan looks for new input, from what the project declares; makes a plan continuous."""
+"""The trigger of each flow, as the project declares it. Makes a plan continuous."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
 
-from headrace.graph.resolved import Mode, ResolvedFlow, ResolvedGraph
+from headrace.graph.resolved import ResolvedGraph
+from headrace.graph.resolved_flows import AppendFlow, MergeFlow, OneTimeFlow, ResolvedFlow, UpdateFlow
 from headrace.model.names import QualifiedName
 from headrace.model.triggers import INTERVAL_KEY, TRIGGER_KEY, Trigger, TriggerKind, parse_interval_s
 from headrace.plan.steps import Decision, FlowStep, Plan
@@ -14,7 +15,7 @@ from headrace.plan.steps import Decision, FlowStep, Plan
 STREAM_INTERVAL_S = 5.0
 VIEW_INTERVAL_S = 60.0
 EXTERNAL_VIEW_INTERVAL_S = 600.0
-# How long a batch of real-time mode lasts: Spark's own default, and the vendor's.
+# Duration of a batch in real-time mode: the default of Spark and of the vendor.
 REAL_TIME_BATCH_S = 300.0
 
 
@@ -22,9 +23,9 @@ def with_triggers(plan: Plan, *, continuous: bool, interval_s: float | None) -> 
     """The plan with the trigger of each flow.
 
     Args:
-        plan: what to do once.
-        continuous: go on until stopped: streams run although nothing is new yet, views are looked at again and again.
-        interval_s: the pipeline's own default, if it has one.
+        plan: the plan of a triggered update.
+        continuous: run until stopped. Streams run without new input, views are polled.
+        interval_s: the pipeline's default, if it has one.
     """
     return replace(
         plan,
@@ -34,14 +35,14 @@ def with_triggers(plan: Plan, *, continuous: bool, interval_s: float | None) -> 
 
 
 def trigger_of(graph: ResolvedGraph, flow: ResolvedFlow, *, continuous: bool, interval_s: float | None) -> Trigger:
-    """When a flow looks for new input: what it says itself, else its table, else the pipeline, else the default."""
-    said = declared(graph, flow, TRIGGER_KEY)
-    kind = TriggerKind.of(said) if said is not None else TriggerKind.INTERVAL
-    if flow.mode is Mode.ONCE or kind is None or (kind.goes_on and not continuous):
+    """The trigger of a flow, as set by the flow, else its table, else the pipeline, else the default."""
+    declared_kind = declared_conf(graph, flow, TRIGGER_KEY)
+    kind = TriggerKind.of(declared_kind) if declared_kind is not None else TriggerKind.INTERVAL
+    if isinstance(flow, OneTimeFlow) or kind is None or (kind.is_continuous and not continuous):
         return Trigger()
-    if not kind.goes_on:
+    if not kind.is_continuous:
         return Trigger(kind)
-    own = declared(graph, flow, INTERVAL_KEY)
+    own = declared_conf(graph, flow, INTERVAL_KEY)
     if own is not None:
         return Trigger(kind, parse_interval_s(own))
     if kind is TriggerKind.REAL_TIME:
@@ -50,32 +51,34 @@ def trigger_of(graph: ResolvedGraph, flow: ResolvedFlow, *, continuous: bool, in
 
 
 def partial_inputs(plan: Plan) -> Iterator[tuple[FlowStep, QualifiedName]]:
-    """Flows of a continuous update that end, each with a table that they read and that goes on growing after that."""
-    going_on = {step.flow.target for step in plan.flows if step.trigger.kind.goes_on}
+    """Flows of a continuous update that end, each with an input that is still updated after that."""
+    continuous_tables = {step.flow.target for step in plan.flows if step.trigger.kind.is_continuous}
     for step in plan.flows:
-        if step.decision is Decision.START and not step.trigger.kind.goes_on:
+        if step.decision is Decision.START and not step.trigger.kind.is_continuous:
             for given in plan.graph.stored_inputs(step.flow):
-                if given.name in going_on:
+                if given.name in continuous_tables:
                     yield step, given.name
 
 
-def declared(graph: ResolvedGraph, flow: ResolvedFlow, key: str) -> str | None:
-    """A conf of a flow, or else a property of its table."""
+def declared_conf(graph: ResolvedGraph, flow: ResolvedFlow, key: str) -> str | None:
+    """The conf of a flow, or else the property of its table."""
     return flow.flow.spark_conf.get(key, graph.by_name[flow.target].dataset.properties.get(key))
 
 
 def _step(graph: ResolvedGraph, step: FlowStep, *, continuous: bool, interval_s: float | None) -> FlowStep:
     trigger = trigger_of(graph, step.flow, continuous=continuous, interval_s=interval_s)
-    if not continuous or step.decision is Decision.EXCLUDE or step.flow.mode is Mode.ONCE:
+    if not continuous or step.decision is Decision.EXCLUDE or isinstance(step.flow, OneTimeFlow):
         return replace(step, trigger=trigger)
-    if trigger.kind.goes_on:
+    if trigger.kind.is_continuous:
         idle = step.decision is Decision.UP_TO_DATE
         reason = f"runs until stopped; {step.reason} so far" if idle else step.reason
-        return replace(step, decision=Decision.START, reason=reason, conditional=False, trigger=trigger, waits=idle)
+        return replace(
+            step, decision=Decision.START, reason=reason, conditional=False, trigger=trigger, is_waiting=idle
+        )
     return replace(step, trigger=trigger)
 
 
 def _default_interval_s(flow: ResolvedFlow) -> float:
-    if flow.mode in (Mode.APPEND, Mode.UPDATE, Mode.MERGE):
+    if isinstance(flow, AppendFlow | UpdateFlow | MergeFlow):
         return STREAM_INTERVAL_S
     return EXTERNAL_VIEW_INTERVAL_S if flow.analysis.external else VIEW_INTERVAL_S

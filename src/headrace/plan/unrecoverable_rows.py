@@ -1,4 +1,4 @@
-"""What a full refresh clears, and whether it can be read again; decided before anything is written."""
+"""What a full refresh clears, and whether its rows can be read again. Decided before anything is written."""
 
 from __future__ import annotations
 
@@ -12,94 +12,98 @@ from headrace.graph.select import Selected
 from headrace.model.datasets import Kind
 from headrace.model.location import Location
 from headrace.model.names import QualifiedName
-from headrace.plan.deployed import DeployedPast
-from headrace.plan.restarts import start_to_go_on
-from headrace.plan.source_retention import Loss, SourceReach
+from headrace.plan.deployed import DeployedHistory
+from headrace.plan.restarts import resume_start
+from headrace.plan.source_retention import Loss, SourceRetention
 from headrace.plan.steps import TableChange, TableStep
-from headrace.plan.unfinished_clears import Unfinished
+from headrace.plan.unfinished_clears import PendingClears
 
 
 @dataclass(frozen=True)
 class Clearing:
-    """What is cleared, and which of it would be lost without having been allowed."""
+    """The rows that are cleared, and a problem for each loss that the user has not accepted."""
 
     losses: tuple[Loss, ...]
     tables: dict[QualifiedName, TableStep]
     problems: tuple[PipelineError, ...]
 
 
-def clearing(
+def plan_clears(
     graph: ResolvedGraph,
-    past: DeployedPast,
+    history: DeployedHistory,
     selected: Selected,
     tables: Mapping[QualifiedName, TableStep],
-    due: Unfinished,
+    pending: PendingClears,
 ) -> Clearing:
-    """What the update clears.
+    """Plan what the update clears.
 
     Args:
         graph: the datasets and flows, inputs first.
-        past: what the storage still knows of what was read.
-        selected: what is cleared, and whether rows may be lost.
-        tables: what happens to each table; those that lose rows are marked in the result.
-        due: tables that may have lost their rows already; the settled ones are not asked about.
+        history: what the storage knows of the rows that were read.
+        selected: the tables to clear, and whether rows may be lost.
+        tables: the steps for tables. The result marks those that lose rows.
+        pending: tables that may have lost their rows already. The accepted ones need no consent.
     """
     losses: list[Loss] = []
     problems: list[PipelineError] = []
     changed = dict(tables)
-    cut: set[QualifiedName] = set()
+    losing: set[QualifiedName] = set()
     for dataset in graph.datasets:
         name = dataset.name
         step = tables.get(name)
-        if name not in selected.full_refresh or not dataset.kind.stored or not _clears(past, name, step):
+        if name not in selected.full_refresh or not dataset.kind.stored or not _clears(history, name, step):
             continue
-        found = _loss(graph, past, name, frozenset(cut))
-        accepted = selected.accept_data_loss or name in due.settled
-        if any(source.gone for source in found.sources) and (found.rows or found.aside or name in due.names):
-            cut.add(name)
+        found = _loss(graph, history, name, frozenset(losing))
+        accepted = selected.accept_data_loss or name in pending.accepted
+        if any(source.unrecoverable for source in found.sources) and (
+            found.rows or found.quarantined or name in pending.names
+        ):
+            losing.add(name)
         if step is not None:
-            changed[name] = replace(step, cut=name in cut, accepted=accepted)
+            changed[name] = replace(step, loses_rows=name in losing, accepted=accepted)
         losses.append(found)
-        if found.gone and not accepted:
-            problems.append(_problem(found, dataset.dataset.location, _otherwise(graph, found, due)))
+        if found.unrecoverable and not accepted:
+            problems.append(_problem(found, dataset.dataset.location, _alternative(graph, found, pending)))
     return Clearing(tuple(losses), changed, tuple(problems))
 
 
-def _clears(past: DeployedPast, name: QualifiedName, step: TableStep | None) -> bool:
-    """True when rows go that a stream has brought; what a materialized view holds, it computes again."""
-    return (step is not None and step.change is TableChange.RESET) or past.kind(name) is Kind.STREAMING_TABLE
+def _clears(history: DeployedHistory, name: QualifiedName, step: TableStep | None) -> bool:
+    """True if rows of streams are cleared. A materialized view computes its rows again."""
+    return (step is not None and step.change is TableChange.RESET) or history.kind(name) is Kind.STREAMING_TABLE
 
 
-def _loss(graph: ResolvedGraph, past: DeployedPast, name: QualifiedName, cut: frozenset[QualifiedName]) -> Loss:
-    sources: list[SourceReach] = []
-    streams = past.kind(name) is not Kind.MATERIALIZED_VIEW
+def _loss(
+    graph: ResolvedGraph, history: DeployedHistory, name: QualifiedName, losing: frozenset[QualifiedName]
+) -> Loss:
+    sources: list[SourceRetention] = []
+    streams = history.kind(name) is not Kind.MATERIALIZED_VIEW
     if streams:
         for flow in graph.flows_into(name):
-            sources += [_after(source, cut) for source in past.reach(flow)]
-        for left in past.left(graph, name):
-            sources.append(SourceReach(left, "its sources", gone="the flow is no longer in the code"))
-    rows, aside = past.rows(name)
-    return Loss(name, rows, aside, tuple(sources))
+            sources += [_after_clearing(source, losing) for source in history.source_retention(flow)]
+        for former in history.former_stream_flows(graph, name):
+            sources.append(SourceRetention(former, "its sources", unrecoverable="the flow is no longer in the code"))
+    rows, quarantined = history.rows(name)
+    return Loss(name, rows, quarantined, tuple(sources))
 
 
-def _after(source: SourceReach, cut: frozenset[QualifiedName]) -> SourceReach:
-    """The source as it is after tables that are cleared in the same update, and lose rows."""
-    if source.dataset is None or source.dataset not in cut or source.gone:
+def _after_clearing(source: SourceRetention, losing: frozenset[QualifiedName]) -> SourceRetention:
+    """The source after the same update has cleared tables that lose rows."""
+    if source.dataset is None or source.dataset not in losing or source.unrecoverable:
         return source
-    return replace(source, gone="the same update clears it, and it loses rows too")
+    return replace(source, unrecoverable="the same update clears it, and it loses rows too")
 
 
-def _otherwise(graph: ResolvedGraph, loss: Loss, due: Unfinished) -> str:
-    """What can be done in the place of clearing a table, as a hint."""
+def _alternative(graph: ResolvedGraph, loss: Loss, pending: PendingClears) -> str:
+    """The alternative to clearing a table, as a hint."""
     name = loss.dataset
-    if name in due.lost:
+    if name in pending.deleted:
         return "Restore the table."
     lost = {source.flow for source in loss.sources if source.checkpoint_lost}
-    if name not in due.interrupted and not lost:
+    if name not in pending.interrupted and not lost:
         return f"Refresh the table without clearing it: headrace run --refresh {shlex.quote(str(name))}."
-    # Without its checkpoint a flow is refused; those beside it go on.
-    stuck = [flow for flow in graph.flows_into(name) if name in due.interrupted or flow.name in lost]
-    starts = [(flow.name, start_to_go_on(flow)) for flow in stuck]
+    # A flow without its checkpoint is refused; other flows into the table continue.
+    stuck = [flow for flow in graph.flows_into(name) if name in pending.interrupted or flow.name in lost]
+    starts = [(flow.name, resume_start(flow)) for flow in stuck]
     known = [f"{flow}={start.value}" for flow, start in starts if start is not None]
     if len(known) < len(starts):
         return "Restore what is missing."

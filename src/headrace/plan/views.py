@@ -1,4 +1,4 @@
-"""What happens to the stored definitions of persisted views."""
+"""The steps for the stored definitions of persisted views."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from headrace.graph.resolved import ResolvedGraph
 from headrace.graph.select import Selected
 from headrace.model.datasets import Kind, SqlQuery
 from headrace.model.views import ViewDefinition
-from headrace.plan.deployed import DeployedPast
+from headrace.plan.deployed import DeployedHistory
 from headrace.plan.steps import ViewChange, ViewStep
 
 
-def view_steps(graph: ResolvedGraph, past: DeployedPast, selected: Selected) -> tuple[ViewStep, ...]:
-    """The definitions that are stored or replaced, and those whose names have become tables."""
+def view_steps(graph: ResolvedGraph, history: DeployedHistory, selected: Selected) -> tuple[ViewStep, ...]:
+    """The definitions to store or replace, and to remove because a table now has the name."""
     steps = []
     for dataset in graph.datasets:
-        # Temporary views cannot be selected, and a name that one has now has no other definition.
-        if dataset.name not in selected.refresh and dataset.kind.kept:
+        # Temporary views cannot be selected. A stored definition of the same name is removed.
+        if dataset.name not in selected.refresh and dataset.kind.has_storage:
             continue
-        stored = past.view(dataset.name)
+        stored = history.view(dataset.name)
         if dataset.kind is Kind.PERSISTED_VIEW:
             (flow,) = [flow.flow for flow in graph.flows_into(dataset.name)]
             if not isinstance(flow.query, SqlQuery):
@@ -29,6 +29,6 @@ def view_steps(graph: ResolvedGraph, past: DeployedPast, selected: Selected) -> 
             elif stored != declared:
                 steps.append(ViewStep(dataset.name, ViewChange.REPLACE, "its definition changed", declared))
         elif stored is not None:
-            # Or whoever asks the tables would find the view in the place of the table, or an old query.
+            # Otherwise queries would find the view instead of the table, or an old definition.
             steps.append(ViewStep(dataset.name, ViewChange.REMOVE, f"is now a {dataset.label}"))
     return tuple(steps)

@@ -1,1 +1,1 @@
-"""The composition root: a folder with settings and files becomes something that can be validated, planned and run."""
+"""The composition root: turns a folder with settings and files into a project to validate, plan and run."""

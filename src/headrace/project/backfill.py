@@ -1,4 +1,4 @@
-"""Plans a backfill: which range of its sources a stream's query is run over as a batch, and whether it may be."""
+"""Plans a backfill: the range of its sources over which a stream's query runs as a batch, and whether it may."""
 
 from __future__ import annotations
 
@@ -8,23 +8,25 @@ from dataclasses import replace
 
 from headrace.checkpoints.initial_offsets import DeltaPosition, FilesPosition
 from headrace.errors import PipelineError, Problems, problems_of, raise_all
+from headrace.graph.analysis import Source, SourceKind
 from headrace.graph.build import did_you_mean
-from headrace.graph.resolved import Mode, ResolvedFlow, ResolvedGraph, Source, SourceKind
-from headrace.graph.starts import EARLIEST, Start, StartKind, start_of
+from headrace.graph.resolved import ResolvedGraph
+from headrace.graph.resolved_flows import AppendFlow, ResolvedFlow, StoredFlow
+from headrace.graph.starts import EARLIEST, Start, StartKind, parse_start
 from headrace.model.datasets import Kind
 from headrace.model.names import InvalidName, Naming
-from headrace.plan.backfills import Backfill, FilesRange, Load, SourceRange, TableRange, unloadable
+from headrace.plan.backfills import Backfill, BackfillRequest, FilesRange, SourceRange, TableRange, no_backfill_reason
 from headrace.plan.source_retention import SourceStart
 from headrace.plan.steps import Decision, FlowStep, Plan
-from headrace.storage.backfills import Coverage, added_files, loads_of, next_number, overlap
+from headrace.storage.backfills import Coverage, added_files, next_number, overlap, stored_backfills
 from headrace.storage.change_detection import StoredState
-from headrace.storage.history import StoredPast
-from headrace.storage.source_retention import changed_at
-from headrace.storage.start_positions import described
+from headrace.storage.history import StoredHistory
+from headrace.storage.source_retention import modified_at
+from headrace.storage.start_positions import describe_source
 
 
-def with_load(plan: Plan, wanted: Backfill, state: StoredState, past: StoredPast, naming: Naming) -> Plan:
-    """The plan with one flow that loads a range, and nothing else.
+def with_backfill(plan: Plan, wanted: BackfillRequest, state: StoredState, past: StoredHistory, naming: Naming) -> Plan:
+    """The plan with one flow that backfills a range, and nothing else.
 
     Raises:
         Problems: the flow cannot be loaded so, or the range is wrong.
@@ -32,24 +34,25 @@ def with_load(plan: Plan, wanted: Backfill, state: StoredState, past: StoredPast
     flow = _flow(plan.graph, wanted.name, naming)
     if (error := plan.step_for(flow.name).error) is not None:
         raise error
-    load = _load(flow, wanted, state, past, naming)
-    own = FlowStep(flow, Decision.START, load.describe(), load=load, streams=False)
-    steps = tuple(own if step.flow is flow else _left_alone(step) for step in plan.flows)
+    backfill = _backfill(flow, wanted, state, past, naming)
+    own = FlowStep(flow, Decision.START, backfill.describe(), backfill=backfill, streams=False)
+    steps = tuple(own if step.flow is flow else _excluded(step) for step in plan.flows)
     return replace(plan, flows=steps, tables=tuple(table for table in plan.tables if table.dataset == flow.target))
 
 
-def _left_alone(step: FlowStep) -> FlowStep:
+def _excluded(step: FlowStep) -> FlowStep:
     return FlowStep(step.flow, Decision.EXCLUDE, "not part of the backfill")
 
 
-def _flow(graph: ResolvedGraph, text: str, naming: Naming) -> ResolvedFlow:
-    found = graph.by_flow.get(text)
+def _flow(graph: ResolvedGraph, text: str, naming: Naming) -> StoredFlow:
+    found = next((flow for flow in graph.stored_flows if flow.name == text), None)
     if found is None:
         try:
-            into = graph.flows_into(naming.canonical(text))
+            target = naming.canonical(text)
         except InvalidName:
-            into = ()
-        streams = [flow for flow in into if flow.mode is Mode.APPEND] or list(into)
+            target = None
+        into = [flow for flow in graph.stored_flows if flow.target == target]
+        streams = [flow for flow in into if isinstance(flow, AppendFlow)] or into
         if len(streams) > 1:
             names = ", ".join(f'"{flow.name}"' for flow in streams)
             raise PipelineError("BACKFILL.WHICH_FLOW", name=text, flows=names)
@@ -57,22 +60,24 @@ def _flow(graph: ResolvedGraph, text: str, naming: Naming) -> ResolvedFlow:
             known = [flow.name for flow in graph.stored_flows]
             raise PipelineError("BACKFILL.UNKNOWN", name=text, suggestion=did_you_mean(text, known))
         found = streams[0]
-    problem = unloadable(found)
+    problem = no_backfill_reason(found)
     if problem is not None:
         raise problem
-    place = found.flow.location
+    location = found.flow.location
     if graph.by_name[found.target].kind is Kind.SINK:
-        raise PipelineError("BACKFILL.SINK", location=place, flow=found.name, name=found.target)
+        raise PipelineError("BACKFILL.SINK", location=location, flow=found.name, name=found.target)
     for source in found.analysis.sources:
         if source.kind in (SourceKind.OTHER, SourceKind.AUTO_LOADER):
-            raise PipelineError("BACKFILL.SOURCE", location=place, flow=found.name, source=described(source))
+            raise PipelineError("BACKFILL.SOURCE", location=location, flow=found.name, source=describe_source(source))
     return found
 
 
-def _load(flow: ResolvedFlow, wanted: Backfill, state: StoredState, past: StoredPast, naming: Naming) -> Load:
+def _backfill(
+    flow: ResolvedFlow, wanted: BackfillRequest, state: StoredState, past: StoredHistory, naming: Naming
+) -> Backfill:
     folder = state.record_file(flow).parent
-    before = loads_of(folder, naming.canonical)
-    pending = next((load for load in before if load.pending), None)
+    before = stored_backfills(folder, naming.canonical)
+    pending = next((backfill for backfill in before if backfill.pending), None)
     if wanted.abandon:
         return _abandoned(flow, pending, state)
     if pending is not None:
@@ -82,44 +87,46 @@ def _load(flow: ResolvedFlow, wanted: Backfill, state: StoredState, past: Stored
     record = state.progress_of(flow)
     covered = [Coverage(state.checkpoint(flow, epoch)) for epoch in range(record.first_epoch, record.epoch + 1)]
     current = covered[-1]
-    borders = all(current.borders(number, found) for number, found in enumerate(ranges))
-    if borders:
+    starts_at_range = all(current.starts_at_range(number, found) for number, found in enumerate(ranges))
+    if starts_at_range:
         ranges = tuple(_behind(current, number, found) for number, found in enumerate(ranges))
-    # A fence that the stream has not passed moves on with the load.
-    streams = covered[:-1] if borders else covered
-    new = not any(coverage.used for coverage in covered) and not current.fenced
+    # A fence that the stream has not passed moves on with the backfill.
+    streams = covered[:-1] if starts_at_range else covered
+    new = not any(coverage.has_read for coverage in covered) and not current.is_unread
     if new and _start(wanted.start, "--from") != EARLIEST:
         raise PipelineError("BACKFILL.GAP", flow=flow.name, start=wanted.start, reset=f"{flow.name}={wanted.start}")
     if not wanted.again:
-        _check_apart(flow, ranges, streams, before)
-    # Rows that are wanted twice are wanted from the load: a stream that has read nothing still begins behind it.
-    return Load(next_number(before), ranges, borders or new)
+        _check_overlap(flow, ranges, streams, before)
+    # Rows that are wanted twice are wanted from the backfill: a stream that has read nothing still begins behind it.
+    return Backfill(next_number(before), ranges, starts_at_range or new)
 
 
 def _behind(current: Coverage, number: int, found: SourceRange) -> SourceRange:
-    """A range of files that goes on from what the stream leaves out already."""
+    """A range of files that starts after the files that the stream already skips."""
     if isinstance(found, TableRange):
         return found
-    return replace(found, before=tuple((path, _time_of(path)) for path in sorted(current.seen(number))))
+    return replace(found, before=tuple((path, _time_of(path)) for path in sorted(current.skipped_files(number))))
 
 
 def _time_of(path: str) -> int:
     try:
-        return round(changed_at(path) * 1000)
+        return round(modified_at(path) * 1000)
     except OSError:
         # It was archived since, and will not be listed.
         return 0
 
 
-def _abandoned(flow: ResolvedFlow, pending: Load | None, state: StoredState) -> Load:
+def _abandoned(flow: ResolvedFlow, pending: Backfill | None, state: StoredState) -> Backfill:
     if pending is None:
         raise PipelineError("BACKFILL.NOT_PENDING", flow=flow.name)
-    if state.load_is_in_table(flow, pending):
+    if state.is_backfill_committed(flow, pending):
         raise PipelineError("BACKFILL.IN_TABLE", flow=flow.name, name=flow.name)
     return replace(pending, retired=True)
 
 
-def _ranges(flow: ResolvedFlow, wanted: Backfill, past: StoredPast, naming: Naming) -> tuple[SourceRange, ...]:
+def _ranges(
+    flow: ResolvedFlow, wanted: BackfillRequest, past: StoredHistory, naming: Naming
+) -> tuple[SourceRange, ...]:
     start, end = _start(wanted.start, "--from"), _start(wanted.end, "--to")
     if end.kind is StartKind.EARLIEST:
         raise PipelineError("BACKFILL.EMPTY", flow=flow.name, range=f"{start} to {end}")
@@ -132,15 +139,15 @@ def _ranges(flow: ResolvedFlow, wanted: Backfill, past: StoredPast, naming: Nami
     return ranges
 
 
-def _positions(flow: ResolvedFlow, start: Start, past: StoredPast, option: str) -> tuple[SourceStart, ...]:
+def _positions(flow: ResolvedFlow, start: Start, past: StoredHistory, option: str) -> tuple[SourceStart, ...]:
     try:
-        return past.starting(flow, start, frozenset())
+        return past.start_positions(flow, start, frozenset())
     except (PipelineError, Problems) as error:
         problems = problems_of(error)
-        if option == "--to" and start.kind is StartKind.TIMESTAMP and start.moment > past.newest(flow):
-            return past.starting(flow, Start(StartKind.LATEST), frozenset())
-        told = [(problem.params.get("range"), problem.params.get("reason")) for problem in problems]
-        places = [f"the log has {range_}" if range_ else str(reason) for range_, reason in told]
+        if option == "--to" and start.kind is StartKind.TIMESTAMP and start.timestamp_s > past.last_input_commit(flow):
+            return past.start_positions(flow, Start(StartKind.LATEST), frozenset())
+        reasons = [(problem.params.get("range"), problem.params.get("reason")) for problem in problems]
+        places = [f"the log has {range_}" if range_ else str(reason) for range_, reason in reasons]
         raise PipelineError(
             "BACKFILL.NO_SUCH_POSITION", flow=flow.name, option=option, value=start, reason="; ".join(places)
         ) from error
@@ -155,7 +162,7 @@ def _range(source: Source, begin: object, end: object, naming: Naming, start: St
     left_out = frozenset(path for path, _ in before)
     seen = end.seen if isinstance(end, FilesPosition) else ()
     files = tuple(file for file in seen if file[0] not in left_out)
-    return FilesRange(described(source), tuple(json.loads(source.detail)["paths"]), files, before)
+    return FilesRange(describe_source(source), tuple(json.loads(source.detail)["paths"]), files, before)
 
 
 def _is_empty(found: SourceRange) -> bool:
@@ -163,7 +170,7 @@ def _is_empty(found: SourceRange) -> bool:
 
 
 def _start(text: str, option: str) -> Start:
-    found = start_of(text)
+    found = parse_start(text)
     if found is None:
         raise PipelineError("BACKFILL.BAD_POSITION", option=option, value=text)
     return found
@@ -176,21 +183,23 @@ def _check_added(flow: ResolvedFlow, ranges: Sequence[SourceRange], state: Store
             assert table is not None  # noqa: S101 - its versions were looked up a moment ago
             try:
                 added_files(table, found)
-            except LookupError as gone:
-                place, range_ = flow.flow.location, found.describe()
+            except LookupError as error:
+                location, range_ = flow.flow.location, found.describe()
                 raise PipelineError(
-                    "BACKFILL.NOT_ADDED", location=place, flow=flow.name, range=range_, reason=gone
-                ) from gone
+                    "BACKFILL.NOT_ADDED", location=location, flow=flow.name, range=range_, reason=error
+                ) from error
 
 
-def _check_apart(
-    flow: ResolvedFlow, ranges: Sequence[SourceRange], streams: Sequence[Coverage], before: Sequence[Load]
+def _check_overlap(
+    flow: ResolvedFlow, ranges: Sequence[SourceRange], streams: Sequence[Coverage], before: Sequence[Backfill]
 ) -> None:
     problems: list[PipelineError] = []
     for number, found in enumerate(ranges):
         if any(coverage.reaches(number, found) for coverage in streams):
             reader = "the stream itself"
-        elif any(overlap(found, load.ranges[number]) for load in _in_table(before) if number < len(load.ranges)):
+        elif any(
+            overlap(found, backfill.ranges[number]) for backfill in _in_table(before) if number < len(backfill.ranges)
+        ):
             reader = "an earlier backfill"
         else:
             continue
@@ -202,6 +211,6 @@ def _check_apart(
     raise_all(problems)
 
 
-def _in_table(loads: Sequence[Load]) -> list[Load]:
-    """The loads whose rows are still there."""
-    return [load for load in loads if not load.retired]
+def _in_table(backfills: Sequence[Backfill]) -> list[Backfill]:
+    """The backfills whose rows are still there."""
+    return [backfill for backfill in backfills if not backfill.retired]

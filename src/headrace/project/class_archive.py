@@ -1,6 +1,6 @@
-"""Makes the archive of classes that later starts use: by one short update that does what most updates do.
+"""Creates the class archive that speeds up later JVM starts, by running a short update with the usual operations.
 
-Run as a program with the name of the archive, it is that update.
+Run as a program with the name of the archive, this module runs that update.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from pathlib import Path
 import psutil
 from pyspark.sql import SparkSession
 
-from headrace.connectors.class_archive import archive_file, making
+from headrace.connectors.class_archive import archive_file, create_archive_option
 from headrace.connectors.java import check_java
 from headrace.connectors.spark_home import spark_home
 from headrace.errors import PipelineError
 from headrace.project.open import Project
 from headrace.spark.jvm.process import jvm_pid
 from headrace.spark.session.default_confs import DEFAULT_MASTER
-from headrace.spark.startup.open_session import first_jars
+from headrace.spark.startup.open_session import class_path_jars
 
-_PATIENCE_S = 300.0
+_TIMEOUT_S = 300.0
 _FILES: Mapping[str, str] = {
     "transformations/tables.py": """\
 from headrace import pipelines as dp
@@ -56,12 +56,12 @@ CREATE MATERIALIZED VIEW joined AS SELECT * FROM checked JOIN by_name USING (nam
 
 
 def make_class_archive(environ: Mapping[str, str]) -> Path:
-    """The archive, made now unless it is there.
+    """The class archive; creates it if it does not exist.
 
     Raises:
-        PipelineError: CONNECTOR.* when Java or the jars are missing, CLASSES.NOT_STORED when Java makes none.
+        PipelineError: CONNECTOR.* if Java or the jars are missing, CLASSES.NOT_STORED if Java does not write it.
     """
-    java_version, first = check_java(environ), first_jars(DEFAULT_MASTER, environ)
+    java_version, first = check_java(environ), class_path_jars(DEFAULT_MASTER, environ)
     archive = archive_file(java_version, first, spark_home(environ), environ)
     if archive.is_file():
         return archive
@@ -71,7 +71,7 @@ def make_class_archive(environ: Mapping[str, str]) -> Path:
     try:
         done = subprocess.run(command, env=dict(environ), capture_output=True, text=True, check=False)
         if done.returncode == 0:
-            # Java writes the archive at its end, which comes after Python's.
+            # Java writes the archive when it exits, after Python.
             _wait_for(int(done.stdout.split()[-1]))
         if done.returncode or not draft.is_file():
             reason = (done.stderr.strip().splitlines() or ["Java printed no error"])[-1]
@@ -84,13 +84,13 @@ def make_class_archive(environ: Mapping[str, str]) -> Path:
 
 def _wait_for(pid: int) -> None:
     try:
-        psutil.Process(pid).wait(_PATIENCE_S)
+        psutil.Process(pid).wait(_TIMEOUT_S)
     except psutil.Error:
         return
 
 
 def _update(archive: Path) -> None:
-    """Two updates of a small project in a Java that stores its classes at its end; prints the id of its process."""
+    """Run two updates of a small project in a JVM that stores its classes on exit; prints the process id of the JVM."""
     with tempfile.TemporaryDirectory(prefix="headrace-classes-") as name:
         folder = Path(name)
         data = folder / "data"
@@ -98,7 +98,10 @@ def _update(archive: Path) -> None:
         settings = {
             "name": "classes",
             "configuration": {"data": str(data)},
-            "spark_conf": {"spark.driver.extraJavaOptions": making(archive), "spark.driver.memory": "1g"},
+            "spark_conf": {
+                "spark.driver.extraJavaOptions": create_archive_option(archive),
+                "spark.driver.memory": "1g",
+            },
         }
         texts = {**_FILES, "pipeline.json": json.dumps(settings)}
         texts |= {f"data/{part}.json": "\n".join(map(json.dumps, rows[part::2])) for part in range(2)}

@@ -1,4 +1,4 @@
-"""Finds in the storage what there is to say about one dataset; needs no session."""
+"""Explains one dataset from the storage; needs no session."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import Any
 
 from headrace.checkpoints.offsets import files_seen, read_progress
 from headrace.checkpoints.state_size import state_sizes
-from headrace.delta_log.tables import committed_transaction, open_table, rows_in, size_of
+from headrace.delta_log.tables import committed_transaction, count_rows, open_table, table_size
 from headrace.errors import Problems
-from headrace.graph.resolved import Mode, ResolvedDataset, ResolvedFlow, ResolvedGraph, Source, SourceKind
+from headrace.graph.analysis import Source, SourceKind
+from headrace.graph.resolved import ResolvedDataset, ResolvedGraph
+from headrace.graph.resolved_flows import ChangeFlow, ResolvedFlow, StreamingFlow, ViewFlow
 from headrace.graph.select import Selection
 from headrace.model.datasets import Kind
 from headrace.model.names import Naming
@@ -22,13 +24,13 @@ from headrace.project.planning import Planning
 from headrace.settings.settings import Settings
 from headrace.spark.delta.commit_counts import merged_rows
 from headrace.storage.change_detection import StoredState
-from headrace.storage.start_positions import described
+from headrace.storage.start_positions import describe_source
 
 _LONGEST_OFFSET = 200
 
 
 def explanation(graph: ResolvedGraph, dataset: ResolvedDataset, planning: Planning, settings: Settings) -> Explanation:
-    """The dataset with its table, its flows, where they stand, and what the next update would do with them."""
+    """The dataset with its table, its flows, their positions, and what the next update would do with them."""
     plan: Plan | None = None
     problems: tuple[str, ...] = ()
     flows = graph.flows_into(dataset.name)
@@ -39,10 +41,13 @@ def explanation(graph: ResolvedGraph, dataset: ResolvedDataset, planning: Planni
         problems = tuple(
             error.message for error in found if own & {error.params.get(key, "") for key in ("name", "flow")}
         )
-    problems += tuple(f'flow "{away.name}" cannot run now: {away.reason}' for away in graph.away_into(dataset.name))
+    problems += tuple(
+        f'flow "{unavailable.name}" cannot run now: {unavailable.reason}'
+        for unavailable in graph.unavailable_into(dataset.name)
+    )
     read_by = {str(flow.target): None for flow in graph.flows if dataset.name in {i.name for i in flow.analysis.inputs}}
-    told = (_flow(graph, flow, plan, planning.state, settings) for flow in flows)
-    explained = tuple(replace(flow, delivers=dataset.kind is Kind.SINK) for flow in told)
+    explained_flows = (_flow(graph, flow, plan, planning.state, settings) for flow in flows)
+    explained = tuple(replace(flow, delivers=dataset.kind is Kind.SINK) for flow in explained_flows)
     return Explanation(dataset, explained, _facts(planning.state, dataset), tuple(read_by), problems)
 
 
@@ -51,21 +56,21 @@ def _facts(state: StoredState, dataset: ResolvedDataset) -> TableFacts | None:
     table = open_table(known.path) if known is not None else None
     if known is None or table is None:
         return None
-    return TableFacts(known.version, rows_in(table), size_of(table), known.schema)
+    return TableFacts(known.version, count_rows(table), table_size(table), known.schema)
 
 
 def _flow(
     graph: ResolvedGraph, flow: ResolvedFlow, plan: Plan | None, state: StoredState, settings: Settings
 ) -> FlowExplanation:
-    if flow.mode is Mode.VIEW:
+    if isinstance(flow, ViewFlow):
         return FlowExplanation(flow, 0, None, "computed by its readers")
     step = plan.step_for(flow.name) if plan is not None else None
-    coming = f"{step.decision.value}: {step.reason}" if step is not None else state.news(graph, flow).reason
+    coming = f"{step.decision.value}: {step.reason}" if step is not None else state.detect_changes(graph, flow).reason
     epoch = state.progress_of(flow).epoch
     found = trigger_of(graph, flow, continuous=settings.continuous, interval_s=settings.trigger_interval_s)
     trigger = found.describe()
-    merged = _merged(flow, state) if flow.analysis.feed is not None else None
-    if not flow.mode.streams:
+    merged = _merged(flow, state) if isinstance(flow, ChangeFlow) else None
+    if not isinstance(flow, StreamingFlow):
         return FlowExplanation(flow, epoch, None, coming, trigger, merged=merged)
     checkpoint = state.checkpoint(flow, epoch)
     positions = tuple(_positions(flow, state, checkpoint, settings.naming))
@@ -74,7 +79,7 @@ def _flow(
 
 
 def _merged(flow: ResolvedFlow, state: StoredState) -> MergedBatch | None:
-    """The last batch of a flow that its table has, as far as the table's log still tells of it."""
+    """The last batch that a flow committed to its table, if the table's log still contains it."""
     table, record = state.table(flow.target), state.record(flow)
     if table is None or record is None:
         return None
@@ -87,16 +92,19 @@ def _merged(flow: ResolvedFlow, state: StoredState) -> MergedBatch | None:
 
 
 def _positions(flow: ResolvedFlow, state: StoredState, checkpoint: Path, naming: Naming) -> list[tuple[str, str]]:
-    """For each source what the newest offset of the checkpoint says."""
+    """For each source, the position of the checkpoint's newest offset."""
     progress = read_progress(checkpoint)
     sources = flow.analysis.sources
     if progress is None:
-        return [(described(source), "nothing read yet") for source in sources]
+        return [(describe_source(source), "nothing read yet") for source in sources]
     if len(progress.offsets) != len(sources):
-        return [(described(source), "not known: the query has other sources than its checkpoint") for source in sources]
+        return [
+            (describe_source(source), "not known: the query has other sources than its checkpoint")
+            for source in sources
+        ]
     late = "" if progress.completed else f"; batch {progress.batch_id} is unfinished"
     return [
-        (described(source), _position(source, offset, state, checkpoint, naming, number) + late)
+        (describe_source(source), _position(source, offset, state, checkpoint, naming, number) + late)
         for number, (source, offset) in enumerate(zip(sources, progress.offsets, strict=True))
     ]
 

@@ -1,4 +1,4 @@
-"""All there is to know about one dataset, as a value."""
+"""The explanation of one dataset, as a value."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 
 from headrace.cdc.feed import MergePath
 from headrace.cdc.merge_commit import WritePath
-from headrace.graph.resolved import Mode, ResolvedDataset, ResolvedFlow
+from headrace.graph.resolved import ResolvedDataset
+from headrace.graph.resolved_flows import ChangeFlow, CompleteFlow, Mode, RefreshFlow, ResolvedFlow, SnapshotFlow
 from headrace.model.schema import Schema
 from headrace.model.type_changes import SchemaChange, schema_change
 
@@ -32,7 +33,7 @@ _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 @dataclass(frozen=True)
 class TableFacts:
-    """A table in the storage, as its log has it."""
+    """Facts about a table in the storage, from its log."""
 
     version: int
     rows: int
@@ -40,17 +41,17 @@ class TableFacts:
     schema: Schema
 
     def describe(self) -> str:
-        """Version, rows and size in words."""
+        """Version, rows and size as text."""
         return f"version {self.version}, {self.rows} row{'' if self.rows == 1 else 's'}, {_size(self.size_bytes)}"
 
     def to_json(self) -> dict[str, Any]:
-        """The table for programs."""
+        """The table as JSON."""
         return {"version": self.version, "rows": self.rows, "size_bytes": self.size_bytes}
 
 
 @dataclass(frozen=True)
 class MergedBatch:
-    """A batch of change events, or a snapshot, that is in the table, as its commit has it."""
+    """A committed batch of change events, or a snapshot, from its commit."""
 
     batch_id: int
     path: MergePath
@@ -59,13 +60,13 @@ class MergedBatch:
     rows_deleted: int
 
     def describe(self) -> str:
-        """The way it took and what came of it, in words."""
+        """The merge path and the counts as text."""
         rows = f"{self.rows_upserted} rows upserted, {self.rows_deleted} deleted"
         written = "" if self.written is None else f"; {self.written.value}"
         return f"batch {self.batch_id}: {self.path.value}{written}; {rows}"
 
     def to_json(self) -> dict[str, Any]:
-        """The batch for programs."""
+        """The batch as JSON."""
         return {
             "batch_id": self.batch_id,
             "path": self.path.value,
@@ -79,9 +80,8 @@ class MergedBatch:
 class FlowExplanation:
     """One flow of the dataset.
 
-    ``positions`` has a source and where its reading stands, for each source; ``merged`` is the last batch of a flow
-    that applies changes. ``delivers`` is true for one into a sink. ``state_bytes`` is about how much each operator
-    keeps between batches.
+    ``positions`` has each source with its position; ``merged`` is the last batch of a change flow. ``delivers`` is True
+    for a flow into a sink. ``state_bytes`` is the approximate state size of each operator.
     """
 
     flow: ResolvedFlow
@@ -95,7 +95,7 @@ class FlowExplanation:
     state_bytes: tuple[int, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """The flow for programs."""
+        """The flow as JSON."""
         analysis = self.flow.analysis
         return {
             "flow": self.flow.name,
@@ -117,15 +117,16 @@ class FlowExplanation:
         }
 
     def _merge(self) -> dict[str, Any] | None:
-        """Which way change events or snapshots take into the table, and why; None where there are none."""
-        feed, changes = self.flow.analysis.feed, self.flow.flow.changes
-        if feed is None:
+        """How change events or snapshots are merged into the table, and why; None for other flows."""
+        flow, truncates = self.flow, False
+        if not isinstance(flow, ChangeFlow):
             return None
-        path, why = feed.path
-        if self.flow.mode is Mode.SNAPSHOT:
+        if isinstance(flow, SnapshotFlow):
             path, why = MergePath.COMPARED, "a snapshot does not record what changed"
-        # Decided batch by batch, where it makes a difference.
-        truncates = path is MergePath.NEWEST and changes is not None and changes.truncates is not None
+        else:
+            path, why = flow.feed.merge_path
+            # Decided batch by batch, where it makes a difference.
+            truncates = path is MergePath.NEWEST and flow.changes.truncates is not None
         return {
             "path": path.value,
             "why": why,
@@ -136,25 +137,25 @@ class FlowExplanation:
 
 @dataclass(frozen=True)
 class Explanation:
-    """A dataset with its flows; ``table`` is None for a view and before the first update."""
+    """The explanation of a dataset and its flows; ``table`` is None for a view and before the first update."""
 
     dataset: ResolvedDataset
     flows: tuple[FlowExplanation, ...]
     table: TableFacts | None = None
     read_by: tuple[str, ...] = ()
-    # Why the next update would be refused, as far as this dataset is concerned, or would leave out flows of it.
+    # Why the next update would refuse this dataset, or skip some of its flows.
     problems: tuple[str, ...] = ()
 
     @property
     def _change(self) -> SchemaChange | None:
-        return None if self.table is None else schema_change(self.table.schema, self.dataset.in_code)
+        return None if self.table is None else schema_change(self.table.schema, self.dataset.code_schema)
 
     @property
     def _replaced(self) -> bool:
-        return all(flow.flow.mode in (Mode.REPLACE, Mode.COMPLETE) for flow in self.flows)
+        return all(isinstance(known.flow, RefreshFlow | CompleteFlow) for known in self.flows)
 
     def to_json(self) -> dict[str, Any]:
-        """The explanation for programs."""
+        """The explanation as JSON."""
         declared = self.dataset.dataset
         return {
             "dataset": str(self.dataset.name),
@@ -180,13 +181,13 @@ class Explanation:
         }
 
     def _names(self) -> list[str]:
-        """The columns of the code, then those that the table has beside them."""
-        known = list(self.dataset.in_code.names)
+        """The columns in the code, then those that only the table has."""
+        known = list(self.dataset.code_schema.names)
         table = self.table.schema.names if self.table else ()
-        return known + [name for name in table if self.dataset.in_code.find(name) is None]
+        return known + [name for name in table if self.dataset.code_schema.find(name) is None]
 
     def _column(self, name: str) -> dict[str, Any]:
-        coded = self.dataset.in_code.find(name)
+        coded = self.dataset.code_schema.find(name)
         held = self.table.schema.find(name) if self.table else None
         return {
             "name": name,
@@ -195,12 +196,12 @@ class Explanation:
         }
 
     def _schema_changes(self) -> Iterator[str]:
-        """How the deployed table differs from the code, and what comes of it."""
+        """The differences between the deployed table and the code, and their effects."""
         change = self._change
         if change is None:
             return
-        fate = "the next recompute adds" if self._replaced else "the next update adds"
-        yield from (f'{fate} "{field}" {field.after}' for field in change.added)
+        addition = "the next recompute adds" if self._replaced else "the next update adds"
+        yield from (f'{addition} "{field}" {field.after}' for field in change.added)
         verb = "the next recompute changes" if self._replaced else "the next update widens"
         yield from (f'{verb} "{field}" from {field.before} to {field.after}' for field in change.widened)
         refused = "the next recompute changes" if self._replaced else "incompatible:"
@@ -240,29 +241,29 @@ def _column_text(column: dict[str, Any]) -> str:
 
 
 def _flow_lines(flow: FlowExplanation) -> Iterator[str]:
-    said = flow.to_json()
-    yield f"  flow {said['flow']} ({said['mode']}, {said['language']})"
-    reads = [f"{given['name']}{' (stream)' if given['streaming'] else ''}" for given in said["inputs"]]
-    yield f"    reads        {', '.join([*reads, *said['external']]) or 'nothing'}"
-    yield from (f"    keeps state  {operator}{size}" for operator, size in _state(said))
-    if said["checkpoint"]:
-        yield f"    checkpoint   {said['checkpoint']} (epoch {said['epoch']})"
+    document = flow.to_json()
+    yield f"  flow {document['flow']} ({document['mode']}, {document['language']})"
+    reads = [f"{given['name']}{' (stream)' if given['streaming'] else ''}" for given in document["inputs"]]
+    yield f"    reads        {', '.join([*reads, *document['external']]) or 'nothing'}"
+    yield from (f"    keeps state  {operator}{size}" for operator, size in _state(document))
+    if document["checkpoint"]:
+        yield f"    checkpoint   {document['checkpoint']} (epoch {document['epoch']})"
     yield from (f"    position     {source}: {position}" for source, position in flow.positions)
-    if said["merge"]:
-        but = f"; {said['merge']['but']}" if said["merge"]["but"] else ""
-        yield f"    merge        {said['merge']['path']}, because {said['merge']['why']}{but}"
+    if document["merge"]:
+        but = f"; {document['merge']['but']}" if document["merge"]["but"] else ""
+        yield f"    merge        {document['merge']['path']}, because {document['merge']['why']}{but}"
     if flow.merged:
         yield f"    last merge   {flow.merged.describe()}"
-    if said["trigger"]:
-        yield f"    trigger      {said['trigger']}"
-    yield f"    refresh      {said['refresh']}"
-    yield f"    next update  {said['next_update']}"
+    if document["trigger"]:
+        yield f"    trigger      {document['trigger']}"
+    yield f"    refresh      {document['refresh']}"
+    yield f"    next update  {document['next_update']}"
 
 
-def _state(said: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """What each operator keeps, and about how much of it there is where a batch was done with these operators."""
-    sizes = said["state_bytes"] if len(said["state_bytes"]) == len(said["stateful"]) else ()
-    return zip_longest(said["stateful"], (f" (about {_size(size)})" for size in sizes), fillvalue="")
+def _state(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Each operator, with its approximate state size if a batch ran with these operators."""
+    sizes = document["state_bytes"] if len(document["state_bytes"]) == len(document["stateful"]) else ()
+    return zip_longest(document["stateful"], (f" (about {_size(size)})" for size in sizes), fillvalue="")
 
 
 def _size(size_bytes: int) -> str:

@@ -1,4 +1,4 @@
-"""Loads a project's files: what they declare becomes Definitions; no data is touched."""
+"""Loads a project's files into Definitions; reads and writes no data."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from headrace.model.names import Naming
 from headrace.pipelines.registry import Registry, collecting
 from headrace.project import tool_calls
 from headrace.project.imports import import_from
-from headrace.project.load_result import Loaded, Needs, raised
+from headrace.project.load_result import LoadResult, PackageChecker, user_exception
 from headrace.project.notebook_cells import Notebooks, is_notebook
-from headrace.spark.session.guards import Code, guard_delta, running
-from headrace.spark.session.listeners import noting_listeners
+from headrace.spark.session.guards import Code, guard_delta, guarded
+from headrace.spark.session.listeners import recording_listeners
 from headrace.sql.load import load_sql
 
 _NONE: Mapping[str, str] = MappingProxyType({})
-# Modules whose place ours take while a project's files load (D15).
+# Modules that ours replace while a project's files load (D15).
 _STAND_INS = ("dlt", "pyspark.pipelines")
 
 
@@ -41,26 +41,26 @@ def load_files(
     globals_: Mapping[str, Any],
     parameters: Mapping[str, str] = _NONE,
     needed: Iterable[tuple[str, Location]] = (),
-) -> Loaded:
-    """What the files declare, in the order of *files*, and every problem met while loading them.
+) -> LoadResult:
+    """The declarations of the files, in the order of *files*, and every problem found while loading them.
 
     Args:
         files: .py and .sql files, and notebooks.
         root: the project's folder; locations are relative to it.
         import_root: the folder whose modules the files may import.
         naming: the pipeline's default catalog and schema.
-        configuration: what ``${name}`` in SQL files stands for.
-        globals_: names that Python files find without an import, such as ``spark``.
-        parameters: what ``:name`` in SQL files stands for.
-        needed: packages that the settings ask for, as behind ``pip install``, and where they do.
+        configuration: values of ``${name}`` in SQL files.
+        globals_: names that Python files can use without an import, such as ``spark``.
+        parameters: values of ``:name`` in SQL files.
+        needed: packages that the settings require, in the syntax of ``pip install``, each with its location.
     """
     registry = Registry(naming, root)
-    needs = Needs(registry.problems)
-    needs.check_all(needed, root)
-    notebooks = Notebooks(registry, needs, configuration, parameters)
+    packages = PackageChecker(registry.problems)
+    packages.check_all(needed, root)
+    notebooks = Notebooks(registry, packages, configuration, parameters)
     import_from(root, import_root)
     guard_delta()
-    with collecting(registry), _stand_ins(), noting_listeners(), running(Code.FILE):
+    with collecting(registry), _stand_ins(), recording_listeners(), guarded(Code.FILE):
         for number, file in enumerate(files):
             if is_notebook(file):
                 with _module(file, number, globals_) as module:
@@ -72,10 +72,10 @@ def load_files(
                 with _module(file, number, globals_) as module:
                     _run_python(file, module, registry)
     definitions = registry.definitions()
-    return Loaded(
+    return LoadResult(
         definitions,
         tuple(registry.problems),
-        notices=tuple(needs.notices),
+        notices=tuple(packages.notices),
         notebooks=tuple(dict.fromkeys(notebooks.files)),
         hooks=tuple(registry.hooks),
     )
@@ -83,15 +83,15 @@ def load_files(
 
 @contextmanager
 def _module(file: Path, number: int, globals_: Mapping[str, Any]) -> Iterator[types.ModuleType]:
-    """A namespace of its own for a file."""
+    """Make a separate namespace for a file."""
     module = types.ModuleType(f"headrace_file_{number}_{file.stem.replace('-', '_')}")
     module.__file__ = str(file)
     module.__dict__.update(globals_)
     module.__dict__[tool_calls.NAME] = tool_calls.called
-    # Dataclasses look their module up while they are made. Afterwards the entry goes, so that functions of the file
-    # travel to Python workers by value: workers cannot import it.
+    # Dataclasses look up their module when they are defined. Afterwards the entry is removed, so that functions of the
+    # file are pickled by value: Python workers cannot import it.
     sys.modules[module.__name__] = module
-    # What the file hands to Spark while it is loaded, such as a data source of its own, is not there for workers.
+    # Workers cannot import objects that the file passes to Spark while it loads, such as its own data source.
     register_pickle_by_value(module)  # type: ignore[no-untyped-call]
     try:
         yield module
@@ -103,25 +103,25 @@ def _module(file: Path, number: int, globals_: Mapping[str, Any]) -> Iterator[ty
 def _run_python(file: Path, module: types.ModuleType, registry: Registry) -> None:
     name = registry.relative(file)
     try:
-        # The future statements of this very module are not the user's.
+        # Without dont_inherit, this module's future statements would apply to the user's code.
         code = compile(
             tool_calls.with_tool_calls(file.read_text(encoding="utf-8")), str(file), "exec", dont_inherit=True
         )
         exec(code, module.__dict__)  # noqa: S102 - a pipeline file is code (D14)
     except SyntaxError as error:
-        place = Location(name, error.lineno or 0)
-        registry.problems.append(PipelineError("FILE.SYNTAX", location=place, reason=error.msg))
+        location = Location(name, error.lineno or 0)
+        registry.problems.append(PipelineError("FILE.SYNTAX", location=location, reason=error.msg))
     except PipelineError as error:
         located = PipelineError(error.code, location=error.location or _raised_at(error, file, name), **error.params)
         registry.problems.append(located)
     except Problems as error:
         registry.problems.extend(error.errors)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the user's file raises is its problem
-        registry.problems.append(raised(error, name, _raised_at(error, file, name)))
+        registry.problems.append(user_exception(error, name, _raised_at(error, file, name)))
 
 
 def _raised_at(error: BaseException, file: Path, name: str) -> Location:
-    """The line of the user's file that was running, whatever it called."""
+    """The line of the user's file that was running, whatever code it called."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
     return Location(name, lines[-1] if lines and lines[-1] else 0)
 

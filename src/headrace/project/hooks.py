@@ -1,7 +1,7 @@
-"""Tells the user's event hooks what happens in an update, in a thread of their own.
+"""Calls the user's event hooks for the events of an update, in a separate thread.
 
-Source: lakeflow.md 1.9, event hooks: they get events of maturity STABLE, one at a time and asynchronously; what they
-raise fails no update; a hook that failed too often in a row is left alone until the next update.
+Source: lakeflow.md 1.9, event hooks: they receive events of maturity STABLE, one at a time and asynchronously; their
+exceptions fail no update; a hook that fails too often in a row is disabled until the next update.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from headrace.model.hooks import EventHook
 if TYPE_CHECKING:
     from typing import Self
 
-# Above this, hooks are so slow that events are left out; memory is not theirs to fill.
-MOST_WAITING = 10_000
-# How long the end of an update waits for hooks that are behind.
-PATIENCE_S = 10.0
+# Hooks that fall further behind miss events, so that the queue does not fill the memory.
+MAX_PENDING = 10_000
+# How long the end of an update waits for hooks to catch up.
+DRAIN_TIMEOUT_S = 10.0
 
 Row = Mapping[str, Any]
 
 
 @dataclass
-class _Standing:
-    """How a hook is doing."""
+class _HookState:
+    """The state of a hook."""
 
     hook: EventHook
     failures: int = 0
@@ -40,13 +40,13 @@ class _Standing:
 
 
 class Hooks:
-    """The hooks of one update. Enter it to begin; leaving it waits a bounded time for those that are behind.
+    """The hooks of one update, as a context manager. Its exit waits a limited time for hooks to catch up.
 
     Args:
-        hooks: the user's.
-        emit: records a warning; warnings are not stable, so hooks never hear of each other's trouble.
+        hooks: the user's hooks.
+        emit: records a warning; warnings are not stable events, so hooks do not receive them.
         in_thread: called first in the hooks' thread.
-        patience_s: how long leaving waits.
+        timeout_s: how long the exit waits.
     """
 
     def __init__(
@@ -54,19 +54,19 @@ class Hooks:
         hooks: Iterable[EventHook],
         emit: Callable[[Event], None],
         in_thread: Callable[[], None] = lambda: None,
-        patience_s: float = PATIENCE_S,
+        timeout_s: float = DRAIN_TIMEOUT_S,
     ) -> None:
-        self._standings = [_Standing(hook) for hook in hooks]
+        self._states = [_HookState(hook) for hook in hooks]
         self._emit = emit
         self._in_thread = in_thread
-        self._patience_s = patience_s
-        self._waiting: queue.Queue[Row | None] = queue.Queue(MOST_WAITING)
-        self._left_out = False
-        self._late = threading.Event()
-        self._thread = threading.Thread(target=self._tell_all, name="headrace-hooks", daemon=True)
+        self._timeout_s = timeout_s
+        self._pending: queue.Queue[Row | None] = queue.Queue(MAX_PENDING)
+        self._has_dropped = False
+        self._gave_up = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="headrace-hooks", daemon=True)
 
     def __enter__(self) -> Self:
-        if self._standings:
+        if self._states:
             self._thread.start()
         return self
 
@@ -74,70 +74,70 @@ class Hooks:
         if not self._thread.is_alive():
             return
         if not self._put(None):
-            # The end goes before what can no longer be told.
-            self._late.set()
-        self._thread.join(self._patience_s)
+            # The queue is full: stop without delivering the rest.
+            self._gave_up.set()
+        self._thread.join(self._timeout_s)
         if self._thread.is_alive():
-            self._late.set()
-            said = f"event hooks were behind when the update ended: {self._waiting.qsize()} events were not told"
-            self._emit(Warned("HOOK.LATE", said))
+            self._gave_up.set()
+            text = f"event hooks were behind when the update ended: {self._pending.qsize()} events were not told"
+            self._emit(Warned("HOOK.LATE", text))
 
-    def tell(self, row: Row) -> None:
-        """Let the hooks know of a row of the event log; returns at once."""
-        if self._standings and row["maturity_level"] == Maturity.STABLE.value and not self._put(row):
-            # The warning is the thread's to give: whoever emits an event here holds the log.
-            self._left_out = True
+    def notify(self, row: Row) -> None:
+        """Pass a row of the event log to the hooks; returns at once."""
+        if self._states and row["maturity_level"] == Maturity.STABLE.value and not self._put(row):
+            # The hooks' thread warns: the caller here holds the log's lock.
+            self._has_dropped = True
 
     def _put(self, row: Row | None) -> bool:
         try:
-            self._waiting.put_nowait(row)
+            self._pending.put_nowait(row)
         except queue.Full:
             return False
         return True
 
-    def _tell_all(self) -> None:
+    def _run(self) -> None:
         self._in_thread()
-        slow = False
-        while not self._late.is_set():
-            row = self._waiting.get()
+        warned_of_drops = False
+        while not self._gave_up.is_set():
+            row = self._pending.get()
             if row is None:
                 return
-            if self._left_out and not slow:
-                slow = True
-                self._warn("HOOK.SLOW", f"event hooks are {MOST_WAITING} events behind; some events are not told")
-            said = as_told(row)
-            for standing in self._standings:
-                if not standing.disabled and not self._late.is_set():
-                    # A hook may change what it is given.
-                    self._tell(standing, copy.deepcopy(said))
+            if self._has_dropped and not warned_of_drops:
+                warned_of_drops = True
+                self._warn("HOOK.SLOW", f"event hooks are {MAX_PENDING} events behind; some events are not told")
+            event = as_hook_event(row)
+            for state in self._states:
+                if not state.disabled and not self._gave_up.is_set():
+                    # A hook may modify its argument.
+                    self._call(state, copy.deepcopy(event))
 
-    def _tell(self, standing: _Standing, event: dict[str, Any]) -> None:
-        hook = standing.hook
+    def _call(self, state: _HookState, event: dict[str, Any]) -> None:
+        hook = state.hook
         try:
             hook.function(event)
-        except Exception as error:  # noqa: BLE001 - whatever a hook raises is the hook's trouble alone
-            standing.failures += 1
-            most = hook.most_failures
-            if most is not None and standing.failures > most:
-                standing.disabled = True
-                said = f'event hook "{hook.name}" ({hook.location}) failed {standing.failures} times in a row and is'
-                self._warn("HOOK.DISABLED", f"{said} left alone until the next update: {_reason(error)}")
-            elif standing.failures == 1:
+        except Exception as error:  # noqa: BLE001 - exceptions of a hook must not affect the update
+            state.failures += 1
+            limit = hook.max_consecutive_failures
+            if limit is not None and state.failures > limit:
+                state.disabled = True
+                text = f'event hook "{hook.name}" ({hook.location}) failed {state.failures} times in a row and is'
+                self._warn("HOOK.DISABLED", f"{text} left alone until the next update: {_reason(error)}")
+            elif state.failures == 1:
                 self._warn("HOOK.FAILED", f'event hook "{hook.name}" ({hook.location}) failed: {_reason(error)}')
         else:
-            standing.failures = 0
+            state.failures = 0
 
     def _warn(self, code: str, message: str) -> None:
-        # Once the update has ended the log is closed, and nobody is left to hear of a hook.
+        # Once the update has ended, the log is closed and the warning is dropped.
         with suppress(Exception):
             self._emit(Warned(code, message))
 
 
-def as_told(row: Row) -> dict[str, Any]:
-    """A row of the event log as hooks get it: values of JSON alone, with the details parsed."""
-    said = {key: value.isoformat() if isinstance(value, datetime) else value for key, value in row.items()}
-    said["details"] = json.loads(row["details"])
-    return copy.deepcopy(said)
+def as_hook_event(row: Row) -> dict[str, Any]:
+    """A row of the event log as hooks receive it: only JSON values, with the details parsed."""
+    event = {key: value.isoformat() if isinstance(value, datetime) else value for key, value in row.items()}
+    event["details"] = json.loads(row["details"])
+    return copy.deepcopy(event)
 
 
 def _reason(error: Exception) -> str:

@@ -1,6 +1,6 @@
-"""Where the files of the project that is loaded import from, and what they have imported.
+"""The import path of the loaded project, and the modules that it imported.
 
-There is one import system in a process, so what loading a project has put there is kept for the process too.
+A process has one import system, so this state is global too.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class _Imports:
-    """What the process imports for one project: modules below *root* that were not there before it was loaded."""
+    """The imports of one project: modules below *root* that did not exist before it was loaded."""
 
     root: Path
     path_entry: str
     foreign: frozenset[str]
 
     def undo(self) -> None:
-        """Forget the project's modules, also those that a query function imported later."""
+        """Remove the project's modules, including those that a query function imported later."""
         for name, module in list(sys.modules.items()):
             if name not in self.foreign and self._own(getattr(module, "__file__", None)):
                 del sys.modules[name]
@@ -37,18 +37,18 @@ _current: list[_Imports] = []
 
 
 def import_from(root: Path, import_root: Path) -> None:
-    """Let modules be found in *import_root* first, until the next project is loaded.
+    """Put *import_root* first on the import path, until the next project is loaded.
 
-    What the project loaded before has imported is forgotten, so that the files are read again: they may declare
-    datasets, and another project may have a module of the same name. Modules that the process had imported by itself
-    stay, its ``__main__`` among them.
+    Removes the modules of the previously loaded project, so that its files are read again: they may declare datasets,
+    and another project may have a module with the same name. Modules that the process itself imported stay, including
+    ``__main__``.
     """
     while _current:
         _current.pop().undo()
     _current.append(_Imports(root, str(import_root), frozenset(sys.modules)))
     sys.path.insert(0, str(import_root))
-    # Files may be newer than what Python remembers of their folders. All finders would be asked to forget by
-    # `importlib.invalidate_caches`, those of archives as well, which read them again.
+    # Files may be newer than Python's cached folder listings. `importlib.invalidate_caches` would clear all finders,
+    # also those of archives, which would read them again.
     for entry, finder in list(sys.path_importer_cache.items()):
         if isinstance(finder, FileFinder) and Path(entry).is_relative_to(import_root):
             finder.invalidate_caches()

@@ -1,4 +1,4 @@
-"""The files that Auto Loader has seen for a table, from its ledgers; no session is needed."""
+"""The files that Auto Loader has seen for a table, from its ledgers; needs no session."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from headrace.autoloader.file_states import FileState, committed_number, file_states
 from headrace.autoloader.ledger import SUFFIX, Ledger
-from headrace.autoloader.source import LEDGERS, LEDGERS_ELSEWHERE
+from headrace.autoloader.source import LEDGER_POINTER, LEDGERS
 from headrace.checkpoints.offsets import read_progress
 from headrace.errors import PipelineError
 from headrace.graph.build import did_you_mean
@@ -18,7 +18,7 @@ from headrace.model.rows import Rows
 from headrace.settings.storage import StorageLayout
 from headrace.storage.inventory import StoredFlow, flows_of, stored_tables
 
-# As the vendor's cloud_files_state names them.
+# The columns of the vendor's cloud_files_state.
 COLUMNS = (
     *("path", "size", "modification_time", "discovery_time", "commit_time", "archive_time", "archive_mode"),
     *("move_location", "source_id", "flow_name", "ingestion_state"),
@@ -26,13 +26,13 @@ COLUMNS = (
 _INGESTED, _PROCESSING = "INGESTED", "PROCESSING"
 
 
-def taken_files(layout: StorageLayout, naming: Naming, text: str) -> Rows:
-    """Every file that the flows of a dataset have seen, in the order in which they read them.
+def seen_files(layout: StorageLayout, naming: Naming, text: str) -> Rows:
+    """All files that the flows of a dataset have seen, in reading order.
 
     A file is ``INGESTED`` once its batch is done, ``PROCESSING`` while its batch is planned, and has no state before.
 
     Raises:
-        PipelineError: FILES.NONE when no flow of the dataset has read files through Auto Loader.
+        PipelineError: FILES.NONE if no flow of the dataset has read files with Auto Loader.
     """
     try:
         name = naming.canonical(text)
@@ -47,7 +47,7 @@ def taken_files(layout: StorageLayout, naming: Naming, text: str) -> Rows:
 
 
 def files_to_read(layout: StorageLayout, naming: Naming, text: str) -> tuple[FilesBacklog, ...]:
-    """For each flow of a dataset that reads files, those that it has found and whose batch is not done."""
+    """For each flow of a dataset that reads files, the files found whose batch is not done."""
     try:
         flows = flows_of(layout, naming, naming.canonical(text))
     except InvalidName:
@@ -58,10 +58,10 @@ def files_to_read(layout: StorageLayout, naming: Naming, text: str) -> tuple[Fil
 def _backlogs(layout: StorageLayout, flow: StoredFlow) -> Iterator[FilesBacklog]:
     for _, ledger, upto, completed in _ledgers(layout, flow):
         try:
-            left = ledger.extent(upto if completed else committed_number(ledger))
+            remaining = ledger.backlog(upto if completed else committed_number(ledger))
         finally:
             ledger.close()
-        yield FilesBacklog(flow.name, left.files, left.size)
+        yield FilesBacklog(flow.name, remaining.files, remaining.size)
 
 
 def _rows(layout: StorageLayout, flow: StoredFlow) -> Iterator[tuple[object, ...]]:
@@ -85,14 +85,14 @@ def _row(flow: StoredFlow, source: int, state: FileState, ingestion: str | None)
 
 
 def _ledgers(layout: StorageLayout, flow: StoredFlow) -> Iterator[tuple[int, Ledger, int, bool]]:
-    """For each source that has one its place, its ledger, and how far the checkpoint has planned and done."""
+    """For each source with a ledger: its index, its ledger, the last planned file, and whether that batch is done."""
     progress = read_progress(flow.file.parent / str(flow.record.epoch))
-    for place, offset in enumerate(progress.offsets if progress else ()):
+    for index, offset in enumerate(progress.offsets if progress else ()):
         if isinstance(offset, dict) and "ledger" in offset:
             for root in _roots(layout):
                 if (root / f"{offset['ledger']}{SUFFIX}").is_file():
                     ledger = Ledger.open(root, offset["ledger"], read_only=True)
-                    yield place, ledger, int(offset["number"]), bool(progress and progress.completed)
+                    yield index, ledger, int(offset["number"]), bool(progress and progress.completed)
                     break
 
 
@@ -100,8 +100,8 @@ def _roots(layout: StorageLayout) -> Iterator[Path]:
     checkpoints = Path(layout.root) / "checkpoints"
     for depth in ("*/*/*", "*/*/*/*"):
         yield from checkpoints.glob(f"{depth}/auto_loader/*/{LEDGERS}")
-        for note in checkpoints.glob(f"{depth}/auto_loader/*/{LEDGERS_ELSEWHERE}"):
-            yield Path(note.read_text(encoding="utf-8"))
+        for pointer in checkpoints.glob(f"{depth}/auto_loader/*/{LEDGER_POINTER}"):
+            yield Path(pointer.read_text(encoding="utf-8"))
 
 
 def _moment(milliseconds: int | None) -> datetime | None:

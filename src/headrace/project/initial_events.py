@@ -1,4 +1,4 @@
-"""What an update says before it begins, so that the event log keeps it: settings, warnings, definitions."""
+"""The first events of an update: settings, warnings and definitions."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import shlex
 from collections.abc import Iterator
 
 from headrace.events.types import DatasetDefined, Event, FlowDefined, SinkDefined, Warned
-from headrace.graph.resolved import Mode, ResolvedGraph
+from headrace.graph.resolved import ResolvedGraph
+from headrace.graph.resolved_flows import CompleteFlow, Mode, ViewFlow
 from headrace.graph.select import Selection
 from headrace.plan.notices import without_effect
 from headrace.plan.steps import Decision, Plan
 from headrace.plan.triggers import partial_inputs
 from headrace.settings.settings import Settings
-from headrace.sinks.checks import shown_options
+from headrace.sinks.checks import redacted_options
 
 _FLOW_TYPES = {
     Mode.APPEND: "APPEND",
@@ -27,8 +28,8 @@ _FLOW_TYPES = {
 }
 
 
-def settings_said(settings: Settings) -> dict[str, object]:
-    """What an update keeps of the settings that it ran with."""
+def recorded_settings(settings: Settings) -> dict[str, object]:
+    """The settings that an update records."""
     return {
         "name": settings.name,
         "storage": settings.storage,
@@ -40,8 +41,8 @@ def settings_said(settings: Settings) -> dict[str, object]:
     }
 
 
-def selection_said(selection: Selection) -> dict[str, object]:
-    """What an update keeps of what it was asked for."""
+def recorded_selection(selection: Selection) -> dict[str, object]:
+    """The selection that an update records."""
     return {
         "refresh": list(selection.refresh),
         "full_refresh": list(selection.full_refresh),
@@ -52,33 +53,33 @@ def selection_said(selection: Selection) -> dict[str, object]:
 
 
 def settings_warnings(settings: Settings) -> Iterator[Warned]:
-    """Settings that are known, and do nothing here."""
+    """Warnings about settings without effect."""
     for key, why in settings.notices:
         yield Warned("SETTINGS.WITHOUT_EFFECT", f'setting "{key}" has no effect: {why}')
 
 
 def graph_warnings(graph: ResolvedGraph) -> Iterator[Warned]:
-    """What may surprise in the code: what has no effect or is not counted, what replaces tables, what is by chance."""
+    """Warnings about the code: declarations without effect, uncounted rules, replaced tables, undefined order."""
     for notice in without_effect(graph):
         yield Warned("DATASET.WITHOUT_EFFECT", notice.message, notice.flow, notice.dataset)
-    for flow, reason in graph.cautions:
+    for flow, reason in graph.warnings:
         yield Warned("CDC.ORDERED_BY_CHANCE", f'flow "{flow.name}": {reason}', flow.name, str(flow.target))
     for flow in graph.flows:
-        if flow.mode is Mode.COMPLETE:
+        if isinstance(flow, CompleteFlow):
             message = f'flow "{flow.name}" aggregates a stream without a watermark: each batch replaces the table'
             yield Warned("FLOW.COMPLETE_MODE", message, flow.name, str(flow.target))
-        if flow.mode is Mode.VIEW and graph.by_name[flow.target].dataset.expectations:
+        if isinstance(flow, ViewFlow) and graph.by_name[flow.target].dataset.expectations:
             message = f'expectations of temporary view "{flow.target}" are applied but not counted'
             yield Warned("EXPECTATION.VIEW_NOT_COUNTED", message, flow.name, str(flow.target))
 
 
 def plan_warnings(plan: Plan) -> Iterator[Warned]:
-    """What is renamed or inactive, which tables are cleared or clustered otherwise, whose progress is dropped."""
+    """Warnings about the plan: renames, inactive tables, cleared or reclustered tables, dropped progress."""
     for rename in plan.renames:
-        message = f'{rename.what.value} "{rename.old}" is renamed to "{rename.new}" and keeps its data and state'
-        yield Warned(f"{rename.what.name}.RENAMED", message, None, str(rename.dataset))
-    for left in plan.inactive:
-        yield Warned(left.code, left.message, left.flow, left.dataset)
+        message = f'{rename.kind.value} "{rename.old}" is renamed to "{rename.new}" and keeps its data and state'
+        yield Warned(f"{rename.kind.name}.RENAMED", message, None, str(rename.dataset))
+    for notice in plan.inactive:
+        yield Warned(notice.code, notice.message, notice.flow, notice.dataset)
     for loss in plan.losses:
         read = "".join(f"; {source.describe()}" for source in loss.sources)
         yield Warned(
@@ -101,20 +102,20 @@ def plan_warnings(plan: Plan) -> Iterator[Warned]:
             read = "; ".join(source.describe() for source in step.restart.sources)
             message = f'checkpoint of flow "{step.flow.name}" is reset; it reads {read}'
             yield Warned("FLOW.RESET", message, step.flow.name, str(step.flow.target))
-        if step.load is not None and step.load.begun and not step.load.retired:
+        if step.backfill is not None and step.backfill.is_resumed and not step.backfill.retired:
             rest = "" if step.streams else "; to backfill the range that you requested, run the command again"
-            replays = step.load.replay is not None
+            replays = step.backfill.replay is not None
             what, code = ("replay", "FLOW.REPLAY_RESUMED") if replays else ("backfill", "FLOW.BACKFILL_RESUMED")
-            message = f'flow "{step.flow.name}" finishes an interrupted {what}: {step.load.describe()}{rest}'
+            message = f'flow "{step.flow.name}" finishes an interrupted {what}: {step.backfill.describe()}{rest}'
             yield Warned(code, message, step.flow.name, str(step.flow.target))
 
 
 def _forgetting(plan: Plan) -> Iterator[Warned]:
-    """Flows whose sources, such as sockets, keep nothing of what they have sent."""
+    """Warnings about flows whose sources, such as sockets, cannot be read again."""
     also = "" if plan.continuous else "; a triggered update ends before it reads a line"
     for step in plan.flows:
         for source in step.flow.analysis.sources:
-            if source.forgets and step.decision is Decision.START:
+            if source.lacks_retention and step.decision is Decision.START:
                 message = (
                     f'flow "{step.flow.name}" reads {source.detail}, which cannot be read again: rows are lost if a '
                     f"batch fails and while no update runs{also}; before the next update, reset the flow: "
@@ -123,13 +124,13 @@ def _forgetting(plan: Plan) -> Iterator[Warned]:
                 yield Warned("FLOW.FORGETFUL_SOURCE", message, step.flow.name, str(step.flow.target))
 
 
-def definitions_said(graph: ResolvedGraph) -> Iterator[Event]:
-    """The datasets and flows of an update."""
+def definition_events(graph: ResolvedGraph) -> Iterator[Event]:
+    """The definition events of the datasets and flows of an update."""
     for dataset in graph.datasets:
         sink = dataset.dataset.sink
         if sink is not None:
             members = {"targets": ", ".join(map(str, sink.members))} if sink.members else {}
-            yield SinkDefined(str(dataset.name), sink.format, {**shown_options(sink), **members})
+            yield SinkDefined(str(dataset.name), sink.format, {**redacted_options(sink), **members})
             continue
         names = tuple(expectation.name for expectation in dataset.dataset.expectations)
         yield DatasetDefined(str(dataset.name), dataset.kind, dataset.path, names)

@@ -1,4 +1,4 @@
-"""Releases the Java objects of batches that are done."""
+"""Releases the Java objects of finished batches."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ COLLECT_EVERY_BATCHES = 50
 
 
 class GarbageCollection:
-    """Collects Python's garbage every so many batches; safe to share between threads.
+    """Collects Python's garbage every few batches; safe to share between threads.
 
-    A DataFrame is part of a cycle as soon as one of its methods was called, because py4j's ``JavaObject`` keeps its
-    methods and they keep it. Until Python's next full collection, Java holds its plan, shuffles and broadcasts. By
-    itself, Python collects in full only once its new objects are a quarter of the old ones.
+    A DataFrame becomes part of a reference cycle when one of its methods is called: py4j's ``JavaObject`` caches its
+    methods, and they reference it. Until Python's next full collection, Java keeps its plan, shuffles and broadcasts.
+    By itself, Python runs a full collection only when new objects reach a quarter of the old ones.
     """
 
     def __init__(self, every_batches: int = COLLECT_EVERY_BATCHES) -> None:
@@ -22,6 +22,6 @@ class GarbageCollection:
         self._batches = count(1)
 
     def batch_done(self) -> None:
-        """Count a batch, and collect when it is time."""
+        """Count a batch, and collect if it is time."""
         if next(self._batches) % self._every_batches == 0:
             gc.collect()

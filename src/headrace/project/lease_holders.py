@@ -1,4 +1,4 @@
-"""Who holds the lease, as its file says it, and the processes that it names."""
+"""The holder of the lease in its file, and the processes that it names."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import os
 import socket
 import time
-import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -15,47 +14,48 @@ from typing import Any
 
 import psutil
 
+from headrace.atomic_write import replace_file
 from headrace.connectors.java import is_spark, was_started_by
 from headrace.model.outcome import Outcome, UpdateState
 
 RENEW_EVERY_S = 5.0
 EXPIRES_AFTER_S = 30.0
-# No process has such an id, and no clock such a time.
-_TOO_MUCH = 1 << 32
+# Greater than any process id, and any time of a clock.
+_LIMIT = 1 << 32
 
 
 @dataclass(frozen=True)
-class LeaseTerms:
-    """How often a holder says that it lives, and how long it is believed to without saying so.
+class LeaseTiming:
+    """How often a holder renews the lease, and after what time without renewal it expires.
 
-    All updates of a pipeline have the same terms, or one takes from the other what it still holds.
+    All updates of a pipeline must use the same timing, or one takes a lease that another still holds.
     """
 
     renew_every_s: float = RENEW_EVERY_S
     expires_after_s: float = EXPIRES_AFTER_S
 
 
-USUAL_TERMS = LeaseTerms()
+DEFAULT_TIMING = LeaseTiming()
 
 
 @dataclass(frozen=True)
 class Process:
-    """A process, told apart from a later one with the same id by when it started."""
+    """A process; its start time distinguishes it from a later one with the same id."""
 
     pid: int
     started_at: float
 
     @staticmethod
     def of(pid: int) -> Process | None:
-        """The process with an id, or None when there is none."""
+        """The process with an id, or None if there is none."""
         try:
             return Process(pid, psutil.Process(pid).create_time())
         except psutil.Error:
             return None
 
     @property
-    def lives(self) -> bool:
-        """True while the very same process runs (a zombie does not)."""
+    def is_alive(self) -> bool:
+        """True while this same process runs; False for a zombie."""
         try:
             found = psutil.Process(self.pid)
             same = abs(found.create_time() - self.started_at) < 1.0
@@ -63,32 +63,31 @@ class Process:
         except psutil.Error:
             return False
 
-    def end_spark(self, starter: Process, patience_s: float) -> None:
-        """Wait for the JVM of a process that died to end by itself, then end it.
+    def stop_jvm(self, parent: Process, timeout_s: float) -> None:
+        """Wait for the JVM of a dead process to exit by itself, then kill it.
 
-        A file may name any process. One that is no JVM is left alone, and one is ended only if it is this user's and
-        says that *starter* has started it.
+        A file may name any process. Only a JVM of this user that was started by *parent* is killed.
         """
-        deadline = time.monotonic() + patience_s
+        deadline = time.monotonic() + timeout_s
         while self._is_spark() and time.monotonic() < deadline:
             time.sleep(0.05)
-        if self.lives:
+        if self.is_alive:
             with suppress(psutil.Error):
                 process = psutil.Process(self.pid)
-                mine = process.uids().real == os.getuid()
-                if mine and was_started_by(process.cmdline(), starter.pid, starter.started_at):
+                is_own = process.uids().real == os.getuid()
+                if is_own and was_started_by(process.cmdline(), parent.pid, parent.started_at):
                     process.kill()
-                    process.wait(patience_s)
+                    process.wait(timeout_s)
 
     def _is_spark(self) -> bool:
         with suppress(psutil.Error):
-            return self.lives and is_spark(psutil.Process(self.pid).cmdline())
+            return self.is_alive and is_spark(psutil.Process(self.pid).cmdline())
         return False
 
 
 @dataclass(frozen=True)
 class Holder:
-    """What ``lease.json`` says."""
+    """The content of ``lease.json``."""
 
     number: int
     host: str
@@ -100,10 +99,10 @@ class Holder:
 
 
 def read_holder(file: Path) -> Holder | None:
-    """Who holds or held the lease, or None when nobody ever did, or when the file says nothing that makes sense.
+    """The current or last holder of the lease; None if there was none, or the file is invalid.
 
     Raises:
-        OSError: the file is there and cannot be read.
+        OSError: the file exists and cannot be read.
     """
     try:
         return _holder(json.loads(file.read_bytes()))
@@ -111,39 +110,39 @@ def read_holder(file: Path) -> Holder | None:
         return None
 
 
-def _holder(said: Any) -> Holder:
-    """Raises ValueError, KeyError or TypeError when it is none."""
-    number, host, released = said["number"], said["host"], said.get("released", False)
-    if not (_whole(number) and isinstance(host, str) and isinstance(released, bool)):
+def _holder(document: Any) -> Holder:
+    """Parse a holder; raises ValueError, KeyError or TypeError if it is invalid."""
+    number, host, released = document["number"], document["host"], document.get("released", False)
+    if not (_is_whole(number) and isinstance(host, str) and isinstance(released, bool)):
         raise TypeError
-    jvm = _process(said["jvm"]) if said["jvm"] is not None else None
-    held_since, renewed_at = _moment(said["held_since"]), _moment(said["renewed_at"])
-    return Holder(number, host, _process(said["python"]), jvm, held_since, renewed_at, released)
+    jvm = _process(document["jvm"]) if document["jvm"] is not None else None
+    held_since, renewed_at = _moment(document["held_since"]), _moment(document["renewed_at"])
+    return Holder(number, host, _process(document["python"]), jvm, held_since, renewed_at, released)
 
 
-def _process(said: Any) -> Process:
-    if not _whole(said["pid"]):
+def _process(document: Any) -> Process:
+    if not _is_whole(document["pid"]):
         raise TypeError
-    return Process(said["pid"], _moment(said["started_at"]))
+    return Process(document["pid"], _moment(document["started_at"]))
 
 
-def _whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _TOO_MUCH
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _LIMIT
 
 
 def _moment(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _TOO_MUCH:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _LIMIT:
         raise TypeError
     return float(value)
 
 
 def host_name(environ: Mapping[str, str]) -> str:
-    """This machine's name; ``HEADRACE_HOST`` tells machines apart that have the same one, such as containers."""
+    """This machine's name; ``HEADRACE_HOST`` distinguishes machines with the same name, such as containers."""
     return environ.get("HEADRACE_HOST") or socket.gethostname()
 
 
-def is_held(file: Path, host: str, now: Callable[[], float], terms: LeaseTerms | None = None) -> bool:
-    """Whether the holder of a lease lives: by its process on this host, by when it was seen last on another one.
+def is_held(file: Path, host: str, now: Callable[[], float], timing: LeaseTiming | None = None) -> bool:
+    """Whether the lease is held: by a running process on this host, or by a recent renewal from another one.
 
     Raises:
         OSError: the file cannot be read.
@@ -151,48 +150,42 @@ def is_held(file: Path, host: str, now: Callable[[], float], terms: LeaseTerms |
     holder = read_holder(file)
     if holder is None or holder.released:
         return False
-    return holder.python.lives if holder.host == host else is_seen(file, holder, now, terms or USUAL_TERMS)
+    return (
+        holder.python.is_alive
+        if holder.host == host
+        else was_renewed_recently(file, holder, now, timing or DEFAULT_TIMING)
+    )
 
 
-def as_it_stands(outcome: Outcome | None, file: Path, host: str, now: Callable[[], float]) -> Outcome | None:
-    """What the event log says of the latest update, and LOST instead of RUNNING when nobody holds its lease."""
+def with_lost_state(outcome: Outcome | None, file: Path, host: str, now: Callable[[], float]) -> Outcome | None:
+    """The outcome of the latest update, with LOST instead of RUNNING if nobody holds its lease."""
     if outcome is None or outcome.state is not UpdateState.RUNNING:
         return outcome
     try:
-        return outcome if is_held(file, host, now) else outcome.lost()
+        return outcome if is_held(file, host, now) else outcome.as_lost()
     except OSError:
-        # Who holds it cannot be told.
+        # The holder is unknown.
         return outcome
 
 
-def is_seen(file: Path, holder: Holder, now: Callable[[], float], terms: LeaseTerms) -> bool:
-    """Whether a holder on another host has been seen lately, or is seen now if its clock is ahead of ours."""
+def was_renewed_recently(file: Path, holder: Holder, now: Callable[[], float], timing: LeaseTiming) -> bool:
+    """Whether a holder on another host renewed the lease recently, or renews it now if its clock is ahead of ours."""
     age_s = now() - holder.renewed_at
-    if age_s >= -terms.expires_after_s:
-        return age_s < terms.expires_after_s
-    # How long ago that was cannot be told: a holder that lives renews the file while we look.
-    deadline = time.monotonic() + terms.expires_after_s
+    if age_s >= -timing.expires_after_s:
+        return age_s < timing.expires_after_s
+    # The age of the renewal is unknown: wait to see whether the holder renews the file.
+    deadline = time.monotonic() + timing.expires_after_s
     while time.monotonic() < deadline:
         if read_holder(file) != holder:
             return True
-        time.sleep(min(terms.renew_every_s / 10, 0.5))
+        time.sleep(min(timing.renew_every_s / 10, 0.5))
     return False
 
 
 def write_holder(file: Path, holder: Holder) -> None:
-    """Replace the file in one step.
+    """Replace the file atomically.
 
     Raises:
         OSError: it cannot be replaced.
     """
-    # Processes of several hosts may have the same id.
-    draft = file.with_name(f".{file.name}.{uuid.uuid4().hex}")
-    try:
-        with draft.open("w", encoding="utf-8") as stream:
-            json.dump(asdict(holder), stream, indent=1)
-            stream.flush()
-            os.fsync(stream.fileno())
-        draft.replace(file)
-    except OSError:
-        draft.unlink(missing_ok=True)
-        raise
+    replace_file(file, json.dumps(asdict(holder), indent=1))

@@ -1,4 +1,4 @@
-"""What loading a project's files gives."""
+"""The result of loading a project's files."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from headrace.errors import PipelineError
 from headrace.model.datasets import Definitions
 from headrace.model.hooks import EventHook
 from headrace.model.location import Location
-from headrace.settings.requirements import Unreadable, lacking, printable_words, requirements_of
+from headrace.settings.requirements import UnreadableRequirement, printable_words, requirements_of, unmet_requirement
 
 
 @dataclass(frozen=True)
-class Loaded:
-    """What the files declare, and every problem met while loading them.
+class LoadResult:
+    """The declarations of the files, and every problem found while loading them.
 
-    ``notices`` are said once per update, each with its code. ``notebooks`` are the notebooks that were read, those
-    that others run included.
+    ``notices`` are reported once per update, each with its code. ``notebooks`` are the notebooks that were read,
+    including those that others run.
     """
 
     definitions: Definitions
@@ -31,42 +31,42 @@ class Loaded:
 
 
 @dataclass
-class Needs:
-    """Compares the packages that a project asks for with the environment; each is spoken of once."""
+class PackageChecker:
+    """Compares the packages that a project requires with the environment; reports each once."""
 
     problems: list[PipelineError]
     notices: list[tuple[str, str]] = field(default_factory=list)
     _seen: set[str] = field(default_factory=set)
 
     def check(self, words: str, folder: Path, location: Location) -> None:
-        """Compare what the words behind ``pip install`` ask for."""
+        """Check the arguments of one ``pip install``."""
         try:
             requirements = requirements_of(words, folder)
-        except Unreadable as error:
+        except UnreadableRequirement as error:
             text = printable_words(words)
             self.problems.append(PipelineError("PACKAGE.UNREADABLE", location=location, text=text, reason=error))
             return
         for requirement in requirements:
-            lack = lacking(requirement)
-            if lack is None or lack.requirement in self._seen:
+            unmet = unmet_requirement(requirement)
+            if unmet is None or unmet.requirement in self._seen:
                 continue
-            self._seen.add(lack.requirement)
-            if lack.found is None:
-                self.problems.append(PipelineError("PACKAGE.MISSING", location=location, requirement=lack.requirement))
+            self._seen.add(unmet.requirement)
+            if unmet.found is None:
+                self.problems.append(PipelineError("PACKAGE.MISSING", location=location, requirement=unmet.requirement))
             else:
-                said = f'"{lack.requirement}" is required at {location}, but {lack.found} is installed'
-                self.notices.append(("PACKAGE.OTHER_VERSION", f"{said}; an update installs no packages"))
+                mismatch = f'"{unmet.requirement}" is required at {location}, but {unmet.found} is installed'
+                self.notices.append(("PACKAGE.OTHER_VERSION", f"{mismatch}; an update installs no packages"))
 
     def check_all(self, needed: Iterable[tuple[str, Location]], folder: Path) -> None:
-        """Compare each of several lines."""
+        """Check several lines."""
         for words, location in needed:
             self.check(words, folder, location)
 
 
-def raised(error: BaseException, file: str, place: Location) -> PipelineError:
-    """What a file's code has raised while it was loaded, as a problem of the file."""
+def user_exception(error: BaseException, file: str, location: Location) -> PipelineError:
+    """The problem for an exception that a file's code raised while it was loaded."""
     if isinstance(error, AnalysisException) and (error.getCondition() or "").startswith("TABLE_OR_VIEW_NOT_FOUND"):
         table = (error.getMessageParameters() or {}).get("relationName", "?").replace("`", "")
-        return PipelineError("FILE.TABLE_UNKNOWN", location=place, file=file, table=table)
+        return PipelineError("FILE.TABLE_UNKNOWN", location=location, file=file, table=table)
     reason = f"{type(error).__name__}: {error}"
-    return PipelineError("FILE.RAISED", location=place, file=file, reason=reason)
+    return PipelineError("FILE.RAISED", location=location, file=file, reason=reason)

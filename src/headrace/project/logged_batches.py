@@ -1,4 +1,4 @@
-"""The newest batches of flows by the event log, whatever names the flows had."""
+"""The newest batches of flows in the event log, under current or former names."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from headrace.settings.settings import Settings
 
 
 class LoggedBatches:
-    """Tells the newest epoch, and the newest batch in it, that the event log has of a flow into a dataset.
+    """Finds the newest epoch and its newest batch in the event log, for a flow and its dataset.
 
     The log is read once for each plan.
 
     Args:
         settings: the pipeline's.
-        before: datasets to the names that they are renamed from.
+        before: datasets to their former names.
     """
 
     def __init__(self, settings: Settings, before: Mapping[str, str]) -> None:
@@ -24,11 +24,11 @@ class LoggedBatches:
         self._newest: dict[tuple[str, str], tuple[int, int]] | None = None
 
     def forget(self) -> None:
-        """Let the log be read anew."""
+        """Read the log again at the next call."""
         self._newest = None
 
     def __call__(self, flow: str, dataset: str) -> tuple[int, int] | None:
-        """The epoch and the batch; None where the log has none of the flow."""
+        """The epoch and the batch; None if the log has no batch of the flow."""
         if self._newest is None:
             self._newest = EventReader(self._settings.layout.events).last_batches()
         known, before = self._newest, self._before

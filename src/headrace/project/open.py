@@ -1,4 +1,4 @@
-"""``Project``: what a program, a test and the command line do with a pipeline."""
+"""``Project``: a pipeline, for programs, tests and the command line."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from headrace.errors import PipelineError, raise_all
 from headrace.events.types import Event
 from headrace.graph.resolved import ResolvedGraph
 from headrace.graph.select import Selection, dataset_name
-from headrace.graph.unavailable_sources import errors_of
+from headrace.graph.unavailable_sources import distinct_errors
 from headrace.model.datasets import Kind
 from headrace.model.names import QualifiedName
 from headrace.model.outcome import Outcome
 from headrace.model.preview import Preview
 from headrace.model.rows import Rows
-from headrace.plan.backfills import Backfill, Replayed
+from headrace.plan.backfills import BackfillRequest, ReplayRequest
 from headrace.plan.steps import Plan
-from headrace.project.early_stop import Ending
+from headrace.project.early_stop import StopSignals
 from headrace.project.explain_dataset import explanation
 from headrace.project.explanation import Explanation
 from headrace.project.lease import Lease
@@ -32,13 +32,13 @@ from headrace.project.lease_holders import host_name
 from headrace.project.planning import Planning
 from headrace.project.preview import Previewer
 from headrace.project.recompute import recomputed
-from headrace.project.resolution import Resolved, Resolver, Resolving
-from headrace.project.sql_access import ask
+from headrace.project.resolution import Resolved, Resolver, ResolveRequest
+from headrace.project.sql_access import run_query
 from headrace.project.stored_project import StoredProject
 from headrace.project.stored_tables import make_storage
 from headrace.project.test_harness import REAL, Harness
 from headrace.project.update import Update
-from headrace.runtime.board import Board, left_of
+from headrace.runtime.board import Board, remaining_selection
 from headrace.settings.discover import find_settings
 from headrace.settings.load import load_settings
 from headrace.settings.settings import Settings
@@ -48,17 +48,17 @@ from headrace.sql.readonly import check_readonly
 
 
 class Project(StoredProject):
-    """A pipeline in a folder. Opening reads the settings; a session comes with the first verb that needs one."""
+    """A pipeline in a folder. Opening reads the settings; the first method that needs a session opens one."""
 
-    def __init__(self, settings: Settings, environ: Mapping[str, str], rehearsal: Harness = REAL) -> None:
+    def __init__(self, settings: Settings, environ: Mapping[str, str], harness: Harness = REAL) -> None:
         super().__init__(settings, environ)
-        self._rehearsal = rehearsal
-        self._planning = Planning(settings, rehearsal)
+        self._harness = harness
+        self._planning = Planning(settings, harness)
         self._state = self._planning.state
         self._secrets = settings.open_secrets(environ)
-        # Texts of the project may have secrets in them: who prints one calls this first.
+        # Texts of the project may contain secrets: apply this before printing them.
         self.redact: Callable[[str], str] = self._secrets.redact
-        self._resolver = Resolver(settings, self._secrets, environ, rehearsal)
+        self._resolver = Resolver(settings, self._secrets, environ, harness)
 
     @classmethod
     def open(
@@ -72,9 +72,9 @@ class Project(StoredProject):
         """The project of the nearest settings file at or above *directory* (default: the working directory).
 
         Args:
-            directory: where to start looking.
-            profile: which of the settings' profiles to apply.
-            configuration: entries of ``configuration`` that win over the file's.
+            directory: where to start the search.
+            profile: the settings profile to apply.
+            configuration: entries of ``configuration`` that override the file's.
             environ: the environment (default: the process's).
 
         Raises:
@@ -86,37 +86,37 @@ class Project(StoredProject):
 
     @property
     def continuous(self) -> bool:
-        """True when the settings say that an update goes on until it is stopped."""
+        """True if the settings make an update run until it is stopped."""
         return self.settings.continuous
 
     def validate(self) -> ResolvedGraph:
-        """Everything short of writing: the resolved graph.
+        """Check the whole project without writing; returns the resolved graph.
 
         Raises:
-            Problems: everything that is wrong with the project, at once.
+            Problems: all problems of the project.
         """
-        graph = self._resolver.resolve(self._planning.wanted(Selection(), leaves_out=False)).graph
+        graph = self._resolver.resolve(self._planning.wanted(Selection(), skip_unavailable=False)).graph
         self._planning.plan(graph, Selection())
         return graph
 
     def graph(self) -> ResolvedGraph:
-        """Datasets, flows and what reads what, also where an update could not do what the code says.
+        """The datasets, the flows and their inputs, even if an update could not apply the code.
 
         Raises:
-            Problems: everything that is wrong with the code.
+            Problems: all problems of the code.
         """
-        kept, cleared = self._planning.kept(Selection()), self._planning.cleared(Selection())
-        return self._resolver.resolve(Resolving(kept, cleared, taken=self._planning.taken)).graph
+        kept, cleared = self._planning.kept_schema(Selection()), self._planning.cleared(Selection())
+        return self._resolver.resolve(ResolveRequest(kept, cleared, taken=self._planning.taken)).graph
 
     def plan(self, selection: Selection | None = None) -> Plan:
-        """What :meth:`run` would do and why; nothing is written.
+        """What :meth:`run` would do and why; writes nothing.
 
         Raises:
-            Problems: everything that is wrong with the project, or with the selection.
+            Problems: all problems of the project or the selection.
         """
         selection = selection or Selection()
         return self._planning.plan(
-            self._resolver.resolve(self._planning.wanted(selection, leaves_out=True)).graph, selection
+            self._resolver.resolve(self._planning.wanted(selection, skip_unavailable=True)).graph, selection
         )
 
     def run(
@@ -131,22 +131,22 @@ class Project(StoredProject):
         stop: threading.Event | None = None,
         on_event: Callable[[Event], None] | None = None,
     ) -> Outcome:
-        """One update: every selected flow takes what is new, once or until the update is stopped.
+        """Run one update: every selected flow processes new data, once or until the update is stopped.
 
         Args:
             refresh: tables to refresh (default: all).
-            full_refresh: tables to clear first and to compute from the start.
-            full_refresh_all: do that for all tables whose properties allow it.
-            reset_checkpoint: flows whose progress is dropped while their tables are kept, each as ``FLOW`` or
-                ``FLOW=START``; a start is ``earliest``, ``latest``, ``version:N`` or ``timestamp:T``.
-            accept_data_loss: let a full refresh clear rows that its sources do not have any more.
-            continuous: go on until stopped by a signal or by *stop* (default: what the settings say).
-            stop: ends the update early once it is set, from any thread: batches that run may end within the grace time.
-            on_event: gets every event as it happens.
+            full_refresh: tables to clear first and compute from the start.
+            full_refresh_all: clear and compute all tables whose properties allow it.
+            reset_checkpoint: flows to reset while keeping their tables, each as ``FLOW`` or ``FLOW=START``; a start is
+                ``earliest``, ``latest``, ``version:N`` or ``timestamp:T``.
+            accept_data_loss: let a full refresh clear rows that its sources no longer have.
+            continuous: run until stopped by a signal or by *stop* (default: from the settings).
+            stop: stops the update early when set, from any thread; running batches may finish within the stop timeout.
+            on_event: receives every event as it happens.
 
         Raises:
-            Problems: everything that is wrong with the project; nothing was written.
-            PipelineError: LEASE.HELD when another update of the pipeline runs.
+            Problems: all problems of the project; nothing was written.
+            PipelineError: LEASE.HELD if another update of the pipeline is running.
         """
         resets = tuple(reset_checkpoint)
         selection = Selection(tuple(refresh), tuple(full_refresh), full_refresh_all, resets, accept_data_loss)
@@ -154,46 +154,46 @@ class Project(StoredProject):
         def planned(graph: ResolvedGraph, selection: Selection) -> Plan:
             return self._planning.plan(graph, selection, continuous=continuous)
 
-        return self._update(selection, planned, on_event, stop, leaves_out=True)
+        return self._update(selection, planned, on_event, stop, skip_unavailable=True)
 
-    def backfill(self, wanted: Backfill, *, on_event: Callable[[Event], None] | None = None) -> Outcome:
-        """An update that runs the query of one stream as a batch over a range, into the same table, exactly once.
+    def backfill(self, wanted: BackfillRequest, *, on_event: Callable[[Event], None] | None = None) -> Outcome:
+        """Run an update that executes one stream's query as a batch over a range, into the same table, exactly once.
 
-        A stream that has read nothing yet begins behind the range afterwards, without a gap and without an overlap.
+        A stream that has read nothing yet then starts after the range, without a gap or an overlap.
 
         Raises:
-            Problems, PipelineError: as :meth:`run`, and BACKFILL.* when the range cannot be loaded.
+            Problems, PipelineError: as :meth:`run`, and BACKFILL.* if the range cannot be backfilled.
         """
 
         def planned(graph: ResolvedGraph, selection: Selection) -> Plan:
             del selection
-            return self._planning.load(graph, wanted)
+            return self._planning.backfill(graph, wanted)
 
-        return self._update(Selection(), planned, on_event, None, leaves_out=False)
+        return self._update(Selection(), planned, on_event, None, skip_unavailable=False)
 
-    def replay(self, wanted: Replayed, *, on_event: Callable[[Event], None] | None = None) -> Outcome:
-        """An update that takes rows of a dataset out of quarantine and through its rules, each exactly once.
+    def replay(self, wanted: ReplayRequest, *, on_event: Callable[[Event], None] | None = None) -> Outcome:
+        """Run an update that checks quarantined rows of a dataset again with its current rules, each exactly once.
 
-        Rows that pass are in the table afterwards; those that break a rule are dropped or set aside anew, with their
+        Rows that pass are written to the table; those that violate a rule are dropped or quarantined again, with their
         new values.
 
         Raises:
-            Problems, PipelineError: as :meth:`run`; QUARANTINE.NONE, and REPLAY.* when there is nothing to replay.
+            Problems, PipelineError: as :meth:`run`; QUARANTINE.NONE, and REPLAY.* if there is nothing to replay.
         """
 
         def planned(graph: ResolvedGraph, selection: Selection) -> Plan:
             del selection
             return self._planning.replay(graph, wanted)
 
-        return self._update(Selection(), planned, on_event, None, leaves_out=False)
+        return self._update(Selection(), planned, on_event, None, skip_unavailable=False)
 
     def sql(self, query: str, *, write: bool = False, private: bool = False) -> Rows:
-        """A query over the pipeline's tables, its persisted views and its event log.
+        """Run a query over the pipeline's tables, its persisted views and its event log.
 
         Args:
             query: one statement.
-            write: allow statements that change something.
-            private: show the private tables too.
+            write: allow statements that change data.
+            private: include the private tables.
 
         Raises:
             PipelineError: SQL.NOT_READ_ONLY, SQL.PRIVATE, SQL.FAILED; VIEW.UNUSABLE.
@@ -201,19 +201,21 @@ class Project(StoredProject):
         if not write:
             check_readonly(query)
         try:
-            return ask(query, self._resolver.catalog(), self.settings, private=private, redact=self._secrets.redact)
+            return run_query(
+                query, self._resolver.catalog(), self.settings, private=private, redact=self._secrets.redact
+            )
         except (PySparkException, Py4JJavaError) as error:
-            # Spark's own way of making an exception of Python out of one of Java's knows some of them alone.
-            told = str(error) if isinstance(error, PySparkException) else innermost(tuple(chain(error))).message
-            reason = told.strip().splitlines()[0]
+            # PySpark converts only some Java exceptions.
+            message = str(error) if isinstance(error, PySparkException) else innermost(tuple(chain(error))).message
+            reason = message.strip().splitlines()[0]
             raise PipelineError("SQL.FAILED", reason=self._secrets.redact(reason)) from error
 
     def preview(self, name: str, rows: int = 20) -> Preview:
-        """Rows of one dataset computed on the tables as they are now; nothing is written.
+        """Compute some rows of one dataset from the current tables; writes nothing.
 
         Raises:
-            Problems: the project is wrong, or a source of the dataset is away.
-            PipelineError: DATASET.UNKNOWN, or what a flow would fail with.
+            Problems: the project is wrong, or a source of the dataset is unavailable.
+            PipelineError: DATASET.UNKNOWN, or the error with which a flow fails.
         """
         resolved, dataset = self._resolved_with(name)
         _check_has_rows(resolved.graph, dataset)
@@ -224,7 +226,7 @@ class Project(StoredProject):
         """Kind, table, schema, flows, their checkpoints and positions, trigger and refresh effect of one dataset.
 
         Raises:
-            Problems: the project is wrong, or all sources of the dataset are away.
+            Problems: the project is wrong, or all sources of the dataset are unavailable.
             PipelineError: DATASET.UNKNOWN.
         """
         resolved, dataset = self._resolved_with(name, partly=True)
@@ -232,12 +234,12 @@ class Project(StoredProject):
         return explanation(graph, graph.by_name[dataset], self._planning, self.settings)
 
     def recompute(self, name: str) -> Rows:
-        """All rows of one dataset as its queries give them when streams are read as batches; nothing is written.
+        """Compute all rows of one dataset with streams read as batches; writes nothing.
 
-        What the streams of a dataset have brought over many updates is, in the end, these rows.
+        After any number of updates, the streams of a dataset must have produced exactly these rows.
 
         Raises:
-            Problems: the project is wrong, or a source of the dataset is away.
+            Problems: the project is wrong, or a source of the dataset is unavailable.
             PipelineError: DATASET.UNKNOWN, RECOMPUTE.INPUT_MISSING.
         """
         resolved, dataset = self._resolved_with(name)
@@ -245,11 +247,11 @@ class Project(StoredProject):
         return recomputed(resolved.graph, dataset, resolved.catalog, self._state)
 
     def _resolved_with(self, name: str, *, partly: bool = False) -> tuple[Resolved, QualifiedName]:
-        """The project with all of the flows of a dataset, or *partly* with some, whatever other sources are away."""
-        resolved = self._resolver.resolve(replace(self._planning.wanted(Selection(), leaves_out=True), known=()))
+        """The project with all flows of a dataset, or *partly* with some, even if other sources are unavailable."""
+        resolved = self._resolver.resolve(replace(self._planning.wanted(Selection(), skip_unavailable=True), known=()))
         dataset = dataset_name(resolved.graph, name, self.settings.naming)
-        if not partly or dataset in resolved.graph.absent:
-            raise_all(errors_of(resolved.graph.away_into(dataset)))
+        if not partly or dataset in resolved.graph.unavailable_datasets:
+            raise_all(distinct_errors(resolved.graph.unavailable_into(dataset)))
         return resolved, dataset
 
     def _update(
@@ -259,35 +261,35 @@ class Project(StoredProject):
         on_event: Callable[[Event], None] | None,
         stop: threading.Event | None,
         *,
-        leaves_out: bool,
+        skip_unavailable: bool,
     ) -> Outcome:
-        # Whatever is wrong is found before anything is written, the lease included.
-        resolved = self._resolver.resolve(self._planning.wanted(selection, leaves_out=leaves_out))
+        # Find all problems before writing anything, including the lease.
+        resolved = self._resolver.resolve(self._planning.wanted(selection, skip_unavailable=skip_unavailable))
         planned(resolved.graph, selection)
         make_storage(self.settings)
-        host, terms = host_name(self._environ), self._rehearsal.terms
+        host, timing = host_name(self._environ), self._harness.lease_timing
         file = Path(self.settings.layout.lease)
 
-        left = selection
+        remaining = selection
 
-        def again(board: Board) -> tuple[Resolved, Plan]:
-            nonlocal left
-            left = left_of(left, board)
-            now = self._resolver.resolve(self._planning.wanted(left, leaves_out=leaves_out))
-            return now, planned(now.graph, left)
+        def replan(board: Board) -> tuple[Resolved, Plan]:
+            nonlocal remaining
+            remaining = remaining_selection(remaining, board)
+            now = self._resolver.resolve(self._planning.wanted(remaining, skip_unavailable=skip_unavailable))
+            return now, planned(now.graph, remaining)
 
-        with Ending(stop) as ending, Lease(file, host, time.time, terms=terms) as lease:
+        with StopSignals(stop) as stop_signals, Lease(file, host, time.time, timing=timing) as lease:
             update = Update(
                 settings=self.settings,
                 secrets=self._secrets,
                 resolved=resolved,
                 state=self._state,
                 lease=lease,
-                at=self._rehearsal.at,
-                carry_out=lambda renamed: self._planning.carry_out(renamed, self._rehearsal.at),
-                again=again,
+                failpoints=self._harness.failpoints,
+                apply_renames=lambda renamed: self._planning.apply_renames(renamed, self._harness.failpoints),
+                replan=replan,
             )
-            return update.run(planned(resolved.graph, selection), selection, on_event, ending)
+            return update.run(planned(resolved.graph, selection), selection, on_event, stop_signals)
 
 
 def _check_has_rows(graph: ResolvedGraph, name: QualifiedName) -> None:

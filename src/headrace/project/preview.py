@@ -1,4 +1,4 @@
-"""Computes one dataset on the tables as they are, without writing into the storage."""
+"""Computes one dataset from the current tables, without writing to the storage."""
 
 from __future__ import annotations
 
@@ -11,34 +11,35 @@ from pathlib import Path
 from pyspark.sql import DataFrame, Row
 
 from headrace.errors import PipelineError
-from headrace.expectations.compile import judged
-from headrace.expectations.split import counters, counts_from, kept
-from headrace.graph.resolved import Mode, ResolvedFlow, ResolvedGraph
+from headrace.expectations.compile import evaluate
+from headrace.expectations.split import accepted_rows, counters, counts_from
+from headrace.graph.resolved import ResolvedGraph
+from headrace.graph.resolved_flows import ChangeFlow, CompleteFlow, ResolvedFlow
 from headrace.model.names import QualifiedName
 from headrace.model.outcome import FlowCounts
 from headrace.model.preview import Preview
 from headrace.model.rows import Rows
 from headrace.spark.delta.tables import empty_frame
-from headrace.spark.errors.spark_errors import failed
+from headrace.spark.errors.spark_errors import failure_report
 from headrace.spark.expectations.table_rules import TableRules
-from headrace.spark.queries.flow_frames import alone, flow_frame, register_views
+from headrace.spark.queries.flow_frames import flow_frame, register_views, single_batch_rules
 from headrace.spark.session.scoped_confs import with_confs
 from headrace.spark.update.catalog import Catalog
 from headrace.storage.change_detection import StoredState
 
-# How many rows of each flow are looked at, at least: enough to see what expectations do, and soon done.
-LOOKED_AT = 1000
+# The minimum number of rows to read per flow: enough to show the effect of expectations, and fast.
+SAMPLE_ROWS = 1000
 
 
 class Previewer:
-    """Computes datasets of one resolved graph in memory; what it has to put somewhere goes to a scratch folder.
+    """Computes datasets of one resolved graph in memory, with a temporary folder for intermediate tables.
 
     Args:
         graph: the project.
-        catalog: of its session; names of tables are registered in it.
-        state: where tables are.
+        catalog: of its session; receives the names of tables.
+        state: the stored state.
         root: the project's folder, to find the user's line in a failure.
-        redact: takes secrets out of what a failure says.
+        redact: removes secrets from error messages.
     """
 
     def __init__(
@@ -53,52 +54,52 @@ class Previewer:
         self._sampled: dict[QualifiedName, str] = {}
 
     def preview(self, name: QualifiedName, limit: int) -> Preview:
-        """At most *limit* rows that the dataset's flows would write now, of each flow about as many.
+        """At most *limit* rows that the dataset's flows would write now, about equally many per flow.
 
         Raises:
             PipelineError: a flow fails, as it would in an update.
         """
         dataset = self._graph.by_name[name]
         with tempfile.TemporaryDirectory(prefix="headrace-preview-") as scratch:
-            taken = [self._taken(flow, Path(scratch), limit) for flow in self._graph.flows_into(name)]
-        rows = _shared([found.rows for found in taken], limit)
+            samples = [self._take_sample(flow, Path(scratch), limit) for flow in self._graph.flows_into(name)]
+        rows = _fair_share([found.rows for found in samples], limit)
         names = dataset.schema.names
         values = tuple(tuple(row.asDict(recursive=False)[name] for name in names) for row in rows)
         counts = FlowCounts()
-        for found in taken:
+        for found in samples:
             counts = counts.plus(found.counts)
-        sampled = tuple(str(sampled) for sampled in self._sampled)
-        return Preview(Rows(names, values), counts, any(found.partial for found in taken), sampled)
+        sampled_names = tuple(str(sampled_name) for sampled_name in self._sampled)
+        return Preview(Rows(names, values), counts, any(found.partial for found in samples), sampled_names)
 
-    def _taken(self, flow: ResolvedFlow, scratch: Path, limit: int) -> _Taken:
+    def _take_sample(self, flow: ResolvedFlow, scratch: Path, limit: int) -> _Sample:
         dataset = self._graph.by_name[flow.target]
-        taken = _Taken(alone(dataset, self._catalog), limit)
-        self._compute(flow, scratch, taken)
-        return taken
+        sample = _Sample(single_batch_rules(dataset, self._catalog), limit)
+        self._compute(flow, scratch, sample)
+        return sample
 
-    def _compute(self, flow: ResolvedFlow, scratch: Path, taken: _Taken) -> None:
-        """Give the flow's rows to *taken*, batch by batch, until it has enough."""
-        if flow.merges:
+    def _compute(self, flow: ResolvedFlow, scratch: Path, sample: _Sample) -> None:
+        """Add the flow's rows to *sample*, batch by batch, until it has enough."""
+        if isinstance(flow, ChangeFlow):
             raise PipelineError("CDC.NO_PREVIEW", location=flow.flow.location, dataset=flow.target)
         for given in self._graph.stored_inputs(flow):
-            self._provide(given.name, scratch)
+            self._ensure_table(given.name, scratch)
         register_views(self._graph, flow, self._catalog)
         try:
             with with_confs(self._catalog.session, flow.flow.spark_conf):
                 frame = flow_frame(self._graph, flow, self._catalog)
                 if frame.isStreaming:
                     checkpoint = scratch / f"checkpoint{next(self._numbers)}"
-                    _stream(frame, taken, checkpoint, complete=flow.mode is Mode.COMPLETE)
+                    _stream(frame, sample, checkpoint, complete=isinstance(flow, CompleteFlow))
                 else:
-                    taken.take(frame)
+                    sample.take(frame)
         except Exception as error:
             rules = self._graph.by_name[flow.target].dataset.expectations
-            problem = failed(flow.flow, taken.error or error, self._root, rules).error
+            problem = failure_report(flow.flow, sample.error or error, self._root, rules).error
             params = {key: self._redact(value) for key, value in problem.params.items()}
             raise PipelineError(problem.code, location=problem.location, **params) from error
 
-    def _provide(self, name: QualifiedName, scratch: Path) -> None:
-        """Make a table readable: the one in the storage, or some rows of the one that there would be."""
+    def _ensure_table(self, name: QualifiedName, scratch: Path) -> None:
+        """Register a table: the stored one, or a temporary one with some of the rows that it would have."""
         table = self._state.table(name)
         if table is not None:
             self._catalog.register_path(name, table.path)
@@ -109,87 +110,89 @@ class Previewer:
             empty.write.format("delta").save(path)
             self._sampled[name] = path
             for flow in self._graph.flows_into(name):
-                self._compute(flow, scratch, _Taken(alone(dataset, self._catalog), 0, path))
+                self._compute(flow, scratch, _Sample(single_batch_rules(dataset, self._catalog), 0, path))
             self._catalog.register_path(name, path)
 
 
 @dataclass
-class _Taken:
-    """What was taken of one flow: rows up to a limit, or all that was looked at, into a table."""
+class _Sample:
+    """The sample of one flow: rows up to a limit, or all rows read, written to a table."""
 
     rules: TableRules
     limit: int
-    into: str | None = None
+    target_path: str | None = None
     rows: list[Row] = field(default_factory=list)
     counts: FlowCounts = field(default_factory=FlowCounts)
     partial: bool = False
     error: BaseException | None = None
 
     @property
-    def looked_at(self) -> int:
-        """How many rows the flow has brought so far."""
+    def seen_rows(self) -> int:
+        """The number of rows read from the flow so far."""
         return self.counts.rows_read
 
     def take(self, frame: DataFrame) -> None:
-        """Look at the first rows of a batch."""
-        room = max(LOOKED_AT, self.limit) - self.looked_at
-        # One row more tells whether there are more.
+        """Add the first rows of a batch."""
+        room = max(SAMPLE_ROWS, self.limit) - self.seen_rows
+        # One extra row shows whether there are more.
         first = frame.limit(room + 1).persist()
         try:
             more = first.count() > room
             self.partial = self.partial or more
-            self._judge(first.limit(room) if more else first)
+            self._evaluate(first.limit(room) if more else first)
         finally:
             first.unpersist()
 
-    def _judge(self, frame: DataFrame) -> None:
+    def _evaluate(self, frame: DataFrame) -> None:
         rules = self.rules.rules
-        judging = bool(rules.expectations)
-        rows = judged(self.rules.beside(frame), rules, frame.sparkSession).persist() if judging else frame
+        has_rules = bool(rules.expectations)
+        rows = (
+            evaluate(self.rules.with_rule_columns(frame), rules, frame.sparkSession).persist() if has_rules else frame
+        )
         self.counts = self.counts.plus(counts_from(rows.agg(*counters(rules)).collect()[0].asDict(), rules))
-        passing = kept(rows, rules)
-        if self.into is None:
+        passing = accepted_rows(rows, rules)
+        if self.target_path is None:
             self.rows += passing.limit(self.limit - len(self.rows)).collect()
         else:
-            passing.write.format("delta").mode("append").save(self.into)
+            passing.write.format("delta").mode("append").save(self.target_path)
         rows.unpersist()
 
-    def begin_again(self) -> None:
-        """Forget what was taken: the next batch has the whole result."""
+    def reset(self) -> None:
+        """Clear the sample: the next batch has the whole result."""
         self.rows.clear()
         self.counts = FlowCounts()
         self.partial = False
 
 
-def _stream(frame: DataFrame, taken: _Taken, checkpoint: Path, *, complete: bool) -> None:
-    """A stream from its start, through a checkpoint that is thrown away."""
+def _stream(frame: DataFrame, sample: _Sample, checkpoint: Path, *, complete: bool) -> None:
+    """Run a stream from its start, with a temporary checkpoint."""
 
     def take(batch: DataFrame, _batch_id: int) -> None:
         try:
             if complete:
-                taken.begin_again()
-            if not taken.partial:
-                taken.take(batch)
+                sample.reset()
+            if not sample.partial:
+                sample.take(batch)
         except BaseException as error:
-            # py4j loses what an error is on its way out.
-            taken.error = error
+            # py4j loses the original exception.
+            sample.error = error
             raise
 
     writer = frame.writeStream.foreachBatch(take).outputMode("complete" if complete else "append")
     query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
     try:
         while not query.awaitTermination(1):
-            if taken.partial and not complete:
+            if sample.partial and not complete:
                 break
     finally:
         query.stop()
 
 
-def _shared(found: list[list[Row]], limit: int) -> list[Row]:
-    """At most *limit* rows, of each list as many as of the others where it has them; in the order of the lists."""
+def _fair_share(found: list[list[Row]], limit: int) -> list[Row]:
+    """At most *limit* rows, equally many from each list if possible; in the order of the lists."""
     quotas = [0] * len(found)
-    for place in range(max(map(len, found), default=0)):
+    for position in range(max(map(len, found), default=0)):
         for number, rows in enumerate(found):
-            if place < len(rows) and sum(quotas) < limit:
+            if position < len(rows) and sum(quotas) < limit:
                 quotas[number] += 1
     return [row for rows, quota in zip(found, quotas, strict=True) for row in rows[:quota]]

@@ -1,4 +1,4 @@
-"""Repairs a flow of the storage under the lease, so that no update sees it half done."""
+"""Repairs a flow of the storage under the lease, so that no update sees a partial repair."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from headrace.settings.settings import Settings
 from headrace.storage.health import FlowHealth, repair
 
 
-def repaired(
-    settings: Settings, environ: Mapping[str, str], name: str, look: Callable[[], tuple[FlowHealth, ...]]
+def repair_flows(
+    settings: Settings, environ: Mapping[str, str], name: str, read_health: Callable[[], tuple[FlowHealth, ...]]
 ) -> tuple[Path, ...]:
-    """Set aside torn files of the flows that a name means; where they are now.
+    """Move away damaged files of the flows with a name; returns their new paths.
 
     Args:
         settings: the pipeline's.
         environ: the process environment.
-        name: of a flow, or of the dataset that it feeds.
-        look: at the flows of the storage as they are now.
+        name: of a flow, or of its dataset.
+        read_health: reads the current health of the stored flows.
 
     Raises:
         PipelineError: CHECKPOINTS.UNKNOWN, CHECKPOINTS.NOT_MENDABLE, LEASE.HELD.
     """
-    _chosen(look(), name, settings.naming)
+    _chosen(read_health(), name, settings.naming)
     with Lease(Path(settings.layout.lease), host_name(environ), time.time):
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-        chosen = _chosen(look(), name, settings.naming)
+        chosen = _chosen(read_health(), name, settings.naming)
         moved = [file for flow in chosen for file in repair(flow, stamp)]
         files = {flow.stored.file for flow in chosen}
-        for flow in look():
+        for flow in read_health():
             if flow.stored.file in files and flow.problem is not None:
                 problem = flow.problem
                 raise PipelineError(

@@ -1,4 +1,4 @@
-"""A project's files and session become a resolved graph."""
+"""Resolves a project's files into a graph, with its session."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import TypeAlias
 
 from pyspark.sql import SparkSession
 
-from headrace.cdc.snapshot_versions import Taken
+from headrace.cdc.snapshot_versions import SnapshotState
 from headrace.errors import PipelineError, Problems
 from headrace.graph.build import build
 from headrace.graph.new_tables import maps_names
-from headrace.graph.resolve import Kept, resolve
+from headrace.graph.resolve import StoredSchema, resolve
 from headrace.graph.resolved import ResolvedGraph
 from headrace.model.datasets import Definitions, Flow, Kind, SqlQuery
 from headrace.model.hooks import EventHook
 from headrace.model.names import QualifiedName
 from headrace.model.views import ViewDefinition
 from headrace.project.files import load_files
-from headrace.project.load_result import Loaded
+from headrace.project.load_result import LoadResult
 from headrace.project.scratch import scratch
 from headrace.project.test_harness import Harness
 from headrace.project.worker_modules import ship_modules, source_modules
@@ -30,25 +30,25 @@ from headrace.settings.dbutils import DbUtils
 from headrace.settings.secrets import Secrets
 from headrace.settings.settings import Settings
 from headrace.settings.sources import source_files
-from headrace.settings.vendor_confs import in_open_words
+from headrace.settings.vendor_confs import to_open_source_confs
 from headrace.spark.analyzer import StubAnalyzer
-from headrace.spark.notebook.notebook_session import let_go
+from headrace.spark.notebook.notebook_session import release_tables
 from headrace.spark.readers import auto_loader
 from headrace.spark.session.catalog_entries import clear
 from headrace.spark.session.listeners import remove_listeners
 from headrace.spark.startup.open_session import open_session
 from headrace.spark.update.catalog import Catalog
-from headrace.storage.inventory import tables_of_others
+from headrace.storage.inventory import foreign_tables
 
-# Which datasets of a project lose their rows.
+# Finds the datasets of a project that lose their rows.
 Cleared: TypeAlias = Callable[[Definitions], "frozenset[QualifiedName]"]
 
 
 @dataclass(frozen=True)
 class Resolved:
-    """A project that was loaded: its session, names and graph.
+    """A resolved project: its session, names and graph.
 
-    ``notices`` are said once per update, each with its code; ``hooks`` are told what happens in it.
+    ``notices`` are reported once per update, each with its code; ``hooks`` receive its events.
     """
 
     catalog: Catalog
@@ -58,42 +58,42 @@ class Resolved:
 
 
 @dataclass(frozen=True)
-class Resolving:
-    """What there is to resolve a project for.
+class ResolveRequest:
+    """A request to resolve a project.
 
     Attributes:
-        kept: the columns of tables that keep their rows.
-        cleared: which datasets lose their rows, so that schemas of what they read are inferred anew.
-        known: what is already known to be wrong, reported together with what is found.
-        taken: what flows have taken of snapshots.
-        leaves_out: leave out flows whose sources are away, instead of raising that.
+        kept: finds the schemas of tables that keep their rows.
+        cleared: finds the datasets that lose their rows, so that the schemas of their inputs are inferred again.
+        known: known problems, reported together with new ones.
+        skip_unavailable: skip flows whose sources are unavailable, instead of raising.
+        taken: finds the snapshots that flows have processed.
     """
 
-    kept: Kept
+    kept: StoredSchema
     cleared: Cleared = lambda _definitions: frozenset()
     known: tuple[PipelineError, ...] = ()
-    leaves_out: bool = False
-    taken: Callable[[Flow], Taken] = lambda _flow: Taken()
+    skip_unavailable: bool = False
+    taken: Callable[[Flow], SnapshotState] = lambda _flow: SnapshotState()
 
 
 class Resolver:
-    """Opens the session of a project and resolves its files, each time anew."""
+    """Opens the session of a project and resolves its files, from scratch each time."""
 
-    def __init__(self, settings: Settings, secrets: Secrets, environ: Mapping[str, str], rehearsal: Harness) -> None:
+    def __init__(self, settings: Settings, secrets: Secrets, environ: Mapping[str, str], harness: Harness) -> None:
         self._settings = settings
-        self._rehearsal = rehearsal
+        self._harness = harness
         self._secrets = secrets
         self._environ = environ
 
     def catalog(self) -> Catalog:
-        """The session's catalog with nothing of another project in it."""
+        """The session's catalog, without entries of other projects."""
         settings = self._settings
         confs = dict(settings.resolved_spark_conf(self._secrets, self._environ))
         if settings.master:
             confs["spark.master"] = settings.master
         configuration = settings.resolved_configuration(self._secrets, self._environ)
         confs |= {key: value for key, value in configuration.items() if not key.startswith("pipelines.")}
-        confs = in_open_words(confs)
+        confs = to_open_source_confs(confs)
         confs[auto_loader.PATHS] = json.dumps(dict(settings.paths))
         session = open_session(
             name=f"headrace {settings.name}",
@@ -104,25 +104,25 @@ class Resolver:
             folder=settings.root,
             redact=self._secrets.redact,
         )
-        let_go()
+        release_tables()
         catalog = Catalog(session, settings.layout, settings.naming, scratch("stubs"))
         clear(session)
         remove_listeners()
         return catalog
 
-    def resolve(self, wanted: Resolving) -> Resolved:
-        """The graph, resolved on empty stand-ins that are registered in the catalog now.
+    def resolve(self, wanted: ResolveRequest) -> Resolved:
+        """The graph, resolved on empty stand-in tables that are registered in the catalog.
 
         Raises:
-            Problems: everything that is wrong with the project.
+            Problems: all problems of the project.
         """
         files = source_files(self._settings)
         catalog = self.catalog()
         return self._resolved(catalog, self._loaded(catalog.session, files), wanted)
 
-    def _loaded(self, session: SparkSession, files: tuple[Path, ...]) -> Loaded:
+    def _loaded(self, session: SparkSession, files: tuple[Path, ...]) -> LoadResult:
         settings = self._settings
-        # First, because a UDF takes the list of shipped modules along when a query calls it for the first time.
+        # First, because a UDF captures the list of shipped modules when a query first calls it.
         ship_modules(session, settings.root_path, scratch("modules"))
         return load_files(
             files,
@@ -135,24 +135,24 @@ class Resolver:
             needed=settings.dependencies,
         )
 
-    def _resolved(self, catalog: Catalog, loaded: Loaded, wanted: Resolving) -> Resolved:
+    def _resolved(self, catalog: Catalog, loaded: LoadResult, wanted: ResolveRequest) -> Resolved:
         settings = self._settings
-        definitions = self._rehearsal.rewrite(loaded.definitions)
-        graph, more = build(definitions, settings.naming)
-        more += tuple(
+        definitions = self._harness.rewrite(loaded.definitions)
+        graph, graph_problems = build(definitions, settings.naming)
+        graph_problems += tuple(
             PipelineError("GRAPH.RESERVED_NAME", location=dataset.location, name=dataset.name)
             for dataset in graph.datasets.values()
             if dataset.name == settings.event_log
         )
-        more += _stored_secrets(definitions, self._secrets)
+        graph_problems += _stored_secrets(definitions, self._secrets)
         views = [dataset.name for dataset in definitions.datasets if dataset.kind.is_view]
         catalog.cleared = wanted.cleared(definitions)
         catalog.unmapped = frozenset(d.name for d in definitions.datasets if maps_names(d.properties) is False)
-        catalog.know([dataset.name for dataset in definitions.datasets], views)
-        for name, path in tables_of_others(settings.layout, settings.naming):
-            # A table that the session has under the name is not ours to take out.
-            there = catalog.session.catalog.tableExists(catalog.names.of(name).text)
-            if name not in graph.datasets and not there:
+        catalog.register_names([dataset.name for dataset in definitions.datasets], views)
+        for name, path in foreign_tables(settings.layout, settings.naming):
+            # Do not replace a table that the session itself has under this name.
+            exists = catalog.session.catalog.tableExists(catalog.names.of(name).text)
+            if name not in graph.datasets and not exists:
                 catalog.register_path(name, path)
         modules = sorted({*source_modules(settings.root_path), *loaded.notebooks})
         analyzer = StubAnalyzer(catalog, definitions, settings.root, modules, self._parameters(), wanted.taken)
@@ -161,25 +161,27 @@ class Resolver:
                 graph,
                 analyzer,
                 self._path_of,
-                problems=(*wanted.known, *loaded.problems, *more),
-                only=self._rehearsal.only,
-                kept=wanted.kept,
-                leaves_out=wanted.leaves_out,
+                problems=(*wanted.known, *loaded.problems, *graph_problems),
+                only=self._harness.only,
+                stored_schema=wanted.kept,
+                skip_unavailable=wanted.skip_unavailable,
             )
         except Problems as found:
             raise Problems([self._redacted(error) for error in found]) from None
-        away = tuple(replace(away, error=self._redacted(away.error)) for away in resolved.away)
-        return Resolved(catalog, replace(resolved, away=away), loaded.notices, loaded.hooks)
+        unavailable = tuple(
+            replace(unavailable, error=self._redacted(unavailable.error)) for unavailable in resolved.unavailable
+        )
+        return Resolved(catalog, replace(resolved, unavailable=unavailable), loaded.notices, loaded.hooks)
 
     def _parameters(self) -> str:
-        """A digest of the values that queries can read or that change what they return; secrets are among them."""
+        """A digest of the values that queries can read or that affect their results, including secrets."""
         settings = self._settings
         configuration = settings.resolved_configuration(self._secrets, self._environ)
         return parameters_digest(configuration, settings.resolved_spark_conf(self._secrets, self._environ))
 
     @property
     def _log_folder(self) -> Path:
-        """The storage's log folder once there is a storage; a verb that only reads makes none."""
+        """The storage's log folder, if the storage exists; a verb that only reads does not create it."""
         logs = Path(self._settings.layout.logs)
         return logs if Path(self._settings.storage).is_dir() else scratch("logs")
 
@@ -192,7 +194,7 @@ class Resolver:
 
 
 def _stored_secrets(definitions: Definitions, secrets: Secrets) -> tuple[PipelineError, ...]:
-    """Persisted views whose definitions hold the value of a secret: they would be stored as they are."""
+    """Problems for persisted views whose definitions contain the value of a secret, which would be stored."""
     datasets = {dataset.name: dataset for dataset in definitions.datasets if dataset.kind is Kind.PERSISTED_VIEW}
     views = [
         ViewDefinition.of(datasets[flow.target], flow.query, flow.spark_conf)
@@ -207,9 +209,9 @@ def _stored_secrets(definitions: Definitions, secrets: Secrets) -> tuple[Pipelin
 
 
 def parameters_digest(configuration: Mapping[str, str], spark_conf: Mapping[str, str]) -> str:
-    """Stands for resolved settings in fingerprints: differs when a value does that results may depend on.
+    """A digest of resolved settings for fingerprints: changes if a value changes that may affect results.
 
-    Spark's own confs outside of ``spark.sql`` say where and with what a query runs, not what it returns.
+    Spark's own confs outside ``spark.sql`` affect how a query runs, not what it returns.
     """
     mattering = {
         key: value for key, value in spark_conf.items() if key.startswith("spark.sql.") or not key.startswith("spark.")

@@ -1,4 +1,4 @@
-"""What a process writes for itself alone."""
+"""Temporary folders of the process."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 
 @cache
 def scratch(what: str) -> Path:
-    """An empty folder of this process alone, the same at each call with the same word; it goes when the process ends.
+    """A temporary folder of this process, the same for each call with the same word; deleted when the process ends.
 
-    No other user of the machine can take its name first.
+    Its name cannot be guessed by other users of the machine.
     """
     folder = Path(tempfile.mkdtemp(prefix=f"headrace-{what}-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)

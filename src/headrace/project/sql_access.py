@@ -1,4 +1,4 @@
-"""Questions in SQL about a pipeline's tables, stored views and event log; no file of the pipeline is loaded."""
+"""Runs SQL over a pipeline's tables, stored views and event log, without loading its files."""
 
 from __future__ import annotations
 
@@ -23,51 +23,51 @@ from headrace.storage.inventory import stored_tables
 from headrace.storage.view_definitions import stored_views
 
 
-def ask(query: str, catalog: Catalog, settings: Settings, *, private: bool, redact: Callable[[str], str]) -> Rows:
-    """The rows of a query, with every table, view and the event log registered; private tables only when asked for.
+def run_query(query: str, catalog: Catalog, settings: Settings, *, private: bool, redact: Callable[[str], str]) -> Rows:
+    """The rows of a query, with every table, view and the event log registered; private tables only on request.
 
     Args:
         query: one statement.
-        catalog: a session's, with nothing in it.
+        catalog: a session's empty catalog.
         settings: the pipeline's.
-        private: show private tables too.
-        redact: takes secrets out of what a failure says.
+        private: include private tables.
+        redact: removes secrets from error messages.
 
     Raises:
-        PipelineError: SQL.PRIVATE, VIEW.UNUSABLE; STORAGE.* when what is stored cannot be read.
+        PipelineError: SQL.PRIVATE, VIEW.UNUSABLE; STORAGE.* if the storage cannot be read.
         PySparkException: Spark refuses the query.
     """
     tables = dict(stored_tables(settings.layout, settings.naming))
     views = {view.name: view for view in stored_views(settings.layout, settings.naming)}
     hidden = frozenset() if private else hidden_tables(tables)
     _register_tables(catalog, settings, tables, views)
-    broken = _register_views(catalog, settings, views)
-    # Views keep what they read, so private tables can go once the views are there.
-    catalog.forget(hidden - views.keys())
+    unusable = _register_views(catalog, settings, views)
+    # Views reference their inputs, so private tables can be removed once the views are registered.
+    catalog.unregister(hidden - views.keys())
     try:
-        frame = catalog.session.sql(catalog.names.spelled_query(query, settings.naming))
+        frame = catalog.session.sql(catalog.names.to_session_query(query, settings.naming))
         return Rows(tuple(frame.columns), tuple(tuple(row) for row in frame.collect()))
     except AnalysisException as error:
         missing = _missing(error, settings)
-        if missing in broken:
-            raise PipelineError("VIEW.UNUSABLE", name=missing, reason=redact(broken[missing])) from error
+        if missing in unusable:
+            raise PipelineError("VIEW.UNUSABLE", name=missing, reason=redact(unusable[missing])) from error
         if missing in hidden:
             raise PipelineError("SQL.PRIVATE", name=missing) from error
         raise
 
 
 def hidden_tables(tables: Mapping[QualifiedName, str]) -> frozenset[QualifiedName]:
-    """The private tables among *tables* (name to path), with what was quarantined from them."""
+    """The private tables among *tables* (name to path), and their quarantine tables."""
     private = set()
     for name, path in tables.items():
         state = table_state(path)
         if state is not None and is_private(state.properties):
             private.add(name)
-    aside = {name for name in tables if _whose_quarantine(name) in private}
-    return frozenset(private | aside)
+    quarantines = {name for name in tables if _quarantined_dataset(name) in private}
+    return frozenset(private | quarantines)
 
 
-def _whose_quarantine(name: QualifiedName) -> QualifiedName | None:
+def _quarantined_dataset(name: QualifiedName) -> QualifiedName | None:
     if not name.name.endswith(QUARANTINE_SUFFIX):
         return None
     return QualifiedName(name.name[: -len(QUARANTINE_SUFFIX)], name.schema, name.catalog)
@@ -79,42 +79,42 @@ def _register_tables(
     tables: Mapping[QualifiedName, str],
     views: Mapping[QualifiedName, ViewDefinition],
 ) -> None:
-    catalog.know([*tables, *views], views)
+    catalog.register_names([*tables, *views], views)
     for name, path in tables.items():
-        # A table of an earlier time may have the name that is a view's now.
+        # An earlier table may have the name of a current view.
         if name not in views:
             catalog.register_path(name, path)
     events = settings.layout.events
     catalog.register_event_views(events)
     log = settings.event_log
     if log is not None and log not in tables and log not in views and (Path(events) / "_delta_log").is_dir():
-        catalog.know([log], ())
+        catalog.register_names([log], ())
         catalog.register_path(log, events)
 
 
 def _register_views(
     catalog: Catalog, settings: Settings, views: Mapping[QualifiedName, ViewDefinition]
 ) -> dict[QualifiedName, str]:
-    """Register each view once what it reads is there; those that cannot be, and why."""
-    left = dict(views)
+    """Register each view after its inputs; returns those that cannot be registered, and why."""
+    pending = dict(views)
     while True:
-        broken: dict[QualifiedName, str] = {}
-        for name, view in left.items():
+        unusable: dict[QualifiedName, str] = {}
+        for name, view in pending.items():
             try:
                 _register_view(catalog, settings, view)
             except (PipelineError, PySparkException) as error:
                 text = error.params.get("reason", error.message) if isinstance(error, PipelineError) else str(error)
-                broken[name] = text.strip().splitlines()[0].rstrip(".")
-        if len(broken) in (0, len(left)):
-            return broken
-        left = {name: view for name, view in left.items() if name in broken}
+                unusable[name] = text.strip().splitlines()[0].rstrip(".")
+        if len(unusable) in (0, len(pending)):
+            return unusable
+        pending = {name: view for name, view in pending.items() if name in unusable}
 
 
 def _register_view(catalog: Catalog, settings: Settings, view: ViewDefinition) -> None:
-    # What lies in the storage may have been written by somebody else.
+    # The storage is not trusted: someone else may have written the definition.
     check_readonly(view.query)
     with with_confs(catalog.session, view.confs):
-        frame = catalog.session.sql(catalog.names.spelled_query(view.query, view.naming(settings.naming)))
+        frame = catalog.session.sql(catalog.names.to_session_query(view.query, view.naming(settings.naming)))
     comments = {column.casefold(): text for column, text in view.column_comments.items()}
     if comments:
         frame = frame.select(
@@ -129,7 +129,7 @@ def _register_view(catalog: Catalog, settings: Settings, view: ViewDefinition) -
 
 
 def _missing(error: AnalysisException, settings: Settings) -> QualifiedName | None:
-    """The table that Spark has not found, or None when it is about something else."""
+    """The table that Spark did not find, or None for another error."""
     if not (error.getCondition() or "").startswith("TABLE_OR_VIEW_NOT_FOUND"):
         return None
     try:

@@ -1,4 +1,4 @@
-"""What a project tells of its storage without a session: the last update, the event log, tables, quarantine."""
+"""The part of a project that needs no session: the last update, the event log, tables, quarantine."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from headrace.events.reader import EventReader
-from headrace.model.lateness import PASSED_OVER, Lateness
+from headrace.model.lateness import DEFAULT_DROPPED_SHARE, Lateness
 from headrace.model.outcome import FilesBacklog, Outcome
 from headrace.model.rows import Rows
-from headrace.project.ingested_files import files_to_read, taken_files
-from headrace.project.lease_holders import as_it_stands, host_name
-from headrace.project.repair import repaired
+from headrace.project.ingested_files import files_to_read, seen_files
+from headrace.project.lease_holders import host_name, with_lost_state
+from headrace.project.repair import repair_flows
 from headrace.project.sql_access import hidden_tables
 from headrace.project.stored_tables import lateness, quarantined, quarantines, row_count
 from headrace.settings.settings import Settings
@@ -21,79 +21,81 @@ from headrace.storage.inventory import stored_tables
 
 
 class StoredProject:
-    """A pipeline as its storage shows it."""
+    """A pipeline, read from its storage."""
 
     def __init__(self, settings: Settings, environ: Mapping[str, str]) -> None:
         self.settings = settings
         self._environ = environ
 
     def status(self) -> Outcome | None:
-        """The newest update, or None when there was none; LOST when its process is gone."""
+        """The latest update, or None if there was none; LOST if its process died."""
         found, lease = self.events().outcome(), Path(self.settings.layout.lease)
-        return as_it_stands(found, lease, host_name(self._environ), time.time)
+        return with_lost_state(found, lease, host_name(self._environ), time.time)
 
     def events(self) -> EventReader:
         """The event log."""
         return EventReader(self.settings.layout.events)
 
     def quarantine_list(self) -> tuple[tuple[str, int, Mapping[str, int]], ...]:
-        """Each dataset with rows set aside: name, rows, and how many broke each rule."""
+        """Each dataset with quarantined rows: its name, their number, and the number of rows per violated rule."""
         return quarantines(self.settings.layout, self.settings.naming)
 
     def quarantine_show(self, name: str, rows: int = 20) -> Rows:
-        """The newest rows that were set aside for a dataset.
+        """The newest quarantined rows of a dataset.
 
         Raises:
             PipelineError: QUARANTINE.NONE.
         """
         return quarantined(self.settings.layout, self.settings.naming, name, rows)
 
-    def lateness(self, name: str, column: str, *, commits: int = 1000, passed_over: float = PASSED_OVER) -> Lateness:
-        """How far rows of a table came behind the newest one of the commits before their own.
+    def lateness(
+        self, name: str, column: str, *, commits: int = 1000, dropped_share: float = DEFAULT_DROPPED_SHARE
+    ) -> Lateness:
+        """How far the rows of a table arrived behind the newest row of earlier commits.
 
         Args:
             name: of the table.
-            column: of the time.
-            commits: the last ones are looked at, so many at most.
-            passed_over: the share of rows that the watermark which is suggested may do without.
+            column: the event time column.
+            commits: the maximum number of latest commits to read.
+            dropped_share: the share of rows that the suggested watermark may drop.
 
         Raises:
             PipelineError: LATENESS.NO_TABLE, LATENESS.NO_TIME.
         """
         settings = self.settings
-        return lateness(settings.layout, settings.naming, name, column, commits, passed_over, time.time())
+        return lateness(settings.layout, settings.naming, name, column, commits, dropped_share, time.time())
 
     def files(self, name: str) -> Rows:
-        """The files that Auto Loader has seen for a dataset, in the order in which they are read.
+        """The files that Auto Loader has seen for a dataset, in reading order.
 
         Raises:
             PipelineError: FILES.NONE.
         """
-        return taken_files(self.settings.layout, self.settings.naming, name)
+        return seen_files(self.settings.layout, self.settings.naming, name)
 
     def files_to_read(self, name: str) -> tuple[FilesBacklog, ...]:
-        """The files that Auto Loader has found for each flow of a dataset, and that are not read yet."""
+        """For each flow of a dataset, the files that Auto Loader has found and not read yet."""
         return files_to_read(self.settings.layout, self.settings.naming, name)
 
     def checkpoints(self) -> tuple[FlowHealth, ...]:
-        """Every flow of the storage: its newest batches, and what keeps it from going on."""
+        """Every flow of the storage: its newest batches, and the problem that stops it, if there is one."""
         settings = self.settings
         return health_of_flows(settings.layout, settings.naming, settings.id, self.events().last_batches())
 
     def repair(self, name: str) -> tuple[Path, ...]:
-        """Set aside torn files of a flow that it can do without; where they are now. Nothing else is changed.
+        """Move away damaged files that a flow does not need; returns their new paths. Changes nothing else.
 
         Args:
-            name: of the flow, or of the dataset that it feeds.
+            name: of the flow, or of its dataset.
 
         Raises:
-            PipelineError: CHECKPOINTS.UNKNOWN; CHECKPOINTS.NOT_MENDABLE: it is held up by something else, and how it
-                goes on; LEASE.HELD: an update runs.
+            PipelineError: CHECKPOINTS.UNKNOWN; CHECKPOINTS.NOT_MENDABLE: another problem stops the flow, and how to
+                fix it; LEASE.HELD: an update is running.
         """
-        return repaired(self.settings, self._environ, name, self.checkpoints)
+        return repair_flows(self.settings, self._environ, name, self.checkpoints)
 
     def tables(self, *, private: bool = False) -> tuple[tuple[str, str, int | None], ...]:
-        """Name, path and rows of every table in the storage, private ones only when asked for."""
+        """Name, path and row count of every table in the storage; private ones only on request."""
         found = dict(stored_tables(self.settings.layout, self.settings.naming))
         hidden = frozenset() if private else hidden_tables(found)
         return tuple((str(name), path, row_count(path)) for name, path in found.items() if name not in hidden)

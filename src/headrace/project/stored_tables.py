@@ -1,4 +1,4 @@
-"""What lies in a pipeline's storage, looked at without a JVM: tables, row counts, quarantine."""
+"""Reads a pipeline's storage without a JVM: tables, row counts, quarantine."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 
 from deltalake import DeltaTable
 
-from headrace.delta_log.lateness import measured
-from headrace.delta_log.tables import open_table, queried, rows_in
+from headrace.delta_log.lateness import measure_lateness
+from headrace.delta_log.tables import count_rows, open_table, query_rows
 from headrace.errors import PipelineError
 from headrace.graph.build import QUARANTINE_SUFFIX, did_you_mean
 from headrace.model.lateness import Lateness
@@ -21,7 +21,7 @@ from headrace.model.names import InvalidName, Naming, quoted
 from headrace.model.rows import Rows
 from headrace.settings.settings import Settings
 from headrace.settings.storage import StorageLayout
-from headrace.storage.dead_letters import QUERY_FAILED, SINK_REFUSED, failing_rows_table
+from headrace.storage.dead_letters import QUERY_FAILED, SINK_REFUSED, dead_letter_table
 from headrace.storage.inventory import stored_flows, stored_tables
 
 _BY_RULE = """\
@@ -33,22 +33,22 @@ WHERE status = 'open' GROUP BY 1 ORDER BY 1"""  # noqa: S608 - words of ours
 _OPEN = "SELECT count(*) AS n FROM q WHERE status = 'open'"
 
 
-def unusable(settings: Settings) -> tuple[PipelineError, ...]:
-    """What keeps an update from writing into the storage, as far as looking tells; nothing is made."""
+def storage_problems(settings: Settings) -> tuple[PipelineError, ...]:
+    """Problems that would prevent an update from writing to the storage; creates nothing."""
     storage = Path(settings.storage)
-    there = next(place for place in (storage, *storage.parents) if place.exists())
-    if not there.is_dir():
-        reason = f'"{there}" is not a folder'
-    elif not os.access(there, os.W_OK | os.X_OK):
-        reason = f'"{there}" is not writable'
+    existing = next(folder for folder in (storage, *storage.parents) if folder.exists())
+    if not existing.is_dir():
+        reason = f'"{existing}" is not a folder'
+    elif not os.access(existing, os.W_OK | os.X_OK):
+        reason = f'"{existing}" is not writable'
     else:
         return ()
-    place = Location(settings.file.name)
-    return (PipelineError("STORAGE.UNUSABLE", location=place, path=storage, reason=reason),)
+    location = Location(settings.file.name)
+    return (PipelineError("STORAGE.UNUSABLE", location=location, path=storage, reason=reason),)
 
 
 def make_storage(settings: Settings) -> None:
-    """The storage's folder, in which a file can be made.
+    """Create the storage's folder, and check that it is writable.
 
     Raises:
         PipelineError: STORAGE.UNUSABLE.
@@ -63,15 +63,15 @@ def make_storage(settings: Settings) -> None:
 
 
 def row_count(path: str) -> int | None:
-    """How many rows a table has by its log, or None when there is no table."""
+    """The number of rows of a table by its log, or None if there is no table."""
     table = open_table(path)
-    return None if table is None else rows_in(table)
+    return None if table is None else count_rows(table)
 
 
 def lateness(
-    layout: StorageLayout, naming: Naming, text: str, column: str, commits: int, passed_over: float, now_s: float
+    layout: StorageLayout, naming: Naming, text: str, column: str, commits: int, dropped_share: float, now_s: float
 ) -> Lateness:
-    """How late the rows of a table came, in its last commits.
+    """How late the rows of a table arrived, in its last commits.
 
     Raises:
         PipelineError: LATENESS.NO_TABLE, LATENESS.NO_TIME.
@@ -83,30 +83,30 @@ def lateness(
         name = text
     if name not in tables:
         raise PipelineError("LATENESS.NO_TABLE", name=text, suggestion=did_you_mean(text, sorted(tables)))
-    return measured(tables[name], name, column, commits, passed_over, now_s)
+    return measure_lateness(tables[name], name, column, commits, dropped_share, now_s)
 
 
 def quarantines(layout: StorageLayout, naming: Naming) -> tuple[tuple[str, int, Mapping[str, int]], ...]:
-    """For each dataset with a quarantine: rows that wait in it, and how many of them broke each rule."""
+    """For each dataset with a quarantine: its open rows, and the number of rows per violated rule."""
     rows: Counter[str] = Counter()
     rules: defaultdict[str, dict[str, int]] = defaultdict(dict)
     for name, path in _quarantine_tables(layout, naming).items():
         table = DeltaTable(path)
-        rows[name] += int(queried(table, _OPEN)[0]["n"])
-        rules[name] |= {row["rule"]: row["n"] for row in queried(table, _BY_RULE)}
+        rows[name] += int(query_rows(table, _OPEN)[0]["n"])
+        rules[name] |= {row["rule"]: row["n"] for row in query_rows(table, _BY_RULE)}
     for name, paths in _failing_tables(layout, naming).items():
         for path in paths:
-            for found in queried(DeltaTable(path), _BY_CAUSE):
+            for found in query_rows(DeltaTable(path), _BY_CAUSE):
                 rows[name] += found["n"]
                 rules[name][found["rule"]] = rules[name].get(found["rule"], 0) + found["n"]
     return tuple((name, rows[name], rules[name]) for name in sorted(rows))
 
 
 def quarantined(layout: StorageLayout, naming: Naming, text: str, rows: int) -> Rows:
-    """The newest rows that were set aside for a dataset; those that a query fails with as their source has them.
+    """The newest quarantined rows and dead letters of a dataset; dead letters are rows of their source.
 
     Raises:
-        PipelineError: QUARANTINE.NONE when nothing was ever set aside for the dataset, QUARANTINE.UNREADABLE.
+        PipelineError: QUARANTINE.NONE if the dataset never had any, QUARANTINE.UNREADABLE.
     """
     tables, failing = _quarantine_tables(layout, naming), _failing_tables(layout, naming)
     try:
@@ -123,12 +123,12 @@ def quarantined(layout: StorageLayout, naming: Naming, text: str, rows: int) -> 
         columns |= dict.fromkeys(("row", "broken", "error"))
         found += [
             {**row, "broken": [SINK_REFUSED if row["sink"] else QUERY_FAILED]}
-            for row in queried(DeltaTable(path), query)
+            for row in query_rows(DeltaTable(path), query)
         ]
         columns |= dict.fromkeys(field.name for field in DeltaTable(path).schema().fields)
     if wanted in tables:
         try:
-            found += queried(DeltaTable(tables[wanted]), query)
+            found += query_rows(DeltaTable(tables[wanted]), query)
         except Exception as error:
             # Spark writes texts that are not UTF-8 as they are, and Arrow does not read them.
             table = f"{wanted}{QUARANTINE_SUFFIX}"
@@ -140,16 +140,16 @@ def quarantined(layout: StorageLayout, naming: Naming, text: str, rows: int) -> 
 
 
 def _quarantine_tables(layout: StorageLayout, naming: Naming) -> dict[str, str]:
-    """The tables of rows that broke rules, by the names of their datasets."""
+    """The quarantine tables, by the names of their datasets."""
     stored = ((str(name), path) for name, path in stored_tables(layout, naming))
     return {name[: -len(QUARANTINE_SUFFIX)]: path for name, path in stored if name.endswith(QUARANTINE_SUFFIX)}
 
 
 def _failing_tables(layout: StorageLayout, naming: Naming) -> dict[str, list[str]]:
-    """The tables of rows that queries fail with, by the names of what their flows feed."""
+    """The dead letter tables, by the names of their flows' targets."""
     found: defaultdict[str, list[str]] = defaultdict(list)
     for flow in stored_flows(layout, naming):
-        path = failing_rows_table(flow.file.parent)
+        path = dead_letter_table(flow.file.parent)
         if open_table(path) is not None:
             found[str(flow.dataset)].append(path)
     return found

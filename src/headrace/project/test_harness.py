@@ -1,4 +1,4 @@
-"""What a test puts in place of the real thing, when it runs a project on rows of its own."""
+"""Replacements that a test makes when it runs a project on its own rows."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from headrace.model.datasets import Definitions
 from headrace.model.names import QualifiedName
-from headrace.project.lease_holders import USUAL_TERMS, LeaseTerms
-from headrace.runtime.failpoints import Failpoints, walk_past
+from headrace.project.lease_holders import DEFAULT_TIMING, LeaseTiming
+from headrace.runtime.failpoints import Failpoints, no_failpoint
 
 
 def as_declared(definitions: Definitions) -> Definitions:
@@ -18,21 +18,21 @@ def as_declared(definitions: Definitions) -> Definitions:
 
 @dataclass(frozen=True)
 class Harness:
-    """A run with some datasets stood in for.
+    """The replacements for one test.
 
     Args:
-        at: is told each point that the update passes; an exception stops it there.
-        rewrite: may put other datasets and flows in the place of those that the files declare.
-        given: datasets whose tables are there already, so that no update touches them.
-        only: the datasets to look at; others are resolved only when these read them. Empty: all.
-        terms: how long a holder of the lease is believed to live.
+        failpoints: called at each failpoint that the update passes; an exception stops it there.
+        rewrite: may replace declared datasets and flows.
+        given: datasets whose tables exist already, so that no update changes them.
+        only: the datasets to resolve, with their inputs. Empty: all.
+        lease_timing: of the lease.
     """
 
-    at: Failpoints = walk_past
+    failpoints: Failpoints = no_failpoint
     rewrite: Callable[[Definitions], Definitions] = as_declared
     given: frozenset[QualifiedName] = frozenset()
     only: frozenset[QualifiedName] = frozenset()
-    terms: LeaseTerms = USUAL_TERMS
+    lease_timing: LeaseTiming = DEFAULT_TIMING
 
 
 REAL = Harness()

@@ -1,4 +1,4 @@
-"""Calls of an assistant's tools in files and notebooks: names with hyphens, which Python takes for subtractions.
+"""Calls of an assistant's tools in files and notebooks: names with hyphens, which Python parses as subtractions.
 
 Documents show ``mcp__data-knowledge-base__get_document("pipeline", "streaming-tables")`` as a cell. It becomes a call
 of :func:`called`, at the same line.
@@ -14,14 +14,14 @@ from pathlib import Path
 
 from headrace.errors import PipelineError
 
-# What the call is named in the rewritten text.
+# The name of the function in the rewritten text.
 NAME = "__headrace_tool__"
 _CALL = re.compile(r"mcp__([A-Za-z0-9_]+(?:-[A-Za-z0-9_]+)+?)__([A-Za-z]\w*)(?=\s*\()")
 _DOCS = Path(__file__).parents[3] / "docs"
 
 
 def with_tool_calls(text: str) -> str:
-    """The text of a cell in which such calls are Python; it stays as it is where there are none, or it is no Python."""
+    """The text of a cell with such calls rewritten as valid Python; unchanged if it has none or is not Python."""
     if "mcp__" not in text or _CALL.search(text) is None:
         return text
     lines = text.split("\n")
@@ -40,7 +40,7 @@ def with_tool_calls(text: str) -> str:
 
 
 def called(server: str, tool: str) -> Callable[..., str]:
-    """The tool of a server, as a function: ``get_document`` gives a page of Headrace's own documents.
+    """The tool of a server, as a function: ``get_document`` returns a page of Headrace's own docs.
 
     Raises:
         PipelineError: SCRIPT.NO_TOOL, for another tool.
@@ -51,7 +51,7 @@ def called(server: str, tool: str) -> Callable[..., str]:
 
 
 def _document(collection: str, name: str) -> str:
-    """The text of a page, or why there is none: an assistant's tool answers, and does not raise."""
+    """The text of a page, or why there is none: an assistant's tool returns a text instead of raising."""
     pages = sorted(_DOCS.rglob("*.md")) if _DOCS.is_dir() else []
     found = next((page for page in pages if page.stem == name), None)
     if found is not None:

@@ -1,4 +1,4 @@
-"""One update of a resolved project: events, signals, the loop, the outcome."""
+"""Runs one update of a resolved project: events, signals, the loop, the outcome."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from headrace.cdc.table_lock import TableLock
 from headrace.errors import InternalError, PipelineError
 from headrace.events.envelope import Origin, redacted
 from headrace.events.log import EventLog
-from headrace.events.outcome import Replay
+from headrace.events.outcome import OutcomeBuilder
 from headrace.events.reader import EventReader
-from headrace.events.types import BatchDone, Event, FlowMoved, UpdateCreated, UpdateMoved, Warned
+from headrace.events.types import BatchDone, Event, FlowStateChanged, UpdateCreated, UpdateStateChanged, Warned
 from headrace.graph.select import Selection
 from headrace.model.outcome import FlowState, Outcome, UpdateState
 from headrace.model.samples import SAMPLES_KEY
 from headrace.plan.renames import Rename
 from headrace.plan.steps import Plan
-from headrace.project.early_stop import Ending
+from headrace.project.early_stop import StopSignals
 from headrace.project.hooks import Hooks
 from headrace.project.initial_events import (
-    definitions_said,
+    definition_events,
     graph_warnings,
     plan_warnings,
-    selection_said,
-    settings_said,
+    recorded_selection,
+    recorded_settings,
     settings_warnings,
 )
 from headrace.project.java_garbage import GarbageCollection
@@ -53,36 +53,36 @@ from headrace.storage.view_definitions import apply_view_step
 
 _CAUSE = "USER_ACTION"
 _TOTAL_EVERY_BATCHES = 1000
-_LOOK_FOR_STOP_EVERY_S = 0.2
+_STOP_POLL_INTERVAL_S = 0.2
 
 
 @dataclass(frozen=True)
 class Update:
-    """What an update needs besides its plan."""
+    """The inputs of an update, besides its plan."""
 
     settings: Settings
     secrets: Secrets
     resolved: Resolved
     state: StoredState
     lease: Lease
-    at: Failpoints
-    # Moves what has a new name; done once the event log knows of it.
-    carry_out: Callable[[tuple[Rename, ...]], None]
-    # Resolves and plans anew what a board has left, where the schema of a source has grown.
-    again: Callable[[Board], tuple[Resolved, Plan]]
+    failpoints: Failpoints
+    # Applies renames, after the event log has recorded them.
+    apply_renames: Callable[[tuple[Rename, ...]], None]
+    # Resolves and plans again the flows that a board has left, after the schema of a source has evolved.
+    replan: Callable[[Board], tuple[Resolved, Plan]]
 
     def run(
         self,
         plan: Plan,
         selection: Selection,
         on_event: Callable[[Event], None] | None,
-        ending: Ending,
+        stop_signals: StopSignals,
     ) -> Outcome:
-        """Run the plan until it is done or is to end; every event goes to the log and to *on_event*."""
+        """Run the plan until it is done or stopped; every event goes to the log and to *on_event*."""
         settings = self.settings
         update_id = str(uuid.uuid4())
         session = self.resolved.catalog.session
-        self.lease.names_jvm(jvm_pid(session))
+        self.lease.record_jvm(jvm_pid(session))
         origin = Origin(settings.id, settings.name, update_id, host=socket.gethostname())
         log = EventLog(
             settings.layout.events,
@@ -90,64 +90,69 @@ class Update:
             clock=now,
             new_id=lambda: str(uuid.uuid4()),
             redact=self.secrets.redact,
-            told=lambda row: hooks.tell(row),  # noqa: PLW0108 - there are no hooks before the log
+            on_row=lambda row: hooks.notify(row),  # noqa: PLW0108 - hooks is assigned after the log
             retain_s=settings.event_log_retain_s,
         )
-        # The outcome is what the log says: the same events, replayed as any other process would.
-        replay = Replay(update_id)
+        # The outcome comes from the logged events, built as any other process would build it.
+        builder = OutcomeBuilder(update_id)
         order = threading.Lock()
         batches = count(1)
         garbage = GarbageCollection()
-        with log, ExitStack() as told:
+        with log, ExitStack() as stack:
 
             def emit(event: Event) -> None:
-                # Whoever is told, on a terminal or in a program, is told no more than the log.
+                # Terminals and programs receive only what the log stores.
                 event = redacted(event, self.secrets.redact)
                 with order:
-                    replay.apply(event, log.emit(event))
+                    builder.apply(event, log.emit(event))
                     if isinstance(event, BatchDone) and next(batches) % _TOTAL_EVERY_BATCHES == 0:
-                        # So that whoever asks for the status need not read all batches of an update that goes on.
-                        log.emit(replay.total())
+                        # So that `status` need not read all batches of a continuous update.
+                        log.emit(builder.total())
                 if on_event is not None:
                     on_event(event)
                 if isinstance(event, BatchDone):
                     garbage.batch_done()
 
-            hooks = told.enter_context(Hooks(self.resolved.hooks, emit, lambda: make_active(session)))
-            emit(UpdateCreated(_CAUSE, settings_said(settings), selection_said(selection)))
-            for said in (
+            hooks = stack.enter_context(Hooks(self.resolved.hooks, emit, lambda: make_active(session)))
+            emit(UpdateCreated(_CAUSE, recorded_settings(settings), recorded_selection(selection)))
+            for initial_event in (
                 *settings_warnings(settings),
                 *graph_warnings(self.resolved.graph),
                 *(Warned(code, message) for code, message in self.resolved.notices),
                 *plan_warnings(plan),
-                *definitions_said(self.resolved.graph),
+                *definition_events(self.resolved.graph),
             ):
-                emit(said)
-            emit(UpdateMoved(UpdateState.RUNNING))
+                emit(initial_event)
+            emit(UpdateStateChanged(UpdateState.RUNNING))
             try:
-                self.carry_out(plan.renames)
-                board = self._run_plan(plan, update_id, emit, ending)
-                while not board.settled:
-                    resolved, plan = self.again(board)
-                    grown = replace(self, resolved=resolved)
-                    board = grown._run_plan(plan, update_id, emit, ending, board)  # noqa: SLF001 - its own
+                self.apply_renames(plan.renames)
+                board = self._run_plan(plan, update_id, emit, stop_signals)
+                while not board.is_finished:
+                    resolved, plan = self.replan(board)
+                    evolved = replace(self, resolved=resolved)
+                    board = evolved._run_plan(plan, update_id, emit, stop_signals, board)  # noqa: SLF001 - its own
                 self.lease.check()
             except BaseException as error:
-                # Whoever reads the log must not wait for this update.
-                said_error = error.to_json() if isinstance(error, PipelineError) else None
+                # Readers of the log must not wait for this update.
+                error_json = error.to_json() if isinstance(error, PipelineError) else None
                 state = UpdateState.CANCELED if isinstance(error, KeyboardInterrupt) else UpdateState.FAILED
-                for flow in replay.going_on():
-                    emit(FlowMoved(flow.flow, flow.dataset, FlowState.CANCELED, attempt=flow.attempts))
-                emit(UpdateMoved(state, said_error))
+                for flow in builder.running_flows():
+                    emit(FlowStateChanged(flow.flow, flow.dataset, FlowState.CANCELED, attempt=flow.attempts))
+                emit(UpdateStateChanged(state, error_json))
                 raise
-            emit(UpdateMoved(state_of(board, interrupted=ending.interrupted), first_error(board)))
-        outcome = replay.outcome()
+            emit(UpdateStateChanged(state_of(board, interrupted=stop_signals.interrupted), first_error(board)))
+        outcome = builder.outcome()
         if outcome is None:
             raise InternalError("the update left no event")
         return outcome
 
     def _run_plan(
-        self, plan: Plan, update_id: str, emit: Callable[[Event], None], ending: Ending, before: Board | None = None
+        self,
+        plan: Plan,
+        update_id: str,
+        emit: Callable[[Event], None],
+        stop_signals: StopSignals,
+        before: Board | None = None,
     ) -> Board:
         settings = self.settings
         for step in plan.views:
@@ -167,7 +172,7 @@ class Update:
             now=time.time,
             redact=self.secrets.redact,
             traces=Path(settings.layout.logs) / f"{update_id}.log",
-            at=self.at,
+            at=self.failpoints,
             fence=self.lease.check,
             term=self.lease.number,
             retention=settings.retention,
@@ -175,13 +180,13 @@ class Update:
             on_failing_rows=settings.on_failing_rows,
             samples=self.resolved.catalog.session.conf.get(SAMPLES_KEY, None),
             turns={dataset.name: TableLock() for dataset in self.resolved.graph.datasets},
-            stop_timeout_s=settings.stop_grace_s,
+            stop_timeout_s=settings.stop_timeout_s,
             max_parallel_flows=settings.max_parallel_flows,
         )
         flows = ThreadedFlows(context)
         self.lease.when_lost(flows.abandon)
         flows.announce(plan.tables)
-        with ending.asked_with(flows.ask_to_stop, flows.break_off):
+        with stop_signals.on_stop(flows.request_stop, flows.stop_now):
             try:
                 return run(
                     plan,
@@ -193,15 +198,15 @@ class Update:
                     before=before,
                 )
             finally:
-                # Nothing of this update may write once the lease is given back.
+                # Nothing may write for this update after the lease is released.
                 flows.close()
 
 
 class _Clock:
-    """The real time."""
+    """The real clock."""
 
     def monotonic(self) -> float:
-        """Seconds that only grow."""
+        """Monotonic seconds."""
         return time.monotonic()
 
     def now(self) -> datetime:

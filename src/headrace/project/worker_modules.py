@@ -1,4 +1,4 @@
-"""Sends the project's modules to the Python workers, so that UDFs can import them on any machine."""
+"""Ships the project's modules to the Python workers, so that UDFs can import them on any machine."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 _ARCHIVE_PREFIX = "headrace-modules-"
-_LEFT_OUT = frozenset({"__pycache__", "storage", "tests"})
+_EXCLUDED = frozenset({"__pycache__", "storage", "tests"})
 
 
 def ship_modules(session: SparkSession, import_root: Path, folder: Path) -> None:
-    """Make every module below *import_root* importable in the workers; once for each state of the files."""
+    """Make every module below *import_root* importable in the workers; once per state of the files."""
     sources = source_modules(import_root)
     if not sources:
         return
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for source in sources:
-            # A fixed time, so that equal files give an equal archive.
+            # A fixed time, so that equal files produce an equal archive.
             archive.writestr(zipfile.ZipInfo(str(source.relative_to(import_root))), source.read_bytes())
     digest = hashlib.sha256(buffer.getvalue()).hexdigest()[:16]
     shipped = folder / f"{_ARCHIVE_PREFIX}{digest}.zip"
@@ -30,24 +30,24 @@ def ship_modules(session: SparkSession, import_root: Path, folder: Path) -> None
         folder.mkdir(parents=True, exist_ok=True)
         shipped.write_bytes(buffer.getvalue())
     context = session.sparkContext
-    # Workers live on and keep the modules they imported; with another environment, Spark starts others.
+    # Workers are reused and keep their imported modules; with a changed environment, Spark starts new ones.
     context.environment["HEADRACE_MODULES"] = digest
-    includes: Any = context._python_includes  # noqa: SLF001 - there is no way to take a file back
+    includes: Any = context._python_includes  # noqa: SLF001 - Spark cannot remove a file
     if shipped.name in includes:
         return
-    # What was shipped before would hide what is shipped now when a project returns to an earlier state of its files.
+    # An archive shipped earlier would shadow this one if the project returns to an earlier state of its files.
     includes[:] = [name for name in includes if not name.startswith(_ARCHIVE_PREFIX)]
-    # `addPyFile` would also put the archive on this process's path, where a later project finds modules of this one,
-    # and read the directory of each archive that was ever there.
+    # `addPyFile` would also add the archive to this process's path, so that a later project would find modules of this
+    # one, and imports would read the directory of every archive ever added.
     context.addFile(str(shipped))
     includes.append(shipped.name)
 
 
 def source_modules(root: Path) -> list[Path]:
-    """The Python files below a folder that belong to the project, sorted."""
+    """The Python files in a folder that belong to the project, sorted."""
     found = []
     for path in root.rglob("*.py"):
         parts = path.relative_to(root).parts
-        if not any(part in _LEFT_OUT or part.startswith(".") or part == "site-packages" for part in parts):
+        if not any(part in _EXCLUDED or part.startswith(".") or part == "site-packages" for part in parts):
             found.append(path)
     return sorted(found)

@@ -1,1 +1,1 @@
-"""Runs a plan: pure decisions about flows; starting and watching them is a port that the Spark adapters fill."""
+"""Runs a plan: pure decisions about flows. Starting and monitoring them is a port that the Spark adapters implement."""

@@ -1,4 +1,4 @@
-"""Where every flow of an update stands; a value, and the only place where a flow's state changes."""
+"""The states of all flows of an update: an immutable value, and the only place where a flow's state changes."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from types import MappingProxyType
 from typing import Any
 
 from headrace.errors import InternalError
-from headrace.events.types import FlowMoved
+from headrace.events.types import FlowStateChanged
 from headrace.graph.resolved import ResolvedGraph
 from headrace.graph.select import Selection
 from headrace.model.outcome import FlowState
 from headrace.plan.steps import Decision, Plan
 from headrace.runtime.ports import Emit
-from headrace.runtime.states import ACTIVE, BLOCKING, CURRENT, NEXT, settled
+from headrace.runtime.states import ACTIVE, BLOCKING, CURRENT, NEXT, is_final
 
 
 @dataclass(frozen=True)
 class FlowStatus:
-    """Where one flow stands."""
+    """The state of one flow."""
 
     dataset: str
     state: FlowState = FlowState.QUEUED
     reason: str | None = None
     attempts: int = 0
-    # Since a batch was done last.
+    # Failures since the last completed batch.
     failures_in_a_row: int = 0
-    # How often it was started again because the schema of its source has grown.
-    growths: int = 0
-    # In a continuous update: what reads the table may start.
-    current: bool = False
+    # How often it was restarted because the schema of its source evolved.
+    schema_evolutions: int = 0
+    # In a continuous update: readers of the table may start.
+    is_current: bool = False
     began_at: datetime | None = None
     duration_s: float = 0.0
     retry_at: float | None = None
@@ -47,9 +47,9 @@ class Board:
 
     @staticmethod
     def for_plan(plan: Plan, before: Board | None = None) -> Board:
-        """Every flow queued; those that the board *before* has settled, or will try again, stand where they stood.
+        """All flows queued, except those that the board *before* has ended or will retry, which keep their state.
 
-        In an update that goes on, all flows but those that failed have still something to do.
+        In a continuous update, only failed flows keep their state: all others run on.
         """
         kept = {} if before is None else before.statuses
         if plan.continuous:
@@ -57,17 +57,17 @@ class Board:
                 name: status for name, status in kept.items() if status.state in (FlowState.FAILED, FlowState.RETRYING)
             }
         statuses = {step.flow.name: kept.get(step.flow.name, FlowStatus(str(step.flow.target))) for step in plan.flows}
-        for step in plan.away:
-            # One that was to be tried again cannot be, now.
-            known = kept.get(step.away.name)
-            ended = known is not None and settled(known.state)
-            statuses[step.away.name] = known if known and ended else FlowStatus(str(step.away.target))
+        for step in plan.unavailable:
+            # A flow whose source is unavailable now cannot be retried.
+            known = kept.get(step.flow.name)
+            ended = known is not None and is_final(known.state)
+            statuses[step.flow.name] = known if known and ended else FlowStatus(str(step.flow.target))
         return Board(plan, MappingProxyType(statuses))
 
     @property
-    def settled(self) -> bool:
-        """True when no flow can move any further."""
-        return all(settled(status.state) for status in self.statuses.values())
+    def is_finished(self) -> bool:
+        """True when all flows are in a final state."""
+        return all(is_final(status.state) for status in self.statuses.values())
 
     @property
     def active(self) -> tuple[str, ...]:
@@ -75,52 +75,52 @@ class Board:
         return tuple(flow for flow, status in self.statuses.items() if status.state in ACTIVE)
 
     @property
-    def busy(self) -> bool:
-        """True while a flow has still to report its end."""
+    def is_busy(self) -> bool:
+        """True while a flow has not reported its end."""
         return any(status.state in ACTIVE or status.state is FlowState.IDLE for status in self.statuses.values())
 
     @property
     def next_retry(self) -> float | None:
-        """When the next waiting flow may be tried again, on the loop's clock."""
+        """The time of the next retry, on the loop's clock."""
         times = [status.retry_at for status in self.statuses.values() if status.retry_at is not None]
         return min(times, default=None)
 
     def ready(self, now: float, limit: int) -> tuple[str, ...]:
-        """Flows that may start now: inputs are current, and no more than *limit* run at a time."""
+        """Flows that may start now: their inputs are current, and at most *limit* flows run at a time."""
         room = limit - len(self.active)
         waiting = [flow for flow, status in self.statuses.items() if self._may_start(flow, status, now)]
         return tuple(waiting[: max(room, 0)])
 
-    def marked_current(self, flow: str) -> Board:
-        """The board with one flow's table ready to be read; no event."""
-        after = replace(self.statuses[flow], current=True)
+    def with_current(self, flow: str) -> Board:
+        """The board with one flow's table marked as current; emits no event."""
+        after = replace(self.statuses[flow], is_current=True)
         return replace(self, statuses=MappingProxyType({**self.statuses, flow: after}))
 
-    def moved(self, flow: str, state: FlowState, emit: Emit, **changes: Any) -> Board:
-        """The board with one flow in another state; the event of the move is emitted here.
+    def with_state(self, flow: str, state: FlowState, emit: Emit, **changes: Any) -> Board:
+        """The board with one flow in another state; emits the event of the transition.
 
         Raises:
-            InternalError: the move is not legal.
+            InternalError: the transition is not allowed.
         """
         before = self.statuses[flow]
         if state not in NEXT[before.state]:
             raise InternalError(f'flow "{flow}" cannot move from {before.state.value} to {state.value}')
         after = replace(before, **{"retry_at": None, **changes, "state": state})
         emit(
-            FlowMoved(
+            FlowStateChanged(
                 flow=flow,
                 dataset=after.dataset,
                 state=state,
                 reason=after.reason,
                 attempt=after.attempts,
                 error=dict(after.error) if after.error else None,
-                duration_s=after.duration_s if settled(state) else None,
+                duration_s=after.duration_s if is_final(state) else None,
             )
         )
         return replace(self, statuses=MappingProxyType({**self.statuses, flow: after}))
 
     def blocked(self) -> tuple[tuple[str, str], ...]:
-        """Queued flows that can never start, each with the dataset that stands in the way."""
+        """Queued flows that can never start, each with the dataset that blocks it."""
         found = []
         for flow, status in self.statuses.items():
             if status.state is FlowState.QUEUED:
@@ -135,26 +135,26 @@ class Board:
         if status.state is not FlowState.QUEUED:
             return False
         upstream = [self.statuses[up] for up in self._upstream(flow)]
-        return all(above.current or above.state in CURRENT for above in upstream)
+        return all(above.is_current or above.state in CURRENT for above in upstream)
 
     def _upstream(self, flow: str) -> tuple[str, ...]:
         graph: ResolvedGraph = self.plan.graph
         inputs = graph.stored_inputs(graph.by_flow[flow])
         read = {given.name for given in inputs}
-        away = (step.away.name for step in self.plan.away if step.away.target in read)
-        return (*(up.name for given in inputs for up in graph.flows_into(given.name)), *away)
+        unavailable = (step.flow.name for step in self.plan.unavailable if step.flow.target in read)
+        return (*(up.name for given in inputs for up in graph.flows_into(given.name)), *unavailable)
 
 
-def left_of(selection: Selection, board: Board) -> Selection:
-    """What is left of a selection once some of its flows have begun: nothing is cleared, or dropped, twice."""
-    begun = {name for name, status in board.statuses.items() if status.attempts}
+def remaining_selection(selection: Selection, board: Board) -> Selection:
+    """The rest of a selection after some of its flows have started, so that nothing is cleared or reset twice."""
+    started = {name for name, status in board.statuses.items() if status.attempts}
     steps = [step for step in board.plan.flows if step.decision is not Decision.EXCLUDE]
     cleared = {str(step.flow.target) for step in steps if step.reset}
-    due = cleared - {str(step.flow.target) for step in steps if step.flow.name in begun}
+    due = cleared - {str(step.flow.target) for step in steps if step.flow.name in started}
     if not (cleared or selection.reset_checkpoint):
         return selection
     others = {str(step.flow.target) for step in steps} - due
-    resets = tuple(text for text in selection.reset_checkpoint if text.partition("=")[0] not in begun)
+    resets = tuple(text for text in selection.reset_checkpoint if text.partition("=")[0] not in started)
     return replace(
         selection,
         refresh=tuple(sorted(others)),

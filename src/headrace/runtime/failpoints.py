@@ -1,4 +1,4 @@
-"""Places in an update where a test may let it die; every other update walks past them."""
+"""Points in an update at which a test can let it crash; outside of tests they do nothing."""
 
 from __future__ import annotations
 
@@ -8,33 +8,48 @@ from typing import TypeAlias
 
 
 class Failpoint(str, Enum):
-    """Between two writes that a crash can part; the value says what was just stored, or is stored next."""
+    """A point between two writes; the value names what was just stored, or what is stored next."""
 
-    TO_SET_ASIDE = "to set aside"  # a batch is judged, its quarantine rows are stored next
-    TO_WRITE = "to write"  # the rows of a batch go into its target next
-    REMEMBERED = "remembered"  # what late events will need is stored, the batch is not in its target
-    FORGOTTEN = "forgotten"  # what is remembered no longer is taken out, no batch of the update is in its target
+    BEFORE_QUARANTINE = "to set aside"  # a batch is evaluated, its quarantine rows are stored next
+    BEFORE_WRITE = "to write"  # the rows of a batch go into its target next
+    EVENTS_RETAINED = "remembered"  # events that late events need are retained, the batch is not in its target
+    EVENTS_EXPIRED = "forgotten"  # expired events are deleted, no batch of the update is in its target
     QUARANTINED = "quarantined"  # a batch's quarantine rows are stored, its target is not
     WRITTEN = "written"  # a batch is in its target, its counts are not in the event log
-    STAGED = "staged"  # the rows of a batch are aside, where their sink takes them from
-    TO_PUBLISH = "to publish"  # a file of a batch gets its name next
-    PUBLISHED = "published"  # all files of a batch have their names, which is not noted
-    WAITS = "waits"  # a batch waits in the storage for a sink that is down, which is not noted
-    CAUGHT_UP = "caught up"  # a sink has a batch that had to wait, the batch is still in the storage
-    NOTED = "noted"  # it is noted that one of several sinks has a batch
-    MARKED = "marked"  # rows that were set aside are marked as replayed, the replay is not recorded as done
-    COUNTED = "counted"  # a batch is counted, Spark (or the flow's record) does not know that it is done
-    RESET_BEGUN = "reset begun"  # a reset is announced, nothing is cleared
-    RESET_ASIDE = "reset aside"  # the quarantine table is cleared, the table is not
+    STAGED = "staged"  # the rows of a batch are staged for their sink
+    BEFORE_PUBLISH = "to publish"  # a file of a batch gets its final name next
+    PUBLISHED = "published"  # all files of a batch have their final names, which is not recorded
+    SPILLED = "waits"  # a batch is in the spill queue of its sink, which is not recorded
+    SPILL_DELIVERED = "caught up"  # a sink has a spilled batch, the batch is still in the queue
+    DELIVERY_RECORDED = "noted"  # it is recorded that one of several sinks has a batch
+    MARKED_REPLAYED = "marked"  # quarantined rows are marked as replayed, the replay is not recorded as done
+    COUNTED = "counted"  # a batch is counted, Spark (or the flow's record) has not committed it
+    RESET_STARTED = "reset begun"  # a reset is recorded, nothing is cleared
+    RESET_QUARANTINE_CLEARED = "reset aside"  # the quarantine table is cleared, the table is not
     RENAMED = "renamed"  # one of the folders of a renamed dataset or flow is moved
-    SEEDED = "seeded"  # the checkpoint of a flow's new epoch is stored, the flow is still in its old one
-    FENCED = "fenced"  # the stream begins behind a load, the load is not recorded as done
+    CHECKPOINT_CREATED = "seeded"  # the checkpoint of a flow's new epoch exists, the flow is still in its old one
+    STREAM_REPOSITIONED = "fenced"  # the stream starts after a backfill, the backfill is not recorded as done
     RESET_CLEARED = "reset cleared"  # both are cleared, the flows are still in their old epochs
-    RESET_DONE = "reset done"  # the flows are in their new epochs, none of them has begun
+    RESET_DONE = "reset done"  # the flows are in their new epochs, none of them has started
+
+    # The names of version 0.1, which are public as ``headrace.testing.Failpoint``.
+    TO_SET_ASIDE = BEFORE_QUARANTINE
+    TO_WRITE = BEFORE_WRITE
+    REMEMBERED = EVENTS_RETAINED
+    FORGOTTEN = EVENTS_EXPIRED
+    TO_PUBLISH = BEFORE_PUBLISH
+    WAITS = SPILLED
+    CAUGHT_UP = SPILL_DELIVERED
+    NOTED = DELIVERY_RECORDED
+    MARKED = MARKED_REPLAYED
+    RESET_BEGUN = RESET_STARTED
+    RESET_ASIDE = RESET_QUARANTINE_CLEARED
+    SEEDED = CHECKPOINT_CREATED
+    FENCED = STREAM_REPOSITIONED
 
 
 Failpoints: TypeAlias = Callable[[Failpoint], None]
 
 
-def walk_past(point: Failpoint) -> None:
-    """Go on: what a seam does outside of tests."""
+def no_failpoint(point: Failpoint) -> None:
+    """Do nothing: the failpoint of every update outside of tests."""

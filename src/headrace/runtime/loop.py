@@ -1,4 +1,4 @@
-"""The loop of an update: each flow runs once its inputs are current; what fails stops only what reads it."""
+"""The loop of an update: each flow runs when its inputs are current; a failure stops only the flows that read it."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from headrace.runtime.ports import (
     Emit,
     Failed,
     FlowStarter,
-    Growth,
     Idle,
     NothingNew,
     Report,
+    SchemaEvolution,
     Started,
 )
 
-# How often a flow is started again in one update because its source has new columns: a source whose fields are made of
-# data would never end.
-MOST_GROWTHS = 100
-# What becomes of flows that are not started.
+# How often a flow is restarted in one update because its source has new columns. A source whose field names come from
+# data would restart it without end.
+MAX_SCHEMA_EVOLUTIONS = 100
+# The states of flows that are not started.
 _WITHOUT_RUNNING = {
     Decision.FAIL: FlowState.FAILED,
     Decision.SKIP: FlowState.SKIPPED,
@@ -36,10 +36,10 @@ _WITHOUT_RUNNING = {
 
 
 class Clock(Protocol):
-    """Time, passed in."""
+    """The clock of the loop, injected."""
 
     def monotonic(self) -> float:
-        """Seconds that only grow, for waiting."""
+        """Monotonic seconds, for waiting."""
 
     def now(self) -> datetime:
         """The time of day, UTC."""
@@ -55,47 +55,47 @@ def run(
     max_retries: int | None,
     before: Board | None = None,
 ) -> Board:
-    """Run every step of *plan*; return the board when nothing can move.
+    """Run every step of *plan*; return the board when all flows have ended.
 
-    When the schema of a source has grown, the board is returned unsettled, with nothing running: the graph is to be
-    resolved and planned again, and the loop goes on from that board.
+    When the schema of a source evolves, the loop returns an unfinished board with nothing running. The caller resolves
+    and plans the graph again, and continues with that board.
 
     Args:
-        plan: what to do.
+        plan: the steps.
         starter: starts flows and reports on them.
         clock: for waiting and durations.
-        emit: gets every move of a flow.
+        emit: receives every state transition of a flow.
         limit: how many flows run at a time, at least 1; in a continuous update all of them do.
-        max_retries: how often a flow is tried again after a failure that may pass, None without end; in a continuous
-            update it counts failures with no batch between them.
-        before: the board that a loop over an earlier plan of the same update has returned.
+        max_retries: how often a flow is retried after a transient failure, None for no limit; in a continuous update
+            only failures without a completed batch between them count.
+        before: the board that the loop over an earlier plan of the same update returned.
     """
     loop = _Loop(Board.for_plan(plan, before), starter, clock, emit, limit, max_retries)
-    loop.settle_unstarted()
+    loop.end_unstarted()
     loop.skip_blocked()
-    while not loop.board.settled:
-        if starter.stopping:
+    while not loop.board.is_finished:
+        if starter.is_stopping:
             loop.cancel_waiting()
-        elif loop.grown:
-            loop.let_end()
+        elif loop.schema_evolved:
+            loop.end_active_flows()
         else:
-            loop.begin_ready()
-        if loop.board.settled:
+            loop.start_ready()
+        if loop.board.is_finished:
             break
-        if loop.grown and not loop.board.busy:
+        if loop.schema_evolved and not loop.board.is_busy:
             break
-        for report in starter.wait(loop.patience_s()):
-            loop.take(report)
+        for report in starter.wait(loop.wait_timeout_s()):
+            loop.handle(report)
         loop.skip_blocked()
     return loop.board
 
 
 def state_of(board: Board, *, interrupted: bool = False) -> UpdateState:
-    """How the update ended.
+    """The final state of the update.
 
     Args:
-        board: where its flows ended.
-        interrupted: whether a person broke it off; a continuous update that was stopped otherwise has completed.
+        board: the final states of its flows.
+        interrupted: whether a person interrupted it; a continuous update that was stopped otherwise is completed.
     """
     states = {status.state for status in board.statuses.values()}
     if FlowState.FAILED in states:
@@ -106,13 +106,13 @@ def state_of(board: Board, *, interrupted: bool = False) -> UpdateState:
 
 
 def first_error(board: Board) -> dict[str, Any] | None:
-    """The JSON form of the error of the first flow that failed, in the plan's order."""
+    """The error of the first failed flow in the plan's order, as JSON."""
     failed = (status for status in board.statuses.values() if status.state is FlowState.FAILED)
     return next((dict(status.error) for status in failed if status.error), None)
 
 
 class _Loop:
-    """The moving parts of one run."""
+    """The mutable state of one run."""
 
     def __init__(
         self, board: Board, starter: FlowStarter, clock: Clock, emit: Emit, limit: int, max_retries: int | None
@@ -124,17 +124,17 @@ class _Loop:
         self._limit = limit
         self._max_retries = max_retries
         self._stop_sent = False
-        # True once the schema of a source has grown.
-        self.grown = False
+        # True once the schema of a source has evolved.
+        self.schema_evolved = False
 
-    def let_end(self) -> None:
-        """Begin nothing more, and end what goes on, so that the graph can be resolved again."""
+    def end_active_flows(self) -> None:
+        """Start no more flows and stop the running ones, so that the graph can be resolved again."""
         if self.board.plan.continuous and not self._stop_sent:
             self._stop_sent = True
             self._starter.stop()
 
-    def settle_unstarted(self) -> None:
-        """Flows that the plan leaves alone."""
+    def end_unstarted(self) -> None:
+        """End the flows that the plan does not start."""
         for step in self.board.plan.flows:
             if self.board.statuses[step.flow.name].state is not FlowState.QUEUED:
                 continue
@@ -143,22 +143,27 @@ class _Loop:
             elif step.decision in _WITHOUT_RUNNING:
                 error = step.error.to_json() if step.error is not None else None
                 self._move(step.flow.name, _WITHOUT_RUNNING[step.decision], reason=step.reason, error=error)
-        for away in self.board.plan.away:
-            if self.board.statuses[away.away.name].state is FlowState.QUEUED:
-                error = away.away.error.to_json() if away.decision is Decision.FAIL else None
-                self._move(away.away.name, _WITHOUT_RUNNING[away.decision], reason=away.reason, error=error)
+        for unavailable in self.board.plan.unavailable:
+            if self.board.statuses[unavailable.flow.name].state is FlowState.QUEUED:
+                error = unavailable.flow.error.to_json() if unavailable.decision is Decision.FAIL else None
+                self._move(
+                    unavailable.flow.name,
+                    _WITHOUT_RUNNING[unavailable.decision],
+                    reason=unavailable.reason,
+                    error=error,
+                )
 
-    def begin_ready(self) -> None:
-        """Start what may start."""
-        for flow in self.board.ready(self._clock.monotonic(), self._room):
+    def start_ready(self) -> None:
+        """Start all flows that may start."""
+        for flow in self.board.ready(self._clock.monotonic(), self._max_running):
             attempt = self.board.statuses[flow].attempts + 1
             began = self.board.statuses[flow].began_at or self._clock.now()
             step = self.board.plan.step_for(flow)
             self._move(flow, FlowState.STARTING, attempts=attempt, began_at=began, reason=step.reason)
-            self._starter.begin(step, self.board.plan.table_step_for(step.flow.target), attempt)
+            self._starter.start(step, self.board.plan.table_step_for(step.flow.target), attempt)
 
     def cancel_waiting(self) -> None:
-        """Let go of what has not started, and ask what runs to end."""
+        """Cancel the flows that have not started, and stop the running ones."""
         for flow, status in self.board.statuses.items():
             if status.state in (FlowState.QUEUED, FlowState.RETRYING):
                 self._move(flow, FlowState.CANCELED, reason="the update was stopped")
@@ -166,18 +171,20 @@ class _Loop:
             self._stop_sent = True
             self._starter.stop()
 
-    def patience_s(self) -> float | None:
-        """How long to wait for reports; without end when nothing can start before the next one."""
-        retry_at = self.board.next_retry if len(self.board.active) < self._room and not self.grown else None
+    def wait_timeout_s(self) -> float | None:
+        """How long to wait for reports; None, without limit, if nothing can start before the next report."""
+        retry_at = (
+            self.board.next_retry if len(self.board.active) < self._max_running and not self.schema_evolved else None
+        )
         return None if retry_at is None else max(retry_at - self._clock.monotonic(), 0.0)
 
-    def take(self, report: Report) -> None:
-        """Move the flow that a report is about."""
+    def handle(self, report: Report) -> None:
+        """Apply a report to its flow."""
         match report:
             case Started():
-                self._be(report.flow, FlowState.RUNNING)
+                self._enter(report.flow, FlowState.RUNNING)
             case Idle():
-                self._be(report.flow, FlowState.IDLE)
+                self._enter(report.flow, FlowState.IDLE)
             case Current():
                 self._current(report.flow)
             case Completed():
@@ -192,17 +199,17 @@ class _Loop:
                 assert_never(report)
 
     def _current(self, flow: str) -> None:
-        # In an update that ends, what reads a table waits for all of it.
+        # In a triggered update, readers of a table wait for all of it.
         if self.board.plan.continuous:
-            self.board = self.board.marked_current(flow)
+            self.board = self.board.with_current(flow)
 
-    def _be(self, flow: str, state: FlowState) -> None:
-        """Move a flow unless it is there: a stream that follows a load runs already, a view may stay idle."""
+    def _enter(self, flow: str, state: FlowState) -> None:
+        """Move a flow, unless it has the state: a stream after a backfill runs already, a view may stay idle."""
         if self.board.statuses[flow].state is not state:
             self._move(flow, state)
 
     def skip_blocked(self) -> None:
-        """Skip what reads a dataset that will not become current, and in turn what reads that."""
+        """Skip flows that read, directly or indirectly, a dataset that will not become current."""
         while blocked := self.board.blocked():
             for flow, dataset in blocked:
                 self._move(flow, FlowState.SKIPPED, reason=f'input "{dataset}" was not updated')
@@ -211,13 +218,13 @@ class _Loop:
         status = self.board.statuses[failure.flow]
         continuous = self.board.plan.continuous
         in_a_row = 1 if continuous and failure.progressed else status.failures_in_a_row + 1
-        left = self._max_retries is None or in_a_row <= self._max_retries
-        passing = retry.retryable(failure) or failure.growth is not None
-        if passing and self._starter.stopping:
+        may_retry = self._max_retries is None or in_a_row <= self._max_retries
+        is_transient = retry.retryable(failure) or failure.schema_evolution is not None
+        if is_transient and self._starter.is_stopping:
             self._end(failure.flow, FlowState.CANCELED, reason="the update was stopped")
-        elif failure.growth is not None and status.growths < MOST_GROWTHS:
-            self._grow(failure, failure.growth)
-        elif passing and left and failure.growth is None:
+        elif failure.schema_evolution is not None and status.schema_evolutions < MAX_SCHEMA_EVOLUTIONS:
+            self._evolve(failure, failure.schema_evolution)
+        elif is_transient and may_retry and failure.schema_evolution is None:
             wait_s = retry.delay_s(in_a_row)
             self._move(
                 failure.flow,
@@ -232,17 +239,18 @@ class _Loop:
             reason = f"{error.message} ({error.location})" if error.location else error.message
             self._end(failure.flow, FlowState.FAILED, reason=reason, error=error.to_json())
 
-    def _grow(self, failure: Failed, growth: Growth) -> None:
+    def _evolve(self, failure: Failed, schema_evolution: SchemaEvolution) -> None:
         status = self.board.statuses[failure.flow]
-        message = f'flow "{failure.flow}": {growth.said}'
-        self._emit(Warned(growth.code, message, failure.flow, status.dataset))
-        reason = f"restarting: {growth.said}"
-        self._move(failure.flow, FlowState.RETRYING, reason=reason, growths=status.growths + 1, failures_in_a_row=0)
-        self.grown = True
+        message = f'flow "{failure.flow}": {schema_evolution.message}'
+        self._emit(Warned(schema_evolution.code, message, failure.flow, status.dataset))
+        reason = f"restarting: {schema_evolution.message}"
+        evolutions = status.schema_evolutions + 1
+        self._move(failure.flow, FlowState.RETRYING, reason=reason, schema_evolutions=evolutions, failures_in_a_row=0)
+        self.schema_evolved = True
 
     @property
-    def _room(self) -> int:
-        """How many flows run at a time."""
+    def _max_running(self) -> int:
+        """The most flows that run at a time."""
         return len(self.board.statuses) if self.board.plan.continuous else self._limit
 
     def _end(self, flow: str, state: FlowState, **changes: Any) -> None:
@@ -251,4 +259,4 @@ class _Loop:
         self._move(flow, state, duration_s=duration_s, **changes)
 
     def _move(self, flow: str, state: FlowState, **changes: Any) -> None:
-        self.board = self.board.moved(flow, state, self._emit, **changes)
+        self.board = self.board.with_state(flow, state, self._emit, **changes)

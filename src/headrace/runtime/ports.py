@@ -1,4 +1,4 @@
-"""What the loop needs from outside, and what it hands on."""
+"""The ports of the loop, and the reports that it receives."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ Emit: TypeAlias = Callable[[Event], None]
 
 @dataclass(frozen=True)
 class Started:
-    """A flow's query runs."""
+    """A flow's query is running."""
 
     flow: str
 
 
 @dataclass(frozen=True)
 class Current:
-    """A flow that goes on has brought a first batch, or found nothing to bring: what reads its table may start."""
+    """A continuous flow completed its first batch, or found no input: readers of its table may start."""
 
     flow: str
 
 
 @dataclass(frozen=True)
 class Idle:
-    """A view of a continuous update is current; it is looked at again later."""
+    """A view of a continuous update is current; it is checked again later."""
 
     flow: str
 
 
 @dataclass(frozen=True)
 class Completed:
-    """A flow has taken everything that was there when it started, or was stopped between two batches.
+    """A flow has processed everything that was available at its start, or was stopped between two batches.
 
-    Its batches were events of their own.
+    Its batches are reported by events of their own.
     """
 
     flow: str
@@ -46,29 +46,29 @@ class Completed:
 
 @dataclass(frozen=True)
 class NothingNew:
-    """A flow was not started: its inputs brought nothing in this update."""
+    """A flow was not started, because its inputs have nothing new in this update."""
 
     flow: str
     reason: str
 
 
 @dataclass(frozen=True)
-class Growth:
-    """The schema of a flow's source has a new version, which the flow is to be resolved with.
+class SchemaEvolution:
+    """The schema of a flow's source has a new version, with which the flow must be resolved again.
 
-    ``code`` and ``said`` are those of the warning that tells of it.
+    ``code`` and ``message`` are those of the warning about it.
     """
 
     code: str
-    said: str
+    message: str
 
 
 @dataclass(frozen=True)
 class Failed:
     """A flow's query could not start or ended with an error.
 
-    ``condition`` and ``sql_state`` are those of the innermost Spark error, read in one place; the decision to retry
-    rests on them alone. ``transient`` is what the adapter knows of errors that carry no condition.
+    ``condition`` and ``sql_state`` are those of the innermost Spark error, and alone decide whether to retry.
+    ``transient`` is the adapter's decision for errors without a condition.
     """
 
     flow: str
@@ -76,15 +76,15 @@ class Failed:
     condition: str | None = None
     sql_state: str | None = None
     transient: bool = False
-    # Batches were done since the flow was started: its earlier failures are over.
+    # Batches were completed since the flow was started, so that its earlier failures no longer count.
     progressed: bool = False
-    # It goes on, losing nothing, once the graph is resolved again.
-    growth: Growth | None = None
+    # The flow continues without data loss once the graph is resolved again.
+    schema_evolution: SchemaEvolution | None = None
 
 
 @dataclass(frozen=True)
 class Canceled:
-    """A flow was stopped before it had taken everything."""
+    """A flow was stopped before it had processed everything."""
 
     flow: str
 
@@ -93,24 +93,24 @@ Report: TypeAlias = "Started | Current | Idle | Completed | NothingNew | Failed 
 
 
 class FlowStarter(Protocol):
-    """Starts flows and reports what becomes of them. Called from one thread only."""
+    """Starts flows and reports on them. Called from one thread only."""
 
-    def begin(self, step: FlowStep, table: TableStep | None, attempt: int) -> None:
-        """Start a flow and return at once; *attempt* counts from 1, table changes are made in the first one.
+    def start(self, step: FlowStep, table: TableStep | None, attempt: int) -> None:
+        """Start a flow and return at once; *attempt* counts from 1, and the first one makes the table changes.
 
-        Exactly one of Completed, NothingNew, Failed and Canceled follows, after at most one Started; a flow that goes
-        on reports Current once, and a view that does Idle and Started in turn.
+        Exactly one of Completed, NothingNew, Failed and Canceled follows, after at most one Started. A continuous flow
+        reports Current once, and a continuous view alternates between Idle and Started.
         """
 
     def wait(self, timeout_s: float | None) -> Sequence[Report]:
-        """What happened since the last call, in order; blocks until something did or the time is up."""
+        """The reports since the last call, in order; blocks until there is one or the time is up."""
 
     def stop(self) -> None:
-        """End all flows that run: batches that end within the grace time commit, the others are interrupted.
+        """Stop all running flows: batches that end within the stop timeout commit, the others are interrupted.
 
         Returns at once; the flows' last reports still come through :meth:`wait`.
         """
 
     @property
-    def stopping(self) -> bool:
-        """True once somebody asked for the update to be stopped."""
+    def is_stopping(self) -> bool:
+        """True once a stop of the update was requested."""

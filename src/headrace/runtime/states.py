@@ -1,4 +1,4 @@
-"""The life of a flow within an update, as data.
+"""The state machine of a flow within an update, as data.
 
 QUEUED ---> STARTING ---> RUNNING ---> COMPLETED
   |            |             |
@@ -8,8 +8,8 @@ QUEUED ---> STARTING ---> RUNNING ---> COMPLETED
 IDLE ---> RUNNING | COMPLETED | FAILED | RETRYING | CANCELED
 RETRYING ---> STARTING | CANCELED
 
-IDLE is a view of a continuous update until it is looked at again.
-No flow moves to LOST: that is what a reader of the event log calls a flow whose process is gone.
+IDLE is a view of a continuous update until it is checked again.
+No flow moves to LOST: readers of the event log use it for a flow whose process is gone.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ NEXT: Mapping[FlowState, frozenset[FlowState]] = {
     FlowState.LOST: frozenset(),
 }
 
-# Flows below one of these may start: the tables are as current as they will be in this update.
+# Flows downstream of these may start: the tables are as current as they will be in this update.
 CURRENT = frozenset({FlowState.COMPLETED, FlowState.UP_TO_DATE, FlowState.EXCLUDED})
-# Flows below one of these are skipped.
+# Flows downstream of these are skipped.
 BLOCKING = frozenset({FlowState.FAILED, FlowState.SKIPPED, FlowState.CANCELED, FlowState.LOST})
 ACTIVE = frozenset({FlowState.STARTING, FlowState.RUNNING})
 
 
-def settled(state: FlowState) -> bool:
-    """True when a flow can move no further in this update."""
+def is_final(state: FlowState) -> bool:
+    """True when a flow in this state cannot change in this update."""
     return not NEXT[state]

@@ -1,1 +1,1 @@
-"""Scripts and notebooks that were not written as a pipeline: the ready session, and how they are run."""
+"""Runs scripts and notebooks that are not pipelines, and provides their session."""

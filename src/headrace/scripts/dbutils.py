@@ -16,7 +16,7 @@ RunNotebook = Callable[[str, Mapping[str, str]], str]
 
 
 class NotebookExit(SystemExit):
-    """``dbutils.notebook.exit``: the notebook ends here, with a value."""
+    """Raised by ``dbutils.notebook.exit``: ends the notebook with a value."""
 
     def __init__(self, value: str) -> None:
         super().__init__(0)
@@ -42,7 +42,7 @@ class NotebookUtils:
 
         Args:
             path: of the notebook, relative to the one that calls.
-            timeout_seconds: not looked at: the notebook runs to its end.
+            timeout_seconds: ignored: the notebook runs to its end.
             arguments: values of its widgets.
         """
         del timeout_seconds
@@ -56,7 +56,7 @@ class NotebookUtils:
 
 
 class ScriptDbUtils(DbUtils):
-    """``dbutils`` for a script: what that of a pipeline's files has, and widgets, files and notebooks."""
+    """``dbutils`` for a script: that of pipeline files, plus widgets, files and notebooks."""
 
     def __init__(self, secrets: Secrets, widgets: Widgets, files: FileSystem, run: RunNotebook) -> None:
         super().__init__(secrets)

@@ -1,4 +1,4 @@
-"""``display`` of a notebook: the rows of a frame as a table, those of a stream batch by batch."""
+"""``display`` of a notebook: prints the rows of a DataFrame as a table, those of a stream batch by batch."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _TAG = re.compile(r"<(script|style)\b.*?</\1>|<[^>]+>", re.DOTALL | re.IGNORECAS
 
 
 class Display:
-    """``display``: prints what it is given.
+    """``display``: prints its argument.
 
-    Of a frame at most a thousand rows. Of a stream each batch that has rows, until the stream ends; it begins anew in
-    each run, because it is there to be looked at.
+    Prints at most a thousand rows of a DataFrame. Of a stream, prints each batch that has rows, until the stream ends;
+    the stream starts from the beginning in each run.
     """
 
-    def __init__(self, ready: NotebookSession) -> None:
-        self._ready = ready
+    def __init__(self, notebook_session: NotebookSession) -> None:
+        self._notebook_session = notebook_session
         self._numbers = count(1)
 
     def __call__(self, shown: Any, *arguments: Any, **options: Any) -> None:
@@ -54,20 +54,20 @@ class Display:
 
         folder = scratch("display") / name
         writer = frame.writeStream.foreachBatch(show).option("checkpointLocation", str(folder))
-        if options.get("processingTime") and not self._ready.hurries:
+        if options.get("processingTime") and not self._notebook_session.ignores_trigger_intervals:
             writer = writer.trigger(processingTime=options["processingTime"])
         try:
             query = writer.start()
         except AnalysisException as error:
             if not str(error.getCondition() or "").startswith("STREAMING_OUTPUT_MODE"):
                 raise
-            # An aggregation without a watermark has rows that may still change.
+            # Rows of an aggregation without a watermark may still change.
             query = writer.outputMode("complete").start()
         place = Location(*called_from())
-        self._ready.queries.append(StartedQuery(ScriptQuery(query), name, place))
+        self._notebook_session.queries.append(StartedQuery(ScriptQuery(query), name, place))
 
 
 def display_html(text: str) -> None:
-    """``displayHTML``: the text of a page, without its marks."""
+    """``displayHTML``: prints the text of a page, without its tags."""
     lines = (" ".join(line.split()) for line in html.unescape(_TAG.sub(" ", text)).splitlines())
     sys.stdout.write("\n".join(filter(None, lines)) + "\n")

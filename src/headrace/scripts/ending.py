@@ -1,4 +1,4 @@
-"""When a script with streams ends: after a time, once they have nothing to do, or when somebody asks."""
+"""Stops the streams of a script: after a time, when they are idle, or on request."""
 
 from __future__ import annotations
 
@@ -15,101 +15,104 @@ from typing import Any
 
 from headrace.spark.notebook.notebook_session import NotebookSession
 
-_LOOK_EVERY_S = 0.2
-_GRACE_S = 10.0
+_POLL_INTERVAL_S = 0.2
+_STOP_TIMEOUT_S = 10.0
 _SAME_LINE_S = 2.0
-_WAITS = re.compile(r"sleep|wait|join|acquire|input")
+_WAITING_CALLS = re.compile(r"sleep|wait|join|acquire|input")
 _WAITING = frozenset(("awaitTermination", "awaitAnyTermination"))
 
 
 class Stopped(KeyboardInterrupt):
-    """SIGTERM: a service manager ends what goes on."""
+    """SIGTERM: a service manager stops the script."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How long streams go on: *for_s* seconds, or until none has anything to do, or whichever comes first."""
+    """How long streams run: *for_s* seconds, or until all are idle, whichever comes first."""
 
     for_s: float | None = None
     until_idle: bool = False
 
 
 @dataclass
-class Ending:
-    """Ends the streaming queries of a script; its threads end with the process."""
+class QueryStopper:
+    """Stops the streaming queries of a script; its threads end with the process."""
 
-    ready: NotebookSession
+    notebook_session: NotebookSession
     limits: Limits
-    # True once the time was up, or nothing was left to do, and queries were told to end.
-    ended: bool = False
-    _over: threading.Event = field(default_factory=threading.Event)
+    # True once it has stopped the queries, because the time was up or all were idle.
+    has_stopped: bool = False
+    _script_done: threading.Event = field(default_factory=threading.Event)
 
     def watch(self) -> None:
-        """Begin to watch; the time begins now."""
-        for wanted, target in ((self.limits.for_s is not None, self._time), (self.limits.until_idle, self._idle)):
+        """Start watching; the time limit starts now."""
+        for wanted, target in (
+            (self.limits.for_s is not None, self._stop_after_time),
+            (self.limits.until_idle, self._stop_when_idle),
+        ):
             if wanted:
                 threading.Thread(target=target, name="headrace-ending", daemon=True).start()
 
-    def script_ended(self) -> None:
-        """Note that the script's own code is done, and that only its queries go on."""
-        self._over.set()
+    def note_script_end(self) -> None:
+        """Record that the script's own code is done, and only its queries run."""
+        self._script_done.set()
 
     def wait(self) -> None:
         """Wait until no query runs."""
-        while self.goes_on:
-            time.sleep(_LOOK_EVERY_S)
+        while self.is_running:
+            time.sleep(_POLL_INTERVAL_S)
 
     @property
-    def goes_on(self) -> bool:
+    def is_running(self) -> bool:
         """True while a query runs."""
-        return any(_active(started.query) for started in self.ready.queries)
+        return any(_is_active(started.query) for started in self.notebook_session.queries)
 
     def stop_all(self) -> None:
-        """End all queries: batches that end within the grace time commit, the others are interrupted."""
-        stop_gracefully([started.query for started in self.ready.queries], _GRACE_S)
+        """Stop all queries: batches that finish within the stop timeout commit, the others are interrupted."""
+        stop_gracefully([started.query for started in self.notebook_session.queries], _STOP_TIMEOUT_S)
 
-    def _time(self) -> None:
+    def _stop_after_time(self) -> None:
         time.sleep(self.limits.for_s or 0.0)
-        self.ended = True
+        self.has_stopped = True
         self.stop_all()
-        if not self._over.wait(_GRACE_S):
-            # A script that waits for something else than its queries.
+        if not self._script_done.wait(_STOP_TIMEOUT_S):
+            # The script waits for something other than its queries.
             _thread.interrupt_main()
         while True:
             self.stop_all()
-            time.sleep(_LOOK_EVERY_S)
+            time.sleep(_POLL_INTERVAL_S)
 
-    def _idle(self) -> None:
-        main = _MainThread(self._over)
+    def _stop_when_idle(self) -> None:
+        main = _MainThread(self._script_done)
         while True:
-            time.sleep(_LOOK_EVERY_S)
-            queries = [started.query for started in self.ready.queries if _active(started.query)]
-            if queries and main.waits() and _nothing_left(queries) and main.waits():
-                self.ended = True
-                stop_gracefully(queries, _GRACE_S)
+            time.sleep(_POLL_INTERVAL_S)
+            queries = [started.query for started in self.notebook_session.queries if _is_active(started.query)]
+            if queries and main.is_waiting() and _are_idle(queries) and main.is_waiting():
+                self.has_stopped = True
+                stop_gracefully(queries, _STOP_TIMEOUT_S)
 
 
 def stop_gracefully(queries: Sequence[Any], stop_timeout_s: float) -> None:
-    """End queries, each between two batches if one ends within *stop_timeout_s* seconds."""
-    until = time.monotonic() + stop_timeout_s
-    left = [query for query in queries if _active(query)]
-    while left:
-        for query in tuple(left):
-            if time.monotonic() >= until or not query.status["isTriggerActive"]:
+    """Stop queries, each between two batches if its batch ends within *stop_timeout_s* seconds."""
+    deadline = time.monotonic() + stop_timeout_s
+    running = [query for query in queries if _is_active(query)]
+    while running:
+        for query in tuple(running):
+            if time.monotonic() >= deadline or not query.status["isTriggerActive"]:
                 with suppress(Exception):
                     query.stop()
-            if not _active(query):
-                left.remove(query)
+            if not _is_active(query):
+                running.remove(query)
         time.sleep(0.02)
 
 
-def _nothing_left(queries: Sequence[Any]) -> bool:
-    """True when each query has looked at its sources once and none has found anything meanwhile."""
+def _are_idle(queries: Sequence[Any]) -> bool:
+    """True if each query polled its sources once and none found new data meanwhile."""
     before = [_batches(query) for query in queries]
     for query in queries:
         try:
             query.processAllAvailable()
-        except Exception:  # noqa: BLE001 - it has failed, or it is of a kind that never has nothing to do
+        except Exception:  # noqa: BLE001 - it has failed, or is of a kind that is never idle
             return False
     return before == [_batches(query) for query in queries]
 
@@ -118,7 +121,7 @@ def _batches(query: Any) -> tuple[Any, ...]:
     return tuple(progress["batchId"] for progress in query.recentProgress if progress["durationMs"].get("addBatch"))
 
 
-def _active(query: Any) -> bool:
+def _is_active(query: Any) -> bool:
     with suppress(Exception):
         return bool(query.isActive)
     return False
@@ -126,15 +129,15 @@ def _active(query: Any) -> bool:
 
 @dataclass
 class _MainThread:
-    """Tells whether the script waits: for its queries, or at the same line of its own for a while."""
+    """Detects whether the script waits: for its queries, or at the same line of its own for a while."""
 
-    over: threading.Event
+    script_done: threading.Event
     _line: tuple[str, int] = ("", 0)
     _since: float = field(default_factory=time.monotonic)
 
-    def waits(self) -> bool:
-        """True when the script's own code is done, or does nothing but wait."""
-        if self.over.is_set():
+    def is_waiting(self) -> bool:
+        """True if the script's own code is done, or only waits."""
+        if self.script_done.is_set():
             return True
         frame = sys._current_frames().get(threading.main_thread().ident or 0)  # noqa: SLF001 - Python's own door
         if frame is None:
@@ -146,10 +149,10 @@ class _MainThread:
             if frame.f_code.co_name in _WAITING:
                 return True
             frame = frame.f_back
-        return _waits_at(*line) and time.monotonic() - self._since >= _SAME_LINE_S
+        return _is_waiting_line(*line) and time.monotonic() - self._since >= _SAME_LINE_S
 
 
-def _waits_at(file: str, number: int) -> bool:
-    """True for a line that waits, such as ``time.sleep(60)``; false for one that is at work, such as a request."""
+def _is_waiting_line(file: str, number: int) -> bool:
+    """True for a line that waits, such as ``time.sleep(60)``; False for one that works, such as a request."""
     text = linecache.getline(file, number)
-    return "py4j" not in file and (not text or _WAITS.search(text) is not None)
+    return "py4j" not in file and (not text or _WAITING_CALLS.search(text) is not None)

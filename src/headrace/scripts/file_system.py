@@ -1,4 +1,4 @@
-"""``dbutils.fs``: files by the paths that the session reads and writes."""
+"""``dbutils.fs``: files, under the paths that the session uses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from headrace.errors import PipelineError
 from headrace.settings.dbutils import refuse
 from headrace.spark.notebook.notices import Notices
-from headrace.spark.notebook.path_mapping import MOUNTS, Places, default_paths
+from headrace.spark.notebook.path_mapping import MOUNTS, PathMapping, default_paths
 
 _MOUNT = "Say what it stands for: headrace exec --path /mnt/NAME=PLACE, or paths in the settings of a project."
 _INSTEAD: Mapping[str, str] = {
@@ -47,33 +47,33 @@ class FileInfo(NamedTuple):
 class FileSystem:
     """``dbutils.fs``, with the vendor's names; errors are PipelineError."""
 
-    def __init__(self, places: Places) -> None:
-        self._places = places
+    def __init__(self, mapping: PathMapping) -> None:
+        self._mapping = mapping
 
     def ls(self, path: str) -> list[FileInfo]:
         """What is in a folder, or the one file."""
-        place = self._there(path)
-        found = sorted(place.iterdir()) if place.is_dir() else [place]
-        base = _spelled(path).rstrip("/") if place.is_dir() else _spelled(path).rpartition("/")[0]
+        resolved = self._existing(path)
+        found = sorted(resolved.iterdir()) if resolved.is_dir() else [resolved]
+        base = _vendor_path(path).rstrip("/") if resolved.is_dir() else _vendor_path(path).rpartition("/")[0]
         return [_info(base, item) for item in found]
 
     def head(self, file: str, maxBytes: int = 65536) -> str:  # noqa: N803 - the vendor's name
         """The beginning of a file, as UTF-8."""
-        with self._there(file).open("rb") as stream:
+        with self._existing(file).open("rb") as stream:
             return stream.read(maxBytes).decode(errors="replace")
 
     def put(self, file: str, contents: str, overwrite: bool = False) -> bool:  # noqa: FBT001, FBT002 - the vendor's
         """Write a file; its folder is made."""
-        place = self._place(file)
-        if place.exists() and not overwrite:
+        resolved = self._resolve(file)
+        if resolved.exists() and not overwrite:
             raise PipelineError("SCRIPT.FILE_EXISTS", path=file)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(contents, encoding="utf-8")
+        resolved.parent.mkdir(parents=True, exist_ok=True)
+        resolved.write_text(contents, encoding="utf-8")
         return True
 
     def mkdirs(self, path: str) -> bool:
         """Make a folder and those above it."""
-        self._place(path).mkdir(parents=True, exist_ok=True)
+        self._resolve(path).mkdir(parents=True, exist_ok=True)
         return True
 
     def cp(self, from_: str, to: str, recurse: bool = False) -> bool:  # noqa: FBT001, FBT002 - the vendor's
@@ -97,53 +97,53 @@ class FileSystem:
 
     def rm(self, path: str, recurse: bool = False) -> bool:  # noqa: FBT001, FBT002 - the vendor's
         """Delete a file, or with *recurse* a folder with what is in it; False when there is none."""
-        place = self._place(path)
-        if not os.path.lexists(place):
+        resolved = self._resolve(path)
+        if not os.path.lexists(resolved):
             return False
-        if place.is_symlink() or not place.is_dir():
-            # Of a link, not what it leads to.
-            place.unlink()
-        elif not recurse and any(place.iterdir()):
+        if resolved.is_symlink() or not resolved.is_dir():
+            # Deletes the link, not its target.
+            resolved.unlink()
+        elif not recurse and any(resolved.iterdir()):
             raise PipelineError("SCRIPT.IS_FOLDER", path=path)
         elif recurse:
-            # At once, whoever writes into it meanwhile, such as a stream whose checkpoint it is.
-            gone = place.rename(place.with_name(f".{place.name}.{uuid.uuid4().hex}"))
-            # What was being made when its name was taken away may come between.
-            shutil.rmtree(gone, ignore_errors=True)
-            if gone.exists():
-                shutil.rmtree(gone)
+            # Renames first, so that the deletion is atomic for concurrent writers, e.g. a stream with this checkpoint.
+            renamed = resolved.rename(resolved.with_name(f".{resolved.name}.{uuid.uuid4().hex}"))
+            # A file that was being created during the rename can make this fail.
+            shutil.rmtree(renamed, ignore_errors=True)
+            if renamed.exists():
+                shutil.rmtree(renamed)
         else:
-            place.rmdir()
+            resolved.rmdir()
         return True
 
     def has_file(self, path: str) -> bool:
         """True when there is a file of this name."""
-        return self._place(path).is_file()
+        return self._resolve(path).is_file()
 
     def help(self, method: str | None = None) -> None:
         """Print what works."""
         text = getattr(type(self), method).__doc__ if method and method in type(self).__dict__ else _WORKING
         print(text)  # noqa: T201 - it is asked for
 
-    def _place(self, path: str) -> Path:
-        placed = self._places.placed(path)
-        scheme, colon, rest = placed.partition(":")
+    def _resolve(self, path: str) -> Path:
+        mapped = self._mapping.map_path(path)
+        scheme, colon, rest = mapped.partition(":")
         if colon and "/" not in scheme:
             if scheme.casefold() != "file":
                 instead = "Of other stores than local disks, read and write files with Spark."
                 refuse(f"fs with {scheme}: paths", instead)
-            placed = unquote("/" + rest.lstrip("/"))
-        return Path(placed)
+            mapped = unquote("/" + rest.lstrip("/"))
+        return Path(mapped)
 
-    def _there(self, path: str) -> Path:
-        place = self._place(path)
-        if not place.exists():
-            raise PipelineError("SCRIPT.NO_FILE", path=path, place=place)
-        return place
+    def _existing(self, path: str) -> Path:
+        resolved = self._resolve(path)
+        if not resolved.exists():
+            raise PipelineError("SCRIPT.NO_FILE", path=path, place=resolved)
+        return resolved
 
     def _from_and_to(self, from_: str, to: str, *, recurse: bool) -> tuple[Path, Path]:
-        """A file and the file that it becomes, or a folder and the folder that what is in it goes to."""
-        source, target = self._there(from_), self._place(to)
+        """The source and the target: a file and its new path, or a folder and the folder for its contents."""
+        source, target = self._existing(from_), self._resolve(to)
         if not source.is_dir():
             target = target / source.name if target.is_dir() or to.endswith("/") else target
         else:
@@ -162,18 +162,18 @@ class FileSystem:
 
 
 def files_of(storage: str, paths: Mapping[str, str], say: Callable[[str], None]) -> FileSystem:
-    """The file system of scripts that keep their tables in a storage.
+    """The file system of scripts whose tables are in a storage.
 
     Args:
         storage: a path.
-        paths: what beginnings of paths stand for, beside those of the vendor's file system.
-        say: tells the person a remark.
+        paths: path prefixes and their targets, in addition to those of the vendor's file system.
+        say: prints a notice.
     """
-    return FileSystem(Places({**default_paths(storage), **paths}, Notices(say)))
+    return FileSystem(PathMapping({**default_paths(storage), **paths}, Notices(say)))
 
 
-def _spelled(path: str) -> str:
-    """The path as the vendor's ls gives it: a mount is in the vendor's file system."""
+def _vendor_path(path: str) -> str:
+    """The path as the vendor's ls shows it: a mount has the scheme ``dbfs:``."""
     if path.startswith(MOUNTS) or path == MOUNTS.rstrip("/"):
         return f"{_DBFS}{path}"
     return path

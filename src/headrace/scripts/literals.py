@@ -1,4 +1,4 @@
-"""What a script's text says before it runs: connectors, settings that a session takes at its start, local modules."""
+"""Reads from a script's text, before it runs: connectors, settings needed at session start, local modules."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from pathlib import Path
 
 from headrace.connectors.lock import ALWAYS, connectors
 
-# What other formats and modules need besides the connectors' own names.
-_BROUGHT_BY = {"eventhubs": "kafka", "pyspark.sql.avro.functions": "avro"}
-# Names of modules in which only a file of a pipeline has something to declare.
+# Formats and modules that need a connector with another name.
+_PROVIDED_BY = {"eventhubs": "kafka", "pyspark.sql.avro.functions": "avro"}
+# Modules that only pipeline files use.
 _OF_PIPELINES = ("dlt", "pyspark.pipelines", "headrace.pipelines")
 
 
 @dataclass(frozen=True)
 class Literals:
-    """What stands in the text.
+    """Facts from the text of a script.
 
     Attributes:
-        connectors: that formats and modules need.
+        connectors: required by its formats and modules.
         confs: settings with literal keys and values, in the order of the text; the last one wins.
         pipeline_line: the line that imports the vendor's pipelines, or 0.
-        local_modules: whether it imports a module that lies beside it.
+        local_modules: whether it imports a module from its own folder.
     """
 
     connectors: frozenset[str]
@@ -33,11 +33,11 @@ class Literals:
 
 
 def literals_of(trees: Iterable[ast.AST], folder: Path) -> Literals:
-    """What the parsed texts of a script say.
+    """The facts from the parsed texts of a script.
 
     Args:
-        trees: one for each cell, or one in all.
-        folder: the one that the script lies in.
+        trees: one per cell, or one for the whole script.
+        folder: the folder of the script.
     """
     nodes = [node for tree in trees for node in ast.walk(tree)]
     calls = [node for node in nodes if isinstance(node, ast.Call)]
@@ -46,14 +46,14 @@ def literals_of(trees: Iterable[ast.AST], folder: Path) -> Literals:
     words = {text.casefold() for call in calls for text in _formats(call)} | set(modules)
     texts = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
     words |= {word for word in known if any(f"read_{word}(" in text.casefold() for text in texts)}
-    needed = {_BROUGHT_BY.get(word, word) for word in words} & known
+    needed = {_PROVIDED_BY.get(word, word) for word in words} & known
     pipeline = next((line for name, line in modules.items() if name in _OF_PIPELINES), 0)
-    local = any(_lies_in(folder, name) for name in modules)
+    local = any(_is_local(folder, name) for name in modules)
     return Literals(frozenset(needed), dict(_confs(calls)), pipeline, local)
 
 
 def split_confs(confs: Mapping[str, str], modifiable: Callable[[str], bool]) -> tuple[dict[str, str], dict[str, str]]:
-    """The settings that a session takes while it runs, and the others."""
+    """Split settings into those that a running session accepts, and the others."""
     later = {key: value for key, value in confs.items() if modifiable(key)}
     return later, {key: value for key, value in confs.items() if key not in later}
 
@@ -101,6 +101,6 @@ def _modules(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, int]]:
             yield from ((f"{node.module}.{alias.name}", node.lineno) for alias in node.names)
 
 
-def _lies_in(folder: Path, module: str) -> bool:
+def _is_local(folder: Path, module: str) -> bool:
     first = module.partition(".")[0]
     return (folder / f"{first}.py").is_file() or (folder / first / "__init__.py").is_file()

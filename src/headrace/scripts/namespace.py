@@ -1,4 +1,4 @@
-"""The names that a script or notebook finds without an import."""
+"""The names that a script or notebook can use without an import."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headrace.project import tool_calls
 from headrace.scripts.dbutils import NotebookExit, ScriptDbUtils
 from headrace.scripts.display import Display, display_html
 from headrace.scripts.file_system import FileSystem
-from headrace.scripts.notebook import found_notebook, run_steps
+from headrace.scripts.notebook import find_notebook, run_steps
 from headrace.scripts.widgets import Widgets
 from headrace.settings.secrets import Secrets
 from headrace.spark.notebook.notebook_session import NotebookSession
@@ -21,9 +21,9 @@ from headrace.spark.notebook.notebook_session import NotebookSession
 
 @dataclass(frozen=True)
 class Namespace:
-    """What the names of one session's scripts are made of."""
+    """Makes the predefined names for scripts of one session."""
 
-    ready: NotebookSession
+    notebook_session: NotebookSession
     secrets: Secrets
 
     def of(self, file: Path, widgets: Mapping[str, str]) -> dict[str, Any]:
@@ -34,10 +34,10 @@ class Namespace:
             widgets: values by name.
         """
         return {
-            "spark": self.ready.session,
-            "sc": self.ready.session.sparkContext,
+            "spark": self.notebook_session.session,
+            "sc": self.notebook_session.session.sparkContext,
             "dbutils": self.dbutils(file, widgets),
-            "display": Display(self.ready),
+            "display": Display(self.notebook_session),
             "displayHTML": display_html,
             tool_calls.NAME: tool_calls.called,
         }
@@ -48,14 +48,14 @@ class Namespace:
         def run(path: str, values: Mapping[str, str]) -> str:
             return self._run(file, path, values)
 
-        return ScriptDbUtils(self.secrets, Widgets(widgets, os.environ), FileSystem(self.ready.places), run)
+        return ScriptDbUtils(self.secrets, Widgets(widgets, os.environ), FileSystem(self.notebook_session.paths), run)
 
     def _run(self, file: Path, path: str, values: Mapping[str, str]) -> str:
-        source = found_notebook(path, file.parent)
+        source = find_notebook(path, file.parent)
         module = types.ModuleType("__main__")
         module.__dict__.update({"__file__": str(source.file), **self.of(source.file, values)})
         try:
-            run_steps(source, module, self.ready)
-        except NotebookExit as left:
-            return left.value
+            run_steps(source, module, self.notebook_session)
+        except NotebookExit as exit_:
+            return exit_.value
         return ""

@@ -1,4 +1,4 @@
-"""``dbutils`` and ``display`` for programs that import them: those of the session that was made ready last."""
+"""``dbutils`` and ``display`` for programs that import them: those of the last opened notebook session."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from headrace.errors import PipelineError
 from headrace.scripts.display import Display, display_html
 from headrace.scripts.namespace import Namespace
 from headrace.scripts.script_storage import script_storage_of
-from headrace.spark.notebook.notebook_session import NotebookSession, served
+from headrace.spark.notebook.notebook_session import NotebookSession, active_notebook
 
 displayHTML = display_html  # noqa: N816 - the vendor's name
 
 
 class _DbUtils:
-    """``dbutils`` of the session that is ready when something of it is used."""
+    """``dbutils`` of the notebook session that is active when it is used."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -29,29 +29,29 @@ class _DbUtils:
 
 
 def display(shown: Any, *arguments: Any, **options: Any) -> None:
-    """Print the rows of a frame, or of a stream batch by batch; anything else as its text.
+    """Print the rows of a DataFrame, or of a stream batch by batch; anything else as its text.
 
     Raises:
-        PipelineError: SCRIPT.NO_SESSION, before a session was made ready.
+        PipelineError: SCRIPT.NO_SESSION if there is no notebook session yet.
     """
-    Display(_ready("display"))(shown, *arguments, **options)
+    Display(_notebook_session("display"))(shown, *arguments, **options)
 
 
 dbutils = _DbUtils()
 
 
 def _dbutils() -> Any:
-    ready = _ready("dbutils")
+    notebook_session = _notebook_session("dbutils")
     found = sys.modules["__main__"].__dict__.get("dbutils")
     if found is not None and found is not dbutils:
-        # A script that ``headrace exec`` runs has one of its own.
+        # A script run by ``headrace exec`` has its own.
         return found
     secrets = script_storage_of(Path.cwd(), os.environ).secrets
-    return Namespace(ready, secrets).dbutils(Path(sys.argv[0]).absolute(), {})
+    return Namespace(notebook_session, secrets).dbutils(Path(sys.argv[0]).absolute(), {})
 
 
-def _ready(what: str) -> NotebookSession:
-    ready = served()
-    if ready is None:
+def _notebook_session(what: str) -> NotebookSession:
+    notebook_session = active_notebook()
+    if notebook_session is None:
         raise PipelineError("SCRIPT.NO_SESSION", what=what)
-    return ready
+    return notebook_session

@@ -1,4 +1,4 @@
-"""Runs a script or a notebook with a ready session, to the end of its streaming queries."""
+"""Runs a script or a notebook in a notebook session, until its streaming queries end."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from headrace.errors import PipelineError
 from headrace.model.location import Location
 from headrace.project.scratch import scratch
 from headrace.project.worker_modules import ship_modules
-from headrace.scripts.ending import Ending, Limits, Stopped
+from headrace.scripts.ending import Limits, QueryStopper, Stopped
 from headrace.scripts.failures import query_problem, script_problem, user_traceback
 from headrace.scripts.literals import literals_of
 from headrace.scripts.namespace import Namespace
 from headrace.scripts.notebook import run_steps, trees_of
 from headrace.scripts.script_storage import ScriptStorage, script_storage_of
-from headrace.scripts.session import make_ready
+from headrace.scripts.session import open_notebook_session
 from headrace.scripts.source import Source, read_source
 from headrace.spark.notebook.confs import starting_confs
-from headrace.spark.notebook.notebook_session import NotebookSession, StartedQuery, let_go, serving
+from headrace.spark.notebook.notebook_session import NotebookSession, StartedQuery, activated, release_tables
 
 _NONE: Mapping[str, str] = MappingProxyType({})
-# Beginnings of the names of threads that Python itself tells to end.
-_OF_POOLS = ("ThreadPoolExecutor", "asyncio_")
-_LOOK_EVERY_S = 0.1
+# Name prefixes of threads that Python itself stops.
+_POOL_THREADS = ("ThreadPoolExecutor", "asyncio_")
+_POLL_INTERVAL_S = 0.1
 
 
 @dataclass(frozen=True)
-class QueryEnd:
-    """What became of a streaming query."""
+class QueryResult:
+    """The result of a streaming query."""
 
     name: str
     batches: int
@@ -59,27 +59,27 @@ class QueryEnd:
 
 
 @dataclass(frozen=True)
-class ScriptEnd:
-    """What became of a script.
+class ScriptResult:
+    """The result of a script.
 
     Attributes:
         file: the script.
-        queries: the streaming queries that it has started, in that order.
-        error: what ended the script, or the first query that failed unseen.
-        trace: the user's part of the traceback of what ended the script.
-        exit_code: what the script gave to ``sys.exit``, or None.
-        interrupted: a person, or the system, ended it.
+        queries: the streaming queries that it started, in order.
+        error: the error that ended the script, or the first query failure that the script did not see.
+        trace: the user's part of the traceback of the error that ended the script.
+        exit_code: the argument of ``sys.exit``, or None.
+        interrupted: a person or the system ended it.
     """
 
     file: str
-    queries: tuple[QueryEnd, ...]
+    queries: tuple[QueryResult, ...]
     error: PipelineError | None = None
     trace: str = ""
     exit_code: int | None = None
     interrupted: bool = False
 
-    def redacted(self, redact: Callable[[str], str]) -> ScriptEnd:
-        """The same without the values of secrets."""
+    def redacted(self, redact: Callable[[str], str]) -> ScriptResult:
+        """The same result without the values of secrets."""
         queries = tuple(replace(query, error=_redacted(query.error, redact)) for query in self.queries)
         return replace(self, queries=queries, error=_redacted(self.error, redact), trace=redact(self.trace))
 
@@ -106,108 +106,117 @@ def run_script(
     widgets: Mapping[str, str] = _NONE,
     connectors: Sequence[str] = (),
     storage: str | None = None,
-) -> ScriptEnd:
-    """Run a script as ``python FILE ARGUMENTS`` would, with ``spark``, ``dbutils`` and ``display`` there.
+) -> ScriptResult:
+    """Run a script as ``python FILE ARGUMENTS`` would, with ``spark``, ``dbutils`` and ``display`` defined.
 
     Args:
-        file: a Python file, a notebook, or statements of SQL.
-        arguments: what the script finds in ``sys.argv``.
-        limits: when streaming queries are told to end.
-        say: tells the person a remark.
+        file: a Python file, a notebook, or SQL statements.
+        arguments: the script's ``sys.argv``.
+        limits: when to stop streaming queries.
+        say: prints a notice.
         directory: where to look for a project (default: the working directory, then the script's folder).
         profile: of the project's settings.
-        paths: beginnings of paths to what they stand for.
+        paths: path prefixes and their targets.
         widgets: values of ``dbutils.widgets`` by name.
-        connectors: whose jars are needed besides those that the text shows.
-        storage: where tables and checkpoints are, outside of a project.
+        connectors: required connectors besides those found in the text.
+        storage: the folder of tables and checkpoints, outside of a project.
 
     Raises:
         PipelineError, Problems: the script cannot be read, or the settings of the project are wrong.
     """
     file = file.absolute()
     source = read_source(file)
-    said = literals_of(list(trees_of(source)), file.parent)
-    if said.pipeline_line:
-        raise PipelineError("SCRIPT.IS_PIPELINE", location=Location(str(file), said.pipeline_line), file=file.name)
-    around = _around(file, directory, profile, storage)
-    redact = around.secrets.redact
-    confs, remarks = starting_confs(said.confs)
-    for remark in remarks:
-        say(redact(remark))
-    ready = make_ready(
-        around,
-        script=around.script_name(file),
+    literals = literals_of(list(trees_of(source)), file.parent)
+    if literals.pipeline_line:
+        raise PipelineError("SCRIPT.IS_PIPELINE", location=Location(str(file), literals.pipeline_line), file=file.name)
+    storage_setup = _find_storage(file, directory, profile, storage)
+    redact = storage_setup.secrets.redact
+    confs, notices = starting_confs(literals.confs)
+    for notice in notices:
+        say(redact(notice))
+    notebook_session = open_notebook_session(
+        storage_setup,
+        script=storage_setup.script_name(file),
         say=lambda text: say(redact(text)),
-        connectors={*connectors, *said.connectors},
+        connectors={*connectors, *literals.connectors},
         confs=confs,
         paths=paths,
     )
-    if said.local_modules:
-        ship_modules(ready.session, file.parent, scratch("modules"))
-    ready.hurries = limits.until_idle
-    ending = Ending(ready, limits)
-    names = Namespace(ready, around.secrets).of(file, widgets)
-    with serving(ready), _as_program(file, arguments, names) as module, _signals():
-        ending.watch()
+    if literals.local_modules:
+        ship_modules(notebook_session.session, file.parent, scratch("modules"))
+    notebook_session.ignores_trigger_intervals = limits.until_idle
+    stopper = QueryStopper(notebook_session, limits)
+    names = Namespace(notebook_session, storage_setup.secrets).of(file, widgets)
+    with activated(notebook_session), _as_main_module(file, arguments, names) as module, _signals():
+        stopper.watch()
         try:
-            return _run(source, module, ready, ending, redact).redacted(redact)
+            return _run(source, module, notebook_session, stopper, redact).redacted(redact)
         finally:
-            let_go()
+            release_tables()
 
 
-def _around(file: Path, directory: Path | None, profile: str | None, storage: str | None) -> ScriptStorage:
+def _find_storage(file: Path, directory: Path | None, profile: str | None, storage: str | None) -> ScriptStorage:
     """The project of *directory*, else that of the working directory, else that of the script, else none."""
-    places = [directory] if directory is not None else [Path.cwd(), file.parent]
-    found = [script_storage_of(place, os.environ, profile=profile, storage=storage) for place in places]
-    return next((around for around in found if around.in_project), found[0])
+    folders = [directory] if directory is not None else [Path.cwd(), file.parent]
+    found = [script_storage_of(folder, os.environ, profile=profile, storage=storage) for folder in folders]
+    return next((storage_setup for storage_setup in found if storage_setup.in_project), found[0])
 
 
 def _run(
-    source: Source, module: types.ModuleType, ready: NotebookSession, ending: Ending, redact: Callable[[str], str]
-) -> ScriptEnd:
+    source: Source,
+    module: types.ModuleType,
+    notebook_session: NotebookSession,
+    stopper: QueryStopper,
+    redact: Callable[[str], str],
+) -> ScriptResult:
     error: BaseException | None = None
     code: int | None = None
     interrupted = False
-    others = set(threading.enumerate())
+    threads_before = set(threading.enumerate())
     try:
-        run_steps(source, module, ready)
-        _await_threads(set(threading.enumerate()) - others, ending)
-    except SystemExit as left:
-        code = left.code if isinstance(left.code, int) else int(left.code is not None)
-        if not isinstance(left.code, int | None):
-            sys.stderr.write(f"{redact(str(left.code))}\n")
-    except KeyboardInterrupt as asked:
-        interrupted = _interrupts(asked, ending)
-        ending.stop_all()
+        run_steps(source, module, notebook_session)
+        _await_threads(set(threading.enumerate()) - threads_before, stopper)
+    except SystemExit as exit_:
+        code = exit_.code if isinstance(exit_.code, int) else int(exit_.code is not None)
+        if not isinstance(exit_.code, int | None):
+            sys.stderr.write(f"{redact(str(exit_.code))}\n")
+    except KeyboardInterrupt as interrupt:
+        interrupted = _is_interruption(interrupt, stopper)
+        stopper.stop_all()
     except Exception as raised:  # noqa: BLE001 - whatever the user's code raises is what ended it
         error = raised
-    ending.script_ended()
+    stopper.note_script_end()
     try:
         if error is not None or code or interrupted:
-            ending.stop_all()
+            stopper.stop_all()
         else:
-            ending.wait()
-    except KeyboardInterrupt as asked:
-        interrupted = _interrupts(asked, ending)
-        ending.stop_all()
-    queries = tuple(_ended(started, source.file.parent) for started in ready.queries)
+            stopper.wait()
+    except KeyboardInterrupt as interrupt:
+        interrupted = _is_interruption(interrupt, stopper)
+        stopper.stop_all()
+    queries = tuple(_query_result(started, source.file.parent) for started in notebook_session.queries)
     if error is not None:
         known = next(
-            (q.error for q, s in zip(queries, ready.queries, strict=True) if q.error and s.raised(error)), None
+            (
+                q.error
+                for q, s in zip(queries, notebook_session.queries, strict=True)
+                if q.error and s.has_raised(error)
+            ),
+            None,
         )
-        problem = known or script_problem(error, source.places)
-        return ScriptEnd(str(source.file), queries, problem, user_traceback(error, source.file.parent), 1)
-    unseen = (q.error for q, s in zip(queries, ready.queries, strict=True) if not s.query.seen)
-    return ScriptEnd(
+        problem = known or script_problem(error, source.code_names)
+        return ScriptResult(str(source.file), queries, problem, user_traceback(error, source.file.parent), 1)
+    unseen = (q.error for q, s in zip(queries, notebook_session.queries, strict=True) if not s.query.failure_seen)
+    return ScriptResult(
         str(source.file), queries, next(filter(None, unseen), None), exit_code=code, interrupted=interrupted
     )
 
 
-def _await_threads(threads: Iterable[threading.Thread], ending: Ending) -> None:
-    """Wait for threads that the script has started, as Python does at its end; those of pools never end."""
+def _await_threads(threads: Iterable[threading.Thread], stopper: QueryStopper) -> None:
+    """Wait for threads that the script started, as Python does at exit; threads of pools never end."""
     for thread in threads:
-        while not (thread.daemon or ending.ended or thread.name.startswith(_OF_POOLS)) and thread.is_alive():
-            thread.join(_LOOK_EVERY_S)
+        while not (thread.daemon or stopper.has_stopped or thread.name.startswith(_POOL_THREADS)) and thread.is_alive():
+            thread.join(_POLL_INTERVAL_S)
 
 
 def _redacted(error: PipelineError | None, redact: Callable[[str], str]) -> PipelineError | None:
@@ -217,15 +226,15 @@ def _redacted(error: PipelineError | None, redact: Callable[[str], str]) -> Pipe
     return PipelineError(error.code, location=error.location, **params)
 
 
-def _interrupts(asked: KeyboardInterrupt, ending: Ending) -> bool:
-    """True when a script is ended before its time, and not streams without end in an orderly way."""
-    return not ending.ended and not (isinstance(asked, Stopped) and ending.goes_on)
+def _is_interruption(interrupt: KeyboardInterrupt, stopper: QueryStopper) -> bool:
+    """True if the script was interrupted early; SIGTERM for endless streams is an orderly stop."""
+    return not stopper.has_stopped and not (isinstance(interrupt, Stopped) and stopper.is_running)
 
 
-def _ended(started: StartedQuery, root: Path) -> QueryEnd:
+def _query_result(started: StartedQuery, root: Path) -> QueryResult:
     progress = [found for found in started.query.recentProgress if found["durationMs"].get("addBatch") is not None]
     failure = started.query.failure()
-    return QueryEnd(
+    return QueryResult(
         name=started.name,
         batches=len({found["batchId"] for found in progress}),
         rows_read=sum(found["numInputRows"] for found in progress),
@@ -234,8 +243,8 @@ def _ended(started: StartedQuery, root: Path) -> QueryEnd:
 
 
 @contextmanager
-def _as_program(file: Path, arguments: Sequence[str], names: Mapping[str, Any]) -> Iterator[types.ModuleType]:
-    """The module that the script runs in: it is the program, as with Python itself."""
+def _as_main_module(file: Path, arguments: Sequence[str], names: Mapping[str, Any]) -> Iterator[types.ModuleType]:
+    """Make a module that replaces ``__main__``, for the script to run in."""
     module = types.ModuleType("__main__")
     module.__dict__.update({"__file__": str(file), "__builtins__": builtins, **names})
     before = sys.modules["__main__"], sys.argv, list(sys.path)
@@ -250,7 +259,7 @@ def _as_program(file: Path, arguments: Sequence[str], names: Mapping[str, Any]) 
 
 @contextmanager
 def _signals() -> Iterator[None]:
-    """Signals interrupt Python alone; PySpark's own handler of SIGINT would cancel the batches that run."""
+    """Let signals interrupt Python only; PySpark's SIGINT handler would cancel running batches."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

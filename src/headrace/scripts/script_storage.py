@@ -1,4 +1,4 @@
-"""Where a script keeps its tables and checkpoints: in the project around it, or in ``./storage``."""
+"""The storage of a script's tables and checkpoints: that of the surrounding project, or ``./storage``."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from headrace.settings.settings import DEFAULT_SCHEMA, DEFAULT_STORAGE, Settings
 from headrace.settings.storage import StorageLayout
 
 
-def _nothing() -> Mapping[str, str]:
+def _empty() -> Mapping[str, str]:
     return MappingProxyType({})
 
 
 @dataclass(frozen=True)
 class ScriptStorage:
-    """What a script finds around it.
+    """The storage, names and settings of a script.
 
-    ``confs`` may hold secrets, and is never printed.
+    ``confs`` may hold secrets and is never printed.
     """
 
     layout: StorageLayout
@@ -33,13 +33,13 @@ class ScriptStorage:
     secrets: Secrets
     in_project: bool = False
     connectors: tuple[str, ...] = ()
-    confs: Mapping[str, str] = field(default_factory=_nothing, repr=False)
-    paths: Mapping[str, str] = field(default_factory=_nothing)
+    confs: Mapping[str, str] = field(default_factory=_empty, repr=False)
+    paths: Mapping[str, str] = field(default_factory=_empty)
 
     def script_name(self, file: Path) -> str:
-        """What a script is called, without that of another folder being called the same.
+        """A unique name for a script.
 
-        Its path from where the storage lies, otherwise its whole path; without ``.py``.
+        Its path relative to the folder of the storage, otherwise its absolute path; without ``.py``.
         """
         file = file.absolute().with_suffix("") if file.suffix == ".py" else file.absolute()
         home = Path(self.layout.root).absolute().parent
@@ -49,13 +49,13 @@ class ScriptStorage:
 def script_storage_of(
     folder: Path, environ: Mapping[str, str], *, profile: str | None = None, storage: str | None = None
 ) -> ScriptStorage:
-    """What is around *folder*: the project that it lies in, or nothing but ``./storage``.
+    """The storage for scripts in *folder*: that of its project, or ``./storage``.
 
     Args:
-        folder: where to look for settings, there and above.
+        folder: where to look for settings, also in its parents.
         environ: the process environment.
         profile: of the project's settings.
-        storage: another place for tables and checkpoints, relative to *folder*.
+        storage: another folder for tables and checkpoints, relative to *folder*.
 
     Raises:
         PipelineError, Problems: the settings are wrong.

@@ -1,4 +1,4 @@
-"""A script or notebook as cells that are ready to be run."""
+"""Reads a script or notebook as compiled cells."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _OTHER = "Remove the line, or write it in Python."
 
 @dataclass(frozen=True)
 class Step:
-    """A cell with its compiled code; of a cell in Python alone is there any."""
+    """A cell with its compiled code; only Python cells have code."""
 
     cell: Cell
     code: types.CodeType | None = None
@@ -41,9 +41,9 @@ class Step:
 
 @dataclass(frozen=True)
 class Source:
-    """A script in the order in which it runs.
+    """A script as steps in execution order.
 
-    ``places`` are the names under which its code appears in tracebacks.
+    ``code_names`` are the file names of its code in tracebacks.
     """
 
     file: Path
@@ -51,8 +51,8 @@ class Source:
     notebook: bool
 
     @property
-    def places(self) -> frozenset[str]:
-        """The names of its code in tracebacks."""
+    def code_names(self) -> frozenset[str]:
+        """The file names of its code in tracebacks."""
         return frozenset(step.code.co_filename for step in self.steps if step.code is not None)
 
 
@@ -61,7 +61,7 @@ def read_source(file: Path) -> Source:
 
     Raises:
         PipelineError: SCRIPT.NOT_FOUND, SCRIPT.NOT_READABLE; NOTEBOOK.* for a notebook that cannot be read.
-        Problems: lines that are not Python, and magics that a script has no place for.
+        Problems: lines that are not valid Python, and unsupported magics.
     """
     if not file.is_file():
         raise PipelineError("SCRIPT.NOT_FOUND", file=file)
@@ -81,30 +81,30 @@ def read_source(file: Path) -> Source:
 
 def _step(cell: Cell, file: Path, problems: list[PipelineError]) -> Step:
     for magic in cell.magics:
-        if not _has_place(cell, magic):
+        if not _is_supported(cell, magic):
             what = magic.name if magic.name == "!" else f"%{magic.name}"
             instead = _INSTEAD.get(magic.name, _OTHER)
             problems.append(PipelineError("SCRIPT.MAGIC", location=cell.at(magic), what=what, instead=instead))
     if cell.language is not Language.PYTHON:
         return Step(cell)
-    number = split_cell(cell.place)[1]
-    place = cell_name(str(file), number) if number else str(file)
+    number = split_cell(cell.file)[1]
+    code_name = cell_name(str(file), number) if number else str(file)
     if number:
-        # Tracebacks show the line, which is in no file of this name.
-        linecache.cache[place] = (len(cell.text), None, cell.text.splitlines(keepends=True), place)
+        # Tracebacks show the line, and there is no file with this name.
+        linecache.cache[code_name] = (len(cell.text), None, cell.text.splitlines(keepends=True), code_name)
     try:
         text = with_tool_calls(cell.padded)
-        tree = ast.parse(text, place)
-        # The future statements of this very module are not the user's.
-        return Step(cell, compile(text, place, "exec", dont_inherit=True), tree)
+        tree = ast.parse(text, code_name)
+        # Without dont_inherit, this module's future statements would apply to the user's code.
+        return Step(cell, compile(text, code_name, "exec", dont_inherit=True), tree)
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None) or cell.line
         reason = getattr(error, "msg", None) or error
-        problems.append(PipelineError("FILE.SYNTAX", location=Location(cell.place, line), reason=reason))
+        problems.append(PipelineError("FILE.SYNTAX", location=Location(cell.file, line), reason=reason))
         return Step(cell)
 
 
-def _has_place(cell: Cell, magic: Magic) -> bool:
+def _is_supported(cell: Cell, magic: Magic) -> bool:
     if cell.language is Language.RUN:
         return True
     if cell.language is Language.NONE or magic.name in _NOTHING_TO_DO:

@@ -1,4 +1,4 @@
-"""``dbutils.widgets``: values that a script is given, by name."""
+"""``dbutils.widgets``: named parameters of a script."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _WORKING = "Of dbutils.widgets, text, dropdown, combobox, multiselect, get, getA
 class Widgets:
     """``dbutils.widgets``, with the vendor's names.
 
-    The value of a widget is the one given by ``--widget NAME=VALUE``, or by the variable ``HEADRACE_WIDGET_<NAME>``,
-    otherwise its default.
+    The value of a widget comes from ``--widget NAME=VALUE``, otherwise from the variable ``HEADRACE_WIDGET_<NAME>``,
+    otherwise it is the default.
     """
 
     def __init__(self, given: Mapping[str, str], environ: Mapping[str, str]) -> None:
@@ -26,7 +26,7 @@ class Widgets:
         self._defaults: dict[str, str] = {}
 
     def text(self, name: str, defaultValue: str, label: str | None = None) -> None:  # noqa: N803 - the vendor's name
-        """A value of any text."""
+        """Any text."""
         del label
         self._defaults[name] = str(defaultValue)
 
@@ -52,7 +52,7 @@ class Widgets:
         choices: Sequence[str],
         label: str | None = None,
     ) -> None:
-        """One of several values, or another one."""
+        """One of several values, or any other."""
         del choices
         self.text(name, defaultValue, label)
 
@@ -63,7 +63,7 @@ class Widgets:
         choices: Sequence[str],
         label: str | None = None,
     ) -> None:
-        """Some of several values, with commas between them.
+        """Some of several values, separated by commas.
 
         Raises:
             PipelineError: SCRIPT.WIDGET_CHOICE.
@@ -87,15 +87,15 @@ class Widgets:
         return {name: self.get(name) for name in (*self._defaults, *(set(self._given) - set(self._defaults)))}
 
     def getArgument(self, name: str, defaultValue: str | None = None) -> str:  # noqa: N802, N803 - the vendor's
-        """The value of a widget, or the default where there is none."""
+        """The value of a widget, or the default if it has none."""
         return self.get(name) if defaultValue is None or self._value(name) is not None else defaultValue
 
     def remove(self, name: str) -> None:
-        """Forget a widget."""
+        """Remove a widget."""
         self._defaults.pop(name, None)
 
     def removeAll(self) -> None:  # noqa: N802 - the vendor's name
-        """Forget all widgets."""
+        """Remove all widgets."""
         self._defaults.clear()
 
     def help(self) -> None:

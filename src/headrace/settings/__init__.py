@@ -1,1 +1,1 @@
-"""The settings of a project: found, checked, defaulted; its files, storage paths and secrets. No Spark."""
+"""Finds, checks and loads the settings of a project; its files, storage paths and secrets. Needs no Spark."""

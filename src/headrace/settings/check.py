@@ -1,4 +1,4 @@
-"""A settings file checked against the table of keys: typed values with their lines, and all that is wrong."""
+"""Checks a settings file against the table of keys: typed values with their lines, and all problems."""
 
 from __future__ import annotations
 
@@ -25,76 +25,76 @@ _SCALAR_TAGS = {TEXT: "a string", BOOLEAN: "true or false", INTEGER: "a number",
 
 @dataclass(frozen=True)
 class Section:
-    """A mapping of the settings file: its values by key, each of the type that the table of keys says.
+    """A mapping of the settings file: its values by key, with the types from the table of keys.
 
-    A value that was wrong is missing: its problem has been recorded. ``places`` holds lines of keys, and of the
-    entries of a mapping of texts as ``key.entry``.
+    Invalid values are missing; their problems are recorded. ``lines`` has the lines of keys, and of the entries of a
+    mapping of strings as ``key.entry``.
     """
 
     line: int = 0
     values: Mapping[str, Value] = field(default_factory=dict)
-    places: Mapping[str, int] = field(default_factory=dict)
-    # Something in it was wrong and is missing from the values.
-    flawed: bool = False
+    lines: Mapping[str, int] = field(default_factory=dict)
+    # An invalid value is missing from the values.
+    has_errors: bool = False
 
     def text(self, key: str) -> str | None:
-        """The text at *key*, None when it is not given."""
+        """The string at *key*, None if it is not set."""
         value = self.values.get(key)
         return value if isinstance(value, str) else None
 
     def flag(self, key: str) -> bool | None:
-        """The boolean at *key*, None when it is not given."""
+        """The boolean at *key*, None if it is not set."""
         value = self.values.get(key)
         return value if isinstance(value, bool) else None
 
     def number(self, key: str) -> int | None:
-        """The number at *key*, None when it is not given."""
+        """The number at *key*, None if it is not set."""
         value = self.values.get(key)
         return value if isinstance(value, int) and not isinstance(value, bool) else None
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """The list of texts at *key*, empty when it is not given."""
+        """The list of strings at *key*, empty if it is not set."""
         value = self.values.get(key)
         return tuple(item for item in value if isinstance(item, str)) if isinstance(value, tuple) else ()
 
     def mapping(self, key: str) -> dict[str, str]:
-        """The mapping of texts at *key*, empty when it is not given."""
+        """The mapping of strings at *key*, empty if it is not set."""
         value = self.values.get(key)
         return {name: item for name, item in value.items() if isinstance(item, str)} if isinstance(value, dict) else {}
 
     def section(self, key: str) -> Section:
-        """The section at *key*, an empty one when it is not given."""
+        """The section at *key*, an empty one if it is not set."""
         value = self.values.get(key)
         return value if isinstance(value, Section) else Section()
 
     def sections(self, key: str) -> tuple[Section, ...]:
-        """The sections at *key*, empty when it is not given."""
+        """The sections at *key*, empty if it is not set."""
         value = self.values.get(key)
         return tuple(item for item in value if isinstance(item, Section)) if isinstance(value, tuple) else ()
 
     def named_sections(self, key: str) -> dict[str, Section]:
-        """The sections at *key* by their names, empty when it is not given."""
+        """The sections at *key* by name, empty if it is not set."""
         value = self.values.get(key)
         if not isinstance(value, dict):
             return {}
         return {name: item for name, item in value.items() if isinstance(item, Section)}
 
     def line_of(self, key: str) -> int:
-        """The line of *key*; that of the section when it is not given."""
-        return self.places.get(key, self.line)
+        """The line of *key*; that of the section if it is not set."""
+        return self.lines.get(key, self.line)
 
-    def overlaid(self, other: Section) -> Section:
-        """Both, where *other* goes before: mappings of texts are merged, anything else is replaced."""
+    def merged_with(self, other: Section) -> Section:
+        """This section overridden by *other*: mappings of strings are merged, anything else is replaced."""
         values = dict(self.values)
         for key, value in other.values.items():
             merged = self.mapping(key) if isinstance(value, dict) else {}
             values[key] = {**merged, **other.mapping(key)} if isinstance(value, dict) else value
-        return Section(self.line, values, {**self.places, **other.places})
+        return Section(self.line, values, {**self.lines, **other.lines})
 
 
 @dataclass
 class Checker:
-    """Reads sections and keeps what is wrong, and which keys have no effect."""
+    """Reads sections and collects problems, and keys without effect."""
 
     file: str
     problems: list[PipelineError] = field(default_factory=list)
@@ -104,127 +104,127 @@ class Checker:
         """The whole file as a section.
 
         Raises:
-            Problems: the file holds something else than a mapping.
+            Problems: the file does not contain a mapping.
         """
         for key, first, second in repeated_keys(root):
             self._problem("SETTINGS.DUPLICATE_KEY", second, key=key, first=first, second=second)
         if not isinstance(root, yaml.MappingNode):
             self._problem("SETTINGS.SYNTAX", line_of(root), reason="the file must contain a mapping of keys to values")
             raise Problems(self.problems)
-        return self._section(root, "", "", quiet=False)
+        return self._section(root, "", "", silent=False)
 
-    def _section(self, node: yaml.MappingNode, path: str, shown: str, *, quiet: bool) -> Section:
+    def _section(self, node: yaml.MappingNode, path: str, label: str, *, silent: bool) -> Section:
         values: dict[str, Value] = {}
-        places: dict[str, int] = {}
+        lines: dict[str, int] = {}
         before = len(self.problems)
         for key_node, value_node in node.value:
             leaf = text_of(key_node) if isinstance(key_node, yaml.ScalarNode) else "?"
             key = keys_below(path).get(leaf)
-            place = f"{shown}.{leaf}" if shown else leaf
+            child = f"{label}.{leaf}" if label else leaf
             if key is None:
                 suggestion = _suggestion(leaf, path)
-                self._problem("SETTINGS.UNKNOWN_KEY", line_of(key_node), key=place, suggestion=suggestion)
+                self._problem("SETTINGS.UNKNOWN_KEY", line_of(key_node), key=child, suggestion=suggestion)
                 continue
-            value = self._known(key, key_node, value_node, place, quiet=quiet)
+            value = self._known(key, key_node, value_node, child, silent=silent)
             if value is not None:
                 values[leaf] = value
-                places[leaf] = line_of(key_node)
-                places.update(_entry_lines(leaf, value_node) if key.type is ValueType.MAP else {})
-        return Section(line_of(node), values, places, flawed=len(self.problems) > before)
+                lines[leaf] = line_of(key_node)
+                lines.update(_entry_lines(leaf, value_node) if key.type is ValueType.MAP else {})
+        return Section(line_of(node), values, lines, has_errors=len(self.problems) > before)
 
-    def _known(self, key: Key, key_node: yaml.Node, node: yaml.Node, shown: str, *, quiet: bool) -> Value | None:
+    def _known(self, key: Key, key_node: yaml.Node, node: yaml.Node, label: str, *, silent: bool) -> Value | None:
         if node.tag == NULL:
             return None
         if key.treatment is Treatment.REFUSED:
-            if not _asks_for_nothing(node):
+            if not _is_empty(node):
                 line = line_of(key_node)
-                self._problem("SETTINGS.REFUSED", line, key=shown, reason=key.reason, instead=key.instead)
+                self._problem("SETTINGS.REFUSED", line, key=label, reason=key.reason, instead=key.instead)
             return None
-        if key.treatment is Treatment.ACCEPTED and not quiet:
+        if key.treatment is Treatment.ACCEPTED and not silent:
             self.notices.setdefault(key.path, key.reason)
-        # Nothing below a key without effect has one either, and saying so once is enough.
-        return self._value(key, node, shown, quiet=quiet or key.treatment is Treatment.ACCEPTED)
+        # Keys below a key without effect have none either, and one notice is enough.
+        return self._value(key, node, label, silent=silent or key.treatment is Treatment.ACCEPTED)
 
-    def _value(self, key: Key, node: yaml.Node, shown: str, *, quiet: bool) -> Value | None:
+    def _value(self, key: Key, node: yaml.Node, label: str, *, silent: bool) -> Value | None:
         if isinstance(node, yaml.MappingNode) and key.type in _MAP_KINDS:
             if key.type is ValueType.MAP:
-                return self._map(node, shown)
+                return self._map(node, label)
             if key.type is ValueType.SECTION:
-                return self._section(node, key.path, shown, quiet=quiet)
-            return self._named_sections(key, node, shown) if key.type is ValueType.NAMED_SECTIONS else None
+                return self._section(node, key.path, label, silent=silent)
+            return self._named_sections(key, node, label) if key.type is ValueType.NAMED_SECTIONS else None
         if isinstance(node, yaml.SequenceNode) and key.type in _LIST_KINDS:
             if key.type is ValueType.TEXTS:
-                return self._texts(node, shown)
-            return self._sections(key, node, shown, quiet=quiet) if key.type is ValueType.SECTIONS else None
+                return self._texts(node, label)
+            return self._sections(key, node, label, silent=silent) if key.type is ValueType.SECTIONS else None
         if isinstance(node, yaml.ScalarNode):
-            return self._scalar(key.type, node, shown)
-        self._wrong_type(shown, key.type, node)
+            return self._scalar(key.type, node, label)
+        self._wrong_type(label, key.type, node)
         return None
 
-    def _scalar(self, expected: ValueType, node: yaml.ScalarNode, shown: str) -> str | bool | int | None:
+    def _scalar(self, expected: ValueType, node: yaml.ScalarNode, label: str) -> str | bool | int | None:
         if expected is ValueType.TEXT and node.tag == TEXT:
-            return self._text(node, shown)
+            return self._text(node, label)
         if expected is ValueType.BOOLEAN and node.tag == BOOLEAN:
             return text_of(node).lower() == "true"
         if expected is ValueType.NUMBER and node.tag == INTEGER:
             return int(text_of(node))
-        self._wrong_type(shown, expected, node)
+        self._wrong_type(label, expected, node)
         return None
 
-    def _text(self, node: yaml.Node, shown: str) -> str | None:
+    def _text(self, node: yaml.Node, label: str) -> str | None:
         text = text_of(node)
         if "\x00" not in text:
             return text
         reason = "a string cannot contain the character NUL"
         instead = "Remove the character."
-        self._problem("SETTINGS.WRONG_VALUE", line_of(node), key=shown, reason=reason, instead=instead)
+        self._problem("SETTINGS.WRONG_VALUE", line_of(node), key=label, reason=reason, instead=instead)
         return None
 
-    def _texts(self, node: yaml.SequenceNode, shown: str) -> tuple[str, ...]:
+    def _texts(self, node: yaml.SequenceNode, label: str) -> tuple[str, ...]:
         found = []
         for item in node.value:
             text = None
             if item.tag == TEXT:
-                text = self._text(item, shown)
+                text = self._text(item, label)
             else:
-                self._wrong_type(f"{shown}[]", ValueType.TEXT, item)
+                self._wrong_type(f"{label}[]", ValueType.TEXT, item)
             found.extend([text] if text is not None else [])
         return tuple(found)
 
-    def _map(self, node: yaml.MappingNode, shown: str) -> dict[str, str]:
+    def _map(self, node: yaml.MappingNode, label: str) -> dict[str, str]:
         found: dict[str, str] = {}
         for key_node, item in node.value:
             name = text_of(key_node) if isinstance(key_node, yaml.ScalarNode) else "?"
             if not isinstance(item, yaml.ScalarNode) or item.tag not in _SCALAR_TAGS or item.tag == NULL:
-                self._wrong_type(f"{shown}.{name}", ValueType.TEXT, item)
+                self._wrong_type(f"{label}.{name}", ValueType.TEXT, item)
                 continue
-            text = self._text(item, f"{shown}.{name}")
+            text = self._text(item, f"{label}.{name}")
             if text is not None:
                 found[name] = text.lower() if item.tag == BOOLEAN else text
         return found
 
-    def _sections(self, key: Key, node: yaml.SequenceNode, shown: str, *, quiet: bool) -> tuple[Section, ...]:
+    def _sections(self, key: Key, node: yaml.SequenceNode, label: str, *, silent: bool) -> tuple[Section, ...]:
         found = []
         for item in node.value:
             if isinstance(item, yaml.MappingNode):
-                found.append(self._section(item, f"{key.path}[]", f"{shown}[]", quiet=quiet))
+                found.append(self._section(item, f"{key.path}[]", f"{label}[]", silent=silent))
             else:
-                self._wrong_type(f"{shown}[]", ValueType.SECTION, item)
+                self._wrong_type(f"{label}[]", ValueType.SECTION, item)
         return tuple(found)
 
-    def _named_sections(self, key: Key, node: yaml.MappingNode, shown: str) -> dict[str, Section]:
+    def _named_sections(self, key: Key, node: yaml.MappingNode, label: str) -> dict[str, Section]:
         found: dict[str, Section] = {}
         for key_node, item in node.value:
             name = text_of(key_node) if isinstance(key_node, yaml.ScalarNode) else "?"
             if isinstance(item, yaml.MappingNode):
-                found[name] = self._section(item, f"{key.path}.*", f"{shown}.{name}", quiet=False)
+                found[name] = self._section(item, f"{key.path}.*", f"{label}.{name}", silent=False)
             elif item.tag == NULL:
                 found[name] = Section(line_of(key_node))
             else:
-                self._wrong_type(f"{shown}.{name}", ValueType.SECTION, item)
+                self._wrong_type(f"{label}.{name}", ValueType.SECTION, item)
         return found
 
-    def _wrong_type(self, shown: str, expected: ValueType, node: yaml.Node) -> None:
+    def _wrong_type(self, label: str, expected: ValueType, node: yaml.Node) -> None:
         if isinstance(node, yaml.ScalarNode):
             found = _SCALAR_TAGS.get(node.tag, "something else")
         else:
@@ -232,7 +232,7 @@ class Checker:
         quotes = expected is ValueType.TEXT and node.tag in (BOOLEAN, INTEGER, FLOAT)
         instead = "Put quotes around the value." if quotes else f"Write {expected.value}."
         self._problem(
-            "SETTINGS.WRONG_TYPE", line_of(node), key=shown, expected=expected.value, found=found, instead=instead
+            "SETTINGS.WRONG_TYPE", line_of(node), key=label, expected=expected.value, found=found, instead=instead
         )
 
     def _problem(self, code: str, line: int, **params: object) -> None:
@@ -240,7 +240,7 @@ class Checker:
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that *name* was probably meant to be."""
+    """The known name that *name* probably means."""
     by_folded = {candidate.casefold(): candidate for candidate in known}
     close = difflib.get_close_matches(name.casefold(), by_folded, n=1)
     return by_folded[close[0]] if close else None
@@ -258,7 +258,7 @@ def _suggestion(leaf: str, path: str) -> str:
     return f"The keys here are {', '.join(known)}." if path and len(known) <= 8 else listed
 
 
-def _asks_for_nothing(node: yaml.Node) -> bool:
+def _is_empty(node: yaml.Node) -> bool:
     if node.tag == BOOLEAN:
         return text_of(node).lower() == "false"
     return not node.value

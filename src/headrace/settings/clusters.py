@@ -1,4 +1,4 @@
-"""The vendor's ``clusters`` as confs of a Spark session that is ours to start."""
+"""The vendor's ``clusters`` as confs of a Spark session that Headrace starts."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ _ALLOCATION = "spark.dynamicAllocation"
 
 @dataclass(frozen=True)
 class ClusterConf:
-    """Confs, the line of each, and what has no effect."""
+    """Confs, the line of each, and notices about keys without effect."""
 
     conf: Mapping[str, str] = field(default_factory=dict)
-    places: Mapping[str, int] = field(default_factory=dict)
+    lines: Mapping[str, int] = field(default_factory=dict)
     notices: tuple[tuple[str, str], ...] = ()
 
 
 def spark_conf_of(clusters: tuple[Section, ...], report: Callable[..., None]) -> ClusterConf:
-    """The confs of ``default``, under those of ``updates``; problems go to *report* (code, line, parameters).
+    """The confs of ``default``, overridden by those of ``updates``; problems go to *report* (code, line, parameters).
 
-    Source: lakeflow.md 2.2, the default cluster is the base and the other two go before it.
+    Source: lakeflow.md 2.2, the default cluster is the base and the other two override it.
     """
     conf: dict[str, str] = {}
-    places: dict[str, int] = {}
+    lines: dict[str, int] = {}
     for wanted in _LABELS[:2]:
         for cluster in clusters:
             if _label(cluster) == wanted:
                 conf.update(_autoscale(cluster.section("autoscale"), report))
                 conf.update(cluster.mapping("spark_conf"))
-                places.update({key: cluster.line_of(f"spark_conf.{key}") for key in cluster.mapping("spark_conf")})
+                lines.update({key: cluster.line_of(f"spark_conf.{key}") for key in cluster.mapping("spark_conf")})
     for cluster in clusters:
         if _label(cluster) not in _LABELS:
             report(
@@ -44,7 +44,7 @@ def spark_conf_of(clusters: tuple[Section, ...], report: Callable[..., None]) ->
             )
     unused = any(_label(cluster) == "maintenance" for cluster in clusters)
     why = "tables are maintained on the machines of the update"
-    return ClusterConf(conf, places, (("clusters[].label: maintenance", why),) if unused else ())
+    return ClusterConf(conf, lines, (("clusters[].label: maintenance", why),) if unused else ())
 
 
 def _label(cluster: Section) -> str:
@@ -68,6 +68,6 @@ def _autoscale(autoscale: Section, report: Callable[..., None]) -> dict[str, str
         f"{_ALLOCATION}.enabled": "true",
         f"{_ALLOCATION}.minExecutors": str(least),
         f"{_ALLOCATION}.maxExecutors": str(most),
-        # Without it, or a shuffle service outside, Spark refuses to scale down.
+        # Without it or an external shuffle service, Spark refuses to scale down.
         f"{_ALLOCATION}.shuffleTracking.enabled": "true",
     }

@@ -84,10 +84,10 @@ class SecretsUtils:
 
 
 class LibraryUtils:
-    """``dbutils.library``, of which notebooks call ``restartPython`` behind ``%pip install``."""
+    """``dbutils.library``; notebooks call ``restartPython`` after ``%pip install``."""
 
     def restartPython(self) -> None:  # noqa: N802 - the vendor's name
-        """Nothing: an update installs no package, so there is none that Python would have to be started again for."""
+        """Do nothing: an update installs no packages, so Python needs no restart."""
 
     def __getattr__(self, name: str) -> NoReturn:
         refuse(f"library.{name}", _INSTEAD["library"])
@@ -99,7 +99,7 @@ class LibraryUtils:
 class DbUtils:
     """``dbutils`` for a pipeline's files.
 
-    Any attribute but ``secrets`` and ``library`` raises PipelineError UNSUPPORTED.DBUTILS.
+    Any attribute other than ``secrets`` and ``library`` raises PipelineError UNSUPPORTED.DBUTILS.
     """
 
     def __init__(self, secrets: Secrets) -> None:
@@ -114,12 +114,12 @@ class DbUtils:
 
 
 def refuse(name: str, instead: str) -> NoReturn:
-    """Say that something of ``dbutils`` is not there.
+    """Refuse an unsupported part of ``dbutils``.
 
     Raises:
-        PipelineError: UNSUPPORTED.DBUTILS; AttributeError for what Python itself asks for.
+        PipelineError: UNSUPPORTED.DBUTILS; AttributeError for names that Python itself looks up.
     """
-    # Python itself asks objects for special names, and must hear that they are not there.
+    # Python itself looks up special names, and needs an AttributeError.
     if name.rpartition(".")[2].startswith("_"):
         raise AttributeError(name)
     raise PipelineError("UNSUPPORTED.DBUTILS", what=f"dbutils.{name}", instead=instead)

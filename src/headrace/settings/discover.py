@@ -1,4 +1,4 @@
-"""Where the settings file of a project is."""
+"""Finds the settings file of a project."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from headrace.errors import PipelineError
 
-# The first family that a folder has anything of is taken; the second is SDP's own file.
+# The first family with a file in the folder wins; the second is SDP's own file.
 FAMILIES = (("pipeline.yml", "pipeline.yaml", "pipeline.json"), ("spark-pipeline.yml", "spark-pipeline.yaml"))
 
 

@@ -1,6 +1,6 @@
-"""A settings file as a tree that knows its lines: YAML, or JSON with comments and trailing commas.
+"""A settings file as a tree with line numbers: YAML, or JSON with comments and trailing commas.
 
-Scalars mean what YAML 1.2 says: ``yes``, ``on`` and ``2026-01-01`` are texts, ``010`` is ten.
+Scalars follow YAML 1.2: ``yes``, ``on`` and ``2026-01-01`` are strings, ``010`` is ten.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TEXT = "tag:yaml.org,2002:str"
 _STRING = r'"(?:[^"\\\n]|\\.)*"'
 _COMMENT = re.compile(rf"{_STRING}|//[^\n]*|/\*.*?\*/", re.DOTALL)
 _TRAILING_COMMA = re.compile(rf"{_STRING}|,(?=\s*[}}\]])")
-# YAML takes no tab between tokens, JSON does.
+# YAML allows no tab between tokens, JSON does.
 _TAB = re.compile(rf"{_STRING}|\t")
 
 
@@ -69,23 +69,23 @@ def read_document(file: Path) -> yaml.Node:
 
 
 def line_of(node: yaml.Node) -> int:
-    """The line in which *node* starts, counting from 1; 0 for an empty file."""
+    """The line where *node* starts, counted from 1; 0 for an empty file."""
     return node.start_mark.line + 1 if node.start_mark else 0
 
 
 def text_of(node: yaml.Node) -> str:
-    """The text of a scalar as it is written; the surrogate pairs of JSON become one character."""
+    """The text of a scalar as written; surrogate pairs of JSON become one character."""
     text = str(node.value)
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def repeated_keys(root: yaml.Node) -> Iterator[tuple[str, int, int]]:
-    """Each key that stands twice in one mapping, with the lines of the first and of the later one."""
+    """Each duplicate key of a mapping, with the lines of the first and the later one."""
     seen: set[int] = set()
     waiting = [root]
     while waiting:
         node = waiting.pop()
-        # An alias can lead back to where it stands.
+        # An alias can refer to one of its ancestors.
         if id(node) in seen:
             continue
         seen.add(id(node))
@@ -107,7 +107,7 @@ def _repeated_in(node: yaml.MappingNode) -> Iterator[tuple[str, int, int]]:
 
 
 def _plain_json(file: Path, text: str) -> str:
-    """The JSON without comments, trailing commas and tabs, every token in its old line and column."""
+    """The JSON without comments, trailing commas and tabs; every token keeps its line and column."""
     for pattern in (_COMMENT, _TRAILING_COMMA, _TAB):
         text = pattern.sub(_blanked, text)
     try:

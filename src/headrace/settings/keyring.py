@@ -1,4 +1,4 @@
-"""Secrets in the keyring of the system, where the package ``keyring`` is installed."""
+"""Secrets in the system's keyring, if the package ``keyring`` is installed."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ SERVICE = "headrace"
 
 
 def from_keyring(scope: str, key: str) -> str | None:
-    """The value that ``keyring set headrace/SCOPE KEY`` has stored; None when there is none, or no keyring."""
+    """The value stored by ``keyring set headrace/SCOPE KEY``; None if there is none, or no keyring."""
     try:
         keyring = import_module("keyring")
     except ImportError:
         return None
     try:
         found = keyring.get_password(f"{SERVICE}/{scope}", key)
-    except Exception:  # noqa: BLE001 - each of its back ends raises its own, such as one that needs a screen
+    except Exception:  # noqa: BLE001 - each backend raises its own, such as one that needs a display
         return None
     return None if found is None else str(found)

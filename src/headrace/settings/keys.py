@@ -1,4 +1,4 @@
-"""Every key that a settings file may hold, as data: what it is, its type, and what Headrace does with it.
+"""Every key of a settings file, as data: its meaning, its type, and how Headrace treats it.
 
 Source: lakeflow.md 2.1, 2.2 and 2.4 (the vendor's pipeline JSON and SDP's file), and our own keys. The checker, the
 loader and docs/reference/settings.md all read this one table.
@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 
 class ValueType(Enum):
-    """What a value must look like; the value of the member is the phrase used in messages."""
+    """The type of a value; the value of the member is the phrase used in messages."""
 
     TEXT = "a string"
     BOOLEAN = "true or false"
@@ -24,13 +24,13 @@ class ValueType(Enum):
     SECTION = "a mapping"
     SECTIONS = "a list of mappings"
     NAMED_SECTIONS = "a mapping of mappings"
-    # Not looked into: the whole value is accepted without effect, or refused.
+    # Not checked further: the whole value is accepted without effect, or refused.
     ANY_MAP = "a mapping of any values"
     ANY_LIST = "a list of any values"
 
 
 class Treatment(Enum):
-    """What Headrace does with a key."""
+    """How Headrace treats a key."""
 
     USED = "used"
     ACCEPTED = "accepted without effect"
@@ -41,8 +41,8 @@ class Treatment(Enum):
 class Key:
     """One key. In ``path``, ``[]`` stands for each item of a list and ``*`` for any name.
 
-    ``reason`` says why a key has no effect or is refused, ``instead`` what to do. A refused key may stand with a
-    value that asks for nothing: null, false, or empty.
+    ``reason`` says why a key has no effect or is refused, ``instead`` what to do. A refused key is allowed with an
+    empty value: null, false, or empty.
     """
 
     path: str
@@ -56,12 +56,12 @@ class Key:
 
     @property
     def parent(self) -> str:
-        """Path of the mapping that the key stands in; empty at the top."""
+        """Path of the mapping that contains the key; empty at the top level."""
         return self.path.rpartition(".")[0]
 
     @property
     def leaf(self) -> str:
-        """The key as it is written."""
+        """The key as written."""
         return self.path.rpartition(".")[2]
 
 
@@ -427,7 +427,7 @@ KEYS: tuple[Key, ...] = (
 
 @cache
 def keys_below(path: str) -> Mapping[str, Key]:
-    """The keys that may stand in the mapping at *path* (empty: the top), by how they are written."""
+    """The keys of the mapping at *path* (empty: the top level), by name."""
     found = {key.leaf: key for key in KEYS if key.parent == path}
     if path == "profiles.*":
         found.update({key.leaf: key for key in KEYS if key.in_profile})
@@ -435,5 +435,5 @@ def keys_below(path: str) -> Mapping[str, Key]:
 
 
 def parents_of(leaf: str) -> Iterator[str]:
-    """Paths of the mappings in which a key of this name may stand; the top is left out."""
+    """Paths of the mappings that may contain a key with this name, without the top level."""
     return (key.parent for key in KEYS if key.leaf == leaf and key.parent)

@@ -1,4 +1,4 @@
-"""From a settings file to :class:`Settings`: the profile applied, both vocabularies read, every problem reported."""
+"""Loads a settings file into :class:`Settings`: applies the profile, reads both vocabularies, reports all problems."""
 
 from __future__ import annotations
 
@@ -12,10 +12,17 @@ from types import MappingProxyType
 from typing import Any
 
 from headrace.errors import PipelineError, Problems, raise_all
-from headrace.model.failing_rows import FAILING_ROWS_KEYS, FAILS, InvalidFailingRows, OnFailingRows
+from headrace.model.failing_rows import FAILING_ROWS_KEYS, NO_DEAD_LETTERS, DeadLetterPolicy, InvalidDeadLetterPolicy
 from headrace.model.location import Location
 from headrace.model.names import InvalidName, check_in_catalog, check_part
-from headrace.model.pipeline_keys import RETRIES_KEY, Place, in_one_spelling, is_pipeline_key, misfits, pipeline_key
+from headrace.model.pipeline_keys import (
+    RETRIES_KEY,
+    KeyScope,
+    invalid_keys,
+    is_pipeline_key,
+    normalize_keys,
+    pipeline_key,
+)
 from headrace.model.sequence_conflicts import ON_TIE_KEY, OnTie
 from headrace.model.static_inputs import STATIC_INPUTS_KEY, InvalidStaticInputs, StaticInputs
 from headrace.model.tombstone_retention import DEFAULT_RETENTION, RETENTION_KEYS, Retention, is_seconds
@@ -27,7 +34,7 @@ from headrace.settings.named import dependencies_of, event_log_of, event_log_ret
 from headrace.settings.settings import (
     DEFAULT_PARALLEL_FLOWS,
     DEFAULT_SCHEMA,
-    DEFAULT_STOP_GRACE_S,
+    DEFAULT_STOP_TIMEOUT_S,
     DEFAULT_STORAGE,
     Settings,
 )
@@ -35,7 +42,7 @@ from headrace.settings.storage import resolve_storage
 
 PROFILE_VARIABLE = "HEADRACE_PROFILE"
 _SCHEMA_KEYS = ("schema", "target", "database")
-# Two pipelines of one name get one id: the storage, not the id, keeps pipelines apart.
+# Two pipelines with the same name get the same id: the storage, not the id, distinguishes pipelines.
 _IDS = uuid.UUID("5b0b4a1e-6f0c-5d0e-9a57-3f6f8c1f2d10")
 _NONE: Mapping[str, str] = MappingProxyType({})
 
@@ -43,18 +50,18 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 def load_settings(
     file: Path, *, profile: str | None = None, overrides: Mapping[str, str] = _NONE, environ: Mapping[str, str]
 ) -> Settings:
-    """The settings that *file* holds.
+    """The settings in *file*.
 
     Args:
-        file: what ``find_settings`` found.
-        profile: name of a profile; goes before ``HEADRACE_PROFILE``, which goes before the setting ``profile``.
-        overrides: entries of ``configuration`` from the command line; they go before the profile's.
+        file: the file from ``find_settings``.
+        profile: name of a profile; overrides ``HEADRACE_PROFILE``, which overrides the setting ``profile``.
+        overrides: entries of ``configuration`` from the command line; they override the profile's.
         environ: the environment variables.
 
     Raises:
-        Problems: everything that is wrong, each with file and line; only the first when the file cannot be parsed.
+        Problems: all problems, each with file and line; only the first if the file cannot be parsed.
     """
-    # The folder without links and "..", so that what lies below it can be told from what does not.
+    # The folder without links and "..", so that containment can be checked.
     file = file.parent.resolve() / file.name
     checker = Checker(file.name)
     try:
@@ -63,12 +70,12 @@ def load_settings(
         raise Problems([error]) from error
     loader = _Loader(file, checker.problems)
     chosen = loader.profile(section, profile, environ)
-    section = loader.one_schema(section)
+    section = loader.with_schema(section)
     prefix = ""
     if chosen:
-        overlay = loader.one_schema(section.named_sections("profiles")[chosen])
+        overlay = loader.with_schema(section.named_sections("profiles")[chosen])
         prefix = overlay.text("schema_prefix") or ""
-        section = section.overlaid(overlay)
+        section = section.merged_with(overlay)
     settings = loader.settings(section, chosen, prefix, overrides, checker.notices)
     raise_all(loader.problems)
     return settings
@@ -76,13 +83,13 @@ def load_settings(
 
 @dataclass
 class _Loader:
-    """Reads one section into settings; what is wrong is kept, and a neutral value put in its place."""
+    """Reads one section into settings; collects problems, and replaces invalid values by neutral ones."""
 
     file: Path
     problems: list[PipelineError] = field(default_factory=list)
 
     def profile(self, section: Section, argument: str | None, environ: Mapping[str, str]) -> str | None:
-        """The name of the profile to apply; None when none is asked for or the one asked for is unknown."""
+        """The name of the profile to apply; None if none is requested or the requested one is unknown."""
         variable = environ.get(PROFILE_VARIABLE)
         setting = section.text("profile")
         name = argument or variable or setting
@@ -99,8 +106,8 @@ class _Loader:
         self._problem("SETTINGS.UNKNOWN_PROFILE", line, profile=name, origin=origin, suggestion=suggestion)
         return None
 
-    def one_schema(self, section: Section) -> Section:
-        """The section with ``schema`` set from whichever of its three names is given."""
+    def with_schema(self, section: Section) -> Section:
+        """The section with ``schema`` set from whichever of its three keys is used."""
         given = [key for key in _SCHEMA_KEYS if section.text(key) is not None]
         for key in given[1:]:
             if section.text(key) != section.text(given[0]):
@@ -108,19 +115,19 @@ class _Loader:
         if not given:
             return section
         values = {**section.values, "schema": section.text(given[0]) or ""}
-        return Section(section.line, values, {**section.places, "schema": section.line_of(given[0])})
+        return Section(section.line, values, {**section.lines, "schema": section.line_of(given[0])})
 
     def settings(
         self, section: Section, profile: str | None, prefix: str, overrides: Mapping[str, str], notices: dict[str, str]
     ) -> Settings:
-        """The settings behind a section to which the profile has been applied."""
+        """The settings of a section with its profile applied."""
         name = self._name(section)
         secrets = section.section("secrets").text("directory")
-        configuration = _configuration(section, overrides, partial(self._wrong, section))
+        configuration = _configuration(section, overrides, partial(self._invalid, section))
         development = section.flag("development") or False
         clusters = spark_conf_of(section.sections("clusters"), self._problem)
-        retention, on_tie = _of_changes(configuration, partial(self._wrong, section))
-        _check_static_inputs(configuration, partial(self._wrong, section))
+        retention, on_tie = _cdc_settings(configuration, partial(self._invalid, section))
+        _check_static_inputs(configuration, partial(self._invalid, section))
         return Settings(
             file=self.file,
             root=self.file.parent,
@@ -134,8 +141,8 @@ class _Loader:
             trigger_interval_s=self._interval(section, configuration),
             retention=retention,
             on_tie=on_tie,
-            on_failing_rows=_on_failing_rows(configuration, partial(self._wrong, section)),
-            stop_grace_s=self._number(section, "stop_grace_seconds", DEFAULT_STOP_GRACE_S, least=0),
+            on_failing_rows=_on_failing_rows(configuration, partial(self._invalid, section)),
+            stop_timeout_s=self._number(section, "stop_grace_seconds", DEFAULT_STOP_TIMEOUT_S, least=0),
             development=development,
             configuration=MappingProxyType(configuration),
             spark_conf=MappingProxyType({**clusters.conf, **section.mapping("spark_conf")}),
@@ -154,19 +161,19 @@ class _Loader:
             paths=_absolute(section.mapping("paths"), self.file.parent),
             secrets_directory=self.file.parent / secrets if secrets else None,
             notices=(*notices.items(), *clusters.notices, *_vendor_confs(configuration)),
-            places=self._places(section, clusters.places, overrides),
+            locations=self._locations(section, clusters.lines, overrides),
         )
 
     def _name(self, section: Section) -> str:
         name = section.text("name")
-        if name is None and "name" not in self._mentioned():
+        if name is None and "name" not in self._reported_keys():
             self._problem("SETTINGS.MISSING_KEY", section.line, key="name")
         elif name is not None and not name.strip():
-            self._wrong(section, "name", "it is empty", "Name the pipeline.")
+            self._invalid(section, "name", "it is empty", "Name the pipeline.")
         return name or ""
 
-    def _mentioned(self) -> set[str]:
-        """Keys that have a problem already, so that a wrong value is not called a missing one."""
+    def _reported_keys(self) -> set[str]:
+        """Keys that already have a problem, so that an invalid value is not reported as missing."""
         return {error.params.get("key", "") for error in self.problems if error.code != "SETTINGS.UNKNOWN_KEY"}
 
     def _name_part(self, section: Section, key: str, prefix: str) -> str | None:
@@ -178,12 +185,12 @@ class _Loader:
                 if key != "catalog":
                     check_in_catalog(part)
         except InvalidName as invalid:
-            self._wrong(section, key, str(invalid), "Use letters, digits and underscores.")
+            self._invalid(section, key, str(invalid), "Use letters, digits and underscores.")
             return None
         return None if value is None else prefix + value
 
     def _storage(self, section: Section) -> str:
-        location = self._at(section.line_of("storage"))
+        location = self._location(section.line_of("storage"))
         value = section.text("storage")
         try:
             return resolve_storage(DEFAULT_STORAGE if value is None else value, self.file.parent, location=location)
@@ -195,13 +202,15 @@ class _Loader:
         value = section.text("root_path")
         folder = self.file.parent / (value or ".")
         if not folder.is_dir():
-            self._wrong(section, "root_path", "there is no such folder", "Name a folder relative to the settings file.")
+            self._invalid(
+                section, "root_path", "there is no such folder", "Name a folder relative to the settings file."
+            )
         return folder.absolute()
 
     def _number(self, section: Section, key: str, default: int, *, least: int) -> int:
         value = section.number(key)
         if value is not None and value < least:
-            self._wrong(section, key, f"it is less than {least}", f"Write {least} or more.")
+            self._invalid(section, key, f"it is less than {least}", f"Write {least} or more.")
         return default if value is None else value
 
     def _retries(self, section: Section, default: int | None, configuration: Mapping[str, str]) -> int | None:
@@ -212,7 +221,7 @@ class _Loader:
             return default
         if not re.fullmatch(r"[0-9]{1,9}", written):
             key = f"configuration.{RETRIES_KEY}"
-            self._wrong(section, key, "it is not a whole number", "Write 0 or more.")
+            self._invalid(section, key, "it is not a whole number", "Write 0 or more.")
             return default
         return int(written)
 
@@ -221,36 +230,36 @@ class _Loader:
         try:
             return None if written is None else parse_interval_s(written)
         except InvalidInterval as invalid:
-            self._wrong(section, f"configuration.{INTERVAL_KEY}", str(invalid), 'Write it as "10 seconds".')
+            self._invalid(section, f"configuration.{INTERVAL_KEY}", str(invalid), 'Write it as "10 seconds".')
             return None
 
-    def _places(
+    def _locations(
         self, section: Section, clusters: Mapping[str, int], overrides: Mapping[str, str]
     ) -> Mapping[str, Location]:
         lines = {f"spark_conf.{key}": line for key, line in clusters.items()}
-        lines.update({key: line for key, line in section.places.items() if "." in key})
+        lines.update({key: line for key, line in section.lines.items() if "." in key})
         given = {f"configuration.{key}" for key in overrides}
-        return MappingProxyType({key: self._at(line) for key, line in lines.items() if key not in given})
+        return MappingProxyType({key: self._location(line) for key, line in lines.items() if key not in given})
 
-    def _wrong(self, section: Section, key: str, reason: str, instead: str) -> None:
+    def _invalid(self, section: Section, key: str, reason: str, instead: str) -> None:
         self._problem("SETTINGS.WRONG_VALUE", section.line_of(key), key=key, reason=reason, instead=instead)
 
     def _problem(self, code: str, line: int, **params: Any) -> None:
-        self.problems.append(PipelineError(code, location=self._at(line), **params))
+        self.problems.append(PipelineError(code, location=self._location(line), **params))
 
-    def _at(self, line: int) -> Location:
+    def _location(self, line: int) -> Location:
         return Location(self.file.name, line)
 
 
 def _configuration(
     section: Section, overrides: Mapping[str, str], wrong: Callable[[str, str, str], None]
 ) -> dict[str, str]:
-    """What is below ``configuration``, over which goes what the command line sets."""
+    """The entries of ``configuration``, overridden by those of the command line."""
     found: dict[str, str] = {}
     for given in (section.mapping("configuration"), overrides):
-        for key, reason, instead in misfits(given, Place.PIPELINE):
+        for key, reason, instead in invalid_keys(given, KeyScope.PIPELINE):
             wrong(f"configuration.{key}", reason, instead)
-        found |= in_one_spelling(given)
+        found |= normalize_keys(given)
     for key in filter(is_pipeline_key, section.mapping("spark_conf")):
         wrong(f"spark_conf.{key}", "Spark knows no such setting", "Put it into configuration.")
     return found
@@ -264,8 +273,10 @@ def _vendor_confs(configuration: Mapping[str, str]) -> Iterator[tuple[str, str]]
 
 
 def _absolute(paths: Mapping[str, str], folder: Path) -> Mapping[str, str]:
-    """What beginnings of paths stand for; where that has no scheme, it is below *folder*."""
-    return MappingProxyType({begin: place if "://" in place else str(folder / place) for begin, place in paths.items()})
+    """Path prefixes and their targets; a target without a scheme is relative to *folder*."""
+    return MappingProxyType(
+        {prefix: target if "://" in target else str(folder / target) for prefix, target in paths.items()}
+    )
 
 
 def _check_static_inputs(configuration: Mapping[str, str], wrong: Callable[[str, str, str], None]) -> None:
@@ -276,19 +287,19 @@ def _check_static_inputs(configuration: Mapping[str, str], wrong: Callable[[str,
         wrong(key, str(invalid), 'Write newest, start, or an interval such as "10 minutes".')
 
 
-def _on_failing_rows(configuration: Mapping[str, str], wrong: Callable[[str, str, str], None]) -> OnFailingRows:
-    """What is done about rows that queries fail with."""
-    found = FAILS
+def _on_failing_rows(configuration: Mapping[str, str], wrong: Callable[[str, str, str], None]) -> DeadLetterPolicy:
+    """How records that fail processing are handled."""
+    found = NO_DEAD_LETTERS
     for key in sorted(FAILING_ROWS_KEYS & configuration.keys()):
         try:
             found = found.with_confs({key: configuration[key]})
-        except InvalidFailingRows as invalid:
+        except InvalidDeadLetterPolicy as invalid:
             wrong(f"configuration.{key}", str(invalid), "Correct it, or leave it out.")
     return found
 
 
-def _of_changes(configuration: Mapping[str, str], wrong: Callable[[str, str, str], None]) -> tuple[Retention, OnTie]:
-    """How tables that change events are merged into remember, and what they do where events tie."""
+def _cdc_settings(configuration: Mapping[str, str], wrong: Callable[[str, str, str], None]) -> tuple[Retention, OnTie]:
+    """The tombstone retention and the handling of sequence conflicts of change flows."""
     for key in RETENTION_KEYS & configuration.keys():
         if not is_seconds(configuration[key]):
             wrong(f"configuration.{key}", "it is not a whole number", "Write seconds, 0 or more.")

@@ -1,4 +1,4 @@
-"""What a settings file names: the pipeline's files, the packages that it needs, and its event log."""
+"""Reads the named parts of a settings file: the pipeline's files, its packages, and its event log."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def libraries_of(section: Section, file: str, report: Report) -> Iterator[Librar
         path = item.section(given[0]).text(_LIBRARIES[given[0]]) if given else None
         if len(given) == 1 and path:
             yield Library(path, given[0] == "glob", Location(file, item.line), given[0] == "notebook")
-        elif not item.flawed:
+        elif not item.has_errors:
             report(
                 "SETTINGS.WRONG_VALUE",
                 item.line,
@@ -32,19 +32,19 @@ def libraries_of(section: Section, file: str, report: Report) -> Iterator[Librar
 
 
 def dependencies_of(section: Section, file: str) -> tuple[tuple[str, Location], ...]:
-    """The lines of ``environment.dependencies``, each with its place."""
+    """The lines of ``environment.dependencies``, each with its location."""
     environment = section.section("environment")
-    place = Location(file, environment.line_of("dependencies"))
-    return tuple((line, place) for line in environment.texts("dependencies"))
+    location = Location(file, environment.line_of("dependencies"))
+    return tuple((line, location) for line in environment.texts("dependencies"))
 
 
 def event_log_of(section: Section, report: Report) -> QualifiedName | None:
-    """The name that ``event_log`` gives, None when there is none; problems go to *report*."""
+    """The name that ``event_log`` sets, None if there is none; problems go to *report*."""
     named = section.section("event_log")
     name, schema, catalog = (named.text(key) for key in ("name", "schema", "catalog"))
     line = section.line_of("event_log")
     if name is None:
-        if not named.flawed and "event_log" in section.values and named.values.keys() != {"retain"}:
+        if not named.has_errors and "event_log" in section.values and named.values.keys() != {"retain"}:
             instead = "Write event_log.name, or leave event_log out."
             report("SETTINGS.WRONG_VALUE", line, key="event_log", reason="it has no name", instead=instead)
         return None
@@ -60,7 +60,7 @@ def event_log_of(section: Section, report: Report) -> QualifiedName | None:
 
 
 def event_log_retain_s_of(section: Section, report: Report) -> float | None:
-    """How old events become, None when they stay for ever; problems go to *report*."""
+    """The retention of events in seconds, None for forever; problems go to *report*."""
     named = section.section("event_log")
     written = named.text("retain")
     try:

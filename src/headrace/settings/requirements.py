@@ -1,4 +1,4 @@
-"""What ``pip install`` lines ask for, compared with the Python environment that runs the update.
+"""Compares ``pip install`` lines with the Python environment that runs the update.
 
 Nothing is ever installed: an update that changed its own environment would not be the update that was checked.
 """
@@ -16,7 +16,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
-# Options of pip that say how to install, and not what.
+# Options of pip about how to install, not what.
 _SWITCHES = frozenset(
     {
         *("-q", "-qq", "-qqq", "--quiet", "-v", "--verbose", "-U", "--upgrade", "--pre", "--user", "-y", "--no-deps"),
@@ -33,12 +33,12 @@ _WITH_VALUE = frozenset(
 _FILES = frozenset({"-r", "--requirement"})
 _EGG = re.compile(r"[#&]egg=(?P<name>[\w.-]+)")
 
-# The user and the password of a URL. A password may hold anything, so all up to the last "@" of the word is taken.
+# The user and password of a URL. A password may contain anything, so this matches up to the last "@" of the word.
 _CREDENTIALS = re.compile(r"//\S*@")
 
 
-class Unreadable(ValueError):
-    """Something that names no package with which an environment could be compared.
+class UnreadableRequirement(ValueError):
+    """A requirement that names no package to compare with the environment.
 
     ``str()`` says why, without the users and passwords of URLs.
     """
@@ -48,15 +48,15 @@ class Unreadable(ValueError):
 
 
 @dataclass(frozen=True)
-class Lack:
-    """A requirement that the environment does not meet; ``found`` is the version that is there, None for none."""
+class UnmetRequirement:
+    """A requirement that the environment does not meet; ``found`` is the installed version, None for none."""
 
     requirement: str
     found: str | None
 
 
 def printable_words(words: str) -> str:
-    """The words behind ``pip install`` without what may be secret: values of options, users and passwords of URLs."""
+    """The arguments of ``pip install`` without possible secrets: values of options, users and passwords of URLs."""
     try:
         pending = shlex.split(words, comments=True)
     except ValueError:
@@ -71,7 +71,7 @@ def printable_words(words: str) -> str:
             shown += [option, "..."]
             pending = pending if value is not None else pending[1:]
         elif option.startswith("-") and option not in _SWITCHES:
-            # What follows may be its value.
+            # The next word may be its value.
             shown += [option, "..."] if value is not None or pending else [option]
             break
         else:
@@ -88,23 +88,25 @@ def installed_version(package: str) -> str | None:
 
 
 def requirements_of(words: str, folder: Path) -> tuple[Requirement, ...]:
-    """What the words behind ``pip install`` ask for.
+    """The requirements in the arguments of ``pip install``.
 
     Args:
         words: packages and options.
-        folder: what the files of ``-r`` are relative to.
+        folder: the base of the paths after ``-r``.
 
     Raises:
         Unreadable: no requirement, or one that names no package.
     """
     found = tuple(_requirements(words, folder, frozenset()))
     if not found:
-        raise Unreadable("it does not name a package")
+        raise UnreadableRequirement("it does not name a package")
     return found
 
 
-def lacking(requirement: Requirement, version_of: Callable[[str], str | None] = installed_version) -> Lack | None:
-    """How the environment fails to meet a requirement, or None when it meets it, or need not."""
+def unmet_requirement(
+    requirement: Requirement, version_of: Callable[[str], str | None] = installed_version
+) -> UnmetRequirement | None:
+    """The requirement if the environment does not meet it, or None if it does, or need not."""
     if requirement.marker is not None and not requirement.marker.evaluate():
         return None
     found = version_of(requirement.name)
@@ -112,14 +114,14 @@ def lacking(requirement: Requirement, version_of: Callable[[str], str | None] = 
         met = found is not None and requirement.specifier.contains(Version(found), prereleases=True)
     except InvalidVersion:
         met = False
-    return None if met else Lack(f"{requirement.name}{requirement.specifier}", found)
+    return None if met else UnmetRequirement(f"{requirement.name}{requirement.specifier}", found)
 
 
 def _requirements(words: str, folder: Path, seen: frozenset[Path]) -> Iterator[Requirement]:
     try:
         pending = shlex.split(words, comments=True)
     except ValueError as error:
-        raise Unreadable(f"it cannot be read: {error}") from error
+        raise UnreadableRequirement(f"it cannot be read: {error}") from error
     while pending:
         option, value = _option(pending.pop(0))
         if option in _FILES:
@@ -127,13 +129,13 @@ def _requirements(words: str, folder: Path, seen: frozenset[Path]) -> Iterator[R
         elif option in _WITH_VALUE:
             _ = _value(option, pending) if value is None else value
         elif option.startswith("-") and option not in _SWITCHES:
-            raise Unreadable(f'unknown option "{option}"')
+            raise UnreadableRequirement(f'unknown option "{option}"')
         elif not option.startswith("-"):
             yield _requirement(option)
 
 
 def _option(word: str) -> tuple[str, str | None]:
-    """An option, and the value that is in the same word with it; anything else as it is."""
+    """Split a word into an option and its value, if it has one; other words stay whole."""
     if word.startswith("--"):
         option, equals, value = word.partition("=")
         return option, value if equals else None
@@ -144,7 +146,7 @@ def _option(word: str) -> tuple[str, str | None]:
 
 def _value(option: str, pending: list[str]) -> str:
     if not pending:
-        raise Unreadable(f'option "{option}" needs a value')
+        raise UnreadableRequirement(f'option "{option}" needs a value')
     return pending.pop(0)
 
 
@@ -155,7 +157,7 @@ def _listed(folder: Path, name: str, seen: frozenset[Path]) -> Iterator[Requirem
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise Unreadable(f'file "{name}" cannot be read') from error
+        raise UnreadableRequirement(f'file "{name}" cannot be read') from error
     for line in lines:
         # Hashes follow a backslash at the end of the line before.
         words = line.rstrip("\\").strip()
@@ -172,10 +174,10 @@ def _requirement(text: str) -> Requirement:
         try:
             name, version, *_ = parse_wheel_filename(text.rpartition("/")[2])
         except (InvalidWheelFilename, InvalidVersion) as error:
-            raise Unreadable(f'"{text}" is not the name of a wheel') from error
+            raise UnreadableRequirement(f'"{text}" is not the name of a wheel') from error
         return Requirement(f"{name}=={version}")
     egg = _EGG.search(text)
     try:
         return Requirement(egg["name"] if egg else text)
     except InvalidRequirement as error:
-        raise Unreadable(f'"{text}" does not name a package') from error
+        raise UnreadableRequirement(f'"{text}" does not name a package') from error

@@ -1,4 +1,4 @@
-"""Secrets by scope and key, from the environment, files or a keyring, and the texts that refer to them."""
+"""Secrets by scope and key, from the environment, files or a keyring; resolves references and redacts values."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from headrace.model.location import Location
 PREFIX = "HEADRACE_SECRET_"
 DIRECTORY_VARIABLE = "HEADRACE_SECRETS_DIR"
 REDACTED = "[REDACTED]"
-# A shorter value of an environment variable ("1", "dev") is in every other line, and no secret.
+# A shorter value of an environment variable ("1", "dev") is common text, and not a secret.
 _SHORTEST_VARIABLE = 4
-# A line of a longer value that is shorter than this tells nothing, and is in other texts.
+# A shorter line of a long value reveals nothing, and is common text.
 _SHORTEST_LINE = 4
-# Of a value at the end of a text that was cut off, so many characters may show.
+# At the end of a truncated text, fewer characters of a value may show.
 _SHORTEST_START = 6
 _CUT = " ..."
 _ARMOUR = re.compile(r"-----(?:BEGIN|END) [^-\n]+-----")
@@ -32,11 +32,10 @@ def _no_keyring(_scope: str, _key: str) -> str | None:
 
 
 class Secrets:
-    """Looks secrets up, and knows every value that it has handed out so that it can be kept out of texts.
+    """Looks up secrets, and stores every value that it returned, to redact it in texts.
 
-    A secret is the variable ``HEADRACE_SECRET_<SCOPE>_<KEY>`` or the file ``<directory>/<scope>/<key>``; the variable
-    goes first. What neither has may be in a keyring, which does not tell what it holds. Safe to use from several
-    threads.
+    A secret is the variable ``HEADRACE_SECRET_<SCOPE>_<KEY>``, otherwise the file ``<directory>/<scope>/<key>``,
+    otherwise in a keyring, which cannot list its contents. Safe to use from several threads.
     """
 
     def __init__(
@@ -48,17 +47,17 @@ class Secrets:
         self._environ = environ
         self._directory = directory
         self._keyring = keyring
-        # With the forms that each of them takes in texts.
-        self._handed_out: dict[str, frozenset[str]] = {}
+        # Each value with the forms that it can have in texts.
+        self._registered: dict[str, frozenset[str]] = {}
 
     def __repr__(self) -> str:
         return "Secrets()"
 
     def get(self, scope: str, key: str, *, location: Location | None = None) -> str:
-        """The value of a secret; one line break at the end of a file does not count.
+        """The value of a secret; one line break at the end of a file is removed.
 
         Raises:
-            PipelineError: SECRET.NOT_FOUND, which names the places where the value could be.
+            PipelineError: SECRET.NOT_FOUND, which names the possible sources of the value.
         """
         value = self._environ.get(variable_name(scope, key))
         if value is None:
@@ -71,16 +70,16 @@ class Secrets:
             raise PipelineError(
                 "SECRET.NOT_FOUND", location=location, scope=scope, key=key, variable=variable, file=file
             )
-        self.remember(value)
+        self.register(value)
         return value
 
-    def remember(self, value: str) -> None:
-        """Keep a value out of texts from now on, wherever it came from; a blank one is not remembered."""
+    def register(self, value: str) -> None:
+        """Redact a value from now on, whatever its source; blank values are ignored."""
         if value.strip():
-            self._handed_out.setdefault(value, _forms(value))
+            self._registered.setdefault(value, _forms(value))
 
     def list(self, scope: str) -> tuple[str, ...]:
-        """The keys of a scope, sorted; those that only a variable holds are in lower case."""
+        """The keys of a scope, sorted; those from variables are in lower case."""
         keys = set(self._files(scope))
         taken = {_upper(key) for key in keys}
         start = f"{PREFIX}{_upper(scope)}_"
@@ -90,7 +89,7 @@ class Secrets:
         return tuple(sorted(keys))
 
     def scopes(self) -> tuple[str, ...]:
-        """The scopes, sorted; of a variable's name the first word is taken unless a folder's name fits."""
+        """The scopes, sorted; the scope of a variable is the first word of its name, unless a folder name matches."""
         folders = set(self._folders())
         found = set(folders)
         for name in self._environ:
@@ -103,16 +102,16 @@ class Secrets:
         return tuple(sorted(found))
 
     def known_values(self) -> frozenset[str]:
-        """Every value handed out so far."""
-        return frozenset(list(self._handed_out))
+        """Every value returned so far."""
+        return frozenset(list(self._registered))
 
     def redact(self, text: str) -> str:
-        """*text* with every value handed out so far replaced.
+        """*text* with every value returned so far replaced.
 
-        Also where JSON, a URL or base64 encodes it, where a line of it stands alone, as a line of a key does in a
-        traceback, and where the text was cut off within it.
+        Also replaces values encoded in JSON, a URL or base64, single lines of a value, such as a line of a key in a
+        traceback, and the start of a value at the end of a truncated text.
         """
-        forms = {form for known in list(self._handed_out.values()) for form in known}
+        forms = {form for known in list(self._registered.values()) for form in known}
         spans = sorted(
             {span for form in forms if form in text for span in _occurrences(form, text)}
             | {span for form in forms for span in _start_at_end(form, text)}
@@ -120,7 +119,7 @@ class Secrets:
         pieces: list[str] = []
         position = 0
         for start, end in spans:
-            # Values may overlap, and what is left of one must not show.
+            # Values may overlap, and the rest of one must not show.
             if start >= position:
                 pieces += (text[position:start], REDACTED)
             position = max(position, end)
@@ -146,8 +145,8 @@ class Secrets:
 def resolve(text: str, secrets: Secrets, environ: Mapping[str, str], *, location: Location | None = None) -> str:
     """*text* with ``${secret:scope/key}``, ``{{secrets/scope/key}}`` and ``${env:NAME}`` replaced by their values.
 
-    What a value itself contains is not looked at; any other ``${...}`` stays. Values of variables, unless they are
-    very short, are kept out of texts like secrets.
+    Values are not resolved again; any other ``${...}`` stays. Values of variables, unless they are very short, are
+    redacted like secrets.
 
     Raises:
         PipelineError: SECRET.NOT_FOUND, SECRET.NO_VARIABLE or SECRET.BAD_REFERENCE.
@@ -169,7 +168,7 @@ def _variable(name: str, secrets: Secrets, environ: Mapping[str, str], location:
     if value is None:
         raise PipelineError("SECRET.NO_VARIABLE", location=location, name=name)
     if len(value) >= _SHORTEST_VARIABLE:
-        secrets.remember(value)
+        secrets.register(value)
     return value
 
 
@@ -187,23 +186,23 @@ def _usable(path: Path) -> bool:
 
 
 def _forms(value: str) -> frozenset[str]:
-    """Every text that gives the value away: itself, each of its lines, and what is between the lines of its armour."""
+    """Every text that reveals the value: itself, each of its lines, and the lines between its PEM armour."""
     pieces = {value, value.strip(), base64.b64encode(value.encode("utf-8", "surrogatepass")).decode()}
     lines = [line.strip() for line in value.splitlines()]
     if len(lines) > 1:
         secret = [line for line in lines if not _ARMOUR.fullmatch(line)]
         pieces |= {line for line in secret if len(line) >= _SHORTEST_LINE}
-        # As libraries hold a key, without its line breaks.
+        # Libraries store a key without its line breaks.
         pieces.add("".join(secret))
-    return frozenset(form for piece in pieces if piece for form in _spellings(piece))
+    return frozenset(form for piece in pieces if piece for form in _encodings(piece))
 
 
-def _spellings(piece: str) -> set[str]:
+def _encodings(piece: str) -> set[str]:
     return {piece, json.dumps(piece)[1:-1], json.dumps(piece, ensure_ascii=False)[1:-1], quote(piece, safe="")}
 
 
 def _start_at_end(form: str, text: str) -> Iterator[tuple[int, int]]:
-    """Where a text that was cut off ends with the start of a form."""
+    """The span at the end of a truncated text that is the start of a form."""
     end = len(text.removesuffix(_CUT))
     for length in range(min(len(form) - 1, end), _SHORTEST_START - 1, -1):
         if text.startswith(form[:length], end - length):

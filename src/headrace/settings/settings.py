@@ -1,4 +1,4 @@
-"""The settings of a pipeline as one value, with everything defaulted and nothing secret in its repr."""
+"""The settings of a pipeline as one value, with all defaults applied and no secrets in its repr."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from headrace.errors import PipelineError, raise_all
-from headrace.model.failing_rows import FAILS, OnFailingRows
+from headrace.model.failing_rows import NO_DEAD_LETTERS, DeadLetterPolicy
 from headrace.model.location import Location
 from headrace.model.names import Naming, QualifiedName
 from headrace.model.sequence_conflicts import OnTie
@@ -22,7 +22,7 @@ DEFAULT_STORAGE = "storage"
 DEFAULT_PARALLEL_FLOWS = 4
 # pipelines.maxFlowRetryAttempts of lakeflow.md 1.7.
 DEFAULT_FLOW_RETRIES = 2
-DEFAULT_STOP_GRACE_S = 10
+DEFAULT_STOP_TIMEOUT_S = 10
 
 
 def _no_texts() -> Mapping[str, str]:
@@ -33,7 +33,7 @@ def _no_texts() -> Mapping[str, str]:
 class Library:
     """One item of ``libraries``: a file, with ``pattern`` a file or ``folder/**``, or a ``notebook``.
 
-    The path of a notebook may lack its ending.
+    The extension of a notebook is optional.
     """
 
     path: str
@@ -44,11 +44,11 @@ class Library:
 
 @dataclass(frozen=True)
 class Settings:
-    """What a settings file says, with its profile and the command line's overrides applied.
+    """The settings of a file, with its profile and the command line's overrides applied.
 
     ``configuration`` and ``spark_conf`` keep their ``${...}`` references; ``resolved_configuration`` and
-    ``resolved_spark_conf`` replace them. ``root`` is the folder of the file, ``root_path`` the one whose modules the
-    pipeline's files can import. An empty ``libraries`` means ``transformations/**``.
+    ``resolved_spark_conf`` replace them. ``root`` is the folder of the file; the pipeline's files can import the
+    modules of ``root_path``. An empty ``libraries`` means ``transformations/**``.
     """
 
     file: Path
@@ -60,51 +60,51 @@ class Settings:
     catalog: str | None = None
     schema: str = DEFAULT_SCHEMA
     continuous: bool = False
-    # pipelines.trigger.interval of the configuration; None leaves it to the kind of each flow.
+    # pipelines.trigger.interval of the configuration; None uses the default of each kind of flow.
     trigger_interval_s: float | None = None
-    # Of tables that do not say so themselves.
+    # Defaults for tables that do not set their own.
     retention: Retention = DEFAULT_RETENTION
     on_tie: OnTie = OnTie.RESOLVE
-    # Of flows that do not say so themselves.
-    on_failing_rows: OnFailingRows = FAILS
-    # How long a running batch may take once the update is told to stop.
-    stop_grace_s: int = DEFAULT_STOP_GRACE_S
+    # Default for flows that do not set their own.
+    on_failing_rows: DeadLetterPolicy = NO_DEAD_LETTERS
+    # How long a running batch may take to finish when the update is stopped.
+    stop_timeout_s: int = DEFAULT_STOP_TIMEOUT_S
     development: bool = False
-    # A person may write a password where a reference belongs: neither mapping is ever printed.
+    # Never printed: users may write a password instead of a reference.
     configuration: Mapping[str, str] = field(default_factory=_no_texts, repr=False)
     spark_conf: Mapping[str, str] = field(default_factory=_no_texts, repr=False)
     # Values of :name in SQL; never printed either.
     parameters: Mapping[str, str] = field(default_factory=_no_texts, repr=False)
     libraries: tuple[Library, ...] = ()
-    # Lines of environment.dependencies, as behind ``pip install``.
+    # Lines of environment.dependencies, in the syntax of ``pip install``.
     dependencies: tuple[tuple[str, Location], ...] = ()
-    # What else ``headrace sql`` calls the event log.
+    # Another name for the event log in ``headrace sql``.
     event_log: QualifiedName | None = None
-    # None keeps events for ever.
+    # None keeps events forever.
     event_log_retain_s: float | None = None
     profile: str | None = None
     master: str | None = None
     max_parallel_flows: int = DEFAULT_PARALLEL_FLOWS
-    # None where the user does not say.
+    # None if it is not set.
     max_flow_retries: int | None = None
     connectors: tuple[str, ...] = ()
-    # Old name to new one.
+    # Old name to new name.
     renamed_datasets: Mapping[str, str] = field(default_factory=_no_texts)
     renamed_flows: Mapping[str, str] = field(default_factory=_no_texts)
-    # Beginnings of paths to what they stand for, absolute.
+    # Path prefixes to their targets, absolute.
     paths: Mapping[str, str] = field(default_factory=_no_texts)
     secrets_directory: Path | None = None
     # Keys that are accepted without effect, and why.
     notices: tuple[tuple[str, str], ...] = ()
-    places: Mapping[str, Location] = field(default_factory=dict, repr=False, compare=False)
+    locations: Mapping[str, Location] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def naming(self) -> Naming:
-        """What names without a catalog or a schema are read in."""
+        """The default catalog and schema."""
         return Naming(schema=self.schema, catalog=self.catalog)
 
     def flow_retries(self, *, continuous: bool) -> int | None:
-        """How often a flow is tried again; None without end, as in a continuous update unless it is said."""
+        """How often a flow is retried; None for no limit, the default of a continuous update."""
         if self.max_flow_retries is not None:
             return self.max_flow_retries
         return None if continuous else DEFAULT_FLOW_RETRIES
@@ -123,7 +123,7 @@ class Settings:
         """``configuration`` with its references replaced; never print it.
 
         Raises:
-            Problems: every reference that leads nowhere.
+            Problems: every reference that cannot be resolved.
         """
         return self._resolved("configuration", self.configuration, secrets, environ)
 
@@ -131,7 +131,7 @@ class Settings:
         """``spark_conf`` with its references replaced; never print it.
 
         Raises:
-            Problems: every reference that leads nowhere.
+            Problems: every reference that cannot be resolved.
         """
         return self._resolved("spark_conf", self.spark_conf, secrets, environ)
 
@@ -139,7 +139,7 @@ class Settings:
         """``parameters`` with their references replaced; never print them.
 
         Raises:
-            Problems: every reference that leads nowhere.
+            Problems: every reference that cannot be resolved.
         """
         return self._resolved("parameters", self.parameters, secrets, environ)
 
@@ -150,7 +150,7 @@ class Settings:
         problems: list[PipelineError] = []
         for key, text in values.items():
             try:
-                location = self.places.get(f"{what}.{key}", Location(self.file.name))
+                location = self.locations.get(f"{what}.{key}", Location(self.file.name))
                 resolved[key] = resolve(text, secrets, environ, location=location)
             except PipelineError as error:
                 problems.append(error)

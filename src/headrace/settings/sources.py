@@ -1,4 +1,4 @@
-"""The files of a pipeline, found by its ``libraries``."""
+"""Finds the files of a pipeline by its ``libraries``."""
 
 from __future__ import annotations
 
@@ -12,18 +12,17 @@ from headrace.settings.settings import Library, Settings
 
 DEFAULT_PATTERN = "transformations/**"
 SUFFIXES = (".ipynb", ".py", ".sql")
-# Where the vendor's workspace keeps files; no such folder is here.
+# Folders of the vendor's workspace, which do not exist here.
 _WORKSPACE = ("Repos", "Shared", "Users", "Workspace")
 
 
 def source_files(settings: Settings) -> tuple[Path, ...]:
     """The .py, .sql and .ipynb files of the pipeline, each once, sorted by their paths.
 
-    Hidden files and ``__pycache__`` are left out of patterns, and so is any other kind of file.
+    Patterns omit hidden files, ``__pycache__`` and other kinds of files.
 
     Raises:
-        Problems: a file that is missing, of another kind or outside of the project, a pattern of another form, or no
-            file at all.
+        Problems: a file that is missing, of another kind or outside the project, an unsupported pattern, or no files.
     """
     search = _Search(settings.root)
     for library in settings.libraries or (_default(settings),):
@@ -41,7 +40,7 @@ def _default(settings: Settings) -> Library:
 
 
 class _Search:
-    """Collects files below one root, by what they really are, so that a link adds no file a second time."""
+    """Collects files below one root by their real paths, so that a link adds no file twice."""
 
     def __init__(self, root: Path) -> None:
         self.problems: list[PipelineError] = []
@@ -69,11 +68,11 @@ class _Search:
             self._add_file(library, text)
 
     def files(self) -> tuple[Path, ...]:
-        """What was found, sorted."""
+        """The files found, sorted."""
         return tuple(sorted(self._found.values(), key=lambda path: path.as_posix()))
 
     def _add_notebook(self, library: Library) -> None:
-        """A notebook, whose path the vendor writes without its ending."""
+        """Add a notebook; the vendor writes its path without the extension."""
         text = library.path
         candidates = [text, *(f"{text}{suffix}" for suffix in SUFFIXES)]
         found = [path for path in candidates if path.endswith(SUFFIXES) and (self._root / path).is_file()]
@@ -106,7 +105,7 @@ class _Search:
 
     def _walk(self, library: Library, folder: Path, seen: set[Path]) -> Iterator[Path]:
         real = folder.resolve()
-        # A link may lead back to a folder above it.
+        # A link may point to a parent folder.
         if real in seen:
             return
         seen.add(real)
@@ -123,7 +122,7 @@ class _Search:
                 yield path
 
     def _inside(self, path: Path) -> bool:
-        # Both count: what is written (".." through a missing folder) and where a link leads.
+        # Checks both: the path as written (".." through a missing folder) and the target of a link.
         return path.is_relative_to(self._root) and path.resolve().is_relative_to(self._real_root)
 
     def _problem(self, code: str, library: Library, **params: str) -> None:

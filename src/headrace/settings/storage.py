@@ -1,4 +1,4 @@
-"""Where a pipeline's tables, checkpoints and event log are, as paths; nothing here touches a disk."""
+"""The paths of a pipeline's tables, checkpoints and event log; nothing here accesses the disk."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from headrace.errors import PipelineError
 from headrace.model.location import Location
 from headrace.model.names import Naming, QualifiedName
 
-# Both Hadoop and delta-rs open these; none has been run against the real service.
+# Both Hadoop and delta-rs support these; none has been tested against the real service.
 _REMOTE_SCHEMES = ("s3a", "abfss", "gs", "hdfs")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
-# A folder may be called so, but a part of delta-rs reads paths as URLs (seen in deltalake 1.6.6).
+# A folder may have such a name, but a part of delta-rs reads paths as URLs (seen in deltalake 1.6.6).
 _ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]|^\.")
-_LONGEST_FLOW = 180
-# What the system says where nothing more can be written.
-NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
+_MAX_FLOW_NAME = 180
+# The error numbers of a full disk.
+DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def resolve_storage(value: str, root: Path, *, location: Location | None = None) -> str:
@@ -42,10 +42,10 @@ def resolve_storage(value: str, root: Path, *, location: Location | None = None)
         )
     match = _SCHEME.match(value)
     if not match:
-        return _whole(str(root.absolute() / value), location)
+        return _normalized(str(root.absolute() / value), location)
     scheme = match.group(1).lower()
     if scheme == "file":
-        return _whole(_local_path(value, location), location)
+        return _normalized(_local_path(value, location), location)
     code = "STORAGE.NOT_LOCAL" if scheme in _REMOTE_SCHEMES else "STORAGE.UNKNOWN_SCHEME"
     raise PipelineError(code, location=location, scheme=scheme)
 
@@ -64,11 +64,11 @@ def _local_path(uri: str, location: Location | None) -> str:
     path = unquote(parts.path)
     if "\x00" in path:
         raise PipelineError("STORAGE.INVALID", location=location, reason="it contains a NUL character")
-    # POSIX keeps two slashes at the start of a path apart from one.
+    # POSIX distinguishes two slashes at the start of a path from one.
     return "/" + path.lstrip("/")
 
 
-def _whole(path: str, location: Location | None) -> str:
+def _normalized(path: str, location: Location | None) -> str:
     escape = _ESCAPE.search(path)
     if escape:
         reason = f'"{path}" contains "{escape[0]}", which delta-rs reads as one character; use a folder without it'
@@ -80,7 +80,7 @@ def _whole(path: str, location: Location | None) -> str:
 class StorageLayout:
     """The paths of the contract below one storage root.
 
-    A name's spelling is kept, so always pass the name as the dataset was declared.
+    Names keep their spelling, so always pass the name as the dataset was declared.
     """
 
     root: str
@@ -89,12 +89,12 @@ class StorageLayout:
         """The Delta table of a dataset."""
         return self._join("tables", *_dataset_parts(naming, name))
 
-    def memory(self, naming: Naming, name: QualifiedName) -> str:
-        """Where the change events lie that a table cannot tell of."""
+    def cdc_state(self, naming: Naming, name: QualifiedName) -> str:
+        """The tombstones and retained events of change data capture, which the table itself cannot hold."""
         return self._join("system", "cdc", *_dataset_parts(naming, name))
 
     def quarantine(self, naming: Naming, name: QualifiedName) -> str:
-        """The Delta table of the rows that a dataset's expectations set aside."""
+        """The Delta table of a dataset's quarantined rows."""
         return f"{self.table(naming, name)}_quarantine"
 
     def checkpoint(self, naming: Naming, dataset: QualifiedName, flow: str, epoch: int) -> str:
@@ -102,7 +102,7 @@ class StorageLayout:
         return self._join(self._flow(naming, dataset, flow), str(epoch))
 
     def flow_state(self, naming: Naming, dataset: QualifiedName, flow: str) -> str:
-        """Our own file about a flow, beside its checkpoints."""
+        """Headrace's own file about a flow, next to its checkpoints."""
         return self._join(self._flow(naming, dataset, flow), "flow.json")
 
     def auto_loader(self, naming: Naming, dataset: QualifiedName, flow: str) -> str:
@@ -134,7 +134,7 @@ class StorageLayout:
 
     @property
     def lease(self) -> str:
-        """The file that says which update may write."""
+        """The lease file, which names the update that may write."""
         return self._join("lease.json")
 
     def _flow(self, naming: Naming, dataset: QualifiedName, flow: str) -> str:
@@ -145,12 +145,12 @@ class StorageLayout:
 
 
 def path_safe(flow: str) -> str:
-    """The name of a flow as one part of a path: different names stay different, ordinary ones stay as they are."""
+    """The name of a flow as one part of a path: different names stay different, ordinary ones stay unchanged."""
     encoded = _UNSAFE.sub(lambda match: "".join(f"~{byte:02x}" for byte in match.group().encode()), flow)
-    if len(encoded) <= _LONGEST_FLOW:
+    if len(encoded) <= _MAX_FLOW_NAME:
         return encoded or "~"
-    # A doubled tilde is in no encoded name, so a shortened one cannot be taken for another flow's.
-    return f"{encoded[:_LONGEST_FLOW]}~~{hashlib.sha256(flow.encode()).hexdigest()[:16]}"
+    # No encoded name contains a double tilde, so a shortened one cannot equal another flow's.
+    return f"{encoded[:_MAX_FLOW_NAME]}~~{hashlib.sha256(flow.encode()).hexdigest()[:16]}"
 
 
 def _dataset_parts(naming: Naming, name: QualifiedName) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Spark settings that only the vendor's sessions know: what each becomes in a ready session, as data."""
+"""Spark settings that only the vendor's sessions know, and their equivalents in a notebook session, as data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _AUTO_COMPACT = "spark.databricks.delta.autoCompact.enabled"
 
 
 class Effect(str, Enum):
-    """What a setting does here."""
+    """The effect of a setting."""
 
     USED = "used"
     NONE = "accepted without effect"
@@ -24,14 +24,14 @@ class Effect(str, Enum):
 
 @dataclass(frozen=True)
 class VendorConf:
-    """One setting of the vendor's, or all whose names begin so (``name.*``).
+    """One of the vendor's settings, or all with a prefix (``name.*``).
 
     Attributes:
         name: as scripts write it.
-        value: the value that is meant; None means every one.
-        effect: what it does.
+        value: the value that it applies to; None for every value.
+        effect: its effect.
         about: how it is used, or why it has no effect.
-        becomes: the settings of open Spark and Delta in its place; ``{value}`` is the value that was given.
+        becomes: the equivalent settings of open-source Spark and Delta; ``{value}`` is the given value.
     """
 
     name: str
@@ -40,8 +40,8 @@ class VendorConf:
     value: str | None = None
     becomes: Mapping[str, str] | None = None
 
-    def means(self, key: str, value: str) -> bool:
-        """True for a setting that this entry is about."""
+    def matches(self, key: str, value: str) -> bool:
+        """True if the entry applies to a setting."""
         begin = self.name.removesuffix("*")
         named = key == self.name or (self.name.endswith(".*") and key.startswith(begin))
         return named and (self.value is None or self.value.casefold() == value.strip().casefold())
@@ -85,9 +85,9 @@ VENDOR_CONFS: tuple[VendorConf, ...] = (
     VendorConf("spark.databricks.streaming.*", Effect.NONE, "it is a setting of the vendor's engine"),
     VendorConf("spark.databricks.*", Effect.NONE, "neither Spark nor Delta has this setting"),
 )
-# What Delta gives to new tables, by the names of their properties.
-_OF_NEW_TABLES = "spark.databricks.delta.properties.defaults."
-# Settings that are read when a session starts, although their names say SQL.
+# Prefix of Delta's default properties of new tables.
+_TABLE_DEFAULTS = "spark.databricks.delta.properties.defaults."
+# SQL settings that are only read when a session starts.
 _STATIC_SQL = (
     r"extensions|warehouse\.dir|catalogImplementation|catalog\..*|ui\.retained.*|queryExecutionListeners"
     r"|streaming\.streamingQueryListeners|streaming\.ui\..*|globalTempDatabase|cache\.serializer|debug"
@@ -97,8 +97,8 @@ _STATIC_SQL = (
     r"|legacy\.sessionInitWithConfigDefaults"
     r"|sources\.(disabledJdbcConnProviderList|schemaStringLengthThreshold)"
 )
-# Spark's own beginnings of the names of other such settings, and names where people have settings of their own behind
-# the same beginning. Whatever else begins with "spark." may be a setting that only the script knows.
+# Prefixes of other such settings, and single names where users have settings of their own with the same prefix. Any
+# other name that starts with "spark." may be a setting of the script.
 _STATIC_GROUPS = (
     r"acls|authenticate|blockManager|broadcast|cleaner|driver|driverEnv|dynamicAllocation|eventLog|excludeOnFailure"
     r"|executor|executorEnv|extraListeners|files|hadoop|hadoopRDD|history|io|jars|kerberos|kryo|kryoserializer"
@@ -126,7 +126,7 @@ _STATIC_DELTA = (
 _STATIC = re.compile(
     rf"spark\.(sql\.({_STATIC_SQL})|databricks\.delta\.({_STATIC_DELTA})|({_STATIC_GROUPS})(\..*)?|{_STATIC_NAMES})"
 )
-# Decided by the ready session itself.
+# Set by the notebook session itself.
 FIXED: Mapping[str, str] = {
     "spark.sql.catalogImplementation": "tables are found in the storage, without a metastore",
     "spark.sql.warehouse.dir": "tables are in the storage",
@@ -134,7 +134,7 @@ FIXED: Mapping[str, str] = {
     "spark.databricks.service.address": "the session runs in this process",
     "spark.remote": "the session runs in this process",
 }
-# Properties of tables that Delta refuses, because only the vendor's knows them.
+# Table properties that Delta refuses, because only the vendor's Delta knows them.
 VENDOR_PROPERTIES: Mapping[str, str] = {
     "delta.tuneFileSizesForRewrites": "Delta's settings determine file sizes",
     "delta.targetFileSize": "Delta's settings determine file sizes",
@@ -145,16 +145,16 @@ VENDOR_PROPERTIES: Mapping[str, str] = {
 
 
 def vendor_conf(key: str, value: str) -> VendorConf | None:
-    """The entry that a setting falls under, or None for one that is not the vendor's alone."""
-    if key.startswith(_OF_NEW_TABLES):
+    """The entry that applies to a setting, or None if it is not specific to the vendor."""
+    if key.startswith(_TABLE_DEFAULTS):
         return None
-    return next((conf for conf in VENDOR_CONFS if conf.means(key, value)), None)
+    return next((conf for conf in VENDOR_CONFS if conf.matches(key, value)), None)
 
 
-def in_open_words(confs: Mapping[str, str]) -> dict[str, str]:
-    """Settings of a session or a flow with those of the vendor's alone in the words of open Spark and Delta.
+def to_open_source_confs(confs: Mapping[str, str]) -> dict[str, str]:
+    """Replace the vendor's settings by those of open-source Spark and Delta.
 
-    What has no effect stays as it is: nobody reads it.
+    Settings without effect stay: nothing reads them.
     """
     found: dict[str, str] = {}
     for key, value in confs.items():
@@ -165,8 +165,8 @@ def in_open_words(confs: Mapping[str, str]) -> dict[str, str]:
 
 
 def is_static(key: str) -> bool:
-    """True for a setting of Spark's that a session reads when it starts.
+    """True for a Spark setting that is only read when a session starts.
 
-    One that only a script knows is none, whatever its name begins with.
+    False for a setting of the script, whatever its prefix.
     """
     return _STATIC.fullmatch(key) is not None

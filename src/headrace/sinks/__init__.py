@@ -1,1 +1,1 @@
-"""What rows are delivered to: formats and their options, what each needs of the rows, and how it tells repeats."""
+"""Sinks without Spark: their formats and options, checks of rows, and writers that recognize repeated batches."""

@@ -1,7 +1,7 @@
-"""What a sink notes of the last batch that it has taken, and whether that is the batch that comes now.
+"""A sink's record of the last batch that it has committed, by which it recognizes a repeated batch.
 
-The number alone does not tell: a storage that was copied back, or one of two copies of it, gives the next number to
-other rows. So a note has what the batch ended at as well.
+The batch number alone is not enough: a storage that was restored or copied gives the next number to other rows. So the
+record also holds where the batch ended.
 """
 
 from __future__ import annotations
@@ -10,31 +10,31 @@ from dataclasses import dataclass
 
 from headrace.errors import PipelineError
 
-NOTHING = -1
+NO_BATCH = -1
 
 
 @dataclass(frozen=True)
-class Note:
-    """The last batch that a sink has taken of a flow's epoch.
+class CommitRecord:
+    """The last batch of a flow's epoch that a sink has committed.
 
     Attributes:
         batch: its number; -1 before the first.
-        positions: a digest of where the batch ended in its sources; empty where that is not known.
+        positions: a digest of the batch's end in its sources; empty if unknown.
     """
 
-    batch: int = NOTHING
+    batch: int = NO_BATCH
     positions: str = ""
 
-    def has(self, batch: int, positions: str, sink: str) -> bool:
-        """True when the sink has a batch, False when it comes next.
+    def includes(self, batch: int, positions: str, sink: str) -> bool:
+        """True if the sink has the batch, False if the batch comes next.
 
         Args:
             batch: its number.
-            positions: a digest of where it ends; empty where that is not known.
-            sink: what is written to, for the reader.
+            positions: a digest of its end; empty if unknown.
+            sink: the sink for people.
 
         Raises:
-            PipelineError: SINK.OTHER_BATCH: the sink has gone further, or has other rows under this number.
+            PipelineError: SINK.OTHER_BATCH: the sink has a later batch, or other rows under this number.
         """
         if self.batch < batch:
             return False

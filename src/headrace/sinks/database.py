@@ -1,9 +1,8 @@
-"""A table of a database that rows are written to in batches, each of them once.
+"""Writes batches to a database table, each exactly once.
 
-Workers put the rows of a batch into a table beside it. One transaction then takes them over, and notes the batch in a
-table of commits: it is in the table whole or not at all, and a batch that is noted is not taken again. The note is
-written first, under a lock of its row, so that of two updates that deliver the same batch one has to wait, and finds it
-noted.
+Workers write the rows of a batch to a staging table. One transaction then moves them to the target, and records the
+batch in a commit table. So the write is atomic, and a recorded batch is not written again. The record is written first,
+under a row lock: if two updates deliver the same batch, one waits, and then finds the record.
 """
 
 from __future__ import annotations
@@ -17,33 +16,33 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import PipelineError
-from headrace.model.failing_rows import MOST_OF_A_BATCH
+from headrace.model.failing_rows import MAX_DEAD_LETTERS_PER_BATCH
 from headrace.model.names import split_name
-from headrace.sinks.commit_notes import Note
-from headrace.sinks.refusals import RefusedRow
+from headrace.sinks.commit_notes import CommitRecord
+from headrace.sinks.refusals import RejectedRow
 from headrace.sources.jdbc_connection import Database
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
 WRITE_FAILED = "JDBC.WRITE"
-# Databases whose way of replacing rows by key was run here.
-UPSERTS = ("postgresql", "sqlite")
-# Drivers number the values of a statement with 15 bits.
-_MOST_VALUES = 30_000
-_PART, _TRY, _ROW = "headrace_part", "headrace_try", "headrace_row"
-# A column of rows for what they are as a whole, as JSON; it is in no table of the user's.
-WHOLE = "headrace_whole"
-# SQLSTATE classes of what is wrong with a row: its data, or that a constraint forbids it.
-_CLASSES_OF_ROWS = ("22", "23")
+# Databases whose upserts were tested.
+UPSERT_BACKENDS = ("postgresql", "sqlite")
+# Drivers number the parameters of a statement with 15 bits.
+_MAX_VALUES = 30_000
+_PART, _ATTEMPT, _ROW = "headrace_part", "headrace_try", "headrace_row"
+# A staging column that holds the whole row as JSON; no user table has it.
+WHOLE_ROW = "headrace_whole"
+# SQLSTATE classes of errors in a row: data exceptions, and violated constraints.
+_ROW_ERROR_CLASSES = ("22", "23")
 _DIGEST_LENGTH = 16
-# The column of a digest of where a batch ended.
+# The column with a digest of the batch's end.
 _POSITIONS, _POSITIONS_LENGTH = "positions", 64
 
 
 @dataclass(frozen=True)
-class Staged:
-    """What a task has put beside the table: its partition, the try that did it, and how many rows it has."""
+class StagedPart:
+    """The rows that a task has staged: its partition, its attempt, and the number of rows."""
 
     part: int
     attempt: str
@@ -51,14 +50,14 @@ class Staged:
 
 
 @dataclass(frozen=True)
-class Commits:
-    """The table in which batches are noted.
+class CommitTable:
+    """The table that records committed batches.
 
     Attributes:
-        database: where it is.
+        database: the database.
         name: of the table.
-        schema: in which it is; None for the user's own.
-        transaction: whose batches.
+        schema: of the table; None for the user's default.
+        transaction: the name under which batches are recorded.
     """
 
     database: Database
@@ -66,48 +65,52 @@ class Commits:
     schema: str | None
     transaction: str
 
-    def last_batch(self, engine: sa.Engine) -> tuple[Note, int]:
-        """The last batch that is noted, and how many rows it had."""
+    def last_batch(self, engine: sa.Engine) -> tuple[CommitRecord, int]:
+        """The last recorded batch, and its number of rows."""
         import sqlalchemy as sa  # noqa: PLC0415 - an extra
 
-        self._make(engine)
-        with self.database.connected(engine, WRITE_FAILED) as connection, connection.begin():
+        self._create(engine)
+        with self.database.connect(engine, WRITE_FAILED) as connection, connection.begin():
             commits = self._table()
             columns = (commits.c.batch, commits.c.positions, commits.c.row_count)
             found = connection.execute(sa.select(*columns).where(commits.c.flow == self.transaction)).first()
-        return (Note(), 0) if found is None else (Note(int(found[0]), str(found[1] or "")), int(found[2]))
+        return (
+            (CommitRecord(), 0) if found is None else (CommitRecord(int(found[0]), str(found[1] or "")), int(found[2]))
+        )
 
-    def claimed(self, connection: sa.Connection, note: Note, rows: int, now: datetime) -> bool:
-        """Note a batch; False when it is noted already.
+    def record_batch(self, connection: sa.Connection, record: CommitRecord, rows: int, now: datetime) -> bool:
+        """Record a batch; False if it is recorded already.
 
         Raises:
-            PipelineError: SINK.OTHER_BATCH: a later one is, or one that ended elsewhere.
+            PipelineError: SINK.OTHER_BATCH: a later batch is recorded, or one with another end.
         """
         commits = self._table()
-        mine = commits.c.flow == self.transaction
-        said = {"batch": note.batch, "positions": note.positions, "row_count": rows, "committed_at": now}
-        moved = connection.execute(commits.update().where(mine, commits.c.batch < note.batch).values(**said))
-        if moved.rowcount:
+        is_own_row = commits.c.flow == self.transaction
+        values = {"batch": record.batch, "positions": record.positions, "row_count": rows, "committed_at": now}
+        updated = connection.execute(
+            commits.update().where(is_own_row, commits.c.batch < record.batch).values(**values)
+        )
+        if updated.rowcount:
             return True
-        found = connection.execute(commits.select().where(mine)).mappings().first()
+        found = connection.execute(commits.select().where(is_own_row)).mappings().first()
         if found is not None:
-            noted = Note(int(found["batch"]), str(found["positions"] or ""))
-            return not noted.has(note.batch, note.positions, self.database.description)
-        connection.execute(commits.insert().values(flow=self.transaction, **said))
+            recorded = CommitRecord(int(found["batch"]), str(found["positions"] or ""))
+            return not recorded.includes(record.batch, record.positions, self.database.description)
+        connection.execute(commits.insert().values(flow=self.transaction, **values))
         return True
 
-    def _make(self, engine: sa.Engine) -> None:
-        """Make the table where it is not there, and bring one of an earlier version to what it is now.
+    def _create(self, engine: sa.Engine) -> None:
+        """Create the table if it does not exist, or upgrade it from an earlier version.
 
-        Another sink may do so at the same time.
+        Another sink may do this at the same time.
         """
         try:
-            with self.database.connected(engine, WRITE_FAILED) as connection, connection.begin():
+            with self.database.connect(engine, WRITE_FAILED) as connection, connection.begin():
                 self._table().create(connection, checkfirst=True)
                 if not self._has_positions(connection):
                     connection.execute(self._add_positions())
         except PipelineError as error:
-            if error.code != WRITE_FAILED or not self._is_there(engine):
+            if error.code != WRITE_FAILED or not self._exists(engine):
                 raise
 
     def _has_positions(self, connection: sa.Connection) -> bool:
@@ -119,16 +122,16 @@ class Commits:
     def _add_positions(self) -> Any:
         import sqlalchemy as sa  # noqa: PLC0415 - an extra
 
-        # Every database that has ALTER TABLE takes it so, without the word COLUMN.
-        made: Any = sa.DDL
-        return made(f"ALTER TABLE %(fullname)s ADD {_POSITIONS} VARCHAR({_POSITIONS_LENGTH})").against(self._table())
+        # Every database with ALTER TABLE accepts it without the word COLUMN.
+        ddl: Any = sa.DDL
+        return ddl(f"ALTER TABLE %(fullname)s ADD {_POSITIONS} VARCHAR({_POSITIONS_LENGTH})").against(self._table())
 
-    def _is_there(self, engine: sa.Engine) -> bool:
+    def _exists(self, engine: sa.Engine) -> bool:
         import sqlalchemy as sa  # noqa: PLC0415 - an extra
 
-        with self.database.connected(engine, WRITE_FAILED) as connection:
-            there = sa.inspect(connection).has_table(self.name, self.schema)
-            return bool(there and self._has_positions(connection))
+        with self.database.connect(engine, WRITE_FAILED) as connection:
+            has_table = sa.inspect(connection).has_table(self.name, self.schema)
+            return bool(has_table and self._has_positions(connection))
 
     def _table(self) -> sa.Table:
         import sqlalchemy as sa  # noqa: PLC0415 - an extra
@@ -147,16 +150,16 @@ class Commits:
 
 @dataclass(frozen=True)
 class TableWriter:
-    """One table of a database as a flow writes it.
+    """Writes a flow's batches to one database table.
 
     Attributes:
-        database: where it is.
-        table: its name, with its schema in front unless that is the user's own.
-        commits: the name of the table in which batches are noted, in the schema of the table.
-        transaction: what is delivered, by a name that nothing else in the world has.
-        keys: columns by which rows are replaced; none where they are added.
-        sequence_by: a row replaces one whose value of this column is not greater; None where it always does.
-        rows_per_statement: rows that one statement brings.
+        database: the database.
+        table: its name, with its schema unless that is the user's default.
+        commits: the name of the commit table, in the same schema.
+        transaction: a globally unique name of what is delivered.
+        keys: columns of an upsert; empty for inserts.
+        sequence_by: a row replaces another one only if its value in this column is not smaller; None: always.
+        rows_per_statement: the number of rows per statement.
     """
 
     database: Database
@@ -168,31 +171,33 @@ class TableWriter:
     rows_per_statement: int = 1000
 
     @contextmanager
-    def connected(self) -> Any:
-        """An engine whose connections end with the block."""
+    def open_engine(self) -> Any:
+        """An engine whose connections are closed after the block."""
         engine = self.database.engine()
         try:
             yield engine
         finally:
             engine.dispose()
 
-    def last_batch(self, engine: sa.Engine) -> tuple[Note, int]:
-        """The last batch that is in the table, and how many rows it had."""
+    def last_batch(self, engine: sa.Engine) -> tuple[CommitRecord, int]:
+        """The last batch in the table, and its number of rows."""
         return self._commits.last_batch(engine)
 
-    def make_stage(self, engine: sa.Engine, columns: Mapping[str, Any]) -> dict[str, str]:
-        """An empty table beside the table, which is made if it is not there; the names of its columns by those given.
+    def create_stage(self, engine: sa.Engine, columns: Mapping[str, Any]) -> dict[str, str]:
+        """Create an empty staging table, and the target if it does not exist.
+
+        Returns the target's names of the columns, by those in *columns*.
 
         Args:
-            engine: from :meth:`connected`.
-            columns: what the rows have, each with the type for a new table.
+            engine: from :meth:`open_engine`.
+            columns: of the rows, each with the type for a new table.
 
         Raises:
             PipelineError: SINK.JDBC_COLUMN: the table has no such column.
         """
         import sqlalchemy as sa  # noqa: PLC0415 - an extra
 
-        with self.database.connected(engine, WRITE_FAILED) as connection, connection.begin():
+        with self.database.connect(engine, WRITE_FAILED) as connection, connection.begin():
             if not sa.inspect(connection).has_table(*self._name()):
                 self._new_table(columns).create(connection)
             target = self._reflected(connection)
@@ -207,96 +212,96 @@ class TableWriter:
             stage.create(connection)
         return names
 
-    def put(
+    def stage_rows(
         self,
         engine: sa.Engine,
         names: Sequence[str],
         rows: Iterable[Mapping[str, Any]],
-        part: Staged,
-        refused: list[RefusedRow] | None = None,
+        part: StagedPart,
+        rejected: list[RejectedRow] | None = None,
     ) -> int:
-        """Put rows beside the table, in one transaction; how many there are.
+        """Write rows to the staging table, in one transaction; returns their number.
 
         Args:
-            engine: from :meth:`connected`.
+            engine: from :meth:`open_engine`.
             names: of the columns.
             rows: the rows.
-            part: which of the batch they are.
-            refused: gets those that do not fit the types of the table; without, the first of them is an error.
+            part: their part of the batch.
+            rejected: gets rows that do not fit the column types; without it, the first of them is an error.
         """
         count = 0
-        with self.database.connected(engine, WRITE_FAILED) as connection, connection.begin():
+        with self.database.connect(engine, WRITE_FAILED) as connection, connection.begin():
             target = self._reflected(connection)
             stage = self._stage(target, names, connection.dialect.name)
             texts = [name for name in names if _is_json(target.c[name])]
-            size = max(1, min(self.rows_per_statement, _MOST_VALUES // len(stage.columns)))
+            size = max(1, min(self.rows_per_statement, _MAX_VALUES // len(stage.columns)))
             chunk: list[dict[str, Any]] = []
             for number, row in enumerate(rows):
-                more: dict[str, Any] = {name: _json_text(row[name]) for name in texts}
+                converted: dict[str, Any] = {name: _json_text(row[name]) for name in texts}
                 if connection.dialect.name == "sqlite":
-                    moments = {name: value for name, value in row.items() if isinstance(value, datetime)}
-                    more = {**{name: _in_utc(value) for name, value in moments.items()}, **more}
-                chunk.append({**row, **more, _PART: part.part, _TRY: part.attempt, _ROW: number})
+                    times = {name: value for name, value in row.items() if isinstance(value, datetime)}
+                    converted = {**{name: _in_utc(value) for name, value in times.items()}, **converted}
+                chunk.append({**row, **converted, _PART: part.part, _ATTEMPT: part.attempt, _ROW: number})
                 if len(chunk) == size:
-                    count, chunk = count + _put(connection, stage, chunk, refused), []
-            return count + (_put(connection, stage, chunk, refused) if chunk else 0)
+                    count, chunk = count + _stage_rows(connection, stage, chunk, rejected), []
+            return count + (_stage_rows(connection, stage, chunk, rejected) if chunk else 0)
 
-    def take_over(
+    def commit_batch(
         self,
         engine: sa.Engine,
         names: Sequence[str],
-        batch: Note,
-        parts: Sequence[Staged],
+        batch: CommitRecord,
+        parts: Sequence[StagedPart],
         count: int,
         now: datetime,
-        then: Callable[[], None],
-        refuse: Callable[[RefusedRow], None] | None = None,
+        before_commit: Callable[[], None],
+        reject: Callable[[RejectedRow], None] | None = None,
     ) -> bool:
-        """Bring a batch into the table, in one transaction; False when it is there already.
+        """Move a batch to the target, in one transaction; False if it is there already.
 
         Args:
-            engine: from :meth:`connected`.
+            engine: from :meth:`open_engine`.
             names: of the columns.
-            batch: its number, and where it ends.
-            parts: what of the stage belongs to it: other tries of the same tasks may have left rows, too.
-            count: how many rows it has, with those that were refused before.
-            now: when.
-            then: called within the transaction, before it ends.
-            refuse: gets rows that the table does not take, and may raise; without, the first of them is an error.
+            batch: its number and end.
+            parts: the staged parts that belong to it. Other attempts of the same tasks may have left rows, too.
+            count: its number of rows, including those rejected before.
+            now: the time of the commit.
+            before_commit: called within the transaction, before its end.
+            reject: gets rows that the table rejects, and may raise; without it, the first of them is an error.
         """
         import sqlalchemy as sa  # noqa: PLC0415 - an extra
 
-        with self.database.connected(engine, WRITE_FAILED) as connection, connection.begin():
-            if not self._commits.claimed(connection, batch, count, now):
+        with self.database.connect(engine, WRITE_FAILED) as connection, connection.begin():
+            if not self._commits.record_batch(connection, batch, count, now):
                 return False
             target = self._reflected(connection)
             stage = self._stage(target, names, connection.dialect.name)
-            mine = [sa.and_(stage.c[_PART] == p.part, stage.c[_TRY] == p.attempt) for p in parts if p.rows]
-            if mine:
-                self._check_whole(connection, stage, sa.or_(*mine), sum(part.rows for part in parts))
+            own_parts = [sa.and_(stage.c[_PART] == p.part, stage.c[_ATTEMPT] == p.attempt) for p in parts if p.rows]
+            if own_parts:
+                self._check_stage_complete(connection, stage, sa.or_(*own_parts), sum(part.rows for part in parts))
 
                 def add(where: Any) -> None:
                     rows = sa.select(*(_staged(stage, target, name, connection.dialect.name) for name in names))
                     rows = rows.where(where)
                     connection.execute(self._insert(target, names, rows, connection.dialect.name))
 
-                if refuse is None:
-                    add(sa.or_(*mine))
+                if reject is None:
+                    add(sa.or_(*own_parts))
                 else:
-                    _take(connection, stage, mine, add, refuse)
-            then()
+                    _insert_accepted(connection, stage, own_parts, add, reject)
+            before_commit()
         return True
 
     def drop_stage(self, engine: sa.Engine) -> None:
-        """Take away what lies beside the table."""
-        with self.database.connected(engine, WRITE_FAILED) as connection, connection.begin():
+        """Drop the staging table."""
+        with self.database.connect(engine, WRITE_FAILED) as connection, connection.begin():
             self._stage_named(connection.dialect.name).drop(connection, checkfirst=True)
 
-    def _check_whole(self, connection: sa.Connection, stage: sa.Table, mine: Any, rows: int) -> None:
-        """Look whether what lies beside the table is still there: a server that broke down empties such tables."""
+    def _check_stage_complete(self, connection: sa.Connection, stage: sa.Table, own_parts: Any, rows: int) -> None:
+        """Check that the staged rows still exist: a crash of the server truncates unlogged tables."""
         import sqlalchemy as sa  # noqa: PLC0415 - an extra
 
-        found = connection.execute(sa.select(sa.func.count()).select_from(stage).where(mine)).scalar_one()
+        found = connection.execute(sa.select(sa.func.count()).select_from(stage).where(own_parts)).scalar_one()
         if found != rows:
             reason = f"{found} of {rows} rows in the staging table are left"
             raise PipelineError("JDBC.BROKEN_OFF", database=self.database.description, reason=reason)
@@ -321,8 +326,8 @@ class TableWriter:
         return insert.on_conflict_do_update(index_elements=keys, set_=changed, where=where)
 
     @property
-    def _commits(self) -> Commits:
-        return Commits(self.database, self.commits, self._name()[1], self.transaction)
+    def _commits(self) -> CommitTable:
+        return CommitTable(self.database, self.commits, self._name()[1], self.transaction)
 
     def _name(self) -> tuple[str, str | None]:
         *schema, name = split_name(self.table)
@@ -350,7 +355,7 @@ class TableWriter:
         import sqlalchemy as sa  # noqa: PLC0415 - an extra
 
         digest = hashlib.sha256(f"{self.transaction} {self.table}".encode()).hexdigest()[:_DIGEST_LENGTH]
-        # What is lost when the server breaks down is written anew.
+        # If a crash of the server truncates it, the rows are written again.
         prefixes = ["UNLOGGED"] if dialect == "postgresql" else []
         name, schema = f"headrace_stage_{digest}", self._name()[1]
         return sa.Table(name, sa.MetaData(), *columns, schema=schema, prefixes=prefixes)
@@ -358,123 +363,123 @@ class TableWriter:
     def _stage(self, target: sa.Table, names: Iterable[str], dialect: str) -> sa.Table:
         import sqlalchemy as sa  # noqa: PLC0415 - an extra
 
-        # JSON is text there, which the database reads once it is in the table: what is none is refused as any row.
+        # JSON is staged as text. The target parses it, and rejects invalid JSON like any other row.
         types = {name: sa.Text() if _is_json(target.c[name]) else target.c[name].type for name in names}
         columns: list[sa.Column[Any]] = [sa.Column(name, found) for name, found in types.items()]
-        columns += [sa.Column(_PART, sa.Integer), sa.Column(_TRY, sa.String(100)), sa.Column(_ROW, sa.Integer)]
-        columns.append(sa.Column(WHOLE, sa.Text))
+        columns += [sa.Column(_PART, sa.Integer), sa.Column(_ATTEMPT, sa.String(100)), sa.Column(_ROW, sa.Integer)]
+        columns.append(sa.Column(WHOLE_ROW, sa.Text))
         return self._stage_named(dialect, columns)
 
 
 def _in_utc(moment: datetime) -> datetime:
-    """A point in time for a database whose times have no zone; one of no zone stays as it is."""
+    """A time for a database whose times have no zone; a time without a zone stays unchanged."""
     return moment if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 def _json_text(value: Any) -> str | None:
-    """A value for a column of JSON; a text is JSON already."""
+    """A value for a JSON column; a text is JSON already."""
     return value if value is None or isinstance(value, str) else json.dumps(value, default=str)
 
 
 def _staged(stage: sa.Table, target: sa.Table, name: str, dialect: str) -> Any:
-    """A column of the stage, as the table has it."""
+    """A staged column in the target's type."""
     import sqlalchemy as sa  # noqa: PLC0415 - an extra
 
     wanted = target.c[name]
-    # Other databases have no type of JSON, or take text for one.
+    # Other databases have no JSON type, or accept text for it.
     return sa.cast(stage.c[name], wanted.type) if _is_json(wanted) and dialect == "postgresql" else stage.c[name]
 
 
-def _put(
-    connection: sa.Connection, stage: sa.Table, rows: Sequence[Mapping[str, Any]], refused: list[RefusedRow] | None
+def _stage_rows(
+    connection: sa.Connection, stage: sa.Table, rows: Sequence[Mapping[str, Any]], rejected: list[RejectedRow] | None
 ) -> int:
-    """Put rows into a table, those that do not fit left out where that is allowed; how many there are."""
+    """Insert rows into a staging table, without rejected rows if *rejected* is set; returns the number inserted."""
 
-    def put(first: int, end: int) -> None:
+    def stage_rows(first: int, end: int) -> None:
         connection.execute(stage.insert().values(list(rows[first:end])))
 
-    if refused is None:
-        put(0, len(rows))
+    if rejected is None:
+        stage_rows(0, len(rows))
         return len(rows)
-    before = len(refused)
+    before = len(rejected)
 
-    def refuse(place: int, reason: str, error: Exception) -> None:
-        if len(refused) >= MOST_OF_A_BATCH:
+    def reject(position: int, reason: str, error: Exception) -> None:
+        if len(rejected) >= MAX_DEAD_LETTERS_PER_BATCH:
             raise error
-        refused.append(RefusedRow(rows[place][WHOLE], reason, WRITE_FAILED))
+        rejected.append(RejectedRow(rows[position][WHOLE_ROW], reason, WRITE_FAILED))
 
-    _in_parts(connection, 0, len(rows), put, refuse)
-    return len(rows) - (len(refused) - before)
+    _bisect(connection, 0, len(rows), stage_rows, reject)
+    return len(rows) - (len(rejected) - before)
 
 
-def _take(
+def _insert_accepted(
     connection: sa.Connection,
     stage: sa.Table,
-    mine: Sequence[Any],
+    own_parts: Sequence[Any],
     add: Callable[[Any], None],
-    refuse: Callable[[RefusedRow], None],
+    reject: Callable[[RejectedRow], None],
 ) -> None:
-    """Bring rows of a stage into their table, but those that it refuses."""
+    """Move the rows of a staging table to the target, except those that it rejects."""
     import sqlalchemy as sa  # noqa: PLC0415 - an extra
 
-    if _refusal(connection, lambda: add(sa.or_(*mine))) is None:
+    if _rejection(connection, lambda: add(sa.or_(*own_parts))) is None:
         return
-    for part in mine:
+    for part in own_parts:
 
-        def among(first: int, end: int, part: Any = part) -> Any:
+        def in_range(first: int, end: int, part: Any = part) -> Any:
             return sa.and_(part, stage.c[_ROW] >= first, stage.c[_ROW] < end)
 
-        def refused(place: int, reason: str, _error: Exception, among: Any = among) -> None:
-            row = connection.execute(sa.select(stage.c[WHOLE]).where(among(place, place + 1))).scalar_one()
-            refuse(RefusedRow(str(row), reason, WRITE_FAILED))
+        def rejected(position: int, reason: str, _error: Exception, in_range: Any = in_range) -> None:
+            row = connection.execute(sa.select(stage.c[WHOLE_ROW]).where(in_range(position, position + 1))).scalar_one()
+            reject(RejectedRow(str(row), reason, WRITE_FAILED))
 
-        def take(first: int, end: int, among: Any = among) -> None:
-            add(among(first, end))
+        def insert(first: int, end: int, in_range: Any = in_range) -> None:
+            add(in_range(first, end))
 
         last = connection.execute(sa.select(sa.func.max(stage.c[_ROW])).where(part)).scalar_one()
-        _in_parts(connection, 0, int(last) + 1, take, refused)
+        _bisect(connection, 0, int(last) + 1, insert, rejected)
 
 
-def _in_parts(
+def _bisect(
     connection: sa.Connection,
     first: int,
     end: int,
     work: Callable[[int, int], object],
-    refuse: Callable[[int, str, Exception], None],
+    reject: Callable[[int, str, Exception], None],
 ) -> None:
-    """Do work on rows from one place up to another; parts that are refused are cut in two, down to a single row.
+    """Do work on a range of rows; bisect a rejected range, down to a single row.
 
     Args:
         connection: in a transaction.
-        first: the place of the first row.
-        end: the place behind the last one.
-        work: on the rows from one place up to another.
-        refuse: gets the place of a row that is refused, why, and the error.
+        first: the position of the first row.
+        end: the position after the last row.
+        work: what to do with a range of rows.
+        reject: gets the position of a rejected row, the reason, and the error.
     """
-    refusal = _refusal(connection, lambda: work(first, end))
-    if refusal is None:
+    rejection = _rejection(connection, lambda: work(first, end))
+    if rejection is None:
         return
     if end - first == 1:
-        refuse(first, *refusal)
+        reject(first, *rejection)
         return
     middle = (first + end) // 2
-    _in_parts(connection, first, middle, work, refuse)
-    _in_parts(connection, middle, end, work, refuse)
+    _bisect(connection, first, middle, work, reject)
+    _bisect(connection, middle, end, work, reject)
 
 
-def _refusal(connection: sa.Connection, work: Callable[[], object]) -> tuple[str, Exception] | None:
-    """Why a database refuses rows, with nothing of the work left; None where it does not."""
+def _rejection(connection: sa.Connection, work: Callable[[], object]) -> tuple[str, Exception] | None:
+    """Do work in a savepoint; if the database rejects rows, roll back and return the reason and the error."""
     import sqlalchemy as sa  # noqa: PLC0415 - an extra
 
     try:
         with connection.begin_nested():
             work()
     except sa.exc.DBAPIError as error:
-        said = getattr(error.orig, "args", ())
+        values = getattr(error.orig, "args", ())
         # pg8000 gives the server's fields by letters.
-        fields = said[0] if said and isinstance(said[0], dict) else {}
+        fields = values[0] if values and isinstance(values[0], dict) else {}
         state = str(fields.get("C") or getattr(error.orig, "sqlstate", "") or "")
-        of_rows = state.startswith(_CLASSES_OF_ROWS) or isinstance(error, (sa.exc.DataError, sa.exc.IntegrityError))
+        of_rows = state.startswith(_ROW_ERROR_CLASSES) or isinstance(error, (sa.exc.DataError, sa.exc.IntegrityError))
         if not of_rows:
             raise
         return str(fields.get("M") or error.orig).splitlines()[0], error

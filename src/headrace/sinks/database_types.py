@@ -1,4 +1,4 @@
-"""Spark's types as those of a new table in a database."""
+"""Column types of a new database table, from Spark's types."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 
 
 def column_types(rows: Schema) -> dict[str, Any]:
-    """SQLAlchemy's type for each column of a schema; structs, arrays and maps are JSON as text."""
+    """The SQLAlchemy type of each column of a schema; structs, arrays and maps are JSON texts."""
     return {column.name: _type(json.loads(column.json_type)) for column in rows.columns}
 
 
 def is_nested(json_type: str) -> bool:
-    """True for a struct, an array or a map, as Spark's JSON has them."""
+    """True if a type in Spark's JSON is a struct, an array or a map."""
     return not isinstance(json.loads(json_type), str)
 
 
-def _type(given: Any) -> Any:
+def _type(spark_type: Any) -> Any:
     import sqlalchemy as sa  # noqa: PLC0415 - an extra
 
-    if not isinstance(given, str):
+    if not isinstance(spark_type, str):
         return sa.Text()
-    decimal = _DECIMAL.fullmatch(given)
+    decimal = _DECIMAL.fullmatch(spark_type)
     if decimal:
         return sa.Numeric(int(decimal[1]), int(decimal[2]))
     simple = {
@@ -42,4 +42,4 @@ def _type(given: Any) -> Any:
         "timestamp_ntz": sa.DateTime(),
         "binary": sa.LargeBinary(),
     }
-    return simple.get(given, sa.Text())
+    return simple.get(spark_type, sa.Text())

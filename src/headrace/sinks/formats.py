@@ -1,4 +1,4 @@
-"""The formats of sinks: their options, and what each promises about a batch that comes again."""
+"""The sink formats: their options and delivery guarantees."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ PAGE = "docs/reference/sinks.md"
 DELTA, KAFKA, CONSOLE, JDBC, HTTP = "delta", "kafka", "console", "jdbc", "http"
 FILES = ("json", "csv", "parquet", "orc", "avro", "text", "xml")
 NO_FALLBACK = "none"
-# What the names of options begin with that go to a client as they are.
-TO_KAFKA, TO_WRITER, AS_HEADER = "kafka.", "writer.", "header."
+# Prefixes of options that go unchanged to a client.
+KAFKA_PREFIX, WRITER_PREFIX, HEADER_PREFIX = "kafka.", "writer.", "header."
 
 
 class Delivery(str, Enum):
-    """What becomes of a batch that is delivered again after a crash."""
+    """The guarantee for a batch that is delivered again after a crash."""
 
     EXACTLY_ONCE = "exactly once"
     AT_LEAST_ONCE = "at least once"
@@ -26,27 +26,27 @@ class Delivery(str, Enum):
 
 @dataclass(frozen=True)
 class SinkFormat:
-    """A format of sinks.
+    """A sink format.
 
     Attributes:
-        options: those that it takes, by name.
-        delivery: what it promises.
-        repeats: how a batch that comes again is told, in words.
-        takes_updates: whether rows of update flows have a meaning there.
-        connector: which has to be named in the settings; None for one that needs none.
-        declared_by_name: whether ``create_sink`` makes it.
+        options: its options.
+        delivery: its delivery guarantee.
+        deduplication: how repeated batches are recognized, in words.
+        accepts_updates: whether update flows can write to it.
+        connector: the connector that the settings must name, if any.
+        declared_by_name: whether ``create_sink`` accepts it.
     """
 
     options: SourceFormat
     delivery: Delivery
-    repeats: str
-    takes_updates: bool = True
+    deduplication: str
+    accepts_updates: bool = True
     connector: str | None = None
     declared_by_name: bool = True
 
     @property
     def name(self) -> str:
-        """By which it is asked for."""
+        """The name of the format."""
         return self.options.name
 
 
@@ -71,12 +71,12 @@ _FILES_FORMATS = tuple(
             _PATH,
             SourceOption("partitionBy", Kind.TEXT, "Partition columns, separated by commas"),
             refused("checkpointLocation", "Progress is stored in the flow's checkpoint", "Remove it"),
-            passed_on=TO_WRITER,
+            passed_on=WRITER_PREFIX,
         ),
         Delivery.EXACTLY_ONCE,
         "By a journal. The files of a batch are written to a hidden folder, listed in the journal, then moved. After a "
         "crash, the moves are completed from the journal, not repeated",
-        takes_updates=False,
+        accepts_updates=False,
         connector="avro" if name == "avro" else None,
     )
     for name in FILES
@@ -87,7 +87,7 @@ _FORMATS = (
             DELTA,
             SourceOption("path", Kind.TEXT, "Folder of the table, relative to the project folder"),
             SourceOption("tableName", Kind.TEXT, "Name of the table, with one to three parts; instead of `path`"),
-            SourceOption("mergeSchema", Kind.SWITCH, "Add new columns of the rows to the table", "false"),
+            SourceOption("mergeSchema", Kind.BOOLEAN, "Add new columns of the rows to the table", "false"),
             SourceOption("partitionBy", Kind.TEXT, "Partition columns of a new table, separated by commas"),
             refused("txnAppId", *_OURS),
             refused("txnVersion", *_OURS),
@@ -96,7 +96,7 @@ _FORMATS = (
         ),
         Delivery.EXACTLY_ONCE,
         "By the transaction (pipeline, flow, epoch, batch) in the table's log",
-        takes_updates=False,
+        accepts_updates=False,
     ),
     SinkFormat(
         _format(
@@ -110,7 +110,7 @@ _FORMATS = (
             SourceOption("topic", Kind.TEXT, "Topic for all rows. Without it, rows need a column `topic`"),
             SourceOption(
                 "deliveryHeaders",
-                Kind.SWITCH,
+                Kind.BOOLEAN,
                 "Add headers to each record, so that consumers can recognize repeats",
                 "true",
             ),
@@ -118,7 +118,7 @@ _FORMATS = (
             refused("kafka.key.serializer", "Keys are bytes or text", "Convert the column in the flow"),
             refused("kafka.value.serializer", "Values are bytes or text", "Convert the column in the flow"),
             refused("checkpointLocation", "Progress is stored in the flow's checkpoint", "Remove it"),
-            passed_on=TO_KAFKA,
+            passed_on=KAFKA_PREFIX,
         ),
         Delivery.AT_LEAST_ONCE,
         "By the record headers `headrace-batch` (pipeline, flow, epoch, batch), `headrace-attempt` and `headrace-row`. "
@@ -128,8 +128,8 @@ _FORMATS = (
     SinkFormat(
         _format(
             CONSOLE,
-            SourceOption("numRows", Kind.COUNT, "Maximum number of rows shown per batch", "20"),
-            SourceOption("truncate", Kind.SWITCH, "Cut long values to 20 characters", "true"),
+            SourceOption("numRows", Kind.POSITIVE_INTEGER, "Maximum number of rows shown per batch", "20"),
+            SourceOption("truncate", Kind.BOOLEAN, "Cut long values to 20 characters", "true"),
         ),
         Delivery.AT_LEAST_ONCE,
         "By the batch number, which is shown",
@@ -157,8 +157,10 @@ _FORMATS = (
                 "sequenceBy", Kind.TEXT, "A row replaces the stored row only if its value in this column is not smaller"
             ),
             SourceOption("commitTable", Kind.TEXT, "Table that records the delivered batches", "headrace_commits"),
-            SourceOption("batchSize", Kind.COUNT, "Rows per statement", "1000"),
-            SourceOption("numPartitions", Kind.COUNT, "Number of parallel tasks, each with its own connection"),
+            SourceOption("batchSize", Kind.POSITIVE_INTEGER, "Rows per statement", "1000"),
+            SourceOption(
+                "numPartitions", Kind.POSITIVE_INTEGER, "Number of parallel tasks, each with its own connection"
+            ),
             _FALLBACK,
             accepted("driver", "SQLAlchemy chooses the driver by the URL"),
             refused("query", "It is for reading", "Name the table with dbtable"),
@@ -179,8 +181,10 @@ _FORMATS = (
                 "array",
                 values=("array", "lines", "object"),
             ),
-            SourceOption("rowsPerRequest", Kind.COUNT, "Maximum rows per request; 1 if `body` is `object`", "100"),
-            SourceOption("concurrency", Kind.COUNT, "Maximum number of parallel requests", "4"),
+            SourceOption(
+                "rowsPerRequest", Kind.POSITIVE_INTEGER, "Maximum rows per request; 1 if `body` is `object`", "100"
+            ),
+            SourceOption("concurrency", Kind.POSITIVE_INTEGER, "Maximum number of parallel requests", "4"),
             SourceOption("requestsPerSecond", Kind.NUMBER, "Maximum number of requests started per second"),
             SourceOption(
                 "timeout",
@@ -188,7 +192,7 @@ _FORMATS = (
                 "Maximum wait for each step of a request: to connect, to send, to receive the next part of the answer",
                 "30 s",
             ),
-            SourceOption("maxAttempts", Kind.COUNT, "Maximum number of attempts per request", "5"),
+            SourceOption("maxAttempts", Kind.POSITIVE_INTEGER, "Maximum number of attempts per request", "5"),
             SourceOption("retryBudget", Kind.INTERVAL, "Total time in which a request is retried", "60 s"),
             SourceOption("bearerToken", Kind.SECRET, "Token for the `Authorization` header"),
             SourceOption("keys", Kind.TEXT, "Columns. Rows with equal values are sent in order, never in parallel"),
@@ -196,7 +200,7 @@ _FORMATS = (
             SourceOption("idempotencyHeader", Kind.TEXT, "Header that holds the idempotency key", "Idempotency-Key"),
             _FALLBACK,
             refused("checkpointLocation", "Progress is stored in the flow's checkpoint", "Remove it"),
-            passed_on=AS_HEADER,
+            passed_on=HEADER_PREFIX,
         ),
         Delivery.AT_LEAST_ONCE,
         "By the header `Idempotency-Key` of a request. A batch that comes again is split into the same requests, "
@@ -220,5 +224,5 @@ FORMATS: Mapping[str, SinkFormat] = {found.name.casefold(): found for found in _
 
 
 def format_of(name: str) -> SinkFormat | None:
-    """The format of a name, in whatever case; None for one that Spark has to know."""
+    """The format with a name, case-insensitive; None for a format that only Spark may know."""
     return FORMATS.get(name.casefold())

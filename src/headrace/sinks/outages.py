@@ -1,19 +1,19 @@
-"""When a sink is down: it will take the same rows once it is back."""
+"""Recognizes outages of a sink, after which it will accept the same rows."""
 
 from __future__ import annotations
 
 from headrace.errors import PipelineError
 
-# Classes of SQLSTATE: who asks is not let in, and what is asked for is not there.
+# SQLSTATE classes: the login is refused, or the database does not exist.
 _NOT_LET_IN = ("28", "3D")
-# A lost connection, and a server that goes down or comes up; not what somebody has ended, and no lack of room.
+# A lost connection, or a server that shuts down or starts; not canceled statements or insufficient resources.
 _GOING_DOWN = ("08", "57P")
-# A server may say so of itself, and of the rows that it was given.
+# A server may mean itself, or the rows in the request.
 _AMBIGUOUS_STATUS = "500"
 
 
 def is_outage(problem: PipelineError) -> bool:
-    """True for problems of a sink that its end alone will solve; others would come again with the same rows."""
+    """True for a sink's problem that ends by itself; others would recur with the same rows."""
     state = str(problem.params.get("state", ""))
     match problem.code:
         case "JDBC.UNREACHABLE":

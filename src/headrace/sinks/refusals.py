@@ -1,4 +1,4 @@
-"""Rows that a sink refuses one by one, and does without."""
+"""Rows that a sink rejects one by one, while it accepts the rest of the batch."""
 
 from __future__ import annotations
 
@@ -10,66 +10,66 @@ from headrace.errors import PipelineError
 
 
 @dataclass(frozen=True)
-class RefusedRow:
-    """A row that a sink does not take: as JSON, why, and the code of the problem that it would be."""
+class RejectedRow:
+    """A row that a sink rejects: as JSON, with the reason, and the code of the problem that it would be."""
 
     row: str
     reason: str
     code: str
 
 
-class Refusals:
-    """What a sink refuses of one batch; safe to share between threads.
+class RejectedRows:
+    """The rows of one batch that a sink rejects; thread-safe.
 
     Args:
-        most: how many rows a batch may do without.
-        keep: stores them, and may raise; gets how many rows the batch has, where that is known.
-        forgotten: is told when they are set aside as a part of their whole batch.
+        limit: how many rows of a batch may be rejected.
+        write: stores them, and may raise; gets the number of rows in the batch, if known.
+        on_clear: called when the whole batch becomes dead letters, the rejected rows included.
     """
 
     def __init__(
         self,
-        most: int,
-        keep: Callable[[Sequence[RefusedRow], int | None], None],
-        forgotten: Callable[[], object] = lambda: None,
+        limit: int,
+        write: Callable[[Sequence[RejectedRow], int | None], None],
+        on_clear: Callable[[], object] = lambda: None,
     ) -> None:
-        self._forgotten = forgotten
-        self._most = most
-        self._keep = keep
+        self._on_clear = on_clear
+        self._limit = limit
+        self._write = write
         self._lock = Lock()
-        self._rows: list[RefusedRow] = []
+        self._rows: list[RejectedRow] = []
 
-    def add(self, refused: RefusedRow, problem: PipelineError) -> None:
-        """Do without a row.
+    def add(self, rejected: RejectedRow, problem: PipelineError) -> None:
+        """Add a row.
 
         Raises:
-            PipelineError: *problem*, where there are too many already.
+            PipelineError: *problem*, if there are too many already.
         """
         with self._lock:
-            if len(self._rows) >= self._most:
+            if len(self._rows) >= self._limit:
                 raise problem
-            self._rows.append(refused)
+            self._rows.append(rejected)
 
-    def bodies(self) -> list[str]:
-        """What was added so far."""
+    def texts(self) -> list[str]:
+        """The rows added so far, as JSON."""
         with self._lock:
-            return [refused.row for refused in self._rows]
+            return [rejected.row for rejected in self._rows]
 
-    def told_as(self, wholes: Mapping[str, str]) -> None:
-        """Take other texts for rows, by those that were added."""
+    def replace_texts(self, new_texts: Mapping[str, str]) -> None:
+        """Replace the texts of rows, by the texts that were added."""
         with self._lock:
-            self._rows = [replace(refused, row=wholes.get(refused.row, refused.row)) for refused in self._rows]
+            self._rows = [replace(rejected, row=new_texts.get(rejected.row, rejected.row)) for rejected in self._rows]
 
-    def forget(self) -> None:
-        """Count them no longer: the whole batch is set aside."""
+    def clear(self) -> None:
+        """Remove all rows: the whole batch becomes dead letters."""
         with self._lock:
             self._rows = []
-        self._forgotten()
+        self._on_clear()
 
-    def settle(self, count: int | None) -> None:
-        """Store them, in the place of those that the sink has refused when the batch came before.
+    def store(self, count: int | None) -> None:
+        """Store the rows. They replace those that the sink rejected when the batch came before.
 
-        To be called when all are known, and before the batch is committed where the sink knows batches that it has.
+        Call this when all are known, and before the commit if the sink recognizes repeated batches.
         """
         with self._lock:
-            self._keep(sorted(self._rows, key=lambda refused: refused.row), count)
+            self._write(sorted(self._rows, key=lambda rejected: rejected.row), count)

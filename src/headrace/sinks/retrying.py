@@ -1,6 +1,6 @@
-"""Trying again what may pass: backoff with jitter, a budget of time, and a breaker that spares a server that is down.
+"""Retries with backoff, jitter and a time budget, a circuit breaker, and a rate limiter.
 
-Source of the jitter: M. Brooker, "Exponential Backoff And Jitter" (AWS Architecture Blog, 2015), the full one.
+Source: M. Brooker, "Exponential Backoff And Jitter" (AWS Architecture Blog, 2015), with full jitter.
 """
 
 from __future__ import annotations
@@ -15,81 +15,81 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True)
 class Patience:
-    """How long something is tried.
+    """A retry policy.
 
     Attributes:
-        attempts: how often, at most.
-        budget_s: until no further try begins, in all.
-        first_s: the longest wait before the second try; it doubles with each one.
-        longest_s: which no wait exceeds, unless the other side asks for more.
+        attempts: the maximum number of attempts.
+        budget_s: the total time, after which no attempt begins.
+        initial_delay_s: the maximum delay before the second attempt; it doubles with each attempt.
+        max_delay_s: the limit of every delay, unless the server asks for more.
     """
 
     attempts: int = 5
     budget_s: float = 60.0
-    first_s: float = 0.5
-    longest_s: float = 30.0
+    initial_delay_s: float = 0.5
+    max_delay_s: float = 30.0
 
 
 @dataclass(frozen=True)
 class Clock:
-    """Time and chance, as they are passed in.
+    """Time and randomness, which tests replace.
 
     Attributes:
-        monotonic: seconds that only grow.
-        sleep: waits for so many seconds.
-        chance: a number from 0 to 1, each time another one.
+        monotonic: a monotonic clock in seconds.
+        sleep: waits for a number of seconds.
+        random: a random number from 0 to 1.
     """
 
     monotonic: Callable[[], float]
     sleep: Callable[[float], None]
-    chance: Callable[[], float]
+    random: Callable[[], float]
 
 
-def tried(
+def with_retries(
     work: Callable[[], _Result],
-    passing: Callable[[Exception], float | None],
+    retry_delay_s: Callable[[Exception], float | None],
     patience: Patience,
     clock: Clock,
 ) -> _Result:
-    """The result of *work*, which is called again as long as its errors may pass.
+    """The result of *work*, which is retried while its errors are transient.
 
     Args:
         work: what to do.
-        passing: of an error, the least number of seconds to wait; None for one that would come again.
-        patience: how long.
-        clock: time and chance.
+        retry_delay_s: the minimum delay in seconds after an error; None for a permanent error.
+        patience: the retry policy.
+        clock: time and randomness.
 
     Raises:
         Exception: the last error.
     """
-    began = clock.monotonic()
+    started_at = clock.monotonic()
     attempt = 1
     while True:
         try:
             return work()
         except Exception as error:
-            least_s = passing(error)
-            if least_s is None or attempt >= patience.attempts:
+            min_delay_s = retry_delay_s(error)
+            if min_delay_s is None or attempt >= patience.attempts:
                 raise
-            longest_s = min(patience.first_s * 2 ** (attempt - 1), patience.longest_s)
-            wait_s = max(least_s, clock.chance() * longest_s)
-            if clock.monotonic() - began + wait_s > patience.budget_s:
+            max_delay_s = min(patience.initial_delay_s * 2 ** (attempt - 1), patience.max_delay_s)
+            delay_s = max(min_delay_s, clock.random() * max_delay_s)
+            if clock.monotonic() - started_at + delay_s > patience.budget_s:
                 raise
-            clock.sleep(wait_s)
+            clock.sleep(delay_s)
             attempt += 1
 
 
-class BreakerOpen(Exception):
-    """The other side has failed so often that it is not asked for a while."""
+class CircuitOpen(Exception):
+    """The circuit breaker is open: the server has failed so often that it gets no requests for a while."""
 
 
-class Breaker:
-    """Stops asking who has failed several times in a row, and tries one request after a pause.
+class CircuitBreaker:
+    """Blocks requests after several failures in a row, and lets one request through after a pause.
 
     Args:
-        failures: so many in a row open it.
-        pause_s: for so long.
-        monotonic: seconds that only grow.
+        failures: the number of failures in a row that open it.
+        pause_s: how long it stays open.
+        monotonic: a monotonic clock in seconds.
     """
 
     def __init__(self, failures: int, pause_s: float, monotonic: Callable[[], float]) -> None:
@@ -97,53 +97,53 @@ class Breaker:
         self._pause_s = pause_s
         self._monotonic = monotonic
         self._lock = Lock()
-        self._in_a_row = 0
+        self._consecutive_failures = 0
         self._opened_at: float | None = None
         self._probing = False
 
-    def ask(self) -> None:
-        """Go on if a request may be sent.
+    def check(self) -> None:
+        """Return if a request may be sent now.
 
         Raises:
-            BreakerOpen: not now.
+            CircuitOpen: otherwise.
         """
         with self._lock:
             if self._opened_at is None:
                 return
             if self._probing or self._monotonic() - self._opened_at < self._pause_s:
-                raise BreakerOpen
+                raise CircuitOpen
             self._probing = True
 
-    def told(self, *, failed: bool) -> None:
-        """Take note of how a request has ended."""
+    def record(self, *, failed: bool) -> None:
+        """Record the result of a request."""
         with self._lock:
             self._probing = False
-            self._in_a_row = self._in_a_row + 1 if failed else 0
+            self._consecutive_failures = self._consecutive_failures + 1 if failed else 0
             if not failed:
                 self._opened_at = None
-            elif self._opened_at is not None or self._in_a_row >= self._failures:
+            elif self._opened_at is not None or self._consecutive_failures >= self._failures:
                 self._opened_at = self._monotonic()
 
 
-class Pace:
-    """Lets so many begin in a second, evenly.
+class RateLimiter:
+    """Limits how many requests begin per second, evenly spaced.
 
     Args:
-        per_second: None for as many as come.
+        per_second: the limit; None for no limit.
         clock: time.
     """
 
     def __init__(self, per_second: float | None, clock: Clock) -> None:
-        self._apart_s = 1 / per_second if per_second else 0.0
+        self._interval_s = 1 / per_second if per_second else 0.0
         self._clock = clock
         self._lock = Lock()
         self._next = clock.monotonic()
 
     def wait(self) -> None:
-        """Return when the next one may begin."""
+        """Return when the next request may begin."""
         with self._lock:
-            begins = max(self._next, self._clock.monotonic())
-            self._next = begins + self._apart_s
-        ahead = begins - self._clock.monotonic()
-        if ahead > 0:
-            self._clock.sleep(ahead)
+            start = max(self._next, self._clock.monotonic())
+            self._next = start + self._interval_s
+        remaining_s = start - self._clock.monotonic()
+        if remaining_s > 0:
+            self._clock.sleep(remaining_s)

@@ -1,1 +1,1 @@
-"""Sources other than files: their options, positions and rows or payloads as values, without Spark."""
+"""Sources other than files, without Spark: their options, positions, and rows or payloads."""

@@ -1,8 +1,8 @@
-"""The options of Delta's readers: known by name alone, and Delta's own affair otherwise.
+"""The options of Delta's readers. Only names are checked; Delta checks the values.
 
-Source: Delta 4.4's ``DeltaOptions`` (``DeltaReadOptions``, and the keys for time travel and change feeds), with what
-Spark's Parquet reader takes below it. Delta passes over an option that it does not know; here it is an error, because
-a limit that is misspelled is no limit.
+Source: Delta 4.4's ``DeltaOptions`` (``DeltaReadOptions``, and the keys for time travel and change feeds), and the
+options of Spark's Parquet reader below it. Delta ignores unknown options. Here they are errors, because a misspelled
+limit does not limit.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ _OPTIONS = (
 )
 _EVENT_TIME = "withEventTimeOrder"
 _KNOWN = frozenset(map(str.casefold, _OPTIONS))
-# Of the file system, of the table and of the session.
+# Prefixes of options for the file system, the table and the session.
 _PASSED_ON = ("fs.", "dfs.", "delta.", "spark.")
 
 
 def check_delta_options(names: Iterable[str]) -> None:
-    """Refuse options that Delta would pass over; names in any case.
+    """Refuse options that Delta would ignore; names are case-insensitive.
 
     Raises:
-        Problems: SOURCE.OPTION_UNKNOWN for each, with the nearest name; SOURCE.OPTION_REFUSED for what the vendor's
-            Delta alone has.
+        Problems: SOURCE.OPTION_UNKNOWN for each, with the nearest name; SOURCE.OPTION_REFUSED for options that only the
+            vendor's Delta has.
     """
     unknown = [name for name in names if name.casefold() not in _KNOWN and not name.casefold().startswith(_PASSED_ON)]
     if unknown:

@@ -1,4 +1,4 @@
-"""Connection strings of Event Hubs: taken apart, never shown."""
+"""Parses connection strings of Event Hubs. They are never shown."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from headrace.errors import PipelineError
 _KAFKA_PORT = 9093
 _USER = "$ConnectionString"
 _LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
-# Words of a connection string that say something of another protocol, or nothing.
-_PASSED_OVER = frozenset({"transporttype", "operationtimeout", "retrypolicy", "runtimeport"})
+# Ignored parts of a connection string: they concern another protocol, or nothing.
+_IGNORED = frozenset({"transporttype", "operationtimeout", "retrypolicy", "runtimeport"})
 _CREDENTIALS = ("sharedaccesskeyname", "sharedaccesskey", "sharedaccesssignature")
 
 
 @dataclass(frozen=True)
 class Connection:
-    """The host of a namespace, the hub, how to log in, and the port; an emulator's string names one."""
+    """The host of a namespace, the hub, the credentials, and the port, which an emulator's string may name."""
 
     host: str
     hub: str
@@ -26,21 +26,21 @@ class Connection:
 
     @property
     def servers(self) -> str:
-        """Where the namespace speaks Kafka."""
+        """The namespace's Kafka endpoint."""
         return f"{self.host}:{self.port}"
 
     @property
     def login(self) -> str:
-        """The login for Kafka's client: the whole connection string is the password. A secret."""
+        """The JAAS configuration for Kafka's client, with the whole connection string as the password. It is secret."""
         quoted = self.text.replace("\\", "\\\\").replace('"', '\\"')
         return f'{_LOGIN} required username="{_USER}" password="{quoted}";'
 
 
 def parse_connection(text: str) -> Connection:
-    """The connection behind a connection string.
+    """Parse a connection string.
 
     Raises:
-        PipelineError: EVENT_HUBS.CONNECTION, which says what is missing and nothing of what is there.
+        PipelineError: EVENT_HUBS.CONNECTION, which says what is missing, and shows nothing of the string.
 
     Source: the service's page "Get an Event Hubs connection string", and its Kafka guide for the login.
     """
@@ -54,14 +54,14 @@ def parse_connection(text: str) -> Connection:
         endpoint = urlsplit(parts.pop("endpoint", ""))
         port = endpoint.port or _KAFKA_PORT
     except ValueError:
-        # Its text may repeat a part of it.
+        # The error's text may contain a part of the string.
         raise _wrong("its Endpoint is no address") from None
     if endpoint.scheme != "sb" or not endpoint.hostname:
         raise _wrong("it has no Endpoint=sb://<namespace>.servicebus.windows.net/; one that was encrypted is not read")
     hub = parts.pop("entitypath", "")
     if not hub:
         raise _wrong("it has no EntityPath=<event hub>")
-    known = {*_CREDENTIALS, *_PASSED_OVER}
+    known = {*_CREDENTIALS, *_IGNORED}
     if set(parts) - known:
         raise _wrong("it has a part that is not known; parts are Endpoint, EntityPath and the SharedAccess... ones")
     key = parts.get("sharedaccesskeyname") and parts.get("sharedaccesskey")

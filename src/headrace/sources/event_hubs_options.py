@@ -1,7 +1,7 @@
-"""The options of the vendor's connector for Event Hubs, as options of Spark's Kafka source.
+"""Translates options of the vendor's connector for Event Hubs to options of Spark's Kafka source.
 
 Source of names and defaults: the connector's guide for PySpark and its ``EventHubsConf``; of the translation: the
-service's guide of its Kafka surface, where a hub is a topic and an event's offset is its sequence number.
+service's guide to its Kafka endpoint, where a hub is a topic and an event's offset is its sequence number.
 """
 
 from __future__ import annotations
@@ -18,11 +18,18 @@ from headrace.sources.event_hubs_positions import (
     read_position,
     read_positions,
 )
-from headrace.sources.kafka_options import NOT_OF_CLIENT, PASSED_ON, SERVERS, SHARED, TopicOptions, text_for_spark
+from headrace.sources.kafka_options import (
+    PASSED_ON,
+    REFUSED_CLIENT_OPTIONS,
+    SERVERS,
+    SHARED_OPTIONS,
+    TopicOptions,
+    text_for_spark,
+)
 from headrace.sources.option_reading import (
-    GivenOptions,
     Kind,
-    Reads,
+    ParsedOptions,
+    ReadMode,
     SourceFormat,
     SourceOption,
     accepted,
@@ -31,7 +38,7 @@ from headrace.sources.option_reading import (
 )
 
 PREFIX = "eventhubs."
-PartitionsOf = Callable[[Mapping[str, str], str], int]
+PartitionCounter = Callable[[Mapping[str, str], str], int]
 _CONNECTION = f"{PREFIX}connectionString"
 _LIMITS = ("maxEventsPerTrigger", f"{PREFIX}maxEventsPerTrigger")
 _DEFAULT_GROUP = "$default"
@@ -57,25 +64,34 @@ FORMAT = SourceFormat(
             f"{PREFIX}startingPositions", Kind.JSON, "The same, per partition. Overrides `eventhubs.startingPosition`"
         ),
         SourceOption(
-            f"{PREFIX}endingPosition", Kind.JSON, "Where the read ends", "the end of the stream", reads=Reads.BATCHES
+            f"{PREFIX}endingPosition",
+            Kind.JSON,
+            "Where the read ends",
+            "the end of the stream",
+            read_mode=ReadMode.BATCHES,
         ),
         SourceOption(
             f"{PREFIX}endingPositions",
             Kind.JSON,
             "The same, per partition. Overrides `eventhubs.endingPosition`",
-            reads=Reads.BATCHES,
+            read_mode=ReadMode.BATCHES,
         ),
         SourceOption(
             _LIMITS[0],
-            Kind.COUNT,
+            Kind.POSITIVE_INTEGER,
             "Maximum number of events per batch",
             "no limit; the vendor's connector: 1000 per partition",
-            reads=Reads.STREAMS,
+            read_mode=ReadMode.STREAMS,
         ),
-        SourceOption(_LIMITS[1], Kind.COUNT, f"Alias of `{_LIMITS[0]}`. Set only one of them", reads=Reads.STREAMS),
+        SourceOption(
+            _LIMITS[1],
+            Kind.POSITIVE_INTEGER,
+            f"Alias of `{_LIMITS[0]}`. Set only one of them",
+            read_mode=ReadMode.STREAMS,
+        ),
         SourceOption(f"{PREFIX}receiverTimeout", Kind.DURATION, "Maximum time that a task waits for events", "PT2M"),
         SourceOption(f"{PREFIX}operationTimeout", Kind.DURATION, "Timeout of other calls to the service", "PT60S"),
-        *SHARED,
+        *SHARED_OPTIONS,
         *(
             accepted(PREFIX + name, _NO_RECEIVERS)
             for name in (
@@ -88,7 +104,7 @@ FORMAT = SourceFormat(
         *(refused(PREFIX + name, *_NO_ENTRA) for name in ("useAadAuth", "aadAuthCallback", "aadAuthCallbackParams")),
         *(refused(PREFIX + name, *_NO_PLUGINS) for name in ("metricPlugin", "throttlingStatusPlugin")),
         *(refused(PREFIX + name, *_NO_RATES) for name in ("maxRatePerPartition", "maxRatesPerPartition")),
-        *NOT_OF_CLIENT,
+        *REFUSED_CLIENT_OPTIONS,
     ),
     page="docs/reference/event-hubs.md",
     passed_on=PASSED_ON,
@@ -96,117 +112,120 @@ FORMAT = SourceFormat(
 
 
 def event_hubs_options(
-    given: Mapping[str, Any], *, streaming: bool, time_zone: str, partitions_of: PartitionsOf
+    given: Mapping[str, Any], *, streaming: bool, time_zone: str, count_partitions: PartitionCounter
 ) -> TopicOptions:
-    """The options for Spark's Kafka source; they hold the connection string, and are a secret.
+    """The options for Spark's Kafka source. They contain the connection string, so they are secret.
 
     Args:
-        given: the reader's options, names in any case; those of Kafka's client (``kafka.``) win.
+        given: the reader's options; names are case-insensitive. Options of Kafka's client (``kafka.``) win.
         streaming: whether a stream is read.
-        time_zone: of times that say none.
-        partitions_of: how many partitions a topic has, by the client's options; asked only for positions of partitions.
+        time_zone: of times without a zone.
+        count_partitions: how many partitions a topic has, by the client's options; called only for positions of single
+            partitions.
 
     Raises:
-        Problems: each option that is unknown, refused or has no such value, and a connection string that is none.
-        PipelineError: what *partitions_of* raises.
+        Problems: each option that is unknown, refused or invalid, and an invalid connection string.
+        PipelineError: what *count_partitions* raises.
     """
-    found = read_options(FORMAT, given, time_zone=time_zone, streams=streaming)
-    connection = _connection(found)
-    if all(name in found.texts for name in _LIMITS):
-        found.wrong(_LIMITS[1], f"{_LIMITS[0]} is given too: keep one of the two")
+    parsed = read_options(FORMAT, given, time_zone=time_zone, streaming=streaming)
+    connection = _connection(parsed)
+    if all(name in parsed.texts for name in _LIMITS):
+        parsed.reject(_LIMITS[1], f"{_LIMITS[0]} is given too: keep one of the two")
     sides = ("starting",) if streaming else ("starting", "ending")
-    positions = {side: _positions(found, side, connection.hub if connection else None, time_zone) for side in sides}
+    positions = {side: _positions(parsed, side, connection.hub if connection else None, time_zone) for side in sides}
     for side, edge in () if streaming else (("starting", Edge.LATEST), ("ending", Edge.EARLIEST)):
-        everywhere, single = positions[side]
-        if edge in {everywhere.edge, *(position.edge for position in (single or {}).values())}:
-            found.wrong(f"{PREFIX}{side}Position", "a batch there has no events")
-    found.check()
+        default, by_partition = positions[side]
+        if edge in {default.edge, *(position.edge for position in (by_partition or {}).values())}:
+            parsed.reject(f"{PREFIX}{side}Position", "a batch there has no events")
+    parsed.check()
     assert connection is not None  # noqa: S101 - or its problem was raised
-    options = {**_client_options(connection, found), "includeHeaders": "true"}
-    options |= {option.name: text_for_spark(found, option.name) for option in SHARED if option.name in found.values}
-    limit = next((found.values[name] for name in _LIMITS if name in found.values), None)
+    options = {**_client_options(connection, parsed), "includeHeaders": "true"}
+    options |= {
+        option.name: text_for_spark(parsed, option.name) for option in SHARED_OPTIONS if option.name in parsed.values
+    }
+    limit = next((parsed.values[name] for name in _LIMITS if name in parsed.values), None)
     if limit is not None:
         options["maxOffsetsPerTrigger"] = str(limit)
-    for side, (everywhere, single) in positions.items():
-        options |= _placed(found, side, everywhere, single, options, connection.hub, partitions_of)
-    found.check()
-    return TopicOptions(options, found.without_effect())
+    for side, (default, by_partition) in positions.items():
+        options |= _position_options(parsed, side, default, by_partition, options, connection.hub, count_partitions)
+    parsed.check()
+    return TopicOptions(options, parsed.without_effect())
 
 
-def _connection(found: GivenOptions) -> Connection | None:
-    if _CONNECTION not in found.values:
+def _connection(parsed: ParsedOptions) -> Connection | None:
+    if _CONNECTION not in parsed.values:
         return None
     try:
-        return parse_connection(found.values[_CONNECTION])
+        return parse_connection(parsed.values[_CONNECTION])
     except (PipelineError, Problems) as error:
-        found.problems.extend(problems_of(error))
+        parsed.problems.extend(problems_of(error))
         return None
 
 
-def _client_options(connection: Connection, found: GivenOptions) -> dict[str, str]:
+def _client_options(connection: Connection, parsed: ParsedOptions) -> dict[str, str]:
     options = {
         SERVERS: connection.servers,
         "subscribe": connection.hub,
         "kafka.security.protocol": "SASL_SSL",
         "kafka.sasl.mechanism": "PLAIN",
         "kafka.sasl.jaas.config": connection.login,
-        # What the service's guide asks for: it answers later than Kafka's client expects.
+        # The service's guide requires these: the service answers later than Kafka's client expects.
         "kafka.request.timeout.ms": "60000",
         "kafka.session.timeout.ms": "30000",
     }
-    group = found.get(f"{PREFIX}consumerGroup", _DEFAULT_GROUP)
+    group = parsed.get(f"{PREFIX}consumerGroup", _DEFAULT_GROUP)
     if group.casefold() != _DEFAULT_GROUP:
         options["kafka.group.id"] = group
-    if f"{PREFIX}operationTimeout" in found.values:
-        options["kafka.request.timeout.ms"] = _milliseconds(found, "operationTimeout")
+    if f"{PREFIX}operationTimeout" in parsed.values:
+        options["kafka.request.timeout.ms"] = _milliseconds(parsed, "operationTimeout")
         options["kafka.default.api.timeout.ms"] = options["kafka.request.timeout.ms"]
-    if f"{PREFIX}receiverTimeout" in found.values:
-        options["kafkaConsumer.pollTimeoutMs"] = _milliseconds(found, "receiverTimeout")
-    return {**options, **found.passed_on}
+    if f"{PREFIX}receiverTimeout" in parsed.values:
+        options["kafkaConsumer.pollTimeoutMs"] = _milliseconds(parsed, "receiverTimeout")
+    return {**options, **parsed.passed_on}
 
 
-def _milliseconds(found: GivenOptions, name: str) -> str:
-    return str(max(round(found.values[PREFIX + name] * 1000), 1))
+def _milliseconds(parsed: ParsedOptions, name: str) -> str:
+    return str(max(round(parsed.values[PREFIX + name] * 1000), 1))
 
 
 def _positions(
-    found: GivenOptions, side: str, hub: str | None, time_zone: str
+    parsed: ParsedOptions, side: str, hub: str | None, time_zone: str
 ) -> tuple[Position, Mapping[int, Position] | None]:
-    """Where all partitions begin or end, and single ones; None where none was given."""
-    everywhere, single = Position.start_or_end(side), None
+    """The start or end of all partitions, and of single partitions; None if the latter are not set."""
+    default, by_partition = Position.start_or_end(side), None
     name = f"{PREFIX}{side}Position"
     try:
-        if name in found.values:
-            everywhere = read_position(found.values[name], time_zone, ends=side == "ending")
+        if name in parsed.values:
+            default = read_position(parsed.values[name], time_zone, is_end=side == "ending")
         name += "s"
-        if name in found.values:
-            single = read_positions(found.values[name], hub, time_zone, ends=side == "ending")
+        if name in parsed.values:
+            by_partition = read_positions(parsed.values[name], hub, time_zone, is_end=side == "ending")
     except ValueError as error:
-        found.wrong(name, str(error))
-    return everywhere, single
+        parsed.reject(name, str(error))
+    return default, by_partition
 
 
-def _placed(
-    found: GivenOptions,
+def _position_options(
+    parsed: ParsedOptions,
     side: str,
-    everywhere: Position,
-    single: Mapping[int, Position] | None,
+    default: Position,
+    by_partition: Mapping[int, Position] | None,
     options: Mapping[str, str],
     hub: str,
-    partitions_of: PartitionsOf,
+    count_partitions: PartitionCounter,
 ) -> dict[str, str]:
     name = f"{PREFIX}{side}Position"
     try:
-        if single is None and everywhere.sequence is None:
-            return positions_as_options(side, hub, everywhere)
-        name += "s" if single is not None else ""
-        number = partitions_of(options, hub)
-        unknown = sorted(place for place in single or () if not 0 <= place < number)
+        if by_partition is None and default.sequence is None:
+            return positions_as_options(side, hub, default)
+        name += "s" if by_partition is not None else ""
+        count = count_partitions(options, hub)
+        unknown = sorted(partition for partition in by_partition or () if not 0 <= partition < count)
         if unknown:
-            raise ValueError(f"the hub has the partitions 0 to {number - 1}, and no {unknown[0]}")  # noqa: TRY301 - as those below
+            raise ValueError(f"the hub has the partitions 0 to {count - 1}, and no {unknown[0]}")  # noqa: TRY301 - as those below
         return positions_as_options(
-            side, hub, everywhere, {**dict.fromkeys(range(number), everywhere), **(single or {})}
+            side, hub, default, {**dict.fromkeys(range(count), default), **(by_partition or {})}
         )
     except ValueError as error:
-        found.wrong(name, str(error))
+        parsed.reject(name, str(error))
         return {}

@@ -1,4 +1,4 @@
-"""Positions in a hub, as the vendor's connector writes them, and as Spark's Kafka source takes them."""
+"""Converts positions in a hub from the vendor's JSON to options of Spark's Kafka source."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 
 from headrace.sources.option_reading import time_ms
 
-# How Spark's Kafka source writes the ends of a partition among offsets.
+# The ends of a partition as offsets of Spark's Kafka source.
 _EDGES = {"latest": -1, "earliest": -2}
-# Times that no event is before, and none at or behind.
-_TIMES_OF_EDGES = {"latest": 253_402_300_799_000, "earliest": 0}
+# The ends of a partition as times: no event is before the first, and none at or after the last.
+_EDGE_TIMES = {"latest": 253_402_300_799_000, "earliest": 0}
 _SHAPE = 'it is a JSON object like {"offset": "-1", "seqNo": -1, "enqueuedTime": null}'
 _IN_USE = "exactly one of offset, seqNo and enqueuedTime is in use; the others are null, and seqNo is -1"
 
@@ -27,7 +27,7 @@ class Edge(str, Enum):
 
 @dataclass(frozen=True)
 class Position:
-    """Where to begin or end: at an end of the partition, at a sequence number, or at a time."""
+    """The start or end of a read: an end of the partition, a sequence number, or a time."""
 
     edge: Edge | None = None
     sequence: int | None = None
@@ -35,18 +35,18 @@ class Position:
 
     @staticmethod
     def start_or_end(side: str) -> Position:
-        """The vendor's default: the start of the stream, and its end for a batch."""
+        """The vendor's default: from the start of the stream, and up to its end for a batch."""
         return Position(Edge.EARLIEST if side == "starting" else Edge.LATEST)
 
 
-def read_position(given: Any, time_zone: str, *, ends: bool = False) -> Position:
-    """A position from its JSON; one that *ends* a batch is before the event of its number.
+def read_position(given: Any, time_zone: str, *, is_end: bool = False) -> Position:
+    """A position from its JSON. The end of a batch (*is_end*) is before the event with its number.
 
     Raises:
-        ValueError: it is none, or an offset in bytes, which the Kafka surface does not have.
+        ValueError: it is invalid, or an offset in bytes, which the Kafka endpoint does not have.
 
-    Source of where a batch ends: the connector's ``EventHubsClient.translate``, which does not look at ``isInclusive``
-    of a sequence number, and ``OffsetRange``, whose end is not read.
+    Source for the end of a batch: the connector's ``EventHubsClient.translate``, which ignores ``isInclusive`` of a
+    sequence number, and ``OffsetRange``, whose end is exclusive.
     """
     if not isinstance(given, Mapping):
         raise ValueError(_SHAPE)  # noqa: TRY004 - a value of an option, not an argument
@@ -68,44 +68,44 @@ def read_position(given: Any, time_zone: str, *, ends: bool = False) -> Position
         return Position(time_ms=time_ms(str(moment), time_zone) + (0 if inclusive else 1))
     if isinstance(sequence, bool) or not isinstance(sequence, int) or sequence < 0:
         raise ValueError("seqNo is a whole number")
-    return Position(sequence=sequence + (0 if inclusive or ends else 1))
+    return Position(sequence=sequence + (0 if inclusive or is_end else 1))
 
 
-def read_positions(given: Any, hub: str | None, time_zone: str, *, ends: bool = False) -> dict[int, Position]:
-    """Positions by partition; each key is JSON of the hub's name and the partition's number.
+def read_positions(given: Any, hub: str | None, time_zone: str, *, is_end: bool = False) -> dict[int, Position]:
+    """Positions by partition; each key is JSON with the hub's name and the partition's number.
 
-    A hub that is not known is not compared with the names.
+    Without *hub*, the names are not checked.
 
     Raises:
-        ValueError: a key or a position is none.
+        ValueError: a key or a position is invalid.
     """
     if not isinstance(given, Mapping):
         raise ValueError("it is a JSON object of positions")  # noqa: TRY004 - the same
     found = {}
     for key, position in given.items():
         try:
-            place = json.loads(key)
-            named, number = place.get("ehName", hub), int(place["partitionId"])
+            partition = json.loads(key)
+            hub_name, number = partition.get("ehName", hub), int(partition["partitionId"])
         except (ValueError, TypeError, KeyError, AttributeError):
             raise ValueError('a key is JSON like {"ehName": "hub", "partitionId": 0}') from None
-        if hub is not None and named != hub:
+        if hub is not None and hub_name != hub:
             raise ValueError("a key names another hub than the connection string")
-        found[number] = read_position(position, time_zone, ends=ends)
+        found[number] = read_position(position, time_zone, is_end=is_end)
     return found
 
 
 def positions_as_options(
-    side: str, hub: str, everywhere: Position, partitions: Mapping[int, Position] | None = None
+    side: str, hub: str, default: Position, partitions: Mapping[int, Position] | None = None
 ) -> dict[str, str]:
-    """Spark's options for where to begin (*side* ``starting``) or end (``ending``).
+    """Spark's options for the start (*side* ``starting``) or the end (``ending``) of a read.
 
     Raises:
-        ValueError: times are mixed with sequence numbers, or a number is given for partitions that are not known.
+        ValueError: times are mixed with sequence numbers, or a number is set without known partitions.
     """
-    if partitions is None and everywhere.sequence is None:
-        if everywhere.edge is not None:
-            return {f"{side}Offsets": everywhere.edge.value}
-        return {f"{side}Timestamp": str(everywhere.time_ms), **_late(side)}
+    if partitions is None and default.sequence is None:
+        if default.edge is not None:
+            return {f"{side}Offsets": default.edge.value}
+        return {f"{side}Timestamp": str(default.time_ms), **_missing_time_strategy(side)}
     if partitions is None:
         raise ValueError("a sequence number is one partition's")
     ordered = sorted(partitions.items())
@@ -115,7 +115,7 @@ def positions_as_options(
     if any(position.sequence is not None for position in partitions.values()):
         raise ValueError("Kafka's source takes no times together with sequence numbers")
     times = {str(number): _time_of(position) for number, position in ordered}
-    return {f"{side}OffsetsByTimestamp": json.dumps({hub: times}), **_late(side)}
+    return {f"{side}OffsetsByTimestamp": json.dumps({hub: times}), **_missing_time_strategy(side)}
 
 
 def _offset_of(position: Position) -> int | None:
@@ -123,11 +123,11 @@ def _offset_of(position: Position) -> int | None:
 
 
 def _time_of(position: Position) -> int | None:
-    return position.time_ms if position.edge is None else _TIMES_OF_EDGES[position.edge.value]
+    return position.time_ms if position.edge is None else _EDGE_TIMES[position.edge.value]
 
 
-def _late(side: str) -> dict[str, str]:
-    # The vendor's connector waits at the end where no event is so late; an end is the latest one anyway.
+def _missing_time_strategy(side: str) -> dict[str, str]:
+    # If no event is so late, the vendor's connector starts at the end. The end of a batch is the latest anyway.
     return {"startingOffsetsByTimestampStrategy": "latest"} if side == "starting" else {}
 
 

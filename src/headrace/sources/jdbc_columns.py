@@ -1,7 +1,7 @@
-"""Columns of databases: their types as Spark's, and their values as Arrow arrays.
+"""Database columns: their Spark types, and their values as Arrow arrays.
 
-Where a database's type has no equal in Spark, Spark's own JDBC source is followed (``PostgresDialect.scala``): what has
-no form of its own is text.
+A type without an equivalent in Spark maps as in Spark's own JDBC source (``PostgresDialect.scala``); anything else is
+text.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from headrace.errors import PipelineError
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
-_MOST_DIGITS = 38
+_MAX_DIGITS = 38
 _UNBOUNDED_DECIMAL = "decimal(38,18)"
-# Types whose values can be a position: ordered, and the same when they come back from JSON.
+# Types whose values can be positions: they are ordered, and JSON preserves them.
 ORDERED = frozenset(
     ("byte", "short", "integer", "long", "float", "double", "string", "date", "timestamp", "timestamp_ntz")
 )
@@ -33,13 +33,13 @@ ORDERED = frozenset(
 
 @dataclass(frozen=True)
 class JdbcColumn:
-    """One column that is read.
+    """A column to read.
 
     Attributes:
-        name: as the database has it.
-        kind: Spark's type.
-        as_text: whether the database makes text of it.
-        naive: whether the database's times have no zone, although Spark's have.
+        name: as in the database.
+        kind: the Spark type.
+        as_text: the database casts it to text.
+        naive: the database's times have no zone, although Spark's have one.
     """
 
     name: str
@@ -48,12 +48,12 @@ class JdbcColumn:
     naive: bool = False
 
     @property
-    def ordered(self) -> bool:
-        """Whether a stream can go along it."""
+    def is_orderable(self) -> bool:
+        """True if the column can be the cursor of a stream."""
         return isinstance(self.kind, str) and (self.kind in ORDERED or decimal_of(self.kind) is not None)
 
     def sql(self) -> sa.ColumnElement[Any]:
-        """The column in a statement."""
+        """The column as a SQL expression."""
         import sqlalchemy as sa  # noqa: PLC0415 - an extra
 
         if self.as_text:
@@ -63,12 +63,12 @@ class JdbcColumn:
 
 
 def column_of(name: str, kind: Any, *, ntz: bool) -> JdbcColumn | None:
-    """A column of a database's type; None when the type is unknown.
+    """The column for a database type; None if the type is unknown.
 
     Args:
-        name: the column.
-        kind: SQLAlchemy's type.
-        ntz: whether times without a zone stay so.
+        name: of the column.
+        kind: the SQLAlchemy type.
+        ntz: read times without a zone as TIMESTAMP_NTZ.
     """
     import sqlalchemy as sa  # noqa: PLC0415 - an extra
 
@@ -76,10 +76,10 @@ def column_of(name: str, kind: Any, *, ntz: bool) -> JdbcColumn | None:
         element = column_of(name, kind.item_type, ntz=True)
         if element is None or element.as_text or element.kind == "binary":
             return JdbcColumn(name, "string", as_text=True)
-        spark = element.kind
+        spark_type = element.kind
         for _ in range(kind.dimensions or 1):
-            spark = array_of(spark)
-        return JdbcColumn(name, spark)
+            spark_type = array_of(spark_type)
+        return JdbcColumn(name, spark_type)
     if isinstance(kind, sa.DateTime):
         zoned = bool(kind.timezone)
         return JdbcColumn(name, "timestamp" if zoned or not ntz else "timestamp_ntz", naive=not zoned)
@@ -88,14 +88,14 @@ def column_of(name: str, kind: Any, *, ntz: bool) -> JdbcColumn | None:
     if isinstance(kind, sa.types.NullType):
         return None
     if isinstance(kind, sa.Enum):
-        # A kind of String to SQLAlchemy; the database compares it with no text.
+        # A subclass of String in SQLAlchemy, but the database does not compare it with text.
         return JdbcColumn(name, "string", as_text=True)
-    found = next((spark for types, spark in _plain_types() if isinstance(kind, types)), None)
+    found = next((spark_type for types, spark_type in _plain_types() if isinstance(kind, types)), None)
     return JdbcColumn(name, found or "string", as_text=found is None)
 
 
 def _plain_types() -> Sequence[tuple[Any, str]]:
-    """The types that have an equal, narrower ones before those that they are kinds of."""
+    """The types with a Spark equivalent, subclasses before their base classes."""
     import sqlalchemy as sa  # noqa: PLC0415 - an extra
 
     return (
@@ -114,7 +114,7 @@ def _plain_types() -> Sequence[tuple[Any, str]]:
 def _decimal(precision: int | None, scale: int | None) -> str:
     if precision is None:
         return _UNBOUNDED_DECIMAL
-    return f"decimal({min(precision, _MOST_DIGITS)},{min(scale or 0, _MOST_DIGITS)})"
+    return f"decimal({min(precision, _MAX_DIGITS)},{min(scale or 0, _MAX_DIGITS)})"
 
 
 def _sql_type(kind: JsonType, *, naive: bool) -> Any:
@@ -131,7 +131,7 @@ def _sql_type(kind: JsonType, *, naive: bool) -> Any:
         "short": sa.SmallInteger,
         "integer": sa.Integer,
         "long": sa.BigInteger,
-        # In 24 bits, or PostgreSQL compares what is stored with more digits than it has.
+        # With 24 bits; otherwise PostgreSQL compares stored values with more digits than they have.
         "float": partial(sa.Float, 24),
         "double": sa.Double,
         "date": sa.Date,
@@ -142,7 +142,7 @@ def _sql_type(kind: JsonType, *, naive: bool) -> Any:
 
 
 def arrays_of(columns: Sequence[JdbcColumn], rows: Sequence[Sequence[Any]], zone: str) -> list[pa.Array]:
-    """Rows of a database by columns.
+    """Database rows as one Arrow array per column.
 
     Raises:
         PipelineError: ``JDBC.VALUE``: a value does not fit its column's type.

@@ -1,7 +1,6 @@
-"""Connections to databases through SQLAlchemy, from the URLs that people have: Spark's and SQLAlchemy's own.
+"""Database connections through SQLAlchemy, from JDBC URLs and SQLAlchemy URLs.
 
-SQLAlchemy and the drivers are extras; they are imported where they are used, and a missing one is an error that says
-what to install.
+SQLAlchemy and the drivers are extras, imported where they are used. If one is missing, the error says what to install.
 """
 
 from __future__ import annotations
@@ -22,32 +21,32 @@ if TYPE_CHECKING:
 
 UNREACHABLE = "JDBC.UNREACHABLE"
 _INSTALL = "headrace[database]"
-# By the name in a JDBC URL: SQLAlchemy's name, and the drivers that do, each with what installs it.
+# By the name in a JDBC URL: SQLAlchemy's name, and the supported drivers, each with the package that installs it.
 _DRIVERS: Mapping[str, tuple[str, tuple[tuple[str, str], ...]]] = {
     "postgresql": ("postgresql", (("psycopg", "psycopg"), ("psycopg2", "psycopg2"), ("pg8000", "pg8000"))),
     "mysql": ("mysql", (("pymysql", "pymysql"),)),
     "mariadb": ("mariadb", (("pymysql", "pymysql"),)),
     "sqlite": ("sqlite", ()),
 }
-_LONGEST_TEXT = 300
-# Classes of SQLSTATE that pass by themselves (PostgreSQL, appendix A): a lost connection, a transaction that gives way,
-# such as on a replica, lack of room, and somebody who ended the server, or what it did.
-_PASSING_STATES = frozenset({"08", "40", "53", "57"})
-# The classes that MySQL's own numbers have elsewhere: who is not let in, what is not there, and locks.
+_MAX_TEXT_LENGTH = 300
+# Transient SQLSTATE classes (PostgreSQL, appendix A): connection exceptions, transaction rollbacks (such as conflicts
+# on a replica), insufficient resources, and operator intervention.
+_TRANSIENT_STATES = frozenset({"08", "40", "53", "57"})
+# SQLSTATEs for MySQL's own error numbers: access denied, unknown database, and locks.
 _MYSQL_STATES = {1044: "28000", 1045: "28000", 1049: "3D000", 1205: "40001", 1213: "40001"}
-# What PostgreSQL says, before it gives a state, to whom it will not let in later either.
-_FATAL, _NOT_LET_IN = "FATAL:", "28000"
-_REFUSING_TEXTS = ("authentication failed", "does not exist", "pg_hba.conf", "not permitted to log in")
-# What ``pg8000.dbapi.convert_paramstyle`` leaves alone, and what it does not.
+# PostgreSQL's messages for permanent connection failures, which come without a SQLSTATE.
+_FATAL, _ACCESS_DENIED = "FATAL:", "28000"
+_ACCESS_DENIED_TEXTS = ("authentication failed", "does not exist", "pg_hba.conf", "not permitted to log in")
+# Quoted texts, which ``pg8000.dbapi.convert_paramstyle`` leaves unchanged, or a percent sign.
 _QUOTED_OR_PERCENT = re.compile(r"""E'(?:[^'\\]|\\.)*'|'(?:[^']|'')*'|"[^"]*"|--[^\n]*|\$\$.*?\$\$|%""", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Database:
-    """Where a database is and who asks, and for which format; the whole URL is secret, because any part may be."""
+    """A database, its credentials, and the format that needs it. The whole URL is secret, because any part may be."""
 
     url: str = field(repr=False)
-    needed_by: str = "jdbc"
+    required_by: str = "jdbc"
 
     @cached_property
     def _parsed(self) -> sa.URL:
@@ -57,26 +56,26 @@ class Database:
 
     @property
     def description(self) -> str:
-        """Which database, without who asks."""
+        """The database for people, without credentials."""
         parsed = self._parsed
-        place = parsed.host or ""
+        address = parsed.host or ""
         if parsed.port:
-            place += f":{parsed.port}"
-        return f"{parsed.get_backend_name()}://{place}/{parsed.database or ''}"
+            address += f":{parsed.port}"
+        return f"{parsed.get_backend_name()}://{address}/{parsed.database or ''}"
 
     @property
     def backend(self) -> str:
         """The kind of database, such as ``postgresql``."""
         return str(self._parsed.get_backend_name())
 
-    def as_taken(self, query: str) -> str:
-        """A person's query as the driver takes it; pg8000 reads each ``%`` that is in no quotes as one of its own."""
+    def escape_for_driver(self, query: str) -> str:
+        """A user's query, escaped for the driver: pg8000 interprets each ``%`` outside of quotes."""
         if self._parsed.get_driver_name() != "pg8000":
             return query
         return _QUOTED_OR_PERCENT.sub(lambda found: "%%" if found.group() == "%" else found.group(), query)
 
     def engine(self) -> sa.Engine:
-        """An engine that keeps one connection, and asks whether it is still there, until it is disposed of.
+        """An engine with one connection, which it checks before each use. The caller disposes of it.
 
         Raises:
             PipelineError: ``SOURCE.PACKAGE_MISSING``, ``JDBC.URL``.
@@ -91,96 +90,97 @@ class Database:
             return sa.create_engine(url, poolclass=QueuePool, pool_size=1, pool_pre_ping=True, connect_args=arguments)
         except ModuleNotFoundError as error:
             name = error.name or "of the database's driver"
-            raise PipelineError("SOURCE.PACKAGE_MISSING", format=self.needed_by, package=name, install=name) from None
+            raise PipelineError("SOURCE.PACKAGE_MISSING", format=self.required_by, package=name, install=name) from None
         except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError) as error:
-            raise PipelineError("JDBC.URL", reason=self._masked(str(error))) from None
+            raise PipelineError("JDBC.URL", reason=self._redacted(str(error))) from None
 
     @contextmanager
-    def connected(self, engine: sa.Engine, otherwise: str = "JDBC.READ") -> Iterator[sa.Connection]:
-        """A connection in a transaction of its own.
+    def connect(self, engine: sa.Engine, error_code: str = "JDBC.READ") -> Iterator[sa.Connection]:
+        """A connection in its own transaction.
 
         Raises:
-            PipelineError: ``JDBC.UNREACHABLE``, ``JDBC.BROKEN_OFF``, or *otherwise*: what is said, without secrets.
+            PipelineError: ``JDBC.UNREACHABLE``, ``JDBC.BROKEN_OFF``, or *error_code*, with the driver's message but
+                without secrets.
         """
         import sqlalchemy as sa  # noqa: PLC0415 - an extra
 
-        reached = False
+        is_connected = False
         try:
             with engine.connect() as connection:
-                reached = True
+                is_connected = True
                 yield connection
         except (sa.exc.SQLAlchemyError, OSError) as error:
-            raise self._problem(error, otherwise, reached=reached) from None
+            raise self._problem(error, error_code, is_connected=is_connected) from None
         except TypeError as error:
-            if reached:
+            if is_connected:
                 raise
-            # A parameter of the URL that the driver's function does not have.
+            # The URL has a parameter that the driver's function does not have.
             raise PipelineError(
-                "JDBC.URL", reason=self._masked(f"Its parameters are not the driver's: {error}")
+                "JDBC.URL", reason=self._redacted(f"Its parameters are not the driver's: {error}")
             ) from None
         except Exception as error:
-            # A driver's own error, which SQLAlchemy wraps in some places only.
+            # A driver's own error, which SQLAlchemy wraps only in some places.
             if not type(error).__module__.startswith(("pg8000", "psycopg", "pymysql", "scramp", "sqlite3")):
                 raise
-            raise self._problem(error, otherwise, reached=reached) from None
+            raise self._problem(error, error_code, is_connected=is_connected) from None
 
-    def _problem(self, error: BaseException, otherwise: str, *, reached: bool) -> PipelineError:
-        code, state = _code(error, otherwise, reached=reached), _state(error)
-        told: dict[str, Any] = {"state": state} if state else {}
-        return PipelineError(code, database=self.description, reason=self._said(error), **told)
+    def _problem(self, error: BaseException, error_code: str, *, is_connected: bool) -> PipelineError:
+        code, state = _error_code(error, error_code, is_connected=is_connected), _sqlstate(error)
+        sqlstate: dict[str, Any] = {"state": state} if state else {}
+        return PipelineError(code, database=self.description, reason=self._driver_message(error), **sqlstate)
 
-    def _said(self, error: BaseException) -> str:
-        """What the driver says; SQLAlchemy's own text has the statement and its values in it too."""
+    def _driver_message(self, error: BaseException) -> str:
+        """The driver's message. SQLAlchemy's text also contains the statement and its values."""
         original = getattr(error, "orig", None) or error
         first = original.args[0] if original.args else original
         text = str(first.get("M", first)) if isinstance(first, dict) else str(original)
-        return self._masked(text.strip().splitlines()[0] if text.strip() else type(original).__name__)
+        return self._redacted(text.strip().splitlines()[0] if text.strip() else type(original).__name__)
 
-    def _masked(self, text: str) -> str:
+    def _redacted(self, text: str) -> str:
         parsed = self._parsed
         secrets = [str(parsed.password or ""), *(str(value) for value in parsed.query.values())]
         for secret in sorted(filter(None, secrets), key=len, reverse=True):
             text = text.replace(secret, "***")
-        return text[:_LONGEST_TEXT].rstrip(".")
+        return text[:_MAX_TEXT_LENGTH].rstrip(".")
 
 
-def _code(error: BaseException, otherwise: str, *, reached: bool) -> str:
-    """What has happened: the database did not answer, did not go on, or does not do what it was asked."""
-    if not reached:
+def _error_code(error: BaseException, error_code: str, *, is_connected: bool) -> str:
+    """The error condition: the database did not answer, the connection broke, or the statement failed."""
+    if not is_connected:
         return UNREACHABLE
     lost = isinstance(error, OSError) or getattr(error, "connection_invalidated", False)
-    return "JDBC.BROKEN_OFF" if lost or _state(error)[:2] in _PASSING_STATES else otherwise
+    return "JDBC.BROKEN_OFF" if lost or _sqlstate(error)[:2] in _TRANSIENT_STATES else error_code
 
 
-def _state(error: BaseException) -> str:
-    """The SQLSTATE of what a driver raises; empty where it tells none."""
+def _sqlstate(error: BaseException) -> str:
+    """The SQLSTATE of a driver's error; empty if it has none."""
     original = getattr(error, "orig", None) or error
     first = original.args[0] if original.args else None
-    told = first.get("C") if isinstance(first, dict) else None
-    # psycopg and psycopg2 have it by these names, but for what a server says before it lets anybody in.
-    told = told or getattr(original, "sqlstate", None) or getattr(original, "pgcode", None)
-    if told is None and isinstance(first, int):
-        told = _MYSQL_STATES.get(first)
-    if told is None and _FATAL in str(original) and any(text in str(original) for text in _REFUSING_TEXTS):
-        told = _NOT_LET_IN
-    return str(told or "")
+    sqlstate = first.get("C") if isinstance(first, dict) else None
+    # psycopg and psycopg2 have it under these names, except for errors before the login.
+    sqlstate = sqlstate or getattr(original, "sqlstate", None) or getattr(original, "pgcode", None)
+    if sqlstate is None and isinstance(first, int):
+        sqlstate = _MYSQL_STATES.get(first)
+    if sqlstate is None and _FATAL in str(original) and any(text in str(original) for text in _ACCESS_DENIED_TEXTS):
+        sqlstate = _ACCESS_DENIED
+    return str(sqlstate or "")
 
 
-def database_of(url: str, user: str | None, password: str | None, needed_by: str = "jdbc") -> Database:
-    """The database that a URL names: ``jdbc:postgresql://host/db?user=...``, or one of SQLAlchemy.
+def database_of(url: str, user: str | None, password: str | None, required_by: str = "jdbc") -> Database:
+    """The database of a URL: ``jdbc:postgresql://host/db?user=...``, or a SQLAlchemy URL.
 
     Args:
-        url: as people have it.
-        user: who asks, unless the URL says so.
-        password: the same.
-        needed_by: the format that reads or writes, for what is missing.
+        url: as the user has written it.
+        user: overrides the user in the URL.
+        password: overrides the password in the URL.
+        required_by: the format that reads or writes, for the error about a missing package.
 
     Raises:
-        PipelineError: ``SOURCE.PACKAGE_MISSING``; ``JDBC.URL``: it cannot be read, or is of a database that is not
-            known by it. The URL itself is not shown, because it may hold a password.
+        PipelineError: ``SOURCE.PACKAGE_MISSING``; ``JDBC.URL``: it cannot be parsed, or names an unknown kind of
+            database. The error does not show the URL, because it may contain a password.
     """
     if find_spec("sqlalchemy") is None:
-        raise PipelineError("SOURCE.PACKAGE_MISSING", format=needed_by, package="SQLAlchemy", install=_INSTALL)
+        raise PipelineError("SOURCE.PACKAGE_MISSING", format=required_by, package="SQLAlchemy", install=_INSTALL)
     from sqlalchemy.engine import make_url  # noqa: PLC0415 - an extra
     from sqlalchemy.exc import ArgumentError  # noqa: PLC0415 - an extra
 
@@ -193,7 +193,7 @@ def database_of(url: str, user: str | None, password: str | None, needed_by: str
         raise PipelineError("JDBC.URL", reason="It cannot be read as kind://host:port/database") from None
     query = dict(parsed.query)
     is_jdbc = url.strip()[:5].casefold() == "jdbc:"
-    # Where JDBC has them.
+    # JDBC has them among the parameters.
     inside = [str(query.pop(name)) if is_jdbc and name in query else None for name in ("user", "password")]
     named, secret = (own if given is None else given for own, given in zip(inside, (user, password), strict=True))
     if named is not None:
@@ -202,12 +202,12 @@ def database_of(url: str, user: str | None, password: str | None, needed_by: str
         parsed = parsed.set(password=secret)
     parsed = parsed.set(query=query)
     if "+" not in parsed.drivername:
-        parsed = parsed.set(drivername=_with_driver(parsed.drivername, needed_by))
-    return Database(parsed.render_as_string(hide_password=False), needed_by)
+        parsed = parsed.set(drivername=_with_driver(parsed.drivername, required_by))
+    return Database(parsed.render_as_string(hide_password=False), required_by)
 
 
 def _with_ssl(url: sa.URL) -> tuple[sa.URL, dict[str, Any]]:
-    """What pg8000 is to be told for PostgreSQL's own words about TLS, ``sslmode`` and ``sslrootcert``."""
+    """The URL without PostgreSQL's ``sslmode`` and ``sslrootcert``, and pg8000's arguments for them."""
     query = dict(url.query)
     mode, trusted = str(query.pop("sslmode", "prefer")), query.pop("sslrootcert", None)
     url = url.set(query=query)
@@ -224,7 +224,7 @@ def _with_ssl(url: sa.URL) -> tuple[sa.URL, dict[str, Any]]:
     if mode != "verify-full":
         context.check_hostname = False
     if mode == "require":
-        # As libpq has it: encrypted, to whomever.
+        # As in libpq: encrypted, without verification.
         context.verify_mode = ssl.CERT_NONE
     return url, {"ssl_context": context}
 
@@ -246,12 +246,12 @@ def _without_jdbc(text: str) -> str:
     return f"{name}:{rest}"
 
 
-def _with_driver(kind: str, needed_by: str) -> str:
+def _with_driver(kind: str, required_by: str) -> str:
     drivers = _DRIVERS.get(kind, ("", ()))[1]
     if not drivers:
         return kind
     found = next((driver for driver, _ in drivers if find_spec(driver) is not None), None)
     if found is None:
         names = " or ".join(name for name, _ in drivers)
-        raise PipelineError("SOURCE.PACKAGE_MISSING", format=needed_by, package=names, install=drivers[-1][1])
+        raise PipelineError("SOURCE.PACKAGE_MISSING", format=required_by, package=names, install=drivers[-1][1])
     return f"{kind}+{found}"

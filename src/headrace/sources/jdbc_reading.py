@@ -1,7 +1,6 @@
-"""What is read of a database: a table or query, statements over ranges of it, and rows as Arrow batches.
+"""Reads ranges of a database table or query as Arrow batches.
 
-Names are quoted by SQLAlchemy's dialect and values are bound; the only text that goes into a statement as it is, is the
-query that the reader was given.
+SQLAlchemy's dialect quotes names and binds values. Only the user's query goes into a statement unchanged.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ if TYPE_CHECKING:
 
 # INTEGER and REAL of SQLite have 64 bits.
 _WIDE = {"integer": "long", "float": "double"}
-# Values of the growing column, and of the column that breaks ties; without the second, all rows with the first.
+# Values of the cursor column and the tie-break column. Without the second: all rows with the first.
 Position = list[Any]
 
 
 @dataclass(frozen=True)
 class Relation:
-    """A table, with its schema where it has one, or the text of a query."""
+    """A table with its schema, if any, or the text of a query."""
 
     table: str | None = None
     schema: str | None = None
@@ -41,34 +40,33 @@ class Relation:
 
     @property
     def description(self) -> str:
-        """Which one, for people."""
+        """The relation for people."""
         return "a query" if self.table is None else ".".join(filter(None, (self.schema, self.table)))
 
     def sql(self) -> sa.FromClause:
-        """The relation in a statement."""
+        """The relation as a SQL expression."""
         import sqlalchemy as sa  # noqa: PLC0415 - an extra
 
         if self.query is not None:
-            # A colon in a query is its own, and names no parameter.
-            # It may end in a comment.
+            # A colon in the query is not a bind parameter. The query may end in a comment.
             return sa.text(f"{self.query}\n".replace(":", r"\:")).columns().subquery("headrace_query")
         return sa.table(str(self.table), schema=self.schema)
 
 
 @dataclass(frozen=True)
 class Range:
-    """Rows behind one position and up to another one; None is the beginning, or the end."""
+    """Rows after one position, up to and including another one; None means the beginning, or the end."""
 
     after: Position | None = None
-    upto: Position | None = None
+    up_to: Position | None = None
 
 
 @dataclass(frozen=True)
-class JdbcReading:
-    """A relation of a database with the columns that are read.
+class JdbcReader:
+    """A database relation and the columns to read.
 
-    ``keys`` are the column that it grows by and, where there is one, that which breaks ties. They have the database's
-    own types, whatever is made of them when they are read: numbers as texts, or times as dates, have another order.
+    ``keys`` are the cursor column and the tie-break column, if any. They have the database's own types, not those they
+    are read with: numbers read as text, or times read as dates, have another order.
     """
 
     database: Database
@@ -78,53 +76,53 @@ class JdbcReading:
     fetch_rows: int
     zone: str
 
-    def newest(self, engine: sa.Engine) -> Position | None:
-        """The position of the last row; None when there is none."""
-        return self._one(engine, self._positions().order_by(*(key.sql().desc() for key in self.keys)).limit(1))
+    def last_position(self, engine: sa.Engine) -> Position | None:
+        """The position of the last row; None if there are no rows."""
+        return self._first_row(engine, self._positions().order_by(*(key.sql().desc() for key in self.keys)).limit(1))
 
-    def oldest(self, engine: sa.Engine, within: Range) -> Position | None:
-        """The position of the first row of a range; None when there is none."""
+    def first_position(self, engine: sa.Engine, within: Range) -> Position | None:
+        """The position of the first row of a range; None if the range is empty."""
         statement = self._positions().where(*self._conditions(within))
-        return self._one(engine, statement.order_by(*(key.sql() for key in self.keys)).limit(1))
+        return self._first_row(engine, statement.order_by(*(key.sql() for key in self.keys)).limit(1))
 
     def position_after(self, engine: sa.Engine, within: Range, rows: int) -> Position | None:
-        """The position of a row by its number within a range, from 1; None when the range has fewer rows."""
+        """The position of the row with a number, from 1, within a range; None if the range has fewer rows."""
         statement = self._positions().where(*self._conditions(within))
         ordered = statement.order_by(*(key.sql() for key in self.keys))
-        return self._one(engine, ordered.offset(rows - 1).limit(1))
+        return self._first_row(engine, ordered.offset(rows - 1).limit(1))
 
     def rows(self, engine: sa.Engine, within: Range) -> Iterator[pa.RecordBatch]:
-        """The rows of a range, in no order."""
+        """The rows of a range; their order is undefined."""
         import sqlalchemy as sa  # noqa: PLC0415 - an extra
 
         columns = [column.sql().label(column.name) for column in self.columns]
         statement = sa.select(*columns).select_from(self.relation.sql()).where(*self._conditions(within))
-        schema = arrow_schema(self.struct)
-        with self.database.connected(engine) as connection:
+        schema = arrow_schema(self.schema_json)
+        with self.database.connect(engine) as connection:
             result = connection.execution_options(yield_per=self.fetch_rows).execute(statement)
             for rows in result.partitions():
                 yield pa.RecordBatch.from_arrays(arrays_of(self.columns, rows, self.zone), schema=schema)
 
     @property
-    def struct(self) -> Any:
+    def schema_json(self) -> Any:
         """The columns as Spark's JSON."""
         return struct_of((column.name, column.kind) for column in self.columns)
 
-    def parts(self, engine: sa.Engine, within: Range, count: int) -> list[Range]:
-        """A range in parts of about the same width, by the growing column's values."""
-        if count <= 1 or within.upto is None:
+    def split(self, engine: sa.Engine, within: Range, count: int) -> list[Range]:
+        """Split a range into parts of about the same width, by the values of the cursor column."""
+        if count <= 1 or within.up_to is None:
             return [within]
-        first = within.after or self.oldest(engine, within)
-        inner = [] if first is None else _between(self.keys[0], first[0], within.upto[0], count)
-        edges = [within.after, *([value] for value in inner), within.upto]
-        return [Range(after, upto) for after, upto in pairwise(edges)]
+        first = within.after or self.first_position(engine, within)
+        inner = [] if first is None else _between(self.keys[0], first[0], within.up_to[0], count)
+        edges = [within.after, *([value] for value in inner), within.up_to]
+        return [Range(after, up_to) for after, up_to in pairwise(edges)]
 
     def to_json(self, position: Position | None) -> list[Any] | None:
-        """A position as JSON keeps it."""
-        return None if position is None else [kept(value) for value in position]
+        """A position as JSON."""
+        return None if position is None else [position_value(value) for value in position]
 
     def from_json(self, document: Sequence[Any] | None) -> Position | None:
-        """The position behind :meth:`to_json`."""
+        """The inverse of :meth:`to_json`."""
         if document is None:
             return None
         return [value_of(key, value) for key, value in zip(self.keys, document, strict=False)]
@@ -135,24 +133,24 @@ class JdbcReading:
         keys = [key.sql() for key in self.keys]
         return sa.select(*keys).select_from(self.relation.sql()).where(*(key.is_not(None) for key in keys))
 
-    def _one(self, engine: sa.Engine, statement: sa.Select[Any]) -> Position | None:
-        with self.database.connected(engine) as connection:
+    def _first_row(self, engine: sa.Engine, statement: sa.Select[Any]) -> Position | None:
+        with self.database.connect(engine) as connection:
             row = connection.execute(statement).first()
         if row is None:
             return None
         for key, value in zip(self.keys, row, strict=True):
-            if not can_be_kept(key, value):
+            if not is_storable(key, value):
                 kind, reason = str(key.kind), f'"{value}" is no place to go on from'
                 raise PipelineError("JDBC.VALUE", column=key.name, type=kind, reason=reason)
         return list(row)
 
     def _conditions(self, within: Range) -> list[sa.ColumnElement[bool]]:
-        """What rows of a range fulfil; positions compare from the left, and one without a second value has all ties."""
+        """The conditions of a range. Positions compare from the left; one without a second value has all ties."""
         import sqlalchemy as sa  # noqa: PLC0415 - an extra
 
         keys = [key.sql() for key in self.keys]
         found: list[sa.ColumnElement[bool]] = [key.is_not(None) for key in keys]
-        for position, is_end in ((within.after, False), (within.upto, True)):
+        for position, is_end in ((within.after, False), (within.up_to, True)):
             if position is None:
                 continue
             bounds = [
@@ -177,10 +175,10 @@ class JdbcReading:
 
 
 def value_of(column: JdbcColumn, value: Any) -> Any:
-    """A value of a column from JSON, or from a person's text.
+    """A column value, from JSON or from the user's text.
 
     Raises:
-        ValueError: it is none of the column's type.
+        ValueError: it is not a value of the column's type.
     """
     kind = str(column.kind)
     if decimal_of(kind) is not None:
@@ -199,23 +197,23 @@ def value_of(column: JdbcColumn, value: Any) -> Any:
     return str(value) if kind == "string" else int(value)
 
 
-def can_be_kept(column: JdbcColumn, value: Any) -> bool:
-    """Whether a value is the same when it comes back from JSON; infinite times and what is no number are not."""
+def is_storable(column: JdbcColumn, value: Any) -> bool:
+    """True if JSON preserves a value; it does not preserve infinite times and NaN."""
     try:
-        return bool(value_of(column, kept(value)) == value)
+        return bool(value_of(column, position_value(value)) == value)
     except (ValueError, ArithmeticError):
         return False
 
 
-def kept(value: Any) -> Any:
-    """A value of a position as JSON has it."""
+def position_value(value: Any) -> Any:
+    """A position's value as JSON."""
     if isinstance(value, (datetime, date)):
         return value.isoformat()
     return str(value) if isinstance(value, Decimal) else value
 
 
 def _between(column: JdbcColumn, first: Any, last: Any, count: int) -> list[Any]:
-    """Values that divide a range; none of texts, which have no middle."""
+    """Values that divide a range; none for texts."""
     kind = str(column.kind)
     if kind == "string":
         return []
@@ -231,8 +229,10 @@ def _between(column: JdbcColumn, first: Any, last: Any, count: int) -> list[Any]
     return sorted({value for value in found if first < value < last})
 
 
-def reflected(database: Database, engine: sa.Engine, relation: Relation, *, ntz: bool) -> dict[str, JdbcColumn | None]:
-    """The columns of a relation, with Spark's types; None for one whose type is not known.
+def read_columns(
+    database: Database, engine: sa.Engine, relation: Relation, *, ntz: bool
+) -> dict[str, JdbcColumn | None]:
+    """The columns of a relation with Spark's types; None for a column of unknown type.
 
     Raises:
         PipelineError: ``JDBC.TABLE_MISSING``, ``JDBC.QUERY_TYPES``.
@@ -250,12 +250,12 @@ def reflected(database: Database, engine: sa.Engine, relation: Relation, *, ntz:
 
 
 def primary_key(database: Database, engine: sa.Engine, relation: Relation) -> list[str]:
-    """The columns of a table's primary key; none of a query."""
+    """The columns of a table's primary key; empty for a query."""
     import sqlalchemy as sa  # noqa: PLC0415 - an extra
 
     if relation.table is None:
         return []
-    with database.connected(engine) as connection:
+    with database.connect(engine) as connection:
         found = sa.inspect(connection).get_pk_constraint(relation.table, relation.schema)
     return list(found["constrained_columns"])
 
@@ -263,8 +263,8 @@ def primary_key(database: Database, engine: sa.Engine, relation: Relation) -> li
 def _table_types(database: Database, engine: sa.Engine, relation: Relation) -> list[tuple[str, Any]]:
     import sqlalchemy as sa  # noqa: PLC0415 - an extra
 
-    with database.connected(engine) as connection, warnings.catch_warnings():
-        # Of types that SQLAlchemy does not know; ours are told where such a column is read.
+    with database.connect(engine) as connection, warnings.catch_warnings():
+        # SQLAlchemy warns of types that it does not know; ours are reported when such a column is read.
         warnings.simplefilter("ignore", sa.exc.SAWarning)
         try:
             columns = sa.inspect(connection).get_columns(str(relation.table), relation.schema)
@@ -276,19 +276,19 @@ def _table_types(database: Database, engine: sa.Engine, relation: Relation) -> l
 
 
 def describes_queries(database: Database) -> bool:
-    """Whether a database says which types the columns of a query have."""
+    """True if the database describes the column types of a query."""
     return database.backend == "postgresql"
 
 
 def _query_types(database: Database, engine: sa.Engine, relation: Relation) -> list[tuple[str, Any]]:
-    """What PostgreSQL says of a query's result; other databases say too little about theirs."""
+    """The column types of a query's result, from PostgreSQL; other databases do not describe them well enough."""
     import sqlalchemy as sa  # noqa: PLC0415 - an extra
 
     if not describes_queries(database):
         raise PipelineError("JDBC.QUERY_TYPES", database=database.description)
-    # With a value in it, as all others have: pg8000 takes a statement without any as it is, signs of percent included.
+    # With a bound value, as in all other statements: pg8000 treats percent signs differently without one.
     nothing = sa.select(sa.text("*")).select_from(relation.sql()).where(sa.false()).limit(0)
-    with database.connected(engine) as connection:
+    with database.connect(engine) as connection:
         cursor: Any = connection.execute(nothing).cursor
         described = [(str(entry[0]), int(entry[1])) for entry in cursor.description]
         catalog = sa.table("pg_type", *map(sa.column, ("oid", "typname")), schema="pg_catalog")
@@ -302,7 +302,7 @@ def _named_type(dialect: Any, name: str) -> Any:
 
     if name.startswith("_"):
         return sa.ARRAY(_named_type(dialect, name[1:]))
-    # As the catalog calls what SQL calls otherwise.
+    # The catalog's names of types whose SQL names differ.
     short = {"int2": "smallint", "int4": "integer", "int8": "bigint", "float4": "real", "float8": "double precision"}
     short |= {"bool": "boolean", "varchar": "character varying", "bpchar": "character"}
     if name in ("timestamptz", "timestamp"):

@@ -1,4 +1,4 @@
-"""Positions in topics: how far a stream is behind, and what it can no longer read."""
+"""Positions in topics: how far a stream is behind, and which offsets it has lost."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ Positions: TypeAlias = "Mapping[Partition, int]"
 
 @dataclass(frozen=True)
 class Bounds:
-    """The first offset that a partition still has, and the one behind its last."""
+    """The first offset that a partition still has, and the offset after its last."""
 
     first: int
     end: int
 
 
 @dataclass(frozen=True)
-class Lost:
-    """Offsets of a partition that were never read and are gone; ``offsets`` is None where nobody can tell how many."""
+class LostOffsets:
+    """Offsets of a partition that were deleted before they were read; ``offsets`` is None if the number is unknown."""
 
     topic: str
     partition: int
@@ -40,7 +40,7 @@ class Lost:
 
 
 def positions_of(offset: Any) -> dict[Partition, int]:
-    """The positions in an offset of Spark's Kafka source, as text or parsed; nothing when it is of another source.
+    """The positions in an offset of Spark's Kafka source, as text or parsed; empty for an offset of another source.
 
     Source: Spark's ``JsonUtils.partitionOffsets``: topic to partition to the next offset to read.
     """
@@ -61,123 +61,131 @@ def positions_of(offset: Any) -> dict[Partition, int]:
 
 
 def lags(read: Positions, newest: Positions) -> tuple[PartitionLag, ...]:
-    """How far each partition was read, and how far it went; one that was not read yet counts from its beginning."""
+    """The position and the end of each partition; a partition that was not read yet counts from offset 0."""
     return tuple(
         PartitionLag(topic, number, read.get((topic, number), 0), end)
         for (topic, number), end in sorted({**read, **newest}.items())
     )
 
 
-def losses(read: Positions, there: Mapping[Partition, Bounds]) -> tuple[Lost, ...]:
-    """What a stream that has read so far finds gone when it goes on.
+def losses(read: Positions, available: Mapping[Partition, Bounds]) -> tuple[LostOffsets, ...]:
+    """What a stream at the positions *read* has lost.
 
     Law: a partition that still has the next offset, or ends there, has lost nothing.
     """
-    return tuple(_losses(read, there))
+    return tuple(_losses(read, available))
 
 
-def _losses(read: Positions, there: Mapping[Partition, Bounds]) -> Iterator[Lost]:
-    topics = {topic for topic, _ in there}
+def _losses(read: Positions, available: Mapping[Partition, Bounds]) -> Iterator[LostOffsets]:
+    topics = {topic for topic, _ in available}
     for (topic, number), position in sorted(read.items()):
-        bounds = there.get((topic, number))
+        bounds = available.get((topic, number))
         if bounds is None:
             what = "partition" if topic in topics else "topic"
-            yield Lost(topic, number, None, f"the {what} is gone, which was read up to offset {position}")
+            yield LostOffsets(topic, number, None, f"the {what} is gone, which was read up to offset {position}")
         elif bounds.first > position:
             reason = f"read up to {position}, the first one left is {bounds.first}"
-            yield Lost(topic, number, bounds.first - position, reason)
+            yield LostOffsets(topic, number, bounds.first - position, reason)
         elif bounds.end < position:
             reason = f"read up to {position}, but it ends at {bounds.end}: the topic was made anew"
-            yield Lost(topic, number, bounds.end - bounds.first, reason)
+            yield LostOffsets(topic, number, bounds.end - bounds.first, reason)
 
 
 @dataclass(frozen=True)
-class Told:
-    """What was said to be lost of a source before its query started.
+class ReportedLosses:
+    """The losses of a source that were reported before its query started.
 
     Attributes:
-        firsts: the first offsets that were left, below which nothing is said again.
-        gone: of partitions that were said to be gone or made anew, where the next batch begins.
+        earliest: the first available offset of each partition; losses below it are not reported again.
+        lost_partitions: for each partition reported as gone or recreated, the position at which the next batch begins.
     """
 
-    firsts: Positions
-    gone: Positions
+    earliest: Positions
+    lost_partitions: Positions
 
     @classmethod
-    def of(cls, read: Positions, planned: Positions, there: Mapping[Partition, Bounds]) -> Told:
-        """What :func:`losses` says of a stream that has *planned* batches further than it has *read*."""
-        firsts = {place: bounds.first for place, bounds in there.items()}
-        gone = {
-            place: planned.get(place, position)
-            for place, position in read.items()
-            if place not in there or there[place].end < position
+    def of(cls, read: Positions, planned: Positions, available: Mapping[Partition, Bounds]) -> ReportedLosses:
+        """What :func:`losses` reports for a stream whose *planned* batches may reach further than it has *read*."""
+        earliest = {partition: bounds.first for partition, bounds in available.items()}
+        lost_partitions = {
+            partition: planned.get(partition, position)
+            for partition, position in read.items()
+            if partition not in available or available[partition].end < position
         }
-        return cls(firsts, gone)
+        return cls(earliest, lost_partitions)
 
 
 @dataclass(frozen=True)
-class Span:
-    """What a batch took of a partition: from the first offset up to the one that was not taken."""
+class OffsetRange:
+    """The offsets of a partition in a batch; *end* is exclusive."""
 
     start: int
     end: int
 
 
-def spans_of(start: Any, end: Any, known: Positions) -> dict[Partition, Span]:
-    """What a batch took, by its offsets as Spark's progress has them.
+def offset_ranges(start: Any, end: Any, earliest: Positions) -> dict[Partition, OffsetRange]:
+    """The offsets in a batch, from the offsets in Spark's progress.
 
     Args:
-        start: where it began.
-        end: where it ended.
-        known: positions that were told before, because what is below them was gone when the stream started.
+        start: the start offset.
+        end: the end offset.
+        earliest: losses below these positions were reported when the stream started.
     """
-    begins, ends = positions_of(start), positions_of(end)
+    starts, ends = positions_of(start), positions_of(end)
     return {
-        place: Span(max(begin, min(known.get(place, begin), ends[place])), ends[place])
-        for place, begin in begins.items()
-        if place in ends
+        partition: OffsetRange(max(first, min(earliest.get(partition, first), ends[partition])), ends[partition])
+        for partition, first in starts.items()
+        if partition in ends
     }
 
 
-def lost_between(spans: Mapping[Partition, Span], rows: int, firsts: Positions) -> tuple[Lost, ...]:
-    """What a batch has not read of its spans, because it was gone by then.
+def losses_in_batch(ranges: Mapping[Partition, OffsetRange], rows: int, earliest: Positions) -> tuple[LostOffsets, ...]:
+    """The offsets of a batch that were deleted before the batch read them.
 
     Args:
-        spans: what the batch took.
+        ranges: the offsets in the batch.
         rows: how many records it has read.
-        firsts: the first offsets that the broker has left, after the batch.
+        earliest: the first offsets that the broker has after the batch.
 
-    Law: what is said to be lost of one partition is never more than the records that the batch lacks, and never more
-    than the offsets below the first one left. Offsets that hold no record (of transactions, or of compaction) are told
-    apart from lost ones only where the broker still has them.
+    Law: the loss reported for a partition is never more than the records that the batch lacks, and never more than the
+    offsets below the first one left. Offsets without a record (transactions, compaction) are distinguished from lost
+    ones only if the broker still has them.
     """
-    lacks = sum(span.end - span.start for span in spans.values() if span.end > span.start) - rows
-    gone = {
-        place: min(firsts[place], span.end) - span.start
-        for place, span in sorted(spans.items())
-        if firsts.get(place, 0) > span.start and span.end > span.start
+    missing = sum(range_.end - range_.start for range_ in ranges.values() if range_.end > range_.start) - rows
+    deleted = {
+        partition: min(earliest[partition], range_.end) - range_.start
+        for partition, range_ in sorted(ranges.items())
+        if earliest.get(partition, 0) > range_.start and range_.end > range_.start
     }
-    if lacks <= 0 or not gone:
+    if missing <= 0 or not deleted:
         return ()
-    unsure = "" if len(gone) == 1 or sum(gone.values()) <= lacks else f", at most: the batch lacks {lacks} in all"
+    is_exact = len(deleted) == 1 or sum(deleted.values()) <= missing
+    uncertainty = "" if is_exact else f", at most: the batch lacks {missing} in all"
     return tuple(
-        Lost(
+        LostOffsets(
             topic,
             number,
-            min(offsets, lacks),
-            f"read up to {spans[topic, number].start}, the first one left is {firsts[topic, number]}{unsure}",
+            min(offsets, missing),
+            f"read up to {ranges[topic, number].start}, the first one left is {earliest[topic, number]}{uncertainty}",
         )
-        for (topic, number), offsets in gone.items()
+        for (topic, number), offsets in deleted.items()
     )
 
 
-def gone_between(start: Any, end: Any, told: Positions) -> tuple[Lost, ...]:
-    """Partitions that a batch began with and did not end with, and those that went back: topics that were made anew.
+def partition_losses(start: Any, end: Any, reported: Positions) -> tuple[LostOffsets, ...]:
+    """Partitions that a batch began with but did not end with, and those that went back: recreated topics.
 
-    Those that were *told* at the position where the batch begins are left out.
+    Leaves out the partitions *reported* at the position at which the batch begins.
     """
     ends = positions_of(end)
-    begins = {place: at for place, at in positions_of(start).items() if told.get(place) != at}
-    there = {place: Bounds(min(begins.get(place, at), at), at) for place, at in ends.items()}
-    found = {(lost.topic, lost.partition): lost for lost in losses(begins, there)} if ends else {}
-    return tuple(Lost(*place, None, lost.reason) for place, lost in found.items())
+    starts = {
+        partition: position
+        for partition, position in positions_of(start).items()
+        if reported.get(partition) != position
+    }
+    available = {
+        partition: Bounds(min(starts.get(partition, position), position), position)
+        for partition, position in ends.items()
+    }
+    found = {(lost.topic, lost.partition): lost for lost in losses(starts, available)} if ends else {}
+    return tuple(LostOffsets(*partition, None, lost.reason) for partition, lost in found.items())

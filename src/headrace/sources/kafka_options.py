@@ -1,7 +1,7 @@
-"""The options of Spark's Kafka source: checked by name, with readable times turned into Spark's milliseconds.
+"""The options of Spark's Kafka source: checks names, and converts readable times to Spark's milliseconds.
 
-Source of names, defaults and rules: Spark 4.2's ``KafkaSourceProvider`` and its guide of the Kafka integration. Spark
-passes over an option that it does not know; here it is an error, because a limit that is misspelled is no limit.
+Source of names, defaults and rules: Spark 4.2's ``KafkaSourceProvider`` and its Kafka integration guide. Spark ignores
+unknown options. Here they are errors, because a misspelled limit does not limit.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any
 from headrace.model.triggers import parse_interval_s
 from headrace.sources.kafka_offsets import Partition
 from headrace.sources.option_reading import (
-    GivenOptions,
     Kind,
-    Reads,
+    ParsedOptions,
+    ReadMode,
     SourceFormat,
     SourceOption,
     read_options,
@@ -28,8 +28,8 @@ from headrace.sources.option_reading import (
 PASSED_ON = "kafka."
 SERVERS = "kafka.bootstrap.servers"
 TOPICS = ("subscribe", "subscribePattern", "assign")
-# Spark decides about these itself, and would refuse them only when the query starts.
-NOT_OF_CLIENT = (
+# Spark sets these itself, and would refuse them only when the query starts.
+REFUSED_CLIENT_OPTIONS = (
     refused(
         "kafka.auto.offset.reset", "The source sets it", "Set the starting position with the options of the source"
     ),
@@ -38,11 +38,11 @@ NOT_OF_CLIENT = (
     refused("kafka.enable.auto.commit", "Progress is stored in the flow's checkpoint", "Remove it"),
     refused("kafka.interceptor.classes", "Interceptors may change records", "Change the columns in the query"),
 )
-# Those that Event Hubs has too, of the same meaning.
-SHARED = (
-    SourceOption("failOnDataLoss", Kind.SWITCH, "Fail the stream if data was deleted before it was read", "true"),
-    SourceOption("minPartitions", Kind.COUNT, "Minimum number of tasks that read a batch"),
-    SourceOption("maxRecordsPerPartition", Kind.COUNT, "Maximum number of offsets per task"),
+# Options that Event Hubs has too, with the same meaning.
+SHARED_OPTIONS = (
+    SourceOption("failOnDataLoss", Kind.BOOLEAN, "Fail the stream if data was deleted before it was read", "true"),
+    SourceOption("minPartitions", Kind.POSITIVE_INTEGER, "Minimum number of tasks that read a batch"),
+    SourceOption("maxRecordsPerPartition", Kind.POSITIVE_INTEGER, "Maximum number of offsets per task"),
 )
 _VENDORS = ("It is a service of Databricks", "Use kafka.sasl.jaas.config")
 FORMAT = SourceFormat(
@@ -81,103 +81,109 @@ FORMAT = SourceFormat(
             "error",
             values=("error", "latest"),
         ),
-        SourceOption("endingOffsets", Kind.OFFSETS, "Where the read ends", "`latest`", reads=Reads.BATCHES),
+        SourceOption("endingOffsets", Kind.OFFSETS, "Where the read ends", "`latest`", read_mode=ReadMode.BATCHES),
         SourceOption(
             "endingTimestamp",
             Kind.MILLISECONDS,
             "End each partition before its first record at or after this time",
-            reads=Reads.BATCHES,
+            read_mode=ReadMode.BATCHES,
         ),
-        SourceOption("endingOffsetsByTimestamp", Kind.JSON, "The same, per partition", reads=Reads.BATCHES),
+        SourceOption("endingOffsetsByTimestamp", Kind.JSON, "The same, per partition", read_mode=ReadMode.BATCHES),
         SourceOption(
             "maxOffsetsPerTrigger",
-            Kind.COUNT,
+            Kind.POSITIVE_INTEGER,
             "Maximum number of offsets per batch, divided among partitions in proportion to their backlog",
-            reads=Reads.STREAMS,
+            read_mode=ReadMode.STREAMS,
         ),
-        SourceOption("minOffsetsPerTrigger", Kind.COUNT, "Minimum number of offsets per batch", reads=Reads.STREAMS),
+        SourceOption(
+            "minOffsetsPerTrigger",
+            Kind.POSITIVE_INTEGER,
+            "Minimum number of offsets per batch",
+            read_mode=ReadMode.STREAMS,
+        ),
         SourceOption(
             "maxTriggerDelay",
             Kind.TEXT,
             "Maximum wait for `minOffsetsPerTrigger`, such as `10 min`",
             "15m",
-            reads=Reads.STREAMS,
+            read_mode=ReadMode.STREAMS,
         ),
-        *SHARED,
-        SourceOption("includeHeaders", Kind.SWITCH, "Add the column `headers`", "false"),
+        *SHARED_OPTIONS,
+        SourceOption("includeHeaders", Kind.BOOLEAN, "Add the column `headers`", "false"),
         SourceOption("groupIdPrefix", Kind.TEXT, "Prefix of the consumer group IDs", "spark-kafka-source"),
-        SourceOption("kafkaConsumer.pollTimeoutMs", Kind.COUNT, "Milliseconds that a task waits for records", "120000"),
-        SourceOption("fetchOffset.numRetries", Kind.COUNT, "Number of retries to fetch offsets", "3"),
-        SourceOption("fetchOffset.retryIntervalMs", Kind.WHOLE, "Milliseconds between these retries", "1000"),
-        *NOT_OF_CLIENT,
+        SourceOption(
+            "kafkaConsumer.pollTimeoutMs", Kind.POSITIVE_INTEGER, "Milliseconds that a task waits for records", "120000"
+        ),
+        SourceOption("fetchOffset.numRetries", Kind.POSITIVE_INTEGER, "Number of retries to fetch offsets", "3"),
+        SourceOption("fetchOffset.retryIntervalMs", Kind.INTEGER, "Milliseconds between these retries", "1000"),
+        *REFUSED_CLIENT_OPTIONS,
         refused("databricks.serviceCredential", *_VENDORS),
         refused("serviceCredential", *_VENDORS),
     ),
     page="docs/reference/kafka.md",
     passed_on=PASSED_ON,
 )
-# Options of ours that go along with those of Spark's source, which passes over them: which format the reader was asked
-# for, and what has no effect.
-_FORMAT_OPTION, _INERT_OPTION = "headrace.format", "headrace.without_effect"
-_SPARKS_DELAY = re.compile(r"\d{1,15}(us|ms|s|m|min|h|d)?")
+# Our own options among those of Spark's source, which ignores them: the reader's format, and its ignored options.
+_FORMAT_OPTION, _IGNORED_OPTION = "headrace.format", "headrace.without_effect"
+_SPARK_DELAY = re.compile(r"\d{1,15}(us|ms|s|m|min|h|d)?")
 _EARLIEST, _LATEST = -2, -1
 
 
 @dataclass(frozen=True)
 class TopicOptions:
-    """What Spark's source is given, which may hold secrets, and which options have no effect, each with the reason."""
+    """The options for Spark's source, which may hold secrets, and the ignored options, each with the reason."""
 
     options: Mapping[str, str] = field(repr=False)
     without_effect: tuple[tuple[str, str], ...] = ()
 
-    def described(self, name: str) -> dict[str, str]:
-        """The options for Spark's reader, which say too by which format they were asked for."""
-        return {**self.options, _FORMAT_OPTION: name, _INERT_OPTION: json.dumps(self.without_effect)}
+    def for_reader(self, name: str) -> dict[str, str]:
+        """The options for Spark's reader, which also record the format *name*."""
+        return {**self.options, _FORMAT_OPTION: name, _IGNORED_OPTION: json.dumps(self.without_effect)}
 
 
 def kafka_options(given: Mapping[str, Any], *, streaming: bool, time_zone: str) -> TopicOptions:
-    """The options for Spark's source; readable times are milliseconds, those of Kafka's client are as they were given.
+    """The options for Spark's source: readable times become milliseconds, options of Kafka's client stay unchanged.
 
     Args:
-        given: the reader's options, names in any case.
-        streaming: whether a stream is read; a batch takes other options.
-        time_zone: of times that say none.
+        given: the reader's options; names are case-insensitive.
+        streaming: whether a stream is read; a batch has other options.
+        time_zone: of times without a zone.
 
     Raises:
-        Problems: each option that is unknown, refused or has no such value; topics or servers that are missing.
+        Problems: each option that is unknown, refused or invalid; missing topics or servers.
     """
-    found = read_options(FORMAT, given, time_zone=time_zone, streams=streaming)
-    options = {**found.passed_on, **{name: text_for_spark(found, name) for name in found.values}}
+    parsed = read_options(FORMAT, given, time_zone=time_zone, streaming=streaming)
+    options = {**parsed.passed_on, **{name: text_for_spark(parsed, name) for name in parsed.values}}
     for name in ("startingOffsetsByTimestamp", "endingOffsetsByTimestamp"):
-        if name in found.values:
-            options[name] = _times(found, name, time_zone)
-    if "maxTriggerDelay" in found.values:
-        options["maxTriggerDelay"] = _delay(found)
-    _check_topics(found)
-    _check_together(found, streaming=streaming)
-    found.check()
-    return TopicOptions(options, found.without_effect())
+        if name in parsed.values:
+            options[name] = _times(parsed, name, time_zone)
+    if "maxTriggerDelay" in parsed.values:
+        options["maxTriggerDelay"] = _delay(parsed)
+    _check_topics(parsed)
+    _check_combinations(parsed, streaming=streaming)
+    parsed.check()
+    return TopicOptions(options, parsed.without_effect())
 
 
-def text_for_spark(found: GivenOptions, name: str) -> str:
-    """The value of an option as Spark's source reads it."""
-    value = found.values[name]
+def text_for_spark(parsed: ParsedOptions, name: str) -> str:
+    """The value of an option in the form that Spark's source reads."""
+    value = parsed.values[name]
     if isinstance(value, bool):
         return str(value).lower()
-    return str(value) if isinstance(value, int) else found.texts[name].strip()
+    return str(value) if isinstance(value, int) else parsed.texts[name].strip()
 
 
-def topics_text(options: Mapping[str, str]) -> str:
-    """What a source reads, for people: its format and topics, without servers or credentials."""
+def describe_topics(options: Mapping[str, str]) -> str:
+    """A source for people: its format and topics, without servers or credentials."""
     texts = {name.casefold(): text for name, text in options.items()}
     kind = texts.get(_FORMAT_OPTION, FORMAT.name)
     if "subscribepattern" in texts:
         return f"{kind} topics like {texts['subscribepattern'].strip()}"
-    return f"{kind} {', '.join(sorted(topics_named(options)))}"
+    return f"{kind} {', '.join(sorted(named_topics(options)))}"
 
 
-def topics_named(options: Mapping[str, str]) -> frozenset[str]:
-    """The topics that the options of a source name; none when they are chosen by a pattern."""
+def named_topics(options: Mapping[str, str]) -> frozenset[str]:
+    """The topics that a source's options name; empty if a pattern selects them."""
     texts = {name.casefold(): text for name, text in options.items()}
     try:
         names = json.loads(texts["assign"]) if "assign" in texts else texts.get("subscribe", "").split(",")
@@ -186,44 +192,46 @@ def topics_named(options: Mapping[str, str]) -> frozenset[str]:
     return frozenset(name.strip() for name in names if name.strip())
 
 
-def partitions_named(options: Mapping[str, str]) -> frozenset[Partition]:
-    """The partitions that the option ``assign`` of a source names; none when it names topics."""
+def named_partitions(options: Mapping[str, str]) -> frozenset[Partition]:
+    """The partitions that a source's option ``assign`` names; empty without it."""
     text = next((text for name, text in options.items() if name.casefold() == "assign"), "{}")
     return frozenset((topic, number) for topic, numbers in json.loads(text).items() for number in numbers)
 
 
 def without_effect(options: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """What :class:`TopicOptions` has said in the options of a source."""
+    """The ignored options that :meth:`TopicOptions.for_reader` has recorded in a source's options."""
     texts = {name.casefold(): text for name, text in options.items()}
-    return tuple((name, why) for name, why in json.loads(texts.get(_INERT_OPTION, "[]")))
+    return tuple((name, why) for name, why in json.loads(texts.get(_IGNORED_OPTION, "[]")))
 
 
-def _check_topics(found: GivenOptions) -> None:
-    chosen = [name for name in TOPICS if name in found.texts]
+def _check_topics(parsed: ParsedOptions) -> None:
+    chosen = [name for name in TOPICS if name in parsed.texts]
     if len(chosen) != 1:
-        found.problem("KAFKA.TOPICS", given=" and ".join(chosen) or "none of them")
+        parsed.add_problem("KAFKA.TOPICS", given=" and ".join(chosen) or "none of them")
         return
     (name,) = chosen
-    if name not in found.values:
+    if name not in parsed.values:
         return
-    if name == "assign" and not _is_assignment(found.values[name]):
-        found.wrong(name, 'it is JSON like {"orders": [0, 1]}')
-    elif name != "assign" and not found.values[name].replace(",", "").strip():
-        found.wrong(name, "it names no topic")
+    if name == "assign" and not _is_assignment(parsed.values[name]):
+        parsed.reject(name, 'it is JSON like {"orders": [0, 1]}')
+    elif name != "assign" and not parsed.values[name].replace(",", "").strip():
+        parsed.reject(name, "it names no topic")
 
 
-def _check_together(found: GivenOptions, *, streaming: bool) -> None:
+def _check_combinations(parsed: ParsedOptions, *, streaming: bool) -> None:
     for name, wrong in () if streaming else (("startingOffsets", _LATEST), ("endingOffsets", _EARLIEST)):
         word = {_LATEST: "latest", _EARLIEST: "earliest"}[wrong]
-        offsets = found.get(name, {})
-        places = [] if isinstance(offsets, str) else [at for topic in offsets.values() for at in topic.values()]
-        if offsets == word or wrong in places:
-            found.wrong(name, f"a batch that {'begins' if wrong == _LATEST else 'ends'} there has no records")
-    least, most = found.get("minOffsetsPerTrigger", 0), found.get("maxOffsetsPerTrigger")
-    if most is not None and least > most:
-        found.wrong("minOffsetsPerTrigger", "it is above maxOffsetsPerTrigger")
-    if "kafka.group.id" in found.passed_on and "groupIdPrefix" in found.values:
-        found.wrong("groupIdPrefix", "kafka.group.id says the whole name: keep one of the two")
+        offsets = parsed.get(name, {})
+        positions = (
+            [] if isinstance(offsets, str) else [position for topic in offsets.values() for position in topic.values()]
+        )
+        if offsets == word or wrong in positions:
+            parsed.reject(name, f"a batch that {'begins' if wrong == _LATEST else 'ends'} there has no records")
+    minimum, maximum = parsed.get("minOffsetsPerTrigger", 0), parsed.get("maxOffsetsPerTrigger")
+    if maximum is not None and minimum > maximum:
+        parsed.reject("minOffsetsPerTrigger", "it is above maxOffsetsPerTrigger")
+    if "kafka.group.id" in parsed.passed_on and "groupIdPrefix" in parsed.values:
+        parsed.reject("groupIdPrefix", "kafka.group.id says the whole name: keep one of the two")
 
 
 def _is_assignment(value: Any) -> bool:
@@ -237,24 +245,24 @@ def _is_assignment(value: Any) -> bool:
     )
 
 
-def _times(found: GivenOptions, name: str, time_zone: str) -> str:
+def _times(parsed: ParsedOptions, name: str, time_zone: str) -> str:
     try:
         topics = {
             topic: {str(int(number)): time_ms(str(moment), time_zone) for number, moment in partitions.items()}
-            for topic, partitions in found.values[name].items()
+            for topic, partitions in parsed.values[name].items()
         }
     except (ValueError, AttributeError):
-        found.wrong(name, 'it is JSON like {"orders": {"0": "2026-01-01T00:00:00Z"}}')
+        parsed.reject(name, 'it is JSON like {"orders": {"0": "2026-01-01T00:00:00Z"}}')
         return ""
     return json.dumps(topics)
 
 
-def _delay(found: GivenOptions) -> str:
-    text = found.values["maxTriggerDelay"].strip()
-    if _SPARKS_DELAY.fullmatch(text):
+def _delay(parsed: ParsedOptions) -> str:
+    text = parsed.values["maxTriggerDelay"].strip()
+    if _SPARK_DELAY.fullmatch(text):
         return str(text)
     try:
         return f"{round(parse_interval_s(text) * 1000)}ms"
     except ValueError:
-        found.wrong("maxTriggerDelay", 'it is a number with a unit, such as "10 min"')
+        parsed.reject("maxTriggerDelay", 'it is a number with a unit, such as "10 min"')
         return ""

@@ -1,4 +1,4 @@
-"""Requests to Kinesis through boto3, an extra: shards, and records behind a position."""
+"""Requests to Kinesis through boto3, an extra: lists shards, and reads records after a position."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from mypy_boto3_kinesis import KinesisClient
 
 _FORMAT_NAME = "kinesis"
-# Its name matches spark.redaction.regex, as those of keys and tokens do, so that Spark hides it where it shows options.
+# Its name matches spark.redaction.regex, as those of keys and tokens do, so Spark redacts it where it shows options.
 EXTERNAL_ID_SECRET = "headrace.secretRoleExternalId"  # noqa: S105 - the name of an option
-_SECONDS = 60
-_TRIES = 8
-# What passes by itself, of the errors in the API reference of GetRecords, GetShardIterator and ListShards, and of those
-# that all services have.
-_BUSY = frozenset(
+_TIMEOUT_S = 60
+_MAX_ATTEMPTS = 8
+# Transient errors, from the API references of GetRecords, GetShardIterator and ListShards, and the errors common to all
+# services.
+_THROTTLED = frozenset(
     {
         *("KMSThrottlingException", "LimitExceededException", "ProvisionedThroughputExceededException"),
         *("RequestLimitExceeded", "Throttling", "ThrottlingException", "TooManyRequestsException"),
@@ -32,7 +32,7 @@ _BUSY = frozenset(
 
 @dataclass(frozen=True)
 class Access:
-    """Where the service is, and as whom it is asked; ``secrets`` are by the names of their options."""
+    """The service's address and the credentials; ``secrets`` are by the names of their options."""
 
     region: str | None = None
     url: str | None = None
@@ -42,7 +42,7 @@ class Access:
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def client(self) -> KinesisClient:
-        """A client, whose requests are tried again when the service is busy.
+        """A client that retries its requests if the service is busy.
 
         Raises:
             PipelineError: ``SOURCE.PACKAGE_MISSING``, ``KINESIS.REFUSED``.
@@ -52,15 +52,17 @@ class Access:
         import boto3  # noqa: PLC0415 - an extra
         from botocore.config import Config  # noqa: PLC0415 - an extra
 
-        patience = Config(
-            connect_timeout=_SECONDS // 6, read_timeout=_SECONDS, retries={"mode": "standard", "max_attempts": _TRIES}
+        config = Config(
+            connect_timeout=_TIMEOUT_S // 6,
+            read_timeout=_TIMEOUT_S,
+            retries={"mode": "standard", "max_attempts": _MAX_ATTEMPTS},
         )
-        with told_in_words("the service"):
+        with translate_errors("the service"):
             keys: dict[str, Any] = self._keys()
             session = boto3.session.Session(**keys, region_name=self.region)
             if self.role is not None:
-                session = self._assumed(session, patience)
-            return session.client("kinesis", endpoint_url=self.url, config=patience)
+                session = self._assumed(session, config)
+            return session.client("kinesis", endpoint_url=self.url, config=config)
 
     def _keys(self) -> dict[str, str]:
         names = {
@@ -71,56 +73,56 @@ class Access:
         folded = {name.casefold(): value for name, value in self.secrets.items()}
         return {name: folded[option] for option, name in names.items() if option in folded}
 
-    def _assumed(self, session: Any, patience: Any) -> Any:
-        """A session of the role, whose credentials are renewed before they end."""
+    def _assumed(self, session: Any, config: Any) -> Any:
+        """A session of the role, which renews its credentials before they expire."""
         import boto3  # noqa: PLC0415 - an extra
         from botocore.credentials import RefreshableCredentials  # noqa: PLC0415 - an extra
         from botocore.session import get_session  # noqa: PLC0415 - an extra
 
-        sts = session.client("sts", endpoint_url=self.role_url, config=patience)
-        outside = next(
+        sts = session.client("sts", endpoint_url=self.role_url, config=config)
+        external_id = next(
             (v for name, v in self.secrets.items() if name.casefold() == EXTERNAL_ID_SECRET.casefold()), None
         )
 
-        def fresh() -> dict[str, Any]:
-            more = {} if outside is None else {"ExternalId": outside}
-            given = sts.assume_role(RoleArn=self.role, RoleSessionName=self.role_session, **more)["Credentials"]
+        def fetch_credentials() -> dict[str, Any]:
+            extra = {} if external_id is None else {"ExternalId": external_id}
+            credentials = sts.assume_role(RoleArn=self.role, RoleSessionName=self.role_session, **extra)["Credentials"]
             return {
-                "access_key": given["AccessKeyId"],
-                "secret_key": given["SecretAccessKey"],
-                "token": given["SessionToken"],
-                "expiry_time": given["Expiration"].isoformat(),
+                "access_key": credentials["AccessKeyId"],
+                "secret_key": credentials["SecretAccessKey"],
+                "token": credentials["SessionToken"],
+                "expiry_time": credentials["Expiration"].isoformat(),
             }
 
-        inner = get_session()
-        inner._credentials = RefreshableCredentials.create_from_metadata(  # type: ignore[attr-defined] # noqa: SLF001 - botocore has no public door for credentials that are renewed
-            metadata=fresh(), refresh_using=fresh, method="sts-assume-role"
+        botocore_session = get_session()
+        botocore_session._credentials = RefreshableCredentials.create_from_metadata(  # type: ignore[attr-defined] # noqa: SLF001 - botocore has no public door for credentials that are renewed
+            metadata=fetch_credentials(), refresh_using=fetch_credentials, method="sts-assume-role"
         )
-        return boto3.session.Session(botocore_session=inner, region_name=self.region or session.region_name)
+        return boto3.session.Session(botocore_session=botocore_session, region_name=self.region or session.region_name)
 
 
 class IteratorExpired(Exception):
-    """An iterator was not used for five minutes; another one of the same place does."""
+    """An iterator was not used for five minutes; request a new one for the same position."""
 
 
 @contextmanager
-def told_in_words(stream: str) -> Iterator[None]:
-    """Let what boto3 raises be a problem with a hint; its texts have no keys in them.
+def translate_errors(stream: str) -> Iterator[None]:
+    """Translate boto3's errors into problems with hints; their texts contain no keys.
 
     Raises:
         PipelineError: ``KINESIS.UNREACHABLE``, ``KINESIS.BUSY``, ``KINESIS.REFUSED``.
-        IteratorExpired: a request was made with one that is too old.
+        IteratorExpired: the iterator of a request is too old.
     """
     from botocore import exceptions  # noqa: PLC0415 - an extra
 
     try:
         yield
     except exceptions.ClientError as error:
-        said = error.response.get("Error", {})
-        if said.get("Code") == "ExpiredIteratorException":
+        details = error.response.get("Error", {})
+        if details.get("Code") == "ExpiredIteratorException":
             raise IteratorExpired from None
-        reason = f"{said.get('Code', 'Error')}: {said.get('Message', '')}".rstrip(". :")
-        code = "KINESIS.BUSY" if said.get("Code") in _BUSY else "KINESIS.REFUSED"
+        reason = f"{details.get('Code', 'Error')}: {details.get('Message', '')}".rstrip(". :")
+        code = "KINESIS.BUSY" if details.get("Code") in _THROTTLED else "KINESIS.REFUSED"
         raise PipelineError(code, stream=stream, reason=reason) from None
     except (exceptions.ConnectionError, exceptions.HTTPClientError) as error:
         reason = str(error).splitlines()[0].rstrip(".")
@@ -132,7 +134,7 @@ def told_in_words(stream: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Shard:
-    """A shard with those that it was made of, which are read before it."""
+    """A shard and its parents, which are read before it."""
 
     id: str
     parents: tuple[str, ...]
@@ -140,7 +142,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class Record:
-    """One record, as the service gives it."""
+    """One record, as the service returns it."""
 
     sequence: str
     key: str
@@ -149,25 +151,25 @@ class Record:
 
 
 @dataclass(frozen=True)
-class Fetched:
+class FetchResult:
     """The answer to one request.
 
     Attributes:
-        records: in their order.
-        following: the iterator for the next request; None behind the last record of a shard that is closed.
-        behind_ms: how far the answer is behind the newest record; 0 when there was nothing more.
+        records: in order.
+        next_iterator: for the next request; None after the last record of a closed shard.
+        behind_ms: how far the answer is behind the newest record; 0 if there is nothing more.
     """
 
     records: tuple[Record, ...]
-    following: str | None
+    next_iterator: str | None
     behind_ms: int
 
 
-def shards_of(client: KinesisClient, stream: str) -> list[Shard]:
-    """The shards of a stream, those that are closed and still have records too."""
+def list_shards(client: KinesisClient, stream: str) -> list[Shard]:
+    """The shards of a stream, including closed shards that still have records."""
     found: list[Shard] = []
     arguments: dict[str, Any] = {"StreamName": stream}
-    with told_in_words(stream):
+    with translate_errors(stream):
         while True:
             answer = client.list_shards(**arguments)
             for shard in answer["Shards"]:
@@ -179,37 +181,39 @@ def shards_of(client: KinesisClient, stream: str) -> list[Shard]:
             arguments = {"NextToken": token}
 
 
-def iterator_at(client: KinesisClient, stream: str, shard: str, kind: str, value: str = "") -> str | None:
+def get_iterator(client: KinesisClient, stream: str, shard: str, kind: str, value: str = "") -> str | None:
     """An iterator of a shard: ``TRIM_HORIZON``, ``AT_TIMESTAMP`` with milliseconds, or ``AFTER_SEQUENCE_NUMBER``.
 
-    None when the shard is no longer there.
+    None if the shard no longer exists.
     """
     from botocore.exceptions import ClientError  # noqa: PLC0415 - an extra
 
-    more: dict[str, Any] = {}
+    extra: dict[str, Any] = {}
     if kind == "AT_TIMESTAMP":
-        more["Timestamp"] = datetime.fromtimestamp(int(value) / 1000, UTC)
+        extra["Timestamp"] = datetime.fromtimestamp(int(value) / 1000, UTC)
     elif kind == "AFTER_SEQUENCE_NUMBER":
-        more["StartingSequenceNumber"] = value
-    with told_in_words(stream):
+        extra["StartingSequenceNumber"] = value
+    with translate_errors(stream):
         try:
             answer = client.get_shard_iterator(
                 StreamName=stream,
                 ShardId=shard,
                 ShardIteratorType=kind,  # type: ignore[arg-type]  # one of three words
-                **more,
+                **extra,
             )
         except ClientError as error:
-            if error.response.get("Error", {}).get("Code") == "ResourceNotFoundException" and _there(client, stream):
+            if error.response.get("Error", {}).get("Code") == "ResourceNotFoundException" and _stream_exists(
+                client, stream
+            ):
                 return None
             raise
     return answer["ShardIterator"]
 
 
-def fetch(client: KinesisClient, stream: str, iterator: str, most: int) -> Fetched:
-    """The records behind an iterator, as many as one request gives."""
-    with told_in_words(stream):
-        answer = client.get_records(ShardIterator=iterator, Limit=most)
+def fetch(client: KinesisClient, stream: str, iterator: str, limit: int) -> FetchResult:
+    """The records after an iterator, at most *limit*."""
+    with translate_errors(stream):
+        answer = client.get_records(ShardIterator=iterator, Limit=limit)
     records = tuple(
         Record(
             sequence=record["SequenceNumber"],
@@ -219,8 +223,8 @@ def fetch(client: KinesisClient, stream: str, iterator: str, most: int) -> Fetch
         )
         for record in answer["Records"]
     )
-    return Fetched(records, answer.get("NextShardIterator") or None, answer.get("MillisBehindLatest", 0))
+    return FetchResult(records, answer.get("NextShardIterator") or None, answer.get("MillisBehindLatest", 0))
 
 
-def _there(client: KinesisClient, stream: str) -> bool:
+def _stream_exists(client: KinesisClient, stream: str) -> bool:
     return bool(client.list_shards(StreamName=stream, MaxResults=1)["Shards"])

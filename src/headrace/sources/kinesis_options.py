@@ -1,4 +1,4 @@
-"""Options of ``format("kinesis")``, by the vendor's names and with its defaults, and where a stream begins."""
+"""Options of ``format("kinesis")``, with the vendor's names and defaults, and the start position of a stream."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from headrace.autoloader.reading.values import zone_of
 from headrace.errors import PipelineError
 from headrace.sources.kinesis_client import EXTERNAL_ID_SECRET, Access
 from headrace.sources.option_reading import (
-    GivenOptions,
     Kind,
+    ParsedOptions,
     SourceFormat,
     SourceOption,
     accepted,
@@ -24,7 +24,7 @@ from headrace.sources.option_reading import (
     refused,
     time_us,
 )
-from headrace.sources.stream_source import Prepared, Session
+from headrace.sources.stream_source import PreparedSource, ReadContext
 
 COLUMNS: JsonType = struct_of(
     (
@@ -36,7 +36,7 @@ COLUMNS: JsonType = struct_of(
         ("approximateArrivalTimestamp", "timestamp"),
     )
 )
-# Where a shard is read from: its beginning, a time in milliseconds since 1970, or behind a record.
+# Positions in a shard: its beginning, a time in milliseconds since 1970, or after a record.
 BEGINNING, AT, AFTER = "TRIM_HORIZON", "AT:", "AFTER:"
 LATEST = "LATEST"
 _WORDS = {"latest": LATEST, "trim_horizon": BEGINNING, "earliest": BEGINNING}
@@ -58,7 +58,10 @@ FORMAT = SourceFormat(
             "latest",
         ),
         SourceOption(
-            "maxRecordsPerFetch", Kind.COUNT, "Maximum number of records per request; at most 10,000", "10000"
+            "maxRecordsPerFetch",
+            Kind.POSITIVE_INTEGER,
+            "Maximum number of records per request; at most 10,000",
+            "10000",
         ),
         SourceOption(
             "maxFetchRate",
@@ -104,18 +107,18 @@ FORMAT = SourceFormat(
         refused("streamARN", "Streams are read by name", "Use streamName, and roleArn for another account"),
     ),
 )
-_MOST_RECORDS = 10_000
-# Secret options, by the names under which they travel to the workers.
+_MAX_RECORDS = 10_000
+# Secret options, and the names under which the workers get them.
 _SECRETS = {name: name for name in ("awsAccessKey", "awsSecretKey", "awsSessionToken")}
 _SECRETS["roleExternalId"] = EXTERNAL_ID_SECRET
-# Of a time's pattern, in Java's letters.
+# The parts of a time pattern, in Java's letters.
 _PATTERN = re.compile(r"yyyy|MM|dd|HH|mm|ss|S+|[Zz]+|'[^']*'|[^A-Za-z']")
 _LETTERS = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S"}
 _VENDOR_FORMAT = "MM/dd/yyyy HH:mm:ss ZZZ"
 
 
-def prepare_kinesis(given: Mapping[str, Any], schema: JsonType | None, session: Session) -> Prepared:
-    """What a reader means; the service is not asked.
+def prepare_kinesis(given: Mapping[str, Any], schema: JsonType | None, context: ReadContext) -> PreparedSource:
+    """Prepare a reader, without a request to the service.
 
     Raises:
         Problems: options that are wrong.
@@ -123,44 +126,44 @@ def prepare_kinesis(given: Mapping[str, Any], schema: JsonType | None, session: 
     """
     if schema is not None:
         raise PipelineError("SOURCE.SCHEMA_GIVEN", format=FORMAT.name)
-    found = read_options(FORMAT, given, time_zone=session.time_zone)
-    streams = [name.strip() for name in found.get("streamName", "").split(",") if name.strip()]
-    position = _position(found, session.time_zone)
-    if not session.streams and position == LATEST:
-        # A batch that begins where it ends has nothing.
+    parsed = read_options(FORMAT, given, time_zone=context.time_zone)
+    streams = [name.strip() for name in parsed.get("streamName", "").split(",") if name.strip()]
+    position = _position(parsed, context.time_zone)
+    if not context.is_streaming and position == LATEST:
+        # A batch that starts at the end has no records.
         position = BEGINNING
-    if found.get("maxRecordsPerFetch", 1) > _MOST_RECORDS:
-        found.wrong("maxRecordsPerFetch", "the service gives 10,000 at most")
-    if "streamName" in found.values and not streams:
-        found.wrong("streamName", "it names no stream")
-    if ("awsAccessKey" in found.values) != ("awsSecretKey" in found.values):
-        missing = "awsSecretKey" if "awsAccessKey" in found.values else "awsAccessKey"
-        found.problem("SOURCE.OPTION_MISSING", option=missing, about="Set both keys or none")
-    found.check()
+    if parsed.get("maxRecordsPerFetch", 1) > _MAX_RECORDS:
+        parsed.reject("maxRecordsPerFetch", "the service gives 10,000 at most")
+    if "streamName" in parsed.values and not streams:
+        parsed.reject("streamName", "it names no stream")
+    if ("awsAccessKey" in parsed.values) != ("awsSecretKey" in parsed.values):
+        missing = "awsSecretKey" if "awsAccessKey" in parsed.values else "awsAccessKey"
+        parsed.add_problem("SOURCE.OPTION_MISSING", option=missing, about="Set both keys or none")
+    parsed.check()
     access = Access(
-        region=found.get("region"),
-        url=found.get("endpoint"),
-        role=found.get("roleArn"),
-        role_session=found.get("roleSessionName", "headrace"),
-        role_url=found.get("stsEndpoint"),
+        region=parsed.get("region"),
+        url=parsed.get("endpoint"),
+        role=parsed.get("roleArn"),
+        role_session=parsed.get("roleSessionName", "headrace"),
+        role_url=parsed.get("stsEndpoint"),
     )
     settings = {
         "streams": streams,
         "position": position,
         "access": {name: value for name, value in asdict(access).items() if name != "secrets"},
-        "fetch_records": found.get("maxRecordsPerFetch", _MOST_RECORDS),
-        "fetch_bytes": int(found.get("maxFetchRate", 1.0) * 1_000_000 * found.get("maxFetchDuration", 10.0)),
-        "fetch_s": found.get("maxFetchDuration", 10.0),
-        "period_s": found.get("minFetchPeriod", 0.4),
-        "look_s": found.get("shardFetchInterval", 1.0),
+        "fetch_records": parsed.get("maxRecordsPerFetch", _MAX_RECORDS),
+        "fetch_bytes": int(parsed.get("maxFetchRate", 1.0) * 1_000_000 * parsed.get("maxFetchDuration", 10.0)),
+        "fetch_s": parsed.get("maxFetchDuration", 10.0),
+        "period_s": parsed.get("minFetchPeriod", 0.4),
+        "look_s": parsed.get("shardFetchInterval", 1.0),
     }
-    secrets = {travelling: found.values[name] for name, travelling in _SECRETS.items() if name in found.values}
+    secrets = {travelling: parsed.values[name] for name, travelling in _SECRETS.items() if name in parsed.values}
     description = f"kinesis {', '.join(streams)}"
-    return Prepared(FORMAT.name, description, COLUMNS, settings, secrets, found.without_effect())
+    return PreparedSource(FORMAT.name, description, COLUMNS, settings, secrets, parsed.without_effect())
 
 
-def _position(found: GivenOptions, zone: str) -> str:
-    text = found.get("initialPosition", "latest").strip()
+def _position(parsed: ParsedOptions, zone: str) -> str:
+    text = parsed.get("initialPosition", "latest").strip()
     if text.casefold() in _WORDS:
         return _WORDS[text.casefold()]
     try:
@@ -168,14 +171,14 @@ def _position(found: GivenOptions, zone: str) -> str:
     except json.JSONDecodeError:
         document = None
     if not isinstance(document, dict) or not {"at_timestamp"} <= set(document) <= {"at_timestamp", "format"}:
-        found.wrong(
+        parsed.reject(
             "initialPosition", 'it is latest, trim_horizon, earliest, or {"at_timestamp": "...", "format": "..."}'
         )
         return BEGINNING
     try:
         return f"{AT}{_moment_ms(str(document['at_timestamp']), document.get('format'), zone)}"
     except ValueError as error:
-        found.wrong("initialPosition", str(error))
+        parsed.reject("initialPosition", str(error))
         return BEGINNING
 
 
@@ -188,16 +191,16 @@ def _moment_ms(text: str, pattern: str | None, zone: str) -> int:
     letters = _PATTERN.findall(pattern)
     if "".join(letters) != pattern:
         raise ValueError(f'the format "{pattern}" has other letters than yyyy MM dd HH mm ss S Z')
-    own: tzinfo = zone_of(zone)
+    zone_info: tzinfo = zone_of(zone)
     if letters and letters[-1][0] in "Zz":
         letters.pop()
         text, _, name = text.strip().rpartition(" ")
         if not text:
             raise ValueError("a zone stands behind the time, with a space between them")
-        own = _zone(name)
+        zone_info = _zone(name)
     directives = "".join(_directive(part) for part in letters).strip()
     moment = datetime.strptime(text.strip(), directives)  # noqa: DTZ007 - the zone is put in below
-    since = moment.replace(tzinfo=own) - datetime(1970, 1, 1, tzinfo=UTC)
+    since = moment.replace(tzinfo=zone_info) - datetime(1970, 1, 1, tzinfo=UTC)
     return since // timedelta(milliseconds=1)
 
 

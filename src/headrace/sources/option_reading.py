@@ -1,4 +1,4 @@
-"""Options of a source as a table, and what a reader was given as values, with every problem at once."""
+"""Tables of source options, and a reader's options parsed by them. All problems are reported at once."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from headrace.settings.keys import Treatment
 
 
 class Kind(Enum):
-    """What the value of an option is."""
+    """The type of an option's value."""
 
     TEXT = "text"
     SECRET = "text, secret"  # noqa: S105 - a description
-    SWITCH = "true or false"
-    COUNT = "whole number above 0"
-    WHOLE = "whole number"
+    BOOLEAN = "true or false"
+    POSITIVE_INTEGER = "whole number above 0"
+    INTEGER = "whole number"
     NUMBER = "number, 0 or more"
-    SHARE = "number from 0 to 1"
+    FRACTION = "number from 0 to 1"
     INTERVAL = "interval"
     DURATION = "duration in ISO 8601"
     TIME = "time"
@@ -35,8 +35,8 @@ class Kind(Enum):
     OFFSETS = "`earliest`, `latest` or JSON"
 
 
-class Reads(Enum):
-    """Which readers take an option. A batch passes over those of streams, and says so."""
+class ReadMode(Enum):
+    """Which readers accept an option. A batch ignores options for streams, with a warning."""
 
     BOTH = "both"
     STREAMS = "streams"
@@ -48,15 +48,15 @@ class SourceOption:
     """One option of a source.
 
     Attributes:
-        name: as documented; matched whatever its case.
-        kind: what its value is.
-        about: what it does; of an option without effect, or refused, why.
-        default: as a person would write it, empty for none.
-        treatment: whether it is used.
-        instead: of a refused option, what to do.
-        values: the words that it takes, if only some.
-        required: whether there is nothing to read without it.
-        reads: which readers take it.
+        name: as documented; case-insensitive.
+        kind: the type of its value.
+        about: what it does; for an option that is ignored or refused, why.
+        default: for people; empty for none.
+        treatment: used, accepted without effect, or refused.
+        fix: what to do instead of a refused option.
+        values: the allowed values, if limited.
+        required: nothing can be read without it.
+        read_mode: which readers accept it.
     """
 
     name: str
@@ -64,21 +64,21 @@ class SourceOption:
     about: str
     default: str = ""
     treatment: Treatment = Treatment.USED
-    instead: str = ""
+    fix: str = ""
     values: tuple[str, ...] = ()
     required: bool = False
-    reads: Reads = Reads.BOTH
+    read_mode: ReadMode = ReadMode.BOTH
 
 
 @dataclass(frozen=True)
 class SourceFormat:
-    """The name by which a reader asks for a source, with its options.
+    """A source format and its options.
 
     Attributes:
         name: of the format.
-        options: those that are known by name.
-        page: the page of the reference that lists them.
-        passed_on: what the names of options begin with that go to the source's client as they are; empty for none.
+        options: the options known by name.
+        page: the reference page that lists them.
+        passed_on: the prefix of options that go unchanged to the source's client; empty for none.
     """
 
     name: str
@@ -87,124 +87,123 @@ class SourceFormat:
     passed_on: str = ""
 
     def option(self, name: str) -> SourceOption | None:
-        """The option of a name, in whatever case."""
+        """The option with a name, case-insensitive."""
         return next((option for option in self.options if option.name.casefold() == name.casefold()), None)
 
 
 def accepted(name: str, about: str) -> SourceOption:
-    """An option that is accepted without effect."""
+    """An option that is accepted but ignored."""
     return SourceOption(name, Kind.TEXT, about, treatment=Treatment.ACCEPTED)
 
 
-def refused(name: str, about: str, instead: str) -> SourceOption:
+def refused(name: str, about: str, fix: str) -> SourceOption:
     """An option that is refused by name."""
-    return SourceOption(name, Kind.TEXT, about, treatment=Treatment.REFUSED, instead=instead)
+    return SourceOption(name, Kind.TEXT, about, treatment=Treatment.REFUSED, fix=fix)
 
 
 @dataclass
-class GivenOptions:
-    """The options of one reader; ``values`` by the names of the table, those that were not given left out.
+class ParsedOptions:
+    """The parsed options of one reader. ``values`` holds the options that were set, under their documented names.
 
-    ``texts`` are the same as they were given, and ``passed_on`` those for the source's client, by names in lower case.
-    Problems are collected; :meth:`check` raises them.
+    ``texts`` holds the same options as the user has written them, ``passed_on`` those for the source's client, by name
+    in lower case, and ``ignored`` those without effect, with the reason. :meth:`check` raises the collected problems.
     """
 
     format: SourceFormat
     values: dict[str, Any] = field(default_factory=dict, repr=False)
     texts: dict[str, str] = field(default_factory=dict, repr=False)
     passed_on: dict[str, str] = field(default_factory=dict, repr=False)
-    inert: dict[str, str] = field(default_factory=dict)
+    ignored: dict[str, str] = field(default_factory=dict)
     problems: list[PipelineError] = field(default_factory=list)
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The value of an option."""
+        """The value of an option, or the default."""
         return self.values.get(name, default)
 
-    def wrong(self, name: str, reason: str) -> None:
-        """Note that a value does not do; that of a secret is not shown."""
+    def reject(self, name: str, reason: str) -> None:
+        """Add a problem about an option's value; the value of a secret is not shown."""
         option = self.format.option(name)
         secret = option is not None and option.kind is Kind.SECRET
         value = "..." if secret else self.texts.get(name, "")
-        self.problem("SOURCE.OPTION_VALUE", option=name, value=value, reason=reason)
+        self.add_problem("SOURCE.OPTION_VALUE", option=name, value=value, reason=reason)
 
-    def problem(self, code: str, **params: Any) -> None:
-        """Note a problem of this format."""
+    def add_problem(self, code: str, **params: Any) -> None:
+        """Add a problem of this format."""
         self.problems.append(PipelineError(code, format=self.format.name, page=self.format.page, **params))
 
     def without_effect(self) -> tuple[tuple[str, str], ...]:
-        """Options that were given and change nothing, each with the reason."""
-        return tuple(self.inert.items())
+        """The options that were set but are ignored, each with the reason."""
+        return tuple(self.ignored.items())
 
     def check(self) -> None:
-        """Raise what is wrong.
+        """Raise the collected problems.
 
         Raises:
-            Problems: all of it.
+            Problems: all of them.
         """
         if self.problems:
             raise Problems(self.problems)
 
 
 def read_options(
-    source: SourceFormat, given: Mapping[str, Any], *, time_zone: str = "UTC", streams: bool = True
-) -> GivenOptions:
-    """The options that a reader was given: names in any case, values as Spark takes them; None counts as not given.
+    source: SourceFormat, given: Mapping[str, Any], *, time_zone: str = "UTC", streaming: bool = True
+) -> ParsedOptions:
+    """Parse a reader's options: names are case-insensitive, values are as Spark accepts them, None means not set.
 
-    Of an option that was given in several spellings the last one counts, as in Spark's own map.
+    If an option is set in several spellings, the last one counts, as in Spark's own map.
 
     Args:
-        source: whose options they are.
+        source: the format that defines the options.
         given: names and values.
-        time_zone: of times that say none.
-        streams: whether a stream is read; one that is for batches alone is refused then, and the other way round it has
-            no effect.
+        time_zone: of times without a zone.
+        streaming: whether a stream is read. A stream refuses options for batches; a batch ignores options for streams.
     """
-    found = GivenOptions(source)
+    parsed = ParsedOptions(source)
     for name, value in given.items():
         if value is not None:
-            _take(found, name, text_of(value), time_zone, streams=streams)
+            _add_option(parsed, name, text_of(value), time_zone, streaming=streaming)
     for option in source.options:
-        if option.required and option.name not in found.texts:
-            found.problem("SOURCE.OPTION_MISSING", option=option.name, about=option.about)
-    return found
+        if option.required and option.name not in parsed.texts:
+            parsed.add_problem("SOURCE.OPTION_MISSING", option=option.name, about=option.about)
+    return parsed
 
 
 def text_of(value: Any) -> str:
-    """An option's value as Spark's readers make a text of it."""
+    """An option's value as text, as Spark's readers convert it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _take(found: GivenOptions, name: str, text: str, time_zone: str, *, streams: bool) -> None:
-    source = found.format
+def _add_option(parsed: ParsedOptions, name: str, text: str, time_zone: str, *, streaming: bool) -> None:
+    source = parsed.format
     option = source.option(name)
     if option is None and source.passed_on and name.casefold().startswith(source.passed_on):
-        found.passed_on[name.casefold()] = text
+        parsed.passed_on[name.casefold()] = text
     elif option is None:
         close = nearest(name, [known.name for known in source.options])
-        found.problem("SOURCE.OPTION_UNKNOWN", option=name, near=close or "none")
+        parsed.add_problem("SOURCE.OPTION_UNKNOWN", option=name, near=close or "none")
     elif option.treatment is Treatment.REFUSED:
-        found.problem("SOURCE.OPTION_REFUSED", option=option.name, reason=option.about, instead=option.instead)
-    elif option.reads is Reads.BATCHES and streams:
+        parsed.add_problem("SOURCE.OPTION_REFUSED", option=option.name, reason=option.about, instead=option.fix)
+    elif option.read_mode is ReadMode.BATCHES and streaming:
         reason, instead = "it says where a batch ends, and a stream has no end", "Remove it, or read with spark.read"
-        found.problem("SOURCE.OPTION_REFUSED", option=option.name, reason=reason, instead=instead)
+        parsed.add_problem("SOURCE.OPTION_REFUSED", option=option.name, reason=reason, instead=instead)
     elif option.treatment is Treatment.ACCEPTED:
-        found.inert[option.name] = option.about
-    elif option.reads is Reads.STREAMS and not streams:
-        found.inert[option.name] = "a batch reads everything at once"
+        parsed.ignored[option.name] = option.about
+    elif option.read_mode is ReadMode.STREAMS and not streaming:
+        parsed.ignored[option.name] = "a batch reads everything at once"
     else:
-        found.texts[option.name] = text
+        parsed.texts[option.name] = text
         try:
-            found.values[option.name] = _value(option, text, time_zone)
+            parsed.values[option.name] = _value(option, text, time_zone)
         except ValueError as error:
-            found.wrong(option.name, str(error))
+            parsed.reject(option.name, str(error))
 
 
 def _value(option: SourceOption, text: str, time_zone: str) -> Any:
     if option.values:
-        chosen = {value.casefold(): value for value in option.values}.get(text.strip().casefold())
-        if chosen is None:
+        choice = {value.casefold(): value for value in option.values}.get(text.strip().casefold())
+        if choice is None:
             raise ValueError(f"it is one of {', '.join(option.values)}")
-        return chosen
+        return choice
     if option.kind is Kind.TIME:
         return time_us(text, time_zone)
     if option.kind is Kind.MILLISECONDS:
@@ -213,10 +212,10 @@ def _value(option: SourceOption, text: str, time_zone: str) -> Any:
 
 
 def time_us(text: str, time_zone: str = "UTC") -> int:
-    """Microseconds since 1970 behind an ISO 8601 text; without an offset it is a time of *time_zone*.
+    """Microseconds since 1970 of an ISO 8601 text; a time without an offset is in *time_zone*.
 
     Raises:
-        ValueError: it is something else.
+        ValueError: it is not a time.
     """
     try:
         moment = datetime.fromisoformat(text.strip())
@@ -229,7 +228,7 @@ def time_us(text: str, time_zone: str = "UTC") -> int:
 
 
 def time_ms(text: str, time_zone: str = "UTC") -> int:
-    """Milliseconds since 1970 behind an ISO 8601 text, rounded up, or behind milliseconds.
+    """Milliseconds since 1970 of an ISO 8601 text, rounded up, or of a number of milliseconds.
 
     Raises:
         ValueError: it is neither.
@@ -242,19 +241,19 @@ def time_ms(text: str, time_zone: str = "UTC") -> int:
         raise ValueError("it is no time like 2026-01-01T00:00:00Z, and no milliseconds since 1970") from None
 
 
-def _switch(text: str) -> bool:
+def _boolean(text: str) -> bool:
     if text.casefold() not in ("true", "false"):
         raise ValueError("it is true or false")
     return text.casefold() == "true"
 
 
-def _count(text: str) -> int:
+def _positive_integer(text: str) -> int:
     if not re.fullmatch(r"\s*0*[1-9][0-9]{0,17}\s*", text):
         raise ValueError("it is a whole number above 0")
     return int(text)
 
 
-def _whole(text: str) -> int:
+def _integer(text: str) -> int:
     if not re.fullmatch(r"\s*[+-]?[0-9]{1,18}\s*", text):
         raise ValueError("it is a whole number")
     return int(text)
@@ -266,7 +265,7 @@ def _number(text: str) -> float:
     return float(text)
 
 
-def _share(text: str) -> float:
+def _fraction(text: str) -> float:
     if not re.fullmatch(r"\s*(0?\.[0-9]+|0|1|[01]\.0*|0\.[0-9]+)\s*", text):
         raise ValueError("it is a number from 0 to 1")
     return float(text)
@@ -291,10 +290,15 @@ def _offsets(text: str) -> Any:
     if text.strip().casefold() in ("earliest", "latest"):
         return text.strip().casefold()
     try:
-        offsets = {topic: {int(number): at for number, at in places.items()} for topic, places in _json(text).items()}
+        offsets = {
+            topic: {int(number): offset for number, offset in by_partition.items()}
+            for topic, by_partition in _json(text).items()
+        }
     except (ValueError, AttributeError):
         offsets = {}
-    if not offsets or not all(type(at) is int and at >= -2 for places in offsets.values() for at in places.values()):
+    if not offsets or not all(
+        type(offset) is int and offset >= -2 for by_partition in offsets.values() for offset in by_partition.values()
+    ):
         raise ValueError('it is earliest, latest, or JSON like {"orders": {"0": 23, "1": -2}}')
     return offsets
 
@@ -303,11 +307,11 @@ _DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?
 _PARSERS: Mapping[Kind, Callable[[str], Any]] = {
     Kind.TEXT: str,
     Kind.SECRET: str,
-    Kind.SWITCH: _switch,
-    Kind.COUNT: _count,
-    Kind.WHOLE: _whole,
+    Kind.BOOLEAN: _boolean,
+    Kind.POSITIVE_INTEGER: _positive_integer,
+    Kind.INTEGER: _integer,
     Kind.NUMBER: _number,
-    Kind.SHARE: _share,
+    Kind.FRACTION: _fraction,
     Kind.INTERVAL: parse_interval_s,
     Kind.DURATION: _duration,
     Kind.JSON: _json,

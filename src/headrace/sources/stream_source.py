@@ -1,4 +1,4 @@
-"""What every source of this package is to Spark: a stream of batches by offset, and rows for each task."""
+"""The interface of this package's sources to Spark: batches by offset, and rows for each task."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ Offset = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Session:
-    """What the session of a reader decides.
+class ReadContext:
+    """How a reader was called, and what its session defines.
 
     Attributes:
-        streams: whether it reads a stream.
+        is_streaming: it reads a stream.
         time_zone: of times without a zone.
-        parallelism: how many tasks run.
-        resolves: whether the columns alone are wanted, and no row is read.
+        parallelism: how many tasks run at a time.
+        schema_only: only the columns are needed, no rows.
     """
 
-    streams: bool = True
+    is_streaming: bool = True
     time_zone: str = "UTC"
     parallelism: int = 1
-    resolves: bool = False
+    schema_only: bool = False
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """A reader's meaning, found out on the driver; as JSON it travels to Spark's workers.
+class PreparedSource:
+    """A checked reader. The driver prepares it and sends it to Spark's workers as JSON.
 
     Attributes:
-        format: the name that the reader asked for.
-        description: what is read, for people; it tells one source from another.
-        columns: as Spark's JSON.
-        settings: what the workers need besides; without secrets.
+        format: the name of the format.
+        description: what is read, for people; identifies the source.
+        columns: the schema as Spark's JSON.
+        settings: what else the workers need; without secrets.
         secrets: by the names of their options; never part of the JSON.
-        without_effect: options that were given and change nothing, each with the reason.
+        without_effect: options that were set but are ignored, each with the reason.
     """
 
     format: str
@@ -53,50 +53,50 @@ class Prepared:
     without_effect: tuple[tuple[str, str], ...] = ()
 
     def to_json(self) -> str:
-        """Everything but the secrets."""
+        """Everything except the secrets."""
         return json.dumps({name: value for name, value in vars(self).items() if name != "secrets"})
 
     @staticmethod
-    def from_json(text: str, secrets: Mapping[str, str] | None = None) -> Prepared:
-        """What :meth:`to_json` was made of, with the secrets that came another way."""
+    def from_json(text: str, secrets: Mapping[str, str] | None = None) -> PreparedSource:
+        """The inverse of :meth:`to_json`; the secrets come separately."""
         document = json.loads(text)
         document["without_effect"] = tuple((name, why) for name, why in document["without_effect"])
-        return Prepared(**document, secrets=secrets or {})
+        return PreparedSource(**document, secrets=secrets or {})
 
 
 class SourceStream(Protocol):
-    """One query's view of a source. Offsets are JSON objects without secrets; the same two give the same batch."""
+    """One query's view of a source. Offsets are JSON objects without secrets; equal offsets give equal batches."""
 
     def initial(self) -> Offset:
-        """Where a stream begins that has read nothing yet."""
+        """The offset at which a new stream starts."""
 
-    def end_at_what_is_there(self) -> None:
-        """Read what is there when the next batch is asked for, and no more (``Trigger.AvailableNow``)."""
+    def prepare_for_available_now(self) -> None:
+        """End the stream at the data available when the next batch is planned (``Trigger.AvailableNow``)."""
 
     def latest(self, start: Offset, *, everything: bool) -> Offset:
-        """The end of the batch behind *start*; *everything* leaves out the limits of a batch."""
+        """The end of the batch that starts at *start*; *everything* ignores the limits of a batch."""
 
     def newest(self) -> Offset | None:
-        """How far the source goes, as far as is known; None before that is known."""
+        """The latest known end of the source; None while it is unknown."""
 
     def tasks(self, start: Offset, end: Offset) -> Sequence[Any]:
-        """What the tasks of a batch read; each is pickled, and not None."""
+        """The tasks of a batch; each is pickled, and not None."""
 
-    def committed(self, end: Offset) -> None:
-        """Take note that what is before *end* is in the target."""
+    def commit(self, end: Offset) -> None:
+        """Called when everything before *end* is in the target."""
 
     def close(self) -> None:
-        """Let go of what is open."""
+        """Release resources."""
 
 
-class SourceReading(Protocol):
-    """A source as tasks read it: small, and pickled for Spark's workers."""
+class StreamSource(Protocol):
+    """A source that a query reads as a stream or a batch; it is small, and pickled for Spark's workers."""
 
     def stream(self, clock: Clock) -> SourceStream:
         """A stream of the source, for the driver."""
 
     def batch(self, clock: Clock) -> Sequence[Any]:
-        """What the tasks read of what is there now; each is pickled, and not None."""
+        """The tasks that read the data available now; each is pickled, and not None."""
 
     def rows(self, task: Any) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""

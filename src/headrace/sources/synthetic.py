@@ -1,7 +1,7 @@
 """Synthetic events: a seeded source without a server, for tests, demonstrations and measurements.
 
-Row n follows from the options and n alone, however the rows are divided into batches and tasks. So a batch that is made
-again is the same, and two streams of the same options have the same rows.
+Row n depends only on the options and n, not on batches and tasks. So a repeated batch is the same, and two streams with
+the same options have the same rows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from headrace.autoloader.ddl import InvalidDdl, JsonType, parse_struct
 from headrace.autoloader.discovery import Clock
 from headrace.autoloader.reading.arrow_types import NoArrowType, arrow_schema
 from headrace.sources.option_reading import Kind, SourceFormat, SourceOption, read_options
-from headrace.sources.stream_source import Offset, Prepared, Session
+from headrace.sources.stream_source import Offset, PreparedSource, ReadContext
 from headrace.sources.synthetic_values import (
     Codes,
     codes_of,
@@ -32,44 +32,49 @@ from headrace.sources.synthetic_values import (
 
 COLUMNS = "event_id BIGINT, event_time TIMESTAMP, key STRING, event_type STRING, value DOUBLE"
 EVENT_TYPES = ("view", "click", "cart", "purchase", "refund")
-# What tells an event is always there.
+# The columns that identify an event are never NULL.
 _NEVER_NULL = ("event_id", "event_time", "key")
 _WHOLE_NUMBERS: Mapping[str, Any] = {"integer": np.int32, "long": np.int64}
-# How far behind its original a duplicate may come.
-DUPLICATE_REACH_ROWS = 1000
+# The maximum distance of a duplicate from its original.
+MAX_DUPLICATE_DISTANCE_ROWS = 1000
 _BATCH_ROWS = 50_000
-_LEAST_TASK_ROWS = 20_000
-_MOST_KEYS = 10_000_000
+_MIN_TASK_ROWS = 20_000
+_MAX_KEYS = 10_000_000
 
 FORMAT = SourceFormat(
     "synthetic",
     (
-        SourceOption("seed", Kind.WHOLE, "Seed of the random values", "0"),
+        SourceOption("seed", Kind.INTEGER, "Seed of the random values", "0"),
         SourceOption(
             "rowsPerSecond",
-            Kind.COUNT,
+            Kind.POSITIVE_INTEGER,
             "Rows that become available per second",
             "10, if `rowsPerBatch` and `numRows` are not set",
         ),
-        SourceOption("rowsPerBatch", Kind.COUNT, "Rows per batch; the maximum, if `rowsPerSecond` is set", "100000"),
+        SourceOption(
+            "rowsPerBatch", Kind.POSITIVE_INTEGER, "Rows per batch; the maximum, if `rowsPerSecond` is set", "100000"
+        ),
         SourceOption(
             "numRows",
-            Kind.COUNT,
+            Kind.POSITIVE_INTEGER,
             "Total number of rows. Required for batch reads; a triggered update reads all of them",
         ),
-        SourceOption("keys", Kind.COUNT, "Number of distinct keys; at most 10 million", "1000"),
+        SourceOption("keys", Kind.POSITIVE_INTEGER, "Number of distinct keys; at most 10 million", "1000"),
         SourceOption(
             "skew", Kind.NUMBER, "Exponent of the Zipf distribution of keys. 0: all keys are equally frequent", "0"
         ),
         SourceOption(
-            "lateShare", Kind.SHARE, "Share of rows with an `event_time` earlier than their position implies", "0"
+            "lateShare", Kind.FRACTION, "Share of rows with an `event_time` earlier than their position implies", "0"
         ),
         SourceOption("maxLateness", Kind.INTERVAL, "Maximum lateness of these rows", "10 minutes"),
         SourceOption(
-            "duplicateShare", Kind.SHARE, "Share of rows that duplicate one of the 1,000 rows before them; below 1", "0"
+            "duplicateShare",
+            Kind.FRACTION,
+            "Share of rows that duplicate one of the 1,000 rows before them; below 1",
+            "0",
         ),
         SourceOption(
-            "nullShare", Kind.SHARE, "Share of NULLs in all columns except `event_id`, `event_time` and `key`", "0"
+            "nullShare", Kind.FRACTION, "Share of NULLs in all columns except `event_id`, `event_time` and `key`", "0"
         ),
         SourceOption("startTime", Kind.TIME, "`event_time` of the first row", "2026-01-01T00:00:00Z"),
         SourceOption(
@@ -79,16 +84,18 @@ FORMAT = SourceFormat(
             "1 s / `rowsPerSecond`; without it 1 ms",
         ),
         SourceOption("schema", Kind.TEXT, "Columns as DDL; the same as `.schema(...)`", COLUMNS),
-        SourceOption("numPartitions", Kind.COUNT, "Maximum number of tasks per batch", "the session's parallelism"),
+        SourceOption(
+            "numPartitions", Kind.POSITIVE_INTEGER, "Maximum number of tasks per batch", "the session's parallelism"
+        ),
     ),
 )
 _START_US = 1_767_225_600_000_000
-_USUAL_ROWS_PER_SECOND = 10
+_DEFAULT_ROWS_PER_SECOND = 10
 
 
 @dataclass(frozen=True)
 class SyntheticEvents:
-    """What a ``synthetic`` reader means."""
+    """A ``synthetic`` source."""
 
     columns: JsonType
     seed: int
@@ -106,8 +113,8 @@ class SyntheticEvents:
     partitions: int
 
     @staticmethod
-    def of(prepared: Prepared) -> SyntheticEvents:
-        """The events that a reader means."""
+    def of(prepared: PreparedSource) -> SyntheticEvents:
+        """The events of a prepared reader."""
         return SyntheticEvents(columns=prepared.columns, **prepared.settings)
 
     def stream(self, clock: Clock) -> SyntheticStream:
@@ -115,38 +122,40 @@ class SyntheticEvents:
         return SyntheticStream(self, clock)
 
     def batch(self, clock: Clock) -> Sequence[tuple[int, int]]:
-        """All of them."""
+        """All events."""
         del clock
         return self.tasks(0, self.num_rows or 0)
 
     def rows(self, task: tuple[int, int]) -> Iterator[pa.RecordBatch]:
-        """The rows from a number to below another one."""
+        """The rows with numbers from the first to the end of a task, exclusive."""
         first, end = task
         schema = arrow_schema(self.columns)
-        for begin in range(first, end, _BATCH_ROWS):
-            numbers = np.arange(begin, min(begin + _BATCH_ROWS, end), dtype=np.uint64)
+        for batch_start in range(first, end, _BATCH_ROWS):
+            numbers = np.arange(batch_start, min(batch_start + _BATCH_ROWS, end), dtype=np.uint64)
             originals = self._originals(numbers)
             arrays = [self._column(field, originals) for field in self.columns["fields"]]
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def tasks(self, first: int, end: int) -> list[tuple[int, int]]:
         """Ranges of about the same size for the tasks of a batch."""
-        count = max(min(self.partitions, (end - first) // _LEAST_TASK_ROWS), 1)
+        count = max(min(self.partitions, (end - first) // _MIN_TASK_ROWS), 1)
         edges = [first + (end - first) * number // count for number in range(count + 1)]
-        return [(one, other) for one, other in pairwise(edges) if one < other]
+        return [(lower, upper) for lower, upper in pairwise(edges) if lower < upper]
 
     def _originals(self, numbers: Codes) -> Codes:
-        """For a row that repeats another one, the other one's number."""
+        """The numbers of rows, and for duplicates those of their originals."""
         if not self.duplicate_share:
             return numbers
         found: Codes = numbers.copy()
-        open_ = np.arange(len(numbers))
-        while open_.size:
-            here = found[open_]
-            repeats = (uniform(codes_of(here, self._salt("duplicate"))) < self.duplicate_share) & (here > 0)
-            open_, here = open_[repeats], here[repeats]
-            reach = np.minimum(here, np.uint64(DUPLICATE_REACH_ROWS))
-            found[open_] = here - np.uint64(1) - codes_of(here, self._salt("original")) % np.maximum(reach, 1)
+        unresolved = np.arange(len(numbers))
+        while unresolved.size:
+            current = found[unresolved]
+            repeats = (uniform(codes_of(current, self._salt("duplicate"))) < self.duplicate_share) & (current > 0)
+            unresolved, current = unresolved[repeats], current[repeats]
+            distance = np.minimum(current, np.uint64(MAX_DUPLICATE_DISTANCE_ROWS))
+            found[unresolved] = (
+                current - np.uint64(1) - codes_of(current, self._salt("original")) % np.maximum(distance, 1)
+            )
         return found
 
     def _column(self, field: Mapping[str, Any], numbers: Codes) -> pa.Array:
@@ -159,7 +168,7 @@ class SyntheticEvents:
         return values
 
     def _special(self, name: str, kind: JsonType, numbers: Codes) -> pa.Array | None:
-        """The columns that mean something; None for one that is random values of its type."""
+        """A column with a meaning; None for one with random values of its type."""
         if name == "event_id" and kind in _WHOLE_NUMBERS:
             return pa.array(numbers.astype(_WHOLE_NUMBERS[kind]))
         if name == "event_id" and kind == "string":
@@ -190,111 +199,114 @@ class SyntheticEvents:
 
 
 class SyntheticStream:
-    """The batches of one query. An offset is the number of the next row, and when the stream began."""
+    """The batches of one query. An offset holds the number of the next row, and the time at which the stream began."""
 
     def __init__(self, events: SyntheticEvents, clock: Clock) -> None:
         self._events = events
         self._clock = clock
-        # Of a triggered query: it ends at what was there at its start.
-        self._ends = False
-        self._last: int | None = None
+        # A triggered query ends at the last row that was available at its start.
+        self._is_available_now = False
+        self._end_row: int | None = None
         self._newest: Offset | None = None
 
     def initial(self) -> Offset:
-        """Before the first row; the rows of one second are there, more become available from now on."""
+        """Before the first row. The rows of one second are available at once, more from now on."""
         return {"row": 0, "since_ms": self._now_ms() - 1000}
 
-    def end_at_what_is_there(self) -> None:
-        """Let what is there at the next batch be all: every row of a stream that has an end, whatever its rate.
+    def prepare_for_available_now(self) -> None:
+        """End the stream at the rows available at the next batch.
 
-        Without an end it is what the rate has given, and without a rate one batch.
+        These are all rows of a limited stream, whatever its rate; the rows by its rate of an unlimited one; and one
+        batch without a rate.
         """
-        self._ends, self._last = True, None
+        self._is_available_now, self._end_row = True, None
 
     def latest(self, start: Offset, *, everything: bool) -> Offset:
-        """The end of the batch behind *start*."""
+        """The end of the batch that starts at *start*."""
         row, events = int(start["row"]), self._events
-        last = self._last if self._last is not None else self._available(start)
-        if self._ends:
-            self._last = last
-        end = last if everything else min(last, row + events.rows_per_batch)
-        self._newest = {**start, "row": max(last, row)}
+        end_row = self._end_row if self._end_row is not None else self._available(start)
+        if self._is_available_now:
+            self._end_row = end_row
+        end = end_row if everything else min(end_row, row + events.rows_per_batch)
+        self._newest = {**start, "row": max(end_row, row)}
         return {**start, "row": max(end, row)}
 
     def newest(self) -> Offset | None:
-        """The rows that were there when the last batch was planned."""
+        """The rows that were available when the last batch was planned."""
         return self._newest
 
     def tasks(self, start: Offset, end: Offset) -> Sequence[tuple[int, int]]:
-        """Ranges of numbers."""
+        """Ranges of row numbers."""
         return self._events.tasks(int(start["row"]), int(end["row"]))
 
-    def committed(self, end: Offset) -> None:
-        """Nothing to do: rows can be made again at any time."""
+    def commit(self, end: Offset) -> None:
+        """Do nothing: rows can be generated again at any time."""
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: there are no resources."""
 
     def _available(self, start: Offset) -> int:
-        """The number behind the last row that there is."""
+        """The number after the last available row."""
         events = self._events
-        if events.num_rows is not None and (self._ends or events.rows_per_second is None):
+        if events.num_rows is not None and (self._is_available_now or events.rows_per_second is None):
             return events.num_rows
         if events.rows_per_second is None:
             return int(start["row"]) + events.rows_per_batch
-        there = (self._now_ms() - int(start["since_ms"])) * events.rows_per_second // 1000
-        return there if events.num_rows is None else min(there, events.num_rows)
+        available = (self._now_ms() - int(start["since_ms"])) * events.rows_per_second // 1000
+        return available if events.num_rows is None else min(available, events.num_rows)
 
     def _now_ms(self) -> int:
         return self._clock.now_ns() // 1_000_000
 
 
-def prepare_synthetic(given: Mapping[str, Any], schema: JsonType | None, session: Session) -> Prepared:
-    """What a reader means that was given options, and a schema or none.
+def prepare_synthetic(given: Mapping[str, Any], schema: JsonType | None, context: ReadContext) -> PreparedSource:
+    """Prepare a reader.
 
     Args:
         given: the options by name.
-        schema: the columns as Spark's JSON, where they were given beside the options.
-        session: a stream needs no end.
+        schema: the columns as Spark's JSON, if the reader has a schema.
+        context: a stream needs no limit.
 
     Raises:
-        Problems: every option that is wrong.
+        Problems: every invalid option.
     """
-    found = read_options(FORMAT, given, time_zone=session.time_zone)
+    parsed = read_options(FORMAT, given, time_zone=context.time_zone)
     columns = schema
     try:
-        columns = columns or parse_struct(found.get("schema", COLUMNS))
+        columns = columns or parse_struct(parsed.get("schema", COLUMNS))
         arrow_schema(columns)
         for field in columns["fields"]:
             values_of(field["type"], np.zeros(0, np.uint64), 0)
     except (InvalidDdl, NoArrowType) as error:
-        found.wrong("schema", str(error))
-    if not session.streams and "numRows" not in found.values:
-        found.problem("SOURCE.OPTION_MISSING", option="numRows", about="A batch reads all rows, so it needs a limit")
-    if found.get("keys", 1) > _MOST_KEYS:
-        found.wrong("keys", f"it is {_MOST_KEYS} at most")
-    if found.get("duplicateShare", 0.0) >= 1:
-        found.wrong("duplicateShare", "it is below 1, because some rows must be new")
-    found.check()
-    per_second = found.get("rowsPerSecond")
-    if per_second is None and not {"rowsPerBatch", "numRows"} & found.values.keys():
-        per_second = _USUAL_ROWS_PER_SECOND
-    interval_s = found.get("eventInterval", 1 / per_second if per_second else 0.001)
+        parsed.reject("schema", str(error))
+    if not context.is_streaming and "numRows" not in parsed.values:
+        parsed.add_problem(
+            "SOURCE.OPTION_MISSING", option="numRows", about="A batch reads all rows, so it needs a limit"
+        )
+    if parsed.get("keys", 1) > _MAX_KEYS:
+        parsed.reject("keys", f"it is {_MAX_KEYS} at most")
+    if parsed.get("duplicateShare", 0.0) >= 1:
+        parsed.reject("duplicateShare", "it is below 1, because some rows must be new")
+    parsed.check()
+    per_second = parsed.get("rowsPerSecond")
+    if per_second is None and not {"rowsPerBatch", "numRows"} & parsed.values.keys():
+        per_second = _DEFAULT_ROWS_PER_SECOND
+    interval_s = parsed.get("eventInterval", 1 / per_second if per_second else 0.001)
     events = SyntheticEvents(
         columns=columns,
-        seed=found.get("seed", 0),
+        seed=parsed.get("seed", 0),
         rows_per_second=per_second,
-        rows_per_batch=found.get("rowsPerBatch", 100_000),
-        num_rows=found.get("numRows"),
-        keys=found.get("keys", 1000),
-        skew=found.get("skew", 0.0),
-        late_share=found.get("lateShare", 0.0),
-        max_lateness_us=round(found.get("maxLateness", 600.0) * 1e6),
-        duplicate_share=found.get("duplicateShare", 0.0),
-        null_share=found.get("nullShare", 0.0),
-        start_us=found.get("startTime", _START_US),
+        rows_per_batch=parsed.get("rowsPerBatch", 100_000),
+        num_rows=parsed.get("numRows"),
+        keys=parsed.get("keys", 1000),
+        skew=parsed.get("skew", 0.0),
+        late_share=parsed.get("lateShare", 0.0),
+        max_lateness_us=round(parsed.get("maxLateness", 600.0) * 1e6),
+        duplicate_share=parsed.get("duplicateShare", 0.0),
+        null_share=parsed.get("nullShare", 0.0),
+        start_us=parsed.get("startTime", _START_US),
         interval_us=round(interval_s * 1e6),
-        partitions=found.get("numPartitions", session.parallelism),
+        partitions=parsed.get("numPartitions", context.parallelism),
     )
     settings = {name: value for name, value in asdict(events).items() if name != "columns"}
-    return Prepared(FORMAT.name, f"synthetic events of seed {events.seed}", columns, settings)
+    return PreparedSource(FORMAT.name, f"synthetic events of seed {events.seed}", columns, settings)

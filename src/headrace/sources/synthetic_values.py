@@ -1,7 +1,7 @@
-"""Values of synthetic rows as Arrow arrays: each follows from the seed, the column and the row's number alone.
+"""Values of synthetic rows as Arrow arrays. Each depends only on the seed, the column and the row's number.
 
-A value is made from a 64-bit code, and the code from a counter by the finaliser of SplitMix64 (Steele, Lea and Flood,
-"Fast splittable pseudorandom number generators", 2014), so that any row can be made without those before it.
+A value is derived from a 64-bit code, and the code from a counter by the finaliser of SplitMix64 (Steele, Lea and
+Flood, "Fast splittable pseudorandom number generators", 2014), so any row can be generated without those before it.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ Codes = npt.NDArray[np.uint64]
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _LETTERS = 8
-_MOST_ELEMENTS = 4
+_MAX_ELEMENTS = 4
 _DAY_US = 86_400_000_000
-# Of keys that have few values, so that no map has one twice.
-_FEW = ("boolean", "byte")
+# Types with few values: a map with such keys has one entry at most, so that no key repeats.
+_FEW_VALUED_KEYS = ("boolean", "byte")
 _LIMITS: Mapping[str, tuple[int, Any]] = {
     "byte": (100, np.int8),
     "short": (10_000, np.int16),
@@ -36,7 +36,7 @@ _LIMITS: Mapping[str, tuple[int, Any]] = {
 
 
 def codes_of(numbers: Codes, salt: int) -> Codes:
-    """A code for each number; those of another salt have nothing to do with them."""
+    """A code for each number; codes of different salts are independent."""
     with np.errstate(over="ignore"):
         mixed: Codes = numbers * _GOLDEN + np.uint64(salt)
         mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -71,10 +71,10 @@ def _cumulated(count: int, exponent: float) -> npt.NDArray[np.float64]:
 
 
 def values_of(kind: JsonType, codes: Codes, start_us: int) -> pa.Array:
-    """A value of a Spark type for each code; dates and times lie in the year from *start_us* on.
+    """A value of a Spark type for each code; dates and times are within a year from *start_us*.
 
     Raises:
-        NoArrowType: there are no values of the type.
+        NoArrowType: the type is not supported.
     """
     if isinstance(kind, str):
         return _plain(kind, codes, start_us)
@@ -82,8 +82,8 @@ def values_of(kind: JsonType, codes: Codes, start_us: int) -> pa.Array:
         fields = kind["fields"]
         children = [values_of(field["type"], codes_of(codes, salt_of(field["name"])), start_us) for field in fields]
         return pa.StructArray.from_arrays(children, fields=list(arrow_type(kind)))
-    few = kind["type"] == "map" and kind["keyType"] in _FEW
-    lengths = (codes % np.uint64(2 if few else _MOST_ELEMENTS)).astype(np.int64)
+    has_few_values = kind["type"] == "map" and kind["keyType"] in _FEW_VALUED_KEYS
+    lengths = (codes % np.uint64(2 if has_few_values else _MAX_ELEMENTS)).astype(np.int64)
     offsets = pa.array(np.concatenate(([0], np.cumsum(lengths))).astype(np.int32))
     inner = _elements(codes, lengths)
     if kind["type"] == "array":
@@ -95,9 +95,9 @@ def values_of(kind: JsonType, codes: Codes, start_us: int) -> pa.Array:
 
 def _elements(codes: Codes, lengths: npt.NDArray[np.int64]) -> Codes:
     firsts = np.repeat(np.cumsum(lengths) - lengths, lengths)
-    places = (np.arange(lengths.sum()) - firsts).astype(np.uint64)
+    positions = (np.arange(lengths.sum()) - firsts).astype(np.uint64)
     with np.errstate(over="ignore"):
-        return codes_of(np.repeat(codes, lengths) + places, salt_of("element"))
+        return codes_of(np.repeat(codes, lengths) + positions, salt_of("element"))
 
 
 def _plain(kind: str, codes: Codes, start_us: int) -> pa.Array:
@@ -128,21 +128,21 @@ def _plain(kind: str, codes: Codes, start_us: int) -> pa.Array:
 
 
 def letters(codes: Codes) -> pa.Array:
-    """A word of eight letters for each code."""
+    """A text of eight letters for each code."""
     powers = np.uint64(26) ** np.arange(_LETTERS, dtype=np.uint64)
-    places = (codes[:, None] // powers) % np.uint64(26)
-    return _fixed((places + np.uint64(ord("a"))).astype(np.uint8).tobytes(), len(codes), _LETTERS, pa.string())
+    positions = (codes[:, None] // powers) % np.uint64(26)
+    return _fixed((positions + np.uint64(ord("a"))).astype(np.uint8).tobytes(), len(codes), _LETTERS, pa.string())
 
 
-def with_nulls(values: pa.Array, absent: npt.NDArray[np.bool_]) -> pa.Array:
-    """The values, without those that are absent."""
-    if not absent.any():
+def with_nulls(values: pa.Array, is_null: npt.NDArray[np.bool_]) -> pa.Array:
+    """The values, with NULL where *is_null* is true."""
+    if not is_null.any():
         return values
-    return values.take(pa.array(np.arange(len(values)), mask=absent))
+    return values.take(pa.array(np.arange(len(values)), mask=is_null))
 
 
 def texts_with_number(prefix: str, numbers: npt.NDArray[np.int64]) -> pa.Array:
-    """Such as ``key-17``."""
+    """Texts such as ``key-17``."""
     return pc.binary_join_element_wise(prefix, pa.array(numbers).cast(pa.string()), "")
 
 

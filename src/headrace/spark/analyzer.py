@@ -1,4 +1,4 @@
-"""Resolves queries on empty stand-ins (D16): one call of each query function, no data."""
+"""Analyzes queries on empty stubs (D16): one call of each query function, no data."""
 
 from __future__ import annotations
 
@@ -12,34 +12,32 @@ from typing import Any, NamedTuple
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
 from headrace.cdc.feed import ChangeFeed
-from headrace.cdc.scd_spec import END_AT, START_AT
-from headrace.cdc.snapshot_versions import TIME_OF_UPDATE, Taken, type_of
+from headrace.cdc.snapshot_versions import SnapshotState
 from headrace.errors import PipelineError, Problems, problems_of
 from headrace.expectations.check import check
+from headrace.graph.analysis import Analysis, ChangeAnalysis, Input
 from headrace.graph.resolve import MissingInput
-from headrace.graph.resolved import Analysis, Input
-from headrace.model.cdc import CompareSnapshots
+from headrace.model.cdc import ApplyChanges, CompareSnapshots
 from headrace.model.datasets import Dataset, Definitions, Flow
 from headrace.model.names import QualifiedName
 from headrace.model.schema import Schema
 from headrace.spark.analysis.plans import (
-    Reading,
+    PlanReading,
     fingerprint,
     needs_complete_mode,
     plan_identity,
     read_plan,
-    without_places,
+    without_reader_paths,
 )
 from headrace.spark.analysis.state_operators import stateful_operators
 from headrace.spark.cdc.declaration import feed_of, snapshot_feed, target_schema
-from headrace.spark.delta.tables import empty_frame, struct_type
+from headrace.spark.delta.tables import empty_frame
 from headrace.spark.errors.spark_errors import definition_problem, first_line, user_location
 from headrace.spark.queries.query_calls import call
-from headrace.spark.queries.snapshots import Snapshot, asked
+from headrace.spark.queries.snapshot_sample import sample_snapshot, with_table_columns
 from headrace.spark.readers.input_file import check_input_file
 from headrace.spark.session.scoped_confs import with_confs
 from headrace.spark.sinks.availability import unknown_format
@@ -49,22 +47,22 @@ _MISSING = ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND", "CATALOG_NOT_FOUND", 
 
 
 class _Identity(NamedTuple):
-    """What identifies a query, as it is stored now and as version 0.1 has stored it."""
+    """The fingerprint of a query, in the current form and in that of version 0.1."""
 
     now: str
     former: str
 
 
 class StubAnalyzer:
-    """Fills the resolver's port: calls each query on empty tables of the right schema.
+    """Implements the resolver's port: calls each query on empty tables of the right schema.
 
     Args:
-        catalog: where stand-ins are registered; all of the pipeline's names are known to it.
-        definitions: what the files declare.
+        catalog: where stubs are registered; it knows all names of the pipeline.
+        definitions: the declarations of the project's files.
         root: the project's folder, to find the user's line in a traceback.
-        files: the project's Python files; their text is part of the fingerprint of queries that run Python code.
-        parameters: a digest that stands for the settings which queries can read.
-        taken: what a flow has taken of snapshots.
+        files: the project's Python files. Their text is part of the fingerprint of queries that run Python code.
+        parameters: a digest of the settings that queries can read.
+        stored_snapshots: the snapshot state of a flow.
     """
 
     def __init__(
@@ -74,15 +72,15 @@ class StubAnalyzer:
         root: Path,
         files: Iterable[Path],
         parameters: str,
-        taken: Callable[[Flow], Taken],
+        stored_snapshots: Callable[[Flow], SnapshotState],
     ) -> None:
         self._catalog = catalog
         self._datasets = {dataset.name: dataset for dataset in definitions.datasets}
         self._root = root
         self._files = tuple(files)
         self._parameters = parameters
-        self._taken = taken
-        # Rules and confs of a view act in the queries that read it, and are not part of its plan.
+        self._stored_snapshots = stored_snapshots
+        # Rules and confs of a view apply in the queries that read it, and are not part of its plan.
         self._views: dict[QualifiedName, _Identity] = {}
 
     def declared_schema(self, dataset: Dataset) -> Schema | None:
@@ -106,22 +104,22 @@ class StubAnalyzer:
         return Schema.from_json(parsed.json())
 
     def check_sink(self, dataset: Dataset) -> tuple[PipelineError, ...]:
-        """What is wrong with the format of a sink: nothing in the session writes it."""
+        """Problems with the format of a sink that the session cannot write."""
         return () if dataset.sink is None else unknown_format(self._catalog.session, dataset, dataset.sink)
 
     def analyze(self, flow: Flow) -> Analysis:
-        """Call the flow's query once and look at the plan of what it returns."""
+        """Call the flow's query once and analyze the plan of its result."""
         try:
             with with_confs(self._catalog.session, flow.spark_conf):
                 if flow.snapshots is not None:
-                    return self._analysis_of_snapshots(flow, flow.snapshots)
-                frame = call(flow, self._catalog, resolving=True, columns=self._target_columns(flow))
+                    return self._snapshot_analysis(flow)
+                frame = call(flow, self._catalog, is_resolving=True, columns=self._target_columns(flow))
                 if flow.changes is None:
-                    return self._analysis(flow, frame, None)
-                return self._analysis(flow, frame, feed_of(flow, frame, self._before(flow).table))
+                    return self._analysis(flow, frame)
+                return self._change_analysis(flow, frame, feed_of(flow, frame, self._snapshot_state(flow).table))
         except (PipelineError, Problems) as error:
-            place = user_location(error, self._root) or flow.location
-            found = [problem.located(place) for problem in problems_of(error)]
+            location = user_location(error, self._root) or flow.location
+            found = [problem.located(location) for problem in problems_of(error)]
             raise (Problems(found) if isinstance(error, Problems) else found[0]) from error
         except MissingInput:
             raise
@@ -139,81 +137,57 @@ class StubAnalyzer:
             self._catalog.register_stub(dataset.name, schema.nullable)
         else:
             with with_confs(self._catalog.session, flow.spark_conf):
-                frame = call(flow, self._catalog, resolving=True)
+                frame = call(flow, self._catalog, is_resolving=True)
             self._catalog.register_view(dataset.name, frame)
 
     def check_expectations(self, dataset: Dataset, schema: Schema) -> tuple[PipelineError, ...]:
-        """What is wrong with the expectations of a dataset over rows of this schema."""
+        """Problems with the expectations of a dataset over rows of this schema."""
         return check(dataset, empty_frame(self._catalog.session, schema.nullable)) if dataset.expectations else ()
 
-    def _analysis_of_snapshots(self, flow: Flow, compares: CompareSnapshots) -> Analysis:
-        """The analysis of a flow that compares snapshots, by the next one; where there is none, by its table."""
-        taken = self._before(flow)
-        if not compares.asks:
-            frame = call(flow, self._catalog, resolving=True)
-            return self._comparing(flow, frame, taken, TIME_OF_UPDATE)
-        reads: set[QualifiedName] = set()
-        snapshot, due = self._asked(flow, taken, reads)
-        known = taken.table or self.declared_schema(self._datasets[flow.target])
-        if snapshot is not None:
-            frame, kind = snapshot.rows, type_of(snapshot.version)
-        elif known is not None:
-            begun = known.find(START_AT)
-            kind = begun.json_type if begun is not None else TIME_OF_UPDATE
-            frame = empty_frame(self._catalog.session, _without_times(known))
-        else:
-            raise PipelineError("CDC.NO_SNAPSHOT", location=flow.location, flow=flow.name, name=flow.target)
-        found = self._comparing(flow, frame, taken, kind)
-        # What comes next has other rows, and other columns perhaps, but is not another query.
-        identity = self._identity(flow, self._catalog.session.range(0), Reading(python=True))
+    def _snapshot_analysis(self, flow: Flow) -> Analysis:
+        """The analysis of a snapshot flow, by its next snapshot, or by its table if there is none."""
+        state = self._snapshot_state(flow)
+        known = state.table or self.declared_schema(self._datasets[flow.target])
+        sample = sample_snapshot(flow, self._catalog, state, known)
+        feed = snapshot_feed(flow, sample.rows, sample.version_type)
+        found = self._change_analysis(flow, sample.rows, feed)
+        # A snapshot is compared by the columns of its table as well.
+        all_columns = with_table_columns(sample.rows, state.table)
+        found = replace(found, feed=snapshot_feed(flow, all_columns, sample.version_type))
+        if sample.tables_read is None:
+            return found
+        # The next snapshot has other rows and perhaps other columns, but the query is the same.
+        identity = self._identity(flow, self._catalog.session.range(0), PlanReading(python=True))
         inputs = {given.name: given for given in found.inputs}
-        inputs |= {name: Input(name, streaming=False) for name in sorted(reads, key=str) if name not in inputs}
+        inputs |= {name: Input(name, streaming=False) for name in sample.tables_read if name not in inputs}
         return replace(
             found,
             inputs=tuple(inputs.values()),
             fingerprint=identity.now,
             former_fingerprint=identity.former,
-            unrepeatable=due,
+            unrepeatable=sample.due,
         )
 
-    def _before(self, flow: Flow) -> Taken:
-        """What there is of the flow's table, unless it is cleared."""
-        return Taken() if flow.target in self._catalog.cleared else self._taken(flow)
+    def _snapshot_state(self, flow: Flow) -> SnapshotState:
+        """The snapshot state of the flow's table; empty if the update clears it."""
+        return SnapshotState() if flow.target in self._catalog.cleared else self._stored_snapshots(flow)
 
-    def _asked(self, flow: Flow, taken: Taken, reads: set[QualifiedName]) -> tuple[Snapshot | None, str | None]:
-        """The next snapshot, and why there is something to do; None when there is nothing.
+    def _change_analysis(self, flow: Flow, frame: DataFrame, feed: ChangeFeed) -> ChangeAnalysis:
+        found = ChangeAnalysis.of(self._analysis(flow, frame), feed)
+        return replace(found, schema=target_schema(feed).nullable)
 
-        Where the table tells the columns, what is wrong with the snapshot is for the flow to say. A function that looks
-        at the pipeline's own tables has seen empty stand-ins of them, so that its answer tells nothing.
-        """
-        try:
-            snapshot = asked(flow, self._catalog, taken.version, reads)
-        except PipelineError as error:
-            if taken.table is None or not error.code.startswith("CDC."):
-                raise
-            return None, "what its function gives cannot be taken"
-        if snapshot is not None:
-            return snapshot, f"snapshot {snapshot.version} comes next"
-        return None, "its function looks at tables of the pipeline" if reads else None
-
-    def _comparing(self, flow: Flow, snapshot: DataFrame, taken: Taken, kind: str) -> Analysis:
-        """The analysis of a snapshot, which is compared by the columns of its table as well."""
-        found = self._analysis(flow, snapshot, snapshot_feed(flow, snapshot, kind))
-        return replace(found, feed=snapshot_feed(flow, _with_kept(snapshot, taken.table), kind))
-
-    def _analysis(self, flow: Flow, frame: DataFrame, feed: ChangeFeed | None) -> Analysis:
+    def _analysis(self, flow: Flow, frame: DataFrame) -> Analysis:
         check_input_file(frame)
-        reading = read_plan(frame, self._catalog.names.name_behind)
+        reading = read_plan(frame, self._catalog.names.dataset_of)
         streaming = frame.isStreaming
         dataset = self._datasets.get(flow.target)
         identity = self._identity(flow, frame, reading)
         if dataset is not None and dataset.kind.is_view:
             self._views[dataset.name] = identity
         complete = streaming and not (flow.once or flow.updates) and needs_complete_mode(frame)
-        schema = Schema.from_json(frame.schema.json()) if feed is None else target_schema(feed)
         keeps_state = streaming and reading.keeps_state
         return Analysis(
-            schema=schema.nullable,
+            schema=Schema.from_json(frame.schema.json()).nullable,
             streaming=streaming,
             inputs=reading.as_inputs,
             sources=tuple(reading.sources) if streaming else (),
@@ -224,23 +198,22 @@ class StubAnalyzer:
             fingerprint=identity.now,
             former_fingerprint=identity.former,
             unrepeatable=reading.unrepeatable,
-            feed=feed,
         )
 
-    def _identity(self, flow: Flow, frame: DataFrame, reading: Reading) -> _Identity:
-        """The same as long as a flow does the same with the same inputs."""
+    def _identity(self, flow: Flow, frame: DataFrame, reading: PlanReading) -> _Identity:
+        """Equal as long as a flow computes the same from the same inputs."""
         dataset = self._datasets.get(flow.target)
         rules = [f"{e.name} {e.action.value} {e.text}" for e in dataset.expectations] if dataset else []
         rules += _sorted(dataset.column_comments) if dataset else []
-        rules += [str(declared) for declared in (flow.changes, flow.snapshots) if declared is not None]
+        rules += [_fingerprint_text(declared) for declared in (flow.changes, flow.snapshots) if declared is not None]
         code = self._code_digest() if reading.python else ""
-        beside = (self._parameters, code, *rules, *_sorted(flow.spark_conf))
+        settings = (self._parameters, code, *rules, *_sorted(flow.spark_conf))
         views = [self._views.get(name, _Identity("", "")) for name in reading.inputs]
         tables = () if frame.isStreaming else reading.tables
         plan = plan_identity(frame, str(self._catalog.stubs))
         return _Identity(
-            fingerprint(without_places(plan), reading, *tables, *beside, *(view.now for view in views)),
-            fingerprint(plan, reading, *beside, *(view.former for view in views)),
+            fingerprint(without_reader_paths(plan), reading, *tables, *settings, *(view.now for view in views)),
+            fingerprint(plan, reading, *settings, *(view.former for view in views)),
         )
 
     def _target_columns(self, flow: Flow) -> tuple[str, ...]:
@@ -253,8 +226,8 @@ class StubAnalyzer:
         if not condition.startswith(_MISSING):
             return None
         params = error.getMessageParameters() or {}
-        spelled = next((params[key] for key in ("relationName", "identifier", "schemaName") if key in params), "?")
-        return MissingInput(self._catalog.names.name_behind(spelled), spelled.replace("`", ""))
+        text = next((params[key] for key in ("relationName", "identifier", "schemaName") if key in params), "?")
+        return MissingInput(self._catalog.names.dataset_of(text), text.replace("`", ""))
 
     def _code_digest(self) -> str:
         digest = hashlib.sha256()
@@ -263,20 +236,9 @@ class StubAnalyzer:
         return digest.hexdigest()
 
 
-def _without_times(table: Schema) -> Schema:
-    """The columns of a table without those that it has beside its own."""
-    return Schema(tuple(column for column in table.columns if column.name not in (START_AT, END_AT)))
-
-
-def _with_kept(snapshot: DataFrame, table: Schema | None) -> DataFrame:
-    """A snapshot with the columns that the table has from earlier ones, as it spells them; those it lacks are NULL."""
-    if table is None:
-        return snapshot
-    fields = {field.name.casefold(): field for field in struct_type(_without_times(table)).fields}
-    known = {name.casefold() for name in snapshot.columns}
-    own = [fields[name.casefold()].name if name.casefold() in fields else name for name in snapshot.columns]
-    gone = [field for name, field in fields.items() if name not in known]
-    return snapshot.toDF(*own).withColumns({field.name: F.lit(None).cast(field.dataType) for field in gone})
+def _fingerprint_text(declared: ApplyChanges | CompareSnapshots) -> str:
+    """The text of a declaration in fingerprints, which are stored with the former name of a field."""
+    return str(declared).replace(", ignore_null_columns=Columns(", ", null_keeps=Columns(", 1)
 
 
 def _parsed(text: str, catalog: Catalog) -> DataType:

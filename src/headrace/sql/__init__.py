@@ -1,1 +1,1 @@
-"""The SQL front end: what SQL files declare, and the names and verbs in a query. SELECT is left to Spark."""
+"""The SQL front end: parses declarations in SQL files, and names and verbs in queries. Spark parses SELECT."""

@@ -1,4 +1,4 @@
-"""AUTO CDC, in the vendor's older spelling APPLY CHANGES: what stands behind the words."""
+"""AUTO CDC (formerly APPLY CHANGES): parses what follows these words."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _SNAPSHOTS = Refusal(
 )
 
 
-def changes_into(state: FileState, cursor: Cursor, name: str | None = None, comment: str | None = None) -> None:
-    """Declare the flow that ``[ONCE] INTO target FROM source`` and its clauses say.
+def declare_auto_cdc(state: FileState, cursor: Cursor, name: str | None = None, comment: str | None = None) -> None:
+    """Declare the flow of ``[ONCE] INTO target FROM source`` and its clauses.
 
     Args:
-        state: of the file.
-        cursor: behind the words AUTO CDC.
-        name: the flow's, if it has one of its own.
-        comment: the flow's.
+        state: the state of the file.
+        cursor: positioned after the words AUTO CDC.
+        name: the name of the flow; None for the name of the target.
+        comment: the comment of the flow.
 
     Raises:
         PipelineError: SQL.SYNTAX, NAME.INVALID, CDC.BAD_ARGUMENT.
@@ -44,12 +44,12 @@ def changes_into(state: FileState, cursor: Cursor, name: str | None = None, comm
     cursor.usage = _USAGE
     once = cursor.accept("ONCE")
     cursor.expect("INTO")
-    place = cursor.location
-    target = state.name(cursor.name("the name of the target"), place)
-    changes_from(state, cursor, target, name, comment, once=once)
+    location = cursor.location
+    target = state.name(cursor.name("the name of the target"), location)
+    declare_auto_cdc_from(state, cursor, target, name, comment, once=once)
 
 
-def changes_from(
+def declare_auto_cdc_from(
     state: FileState,
     cursor: Cursor,
     target: QualifiedName,
@@ -58,7 +58,7 @@ def changes_from(
     *,
     once: bool = False,
 ) -> None:
-    """Declare the flow that ``FROM source`` and its clauses say; the same errors as :func:`changes_into`."""
+    """Declare the flow of ``FROM source`` and its clauses; raises the errors of :func:`declare_auto_cdc`."""
     cursor.usage = _USAGE
     location = Location(state.file, cursor.statement.line)
     cursor.expect("FROM")
@@ -77,24 +77,25 @@ def changes_from(
         deletes=values.get("APPLY AS DELETE WHEN"),
         truncates=values.get("APPLY AS TRUNCATE WHEN"),
         columns=values.get("COLUMNS", ALL_COLUMNS),
-        null_keeps=values.get("IGNORE NULL UPDATES", ApplyChanges.null_keeps),
+        ignore_null_columns=values.get("IGNORE NULL UPDATES", ApplyChanges.ignore_null_columns),
         sets=values.get("COLUMNS TO UPDATE"),
         scd_type=values.get("STORED AS", "1"),
         tracked=values.get("TRACK HISTORY ON", ALL_COLUMNS),
         system_sequence_by=values.get("SYSTEM SEQUENCE BY"),
     )
-    own = name or str(target)
-    wrong = conflict(changes)
-    if wrong is not None:
-        argument, reason = wrong
-        raise PipelineError("CDC.BAD_ARGUMENT", location=location, flow=own, argument=argument, reason=reason)
-    text = SqlQuery(query, state.naming, line=line)
+    flow_name = name or str(target)
+    problem = conflict(changes)
+    if problem is not None:
+        argument, reason = problem
+        raise PipelineError("CDC.BAD_ARGUMENT", location=location, flow=flow_name, argument=argument, reason=reason)
+    sql = SqlQuery(query, state.naming, line=line)
     conf = dict(state.conf)
-    state.declarations.add_flow(Flow(own, target, text, location, once, comment, conf, append=True, changes=changes))
+    flow = Flow(flow_name, target, sql, location, once, comment, conf, append=True, changes=changes)
+    state.declarations.add_flow(flow)
 
 
-def replacing(cursor: Cursor) -> ApplyChanges:
-    """How rows replace others: what stands behind REPLACE USING, up to the query or BY NAME.
+def replace_using(cursor: Cursor) -> ApplyChanges:
+    """Parse what follows REPLACE USING, up to the query or BY NAME.
 
     Raises:
         PipelineError: SQL.SYNTAX.
@@ -114,7 +115,7 @@ def replacing(cursor: Cursor) -> ApplyChanges:
 
 
 def _source(cursor: Cursor, *, once: bool) -> tuple[str, str]:
-    """The name behind FROM, and the query that reads it, as a stream unless it is read once."""
+    """The name after FROM, and the query that reads it, as a stream unless *once*."""
     if cursor.ahead("SNAPSHOT") and not cursor.ahead("SNAPSHOT", "KEYS") and not cursor.ahead("SNAPSHOT", "WITH"):
         raise unsupported("FROM SNAPSHOT", _SNAPSHOTS, cursor.location)
     cursor.accept("STREAM")
@@ -126,7 +127,7 @@ def _source(cursor: Cursor, *, once: bool) -> tuple[str, str]:
     if cursor.accept("WITH"):
         cursor.brackets("options of the source")
     options = cursor.part(begin, cursor.position)
-    # Nothing but a name and options, which were read as such.
+    # Safe: only a name and options, which were parsed above.
     if options.done:
         return name, f"SELECT * FROM {name}" if once else f"SELECT * FROM STREAM({name})"  # noqa: S608
     return name, f"SELECT * FROM {'' if once else 'STREAM '}{name} {options.text}"  # noqa: S608
@@ -189,7 +190,7 @@ def _stored_as(cursor: Cursor) -> str:
 
 
 def _until_clause(cursor: Cursor) -> Cursor:
-    """Step to the next clause and give a cursor on what stands before it."""
+    """Advance to the next clause and return a cursor on the tokens before it."""
     begin = cursor.position
     while not cursor.done and not any(cursor.ahead(*words) for words in _READERS):
         if cursor.rest[0].is_symbol("("):

@@ -1,4 +1,4 @@
-"""The clauses between a dataset's name and its query, in any order."""
+"""Parses the clauses between a dataset's name and its query, in any order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headrace.sql.columns import ColumnList, column_list, plain_name
 from headrace.sql.cursor import Cursor
 from headrace.sql.lexer import Kind
 from headrace.sql.refusals import CLAUSES, FLOW_CLAUSES, found_ahead, unsupported
-from headrace.sql.table_rules import Names
+from headrace.sql.table_rules import ResolveName
 
 _NUMBER_SIGNS = ("-", "+")
 _ENDS = (("AS",), ("FLOW", "AUTO", "CDC"), ("FLOW", "REPLACE", "USING"))
@@ -18,7 +18,7 @@ _ENDS = (("AS",), ("FLOW", "AUTO", "CDC"), ("FLOW", "REPLACE", "USING"))
 
 @dataclass
 class Clauses:
-    """What the clauses say; ``seen`` are the words of those that were read."""
+    """The values of the clauses; ``seen`` are the first words of those that were parsed."""
 
     columns: ColumnList = field(default_factory=ColumnList)
     comment: str | None = None
@@ -28,17 +28,17 @@ class Clauses:
     seen: set[str] = field(default_factory=set)
 
 
-def clauses(cursor: Cursor, problems: list[PipelineError], names: Names) -> Clauses:
-    """Read the column list and the clauses up to AS or the end; what is refused by name goes to *problems*.
+def clauses(cursor: Cursor, problems: list[PipelineError], resolve_name: ResolveName) -> Clauses:
+    """Parse the column list and the clauses up to AS or the end; unsupported ones are added to *problems*.
 
-    *names* gives the dataset behind a spelling.
+    *resolve_name* returns the dataset for a spelling.
 
     Raises:
         PipelineError: SQL.SYNTAX, NAME.INVALID.
     """
     found = Clauses()
     if not cursor.done and cursor.rest[0].is_symbol("("):
-        found.columns = column_list(cursor, problems, names)
+        found.columns = column_list(cursor, problems, resolve_name)
     while not cursor.done and not any(cursor.ahead(*words) for words in _ENDS):
         _clause(cursor, found, problems)
     return found
@@ -71,7 +71,7 @@ def _clause(cursor: Cursor, found: Clauses, problems: list[PipelineError]) -> No
 
 
 def _skip_to_next(cursor: Cursor) -> None:
-    """Step over what belongs to a refused clause, so that the rest of the statement is looked at too."""
+    """Skip the tokens of an unsupported clause, so that the rest of the statement is checked too."""
     starts = [*_READERS, *CLAUSES, *FLOW_CLAUSES, ("AS",)]
     while not cursor.done and not any(cursor.ahead(*words) for words in starts):
         if cursor.rest[0].is_symbol("("):
@@ -121,7 +121,7 @@ _READERS: Mapping[tuple[str, ...], _Reader] = {
 def _names(cursor: Cursor) -> tuple[str, ...]:
     found: list[str] = []
     for item in cursor.brackets("columns").items():
-        # A column inside of a struct can be clustered by; Spark takes its name with the dots.
+        # CLUSTER BY accepts nested columns; Spark takes the name with dots.
         found.append(item.name("a column's name"))
         if not item.done:
             raise item.failure('"," or ")" behind a plain column')

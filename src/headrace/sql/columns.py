@@ -1,4 +1,4 @@
-"""The list in brackets behind a dataset's name: columns and expectations."""
+"""Parses the list in brackets after a dataset's name: columns and expectations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headrace.model.names import InvalidName, split_name
 from headrace.sql.cursor import Cursor, unclosed
 from headrace.sql.lexer import Token
 from headrace.sql.refusals import COLUMNS, found_ahead, unsupported
-from headrace.sql.table_rules import Names, key_ahead
+from headrace.sql.table_rules import ResolveName, key_ahead
 
 _ACTIONS = {("DROP", "ROW"): Action.DROP, ("FAIL", "UPDATE"): Action.FAIL, ("QUARANTINE", "ROW"): Action.QUARANTINE}
 _AFTER_TYPE = {"NOT", "NULL", "COMMENT", *(words[0] for words in COLUMNS)}
@@ -18,10 +18,10 @@ _AFTER_TYPE = {"NOT", "NULL", "COMMENT", *(words[0] for words in COLUMNS)}
 
 @dataclass
 class ColumnList:
-    """What the list declares: ``typed`` columns as DDL, ``named`` ones by name only, in their order.
+    """The parsed list: ``typed`` columns as DDL, ``named`` ones by name only, in order.
 
-    ``comments`` are those of named columns; a typed one has it in its DDL. ``untyped`` is the error of the first column
-    without a type, for where types are needed.
+    ``comments`` belong to named columns; a typed column has its comment in the DDL. ``untyped`` is the error for the
+    first column without a type, to raise if types are required.
     """
 
     typed: list[str] = field(default_factory=list)
@@ -36,10 +36,10 @@ class ColumnList:
         return ", ".join(self.typed) or None
 
 
-def column_list(cursor: Cursor, problems: list[PipelineError], names: Names) -> ColumnList:
-    """Read the list that *cursor* stands before; what is refused by name goes to *problems*.
+def column_list(cursor: Cursor, problems: list[PipelineError], resolve_name: ResolveName) -> ColumnList:
+    """Parse the list at *cursor*; unsupported entries are added to *problems*.
 
-    *names* gives the dataset behind a spelling.
+    *resolve_name* returns the dataset for a spelling.
 
     Raises:
         PipelineError: SQL.SYNTAX, NAME.INVALID.
@@ -47,7 +47,7 @@ def column_list(cursor: Cursor, problems: list[PipelineError], names: Names) -> 
     found = ColumnList()
     for item in cursor.brackets("columns or expectations").items():
         if item.ahead("CONSTRAINT"):
-            _constraint(item, found, problems, names)
+            _constraint(item, found, problems, resolve_name)
         elif (refused := found_ahead(COLUMNS, item)) is not None and not _is_column(item):
             problems.append(unsupported(*refused, item.location))
         else:
@@ -56,10 +56,10 @@ def column_list(cursor: Cursor, problems: list[PipelineError], names: Names) -> 
 
 
 def plain_name(cursor: Cursor, what: str) -> str:
-    """Step over a name of one part and give it without quotes.
+    """Consume a name of one part and return it without quotes.
 
     Raises:
-        PipelineError: SQL.SYNTAX when something else is next.
+        PipelineError: SQL.SYNTAX if something else follows.
     """
     begin = cursor.position
     try:
@@ -72,12 +72,12 @@ def plain_name(cursor: Cursor, what: str) -> str:
 
 
 def _is_column(item: Cursor) -> bool:
-    """True for a column that happens to be called like a constraint: a type follows, and no bracket."""
+    """True for a column whose name is a constraint keyword: a type follows, not a bracket."""
     following = item.rest[1:2]
     return bool(following) and following[0].is_name and not following[0].is_word("KEY")
 
 
-def _constraint(item: Cursor, found: ColumnList, problems: list[PipelineError], names: Names) -> None:
+def _constraint(item: Cursor, found: ColumnList, problems: list[PipelineError], resolve_name: ResolveName) -> None:
     location = item.location
     item.expect("CONSTRAINT")
     name = plain_name(item, "a constraint's name")
@@ -89,7 +89,7 @@ def _constraint(item: Cursor, found: ColumnList, problems: list[PipelineError], 
     condition = item.brackets("a condition")
     if condition.done:
         raise condition.failure("a condition")
-    predicate = key_ahead(condition, names) or condition.text
+    predicate = key_ahead(condition, resolve_name) or condition.text
     found.expectations.append(Expectation(name, _action(item), predicate, location))
 
 
@@ -112,7 +112,7 @@ def _column(item: Cursor, found: ColumnList, problems: list[PipelineError]) -> N
     while not item.done and not _ends_type(item.rest[0]):
         _step(item)
     has_type = item.position > type_begin
-    kept = item.position
+    end = item.position
     comment = None
     while not item.done:
         refused = found_ahead(COLUMNS, item)
@@ -123,14 +123,14 @@ def _column(item: Cursor, found: ColumnList, problems: list[PipelineError]) -> N
             comment = item.string("a comment in quotes")
         elif not item.accept("NOT", "NULL"):
             raise item.failure("NOT NULL, COMMENT or the next column")
-        kept = item.position
+        end = item.position
     if has_type:
-        found.typed.append(item.part(begin, kept).text)
+        found.typed.append(item.part(begin, end).text)
         return
     found.named.append(name)
     written = item.part(type_begin, item.end)
     found.untyped = found.untyped or written.failure(f'the type of column "{name}"')
-    if kept > type_begin and not written.ahead("COMMENT"):
+    if end > type_begin and not written.ahead("COMMENT"):
         raise found.untyped
     if comment is not None:
         found.comments[name] = comment
@@ -141,7 +141,7 @@ def _ends_type(token: Token) -> bool:
 
 
 def _step(item: Cursor) -> None:
-    """Step over one token of a type, or over brackets with what is inside."""
+    """Consume one token of a type, or a pair of brackets with its content."""
     if item.rest[0].is_symbol("("):
         item.brackets("the length of the type")
     elif item.rest[0].is_symbol("<"):
@@ -151,7 +151,7 @@ def _step(item: Cursor) -> None:
 
 
 def _step_over_angles(item: Cursor) -> None:
-    """Step over ``<...>``, whose fields may have comments and NOT NULL of their own."""
+    """Consume ``<...>``, whose fields may have comments and NOT NULL."""
     failure = unclosed(item, "<", ">")
     depth = 0
     while not item.done:

@@ -1,4 +1,4 @@
-"""CREATE: datasets and flows."""
+"""Parses CREATE: datasets and flows."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import replace
 from headrace.model.datasets import PRIVATE_PROPERTY, Dataset, Flow, Kind, SqlQuery
 from headrace.model.location import Location
 from headrace.model.names import QualifiedName, quoted
-from headrace.sql.changes import changes_from, changes_into, replacing
+from headrace.sql.changes import declare_auto_cdc, declare_auto_cdc_from, replace_using
 from headrace.sql.clauses import Clauses, clauses
 from headrace.sql.columns import plain_name
 from headrace.sql.cursor import Cursor
-from headrace.sql.lexer import closings
+from headrace.sql.lexer import bracket_pairs
 from headrace.sql.readonly import changing_verb, starts_query
 from headrace.sql.refusals import (
     CHANGING_QUERY,
@@ -44,9 +44,9 @@ _MODIFIERS = {
     **{word: word for word in ("STREAMING", "LIVE", "MATERIALIZED", "PRIVATE", "TEMPORARY")},
     "TEMP": "TEMPORARY",
 }
-# What makes a table private; TEMPORARY is how the vendor wrote it first.
+# The modifiers of private tables; TEMPORARY is the vendor's old keyword.
 _PRIVATE = frozenset({"PRIVATE", "TEMPORARY"})
-# The words between CREATE and the name, in any order; LIVE is how the vendor wrote them first.
+# The words between CREATE and the name, in any order; LIVE is the vendor's old keyword.
 _KINDS: Mapping[tuple[frozenset[str], str], Kind] = {
     (frozenset(words.split()[:-1]), words.split()[-1]): kind
     for words, kind in (
@@ -64,12 +64,12 @@ _KINDS: Mapping[tuple[frozenset[str], str], Kind] = {
 }
 _EXPECTED = "STREAMING TABLE, MATERIALIZED VIEW, TEMPORARY VIEW, VIEW or FLOW"
 _STORED_CLAUSES = {"USING": "USING", "PARTITIONED": "PARTITIONED BY", "CLUSTER": "CLUSTER BY"}
-_BEHIND_TARGET = ("SELECT", "WITH", "FROM", "VALUES", "BY")
+_AFTER_TARGET = ("SELECT", "WITH", "FROM", "VALUES", "BY")
 _CHANGING = ("INSERT", "UPDATE", "DELETE", "MERGE")
 
 
 def create(state: FileState, cursor: Cursor) -> None:
-    """Declare what a CREATE says; what is refused by name goes to the problems.
+    """Declare the dataset or flow of a CREATE statement; unsupported parts are added to the problems.
 
     Raises:
         PipelineError: SQL.SYNTAX, NAME.INVALID; UNSUPPORTED.SQL for a query that writes.
@@ -79,7 +79,7 @@ def create(state: FileState, cursor: Cursor) -> None:
         raise cursor.failure("REFRESH or REPLACE")
     modifiers = _modifiers(state, cursor)
     if cursor.ahead("FLOW") and not modifiers:
-        _flow(state, cursor)
+        _declare_flow(state, cursor)
         return
     location = Location(state.file, cursor.statement.line)
     for noun in ("TABLE", "VIEW"):
@@ -129,9 +129,9 @@ def _dataset(state: FileState, cursor: Cursor, kind: Kind, *, private: bool = Fa
         _refuse_stored(state, found, location)
     body = None
     line = 0
-    fed = kind is Kind.STREAMING_TABLE and cursor.accept("FLOW", "AUTO", "CDC")
-    replaces = kind is Kind.STREAMING_TABLE and cursor.accept("FLOW", "REPLACE", "USING")
-    if not (fed or replaces) and cursor.accept("AS"):
+    is_auto_cdc = kind is Kind.STREAMING_TABLE and cursor.accept("FLOW", "AUTO", "CDC")
+    is_replace_using = kind is Kind.STREAMING_TABLE and cursor.accept("FLOW", "REPLACE", "USING")
+    if not (is_auto_cdc or is_replace_using) and cursor.accept("AS"):
         line = cursor.location.line
         body = _query(state, cursor)
     elif kind is not Kind.STREAMING_TABLE:
@@ -151,18 +151,20 @@ def _dataset(state: FileState, cursor: Cursor, kind: Kind, *, private: bool = Fa
         ),
         None,
     )
-    if fed:
-        changes_from(state, cursor, name, once=cursor.accept("ONCE"))
-    if replaces:
-        _replacing(state, cursor, Flow(str(name), name, SqlQuery("", state.naming, by_name=False), location))
+    if is_auto_cdc:
+        declare_auto_cdc_from(state, cursor, name, once=cursor.accept("ONCE"))
+    if is_replace_using:
+        _declare_replacing_flow(
+            state, cursor, Flow(str(name), name, SqlQuery("", state.naming, by_name=False), location)
+        )
     if body is not None:
-        # What stands before the body in its renamed form is a line of its own.
+        # The renaming wrapper adds one line before the body.
         query = SqlQuery(_renamed(body, name, found), state.naming, line=line - bool(found.columns.named))
         state.declarations.add_flow(Flow(str(name), name, query, location, spark_conf=dict(state.conf)))
 
 
 def _refuse_stored(state: FileState, found: Clauses, location: Location) -> None:
-    """Refuse what only a stored dataset has."""
+    """Refuse clauses that only stored datasets support."""
     if found.columns.typed:
         state.problems.append(unsupported("column types", VIEW_TYPES, location))
     for word, clause in _STORED_CLAUSES.items():
@@ -171,15 +173,15 @@ def _refuse_stored(state: FileState, found: Clauses, location: Location) -> None
 
 
 def _renamed(body: str, name: QualifiedName, found: Clauses) -> str:
-    """The query under the column names of a list without types."""
+    """The query with the column names of a list without types."""
     if not found.columns.named:
         return body
     columns = ", ".join(quoted(column) for column in found.columns.named)
-    # The body is the user's own query; what we add is quoted.
+    # The body is the user's own query; our additions are quoted.
     return f"SELECT * FROM (\n{body}\n) AS {quoted(name.name)}({columns})"  # noqa: S608
 
 
-def _flow(state: FileState, cursor: Cursor) -> None:
+def _declare_flow(state: FileState, cursor: Cursor) -> None:
     cursor.usage = _FLOW_USAGE
     location = Location(state.file, cursor.statement.line)
     cursor.expect("FLOW")
@@ -187,7 +189,7 @@ def _flow(state: FileState, cursor: Cursor) -> None:
     comment = cursor.string("a comment in quotes") if cursor.accept("COMMENT") else None
     cursor.expect("AS")
     if cursor.accept("AUTO", "CDC") or cursor.accept("APPLY", "CHANGES"):
-        changes_into(state, cursor, name, comment)
+        declare_auto_cdc(state, cursor, name, comment)
         return
     if _refused(state, cursor, FLOWS):
         return
@@ -203,7 +205,7 @@ def _flow(state: FileState, cursor: Cursor) -> None:
         return
     if cursor.accept("REPLACE", "USING"):
         query = SqlQuery("", state.naming, columns, by_name)
-        _replacing(state, cursor, Flow(name, target, query, location, once, comment))
+        _declare_replacing_flow(state, cursor, Flow(name, target, query, location, once, comment))
         return
     line = cursor.location.line
     query = SqlQuery(_query(state, cursor), state.naming, columns, by_name, line)
@@ -211,16 +213,16 @@ def _flow(state: FileState, cursor: Cursor) -> None:
     state.declarations.add_flow(Flow(name, target, query, location, once, comment, conf, append=True))
 
 
-def _replacing(state: FileState, cursor: Cursor, begun: Flow) -> None:
-    """Declare a flow of which what stands behind REPLACE USING and its query are still to be read."""
-    changes = replacing(cursor)
-    given = begun.query
-    assert isinstance(given, SqlQuery)  # noqa: S101 - begun above
+def _declare_replacing_flow(state: FileState, cursor: Cursor, flow: Flow) -> None:
+    """Parse what follows REPLACE USING and the query, and declare *flow* with them."""
+    changes = replace_using(cursor)
+    given = flow.query
+    assert isinstance(given, SqlQuery)  # noqa: S101 - from the callers
     by_name = cursor.accept("BY", "NAME") or given.by_name
     line = cursor.location.line
     query = replace(given, text=_query(state, cursor), by_name=by_name, line=line)
     conf = dict(state.conf)
-    state.declarations.add_flow(replace(begun, query=query, spark_conf=conf, append=True, changes=changes))
+    state.declarations.add_flow(replace(flow, query=query, spark_conf=conf, append=True, changes=changes))
 
 
 def _refused(state: FileState, cursor: Cursor, table: Mapping[tuple[str, ...], Refusal]) -> bool:
@@ -231,18 +233,18 @@ def _refused(state: FileState, cursor: Cursor, table: Mapping[tuple[str, ...], R
 
 
 def _accept_once(cursor: Cursor) -> bool:
-    """Step over ONCE, unless it is the target's name, and over a TABLE before the name."""
+    """Consume ONCE, unless it is the target's name, and a TABLE before the name."""
     following = cursor.rest[1:2]
-    once = bool(following) and following[0].is_name and not following[0].is_word(*_BEHIND_TARGET)
+    once = bool(following) and following[0].is_name and not following[0].is_word(*_AFTER_TARGET)
     accepted = once and cursor.accept("ONCE")
     following = cursor.rest[1:2]
-    if following and following[0].is_name and not following[0].is_word(*_BEHIND_TARGET):
+    if following and following[0].is_name and not following[0].is_word(*_AFTER_TARGET):
         cursor.accept("TABLE")
     return accepted
 
 
 def _target_columns(cursor: Cursor) -> tuple[str, ...]:
-    """The columns of ``INSERT INTO t (a, b)``; a query in brackets is left alone."""
+    """The columns of ``INSERT INTO t (a, b)``; does not consume a query in brackets."""
     if cursor.done or not cursor.rest[0].is_symbol("(") or starts_query(cursor.rest[1:]):
         return ()
     found: list[str] = []
@@ -254,10 +256,10 @@ def _target_columns(cursor: Cursor) -> tuple[str, ...]:
 
 
 def _query(state: FileState, cursor: Cursor) -> str:
-    """The source of the query that the rest of the statement is."""
+    """The text of the query, which is the rest of the statement."""
     if not starts_query(cursor.rest):
         raise cursor.failure("a query")
-    pairs = closings(cursor.statement.tokens)
+    pairs = bracket_pairs(cursor.statement.tokens)
     closed = {*pairs, *pairs.values()}
     for index in range(cursor.position, cursor.end):
         if cursor.statement.tokens[index].is_symbol("(", ")", "[", "]") and index not in closed:

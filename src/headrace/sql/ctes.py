@@ -1,4 +1,4 @@
-"""The list behind WITH: which names a query gives to queries of its own."""
+"""Parses the common table expressions of a WITH."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headrace.sql.lexer import Token
 
 @dataclass(frozen=True)
 class CommonTable:
-    """A name and the indexes of the brackets around its query."""
+    """A common table expression: its name and the indexes of the brackets around its query."""
 
     name: str
     opening: int
@@ -20,7 +20,7 @@ class CommonTable:
 
 @dataclass(frozen=True)
 class WithList:
-    """What a WITH defines; ``end`` is the index of the first token that is no longer part of the list."""
+    """The tables that a WITH defines; ``end`` is the index of the first token after the list."""
 
     tables: tuple[CommonTable, ...]
     end: int
@@ -28,7 +28,7 @@ class WithList:
 
 
 def with_list(tokens: Sequence[Token], begin: int, pairs: Mapping[int, int]) -> WithList:
-    """Read the list whose WITH is at *begin*; *pairs* are the brackets. What is no list defines nothing."""
+    """Parse the list of the WITH at *begin*, with bracket *pairs*; anything else defines no tables."""
     index = begin + 1
     recursive = _is_word(tokens, index, "RECURSIVE") and not _is_word(tokens, index + 1, "AS")
     index += recursive
@@ -45,7 +45,7 @@ def with_list(tokens: Sequence[Token], begin: int, pairs: Mapping[int, int]) -> 
 
 
 def _opening(tokens: Sequence[Token], index: int, pairs: Mapping[int, int]) -> int | None:
-    """The index of the bracket before the query of the name at *index*, or None when no definition is there."""
+    """The index of the bracket before the query of the name at *index*; None if there is no definition."""
     if index >= len(tokens) or not tokens[index].is_name:
         return None
     index += 1
@@ -57,7 +57,7 @@ def _opening(tokens: Sequence[Token], index: int, pairs: Mapping[int, int]) -> i
         index += 4
     if _is_word(tokens, index, "AS"):
         index += 1
-    # AS may be left out; then what looked like a list of columns is the query.
+    # Without AS, what looked like a column list is the query.
     return index if index in pairs else columns
 
 

@@ -1,4 +1,4 @@
-"""A reading position in a statement, with errors that say what was expected, what was found, and where."""
+"""A cursor in a statement, with errors that name the expected and the found token and the location."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from headrace.errors import PipelineError
 from headrace.model.location import Location
-from headrace.sql.lexer import Kind, Token, closings, unquoted
+from headrace.sql.lexer import Kind, Token, bracket_pairs, unquoted
 from headrace.sql.statements import Statement
 
 _NOT_NAMES = ("AS", "SELECT", "WITH", "FROM", "INSERT")
@@ -16,7 +16,7 @@ _LONGEST = 40
 
 @dataclass
 class Cursor:
-    """Reads the tokens of *statement* from ``position`` up to ``end``; ``usage`` is the form in the hints."""
+    """Reads the tokens of *statement* from ``position`` up to ``end``; ``usage`` is the syntax in hints."""
 
     statement: Statement
     file: str
@@ -28,62 +28,62 @@ class Cursor:
     def __post_init__(self) -> None:
         if self.end < 0:
             self.end = len(self.statement.tokens)
-            self._pairs = closings(self.statement.tokens)
+            self._pairs = bracket_pairs(self.statement.tokens)
 
     @property
     def done(self) -> bool:
-        """True at the end."""
+        """True if no token is left."""
         return self.position >= self.end
 
     @property
     def rest(self) -> Sequence[Token]:
-        """The tokens from here on."""
+        """The remaining tokens."""
         return self.statement.tokens[self.position : self.end]
 
     @property
     def text(self) -> str:
-        """The source from here on, from the first token to the last."""
+        """The source text of the remaining tokens."""
         return self.statement.text[self.rest[0].start : self.rest[-1].end] if self.rest else ""
 
     @property
     def location(self) -> Location:
-        """The line of the next token; at the end, that of the last one."""
+        """The line of the next token; at the end, the line of the last one."""
         tokens = self.statement.tokens
         return Location(self.file, tokens[min(self.position, len(tokens) - 1)].line)
 
     def ahead(self, *words: str) -> bool:
-        """True when the next tokens are *words*, which are in capitals."""
+        """True if the next tokens are *words*, given in upper case."""
         rest = self.rest[: len(words)]
         return len(rest) == len(words) and all(token.is_word(word) for token, word in zip(rest, words, strict=True))
 
     def accept(self, *words: str) -> bool:
-        """Step over *words* when they are next."""
+        """Consume *words* if they follow."""
         found = self.ahead(*words)
         if found:
             self.position += len(words)
         return found
 
     def accept_symbol(self, symbol: str) -> bool:
-        """Step over *symbol* when it is next."""
+        """Consume *symbol* if it follows."""
         found = not self.done and self.rest[0].is_symbol(symbol)
         if found:
             self.position += 1
         return found
 
     def expect(self, *words: str) -> None:
-        """Step over *words*.
+        """Consume *words*.
 
         Raises:
-            PipelineError: SQL.SYNTAX when they are not next.
+            PipelineError: SQL.SYNTAX if they do not follow.
         """
         if not self.accept(*words):
             raise self.failure(" ".join(words))
 
     def name(self, what: str) -> str:
-        """Step over a name of one or more parts; *what* says whose it is. The quotes stay.
+        """Consume a name of one or more parts and return it with its quotes; *what* describes it in errors.
 
         Raises:
-            PipelineError: SQL.SYNTAX when no name is next.
+            PipelineError: SQL.SYNTAX if no name follows.
         """
         parts: list[str] = []
         while not parts or self.accept_symbol("."):
@@ -95,10 +95,10 @@ class Cursor:
         return ".".join(parts)
 
     def string(self, what: str) -> str:
-        """Step over a string and give its value; strings in a row are one.
+        """Consume a string and return its value; adjacent strings are joined.
 
         Raises:
-            PipelineError: SQL.SYNTAX when no string is next.
+            PipelineError: SQL.SYNTAX if no string follows.
         """
         begin = self.position
         while not self.done and self.rest[0].kind is Kind.STRING:
@@ -108,10 +108,10 @@ class Cursor:
         return "".join(unquoted(token) for token in self.statement.tokens[begin : self.position])
 
     def brackets(self, what: str) -> Cursor:
-        """Step over round brackets and give a cursor on what is inside.
+        """Consume round brackets and return a cursor on their content.
 
         Raises:
-            PipelineError: SQL.SYNTAX when no opening bracket is next, or it is never closed.
+            PipelineError: SQL.SYNTAX if no opening bracket follows, or it is never closed.
         """
         if self.done or not self.rest[0].is_symbol("("):
             raise self.failure(f'"(" and {what}')
@@ -123,7 +123,7 @@ class Cursor:
         return inside
 
     def items(self) -> Iterator[Cursor]:
-        """A cursor on each item of the rest, which is a list with commas; ``<`` and ``>`` count as brackets."""
+        """A cursor on each item of the remaining comma-separated list; ``<`` and ``>`` count as brackets."""
         begin = self.position
         angles = 0
         index = begin
@@ -152,7 +152,7 @@ class Cursor:
 
 
 def unclosed(cursor: Cursor, opener: str, closer: str) -> PipelineError:
-    """SQL.SYNTAX for a bracket, the next token of *cursor*, that has no partner."""
+    """SQL.SYNTAX for the next token of *cursor*, an unmatched bracket."""
     return _syntax(cursor, f'"{closer}" for the "{opener}" on this line', "none")
 
 
@@ -161,6 +161,6 @@ def _syntax(cursor: Cursor, expected: str, found: str) -> PipelineError:
 
 
 def _short(text: str) -> str:
-    """The beginning of a piece, on one line."""
+    """The beginning of a token, on one line."""
     first, *more = text.splitlines()
     return f"{first[:_LONGEST]}..." if more or len(first) > _LONGEST else first

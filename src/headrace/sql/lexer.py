@@ -1,7 +1,7 @@
-"""Pieces of a SQL text with their exact places, read as Spark reads them.
+"""Splits a SQL text into tokens with exact positions, as Spark does.
 
-sqlglot's tokenizer finds the pieces, with its keywords switched off: a keyword would come back in capitals, joined to
-its neighbour, or with the rest of the statement swallowed. Words are compared by the grammar instead.
+Uses sqlglot's tokenizer with its keywords switched off: a keyword would be returned in upper case, joined to its
+neighbour, or with the rest of the statement swallowed. The grammar compares words instead.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _BRACKETS = {"(": ")", "[": "]"}
 
 
 class Kind(Enum):
-    """What a piece is. A number such as ``10L`` is a WORD, because it may also be part of a name (``t.2024_q1``)."""
+    """The kind of a token. A number such as ``10L`` is a WORD, because it may be part of a name (``t.2024_q1``)."""
 
     WORD = "word"
     QUOTED = "quoted"
@@ -34,9 +34,9 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Token:
-    """One piece: ``text`` as written, from ``start`` up to ``end`` of the text it was read from.
+    """One token: ``text`` as written, from ``start`` up to ``end`` of the source text.
 
-    ``parameter`` names the parameter that the piece came from, whose value is not to be printed.
+    ``parameter`` is the name of the parameter that the token came from; its value must not be printed.
     """
 
     kind: Kind
@@ -47,7 +47,7 @@ class Token:
     parameter: str | None = None
 
     def is_word(self, *words: str) -> bool:
-        """True for an unquoted word that is one of *words*, which are in capitals."""
+        """True for an unquoted word that is one of *words*, given in upper case."""
         return self.kind is Kind.WORD and self.text.upper() in words
 
     def is_symbol(self, *symbols: str) -> bool:
@@ -56,13 +56,13 @@ class Token:
 
     @property
     def is_name(self) -> bool:
-        """True for what can be a part of a name."""
+        """True if the token can be part of a name."""
         return self.kind in (Kind.WORD, Kind.QUOTED)
 
 
 @dataclass(frozen=True)
 class Lexed:
-    """The pieces of a text. ``unclosed`` opens a string, quoted name or comment that never ends."""
+    """The tokens of a text. ``unclosed`` opens a string, quoted name or comment that never ends."""
 
     tokens: tuple[Token, ...]
     unclosed: Token | None = None
@@ -75,12 +75,12 @@ class Lines:
         self._starts = [match.end() for match in _LINE_END.finditer(text)]
 
     def at(self, offset: int) -> int:
-        """The line that *offset* is in."""
+        """The line of *offset*."""
         return bisect_right(self._starts, offset) + 1
 
 
 def lex(text: str) -> Lexed:
-    """Everything but space and comments, up to the first piece that is not closed."""
+    """The tokens of a text without whitespace and comments, up to the first token that is not closed."""
     lines = Lines(text)
     try:
         return Lexed(tuple(_tokens(text, lines)))
@@ -92,16 +92,16 @@ def lex(text: str) -> Lexed:
         return Lexed(tuple(_tokens(text[:start], lines)), unclosed)
 
 
-def closings(tokens: Sequence[Token]) -> dict[int, int]:
-    """The index of each opening bracket, round or square, that is closed, with the index of what closes it."""
+def bracket_pairs(tokens: Sequence[Token]) -> dict[int, int]:
+    """The index of each closed opening bracket, round or square, with the index of its closing bracket."""
     pairs: dict[int, int] = {}
     opened: list[int] = []
     for index, token in enumerate(tokens):
         if token.is_symbol("(", "["):
             opened.append(index)
         elif token.is_symbol(")", "]"):
-            # What was opened inside and never closed does not hide the pair around it.
-            partner = next((at for at in reversed(opened) if _BRACKETS[tokens[at].text] == token.text), None)
+            # An unclosed bracket inside does not hide the pair around it.
+            partner = next((one for one in reversed(opened) if _BRACKETS[tokens[one].text] == token.text), None)
             if partner is not None:
                 pairs[partner] = index
                 del opened[opened.index(partner) :]
@@ -109,7 +109,7 @@ def closings(tokens: Sequence[Token]) -> dict[int, int]:
 
 
 def unquoted(token: Token) -> str:
-    """The value of a string: what it says between its quotes, escapes resolved as Spark does."""
+    """The value of a string without its quotes, with escapes resolved as in Spark."""
     if token.text[0] in "rR":
         return token.text[2:-1]
     quote = token.text[0]
@@ -151,7 +151,7 @@ def _kind(piece: str) -> Kind:
 
 
 def _doubled_quote(first: Token, second: Token) -> bool:
-    """True when two strings are the halves of one that holds a doubled quote."""
+    """True if two strings are the halves of one with a doubled quote."""
     return (
         first.kind is second.kind is Kind.STRING
         and first.end == second.start
@@ -161,7 +161,7 @@ def _doubled_quote(first: Token, second: Token) -> bool:
 
 
 def _unclosed_at(text: str) -> int:
-    """Where the piece begins that is not closed: the last opener with nothing open before it."""
+    """The start of the unclosed token: the last opener with nothing open before it."""
     for opener in reversed(list(_OPENER.finditer(text))):
         try:
             _Tokenizer(dialect="databricks").tokenize(text[: opener.start()])
@@ -181,18 +181,18 @@ def _unescaped(match: re.Match[str]) -> str:
         return _ESCAPES.get(escape, escape)
     if escape[0] in "uU":
         code = int(escape[1:], 16)
-        # Not a character: left as written, so that the reader sees it.
+        # Not a character: left as written, so that the user sees it.
         return chr(code) if code <= 0x10FFFF else match.group()
     return chr(int(escape, 8))
 
 
-def separated(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
-    """What stands between commas, but for those in brackets; nothing behind the last comma is none."""
+def split_at_commas(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
+    """The tokens between commas outside of brackets; ignores a trailing comma."""
     depth, begin = 0, 0
-    for place, token in enumerate(tokens):
+    for index, token in enumerate(tokens):
         depth += token.is_symbol("(", "[") - token.is_symbol(")", "]")
         if depth == 0 and token.is_symbol(","):
-            yield tokens[begin:place]
-            begin = place + 1
+            yield tokens[begin:index]
+            begin = index + 1
     if tokens[begin:]:
         yield tokens[begin:]

@@ -1,4 +1,4 @@
-"""What the SQL files of a project declare."""
+"""Loads the declarations in SQL files of a project."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import MappingProxyType
 from headrace.errors import PipelineError, Problems, problems_of
 from headrace.model.location import Location
 from headrace.model.names import InvalidName, check_part, split_name
-from headrace.sql.changes import changes_into
+from headrace.sql.changes import declare_auto_cdc
 from headrace.sql.create import create
 from headrace.sql.cursor import Cursor
 from headrace.sql.lexer import Kind, unquoted
@@ -38,20 +38,20 @@ def load_sql(
 ) -> None:
     """Declare the datasets and flows of a SQL file in *registry*.
 
-    Problems are added to the registry's, and the statements after a bad one are read too.
+    Problems are added to the registry's; statements after an invalid one are loaded too.
 
     Args:
-        text: the file's content.
-        file: its name as the reader knows it, for the locations.
-        registry: where declarations and problems go; its naming is in force until the first USE.
-        configuration: values of ``${name}``; a SET in the file goes before them, for the statements that follow.
+        text: the content of the file.
+        file: its name for locations.
+        registry: receives declarations and problems; its naming applies until the first USE.
+        configuration: values of ``${name}``; a SET in the file overrides them for the statements that follow.
         parameters: values of ``:name``.
     """
     load_statements(text.removeprefix("\ufeff"), FileState.at_start(file, registry, configuration, parameters))
 
 
 def load_statements(text: str, state: FileState) -> None:
-    """Declare what more statements say, with what SET and USE before them have put in force."""
+    """Load more statements, with the effects of earlier SET and USE."""
     statements, unclosed = read_statements(text, state.file)
     for statement in statements:
         try:
@@ -64,7 +64,7 @@ def load_statements(text: str, state: FileState) -> None:
 
 def _declare(state: FileState, statement: Statement) -> None:
     cursor = Cursor(substitute(statement, state.values, state.file), state.file, _USAGE)
-    # It stands in brackets, or the statement would have ended there: one is missing, or two changed places.
+    # A semicolon inside a statement is in brackets: one bracket is missing, or two are swapped.
     semicolon = next((index for index, token in enumerate(cursor.rest) if token.is_symbol(";")), None)
     if semicolon is not None:
         raise cursor.part(semicolon, cursor.end).failure("the bracket to be closed")
@@ -77,7 +77,7 @@ def _declare(state: FileState, statement: Statement) -> None:
     elif cursor.ahead("USE"):
         _use(state, cursor)
     elif cursor.accept("APPLY", "CHANGES") or cursor.accept("AUTO", "CDC"):
-        changes_into(state, cursor)
+        declare_auto_cdc(state, cursor)
     elif (refused := found_ahead(STATEMENTS, cursor)) is not None:
         state.problems.append(unsupported(*refused, cursor.location))
     else:
@@ -110,7 +110,7 @@ def _set(state: FileState, cursor: Cursor) -> None:
 
 
 def _conf_value(value: Cursor) -> str:
-    """What Spark is given: the text as it stands, without quotes around the whole."""
+    """The value for Spark: the text as written, without quotes around the whole."""
     first = value.rest[0]
     return unquoted(first) if len(value.rest) == 1 and first.kind is Kind.STRING else value.text
 
@@ -125,7 +125,7 @@ def _use(state: FileState, cursor: Cursor) -> None:
     location = cursor.location
     text = cursor.name("the name of a catalog" if catalog_only else "the name of a schema")
     at_most = 1 if catalog_only else 2
-    # Two tokens a part, the name and the dot behind it.
+    # Two tokens per part: the name and the dot after it.
     if not cursor.done or cursor.position - begin > 2 * at_most - 1:
         raise cursor.part(min(cursor.position, begin + 2 * at_most - 1), cursor.end).failure("the end of the statement")
     parts = _parts(text, location)

@@ -1,7 +1,7 @@
-"""``:name`` in a statement, replaced by its value: a string, or in ``IDENTIFIER(:name)`` a name.
+"""Replaces ``:name`` in a statement by its value: a string, or a name in ``IDENTIFIER(:name)``.
 
-A value is put there as one literal or one quoted name, so no value can change the statement around it. Source:
-lakeflow.md 2.1, ``parameters``; as with the vendor, every value is a text.
+A value becomes one literal or one quoted name, so it cannot change the statement around it. Source: lakeflow.md 2.1,
+``parameters``; as with the vendor, every value is a text.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from headrace.errors import PipelineError, Problems
 from headrace.model.location import Location
 from headrace.model.names import InvalidName, quoted, split_name, sql_text
 from headrace.sql.lexer import Kind, Token
-from headrace.sql.parameters import Use, replaced
+from headrace.sql.parameters import ParameterUse, replace_uses
 from headrace.sql.statements import Statement
 
 
 @dataclass(frozen=True)
 class _Marker:
-    """One ``:name``: what of the statement its value replaces, and whether that is to be a name."""
+    """One ``:name``: the range of the statement that its value replaces, and whether it has to be a name."""
 
     name: str
     start: int
@@ -33,8 +33,8 @@ def bind(statement: Statement, values: Mapping[str, str], file: str) -> Statemen
     """*statement* with every ``:name`` replaced.
 
     Raises:
-        Problems: SQL.UNKNOWN_MARKER for each name without a value; SQL.PARAMETER_VALUE for a value that is to be a
-            name, and is none.
+        Problems: SQL.UNKNOWN_MARKER for each name without a value; SQL.PARAMETER_VALUE for a value that has to be a
+            name but is not.
     """
     markers = list(_markers(statement.tokens))
     if not markers:
@@ -48,11 +48,12 @@ def bind(statement: Statement, values: Mapping[str, str], file: str) -> Statemen
             problems.append(problem)
     if problems:
         raise Problems(problems)
-    return replaced(statement, [Use(_key(marker), marker.start, marker.end, None) for marker in markers], texts, file)
+    uses = [ParameterUse(_key(marker), marker.start, marker.end, None) for marker in markers]
+    return replace_uses(statement, uses, texts, file)
 
 
 def _key(marker: _Marker) -> str:
-    """The marker as the reader wrote it."""
+    """The marker as the user wrote it."""
     return f"IDENTIFIER(:{marker.name})" if marker.identifier else f":{marker.name}"
 
 
@@ -72,7 +73,7 @@ def _text(marker: _Marker, values: Mapping[str, str], file: str) -> str:
 
 
 def _markers(tokens: Sequence[Token]) -> Iterator[_Marker]:
-    """The markers; a colon right behind a value (``payload:field``, ``x::int``) is another thing."""
+    """The markers; a colon directly after a value (``payload:field``, ``x::int``) is not one."""
     for index, token in enumerate(tokens[:-1]):
         following = tokens[index + 1]
         if not token.is_symbol(":") or following.kind is not Kind.WORD or following.start != token.end:
@@ -82,15 +83,15 @@ def _markers(tokens: Sequence[Token]) -> Iterator[_Marker]:
         operand = before is not None and (before.kind is not Kind.SYMBOL or before.is_symbol(")", "]", ":"))
         if adjacent and operand:
             continue
-        around = tokens[max(index - 2, 0) : index]
+        enclosing = tokens[max(index - 2, 0) : index]
         closing = tokens[index + 2 : index + 3]
         if (
-            len(around) == 2
-            and around[0].is_word("IDENTIFIER")
-            and around[1].is_symbol("(")
+            len(enclosing) == 2
+            and enclosing[0].is_word("IDENTIFIER")
+            and enclosing[1].is_symbol("(")
             and closing
             and closing[0].is_symbol(")")
         ):
-            yield _Marker(following.text, around[0].start, closing[0].end, token.line, identifier=True)
+            yield _Marker(following.text, enclosing[0].start, closing[0].end, token.line, identifier=True)
         else:
             yield _Marker(following.text, token.start, following.end, token.line, identifier=False)

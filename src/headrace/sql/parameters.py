@@ -1,7 +1,7 @@
-"""``${name}`` in a statement, replaced by its value in a way that keeps the statement one statement.
+"""Replaces ``${name}`` in a statement by its value, such that it stays one statement.
 
-The vendor replaces text by text. So do we, and then look whether the value stayed where it was put: inside its string
-or quoted name, or, elsewhere, as whole pieces of SQL without a semicolon, an open bracket or a comment.
+The vendor replaces text by text. So do we, and then check that the value stays in its place: inside its string or
+quoted name or, elsewhere, as whole tokens of SQL without a semicolon, an open bracket or a comment.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from difflib import get_close_matches
 
 from headrace.errors import PipelineError, Problems
 from headrace.model.location import Location
-from headrace.sql.lexer import Kind, Lines, Token, closings, lex
+from headrace.sql.lexer import Kind, Lines, Token, bracket_pairs, lex
 from headrace.sql.statements import Statement
 
 _PARAMETER = re.compile(r"\$\{([^{}\r\n]*)\}")
@@ -22,18 +22,18 @@ _ENCLOSING = (Kind.STRING, Kind.QUOTED)
 
 
 @dataclass(frozen=True)
-class Use:
-    """One ``${name}`` or ``:name``: where it stands in the statement, and the string or quoted name around it."""
+class ParameterUse:
+    """One ``${name}`` or ``:name``: its range in the statement, and the enclosing string or quoted name."""
 
     name: str
     start: int
     end: int
-    around: Token | None
+    enclosing: Token | None
 
 
 @dataclass(frozen=True)
 class _Segment:
-    """A stretch of the new text and where it comes from in the old one; *name* for the value of a parameter."""
+    """A range of the new text and its start in the old one; *name* if it is the value of a parameter."""
 
     start: int
     end: int
@@ -42,7 +42,7 @@ class _Segment:
 
 
 def substitute(statement: Statement, values: Mapping[str, str], file: str) -> Statement:
-    """*statement* with every ``${name}`` outside of comments replaced; values are not looked into again.
+    """*statement* with every ``${name}`` outside of comments replaced; values are not substituted again.
 
     Raises:
         Problems: SQL.UNKNOWN_PARAMETER for each name without a value; SQL.PARAMETER_VALUE for a value that would
@@ -54,34 +54,34 @@ def substitute(statement: Statement, values: Mapping[str, str], file: str) -> St
     problems = [problem for use in uses if (problem := _problem(use, statement, values, file)) is not None]
     if problems:
         raise Problems(problems)
-    return replaced(statement, uses, values, file)
+    return replace_uses(statement, uses, values, file)
 
 
-def _uses(statement: Statement) -> Iterator[Use]:
+def _uses(statement: Statement) -> Iterator[ParameterUse]:
     starts = [token.start for token in statement.tokens]
     for match in _PARAMETER.finditer(statement.text):
         token = statement.tokens[bisect_right(starts, match.start()) - 1]
-        # Outside of every token means inside of a comment.
+        # Outside of all tokens means inside a comment.
         if match.start() < token.end:
-            around = token if token.kind in _ENCLOSING else None
-            yield Use(match.group(1).strip(), match.start(), match.end(), around)
+            enclosing = token if token.kind in _ENCLOSING else None
+            yield ParameterUse(match.group(1).strip(), match.start(), match.end(), enclosing)
 
 
-def _problem(use: Use, statement: Statement, values: Mapping[str, str], file: str) -> PipelineError | None:
+def _problem(use: ParameterUse, statement: Statement, values: Mapping[str, str], file: str) -> PipelineError | None:
     if use.name not in values:
         near = get_close_matches(use.name, values, n=1)
         suggestion = f'Did you mean "{near[0]}"? ' if near else ""
         location = _location(use, statement, file)
         return PipelineError("SQL.UNKNOWN_PARAMETER", location=location, name=use.name, suggestion=suggestion)
     value = values[use.name]
-    reason = _breaks_out(use.around, value) if use.around else _breaks_apart(value)
+    reason = _breaks_out(use.enclosing, value) if use.enclosing else _breaks_apart(value)
     return _value_problem(use, statement, file, reason) if reason else None
 
 
-def _breaks_out(around: Token, value: str) -> str | None:
-    """Why *value* would not stay inside the quotes around it."""
-    quote = around.text[-1]
-    prefix = around.text[: around.text.index(quote)]
+def _breaks_out(enclosing: Token, value: str) -> str | None:
+    """Why *value* would not stay inside the enclosing quotes; None if it would."""
+    quote = enclosing.text[-1]
+    prefix = enclosing.text[: enclosing.text.index(quote)]
     found = lex(f"{prefix}{quote}{value}{quote}")
     if found.unclosed is None and len(found.tokens) == 1:
         return None
@@ -89,23 +89,23 @@ def _breaks_out(around: Token, value: str) -> str | None:
 
 
 def _breaks_apart(value: str) -> str | None:
-    """Why *value* would change more than its own place."""
+    """Why *value* would affect the text around it; None if it would not."""
     found = lex(value)
     if found.unclosed is not None:
         return "It opens a string, a quoted name or a comment that it does not close"
     if any(token.is_symbol(";") for token in found.tokens):
         return "It contains a semicolon, which would start another statement"
     brackets = sum(token.is_symbol("(", ")", "[", "]") for token in found.tokens)
-    if brackets != 2 * len(closings(found.tokens)):
+    if brackets != 2 * len(bracket_pairs(found.tokens)):
         return "Its brackets do not match"
     return None
 
 
-def replaced(statement: Statement, uses: Sequence[Use], values: Mapping[str, str], file: str) -> Statement:
+def replace_uses(statement: Statement, uses: Sequence[ParameterUse], values: Mapping[str, str], file: str) -> Statement:
     """*statement* with the text of each use replaced by its value.
 
     Raises:
-        Problems: SQL.PARAMETER_VALUE for a value that makes a comment of what follows it.
+        Problems: SQL.PARAMETER_VALUE for a value that comments out the text after it.
     """
     text, segments = _joined(statement.text, uses, values)
     found = lex(text)
@@ -118,7 +118,7 @@ def replaced(statement: Statement, uses: Sequence[Use], values: Mapping[str, str
     return Statement(text, statement.line, tokens)
 
 
-def _joined(text: str, uses: Sequence[Use], values: Mapping[str, str]) -> tuple[str, list[_Segment]]:
+def _joined(text: str, uses: Sequence[ParameterUse], values: Mapping[str, str]) -> tuple[str, list[_Segment]]:
     pieces: list[str] = []
     segments: list[_Segment] = []
     length = 0
@@ -145,7 +145,7 @@ def _visible(text: str, segment: _Segment) -> Iterator[int]:
 
 
 def _placed(token: Token, segments: Sequence[_Segment], lines: Lines, first_line: int) -> Token:
-    """*token* on the line that its text, or its parameter, has in the file."""
+    """*token* with the line that its text, or its parameter, has in the file."""
     touched = [segment for segment in segments if segment.start < token.end and token.start < segment.end]
     first = touched[0]
     within = 0 if first.name is not None else token.start - first.start
@@ -153,9 +153,9 @@ def _placed(token: Token, segments: Sequence[_Segment], lines: Lines, first_line
     return replace(token, line=first_line + lines.at(first.old_start + within) - 1, parameter=parameter)
 
 
-def _value_problem(use: Use, statement: Statement, file: str, reason: str) -> PipelineError:
+def _value_problem(use: ParameterUse, statement: Statement, file: str, reason: str) -> PipelineError:
     return PipelineError("SQL.PARAMETER_VALUE", location=_location(use, statement, file), name=use.name, reason=reason)
 
 
-def _location(use: Use, statement: Statement, file: str) -> Location:
+def _location(use: ParameterUse, statement: Statement, file: str) -> Location:
     return Location(file, statement.line + Lines(statement.text).at(use.start) - 1)

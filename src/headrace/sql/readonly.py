@@ -1,4 +1,4 @@
-"""Whether a statement only reads: what `headrace sql` runs without being told that changes are fine."""
+"""Checks that a statement is read-only: `headrace sql` runs only these without `--write`."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from itertools import pairwise
 
 from headrace.errors import PipelineError
 from headrace.sql.ctes import with_list
-from headrace.sql.lexer import Kind, Token, closings
+from headrace.sql.lexer import Kind, Token, bracket_pairs
 from headrace.sql.statements import read_statements
 
-# The words that a query begins with.
+# The words that begin a query.
 QUERY_WORDS = ("SELECT", "WITH", "VALUES", "FROM", "TABLE")
 _SHOWING = ("DESCRIBE", "DESC", "SHOW")
 _EXPLAIN_MODES = ("LOGICAL", "FORMATTED", "EXTENDED", "CODEGEN", "COST")
 _AFTER_INSERT = ("INTO", "OVERWRITE", "WITH")
-# Functions that call any static method of Java by its name.
+# Functions that call any static Java method by name.
 _REFLECTION = ("REFLECT", "TRY_REFLECT", "JAVA_METHOD")
 _CONTINUED_COMMENT = re.compile(r"--[^\r\n]*\\\r?\n")
 
@@ -25,8 +25,8 @@ def check_readonly(text: str) -> None:
     """Accept exactly one statement that cannot change data.
 
     Raises:
-        PipelineError: SQL.NOT_READ_ONLY for anything else; SQL.SYNTAX when a string, a quoted name or a comment is
-            not closed.
+        PipelineError: SQL.NOT_READ_ONLY for anything else; SQL.SYNTAX if a string, a quoted name or a comment is not
+            closed.
     """
     statements, unclosed = read_statements(text, "query")
     if unclosed is not None:
@@ -39,16 +39,16 @@ def check_readonly(text: str) -> None:
 
 
 def starts_query(tokens: Sequence[Token]) -> bool:
-    """True when a query begins here."""
+    """True if the tokens begin a query."""
     return bool(tokens) and (tokens[0].is_word(*QUERY_WORDS) or tokens[0].is_symbol("("))
 
 
 def changing_verb(tokens: Sequence[Token]) -> Token | None:
-    """The word in a query that makes it write: INSERT anywhere, or what follows a WITH list and is not a query."""
+    """The word that makes a statement write: INSERT anywhere, or a word after a WITH list that begins no query."""
     for token, following in pairwise(tokens):
         if token.is_word("INSERT") and following.is_word(*_AFTER_INSERT):
             return token
-    main = _behind_with(tokens)
+    main = _after_with(tokens)
     return None if main is None or starts_query([main]) else main
 
 
@@ -73,23 +73,23 @@ def _reason(text: str, tokens: Sequence[Token]) -> str | None:
     return None
 
 
-def _behind_with(tokens: Sequence[Token]) -> Token | None:
+def _after_with(tokens: Sequence[Token]) -> Token | None:
     """The word after the list of a leading WITH."""
     begin = next((index for index, token in enumerate(tokens) if not token.is_symbol("(")), len(tokens))
     if begin == len(tokens) or not tokens[begin].is_word("WITH"):
         return None
-    end = with_list(tokens, begin, closings(tokens)).end
+    end = with_list(tokens, begin, bracket_pairs(tokens)).end
     return tokens[end] if end < len(tokens) else None
 
 
 def _runs_script(tokens: Sequence[Token]) -> bool:
-    """True for ``TRANSFORM (...) USING 'program'`` and its relatives; a join's USING has no string behind it."""
+    """True for ``TRANSFORM (...) USING 'program'`` and the like; a join's USING is not followed by a string."""
     return any(token.is_word("USING") and following.kind is Kind.STRING for token, following in pairwise(tokens))
 
 
 def _reflection(tokens: Sequence[Token]) -> str | None:
-    """The name of a called function that can do anything, also when it is quoted or computed."""
-    ends = closings(tokens)
+    """The name of a called function that can run arbitrary code, also if it is quoted or computed."""
+    ends = bracket_pairs(tokens)
     for index, token in enumerate(tokens):
         end = ends.get(index + 1)
         if token.is_word("IDENTIFIER") and end is not None and tokens[end + 1 :] and tokens[end + 1].is_symbol("("):
@@ -103,7 +103,7 @@ def _reflection(tokens: Sequence[Token]) -> str | None:
 
 
 def _continues_comment(text: str) -> bool:
-    # Spark takes such a comment further than the tokenizer does, so the two would not see the same statement.
+    # Spark continues such a comment on the next line and the tokenizer does not, so they see different statements.
     return _CONTINUED_COMMENT.search(text) is not None
 
 

@@ -1,4 +1,4 @@
-"""What the vendor's SQL, or Spark's, has and a pipeline file here has not: each refused by name."""
+"""SQL of the vendor or Spark that pipeline files do not support, with the reason and the fix for each."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from headrace.sql.cursor import Cursor
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why something does not work, and what to do instead: sentences without a full stop."""
+    """Why something is not supported, and the fix: sentences without a full stop."""
 
     reason: str
-    instead: str
+    fix: str
 
 
 Words = tuple[str, ...]
@@ -95,7 +95,7 @@ CLAUSES: Mapping[Words, Refusal] = {
     ("OPTIONS",): Refusal("Tables are stored as Delta, which takes properties", "Use TBLPROPERTIES"),
 }
 
-# These end the statement: what follows them is a grammar of its own.
+# These end the statement, because a different grammar follows them.
 FLOW_CLAUSES: Mapping[Words, Refusal] = {
     ("FLOW", "REPLACE", "WHERE"): Refusal(
         "Rows are replaced by their key, with REPLACE USING, and not by a condition", "Use a materialized view"
@@ -131,7 +131,7 @@ CHANGING_QUERY = Refusal("The query of a dataset reads", "Write CREATE FLOW name
 
 
 def found_ahead(table: Mapping[Words, Refusal], cursor: Cursor) -> tuple[str, Refusal] | None:
-    """The longest entry of *table* whose words are next, as a name and its refusal."""
+    """The longest entry of *table* whose words follow, as a name and its refusal."""
     found = [words for words in table if cursor.ahead(*words)]
     if not found:
         return None
@@ -140,7 +140,5 @@ def found_ahead(table: Mapping[Words, Refusal], cursor: Cursor) -> tuple[str, Re
 
 
 def unsupported(what: str, refusal: Refusal, location: Location) -> PipelineError:
-    """UNSUPPORTED.SQL for *what* at its place."""
-    return PipelineError(
-        "UNSUPPORTED.SQL", location=location, what=what, reason=refusal.reason, instead=refusal.instead
-    )
+    """The error UNSUPPORTED.SQL for *what*."""
+    return PipelineError("UNSUPPORTED.SQL", location=location, what=what, reason=refusal.reason, instead=refusal.fix)

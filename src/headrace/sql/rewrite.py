@@ -1,4 +1,4 @@
-"""Names of datasets in a query, replaced by what the session calls them; the rest of the text stays as it is."""
+"""Replaces names of datasets in a query by their names in the session; the rest of the text is unchanged."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from headrace.model.names import InvalidName, Naming, QualifiedName, split_name
 from headrace.sql.ctes import with_list
-from headrace.sql.lexer import Token, closings, lex
+from headrace.sql.lexer import Token, bracket_pairs, lex
 
-# What can follow a list of tables; behind it a comma no longer brings another one.
+# Words that end a list of tables; after them a comma does not introduce another table.
 _ENDS_LIST = (
     *("WHERE", "GROUP", "HAVING", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE", "LIMIT", "OFFSET", "WINDOW", "QUALIFY"),
     *("UNION", "EXCEPT", "INTERSECT", "MINUS", "SELECT", "VALUES"),
@@ -18,21 +18,21 @@ _LONGEST = 3
 
 
 def rewrite_names(text: str, naming: Naming, session_name: Callable[[QualifiedName], str | None]) -> str:
-    """*text* with each name that *session_name* knows replaced by the string it gives.
+    """*text* with each name that *session_name* knows replaced by the string that it returns.
 
-    A name of two or three parts, or ``LIVE.name``, is replaced wherever it stands, what follows it (``.column``)
-    kept. A name of one part is replaced where it is a table: behind FROM, JOIN, STREAM, TABLE and the commas of a
-    FROM list, unless a WITH of the same query defines it there. A text that cannot be read to its end comes back as
-    it is, for Spark to say what is wrong with it.
+    A name of two or three parts, or ``LIVE.name``, is replaced everywhere; what follows it (``.column``) stays. A name
+    of one part is replaced where it is a table: after FROM, JOIN, STREAM, TABLE and the commas of a FROM list, unless
+    a WITH of the same query defines it there. A text with an unclosed token is returned unchanged, so that Spark
+    reports the error.
 
-    Law: a text without a known name comes back unchanged.
+    Law: a text without a known name is returned unchanged.
     """
     lexed = lex(text)
     if lexed.unclosed is not None:
         return text
     tokens = lexed.tokens
     tables = set(_table_positions(tokens))
-    common = _Common.of(tokens)
+    common = _CommonTables.of(tokens)
     pieces: list[str] = []
     position = 0
     for begin, end in _chains(tokens):
@@ -48,27 +48,27 @@ def rewrite_names(text: str, naming: Naming, session_name: Callable[[QualifiedNa
     return "".join((*pieces, text[position:]))
 
 
-def without_streams(text: str, instead: Callable[[str], str | None]) -> str:
-    """*text* with each table that it reads as a stream (``STREAM t``, ``STREAM(t)``) read as a table.
+def without_streams(text: str, replacement: Callable[[str], str | None]) -> str:
+    """*text* with each streaming read (``STREAM t``, ``STREAM(t)``) replaced by a batch read.
 
     Args:
         text: a query.
-        instead: what to read in the place of such a table, given its name as it stands; None means the table itself.
+        replacement: returns what to read instead of a table, given its name as written; None for the table itself.
 
-    Law: a text that reads no stream comes back unchanged.
+    Law: a text without streaming reads is returned unchanged.
     """
     tokens = lex(text).tokens
     ends = dict(_chains(tokens))
     pieces: list[str] = []
     position = 0
     streams = False
-    for index, is_table in _places(tokens):
+    for index, is_table in _tables_and_streams(tokens):
         if not is_table:
             pieces.append(text[position : tokens[index].start])
             position, streams = tokens[index].end, True
         elif streams and index in ends:
             begin, end = tokens[index].start, tokens[ends[index] - 1].end
-            other = instead(text[begin:end])
+            other = replacement(text[begin:end])
             if other is not None:
                 pieces += [text[position:begin], other]
                 position = end
@@ -77,7 +77,7 @@ def without_streams(text: str, instead: Callable[[str], str | None]) -> str:
 
 
 def _chains(tokens: Sequence[Token]) -> Iterator[tuple[int, int]]:
-    """First index and end of each name with its dots; a function's name is not one, nor is a path into JSON."""
+    """First index and end of each dotted name, except paths into JSON."""
     index = 0
     while index < len(tokens):
         if not tokens[index].is_name or (index and tokens[index - 1].is_symbol(".", ":", "@", "$")):
@@ -97,7 +97,7 @@ def _known(
     naming: Naming,
     session_name: Callable[[QualifiedName], str | None],
 ) -> tuple[str, int] | None:
-    """What the longest known prefix of a chain is called in the session, and how many parts it has."""
+    """The session's name for the longest known prefix of a dotted name, and its number of parts."""
     count = (end - begin + 1) // 2
     if end < len(tokens) and tokens[end].is_symbol("("):
         return None
@@ -114,38 +114,38 @@ def _known(
 
 
 @dataclass(frozen=True)
-class _Common:
-    """Where in the text a WITH makes a name mean a query of its own: ranges of indexes by name."""
+class _CommonTables:
+    """The scopes of common table expressions: ranges of token indexes by name."""
 
     ranges: Mapping[str, Sequence[range]]
 
     @classmethod
-    def of(cls, tokens: Sequence[Token]) -> _Common:
-        pairs = closings(tokens)
+    def of(cls, tokens: Sequence[Token]) -> _CommonTables:
+        pairs = bracket_pairs(tokens)
         found: dict[str, list[range]] = {}
         for index, token in enumerate(tokens):
             if not token.is_word("WITH"):
                 continue
-            around = [closing for opening, closing in pairs.items() if opening < index < closing]
-            end = min(around, default=len(tokens))
+            enclosing = [closing for opening, closing in pairs.items() if opening < index < closing]
+            end = min(enclosing, default=len(tokens))
             defined = with_list(tokens, index, pairs)
             for table in defined.tables:
-                # Inside of its own query the name still means the dataset, unless the query is recursive.
+                # Inside its own query the name still means the dataset, unless the query is recursive.
                 begin = table.opening if defined.recursive else table.closing
                 found.setdefault(table.name, []).append(range(begin, end))
         return cls(found)
 
     def defines(self, token: Token, index: int) -> bool:
-        """True when *token* at *index* is such a name."""
-        return any(index in covered for covered in self.ranges.get(split_name(token.text)[0].casefold(), ()))
+        """True if *token* at *index* names a common table expression."""
+        return any(index in scope for scope in self.ranges.get(split_name(token.text)[0].casefold(), ()))
 
 
 @dataclass
 class _Scope:
-    """What is known inside of one pair of brackets.
+    """The parser state inside one pair of brackets.
 
-    ``expects``: the next name is a table. ``in_list``: a comma brings another table. ``selects``: a FROM here begins
-    a list, and is not a part of EXTRACT(YEAR FROM x) or TRIM(BOTH FROM x). ``begins``: nothing was read yet.
+    ``expects``: the next name is a table. ``in_list``: a comma introduces another table. ``selects``: a FROM here
+    begins a list and is not part of EXTRACT(YEAR FROM x) or TRIM(BOTH FROM x). ``begins``: no token was read yet.
     """
 
     expects: bool = False
@@ -155,12 +155,12 @@ class _Scope:
 
 
 def _table_positions(tokens: Sequence[Token]) -> Iterator[int]:
-    """The indexes of names that stand where a table does."""
-    return (index for index, is_table in _places(tokens) if is_table)
+    """The indexes of names in table positions."""
+    return (index for index, is_table in _tables_and_streams(tokens) if is_table)
 
 
-def _places(tokens: Sequence[Token]) -> Iterator[tuple[int, bool]]:
-    """The indexes of names that stand where a table does (True), and of STREAM before them (False)."""
+def _tables_and_streams(tokens: Sequence[Token]) -> Iterator[tuple[int, bool]]:
+    """The indexes of names in table positions (True), and of STREAM before them (False)."""
     scopes = [_Scope(selects=True)]
     for index, token in enumerate(tokens):
         scope = scopes[-1]
@@ -177,15 +177,15 @@ def _places(tokens: Sequence[Token]) -> Iterator[tuple[int, bool]]:
             scope.in_list = False
         elif _is_stream(scope, tokens, index):
             yield index, False
-        elif not _changes(scope, tokens, index):
+        elif not _update_scope(scope, tokens, index):
             if scope.expects and token.is_name:
                 yield index, True
             scope.expects = False
         scope.begins = False
 
 
-def _changes(scope: _Scope, tokens: Sequence[Token], index: int) -> bool:
-    """Let a word that says where tables stand change *scope*; False for any other token."""
+def _update_scope(scope: _Scope, tokens: Sequence[Token], index: int) -> bool:
+    """Update *scope* for a keyword that affects table positions; False for any other token."""
     token = tokens[index]
     before = tokens[index - 1] if index else None
     after = tokens[index + 1] if index + 1 < len(tokens) else None
@@ -210,11 +210,11 @@ def _changes(scope: _Scope, tokens: Sequence[Token], index: int) -> bool:
 
 
 def _is_stream(scope: _Scope, tokens: Sequence[Token], index: int) -> bool:
-    """True for STREAM in front of a table."""
+    """True for STREAM before a table."""
     after_dot = index > 0 and tokens[index - 1].is_symbol(".")
     return scope.expects and tokens[index].is_word("STREAM") and not after_dot
 
 
 def _is_pipe(tokens: Sequence[Token], index: int) -> bool:
-    """True for the first half of ``|>``, behind which a comma separates columns."""
+    """True for the first half of ``|>``, after which a comma separates columns."""
     return tokens[index].is_symbol("|") and index + 1 < len(tokens) and tokens[index + 1].is_symbol(">")

@@ -1,4 +1,4 @@
-"""``read_files``, ``read_kafka`` and the like in a query: where they stand, and what they are told."""
+"""Finds calls of ``read_files``, ``read_kafka`` and the like in a query, with their arguments."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from headrace.errors import PipelineError
-from headrace.sql.lexer import Kind, Token, closings, lex, separated, unquoted
+from headrace.sql.lexer import Kind, Token, bracket_pairs, lex, split_at_commas, unquoted
 
 READ_FILES, CLOUD_FILES = "READ_FILES", "CLOUD_FILES"
-# What reads another format, with names of options that are written without dots.
+# The functions that read no files: their format, and options whose names are written without dots.
 _FORMATS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "READ_KAFKA": ("kafka", {"bootstrapservers": "kafka.bootstrap.servers"}),
     "READ_KINESIS": ("kinesis", {}),
@@ -24,10 +24,10 @@ _EXAMPLES = {
 
 @dataclass(frozen=True)
 class SourceCall:
-    """One call. ``start`` and ``end`` are where it stands in the text, with STREAM and its brackets in front.
+    """One call. ``start`` and ``end`` are its range in the text, including STREAM and its brackets.
 
-    ``options`` are as they were given, and may hold secrets; ``format`` is what the second argument of ``cloud_files``
-    says, or what the function reads. What reads no files has no path.
+    ``options`` are as written and may contain secrets; ``format`` is the second argument of ``cloud_files`` or the
+    format of the function. Only functions that read files have a path.
     """
 
     function: str
@@ -40,7 +40,7 @@ class SourceCall:
 
     @property
     def reads_files(self) -> bool:
-        """Whether it is Auto Loader."""
+        """True if the call uses Auto Loader."""
         return self.path is not None
 
 
@@ -53,7 +53,7 @@ def source_calls(text: str) -> tuple[SourceCall, ...]:
     if not any(name in text.upper() for name in _EXAMPLES):
         return ()
     tokens = lex(text).tokens
-    return tuple(_calls(tokens, closings(tokens)))
+    return tuple(_calls(tokens, bracket_pairs(tokens)))
 
 
 def _calls(tokens: Sequence[Token], pairs: Mapping[int, int]) -> Iterator[SourceCall]:
@@ -81,10 +81,10 @@ def _with_stream(tokens: Sequence[Token], index: int, closing: int, pairs: Mappi
 
 
 def _named(function: str, tokens: Sequence[Token]) -> tuple[None, str, Mapping[str, str]]:
-    """Of what reads no files: options alone."""
+    """Parse the arguments of a function that reads no files: named options only."""
     kind, written = _FORMATS[function]
     options = {}
-    for argument in separated(tokens):
+    for argument in split_at_commas(tokens):
         arrow = _arrow(argument)
         if arrow is None:
             raise _wrong(function, "an argument has no name")
@@ -97,7 +97,7 @@ def _arguments(function: str, tokens: Sequence[Token]) -> tuple[str, str | None,
     path: str | None = None
     kind: str | None = None
     options: dict[str, str] = {}
-    for place, argument in enumerate(separated(tokens)):
+    for index, argument in enumerate(split_at_commas(tokens)):
         arrow = _arrow(argument)
         if arrow is not None:
             name = _name(argument[:arrow])
@@ -106,11 +106,11 @@ def _arguments(function: str, tokens: Sequence[Token]) -> tuple[str, str | None,
                 path = value
             else:
                 options[name] = value
-        elif place == 0:
+        elif index == 0:
             path = _literal(function, argument)
-        elif place == 1 and function == CLOUD_FILES:
+        elif index == 1 and function == CLOUD_FILES:
             kind = _literal(function, argument)
-        elif place == 2 and function == CLOUD_FILES:
+        elif index == 2 and function == CLOUD_FILES:
             options |= _map(function, argument)
         else:
             raise _wrong(function, "an argument behind the path has no name")
@@ -120,15 +120,15 @@ def _arguments(function: str, tokens: Sequence[Token]) -> tuple[str, str | None,
 
 
 def _arrow(tokens: Sequence[Token]) -> int | None:
-    return next((at for at in range(len(tokens) - 1) if _is_arrow(tokens, at)), None)
+    return next((index for index in range(len(tokens) - 1) if _is_arrow(tokens, index)), None)
 
 
 def _name(tokens: Sequence[Token]) -> str:
     return "".join(token.text.strip("`") for token in tokens)
 
 
-def _is_arrow(tokens: Sequence[Token], at: int) -> bool:
-    return tokens[at].is_symbol("=") and tokens[at + 1].is_symbol(">")
+def _is_arrow(tokens: Sequence[Token], index: int) -> bool:
+    return tokens[index].is_symbol("=") and tokens[index + 1].is_symbol(">")
 
 
 def _literal(function: str, tokens: Sequence[Token]) -> str:
@@ -140,15 +140,15 @@ def _literal(function: str, tokens: Sequence[Token]) -> str:
             return token.text
         if token.is_word("TRUE", "FALSE"):
             return token.text.lower()
-    # A text may be a secret, by itself or where ${name} stood.
-    said = " ".join("'...'" if token.kind is Kind.STRING else token.text for token in tokens)
-    raise _wrong(function, f"{said or 'nothing'} is no literal")
+    # A string may be a secret, either itself or through ${name}.
+    text = " ".join("'...'" if token.kind is Kind.STRING else token.text for token in tokens)
+    raise _wrong(function, f"{text or 'nothing'} is no literal")
 
 
 def _map(function: str, tokens: Sequence[Token]) -> Mapping[str, str]:
     if len(tokens) < 3 or not tokens[0].is_word("MAP") or not tokens[1].is_symbol("("):
         raise _wrong(function, "the third argument is no map(...)")
-    values = [_literal(function, part) for part in separated(tokens[2:-1])]
+    values = [_literal(function, part) for part in split_at_commas(tokens[2:-1])]
     if len(values) % 2:
         raise _wrong(function, "an option of map(...) has no value")
     return dict(zip(values[0::2], values[1::2], strict=True))

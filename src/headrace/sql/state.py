@@ -1,4 +1,4 @@
-"""What is in force at a place in a SQL file: parameters, configuration and current schema."""
+"""The state at a position in a SQL file: parameters, configuration and current schema."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 
 
 class Declarations(Protocol):
-    """Where declarations and problems go; the registry of the project's files is one."""
+    """Receives declarations and problems; the registry of the project's files implements it."""
 
     naming: Naming
     problems: list[PipelineError]
@@ -30,9 +30,9 @@ class Declarations(Protocol):
 
 @dataclass
 class FileState:
-    """One SQL file, or the SQL cells of a notebook, while it loads. SET and USE change it for what follows.
+    """The state of a SQL file, or of a notebook's SQL cells, during loading. SET and USE change it.
 
-    ``values`` are those of ``${name}``, ``parameters`` those of ``:name``.
+    ``values`` are the values of ``${name}``, ``parameters`` those of ``:name``.
     """
 
     file: str
@@ -55,11 +55,11 @@ class FileState:
 
     @property
     def problems(self) -> list[PipelineError]:
-        """Where problems go."""
+        """The list that collects problems."""
         return self.declarations.problems
 
     def name(self, text: str, location: Location, *, used: bool = True) -> QualifiedName:
-        """The canonical name behind *text*; what USE has put in force counts unless *used* is false.
+        """The canonical name for *text*; USE applies unless *used* is false.
 
         Raises:
             PipelineError: NAME.INVALID.

@@ -1,4 +1,4 @@
-"""A SQL file as statements, each with its place."""
+"""Splits a SQL file into statements with their lines."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from headrace.errors import PipelineError
 from headrace.model.location import Location
-from headrace.sql.lexer import Token, closings, lex
+from headrace.sql.lexer import Token, bracket_pairs, lex
 
 _NAMES = {"/*": "comment", "{#": "comment", "`": "quoted name"}
 _CLOSERS = {"/*": "*/", "{#": "#}"}
@@ -15,7 +15,7 @@ _CLOSERS = {"/*": "*/", "{#": "#}"}
 
 @dataclass(frozen=True)
 class Statement:
-    """One statement without its semicolon. Offsets of ``tokens`` are into ``text``; lines count in the file."""
+    """One statement without its semicolon. Token offsets refer to ``text``, lines to the file."""
 
     text: str
     line: int
@@ -23,13 +23,13 @@ class Statement:
 
 
 def split_statements(text: str, file: str) -> tuple[Statement, ...]:
-    """The statements of *text*, empty ones left out.
+    """The statements of *text* without empty ones.
 
-    A semicolon ends a statement outside of comments, strings and closed brackets. One inside a bracket that is never
-    closed does end it, so that a missing bracket spoils one statement and not the rest of the file.
+    A semicolon ends a statement outside of comments, strings and closed brackets. Inside an unclosed bracket it does
+    too, so that a missing bracket breaks one statement, not the rest of the file.
 
     Raises:
-        PipelineError: SQL.SYNTAX when a string, a quoted name or a comment is not closed.
+        PipelineError: SQL.SYNTAX if a string, a quoted name or a comment is not closed.
     """
     statements, problem = read_statements(text, file)
     if problem is not None:
@@ -38,22 +38,22 @@ def split_statements(text: str, file: str) -> tuple[Statement, ...]:
 
 
 def read_statements(text: str, file: str) -> tuple[tuple[Statement, ...], PipelineError | None]:
-    """The statements of *text* that can be told apart, and what keeps the rest from being read."""
+    """The statements of *text* that can be parsed, and the error that prevents parsing the rest."""
     lexed = lex(text)
     groups = list(_groups(lexed.tokens))
     problem = None
     if lexed.unclosed is not None:
-        # The statement that the unclosed piece stands in is lost.
+        # The statement with the unclosed token is dropped.
         groups.pop()
         problem = _unclosed(lexed.unclosed, file)
     return tuple(_statement(text, group) for group in groups if group), problem
 
 
 def _groups(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
-    """What stands before, between and after the semicolons that end statements; at least one group."""
+    """The tokens before, between and after the semicolons that end statements; at least one group."""
     begin = 0
     protected_until = -1
-    pairs = closings(tokens)
+    pairs = bracket_pairs(tokens)
     for index, token in enumerate(tokens):
         protected_until = max(protected_until, pairs.get(index, -1))
         if index > protected_until and token.is_symbol(";"):

@@ -1,4 +1,4 @@
-"""Keys as SQL writes them, in the brackets of EXPECT: rules about more than a row."""
+"""Parses key constraints in the brackets of EXPECT, which are table rules."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from headrace.model.names import InvalidName, QualifiedName, split_name
 from headrace.model.table_rules import ForeignKey, Unique
 from headrace.sql.cursor import Cursor
 
-Names = Callable[[str, Location], QualifiedName]
+ResolveName = Callable[[str, Location], QualifiedName]
 
 
-def key_ahead(condition: Cursor, names: Names) -> Unique | ForeignKey | None:
-    """The key that a condition says; None where it is one on a row, which is left as it is.
+def key_ahead(condition: Cursor, resolve_name: ResolveName) -> Unique | ForeignKey | None:
+    """The key constraint of a condition; None for a condition on a row, which is not consumed.
 
     Args:
-        condition: at its beginning.
-        names: gives the dataset behind a spelling.
+        condition: a cursor at its beginning.
+        resolve_name: returns the dataset for a spelling.
 
     Raises:
         PipelineError: SQL.SYNTAX, NAME.INVALID.
@@ -31,7 +31,7 @@ def key_ahead(condition: Cursor, names: Names) -> Unique | ForeignKey | None:
     if condition.accept("FOREIGN", "KEY"):
         own = _columns(condition)
         condition.expect("REFERENCES")
-        other = names(condition.name("the table that the key refers to"), location)
+        other = resolve_name(condition.name("the table that the key refers to"), location)
         referenced = own if condition.done else _columns(condition)
         if len(referenced) != len(own):
             raise condition.failure(f"as many columns as the key has, {len(own)}")

@@ -1,4 +1,4 @@
-"""Which table, view or schema a statement outside of a pipeline is about: what it writes, makes, drops or describes."""
+"""The target of a statement outside of pipelines: the table, view or schema that it writes, creates, drops or reads."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from enum import Enum
 
 from headrace.sql.lexer import Token
 
-# Words that may stand between a verb and the name of what it is about.
+# Words that may occur between a verb and the name of its target.
 _BETWEEN = frozenset(
     ("OR", "REPLACE", "EXTERNAL", "TEMP", "TEMPORARY", "GLOBAL", "TABLE", "VIEW", "IF", "NOT", "EXISTS", "INTO")
 )
-# Each verb about one table or view, with the words that may come before the name.
-_ABOUT: dict[str, frozenset[str]] = {
+# The verbs with one table or view as target, with the words that may precede its name.
+_TABLE_VERBS: dict[str, frozenset[str]] = {
     "ALTER": _BETWEEN,
     "ANALYZE": _BETWEEN,
     "CACHE": _BETWEEN | {"LAZY"},
@@ -36,11 +36,11 @@ _ABOUT: dict[str, frozenset[str]] = {
     "UPDATE": frozenset(),
     "VACUUM": frozenset(),
 }
-_MAKES = frozenset(("CREATE", "REPLACE"))
-_WRITES = frozenset(("ALTER", "DELETE", "DROP", "INSERT", "MERGE", "REPLACE", "RESTORE", "TRUNCATE", "UPDATE"))
+_CREATING = frozenset(("CREATE", "REPLACE"))
+_WRITING = frozenset(("ALTER", "DELETE", "DROP", "INSERT", "MERGE", "REPLACE", "RESTORE", "TRUNCATE", "UPDATE"))
 _SCHEMAS = ("SCHEMA", "DATABASE", "NAMESPACE")
 _QUERIES = frozenset(("FROM", "QUERY", "SELECT", "VALUES", "WITH"))
-# What the vendor's pipelines have, and nothing outside of a pipeline.
+# Statements that are only valid in pipelines.
 _OF_PIPELINES = (
     ("CREATE", "STREAMING"),
     ("CREATE", "LIVE"),
@@ -54,121 +54,120 @@ _OF_PIPELINES = (
 )
 
 
-class About(Enum):
-    """What a statement is about."""
+class TargetKind(Enum):
+    """The kind of a statement's target."""
 
     TABLE = "table"
     SCHEMA = "schema"
     CATALOG = "catalog"
-    # Nothing that has a name of its own: a query, SET, SHOW TABLES.
+    # No named target: a query, SET, SHOW TABLES.
     OTHER = "other"
-    # What only a file of a pipeline may say.
+    # Only valid in a pipeline file.
     PIPELINE = "pipeline"
 
 
 @dataclass(frozen=True)
 class Target:
-    """The name that a statement is about: tokens from ``begin`` up to ``end``.
+    """The target of a statement: its name is the tokens from ``begin`` up to ``end``.
 
-    ``verb`` is its first word in capitals. ``makes``: the name may be new. ``writes``: it changes what has the name.
-    ``modifiers`` are the words between the verb and the name.
+    ``verb`` is the statement's first word in upper case, ``modifiers`` the words between the verb and the name.
     """
 
-    about: About
+    kind: TargetKind
     verb: str
     begin: int = 0
     end: int = 0
     modifiers: frozenset[str] = frozenset()
 
     @property
-    def makes(self) -> bool:
-        """True when the statement makes what has the name, and it lasts."""
-        return self.verb in _MAKES and not self.modifiers & {"TEMP", "TEMPORARY", "GLOBAL"}
+    def creates(self) -> bool:
+        """True if the statement creates the target permanently."""
+        return self.verb in _CREATING and not self.modifiers & {"TEMP", "TEMPORARY", "GLOBAL"}
 
     @property
     def writes(self) -> bool:
-        """True when it changes, or may replace, what has the name."""
-        return self.verb in _WRITES or self.verb in _MAKES
+        """True if the statement changes or may replace the target."""
+        return self.verb in _WRITING or self.verb in _CREATING
 
     def name(self, tokens: Sequence[Token]) -> str:
-        """The name as it stands."""
+        """The name as written."""
         return ".".join(token.text for token in tokens[self.begin : self.end : 2])
 
 
 def target_of(tokens: Sequence[Token]) -> Target:
-    """What one statement is about."""
+    """The target of one statement."""
     if not tokens:
-        return Target(About.OTHER, "")
+        return Target(TargetKind.OTHER, "")
     verb = tokens[0].text.upper()
     words = _words(tokens)
     if verb in ("WITH", "FROM"):
-        return _behind_query(tokens)
+        return _after_query(tokens)
     if any(_follows(words, pair) for pair in _OF_PIPELINES):
-        return Target(About.PIPELINE, verb)
+        return Target(TargetKind.PIPELINE, verb)
     if verb == "USE":
         return _use(tokens, words)
     if verb == "SET" and words[1:2] == ("CATALOG",):
-        return _named(About.CATALOG, "USE", tokens, 2)
+        return _named(TargetKind.CATALOG, "USE", tokens, 2)
     if verb == "SHOW":
         return _show(tokens, words)
-    return _about_one(tokens, verb, words)
+    return _after_verb(tokens, verb, words)
 
 
-def _about_one(tokens: Sequence[Token], verb: str, words: tuple[str, ...]) -> Target:
-    """What a statement is about that has its name behind its verb, if it names anything."""
+def _after_verb(tokens: Sequence[Token], verb: str, words: tuple[str, ...]) -> Target:
+    """The target of a statement with the name after its verb, if it names one."""
     at = 3 if words[1:3] == ("OR", "REPLACE") else 1
     if verb in ("CREATE", "DROP", "ALTER", "DESCRIBE", "DESC") and words[at : at + 1]:
         noun = words[at]
         if noun in _SCHEMAS or noun == "CATALOG":
-            about = About.CATALOG if noun == "CATALOG" else About.SCHEMA
-            return _named(about, verb, tokens, at + 1, frozenset(("IF", "NOT", "EXISTS", "EXTENDED")))
+            kind = TargetKind.CATALOG if noun == "CATALOG" else TargetKind.SCHEMA
+            return _named(kind, verb, tokens, at + 1, frozenset(("IF", "NOT", "EXISTS", "EXTENDED")))
         if noun in ("FUNCTION", "VARIABLE") or (verb in ("DESCRIBE", "DESC") and noun in _QUERIES):
-            return Target(About.OTHER, verb)
+            return Target(TargetKind.OTHER, verb)
     if (verb, *words[1:2]) == ("REFRESH", "FUNCTION") or (verb == "INSERT" and "DIRECTORY" in words[1:5]):
-        return Target(About.OTHER, verb)
-    if verb not in _ABOUT or (verb in ("CREATE", "DROP") and not {"TABLE", "VIEW"} & set(words[1:6])):
-        return Target(About.OTHER, verb)
-    return _named(About.TABLE, verb, tokens, 1, _ABOUT[verb])
+        return Target(TargetKind.OTHER, verb)
+    if verb not in _TABLE_VERBS or (verb in ("CREATE", "DROP") and not {"TABLE", "VIEW"} & set(words[1:6])):
+        return Target(TargetKind.OTHER, verb)
+    return _named(TargetKind.TABLE, verb, tokens, 1, _TABLE_VERBS[verb])
 
 
-def _behind_query(tokens: Sequence[Token]) -> Target:
-    """What a statement is about that begins with a query: the table into which the query's rows go, if they do."""
+def _after_query(tokens: Sequence[Token]) -> Target:
+    """The target of a statement that begins with a query: the table that it writes to, if any."""
     depth = 0
-    for at, token in enumerate(tokens):
+    for index, token in enumerate(tokens):
         depth += token.is_symbol("(") - token.is_symbol(")")
         if depth == 0 and token.is_word("INSERT", "MERGE", "UPDATE", "DELETE"):
-            found = target_of(tokens[at:])
-            return replace(found, begin=found.begin + at, end=found.end + at) if found.end else found
-    return Target(About.OTHER, tokens[0].text.upper())
+            found = target_of(tokens[index:])
+            return replace(found, begin=found.begin + index, end=found.end + index) if found.end else found
+    return Target(TargetKind.OTHER, tokens[0].text.upper())
 
 
 def _show(tokens: Sequence[Token], words: tuple[str, ...]) -> Target:
     at = 3 if words[1:3] == ("TABLE", "EXTENDED") else 2
     lists = words[1:at] in (("TABLES",), ("VIEWS",), ("TABLE", "EXTENDED"))
     if not lists or words[at : at + 1] not in (("IN",), ("FROM",)):
-        return Target(About.OTHER, "SHOW")
-    return _named(About.SCHEMA, "SHOW", tokens, at + 1)
+        return Target(TargetKind.OTHER, "SHOW")
+    return _named(TargetKind.SCHEMA, "SHOW", tokens, at + 1)
 
 
 def _use(tokens: Sequence[Token], words: tuple[str, ...]) -> Target:
     if words[1:2] == ("CATALOG",):
-        return _named(About.CATALOG, "USE", tokens, 2)
-    return _named(About.SCHEMA, "USE", tokens, 2 if words[1:2] and words[1] in _SCHEMAS else 1)
+        return _named(TargetKind.CATALOG, "USE", tokens, 2)
+    return _named(TargetKind.SCHEMA, "USE", tokens, 2 if words[1:2] and words[1] in _SCHEMAS else 1)
 
 
 def _named(
-    about: About, verb: str, tokens: Sequence[Token], begin: int, between: frozenset[str] = frozenset()
+    kind: TargetKind, verb: str, tokens: Sequence[Token], begin: int, between: frozenset[str] = frozenset()
 ) -> Target:
     modifiers = set()
     while begin < len(tokens) and tokens[begin].is_word(*between):
         modifiers.add(tokens[begin].text.upper())
         begin += 1
     if begin >= len(tokens) or not (tokens[begin].is_name or tokens[begin].text[:1] in "'\""):
-        return Target(About.OTHER, verb)
+        return Target(TargetKind.OTHER, verb)
     end = begin + 1
     while end + 1 < len(tokens) and tokens[end].is_symbol(".") and tokens[end + 1].is_name:
         end += 2
-    return Target(about, verb, begin, end, frozenset(modifiers))
+    return Target(kind, verb, begin, end, frozenset(modifiers))
 
 
 def _words(tokens: Sequence[Token]) -> tuple[str, ...]:

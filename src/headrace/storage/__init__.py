@@ -1,4 +1,21 @@
-"""What a pipeline's storage holds besides tables: flow records, backfills, dead letters, spilled batches, definitions."""
+"""What a pipeline's storage holds besides tables: flow records, backfills, dead letters, spill queues, views."""
 
 # The modules that other packages may import.
-__all__ = ["backfills", "change_detection", "dead_letters", "deliveries", "flow_record", "flow_records", "health", "history", "initial_snapshot", "inventory", "open_quarantine", "renaming", "source_retention", "spill_queue", "start_positions", "view_definitions"]
+__all__ = [
+    "backfills",
+    "change_detection",
+    "dead_letters",
+    "deliveries",
+    "flow_record",
+    "flow_records",
+    "health",
+    "history",
+    "initial_snapshot",
+    "inventory",
+    "open_quarantine",
+    "renaming",
+    "source_retention",
+    "spill_queue",
+    "start_positions",
+    "view_definitions",
+]

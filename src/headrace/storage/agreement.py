@@ -1,107 +1,115 @@
-"""What the stores of a flow know of its progress, compared before the flow starts: the one place that does."""
+"""Compares what the stores of a flow know of its progress, before the flow starts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
 
-from headrace.checkpoints.damage import Damage, damage_of
-from headrace.storage.deliveries import last_delivered
-from headrace.delta_log.tables import TableState, committed_transaction, open_table, table_version
-from headrace.storage.flow_stores import MEMORY, TABLE, FlowStores
+from headrace.checkpoints.damage import Damage, find_damage
+from headrace.checkpoints.initial_offsets import newest_initial_batch
 from headrace.checkpoints.offsets import newest_batches, query_id_of, read_progress
-from headrace.checkpoints.initial_offsets import newest_seeded
-from headrace.graph.resolved import Mode
-from headrace.plan.agreement import NONE, SOURCE, Disagreement, KnownBatches, KnownTable, contradiction, newest_known
+from headrace.delta_log.tables import TableState, committed_transaction, open_table, table_version
+from headrace.graph.resolved_flows import Mode
+from headrace.plan.agreement import (
+    NONE,
+    SOURCE,
+    Disagreement,
+    KnownBatches,
+    KnownTable,
+    find_disagreement,
+    newest_known,
+)
+from headrace.storage.deliveries import last_delivered
+from headrace.storage.flow_stores import RETAINED_EVENTS, TABLE, FlowStores
 
-# Where a table has it, that a transaction is not there says nothing.
-_FORGETS = "delta.settransactionretentionduration"
-# The place of a position in a table that stands before a commit, and not in it.
+# A table with this property drops old transactions, so that a missing one proves nothing.
+_TRANSACTION_RETENTION = "delta.settransactionretentionduration"
+# The index of an offset that stands before a commit, and not within it.
 BETWEEN_COMMITS = -1
 
 
-def contradiction_of(stores: FlowStores, tables_read: Iterable[TableState]) -> Disagreement | None:
-    """What does not agree between the stores of a flow, or None when it can go on.
+def disagreement_of(stores: FlowStores, tables_read: Iterable[TableState]) -> Disagreement | None:
+    """The first disagreement between the stores of a flow; None when it can continue.
 
-    Flows that are computed anew each time, or run once, need no agreement: what is missing is written again.
+    Flows that recompute their result, or run once, need no agreement: whatever is missing is written again.
 
     Args:
-        stores: of the flow.
-        tables_read: tables of the pipeline that it may read, as they are now.
+        stores: the stores of the flow.
+        tables_read: the current states of the pipeline's tables that it may read.
     """
     if stores.record.unreadable:
         return Disagreement("FLOW.RECORD_UNREADABLE", {"file": str(stores.file), "reason": stores.record.unreadable})
-    if not stores.mode.streams and stores.mode is not Mode.SNAPSHOT:
+    if not stores.mode.is_streaming and stores.mode is not Mode.SNAPSHOT:
         return None
-    lost = stores.mode.streams and not (stores.checkpoint / "metadata").is_file()
-    if lost and (stores.ran or committed_transaction(stores.tables[TABLE], stores.transaction) is not None):
-        # A flow without rules commits under an id that lies in its checkpoint: its record, or else the event log, tells
-        # that it ran. One with rules has left its transactions in the table, even if both are gone.
+    lost = stores.mode.is_streaming and not (stores.checkpoint / "metadata").is_file()
+    if lost and (stores.has_run or committed_transaction(stores.tables[TABLE], stores.transaction) is not None):
+        # A flow without rules commits under an id that is in its checkpoint: its record or the event log shows that it
+        # ran. A flow with rules has transactions in its table, even if record and event log are lost.
         return Disagreement("FLOW.CHECKPOINT_LOST", {"checkpoint": str(stores.checkpoint)})
     batches = batches_of(stores)
     damage = _damage(stores, batches)
     if damage is not None:
-        said = {"file": str(damage.file), "reason": damage.reason, "checkpoint": str(stores.checkpoint)}
-        return Disagreement("FLOW.CHECKPOINT_TORN" if damage.mendable else "FLOW.CHECKPOINT_DAMAGED", said)
-    found = contradiction(batches, [*_own_tables(stores), *_tables_read(stores, tables_read)])
-    places = {"checkpoint": str(stores.place), "file": str(stores.file)}
-    return None if found is None else replace(found, said={**found.said, **places})
+        params = {"file": str(damage.file), "reason": damage.reason, "checkpoint": str(stores.checkpoint)}
+        return Disagreement("FLOW.CHECKPOINT_TORN" if damage.is_repairable else "FLOW.CHECKPOINT_DAMAGED", params)
+    found = find_disagreement(batches, [*_own_tables(stores), *_tables_read(stores, tables_read)])
+    paths = {"checkpoint": str(stores.progress_path), "file": str(stores.file)}
+    return None if found is None else replace(found, params={**found.params, **paths})
 
 
 def damage_of_stores(stores: FlowStores) -> Damage | None:
-    """The file of a flow's checkpoint that keeps it from going on because it is torn, or None."""
+    """The damage that keeps a flow from continuing on its checkpoint; None when there is none."""
     return _damage(stores, batches_of(stores))
 
 
 def _damage(stores: FlowStores, batches: KnownBatches) -> Damage | None:
-    # That the checkpoint says so itself is not what another store knows.
+    # The checkpoint's own commits are left out: only what other stores know counts here.
     known = newest_known(replace(batches, done=NONE))
-    return damage_of(stores.checkpoint, known) if stores.mode.streams else None
+    return find_damage(stores.checkpoint, known) if stores.mode.is_streaming else None
 
 
 def batches_of(stores: FlowStores) -> KnownBatches:
-    """The newest batches of a flow that its stores know."""
+    """The newest batches of a flow that each of its stores knows."""
     record, logged = stores.record, stores.logged
     delivered = last_delivered(stores.file.parent, record.epoch)
-    told = {f'the delivery note of sink "{name}"': batch for name, batch in delivered.items()}
+    reported = {f'the delivery note of sink "{name}"': batch for name, batch in delivered.items()}
     if logged is not None and logged[0] == record.epoch:
-        told["the event log"] = logged[1]
+        reported["the event log"] = logged[1]
     if stores.mode is Mode.SNAPSHOT:
         planned = done = NONE if record.snapshot is None else record.snapshot.number
     else:
         planned, done = (NONE if newest is None else newest for newest in newest_batches(stores.checkpoint))
         done = max(done, planned - 1)
     committed = _committed(stores)
-    if stores.mode.streams:
-        # An update may run meanwhile: what is done is read before the table, and what is planned after it.
-        again, _ = newest_batches(stores.checkpoint)
-        planned = planned if again is None else max(planned, again)
+    if stores.mode.is_streaming:
+        # An update may be running: completed batches are read before the table, planned ones after it.
+        planned_now, _ = newest_batches(stores.checkpoint)
+        planned = planned if planned_now is None else max(planned, planned_now)
     if stores.mode is Mode.SNAPSHOT and committed is not None:
-        # A snapshot that changes nothing is no commit.
+        # A snapshot without changes makes no commit.
         committed = max(committed, done)
-    return KnownBatches(record.epoch, stores.newest_epoch, planned, done, committed, told)
+    return KnownBatches(record.epoch, stores.newest_epoch, planned, done, committed, reported)
 
 
 def _committed(stores: FlowStores) -> int | None:
-    """The newest batch of a flow that its table has; None where it has no table, or one that forgets transactions."""
+    """The newest batch in a flow's table; None without a table, or when the table drops old transactions."""
     table = open_table(stores.tables[TABLE])
-    if table is None or any(key.casefold() == _FORGETS for key in table.metadata().configuration):
+    if table is None or any(key.casefold() == _TRANSACTION_RETENTION for key in table.metadata().configuration):
         return None
     query_id = query_id_of(stores.checkpoint)
     known = [table.transaction_version(name) for name in (stores.transaction, query_id) if name is not None]
-    newest = max(newest_seeded(stores.checkpoint), *(NONE if version is None else version for version in known))
-    # Where the record does not name the pipeline, it may have had another name, and its transactions another id.
+    newest = max(newest_initial_batch(stores.checkpoint), *(NONE if version is None else version for version in known))
+    # A record without a pipeline id may come from a pipeline with another name, whose transactions had another id.
     return None if newest == NONE and not stores.record.pipeline else newest
 
 
 def _own_tables(stores: FlowStores) -> list[KnownTable]:
-    """The tables that a flow writes to, beside what its record knows of them."""
+    """The tables that a flow writes to, each with the version in the flow's record and the current one."""
     found = []
-    for name, known in stores.record.left.items():
+    for name, known in stores.record.table_versions.items():
         path = stores.tables[name]
         now = table_version(path)
-        if name != MEMORY and (now is None or now.table_id != known.table_id):
-            # Its user may delete it: the flow begins anew, and what was set aside is gone.
+        if name != RETAINED_EVENTS and (now is None or now.table_id != known.table_id):
+            # The user may delete it: the flow starts over, and quarantined rows are lost with it.
             continue
         same = now is not None and now.table_id == known.table_id
         found.append(KnownTable(name, path, known.version, now.version if now is not None and same else NONE))
@@ -109,9 +117,9 @@ def _own_tables(stores: FlowStores) -> list[KnownTable]:
 
 
 def _tables_read(stores: FlowStores, tables: Iterable[TableState]) -> list[KnownTable]:
-    """The tables that a stream reads, beside the versions up to which it has."""
+    """The tables that a stream reads, each with the version up to which it has read and the current one."""
     by_id = {table.table_id: table for table in tables}
-    progress = read_progress(stores.checkpoint) if stores.mode.streams else None
+    progress = read_progress(stores.checkpoint) if stores.mode.is_streaming else None
     found = []
     for offset in progress.offsets if progress is not None else ():
         table = by_id.get(offset.get("reservoirId", "")) if isinstance(offset, dict) else None

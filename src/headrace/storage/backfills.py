@@ -1,9 +1,8 @@
-"""The loads of a flow: stored beside its checkpoints before they begin, so that a crash in one is finished later."""
+"""The backfills of a flow, stored next to its checkpoints before they start, so that a crashed one can be finished."""
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,59 +10,55 @@ from typing import Any
 
 from deltalake import DeltaTable
 
-from headrace.delta_log.tables import TableState, commit_actions
+from headrace.atomic_write import replace_file
+from headrace.checkpoints.initial_offsets import INITIAL_BATCHES, DeltaPosition, FilesPosition, Position
 from headrace.checkpoints.offsets import Progress, files_first_seen, first_offsets, read_progress
-from headrace.checkpoints.initial_offsets import SEEDED_BATCHES, DeltaPosition, FilesPosition, Position
+from headrace.delta_log.tables import TableState, commit_actions
 from headrace.model.names import QualifiedName
-from headrace.plan.backfills import FilesRange, Load, Replay, SourceRange, TableRange
+from headrace.plan.backfills import Backfill, FilesRange, Replay, SourceRange, TableRange
 
 _FOLDER = "loads"
 
 
-def loads_of(flow_folder: Path, name: Callable[[str], QualifiedName]) -> tuple[Load, ...]:
-    """All loads of a flow, oldest first.
+def stored_backfills(flow_folder: Path, name: Callable[[str], QualifiedName]) -> tuple[Backfill, ...]:
+    """All backfills of a flow, oldest first.
 
     Args:
-        flow_folder: where the flow's record and checkpoints are.
-        name: the dataset behind a stored name.
+        flow_folder: the folder of the flow's record and checkpoints.
+        name: parses a stored dataset name.
     """
     files = sorted((flow_folder / _FOLDER).glob("*.json"), key=lambda file: int(file.stem))
     return tuple(_read(file, name) for file in files)
 
 
-def store_load(flow_folder: Path, load: Load) -> None:
-    """Store a load, whole or not at all."""
-    file = flow_folder / _FOLDER / f"{load.number}.json"
+def store_backfill(flow_folder: Path, backfill: Backfill) -> None:
+    """Store a backfill; the write is atomic."""
+    file = flow_folder / _FOLDER / f"{backfill.number}.json"
     file.parent.mkdir(parents=True, exist_ok=True)
-    said = {
-        "ranges": [found.to_json() for found in load.ranges],
-        "fences": load.fences,
-        "done": load.done,
-        "retired": load.retired,
-        **({"replay": load.replay.to_json()} if load.replay is not None else {}),
+    stored = {
+        "ranges": [found.to_json() for found in backfill.ranges],
+        "fences": backfill.stream_starts_after,
+        "done": backfill.done,
+        "retired": backfill.retired,
+        **({"replay": backfill.replay.to_json()} if backfill.replay is not None else {}),
     }
-    draft = file.with_name(f".{file.name}.{os.getpid()}")
-    with draft.open("w", encoding="utf-8") as stream:
-        json.dump(said, stream)
-        stream.flush()
-        os.fsync(stream.fileno())
-    draft.replace(file)
+    replace_file(file, json.dumps(stored))
 
 
-def finished(load: Load) -> Load:
-    """The load once all of it is done."""
-    return replace(load, done=True)
+def finished(backfill: Backfill) -> Backfill:
+    """The backfill, marked as done."""
+    return replace(backfill, done=True)
 
 
-def retire_loads(flow_folder: Path, name: Callable[[str], QualifiedName]) -> None:
-    """Take note that the rows of all loads of a flow are gone; their numbers are not given again."""
-    for load in loads_of(flow_folder, name):
-        if not load.retired:
-            store_load(flow_folder, replace(load, retired=True))
+def retire_backfills(flow_folder: Path, name: Callable[[str], QualifiedName]) -> None:
+    """Record that the rows of all backfills of a flow are gone; their numbers are never reused."""
+    for backfill in stored_backfills(flow_folder, name):
+        if not backfill.retired:
+            store_backfill(flow_folder, replace(backfill, retired=True))
 
 
-def position_behind(found: SourceRange) -> Position:
-    """Where a stream begins that reads what comes behind a range."""
+def range_end_position(found: SourceRange) -> Position:
+    """The position right after a range, from which a stream reads everything else."""
     if isinstance(found, TableRange):
         return DeltaPosition(found.table_id, found.last + 1)
     return FilesPosition((*found.before, *found.files))
@@ -79,68 +74,71 @@ def overlap(one: SourceRange, other: SourceRange) -> bool:
 
 
 class Coverage:
-    """What the stream of a flow has read in one epoch, or reads in time to come."""
+    """What the stream of a flow has read, or will read, in one epoch."""
 
     def __init__(self, checkpoint: Path) -> None:
         self._checkpoint = checkpoint
         self._progress: Progress | None = read_progress(checkpoint)
         first, second = first_offsets(checkpoint), first_offsets(checkpoint, 1)
-        # A stream's own first batches do not end at one place.
-        self._begins = first if first and first == second else None
+        # The first two batches of an ordinary stream end at different offsets; those of an initial checkpoint do not.
+        self._initial_offsets = first if first and first == second else None
 
     @property
-    def used(self) -> bool:
-        """True when a batch was planned that is not one of those that a seeded checkpoint begins with."""
+    def has_read(self) -> bool:
+        """True when a batch was planned, besides those of an initial checkpoint."""
         if self._progress is None:
             return False
-        return self._begins is None or self._progress.batch_id >= SEEDED_BATCHES
+        return self._initial_offsets is None or self._progress.batch_id >= INITIAL_BATCHES
 
     @property
-    def fenced(self) -> bool:
-        """True when the stream begins at a position of its own and has read nothing yet."""
-        return self._begins is not None and not self.used
+    def is_unread(self) -> bool:
+        """True when the stream starts at given initial offsets and has read nothing yet."""
+        return self._initial_offsets is not None and not self.has_read
 
     def reaches(self, number: int, found: SourceRange) -> bool:
-        """True when the stream has read, or will read, rows of a range of its source with this number."""
+        """True when the stream has read, or will read, rows of a range of its source *number*."""
         if self._progress is None:
             return False
-        if self._begins is None:
+        if self._initial_offsets is None:
             return True
         if isinstance(found, FilesRange):
             seen = files_first_seen(self._checkpoint, number)
             return any(path not in seen for path, _ in found.files)
-        offset = self._begins[number]
+        offset = self._initial_offsets[number]
         return bool(offset["reservoirId"] != found.table_id or found.last >= int(offset["reservoirVersion"]))
 
-    def seen(self, number: int) -> frozenset[str]:
-        """The files that the stream leaves out because it begins behind them."""
+    def skipped_files(self, number: int) -> frozenset[str]:
+        """The files that the stream skips, because it starts after them."""
         return files_first_seen(self._checkpoint, number)
 
-    def begins_at(self, positions: Sequence[Position]) -> bool:
-        """True when the stream begins at these positions, whether or not it has read anything since."""
-        if self._begins is None or len(self._begins) != len(positions):
+    def starts_at(self, positions: Sequence[Position]) -> bool:
+        """True when the stream started at these positions, whether or not it has read anything since."""
+        if self._initial_offsets is None or len(self._initial_offsets) != len(positions):
             return False
         return all(
-            self._begins[number] == position.offset()
-            and (not isinstance(position, FilesPosition) or self.seen(number) == {path for path, _ in position.seen})
+            self._initial_offsets[number] == position.offset()
+            and (
+                not isinstance(position, FilesPosition)
+                or self.skipped_files(number) == {path for path, _ in position.seen}
+            )
             for number, position in enumerate(positions)
         )
 
-    def borders(self, number: int, found: SourceRange) -> bool:
-        """True when a range begins exactly where the stream does."""
-        if not self.fenced or self._begins is None:
+    def starts_at_range(self, number: int, found: SourceRange) -> bool:
+        """True when a range starts exactly where the stream does."""
+        if not self.is_unread or self._initial_offsets is None:
             return False
         if isinstance(found, FilesRange):
-            return not self.seen(number) & {path for path, _ in found.files}
-        offset = self._begins[number]
+            return not self.skipped_files(number) & {path for path, _ in found.files}
+        offset = self._initial_offsets[number]
         return bool(offset["reservoirId"] == found.table_id and found.first == int(offset["reservoirVersion"]))
 
 
 def added_files(table: TableState, found: TableRange) -> frozenset[str]:
-    """Names of the data files that a range of versions has added.
+    """Names of the data files that a range of versions added.
 
     Raises:
-        LookupError: with a reason, when a version is gone from the log, or has removed or changed rows.
+        LookupError: with a reason, when the log lacks a version, or a version removed or changed rows.
     """
     added: set[str] = set()
     for version in range(found.first, found.last + 1):
@@ -155,9 +153,9 @@ def added_files(table: TableState, found: TableRange) -> frozenset[str]:
 
 
 def versions_with(table: TableState, found: TableRange) -> dict[int, frozenset[str]]:
-    """Versions of a table that together hold all files that a range has added, each with those to read from it.
+    """Versions of a table that together hold all files a range added, each with the files to read from it.
 
-    Files that were put together with others since are only in versions before that.
+    Files that were compacted since are only in older versions.
 
     Raises:
         LookupError: as :func:`added_files`.
@@ -166,16 +164,16 @@ def versions_with(table: TableState, found: TableRange) -> dict[int, frozenset[s
     parts: dict[int, frozenset[str]] = {}
     version = found.last
     while wanted:
-        there = wanted & frozenset(Path(uri).name for uri in DeltaTable(table.path, version=version).file_uris())
-        if there:
-            parts[version] = there
-            wanted -= there
+        available = wanted & frozenset(Path(uri).name for uri in DeltaTable(table.path, version=version).file_uris())
+        if available:
+            parts[version] = available
+            wanted -= available
         version = max(_added_at(table, found, wanted, below=version), default=found.first)
     return parts
 
 
 def _added_at(table: TableState, found: TableRange, names: frozenset[str], *, below: int) -> list[int]:
-    """The versions that have added any of these files."""
+    """The versions that added any of these files."""
     return [
         version
         for version in range(found.first, below)
@@ -183,35 +181,35 @@ def _added_at(table: TableState, found: TableRange, names: frozenset[str], *, be
     ]
 
 
-def next_number(loads: Sequence[Load]) -> int:
-    """The number of the load after these."""
-    return max((load.number for load in loads), default=0) + 1
+def next_number(backfills: Sequence[Backfill]) -> int:
+    """The number of the next backfill."""
+    return max((backfill.number for backfill in backfills), default=0) + 1
 
 
-def _read(file: Path, name: Callable[[str], QualifiedName]) -> Load:
-    said = json.loads(file.read_text(encoding="utf-8"))
-    ranges = tuple(_range(found, name) for found in said["ranges"])
-    done, retired = bool(said["done"]), bool(said["retired"])
-    replay = _replay(said["replay"], name) if "replay" in said else None
-    return Load(int(file.stem), ranges, bool(said["fences"]), done, retired, begun=True, replay=replay)
+def _read(file: Path, name: Callable[[str], QualifiedName]) -> Backfill:
+    stored = json.loads(file.read_text(encoding="utf-8"))
+    ranges = tuple(_range(found, name) for found in stored["ranges"])
+    done, retired = bool(stored["done"]), bool(stored["retired"])
+    replay = _replay(stored["replay"], name) if "replay" in stored else None
+    return Backfill(int(file.stem), ranges, bool(stored["fences"]), done, retired, is_resumed=True, replay=replay)
 
 
-def _replay(said: dict[str, Any], name: Callable[[str], QualifiedName]) -> Replay:
-    changes = tuple((str(column), str(text)) for column, text in said["changes"])
-    rules = tuple(map(str, said["rules"]))
-    failing = said.get("failing")
+def _replay(stored: dict[str, Any], name: Callable[[str], QualifiedName]) -> Replay:
+    changes = tuple((str(column), str(text)) for column, text in stored["changes"])
+    rules = tuple(map(str, stored["rules"]))
+    failing = stored.get("failing")
     ids = None if failing is None else tuple(map(str, failing))
-    dataset, version, judged = name(said["dataset"]), int(said["version"]), bool(said["judged"])
-    return Replay(dataset, version, rules, changes, judged, ids, bool(said.get("from_source", False)))
+    dataset, version, judged = name(stored["dataset"]), int(stored["version"]), bool(stored["judged"])
+    return Replay(dataset, version, rules, changes, judged, ids, bool(stored.get("from_source", False)))
 
 
-def _range(said: dict[str, Any], name: Callable[[str], QualifiedName]) -> SourceRange:
-    if "table" in said:
-        first, last = int(said["first"]), int(said["last"])
-        return TableRange(name(said["table"]), str(said["table_id"]), first, last, bool(said["whole"]))
-    paths = tuple(map(str, said["paths"]))
-    return FilesRange(str(said["source"]), paths, _files(said["files"]), _files(said["before"]))
+def _range(stored: dict[str, Any], name: Callable[[str], QualifiedName]) -> SourceRange:
+    if "table" in stored:
+        first, last = int(stored["first"]), int(stored["last"])
+        return TableRange(name(stored["table"]), str(stored["table_id"]), first, last, bool(stored["whole"]))
+    paths = tuple(map(str, stored["paths"]))
+    return FilesRange(str(stored["source"]), paths, _files(stored["files"]), _files(stored["before"]))
 
 
-def _files(said: list[list[Any]]) -> tuple[tuple[str, int], ...]:
-    return tuple((str(path), int(at)) for path, at in said)
+def _files(stored: list[list[Any]]) -> tuple[tuple[str, int], ...]:
+    return tuple((str(path), int(at)) for path, at in stored)

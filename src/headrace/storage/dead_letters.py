@@ -1,9 +1,8 @@
-"""Rows that a flow does without, in a small Delta table beside its checkpoints.
+"""The dead letters of a flow: rows that it could not process or deliver, in a Delta table next to its checkpoints.
 
-Its query has failed with them, and they are as their source has them; or a sink has refused them, and they are as the
-query has returned them.
+Rows that the query failed on are stored as the source has them; rows that a sink rejected, as the query returned them.
 
-A batch that comes again puts its rows in the place of those that it has left before.
+A batch that is repeated replaces the dead letters that it stored before.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable, write_deltalake
 
-from headrace.delta_log.tables import literal, open_table
+from headrace.delta_log.tables import open_table, sql_literal
 
 _FOLDER = "failing_rows"
 OPEN = "open"
-# As the name of a rule stands for rows that broke it.
+# Stand where quarantined rows have the name of a rule.
 QUERY_FAILED = "query.failed"
 SINK_REFUSED = "sink.refused"
 _SOURCE = pa.struct(
@@ -58,15 +57,15 @@ _SCHEMA = pa.schema(
 
 
 @dataclass(frozen=True)
-class FailingRow:
-    """A row that a flow does without.
+class DeadLetter:
+    """A row that a flow could not process or deliver.
 
     Attributes:
-        row: as JSON; binary columns are in base64.
-        error: what the query raises, or the sink says.
-        condition: of that, if it has one.
-        source: where it comes from, as far as it is known: ``file``, or ``topic``, ``partition`` and ``offset``.
-        input: which of the sources that the query streams it comes from, counted from 0.
+        row: the row as JSON; binary columns are in base64.
+        error: the error of the query or the sink.
+        condition: the error condition, if it has one.
+        source: the row's origin, if known: ``file``, or ``topic``, ``partition`` and ``offset``.
+        input: the number of the streaming source that it comes from, counted from 0.
     """
 
     row: str
@@ -77,11 +76,11 @@ class FailingRow:
 
 
 @dataclass(frozen=True)
-class OfBatch:
-    """Whose rows they are.
+class DeadLetterBatch:
+    """The batch that dead letters belong to.
 
-    ``sink`` is the one that has refused them, None where the flow's query has failed; ``whole`` means that they are all
-    that the batch has, because nobody knows which of them are to blame.
+    ``sink`` rejected the rows; None if the flow's query failed. ``whole`` means that they are all rows of the batch,
+    because the failing ones could not be identified.
     """
 
     flow: str
@@ -93,22 +92,24 @@ class OfBatch:
     whole: bool = False
 
 
-def failing_rows_table(folder: Path) -> str:
-    """The table of the flow with this folder; it may not be there."""
+def dead_letter_table(folder: Path) -> str:
+    """The path of a flow's dead letter table, which may not exist."""
     return str(folder / _FOLDER)
 
 
-def keep_failing(folder: Path, batch: OfBatch, rows: Sequence[FailingRow], fence: Callable[[], None]) -> None:
-    """Store the failing rows of a batch, in the place of those that an earlier try of it has left.
+def write_dead_letters(
+    folder: Path, batch: DeadLetterBatch, rows: Sequence[DeadLetter], fence: Callable[[], None]
+) -> None:
+    """Store the dead letters of a batch, replacing those of an earlier attempt.
 
     Args:
-        folder: of the flow, in which its record lies.
-        batch: which one.
-        rows: none where it has none any more.
-        fence: returns while this update may commit; what another one has stored since it was asked is not replaced, the
-            commit fails.
+        folder: the flow's folder, with its record.
+        batch: the batch.
+        rows: its dead letters; empty when this attempt has none.
+        fence: returns while this update may commit. If another update commits after that, this commit fails and
+            replaces nothing.
     """
-    path = failing_rows_table(folder)
+    path = dead_letter_table(folder)
     table = open_table(path)
     if table is None and not rows:
         return
@@ -116,55 +117,55 @@ def keep_failing(folder: Path, batch: OfBatch, rows: Sequence[FailingRow], fence
     data = pa.Table.from_pylist(stored, schema=_SCHEMA)
     fence()
     if table is not None:
-        whose = "sink IS NULL" if batch.sink is None else f"sink = {literal(batch.sink)}"
-        mine = f"epoch = {int(batch.epoch)} AND batch_id = {int(batch.batch_id)} AND {whose}"
-        write_deltalake(table, data, mode="overwrite", predicate=mine, schema_mode="merge")
+        whose = "sink IS NULL" if batch.sink is None else f"sink = {sql_literal(batch.sink)}"
+        own_rows = f"epoch = {int(batch.epoch)} AND batch_id = {int(batch.batch_id)} AND {whose}"
+        write_deltalake(table, data, mode="overwrite", predicate=own_rows, schema_mode="merge")
     else:
         write_deltalake(path, data, mode="error")
 
 
-def failing_of_batch(folder: Path, epoch: int, batch_id: int) -> int:
-    """How many rows of a batch are stored that the query has failed with."""
-    table = open_table(failing_rows_table(folder))
+def count_failed_rows(folder: Path, epoch: int, batch_id: int) -> int:
+    """How many rows of a batch are stored because the query failed on them."""
+    table = open_table(dead_letter_table(folder))
     if table is None:
         return 0
-    mine = (pc.field("epoch") == epoch) & (pc.field("batch_id") == batch_id) & pc.field("sink").is_null()
-    return int(table.to_pyarrow_dataset().count_rows(filter=mine))
+    own_rows = (pc.field("epoch") == epoch) & (pc.field("batch_id") == batch_id) & pc.field("sink").is_null()
+    return int(table.to_pyarrow_dataset().count_rows(filter=own_rows))
 
 
-def refused_of_batch(folder: Path, epoch: int, batch_id: int) -> int:
-    """How many rows of a batch are stored that some sink has refused; one that several have refused counts once."""
-    table = open_table(failing_rows_table(folder))
+def count_rejected_rows(folder: Path, epoch: int, batch_id: int) -> int:
+    """How many rows of a batch are stored because a sink rejected them; a row that several rejected counts once."""
+    table = open_table(dead_letter_table(folder))
     if table is None:
         return 0
-    mine = (pc.field("epoch") == epoch) & (pc.field("batch_id") == batch_id) & pc.field("sink").is_valid()
-    rows = table.to_pyarrow_dataset().to_table(columns=["sink", "row"], filter=mine).to_pylist()
+    own_rows = (pc.field("epoch") == epoch) & (pc.field("batch_id") == batch_id) & pc.field("sink").is_valid()
+    rows = table.to_pyarrow_dataset().to_table(columns=["sink", "row"], filter=own_rows).to_pylist()
     by_sink = {sink: Counter(row["row"] for row in rows if row["sink"] == sink) for sink in {r["sink"] for r in rows}}
     return sum(reduce(Counter.__or__, by_sink.values(), Counter()).values())
 
 
 def whole_batches(folder: Path, epoch: int, sink: str | None) -> frozenset[int]:
-    """The numbers of the batches of an epoch that are set aside as a whole, and wait.
+    """The numbers of an epoch's batches that are stored as a whole and still open.
 
     Args:
-        folder: of the flow.
-        epoch: of the batches.
-        sink: that has failed with them; None for the flow's query.
+        folder: the flow's folder.
+        epoch: the epoch of the batches.
+        sink: the sink that failed on them; None for the flow's query.
     """
-    table = open_table(failing_rows_table(folder))
+    table = open_table(dead_letter_table(folder))
     if table is None or "whole" not in {field.name for field in table.schema().fields}:
         return frozenset()
     of_sink = pc.field("sink").is_null() if sink is None else pc.field("sink") == sink
-    meant = (pc.field("status") == OPEN) & (pc.field("epoch") == epoch) & pc.field("whole") & of_sink
-    found = table.to_pyarrow_dataset().to_table(columns=["batch_id"], filter=meant)
+    condition = (pc.field("status") == OPEN) & (pc.field("epoch") == epoch) & pc.field("whole") & of_sink
+    found = table.to_pyarrow_dataset().to_table(columns=["batch_id"], filter=condition)
     return frozenset(found.column("batch_id").unique().to_pylist())
 
 
 @dataclass(frozen=True)
-class StoredRow:
-    """A row that waits: its id, as its source has it, which of the query's sources that is, and of which batch it was.
+class StoredDeadLetter:
+    """A stored dead letter: its id, the row as the source has it, the number of that source, and its batch.
 
-    One that a sink has refused is as the query has returned it, and ``sink`` is that one.
+    If ``sink`` rejected the row, it is as the query returned it.
     """
 
     id: str
@@ -175,63 +176,63 @@ class StoredRow:
     batch_id: int = 0
 
 
-def stored_failing_rows(
+def read_dead_letters(
     folder: Path,
     ids: Collection[str] = (),
     *,
-    refused: bool = False,
+    from_sinks: bool = False,
     batch: tuple[int, int] | None = None,
-    but: tuple[int, int] | None = None,
-) -> list[StoredRow]:
-    """The rows of a flow that its query has failed with and that wait, oldest first.
+    exclude: tuple[int, int] | None = None,
+) -> list[StoredDeadLetter]:
+    """The open dead letters of a flow's query, oldest first.
 
     Args:
-        folder: of the flow.
-        ids: those with these ids instead, whatever they wait for.
-        refused: those that sinks have refused instead.
-        batch: only those of an epoch and a batch.
-        but: not those of an epoch and a batch, such as one that is not done and comes again.
+        folder: the flow's folder.
+        ids: read these instead, whatever their status.
+        from_sinks: read those that sinks rejected instead.
+        batch: only those of this epoch and batch.
+        exclude: not those of this epoch and batch, such as an unfinished one that will be repeated.
     """
-    table = open_table(failing_rows_table(folder))
+    table = open_table(dead_letter_table(folder))
     if table is None:
         return []
     wanted = ["id", "row", "input", "sink", "epoch", "batch_id"]
-    of_sink = pc.field("sink").is_valid() if refused else pc.field("sink").is_null()
-    meant = pc.field("id").isin(list(ids)) if ids else (pc.field("status") == OPEN) & of_sink
+    of_sink = pc.field("sink").is_valid() if from_sinks else pc.field("sink").is_null()
+    condition = pc.field("id").isin(list(ids)) if ids else (pc.field("status") == OPEN) & of_sink
     if batch is not None:
-        meant &= (pc.field("epoch") == batch[0]) & (pc.field("batch_id") == batch[1])
-    if but is not None:
-        meant &= (pc.field("epoch") != but[0]) | (pc.field("batch_id") != but[1])
-    found = table.to_pyarrow_dataset().to_table(columns=wanted, filter=meant).to_pylist()
+        condition &= (pc.field("epoch") == batch[0]) & (pc.field("batch_id") == batch[1])
+    if exclude is not None:
+        condition &= (pc.field("epoch") != exclude[0]) | (pc.field("batch_id") != exclude[1])
+    found = table.to_pyarrow_dataset().to_table(columns=wanted, filter=condition).to_pylist()
     ordered = sorted(found, key=lambda row: (row["epoch"], row["batch_id"], int(row["id"].rpartition("-")[2])))
-    return [StoredRow(**{name: row[name] for name in wanted}) for row in ordered]
+    return [StoredDeadLetter(**{name: row[name] for name in wanted}) for row in ordered]
 
 
-def failing_rows_kept(folder: Path) -> bool:
-    """True when rows of a flow were ever set aside here."""
-    return open_table(failing_rows_table(folder)) is not None
+def has_dead_letters(folder: Path) -> bool:
+    """True when the flow ever had dead letters."""
+    return open_table(dead_letter_table(folder)) is not None
 
 
-def mark_failing(folder: Path, ids: Collection[str], status: str) -> None:
-    """Give rows another status."""
+def set_dead_letter_status(folder: Path, ids: Collection[str], status: str) -> None:
+    """Change the status of dead letters."""
     if ids:
-        # A predicate with tens of thousands of ids is more than its parser's stack has room for.
+        # A predicate with tens of thousands of ids overflows the stack of its parser.
         wanted = pa.table({"id": pa.array(sorted(ids), pa.string())})
-        merge = DeltaTable(failing_rows_table(folder)).merge(
+        merge = DeltaTable(dead_letter_table(folder)).merge(
             wanted, "stored.id = wanted.id", source_alias="wanted", target_alias="stored"
         )
-        merge.when_matched_update({"status": literal(status)}).execute()
+        merge.when_matched_update({"status": sql_literal(status)}).execute()
 
 
-def clear_failing(folder: Path, epoch: int, fence: Callable[[], None]) -> None:
-    """Leave no rows of an epoch or those before it."""
-    table = open_table(failing_rows_table(folder))
+def delete_dead_letters(folder: Path, epoch: int, fence: Callable[[], None]) -> None:
+    """Delete the dead letters of an epoch and those before it."""
+    table = open_table(dead_letter_table(folder))
     fence()
     if table is not None:
         table.delete(f"epoch <= {int(epoch)}")
 
 
-def _stored(row: FailingRow, batch: OfBatch, number: int) -> dict[str, Any]:
+def _stored(row: DeadLetter, batch: DeadLetterBatch, number: int) -> dict[str, Any]:
     source = {field.name: row.source.get(field.name) for field in _SOURCE}
     return {
         "id": f"{batch.epoch}-{batch.batch_id}{'' if batch.sink is None else f'-{batch.sink}'}-{number}",

@@ -1,22 +1,23 @@
-"""Up to which batch each sink of a flow has taken everything; one small file for each of the flow's epochs.
+"""The last batch that each sink of a flow has taken: one small file for each epoch of the flow.
 
-Sinks that tell repeats themselves need no such note. For the others it leaves one moment in which a crash makes them
-take a batch twice: between the delivery and the note.
+Sinks that recognise repeated batches need no such record. The others get a batch twice if a crash comes between the
+delivery and this record.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
+
+from headrace.atomic_write import replace_file
 
 
 def last_delivered(folder: Path, epoch: int) -> dict[str, int]:
     """The number of the last batch that each sink has taken, by the sink's name.
 
     Args:
-        folder: of the flow, in which its record lies.
-        epoch: of the flow.
+        folder: the flow's folder, with its record.
+        epoch: the flow's epoch.
     """
     try:
         found = json.loads(_file(folder, epoch).read_text(encoding="utf-8"))
@@ -25,16 +26,11 @@ def last_delivered(folder: Path, epoch: int) -> dict[str, int]:
     return {str(sink): int(batch) for sink, batch in found.items()}
 
 
-def note_delivered(folder: Path, epoch: int, batches: dict[str, int]) -> None:
-    """Store what :func:`last_delivered` gives; whole, or not at all."""
+def record_delivered(folder: Path, epoch: int, batches: dict[str, int]) -> None:
+    """Store what :func:`last_delivered` returns; the write is atomic."""
     file = _file(folder, epoch)
     folder.mkdir(parents=True, exist_ok=True)
-    draft = file.with_name(f".{file.name}.{os.getpid()}")
-    with draft.open("w", encoding="utf-8") as stream:
-        json.dump(batches, stream, sort_keys=True)
-        stream.flush()
-        os.fsync(stream.fileno())
-    draft.replace(file)
+    replace_file(file, json.dumps(batches, sort_keys=True))
 
 
 def _file(folder: Path, epoch: int) -> Path:

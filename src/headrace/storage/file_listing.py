@@ -14,36 +14,36 @@ from headrace.model.local_path import local_path
 def listed_files(detail: str) -> frozenset[str]:
     """The files that Spark's file source would list (``InMemoryFileIndex.allFiles``).
 
-    Those directly below the paths; in folders below only when asked to look there, or when they are partitions.
+    Files directly below the paths; those in subfolders only if the listing is recursive or the folders are partitions.
 
     Args:
-        detail: that of a source of the kind ``FILES``.
+        detail: the ``detail`` of a source of kind ``FILES``.
 
     Raises:
-        OSError: a path leads nowhere, or to a folder that may not be read or is a link, which Spark follows without
-            end if it leads upwards.
+        OSError: a path does not exist, or is an unreadable folder or a symbolic link. Spark follows a link that leads
+            upwards without end.
     """
-    said = json.loads(detail)
+    source = json.loads(detail)
     found: set[str] = set()
-    for pattern in said["paths"]:
+    for pattern in source["paths"]:
         roots = _matches(local_path(pattern))
         if not roots:
             raise FileNotFoundError(0, "no such path", pattern)
         for root in roots:
             if root.is_dir():
-                found.update(_files_below(str(root), recursive=said["recursive"]))
+                found.update(_files_below(str(root), recursive=source["recursive"]))
             elif not _hidden(root.name):
                 found.add(str(root))
     return frozenset(found)
 
 
-def places(detail: str) -> str:
-    """The paths of a source of the kind ``FILES``, for the reader."""
+def paths_text(detail: str) -> str:
+    """The paths of a source of kind ``FILES``, for messages."""
     return ", ".join(json.loads(detail)["paths"])
 
 
 def _matches(pattern: str) -> list[Path]:
-    """What a pattern of ``*`` and ``?`` matches; unlike Python's, Hadoop's also match names that begin with a dot."""
+    """The paths that a pattern of ``*`` and ``?`` matches; Hadoop's patterns also match names with a leading dot."""
     roots = [Path("/")]
     for part in Path(pattern).parts[1:]:
         if "*" in part or "?" in part:
@@ -67,5 +67,5 @@ def _files_below(root: str, *, recursive: bool) -> Iterator[str]:
 
 
 def _hidden(name: str) -> bool:
-    """Spark's rule for names that it does not list (``HadoopFSUtils.shouldFilterOutPathName``)."""
+    """True for names that Spark does not list (``HadoopFSUtils.shouldFilterOutPathName``)."""
     return (name.startswith("_") and "=" not in name) or name.startswith(".") or name.endswith("._COPYING_")

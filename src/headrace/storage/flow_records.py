@@ -1,4 +1,4 @@
-"""The records of a pipeline's flows in its storage, and where their checkpoints lie."""
+"""The records of a pipeline's flows in its storage, and the paths of their checkpoints."""
 
 from __future__ import annotations
 
@@ -6,35 +6,35 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from headrace.storage.deliveries import last_delivered
-from headrace.delta_log.tables import committed_transaction
-from headrace.storage.flow_stores import FlowStores, newest_epoch, tables_of
-from headrace.storage.inventory import first_record, flows_of
-from headrace.storage.backfills import loads_of
 from headrace.checkpoints.offsets import read_progress
-from headrace.storage.flow_record import FlowRecord, read_record
+from headrace.delta_log.tables import committed_transaction
 from headrace.graph.flows import GraphFlow
-from headrace.graph.resolved import MadeWith, ResolvedFlow
+from headrace.graph.resolved_flows import ResolvedFlow, StateSignature, StreamingFlow
 from headrace.model.datasets import Flow
 from headrace.model.names import Naming
 from headrace.plan.agreement import NONE
-from headrace.plan.backfills import Load
+from headrace.plan.backfills import Backfill
 from headrace.settings.storage import StorageLayout
+from headrace.storage.backfills import stored_backfills
+from headrace.storage.deliveries import last_delivered
+from headrace.storage.flow_record import FlowRecord, read_record
+from headrace.storage.flow_stores import FlowStores, newest_epoch, tables_of
+from headrace.storage.inventory import first_record, flows_of
 
 
 def transaction_id(pipeline_id: str, flow: str, epoch: int) -> str:
-    """The application id of a flow's commits; carries the epoch, so that a new checkpoint skips nothing."""
+    """The application id of a flow's commits; it contains the epoch, so that a new checkpoint skips nothing."""
     return f"headrace:{pipeline_id}:{flow}:{epoch}"
 
 
 class StoredRecords:
-    """What is remembered of each flow.
+    """The stored state of each flow.
 
     Args:
-        layout: where things lie.
-        naming: how names are spelled in full.
-        pipeline_id: whose transactions the flows commit under.
-        logged: the newest epoch, and the newest batch in it, that the event log has of a flow into a dataset, or None.
+        layout: the paths in the storage.
+        naming: resolves names to qualified ones.
+        pipeline_id: the id that the flows' transactions carry.
+        logged: the newest epoch and its newest batch that the event log has for a flow and dataset; None without any.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class StoredRecords:
         self._logged = logged
 
     def record_file(self, flow: Flow | GraphFlow) -> Path:
-        """Where a flow's record lies."""
+        """The path of a flow's record."""
         return Path(self._layout.flow_state(self._naming, flow.target, flow.name))
 
     def record(self, flow: Flow | GraphFlow) -> FlowRecord | None:
@@ -58,7 +58,7 @@ class StoredRecords:
         return read_record(self.record_file(flow))
 
     def progress_of(self, flow: ResolvedFlow) -> FlowRecord:
-        """A flow's record, or a fresh one where it is lost or unreadable, in the epoch that the event log knows."""
+        """A flow's record; if lost or unreadable, a new one in the epoch that the event log has."""
         record = self.record(flow)
         if record is None or record.unreadable:
             first, ran = self._first_record(flow)
@@ -72,15 +72,15 @@ class StoredRecords:
         return first_record(flow.name, siblings, None if known == NONE else known)
 
     def transaction(self, record: FlowRecord) -> str:
-        """The application id that a flow commits under in the epoch of its record."""
+        """The application id of a flow's commits in the epoch of its record."""
         return transaction_id(record.pipeline or self._pipeline_id, record.identity, record.epoch)
 
     def checkpoint(self, flow: GraphFlow, epoch: int) -> Path:
-        """Where a flow's checkpoint of an epoch lies."""
+        """The path of a flow's checkpoint of an epoch."""
         return Path(self._layout.checkpoint(self._naming, flow.target, flow.name, epoch))
 
     def stores(self, flow: ResolvedFlow) -> FlowStores:
-        """Where the progress of a flow is known."""
+        """The stores that know the progress of a flow."""
         stored, record = self.record(flow), self.progress_of(flow)
         if stored is not None and stored.unreadable:
             record = stored
@@ -91,54 +91,54 @@ class StoredRecords:
             tables=tables_of(self._layout, self._naming, flow.target),
             transaction=self.transaction(record),
             logged=self._logged(flow.name, str(flow.target)),
-            ran=self.ran(flow),
+            has_run=self.has_run(flow),
         )
 
     def has_committed(self, flow: Flow | GraphFlow, record: FlowRecord, number: int) -> bool:
-        """True when a batch of a flow is in its table."""
+        """True when a flow's table contains a batch."""
         newest = committed_transaction(self._layout.table(self._naming, flow.target), self.transaction(record))
         return newest is not None and newest >= number
 
-    def resetting(self, flow: Flow | ResolvedFlow) -> bool:
+    def is_resetting(self, flow: Flow | ResolvedFlow) -> bool:
         """True when a crash interrupted a reset of the flow."""
         record = self.record(flow)
         return record is not None and record.resetting
 
-    def accepted(self, flow: ResolvedFlow) -> bool:
-        """True when nothing is asked any more about a reset that a crash interrupted."""
+    def is_reset_accepted(self, flow: ResolvedFlow) -> bool:
+        """True when a reset that a crash interrupted needs no more approval."""
         record = self.record(flow)
         return record is not None and record.accepted
 
-    def pending_load(self, flow: ResolvedFlow) -> Load | None:
-        """A load that a crash has left unfinished, or None."""
-        loads = loads_of(self.record_file(flow).parent, self._naming.canonical)
-        return next((load for load in loads if load.pending), None)
+    def pending_backfill(self, flow: ResolvedFlow) -> Backfill | None:
+        """A backfill that a crash has left unfinished, or None."""
+        backfills = stored_backfills(self.record_file(flow).parent, self._naming.canonical)
+        return next((backfill for backfill in backfills if backfill.pending), None)
 
-    def load_is_in_table(self, flow: ResolvedFlow, load: Load) -> bool:
-        """True when the rows of a load are committed, or a sink has noted that it has them."""
-        if last_delivered(self.record_file(flow).parent, load.epoch):
+    def is_backfill_committed(self, flow: ResolvedFlow, backfill: Backfill) -> bool:
+        """True when the rows of a backfill are committed, or a sink has noted that it has them."""
+        if last_delivered(self.record_file(flow).parent, backfill.epoch):
             return True
-        transaction = self.transaction(replace(self.progress_of(flow), epoch=load.epoch))
+        transaction = self.transaction(replace(self.progress_of(flow), epoch=backfill.epoch))
         return committed_transaction(self._layout.table(self._naming, flow.target), transaction) is not None
 
-    def ran(self, flow: ResolvedFlow) -> bool:
-        """True when the flow has progress: it was run before."""
+    def has_run(self, flow: ResolvedFlow) -> bool:
+        """True when the flow has progress, that is, has run before."""
         record = self.record(flow)
         if record is None or record.unreadable:
             return self._first_record(flow)[1]
         return record.started_at > 0
 
-    def made_with(self, flow: ResolvedFlow) -> MadeWith | None:
+    def state_signature(self, flow: ResolvedFlow) -> StateSignature | None:
         """What the checkpoint of a flow was made with; None when no batch was planned yet, or that was not noted."""
         record = self.record(flow)
-        if record is None or record.made_with is None:
+        if record is None or record.state_signature is None:
             return None
-        begun = record.snapshot is not None or read_progress(self.checkpoint(flow, record.epoch)) is not None
-        return record.made_with if begun else None
+        has_started = record.snapshot is not None or read_progress(self.checkpoint(flow, record.epoch)) is not None
+        return record.state_signature if has_started else None
 
 
 def unfinished_batch(state: StoredRecords, flow: ResolvedFlow) -> tuple[int, int] | None:
-    """The epoch and the number of a stream's batch that was begun and is not done; None where there is none."""
+    """The epoch and number of a stream's unfinished batch; None when there is none."""
     epoch = state.progress_of(flow).epoch
-    progress = read_progress(state.checkpoint(flow, epoch)) if flow.mode.streams else None
+    progress = read_progress(state.checkpoint(flow, epoch)) if isinstance(flow, StreamingFlow) else None
     return None if progress is None or progress.completed else (epoch, progress.batch_id)

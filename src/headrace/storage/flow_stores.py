@@ -1,4 +1,4 @@
-"""Where the progress of a flow is known: its checkpoint, its record, the tables that it writes to, the event log."""
+"""The stores that know the progress of a flow: its checkpoint, its record, the tables it writes, the event log."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from headrace.checkpoints.initial_offsets import newest_initial_batch
+from headrace.checkpoints.offsets import newest_started_epoch
 from headrace.delta_log.tables import TableVersion, table_version
-from headrace.checkpoints.offsets import newest_epoch_begun
-from headrace.storage.flow_record import FlowRecord
-from headrace.checkpoints.initial_offsets import newest_seeded
-from headrace.graph.resolved import Mode
+from headrace.graph.resolved_flows import Mode
 from headrace.model.names import Naming, QualifiedName
 from headrace.plan.agreement import NONE
 from headrace.settings.storage import StorageLayout
+from headrace.storage.flow_record import FlowRecord
 
-TABLE, QUARANTINE, MEMORY = "table", "quarantine", "memory"
+TABLE, QUARANTINE, RETAINED_EVENTS = "table", "quarantine", "memory"
 
 
 @dataclass(frozen=True)
 class FlowStores:
-    """Where the progress of a flow is known.
+    """The stores that know the progress of a flow.
 
     Attributes:
         mode: how the flow runs.
-        record: its own; a fresh one where it is lost.
-        file: where the record lies.
-        tables: that the flow writes to, each by what it is.
-        transaction: under which its batches are committed, unless Delta's own sink does.
-        logged: the newest epoch, and the newest batch in it, that the event log has of the flow; None for none.
-        ran: whether record or event log tell that it has brought batches.
+        record: the flow's record; a new one if it is lost.
+        file: the path of the record.
+        tables: the paths of the tables that the flow writes, by role.
+        transaction: the application id of its commits, unless Delta's own sink makes them.
+        logged: the newest epoch and its newest batch that the event log has for the flow; None without any.
+        has_run: whether the record or the event log shows batches of the flow.
     """
 
     mode: Mode
@@ -38,7 +38,7 @@ class FlowStores:
     tables: Mapping[str, str]
     transaction: str
     logged: tuple[int, int] | None
-    ran: bool
+    has_run: bool
 
     @property
     def checkpoint(self) -> Path:
@@ -46,17 +46,17 @@ class FlowStores:
         return self.file.parent / str(self.record.epoch)
 
     @property
-    def place(self) -> Path:
-        """What stands for the flow's positions: its checkpoint, or the record of one that has none."""
-        return self.checkpoint if self.mode.streams else self.file
+    def progress_path(self) -> Path:
+        """The path that holds the flow's positions: its checkpoint, or the record of a flow without one."""
+        return self.checkpoint if self.mode.is_streaming else self.file
 
     @property
     def newest_epoch(self) -> int:
-        """In which the flow has batches, by the event log or by its checkpoints; -1 for none."""
+        """The newest epoch with batches, by event log or checkpoints; -1 for none."""
         return newest_epoch(self.file, self.logged)
 
-    def left(self) -> dict[str, TableVersion]:
-        """The versions of the tables as they are now, for the record of a flow that ends."""
+    def table_versions(self) -> dict[str, TableVersion]:
+        """The current versions of the tables, for the record of a flow that ends."""
         found = {name: table_version(path) for name, path in self.tables.items()}
         return {name: version for name, version in found.items() if version is not None}
 
@@ -65,17 +65,17 @@ def newest_epoch(file: Path, logged: tuple[int, int] | None) -> int:
     """The newest epoch in which a flow has batches; -1 for none.
 
     Args:
-        file: its record, beside which its checkpoints lie.
-        logged: the newest epoch and batch that the event log has of it.
+        file: the flow's record, next to its checkpoints.
+        logged: the newest epoch and batch that the event log has for it.
     """
-    begun = newest_epoch_begun(file.parent, newest_seeded)
-    return max(begun, NONE if logged is None else logged[0])
+    started = newest_started_epoch(file.parent, newest_initial_batch)
+    return max(started, NONE if logged is None else logged[0])
 
 
 def tables_of(layout: StorageLayout, naming: Naming, dataset: QualifiedName) -> dict[str, str]:
-    """Where the tables lie that flows into a dataset write to, each by what it is."""
+    """The paths of the tables that the flows of a dataset write, by role."""
     return {
         TABLE: layout.table(naming, dataset),
         QUARANTINE: layout.quarantine(naming, dataset),
-        MEMORY: layout.memory(naming, dataset),
+        RETAINED_EVENTS: layout.cdc_state(naming, dataset),
     }

@@ -1,4 +1,4 @@
-"""The flows of a storage as their checkpoints, records and tables show them, without the project's code."""
+"""The health of a storage's flows, from checkpoints, records and tables alone, without the project's code."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from headrace.autoloader.positions import problem_of_offset
-from headrace.storage.agreement import batches_of, contradiction_of, damage_of_stores
-from headrace.checkpoints.damage import set_aside
-from headrace.delta_log.tables import TableState, table_state
-from headrace.storage.flow_records import transaction_id
-from headrace.storage.flow_stores import FlowStores, newest_epoch, tables_of
-from headrace.storage.inventory import StoredFlow, stored_flows, stored_tables
+from headrace.autoloader.positions import offset_problem
+from headrace.checkpoints.damage import move_damaged_file
 from headrace.checkpoints.offsets import read_progress
+from headrace.delta_log.tables import TableState, table_state
 from headrace.errors import PipelineError
-from headrace.graph.resolved import Mode
+from headrace.graph.resolved_flows import Mode
 from headrace.model.names import Naming
 from headrace.plan.agreement import NONE, KnownBatches
 from headrace.settings.storage import StorageLayout
+from headrace.storage.agreement import batches_of, damage_of_stores, disagreement_of
+from headrace.storage.flow_records import transaction_id
+from headrace.storage.flow_stores import FlowStores, newest_epoch, tables_of
+from headrace.storage.inventory import StoredFlow, stored_flows, stored_tables
 
-_ASIDE = "aside"
+_DAMAGED_FOLDER = "aside"
 
 
 @dataclass(frozen=True)
 class FlowHealth:
-    """A flow of the storage.
+    """The health of a flow in the storage.
 
     Attributes:
-        stored: which.
-        stores: where its progress is known.
-        batches: the newest ones that they know.
-        problem: what keeps the flow from going on; None when nothing does.
+        stored: the flow.
+        stores: the stores that know its progress.
+        batches: the newest batches that the stores know.
+        problem: what keeps the flow from continuing; None when nothing does.
     """
 
     stored: StoredFlow
@@ -41,14 +41,14 @@ class FlowHealth:
     problem: PipelineError | None
 
     @property
-    def streams(self) -> bool:
-        """Whether it has a checkpoint."""
-        return self.stores.mode.streams
+    def has_checkpoint(self) -> bool:
+        """Whether the flow has a checkpoint."""
+        return self.stores.mode.is_streaming
 
     @property
-    def counts_batches(self) -> bool:
-        """Whether the batches have numbers that stores agree on; a view is computed anew each time."""
-        return self.streams or self.stores.mode is Mode.SNAPSHOT
+    def has_numbered_batches(self) -> bool:
+        """Whether its batches have numbers that the stores agree on; a materialized view has none."""
+        return self.has_checkpoint or self.stores.mode is Mode.SNAPSHOT
 
 
 def health_of_flows(
@@ -57,13 +57,13 @@ def health_of_flows(
     pipeline_id: str,
     logged: Mapping[tuple[str, str], tuple[int, int]],
 ) -> tuple[FlowHealth, ...]:
-    """Every flow with a record, sorted by where that lies.
+    """Every flow with a record, sorted by the record's path.
 
     Args:
-        layout: where things lie.
-        naming: how names are spelled in full.
-        pipeline_id: whose transactions the flows commit under.
-        logged: the newest epoch and batch that the event log has of each flow into each dataset.
+        layout: the paths in the storage.
+        naming: resolves names to qualified ones.
+        pipeline_id: the id that the flows' transactions carry.
+        logged: the newest epoch and batch that the event log has for each flow and dataset.
     """
     states = [table_state(path) for _, path in stored_tables(layout, naming)]
     tables = [state for state in states if state is not None]
@@ -72,43 +72,43 @@ def health_of_flows(
 
 
 def repair(flow: FlowHealth, stamp: str) -> list[Path]:
-    """Set aside what is torn and not needed, until nothing of the kind is left; where it is now.
+    """Move all damaged files that can be spared out of a checkpoint; returns their new paths.
 
-    Safe to repeat after a crash: each step is one rename, and the next call sees what is left to be done.
+    Safe to repeat after a crash: each step is one rename, and the next call does the rest.
 
     Args:
-        flow: which.
-        stamp: names the folder beside the checkpoints that gets the files.
+        flow: the flow to repair.
+        stamp: the name of the folder, next to the checkpoints, that gets the files.
     """
-    stores, aside = flow.stores, flow.stored.file.parent / _ASIDE / stamp
+    stores, folder = flow.stores, flow.stored.file.parent / _DAMAGED_FOLDER / stamp
     if stores.record.unreadable:
-        aside.mkdir(parents=True, exist_ok=True)
-        return [stores.file.replace(aside / stores.file.name)]
+        folder.mkdir(parents=True, exist_ok=True)
+        return [stores.file.replace(folder / stores.file.name)]
     moved = []
-    while (damage := damage_of_stores(stores)) is not None and damage.mendable:
-        moved.append(set_aside(damage, aside))
+    while (damage := damage_of_stores(stores)) is not None and damage.is_repairable:
+        moved.append(move_damaged_file(damage, folder))
     return moved
 
 
 def _health(flow: StoredFlow, stores: FlowStores, tables: Iterable[TableState]) -> FlowHealth:
-    found = contradiction_of(stores, tables)
+    found = disagreement_of(stores, tables)
     problem = _problem_of_ledgers(stores)
     if found is not None:
-        said: dict[str, Any] = {"flow": flow.name, "name": flow.dataset, "otherwise": "", **found.said}
-        problem = PipelineError(found.code, **said)
+        params: dict[str, Any] = {"flow": flow.name, "name": flow.dataset, "otherwise": "", **found.params}
+        problem = PipelineError(found.code, **params)
     return FlowHealth(flow, stores, batches_of(stores), problem)
 
 
 def _problem_of_ledgers(stores: FlowStores) -> PipelineError | None:
-    """What does not agree between a flow's checkpoint and the ledgers of Auto Loader beside it."""
-    progress = read_progress(stores.checkpoint) if stores.mode.streams else None
-    # Readers of a view that the flow reads have theirs beside the view.
+    """A disagreement between a flow's checkpoint and the Auto Loader ledgers next to it."""
+    progress = read_progress(stores.checkpoint) if stores.mode.is_streaming else None
+    # The readers of a view that the flow reads have their ledgers next to the view.
     folders = sorted(stores.file.parent.parent.glob("*/auto_loader/*/_ledgers"))
     for offset in progress.offsets if progress is not None else ():
         if not isinstance(offset, Mapping) or "ledger" not in offset or not folders:
             continue
         own = next((one for one in folders if (one / f"{offset['ledger']}.ledger").exists()), folders[0])
-        problem = problem_of_offset(str(own), offset)
+        problem = offset_problem(str(own), offset)
         if problem is not None:
             return problem
     return None
@@ -130,18 +130,18 @@ def _stores(
         tables=tables_of(layout, naming, flow.dataset),
         transaction=transaction_id(record.pipeline or pipeline_id, record.identity, record.epoch),
         logged=known,
-        ran=flow.ran or known is not None,
+        has_run=flow.has_run or known is not None,
     )
 
 
-def word_of(flow: FlowHealth) -> str:
-    """How a flow stands, in a word or two."""
+def health_label(flow: FlowHealth) -> str:
+    """The health of a flow in a word or two."""
     if flow.problem is not None:
         return flow.problem.code
-    unfinished = flow.streams and flow.batches.done < flow.batches.planned
+    unfinished = flow.has_checkpoint and flow.batches.done < flow.batches.planned
     return "in a batch" if unfinished else "ok"
 
 
-def shown(batch: int) -> int | None:
+def batch_or_none(batch: int) -> int | None:
     """The number of a batch; None for none."""
     return None if batch == NONE else batch

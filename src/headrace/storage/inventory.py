@@ -1,4 +1,4 @@
-"""The tables and flows that the storage holds, whether or not the code still knows them."""
+"""The tables and flows in the storage, whether or not the code still defines them."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from headrace.delta_log.tables import is_made
-from headrace.storage.flow_record import FlowRecord, read_record
+from headrace.delta_log.tables import table_exists
 from headrace.graph.build import QUARANTINE_SUFFIX
 from headrace.model.names import InvalidName, Naming, QualifiedName
 from headrace.settings.storage import StorageLayout, path_safe
+from headrace.storage.flow_record import FlowRecord, read_record
 
 _ENCODED = re.compile(r"(?:~[0-9a-f]{2})+")
 
 
 @dataclass(frozen=True)
 class StoredFlow:
-    """A flow with a record; its names are those of where the record lies."""
+    """A flow with a record; its names come from the record's path."""
 
     name: str
     dataset: QualifiedName
@@ -26,20 +26,20 @@ class StoredFlow:
     record: FlowRecord
 
     @property
-    def ran(self) -> bool:
-        """True when it may have put rows into its table."""
+    def has_run(self) -> bool:
+        """True when it may have written rows into its table."""
         return self.record.started_at > 0 or self.record.running
 
 
 def stored_tables(layout: StorageLayout, naming: Naming) -> Iterator[tuple[QualifiedName, str]]:
     """Every Delta table below the storage's ``tables``: its canonical name and path, sorted by path.
 
-    The beginnings of a log that a crash has left are no table.
+    A log without a commit, left by a crash, is not a table.
     """
     root = Path(layout.root) / "tables"
     for log in sorted(root.glob("*/*/_delta_log")) + sorted(root.glob("*/*/*/_delta_log")):
         parts = log.parent.relative_to(root).parts
-        if not is_made(str(log.parent)):
+        if not table_exists(str(log.parent)):
             continue
         try:
             yield naming.canonical(".".join(f"`{part}`" for part in parts)), str(log.parent)
@@ -47,8 +47,8 @@ def stored_tables(layout: StorageLayout, naming: Naming) -> Iterator[tuple[Quali
             continue
 
 
-def tables_of_others(layout: StorageLayout, naming: Naming) -> Iterator[tuple[QualifiedName, str]]:
-    """Tables below the storage that no flow has ever fed, such as those of scripts: their names and paths."""
+def foreign_tables(layout: StorageLayout, naming: Naming) -> Iterator[tuple[QualifiedName, str]]:
+    """Names and paths of tables in the storage that no flow writes, such as those of scripts."""
     for name, path in stored_tables(layout, naming):
         fed = replace(name, name=name.name.removesuffix(QUARANTINE_SUFFIX))
         if not flows_of(layout, naming, fed):
@@ -69,20 +69,20 @@ def flows_of(layout: StorageLayout, naming: Naming, dataset: QualifiedName) -> t
 
 
 def first_record(flow: str, siblings: Sequence[StoredFlow], known_epoch: int | None) -> tuple[FlowRecord, bool]:
-    """The record of a flow that has none, and whether it ran nevertheless.
+    """A new record for a flow without one, and whether the flow has run.
 
     Args:
-        flow: its name.
+        flow: the flow's name.
         siblings: the flows of its dataset that have a record.
         known_epoch: the newest epoch in which the event log has batches under its name and dataset, or None.
 
-    A name that a renamed flow had before is new for whoever has it now: it gets an identity and epochs of its own.
+    If a renamed flow had this name before, the new flow gets an identity and epochs of its own.
     """
-    taken = {sibling.record.identity for sibling in siblings}
-    if not any(flow in sibling.record.formerly for sibling in siblings) and flow not in taken:
+    identities = {sibling.record.identity for sibling in siblings}
+    if not any(flow in sibling.record.former_names for sibling in siblings) and flow not in identities:
         return FlowRecord(epoch=known_epoch or 0, identity=flow), known_epoch is not None
     number = 2
-    while f"{flow}~{number}" in taken:
+    while f"{flow}~{number}" in identities:
         number += 1
     epoch = 0 if known_epoch is None else known_epoch + 1
     return FlowRecord(epoch=epoch, identity=f"{flow}~{number}", first_epoch=epoch), False
@@ -104,5 +104,5 @@ def _read(
 
 
 def _decoded(folder: str) -> str:
-    """The name that :func:`headrace.settings.storage.path_safe` made a folder of, unless it was shortened."""
+    """The inverse of :func:`headrace.settings.storage.path_safe`, unless the folder's name was shortened."""
     return _ENCODED.sub(lambda match: bytes.fromhex(match.group().replace("~", "")).decode(errors="replace"), folder)

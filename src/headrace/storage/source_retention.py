@@ -1,4 +1,4 @@
-"""What a flow has read before, and how much of it is still there to be read again."""
+"""Whether the sources of a flow still have everything that the flow has read, so that it can be read again."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from headrace.autoloader.ledger import Ledger, joined
+from headrace.autoloader.ledger import Ledger, join_path
 from headrace.autoloader.source import Source as LoaderSource
 from headrace.autoloader.stores.paths import store_of
 from headrace.autoloader.stores.store import FoundFile
+from headrace.checkpoints.offsets import Progress, files_seen_with_times, first_offsets, read_progress
 from headrace.delta_log.tables import TableState, commit_actions
-from headrace.storage.file_listing import listed_files, places
-from headrace.checkpoints.offsets import Progress, files_as_seen, first_offsets, read_progress
 from headrace.errors import PipelineError
-from headrace.graph.resolved import Source
-from headrace.graph.starts import moment_text
+from headrace.graph.analysis import Source
+from headrace.graph.starts import format_timestamp
 from headrace.model.names import QualifiedName
-from headrace.plan.source_retention import SourceReach
+from headrace.plan.source_retention import SourceRetention
+from headrace.storage.file_listing import listed_files, paths_text
 
 _UNKNOWABLE = "it is unknown whether the source still has all input"
 
 
 @dataclass(frozen=True)
 class Epoch:
-    """A checkpoint whose rows are in the table; ``progress`` is None when nothing was planned in it."""
+    """A checkpoint whose rows are in the table; ``progress`` is None if no batch was planned."""
 
     checkpoint: Path
     progress: Progress | None
 
     @property
-    def lost(self) -> bool:
-        """True when the checkpoint is no longer there."""
+    def is_lost(self) -> bool:
+        """True when the checkpoint no longer exists."""
         return not (self.checkpoint / "metadata").is_file()
 
     def offset(self, source: int) -> Any:
@@ -43,11 +43,11 @@ class Epoch:
 
 
 def epochs(checkpoints: Sequence[Path]) -> tuple[Epoch, ...]:
-    """What is known of each checkpoint."""
+    """The epochs of these checkpoints."""
     return tuple(Epoch(checkpoint, read_progress(checkpoint)) for checkpoint in checkpoints)
 
 
-def reach_of_table(
+def table_retention(
     flow: str,
     number: int,
     source: Source,
@@ -55,33 +55,33 @@ def reach_of_table(
     table: TableState | None,
     read: Sequence[Epoch],
     *,
-    cut: bool,
+    rows_lost: bool,
     same: bool,
-) -> SourceReach:
-    """A table of the pipeline.
+) -> SourceRetention:
+    """The retention of a table of the pipeline.
 
     Args:
-        flow: who reads it.
-        number: the source's place among those of the flow.
-        source: how it reads the table.
-        dataset: whose table it is.
-        table: as it is now.
+        flow: the flow that reads it.
+        number: the number of the source in the flow.
+        source: how the flow reads the table.
+        dataset: the table's dataset.
+        table: the current state of the table.
         read: the flow's epochs.
-        cut: the table itself has lost rows when it was cleared.
-        same: the flow read this table before, and no other one in its place.
+        rows_lost: the table lost rows when it was cleared.
+        same: the flow read this table before, and not a different one.
     """
     name = f'table "{dataset}"'
     if table is None:
-        gone = "it no longer exists" if any(epoch.progress for epoch in read) else ""
-        return SourceReach(flow, name, gone=gone, dataset=dataset)
+        unrecoverable = "it no longer exists" if any(epoch.progress for epoch in read) else ""
+        return SourceRetention(flow, name, unrecoverable=unrecoverable, dataset=dataset)
     first, since = oldest_commit(table.path)
-    oldest = f"version {first} of {moment_text(since)}"
-    gone = _gone_of_table(number, table, read, passes=source.passes_changes, cut=cut, same=same)
-    return SourceReach(flow, name, oldest, gone, dataset)
+    oldest = f"version {first} of {format_timestamp(since)}"
+    unrecoverable = _loss_of_table(number, table, read, passes=source.passes_changes, rows_lost=rows_lost, same=same)
+    return SourceRetention(flow, name, oldest, unrecoverable, dataset)
 
 
-def _gone_of_table(
-    number: int, table: TableState, read: Sequence[Epoch], *, passes: bool, cut: bool, same: bool
+def _loss_of_table(
+    number: int, table: TableState, read: Sequence[Epoch], *, passes: bool, rows_lost: bool, same: bool
 ) -> str:
     for epoch in read:
         offset = epoch.offset(number)
@@ -89,52 +89,52 @@ def _gone_of_table(
             continue
         if offset.get("reservoirId") == table.table_id:
             first = _first_version(epoch, number)
-            removed = rows_removed(table, first)
+            removed = first_removal(table, first)
             if removed is not None:
                 return f"version {removed} removed or changed rows that were read"
-            # A stream that is not told to go on over such a commit would have ended at it.
+            # A stream that does not skip such commits would have failed at one.
             unseen = first if passes else int(offset["reservoirVersion"])
-            logged = _logged_since(table)
+            logged = _history_start(table)
             if logged > unseen:
                 return f"its log starts at version {logged}, so earlier removals are unknown"
         elif not same:
             return "a different table was read before"
-        elif cut:
+        elif rows_lost:
             return "it was cleared and lost rows"
     return ""
 
 
 def _first_version(epoch: Epoch, number: int) -> int:
-    """The version that an epoch began with, as far as its checkpoint still says."""
+    """The version that an epoch started with, if its checkpoint still has it; otherwise 0."""
     offsets = first_offsets(epoch.checkpoint)
     offset = offsets[number] if number < len(offsets) else None
     return int(offset["reservoirVersion"]) if offset else 0
 
 
-def reach_of_files(flow: str, number: int, source: Source, read: Sequence[Epoch]) -> SourceReach:
-    """Files below paths: those that were listed before, against those that are there now."""
-    name = f"the files in {places(source.detail)}"
+def file_retention(flow: str, number: int, source: Source, read: Sequence[Epoch]) -> SourceRetention:
+    """The retention of files below paths: those listed before against those that exist now."""
+    name = f"the files in {paths_text(source.detail)}"
     seen: set[tuple[str, int]] = set()
     for epoch in read:
-        seen |= files_as_seen(epoch.checkpoint, number)
+        seen |= files_seen_with_times(epoch.checkpoint, number)
     try:
-        there = listed_files(source.detail)
+        existing = listed_files(source.detail)
     except OSError as error:
-        return SourceReach(flow, name, gone=f'"{error.filename}" cannot be listed' if seen else "")
-    missing = {path for path, _ in seen} - there
-    # Spark does not read a path twice: what is in a file now is not what was read of it.
-    changed = {path for path, at in seen if path in there and round(changed_at(path) * 1000) != at}
-    lacking = [_of_files(missing, seen, "missing"), _of_files(changed, seen, "different now")]
-    oldest = min(((changed_at(path), path) for path in there), default=None)
-    from_ = f"{oldest[1]} of {moment_text(oldest[0])}" if oldest else ""
-    return SourceReach(flow, name, from_, " and ".join(filter(None, lacking)))
+        return SourceRetention(flow, name, unrecoverable=f'"{error.filename}" cannot be listed' if seen else "")
+    missing = {path for path, _ in seen} - existing
+    # Spark reads a path only once, so the content of a changed file is not what was read.
+    changed = {path for path, at in seen if path in existing and round(modified_at(path) * 1000) != at}
+    losses = [_files_text(missing, seen, "missing"), _files_text(changed, seen, "different now")]
+    oldest = min(((modified_at(path), path) for path in existing), default=None)
+    from_ = f"{oldest[1]} of {format_timestamp(oldest[0])}" if oldest else ""
+    return SourceRetention(flow, name, from_, " and ".join(filter(None, losses)))
 
 
-def reach_of_auto_loader(flow: str, name: str, number: int, source: Source, read: Sequence[Epoch]) -> SourceReach:
-    """Files that were read through a ledger, against those that are there now."""
+def auto_loader_retention(flow: str, name: str, number: int, source: Source, read: Sequence[Epoch]) -> SourceRetention:
+    """The retention of Auto Loader's files: those in its ledger against those that exist now."""
     loader = LoaderSource.from_json(source.detail)
     missing, changed, seen = set[str](), set[str](), set[tuple[str, int]]()
-    now_of = _looked_up(loader)
+    now_of = _current_files(loader)
     for epoch in read:
         offset = epoch.offset(number)
         if offset is None:
@@ -143,7 +143,7 @@ def reach_of_auto_loader(flow: str, name: str, number: int, source: Source, read
             with closing(Ledger.open(Path(loader.ledgers), str(offset["ledger"]), read_only=True)) as ledger:
                 files = ledger.files(ledger.first_number, int(offset["number"]))
         except PipelineError as error:
-            return SourceReach(flow, name, gone=error.message)
+            return SourceRetention(flow, name, unrecoverable=error.message)
         for file in files:
             seen.add((file.path, file.number))
             now = now_of(file.path)
@@ -151,58 +151,58 @@ def reach_of_auto_loader(flow: str, name: str, number: int, source: Source, read
                 missing.add(file.path)
             elif (now.size, now.mtime_ns) != (file.size, file.mtime_ns):
                 changed.add(file.path)
-    lacking = [_of_files(missing, seen, "missing"), _of_files(changed, seen, "different now")]
-    return SourceReach(flow, name, gone=" and ".join(filter(None, lacking)))
+    losses = [_files_text(missing, seen, "missing"), _files_text(changed, seen, "different now")]
+    return SourceRetention(flow, name, unrecoverable=" and ".join(filter(None, losses)))
 
 
-def _looked_up(loader: LoaderSource) -> Callable[[str], FoundFile | None]:
-    """What a file that was read is like now; in a store that lists everything at once, by one listing."""
+def _current_files(loader: LoaderSource) -> Callable[[str], FoundFile | None]:
+    """A function that finds the current state of a file; uses one listing if the store lists everything at once."""
     tree = loader.tree
     listing = tree.store.listing(tree.base)
     if listing is None:
         return tree.store.stat
-    there = {joined(folder, file.name): file for folder, file in listing}
+    existing = {join_path(folder, file.name): file for folder, file in listing}
     below = tree.base.rstrip("/") + "/"
-    return lambda path: there.get(path) if path.startswith(below) else store_of(path).stat(path)
+    return lambda path: existing.get(path) if path.startswith(below) else store_of(path).stat(path)
 
 
-def _of_files(some: set[str], seen: set[tuple[str, int]], what: str) -> str:
+def _files_text(some: set[str], seen: set[tuple[str, int]], what: str) -> str:
     read = len({path for path, _ in seen})
     return f"{len(some)} of {read} files that were read {'is' if len(some) == 1 else 'are'} {what}" if some else ""
 
 
-def reach_of_other(flow: str, name: str, read: Sequence[Epoch]) -> SourceReach:
-    """A source that only its reader can ask."""
-    return SourceReach(flow, name, gone=_UNKNOWABLE if any(epoch.progress for epoch in read) else "")
+def unknown_retention(flow: str, name: str, read: Sequence[Epoch]) -> SourceRetention:
+    """The retention of a source that only its reader can query."""
+    return SourceRetention(flow, name, unrecoverable=_UNKNOWABLE if any(epoch.progress for epoch in read) else "")
 
 
-def rows_removed(table: TableState, first: int) -> int | None:
-    """The oldest version from *first* on that took rows out of a table, or changed them, since it was made; or None.
+def first_removal(table: TableState, first: int) -> int | None:
+    """The first version from *first* on that removed or changed rows of a table since its creation; or None.
 
-    Commits that the log no longer has cannot be looked at.
+    Commits that the log no longer has are ignored.
     """
     removed: int | None = None
     for version in _versions(table.path):
         actions = commit_actions(table.path, version) or []
-        if any(action.get("metaData", {}).get("id") == table.table_id for action in actions) and _made_anew(actions):
-            # The rows of the table that was here before are not those that were read.
+        if any(action.get("metaData", {}).get("id") == table.table_id for action in actions) and _recreates(actions):
+            # The rows of the former table are not those that were read.
             removed = None
         elif removed is None and version >= first and any(_removes(action) for action in actions):
             removed = version
     return removed
 
 
-def _logged_since(table: TableState) -> int:
-    """The version from which on the log tells all that happened to a table; 0 when it tells how the table was made."""
+def _history_start(table: TableState) -> int:
+    """The version from which the log is complete; 0 if it contains the creation of the table."""
     versions = list(_versions(table.path))
     for version in versions:
         actions = commit_actions(table.path, version) or []
-        if any(action.get("metaData", {}).get("id") == table.table_id for action in actions) and _made_anew(actions):
+        if any(action.get("metaData", {}).get("id") == table.table_id for action in actions) and _recreates(actions):
             return 0
     return versions[0]
 
 
-def _made_anew(actions: Sequence[dict[str, Any]]) -> bool:
+def _recreates(actions: Sequence[dict[str, Any]]) -> bool:
     operation = str(next((a["commitInfo"].get("operation", "") for a in actions if "commitInfo" in a), ""))
     return operation.startswith(("CREATE", "REPLACE"))
 
@@ -212,22 +212,22 @@ def _removes(action: dict[str, Any]) -> bool:
 
 
 def oldest_commit(path: str) -> tuple[int, float]:
-    """The oldest version that a table's log still has, and when it was committed, in seconds since 1970."""
+    """The oldest version in a table's log, and its commit time in seconds since 1970."""
     first = next(_versions(path))
     return first, committed_at(path, first)
 
 
 def committed_at(path: str, version: int) -> float:
-    """When a version was committed, as Delta tells the time of it: from the commit, else from its file."""
+    """The commit time of a version as Delta determines it: from the commit, else from its file."""
     for action in commit_actions(path, version) or ():
         moment = action.get("commitInfo", {}).get("inCommitTimestamp")
         if moment is not None:
             return float(moment) / 1000
-    return changed_at(str(Path(path) / "_delta_log" / f"{version:020d}.json"))
+    return modified_at(str(Path(path) / "_delta_log" / f"{version:020d}.json"))
 
 
-def changed_at(path: str) -> float:
-    """When a file was last changed, in seconds since 1970, to the millisecond."""
+def modified_at(path: str) -> float:
+    """The modification time of a file in seconds since 1970, to the millisecond."""
     return Path(path).stat().st_mtime_ns // 1_000_000 / 1000
 
 

@@ -1,7 +1,7 @@
-"""Batches that wait in the pipeline's storage for a sink that is down; each has a folder of Parquet files.
+"""The spill queue: batches that wait in the pipeline's storage for a sink that is down, each a folder of Parquet files.
 
-A folder's name tells its place in the order of delivery and which batch it is, and is never given twice. It gets its
-name once it is whole, and loses it before it is removed, so that a crash leaves batches that wait or none.
+A folder's name has the batch's position in the order of delivery and its number, and is never reused. A folder gets
+this name when it is complete, and loses it before it is removed, so that a crash never leaves a partial batch.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from headrace.settings.storage import path_safe
 
 _FOLDER, _ONLY, _ABOUT, _ROWS = "waiting", "sink", "batch.json", "rows"
 _NAME = re.compile(r"(?P<place>\d{12})\.(?P<epoch>-?\d+)\.(?P<number>\d+)\.[0-9a-f]{32}")
-_DRAFT, _GONE = ".draft-", ".gone-"
+_DRAFT, _REMOVED = ".draft-", ".gone-"
 
 
 @dataclass(frozen=True)
 class SpilledBatch:
-    """A batch that a sink has not taken.
+    """A batch in the spill queue.
 
     Attributes:
-        folder: where it is.
-        place: in the order of delivery.
-        epoch: of the flow.
-        number: of the batch in its epoch.
+        folder: its folder.
+        position: its position in the order of delivery.
+        epoch: the epoch of the flow.
+        number: the batch's number in its epoch.
     """
 
     folder: Path
-    place: int
+    position: int
     epoch: int
     number: int
 
@@ -47,15 +47,15 @@ class SpilledBatch:
         return self.folder / _ROWS
 
     def transaction(self) -> str:
-        """What the flow delivers to the sink in the batch's epoch, by its name."""
+        """The name of the flow's delivery to the sink in the batch's epoch."""
         return str(self._about()["transaction"])
 
     def positions(self) -> str:
-        """A digest of where the batch ended in its sources; empty where that is not known."""
+        """A digest of the batch's end offsets; empty if unknown."""
         return str(self._about().get("positions", ""))
 
     def rows(self) -> int:
-        """How many it has."""
+        """The number of its rows."""
         return int(self._about()["rows"])
 
     def _about(self) -> dict[str, Any]:
@@ -64,8 +64,8 @@ class SpilledBatch:
 
 
 @dataclass(frozen=True)
-class BatchToKeep:
-    """Which batch begins to wait: its transaction, the epoch of the flow, its number in that, and where it ends."""
+class BatchToSpill:
+    """A batch to put into the queue: its transaction, the flow's epoch, its number and a digest of its end offsets."""
 
     transaction: str
     epoch: int
@@ -73,22 +73,22 @@ class BatchToKeep:
     positions: str = ""
 
 
-def waiting_places(folder: Path, sink: str, members: Iterable[str] = ()) -> dict[str, Path]:
-    """Where batches of a flow wait for each of its sinks.
+def spill_folders(folder: Path, sink: str, members: Iterable[str] = ()) -> dict[str, Path]:
+    """The spill queue of each of a flow's sinks.
 
     Args:
-        folder: of the flow, in which its record lies.
-        sink: the flow's target; that of a flow with one sink may get another name, and what waits is still its.
-        members: the sinks that it stands for, if it does.
+        folder: the flow's folder, with its record.
+        sink: the flow's target; a flow with one sink keeps its queue when the sink is renamed.
+        members: the sinks of the target, if it is a group of sinks.
     """
-    among = {member: folder / _FOLDER / path_safe(member) for member in members}
-    return among or {sink: folder / _FOLDER / _ONLY}
+    by_member = {member: folder / _FOLDER / path_safe(member) for member in members}
+    return by_member or {sink: folder / _FOLDER / _ONLY}
 
 
-def waiting_batches(place: Path) -> list[SpilledBatch]:
-    """What waits at one of :func:`waiting_places`, in the order of delivery."""
+def spilled_batches(queue: Path) -> list[SpilledBatch]:
+    """The batches in one of :func:`spill_folders`, in the order of delivery."""
     try:
-        named = [(_NAME.fullmatch(found.name), found) for found in place.iterdir()]
+        named = [(_NAME.fullmatch(found.name), found) for found in queue.iterdir()]
     except (FileNotFoundError, NotADirectoryError):
         return []
     found = [
@@ -96,38 +96,38 @@ def waiting_batches(place: Path) -> list[SpilledBatch]:
         for name, folder in named
         if name is not None
     ]
-    return sorted(found, key=lambda batch: batch.place)
+    return sorted(found, key=lambda batch: batch.position)
 
 
-def keep_waiting(place: Path, batch: BatchToKeep, write: Callable[[Path], None], fence: Callable[[], None]) -> int:
-    """Let a batch wait behind those that do; how many rows it has. One without rows need not wait.
+def spill_batch(queue: Path, batch: BatchToSpill, write: Callable[[Path], None], fence: Callable[[], None]) -> int:
+    """Append a batch to a spill queue, unless it is empty; returns its number of rows.
 
     Args:
-        place: one of :func:`waiting_places`.
-        batch: which one.
-        write: writes the rows as Parquet files into the folder that it gets.
+        queue: one of :func:`spill_folders`.
+        batch: the batch.
+        write: writes the rows as Parquet files into a given folder.
         fence: returns while this update may commit.
 
     Raises:
-        OSError: what was written is not there any more.
+        OSError: the written files have disappeared.
     """
     token = uuid.uuid4().hex
-    draft = place / f"{_DRAFT}{token}"
+    draft = queue / f"{_DRAFT}{token}"
     try:
         rows = _drafted(draft, batch, write)
         if rows:
-            behind = max((one.place for one in waiting_batches(place)), default=0) + 1
+            position = max((one.position for one in spilled_batches(queue)), default=0) + 1
             fence()
-            draft.rename(place / f"{behind:012}.{batch.epoch}.{batch.number}.{token}")
+            draft.rename(queue / f"{position:012}.{batch.epoch}.{batch.number}.{token}")
     finally:
         _remove([draft])
-    for path in (place, *place.parents[:2]):
+    for path in (queue, *queue.parents[:2]):
         _sync(path)
     return rows
 
 
-def _drafted(draft: Path, batch: BatchToKeep, write: Callable[[Path], None]) -> int:
-    """Write what waits, safe from the loss of power; how many rows it has."""
+def _drafted(draft: Path, batch: BatchToSpill, write: Callable[[Path], None]) -> int:
+    """Write a batch durably, and return its number of rows."""
     draft.mkdir(parents=True)
     write(draft / _ROWS)
     files = list((draft / _ROWS).glob("*.parquet"))
@@ -141,18 +141,18 @@ def _drafted(draft: Path, batch: BatchToKeep, write: Callable[[Path], None]) -> 
     return rows
 
 
-def clear_drafts(place: Path) -> None:
-    """Remove what updates have left that died while a batch began to wait."""
-    _remove(place.glob(f"{_DRAFT}*"))
+def clear_drafts(queue: Path) -> None:
+    """Remove partial batches that crashed updates left."""
+    _remove(queue.glob(f"{_DRAFT}*"))
 
 
-def let_go(batch: SpilledBatch) -> None:
-    """Remove a batch that the sink has."""
-    gone = batch.folder.with_name(f"{_GONE}{batch.folder.name}")
-    batch.folder.rename(gone)
-    # Else a loss of power could bring it back without its files.
-    _sync(gone.parent)
-    _remove(batch.folder.parent.glob(f"{_GONE}*"))
+def remove_spilled_batch(batch: SpilledBatch) -> None:
+    """Remove a batch that was delivered."""
+    removed = batch.folder.with_name(f"{_REMOVED}{batch.folder.name}")
+    batch.folder.rename(removed)
+    # Otherwise a power loss could restore the folder without its files.
+    _sync(removed.parent)
+    _remove(batch.folder.parent.glob(f"{_REMOVED}*"))
 
 
 def _remove(folders: Iterable[Path]) -> None:

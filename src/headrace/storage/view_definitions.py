@@ -1,17 +1,17 @@
-"""Definitions of persisted views in the storage: a JSON file for each, written in one rename.
+"""Definitions of persisted views in the storage, one JSON file each; writes are atomic.
 
-A definition stays when the view leaves the code, as a table does: see :func:`stored_views`.
+A definition stays when the view is removed from the code, as a table does: see :func:`stored_views`.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from headrace.atomic_write import replace_file
 from headrace.errors import PipelineError
 from headrace.model.names import InvalidName, Naming, QualifiedName, quoted
 from headrace.model.views import ViewDefinition
@@ -22,7 +22,7 @@ _FORMAT = 1
 
 
 def stored_views(layout: StorageLayout, naming: Naming) -> Iterator[ViewDefinition]:
-    """Every definition in the storage, whether or not the code still has the view, sorted by path.
+    """Every definition in the storage, sorted by path, whether or not the code still has the view.
 
     Raises:
         PipelineError: STORAGE.VIEW_UNREADABLE.
@@ -34,10 +34,10 @@ def stored_views(layout: StorageLayout, naming: Naming) -> Iterator[ViewDefiniti
 
 
 def view_files(layout: StorageLayout, naming: Naming) -> Iterator[tuple[QualifiedName, Path]]:
-    """The name of every stored definition and where it lies, sorted by path; none is read."""
+    """The name and path of every stored definition, sorted by path; the files are not read."""
     root = Path(layout.views)
     for file in sorted(root.glob("*/*.json")) + sorted(root.glob("*/*/*.json")):
-        # A draft that a crash left begins with a dot, which no name does.
+        # A draft left by a crash starts with a dot, which no name does.
         with suppress(InvalidName):
             yield naming.canonical(quoted(*file.parent.relative_to(root).parts, file.stem)), file
 
@@ -52,18 +52,13 @@ def stored_view(layout: StorageLayout, naming: Naming, name: QualifiedName) -> V
 
 
 def apply_view_step(step: ViewStep, layout: StorageLayout, naming: Naming) -> None:
-    """Store or remove a definition; a reader sees the one before or the one after, whole."""
+    """Store or remove a definition; the change is atomic."""
     file = Path(layout.view(naming, step.dataset))
     if step.definition is None:
         file.unlink(missing_ok=True)
         return
     file.parent.mkdir(parents=True, exist_ok=True)
-    draft = file.with_name(f".{file.name}.{os.getpid()}")
-    with draft.open("w", encoding="utf-8") as stream:
-        json.dump(_to_json(step.definition), stream, indent=1, sort_keys=True)
-        stream.flush()
-        os.fsync(stream.fileno())
-    draft.replace(file)
+    replace_file(file, json.dumps(_to_json(step.definition), indent=1, sort_keys=True))
 
 
 def _to_json(view: ViewDefinition) -> dict[str, Any]:
@@ -90,7 +85,7 @@ def _read(file: Path, name: QualifiedName) -> ViewDefinition | None:
             comment=raw["comment"],
             properties={str(key): str(value) for key, value in raw["properties"].items()},
             column_comments={str(key): str(value) for key, value in raw["column_comments"].items()},
-            # Definitions that were stored before there were confs have none.
+            # Definitions from before confs were stored have none.
             confs={str(key): str(value) for key, value in raw.get("confs", {}).items()},
         )
     except FileNotFoundError:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from headrace.events.types import Event, FlowMoved
+from headrace.events.types import Event, FlowStateChanged
 from headrace.model.outcome import FlowState, Outcome
 from headrace.project.open import Project
 from headrace.testing.result import Result
@@ -16,24 +16,24 @@ from headrace.testing.result import Result
 if TYPE_CHECKING:
     from typing import Self
 
-_LOOK_EVERY_S = 0.1
+_POLL_INTERVAL_S = 0.1
 
 
-class Continuing:
-    """Runs while its ``with`` block does; :attr:`result` is there afterwards.
+class ContinuousUpdate:
+    """A continuous update that runs during its ``with`` block; :attr:`result` is available afterwards.
 
     Args:
-        project: what to run.
-        result: makes a result of an outcome.
-        patience_s: how long :meth:`wait_until` waits before it gives up.
+        project: the project to run.
+        result: makes a result from an outcome.
+        timeout_s: how long :meth:`wait_until` waits before it gives up.
     """
 
-    def __init__(self, project: Project, result: Callable[[Outcome], Result], patience_s: float) -> None:
+    def __init__(self, project: Project, result: Callable[[Outcome], Result], timeout_s: float) -> None:
         self._project = project
         self._result = result
-        self._patience_s = patience_s
+        self._timeout_s = timeout_s
         self._stop = threading.Event()
-        self._news = threading.Condition()
+        self._changed = threading.Condition()
         self._states: dict[str, FlowState] = {}
         self._outcome: Outcome | None = None
         self._error: BaseException | None = None
@@ -49,7 +49,7 @@ class Continuing:
         self.stop()
 
     def stop(self) -> Result:
-        """End the update as SIGTERM does, and return what came of it.
+        """Stop the update as SIGTERM does, and return its result.
 
         Raises whatever the update raised.
         """
@@ -59,7 +59,7 @@ class Continuing:
 
     @property
     def result(self) -> Result:
-        """What came of the update, once it has ended.
+        """The result of the update, once it has ended.
 
         Raises whatever the update raised; AssertionError while it runs.
         """
@@ -70,43 +70,43 @@ class Continuing:
 
     @property
     def ended(self) -> bool:
-        """True once no flow can go on, or the update was stopped."""
+        """True once the update has ended: it was stopped, or no flow can continue."""
         return not self._thread.is_alive()
 
     @property
     def states(self) -> Mapping[str, FlowState]:
-        """Where each flow stands now."""
+        """The current state of each flow."""
         return dict(self._states)
 
-    def wait_until(self, holds: Callable[[], bool]) -> None:
-        """Return once the condition holds; it is asked after each event, and now and then in between.
+    def wait_until(self, condition: Callable[[], bool]) -> None:
+        """Wait until the condition is true; it is checked after each event, and from time to time.
 
         Raises:
-            AssertionError: it does not within the patience, or the update ended before.
+            AssertionError: it is still false after the timeout, or when the update ends.
         """
-        deadline = time.monotonic() + self._patience_s
-        with self._news:
-            while not holds():
+        deadline = time.monotonic() + self._timeout_s
+        with self._changed:
+            while not condition():
                 ended = self.ended
                 if ended and self._error is not None:
                     raise self._error
-                if ended and holds():
+                if ended and condition():
                     return
                 if ended or time.monotonic() > deadline:
-                    why = "the update has ended" if ended else f"{self._patience_s:g} s are over"
+                    why = "the update has ended" if ended else f"{self._timeout_s:g} s are over"
                     raise AssertionError(f"the condition does not hold, and {why}; the flows are {self.states}")
-                self._news.wait(_LOOK_EVERY_S)
+                self._changed.wait(_POLL_INTERVAL_S)
 
     def _run(self) -> None:
         try:
-            self._outcome = self._project.run(continuous=True, stop=self._stop, on_event=self._take)
+            self._outcome = self._project.run(continuous=True, stop=self._stop, on_event=self._on_event)
         except BaseException as error:  # noqa: BLE001 - raised again in the test's own thread
             self._error = error
-        with self._news:
-            self._news.notify_all()
+        with self._changed:
+            self._changed.notify_all()
 
-    def _take(self, event: Event) -> None:
-        with self._news:
-            if isinstance(event, FlowMoved):
+    def _on_event(self, event: Event) -> None:
+        with self._changed:
+            if isinstance(event, FlowStateChanged):
                 self._states[event.flow] = event.state
-            self._news.notify_all()
+            self._changed.notify_all()

@@ -1,4 +1,4 @@
-"""The death of an update, inside of a living process."""
+"""Simulates the crash of an update inside a running process."""
 
 from __future__ import annotations
 
@@ -8,48 +8,48 @@ from headrace.runtime.failpoints import Failpoint
 
 
 class Crashed(Exception):
-    """The update died at a point where the test wanted it to; never retried, like death."""
+    """The update crashed at the requested failpoint; never retried, like a real crash."""
 
     def __init__(self, point: Failpoint) -> None:
         super().__init__(f'the update died at "{point.value}"')
         self.point = point
 
 
-class Fuse:
-    """A seam that lets an update die: at the given point, and then at every other one it comes to.
+class CrashFailpoint:
+    """Crashes an update at a failpoint, and then at every failpoint that it reaches.
 
     Args:
-        point: where.
-        skip: how often the update passes the point before.
+        point: the failpoint.
+        skip: how often the update passes it before.
     """
 
     def __init__(self, point: Failpoint | None = None, skip: int = 0) -> None:
         self.point = point
-        self.blown = False
-        self._left = skip
-        # Sinks of one flow come to their points at a time.
-        self._passing = Lock()
+        self.has_fired = False
+        self._remaining = skip
+        # Sinks of one flow reach their failpoints concurrently.
+        self._lock = Lock()
 
     def check(self) -> None:
-        """Say how an update ended that was to die.
+        """Check how an update ended that was to crash.
 
         Raises:
-            Crashed: it did.
-            AssertionError: it should have and did not.
+            Crashed: it crashed.
+            AssertionError: it should have crashed and did not.
         """
         if self.point is None:
             return
-        if self.blown:
+        if self.has_fired:
             raise Crashed(self.point)
         raise AssertionError(f'the update never came to "{self.point.value}"')
 
     def __call__(self, point: Failpoint) -> None:
-        """What the engine tells."""
+        """Called by the engine at each failpoint."""
         if self.point is None:
             return
-        with self._passing:
-            if point is self.point and not self.blown:
-                self.blown = self._left == 0
-                self._left -= 1
-        if self.blown:
+        with self._lock:
+            if point is self.point and not self.has_fired:
+                self.has_fired = self._remaining == 0
+                self._remaining -= 1
+        if self.has_fired:
             raise Crashed(self.point)

@@ -1,4 +1,4 @@
-"""A project in a test: rows in, updates, crashes and restarts, rows out."""
+"""Runs a project in a test: rows in, updates, crashes and restarts, rows out."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from headrace.events.types import Event
 from headrace.graph.select import Selection
 from headrace.model.names import QualifiedName
 from headrace.model.rows import Rows
-from headrace.plan.backfills import Backfill, Replayed
+from headrace.plan.backfills import BackfillRequest, ReplayRequest
 from headrace.plan.steps import Plan
 from headrace.project.open import Project
 from headrace.project.test_harness import Harness
@@ -26,27 +26,27 @@ from headrace.runtime.failpoints import Failpoint
 from headrace.settings.discover import find_settings
 from headrace.settings.load import load_settings
 from headrace.settings.settings import Settings
-from headrace.testing.continuous import Continuing
-from headrace.testing.crash import Fuse
+from headrace.testing.continuous import ContinuousUpdate
+from headrace.testing.crash import CrashFailpoint
 from headrace.testing.folder import ProjectFolder
 from headrace.testing.result import Result, table_path
 from headrace.testing.rows import SortedRows
-from headrace.testing.stand_ins import StandIn, rewritten
+from headrace.testing.stand_ins import StandIn, with_stand_ins
 
-# Not copied: what an update makes, what tools make, and what is hidden.
-_LEFT_OUT = frozenset({"__pycache__", "site-packages", "node_modules"})
-# Larger files are linked, being data.
+# Not copied: output of updates and tools. Hidden files are not copied either.
+_EXCLUDED = frozenset({"__pycache__", "site-packages", "node_modules"})
+# Larger files are data, and are linked.
 _MAX_COPIED_BYTES = 1_000_000
 
 
 class Pipeline(ProjectFolder):
-    """A project with a storage of its own. Every step returns at once when it is done; nothing runs in between.
+    """A project with its own storage. Every step returns when it is done; nothing runs in between.
 
     Args:
-        folder: the project, or a folder below it.
-        storage: where tables, checkpoints and events go.
+        folder: the project, or a folder in it.
+        storage: the folder of tables, checkpoints and events.
         environ: the environment.
-        scratch: where other projects may be copied to.
+        scratch: the folder for copies of other projects.
     """
 
     def __init__(self, folder: Path, storage: Path, environ: Mapping[str, str], scratch: Path | None = None) -> None:
@@ -55,11 +55,11 @@ class Pipeline(ProjectFolder):
         self._environ = environ
         self._scratch = scratch
         self._stand_ins: dict[QualifiedName, StandIn] = {}
-        self._fuse = Fuse()
+        self._failpoint = CrashFailpoint()
 
     @classmethod
     def nearest(cls, start: Path, scratch: Path) -> Pipeline:
-        """A copy in *scratch* of the project at or above *start*, its tables and checkpoints left out."""
+        """A copy in *scratch* of the project at or above *start*, without its tables and checkpoints."""
         settings = load_settings(find_settings(start), environ=os.environ)
         number = sum(1 for entry in scratch.iterdir() if entry.name.startswith("project"))
         folder = scratch / f"project{number or ''}"
@@ -76,20 +76,19 @@ class Pipeline(ProjectFolder):
         return self._opened(())
 
     def given(self, name: str, *batches: Sequence[Mapping[str, Any]], schema: str | DataType | None = None) -> Pipeline:
-        """Let a dataset be a table with exactly these rows; its own flows are left out, its inputs are not looked at.
+        """Replace a dataset with a table of exactly these rows; its own flows do not run, its inputs are not read.
 
         Args:
-            name: a dataset of the project, views included.
-            batches: rows as dictionaries; each batch is a commit of its own, so that a stream which reads with
-                ``maxFilesPerTrigger`` 1 takes them one by one. Absent columns are null, ISO texts become times.
-                Called again, it adds to the rows.
+            name: a dataset of the project, or a view.
+            batches: rows as dictionaries; each batch is one commit, so that a stream with ``maxFilesPerTrigger`` 1
+                reads them one by one. Missing columns are null, ISO texts become times. A second call adds rows.
             schema: DDL or a StructType (default: what the project declares, or what its queries return).
         """
         canonical = self.settings.naming.canonical(name)
         path = table_path(self.settings.layout, self.settings.naming, name)
         stand_in = self._stand_ins.setdefault(canonical, StandIn(path))
         stand_in.schema = schema if schema is not None else stand_in.schema
-        stand_in.waiting.extend(list(batch) for batch in batches)
+        stand_in.pending.extend(list(batch) for batch in batches)
         return self
 
     def run(
@@ -101,14 +100,14 @@ class Pipeline(ProjectFolder):
         accept_data_loss: bool = False,
         on_event: Callable[[Event], None] | None = None,
     ) -> Result:
-        """One update, through the real engine: of the named datasets alone, or of the whole project.
+        """Run one update with the real engine: of the named datasets only, or of the whole project.
 
         The other arguments are those of ``Project.run``.
 
         Raises:
-            Crashed: the update died where :meth:`crash_at` said.
+            Crashed: the update crashed where :meth:`crash_at` said.
             Problems, PipelineError: as ``Project.run``.
-            AssertionError: it should have died and did not.
+            AssertionError: it should have crashed and did not.
         """
         project = self._opened((*names, *full_refresh) if names else ())
         outcome = project.run(
@@ -119,17 +118,17 @@ class Pipeline(ProjectFolder):
             accept_data_loss=accept_data_loss,
             on_event=on_event,
         )
-        self._fuse.check()
+        self._failpoint.check()
         return Result(outcome, self.settings.layout, self.settings.naming)
 
     def backfill(self, name: str, start: str = "earliest", end: str = "latest", *, again: bool = False) -> Result:
-        """The query of a stream as a batch over a range; see ``Project.backfill``.
+        """Run the query of a stream as a batch over a range; see ``Project.backfill``.
 
         Raises:
-            Crashed: it died where :meth:`crash_at` said.
+            Crashed: it crashed where :meth:`crash_at` said.
         """
-        outcome = self._opened(()).backfill(Backfill(name, start, end, again))
-        self._fuse.check()
+        outcome = self._opened(()).backfill(BackfillRequest(name, start, end, again))
+        self._failpoint.check()
         return Result(outcome, self.settings.layout, self.settings.naming)
 
     def replay(
@@ -142,21 +141,23 @@ class Pipeline(ProjectFolder):
         abandon: bool = False,
         from_source: bool = False,
     ) -> Result:
-        """Rows that were set aside, through the rules of today; see ``Project.replay``.
+        """Check quarantined rows again with the current rules; see ``Project.replay``.
 
         Raises:
-            Crashed: it died where :meth:`crash_at` said.
+            Crashed: it crashed where :meth:`crash_at` said.
         """
         given = tuple(rules), tuple(changes)
-        wanted = Replayed(name, *given, judged=not release, abandon=abandon, from_source=from_source)
+        wanted = ReplayRequest(name, *given, applies_rules=not release, abandon=abandon, from_source=from_source)
         outcome = self._opened(()).replay(wanted)
-        self._fuse.check()
+        self._failpoint.check()
         return Result(outcome, self.settings.layout, self.settings.naming)
 
-    def continuing(self, patience_s: float = 60.0) -> Continuing:
-        """A continuous update that runs in the background while a ``with`` block does."""
+    def continuing(self, timeout_s: float = 60.0) -> ContinuousUpdate:
+        """A continuous update that runs in the background during a ``with`` block."""
         settings = self.settings
-        return Continuing(self._opened(()), partial(Result, layout=settings.layout, naming=settings.naming), patience_s)
+        return ContinuousUpdate(
+            self._opened(()), partial(Result, layout=settings.layout, naming=settings.naming), timeout_s
+        )
 
     def plan(
         self,
@@ -165,7 +166,7 @@ class Pipeline(ProjectFolder):
         reset_checkpoint: Sequence[str] = (),
         accept_data_loss: bool = False,
     ) -> Plan:
-        """What :meth:`run` would do; only the rows of :meth:`given` are written."""
+        """The plan of :meth:`run`; writes only the rows of :meth:`given`."""
         selection = Selection(
             refresh=names,
             full_refresh=tuple(full_refresh),
@@ -175,38 +176,38 @@ class Pipeline(ProjectFolder):
         return self._opened((*names, *full_refresh) if names else ()).plan(selection)
 
     def crash_at(self, point: Failpoint | str, *, skip: int = 0) -> Pipeline:
-        """Let the coming updates die at a point, and do nothing more that a dead one would not do.
+        """Make the next updates crash at a failpoint, as if the process had died there.
 
         Args:
             point: see :class:`headrace.testing.Failpoint`.
-            skip: how often an update passes the point first.
+            skip: how often an update passes the failpoint first.
         """
-        self._fuse = Fuse(Failpoint(point), skip)
+        self._failpoint = CrashFailpoint(Failpoint(point), skip)
         return self
 
     def restart(self) -> Pipeline:
-        """Let updates live again, as a new process finds the storage after the crash."""
-        self._fuse = Fuse()
+        """Let updates run again, as a new process would after the crash."""
+        self._failpoint = CrashFailpoint()
         return self
 
     def recomputed(self, name: str) -> SortedRows:
-        """What :meth:`rows` should be: the dataset's queries over the tables as they are now, streams as batches."""
+        """The expected result of :meth:`rows`: its queries over the current tables, with streams as batches."""
         found = self._opened(()).recompute(name)
         return SortedRows([dict(zip(found.columns, row, strict=True)) for row in found.rows])
 
     def sql(self, query: str) -> Rows:
-        """A query over the tables and the event log."""
+        """Run a query over the tables and the event log."""
         return self.project.sql(query)
 
     def _opened(self, only: Iterable[str]) -> Project:
         names = frozenset(map(self.settings.naming.canonical, only))
         given = frozenset(self._stand_ins)
-        rewrite = partial(rewritten, stand_ins=self._stand_ins)
-        return Project(self.settings, self._environ, Harness(self._fuse, rewrite, given, names))
+        rewrite = partial(with_stand_ins, stand_ins=self._stand_ins)
+        return Project(self.settings, self._environ, Harness(self._failpoint, rewrite, given, names))
 
 
 class NoProject:
-    """What a test gets that has no project around it: still opens others, and says so when it is used as one."""
+    """The fixture of a test outside any project: it can open other projects, and raises when used as one."""
 
     def __init__(self, error: PipelineError, scratch: Path) -> None:
         self._error = error
@@ -229,7 +230,7 @@ def open_nearest(start: Path, scratch: Path) -> Pipeline | NoProject:
 
 
 def write_project(folder: Path, files: Mapping[str, str], settings: Mapping[str, Any]) -> None:
-    """A project made of texts; a name is put into its settings where there is none."""
+    """Write a project from texts; adds a name to its settings if they have none."""
     for path, text in files.items():
         file = folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -242,14 +243,14 @@ def write_project(folder: Path, files: Mapping[str, str], settings: Mapping[str,
 def _copy(settings: Settings, folder: Path) -> None:
     storage = Path(settings.storage)
 
-    def left_out(parent: str, names: list[str]) -> set[str]:
+    def excluded(parent: str, names: list[str]) -> set[str]:
         return {
             name
             for name in names
-            if name.startswith(".") or name in _LEFT_OUT or Path(parent, name).resolve() == storage.resolve()
+            if name.startswith(".") or name in _EXCLUDED or Path(parent, name).resolve() == storage.resolve()
         }
 
-    shutil.copytree(settings.root, folder, ignore=left_out, copy_function=_copy_or_link)
+    shutil.copytree(settings.root, folder, ignore=excluded, copy_function=_copy_or_link)
 
 
 def _copy_or_link(source: str, target: str) -> str:

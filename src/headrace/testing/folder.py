@@ -1,4 +1,4 @@
-"""The folder of a project in a test: files in, rows of its tables out."""
+"""The folder of a project in a test: writes files, reads rows of its tables."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from headrace.autoloader.discovery import SETTLED_S
+from headrace.autoloader.discovery import STABLE_AFTER_S
 from headrace.model.rows import json_value
 from headrace.settings.settings import Settings
 from headrace.testing.result import rows_at, table_path
 from headrace.testing.rows import SortedRows
 
 # How long ago a file was written that lands in a test: it has settled, and no update waits for it.
-_LANDED_AGO_NS = int(2 * SETTLED_S * 1_000_000_000)
+_LANDED_AGO_NS = int(2 * STABLE_AFTER_S * 1_000_000_000)
 
 
 class ProjectFolder:
-    """Where a project's files and its storage are.
+    """A project's files and its storage.
 
     Args:
         settings: the project's, with the storage of the test.
-        copied: True when the folder is the test's own copy, in which it may replace data.
+        copied: True if the folder is the test's own copy, in which it may replace data.
     """
 
     def __init__(self, settings: Settings, *, copied: bool) -> None:
@@ -38,12 +38,12 @@ class ProjectFolder:
         return self.settings.root
 
     def land(self, path: str, rows: Iterable[Mapping[str, Any] | str]) -> Path:
-        """Write a file of JSON lines, whole at once, for sources that read files.
+        """Write a file of JSON lines atomically, for sources that read files.
 
-        Its time of change is two seconds ago, so Auto Loader does not wait for it to settle.
+        Its modification time is two seconds ago, so Auto Loader does not wait for it to become stable.
 
         Args:
-            path: relative to the project. The first file of a test in a folder replaces what the project has there.
+            path: relative to the project. The first file of a test in a folder replaces the folder's contents.
             rows: dictionaries, or lines as they are.
         """
         file = self.folder / path
@@ -60,12 +60,12 @@ class ProjectFolder:
         return file
 
     def write(self, path: str, text: str) -> Path:
-        """Write, or change, a file of the project."""
+        """Write or change a file of the project."""
         file = self.folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
         return file
 
     def rows(self, name: str) -> SortedRows:
-        """The rows of a table as it is now; see :meth:`Result.rows`."""
+        """The current rows of a table; see :meth:`Result.rows`."""
         return rows_at(table_path(self.settings.layout, self.settings.naming, name))

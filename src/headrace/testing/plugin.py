@@ -1,4 +1,4 @@
-"""The pytest plugin: fixtures that run pipelines on rows of a test. Spark is loaded by the first test that needs it."""
+"""The pytest plugin: fixtures that run pipelines on rows of a test. The first test that needs Spark loads it."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ CONFS_OPTION = "headrace_confs"
 
 
 class MakeProject(Protocol):
-    """Writes a project into a scratch folder and opens it."""
+    """Writes a project into a temporary folder and opens it."""
 
     def __call__(self, files: Mapping[str, str], settings: Mapping[str, Any] | None = None) -> Pipeline:
         """The pipeline of *files* (path to text); *settings* go into its ``pipeline.yml``."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The plugin's options."""
+    """Add the plugin's options."""
     parser.addini(CONNECTORS_OPTION, "connectors whose jars the session of the tests has", type="args", default=[])
     parser.addini(CONFS_OPTION, "Spark settings of that session, a line each: key=value", type="linelist", default=[])
 
 
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
-    """Only the cells that differ, when rows of a pipeline are compared with ``==``."""
+    """Show only the cells that differ if rows of a pipeline are compared with ``==``."""
     if op != "==" or not any(isinstance(side, SortedRows) for side in (left, right)):
         return None
     if not (isinstance(left, list) and isinstance(right, list)):

@@ -1,4 +1,4 @@
-"""What an update in a test led to."""
+"""The result of an update in a test."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from headrace.delta_log.tables import queried
+from headrace.delta_log.tables import query_rows
 from headrace.model.local_path import local_path
 from headrace.model.names import Naming
 from headrace.model.outcome import FlowCounts, FlowOutcome, FlowState, Outcome, UpdateState
@@ -20,7 +20,7 @@ from headrace.testing.rows import SortedRows
 
 QUARANTINE_SUFFIX = "_quarantine"
 _MASKS = ("filepath", "selection_vector")
-# Features of tables of which delta-rs reads files only, and not even these where a table has several.
+# Table features for which delta-rs can only read single files, and not even these if a table has several.
 _VECTORS, _WIDENED, _MAPPED = "deletionVectors", "typeWidening", "columnMapping"
 
 
@@ -54,7 +54,7 @@ class Result:
 
     @property
     def quarantined(self) -> int:
-        """Rows set aside by all flows of the update."""
+        """Rows quarantined by all flows of the update."""
         return sum(flow.counts.rows_quarantined for flow in self.outcome.flows)
 
     @property
@@ -63,7 +63,7 @@ class Result:
         return self.outcome.error["code"] if self.outcome.error else None
 
     def flow(self, name: str) -> FlowOutcome:
-        """What became of one flow; a dataset's own flow has its name."""
+        """The outcome of one flow; a dataset's own flow has its name."""
         return next(flow for flow in self.outcome.flows if flow.flow == name)
 
     def counts(self, dataset: str) -> FlowCounts:
@@ -72,24 +72,24 @@ class Result:
         return reduce(FlowCounts.plus, own, FlowCounts())
 
     def failed(self, dataset: str) -> dict[str, int]:
-        """For each expectation of a dataset how many rows broke it in this update."""
+        """The number of rows that violated each expectation of a dataset in this update."""
         return {count.name: count.failed for count in self.counts(dataset).expectations}
 
     def rows(self, name: str) -> SortedRows:
-        """The rows of a table as it is now, in an order that is always the same.
+        """The current rows of a table, in a stable order.
 
-        ``<dataset>_quarantine`` has the rows that were set aside. A table that was never made has none.
+        ``<dataset>_quarantine`` has the quarantined rows. A table that does not exist has no rows.
         """
         return rows_at(table_path(self.layout, self.naming, name))
 
 
 def table_path(layout: StorageLayout, naming: Naming, name: str) -> str:
-    """Where the table of a dataset, or of its quarantine, lies."""
+    """The path of a dataset's table, or of its quarantine table."""
     return layout.table(naming, naming.canonical(name))
 
 
 def rows_at(path: str) -> SortedRows:
-    """The rows of the Delta table at a path; none when there is no table."""
+    """The rows of the Delta table at a path; none if there is no table."""
     if not DeltaTable.is_deltatable(path):
         return SortedRows()
     table = DeltaTable(path)
@@ -100,33 +100,33 @@ def rows_at(path: str) -> SortedRows:
     if features - {_MAPPED}:
         return SortedRows(_rows_by_file(table))
     if (table.metadata().configuration.get("delta.columnMapping.mode") or "none") != "none":
-        return SortedRows(queried(table, "SELECT * FROM q"))
+        return SortedRows(query_rows(table, "SELECT * FROM q"))
     return SortedRows(pa.table(table.to_pyarrow_table()).to_pylist())
 
 
 def _rows_by_file(table: DeltaTable) -> list[dict[str, Any]]:
-    """The rows of a table that delta-rs does not read as a whole: each file in today's types, without deleted rows."""
+    """Read a table that delta-rs cannot read as a whole: each file with the current types, without deleted rows."""
     schema = pa.schema(table.schema().to_arrow())
     files = pa.table(table.get_add_actions(flatten=True)).to_pylist()
-    living = _masks(table) if _VECTORS in (table.protocol().reader_features or ()) else {}
+    masks = _masks(table) if _VECTORS in (table.protocol().reader_features or ()) else {}
     rows: list[dict[str, Any]] = []
     for file, uri in zip(files, table.file_uris(), strict=True):
-        held = pq.read_table(local_path(uri), partitioning=None)
-        if local_path(uri) in living:
-            held = held.filter(living.pop(local_path(uri)))
+        data = pq.read_table(local_path(uri), partitioning=None)
+        if local_path(uri) in masks:
+            data = data.filter(masks.pop(local_path(uri)))
         columns = [
-            held.column(field.name).cast(field.type)
-            if field.name in held.column_names
-            else pa.array([file.get(f"partition.{field.name}")] * held.num_rows, field.type)
+            data.column(field.name).cast(field.type)
+            if field.name in data.column_names
+            else pa.array([file.get(f"partition.{field.name}")] * data.num_rows, field.type)
             for field in schema
         ]
         rows += pa.table(columns, schema=schema).to_pylist()
-    if living:
-        raise ValueError(f"no such files of the table, of which rows are deleted: {', '.join(living)}")
+    if masks:
+        raise ValueError(f"no such files of the table, of which rows are deleted: {', '.join(masks)}")
     return rows
 
 
 def _masks(table: DeltaTable) -> dict[str, list[bool]]:
-    """Which rows of a file are not deleted, for the files of which some are."""
+    """Masks of the rows that are not deleted, for files with deletion vectors."""
     vectors = pa.table(table.deletion_vectors())
     return {local_path(uri): mask for uri, mask in zip(*(vectors[name].to_pylist() for name in _MASKS), strict=True)}

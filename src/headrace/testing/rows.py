@@ -1,4 +1,4 @@
-"""Rows compared cell by cell, and a difference that a person can read."""
+"""Compares rows cell by cell, and shows a readable difference."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ _ABSENT = "(no such column)"
 
 
 class SortedRows(list[Row]):
-    """Rows in an order that is always the same: by their columns from the left, nulls first."""
+    """Rows in a stable order: by their columns from the left, nulls first."""
 
     def __init__(self, rows: Iterable[Row] = ()) -> None:
         super().__init__(sorted(rows, key=sort_key))
 
 
 def assert_rows(actual: Any, expected: Any, *, ordered: bool = False, key: Sequence[str] = ()) -> None:
-    """Nothing when both have the same rows as often; otherwise an AssertionError with only the cells that differ.
+    """Raise an AssertionError with the cells that differ, unless both contain the same rows equally often.
 
     Args:
-        actual: a DataFrame, or dictionaries, or rows of Spark.
-        expected: the same.
-        ordered: the order counts too.
-        key: columns that say which rows to hold against each other (default: those that are most alike).
+        actual: a DataFrame, dictionaries, or Spark rows.
+        expected: likewise.
+        ordered: whether the order counts.
+        key: columns that match rows with each other (default: matches the most similar rows).
     """
     __tracebackhide__ = True
     text = difference(actual, expected, ordered=ordered, key=key)
@@ -35,7 +35,7 @@ def assert_rows(actual: Any, expected: Any, *, ordered: bool = False, key: Seque
 
 
 def difference(actual: Any, expected: Any, *, ordered: bool = False, key: Sequence[str] = ()) -> str:
-    """How the rows differ, or an empty text; arguments as of :func:`assert_rows`."""
+    """The difference as text, empty if there is none; arguments as in :func:`assert_rows`."""
     have, want = rows_of(actual), rows_of(expected)
     if ordered:
         pairs: list[tuple[Row | None, Row | None]] = list(zip(have, want, strict=False))
@@ -53,7 +53,7 @@ def difference(actual: Any, expected: Any, *, ordered: bool = False, key: Sequen
 
 
 def rows_of(rows: Any) -> list[Row]:
-    """Rows of any kind as dictionaries, nested ones too."""
+    """Rows of any kind as dictionaries, including nested ones."""
     if hasattr(rows, "collect"):
         rows = rows.collect()
     return [_plain(row) for row in rows]
@@ -68,34 +68,34 @@ def _plain(value: Any) -> Any:
 
 
 def _without_equals(have: list[Row], want: list[Row]) -> tuple[list[Row], list[Row]]:
-    """What is left when each row took its equal away."""
-    waiting: dict[Any, list[Row]] = {}
+    """The rows of both sides without equal rows."""
+    unmatched_by_key: dict[Any, list[Row]] = {}
     for row in want:
-        waiting.setdefault(sort_key(row), []).append(row)
-    left = []
+        unmatched_by_key.setdefault(sort_key(row), []).append(row)
+    unmatched = []
     for row in have:
-        equals = waiting.get(sort_key(row), [])
+        equals = unmatched_by_key.get(sort_key(row), [])
         match = next((number for number, other in enumerate(equals) if _same(row, other)), None)
         if match is None:
-            left.append(row)
+            unmatched.append(row)
         else:
             equals.pop(match)
-    return left, [row for rows in waiting.values() for row in rows]
+    return unmatched, [row for rows in unmatched_by_key.values() for row in rows]
 
 
 def _paired(have: list[Row], want: list[Row], key: tuple[str, ...]) -> list[tuple[Row | None, Row | None]]:
-    """Each row with the one it was probably meant to be, in the order of their keys."""
+    """Each row with its most similar counterpart, sorted by key."""
     pairs: list[tuple[Row | None, Row | None]] = []
-    left = sorted(want, key=sort_key)
+    unmatched = sorted(want, key=sort_key)
     for row in sorted(have, key=sort_key):
-        alike = [(_likeness(row, other, key), -number) for number, other in enumerate(left)]
-        score, place = max(alike, default=(0, 0))
-        pairs.append((row, left.pop(-place) if score else None))
-    return pairs + [(None, row) for row in left]
+        alike = [(_likeness(row, other, key), -number) for number, other in enumerate(unmatched)]
+        score, position = max(alike, default=(0, 0))
+        pairs.append((row, unmatched.pop(-position) if score else None))
+    return pairs + [(None, row) for row in unmatched]
 
 
 def _likeness(row: Row, other: Row, key: tuple[str, ...]) -> int:
-    """How many cells are the same; the leftmost counts most, being the key more often than not."""
+    """The number of equal cells; the leftmost counts most, because it is usually the key."""
     if key:
         return int(all(_same(row.get(name), other.get(name)) for name in key))
     width = len(row)
@@ -139,7 +139,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def sort_key(value: Any) -> Any:
-    """Something of one kind for any value, so that rows with nulls and structs can be put in an order."""
+    """A sortable key for any value, so that rows with nulls and structs can be sorted."""
     if isinstance(value, Mapping):
         return (5, tuple((name, sort_key(value[name])) for name in sorted(value, key=str)))
     if isinstance(value, (list, tuple)):
@@ -149,5 +149,5 @@ def sort_key(value: Any) -> Any:
     if isinstance(value, (datetime, date)):
         return (3, value.isoformat())
     if isinstance(value, (bool, int, float)) or hasattr(value, "as_tuple"):
-        return (1, float(value)) if value == value else (1, float("inf"), "NaN")  # noqa: PLR0124 - NaN has no place
+        return (1, float(value)) if value == value else (1, float("inf"), "NaN")  # noqa: PLR0124 - NaN is not ordered
     return (2, str(value))

@@ -1,4 +1,4 @@
-"""Tables that a test gives rows to, in the place of what the project computes."""
+"""Tables with rows from a test, which replace datasets of the project."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ Rows = Sequence[Mapping[str, Any]]
 
 @dataclass
 class StandIn:
-    """The table of one dataset; batches wait until the schema is known, and then become one commit each.
+    """The table of one dataset; batches are pending until the schema is known, and then become one commit each.
 
     Args:
-        path: where the table lies.
-        schema: DDL, a StructType, or None: as the project declares it, or else as its queries return it.
+        path: of the table.
+        schema: DDL, a StructType, or None for the declared schema, or else that of the queries.
     """
 
     path: str
     schema: str | DataType | None = None
-    waiting: list[Rows] = field(default_factory=list)
+    pending: list[Rows] = field(default_factory=list)
 
-    def in_place_of(self, dataset: Dataset, flows: Sequence[Flow]) -> tuple[Dataset, Flow]:
-        """A dataset that is stored as this table, and a flow that no update runs."""
+    def replacing(self, dataset: Dataset, flows: Sequence[Flow]) -> tuple[Dataset, Flow]:
+        """A dataset stored as this table, and a flow that no update runs."""
 
         def query() -> DataFrame:
             session = SparkSession.active()
-            schema = self._known(dataset, flows, session)
-            self._deliver(schema)
+            schema = self._schema(dataset, flows, session)
+            self._append_pending(schema)
             return empty_frame(session, schema)
 
         stand_in = replace(dataset, kind=Kind.MATERIALIZED_VIEW, schema=None, expectations=())
         naming = flows[0].query.naming
         return stand_in, Flow(str(dataset.name), dataset.name, PythonQuery(query, naming), dataset.location)
 
-    def _known(self, dataset: Dataset, flows: Sequence[Flow], session: SparkSession) -> Schema:
+    def _schema(self, dataset: Dataset, flows: Sequence[Flow], session: SparkSession) -> Schema:
         declared = self.schema if self.schema is not None else dataset.schema
         if declared is not None:
             struct = declared if isinstance(declared, DataType) else StructType.fromDDL(declared)
@@ -59,24 +59,24 @@ class StandIn:
             merged = merged.merged(Schema.from_json(frame.schema.json()).nullable)
         return merged.nullable
 
-    def _deliver(self, schema: Schema) -> None:
-        """Append what waits; the first delivery makes the table."""
+    def _append_pending(self, schema: Schema) -> None:
+        """Append the pending batches; the first call creates the table."""
         arrow = pa.schema(DeltaSchema.from_json(schema.to_json()).to_arrow())
-        there = (Path(self.path) / "_delta_log").is_dir()
-        for rows in self.waiting or ([] if there else [[]]):
-            write_deltalake(self.path, _table(rows, arrow), mode="append", schema_mode="merge" if there else None)
-            there = True
-        self.waiting = []
+        exists = (Path(self.path) / "_delta_log").is_dir()
+        for rows in self.pending or ([] if exists else [[]]):
+            write_deltalake(self.path, _table(rows, arrow), mode="append", schema_mode="merge" if exists else None)
+            exists = True
+        self.pending = []
 
 
-def rewritten(definitions: Definitions, stand_ins: Mapping[QualifiedName, StandIn]) -> Definitions:
-    """The definitions with stand-ins in the place of what they declare."""
+def with_stand_ins(definitions: Definitions, stand_ins: Mapping[QualifiedName, StandIn]) -> Definitions:
+    """The definitions with some datasets replaced by stand-ins."""
     datasets: list[Dataset] = []
     flows = [flow for flow in definitions.flows if flow.target not in stand_ins]
     for dataset in definitions.datasets:
         own = [flow for flow in definitions.flows if flow.target == dataset.name]
         if dataset.name in stand_ins and own:
-            stand_in, flow = stand_ins[dataset.name].in_place_of(dataset, own)
+            stand_in, flow = stand_ins[dataset.name].replacing(dataset, own)
             datasets.append(stand_in)
             flows.append(flow)
         else:
@@ -97,7 +97,7 @@ def _table(rows: Rows, schema: pa.Schema) -> pa.Table:
 
 
 def _column(values: list[Any], wanted: pa.Field) -> pa.Array:
-    """The values as an array; text becomes a time, a date or a number where such a column wants one."""
+    """The values as an array; text is converted to the time, date or number type of the column."""
     try:
         return pa.array(values, wanted.type)
     except (pa.ArrowInvalid, pa.ArrowTypeError):

@@ -1,4 +1,4 @@
-"""What became of one key, in the words of a person."""
+"""Shows the history of one key as readable text."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from headrace.testing.rows import Row, rows_of, sort_key
 
 
 def history(rows: Any, **key: Any) -> str:
-    """The versions of one key of a table of SCD type 2, in their order, as text to print or to compare.
+    """The versions of one key in an SCD type 2 table, in order, as text to print or compare.
 
-    The first version after a time without the row has all columns, the others what has changed.
+    The first version after a gap shows all columns, the others show the changed ones.
 
     Args:
         rows: the rows of the table, a DataFrame or dictionaries, such as ``pipeline.rows("users")``.
         key: the values of the key columns.
 
     Raises:
-        ValueError: the rows have no such column, or not those of a table of SCD type 2, or two times.
+        ValueError: the rows have no such column, are not from an SCD type 2 table, or are bitemporal.
     """
     every = rows_of(rows)
     for row in every[:1]:
@@ -26,23 +26,23 @@ def history(rows: Any, **key: Any) -> str:
     own = [row for row in every if all(row[name] == value for name, value in key.items())]
     lines = [", ".join(f"{name}={value!r}" for name, value in key.items())]
     before: Row = {}
-    there = False
-    ended: Any = None
+    exists = False
+    last_end: Any = None
     for row in sorted(own, key=lambda row: sort_key({START_AT: row.get(START_AT)})):
-        begun, ends = row.get(START_AT), row.get(END_AT)
-        if there and begun != ended:
-            lines.append(f"  {ended!r} to {begun!r}: no row")
+        start, end = row.get(START_AT), row.get(END_AT)
+        if exists and start != last_end:
+            lines.append(f"  {last_end!r} to {start!r}: no row")
             before = {}
         values = {name: value for name, value in row.items() if name not in (*key, START_AT, END_AT)}
         changed = {name: value for name, value in values.items() if name not in before or before[name] != value}
         cells = ", ".join(f"{name}={value!r}" for name, value in changed.items())
-        span = f"from {begun!r}" if ends is None else f"{begun!r} to {ends!r}"
+        span = f"from {start!r}" if end is None else f"{start!r} to {end!r}"
         lines.append(f"  {span}: {cells or 'as before'}")
-        before, ended, there = values, ends, True
+        before, last_end, exists = values, end, True
     if not own:
         lines.append("  never a row")
-    elif ended is not None:
-        lines.append(f"  from {ended!r}: no row")
+    elif last_end is not None:
+        lines.append(f"  from {last_end!r}: no row")
     return "\n".join(lines)
 
 

@@ -1,4 +1,4 @@
-"""The session that all tests of a process share."""
+"""The Spark session that all tests of a process share."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from headrace.spark.session.scoped_confs import settable
-from headrace.spark.startup.open_session import open_session, session_there
+from headrace.spark.session.scoped_confs import is_settable
+from headrace.spark.startup.open_session import existing_session, open_session
 from headrace.testing.java import FIRST_COMPILER
 
 _SMALL = {
     "spark.master": "local[2]",
-    # Plans live for a moment, and Delta remembers every table for an hour: with 1 GB, a session of some hundred tests
-    # spent up to two thirds of a test with collections of everything.
+    # Delta caches every table for an hour: with 1 GB, a session of a few hundred tests spent up to two thirds of a test
+    # in full garbage collections.
     "spark.driver.memory": "3g",
-    # Java collects everything each time that its classes outgrow a bound, which begins at 21 MB.
+    # Java runs a full collection each time its classes outgrow a limit, which starts at 21 MB.
     "spark.driver.extraJavaOptions": f"{FIRST_COMPILER} -XX:MetaspaceSize=512m",
     "spark.sql.shuffle.partitions": "2",
-    # Nor is code worth making for a handful of rows: Spark writes and compiles some in nearly every task. On 12 tests
-    # of updates and change data capture the session took 302 s of CPU with it, 205 s without.
+    # Generated code does not pay off for a few rows: Spark generates and compiles some in nearly every task. On 12
+    # tests of updates and change data capture the session took 302 s of CPU with it, 205 s without.
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.codegen.wholeStage": "false",
-    # Spark describes each plan for a page that is never shown; the short form costs less.
+    # Spark describes each plan for a UI page that nobody opens; the short form is cheaper.
     "spark.sql.ui.explainMode": "simple",
 }
 
@@ -37,14 +37,14 @@ _SMALL = {
 def warm_session(
     connectors: Iterable[str], folder: Path, confs: Mapping[str, str] = MappingProxyType({})
 ) -> Iterator[SparkSession]:
-    """A small session with Delta and *connectors*; it ends with the block, unless it was there before.
+    """A small session with Delta and *connectors*; it ends with the block, unless it existed before.
 
     Args:
         connectors: such as ``kafka``.
         folder: for Spark's log, warehouse and scratch files.
-        confs: Spark settings, which win over those of the small session.
+        confs: Spark settings, which override those of the small session.
     """
-    there = session_there()
+    existing = existing_session()
     session = open_session(
         name="headrace tests",
         connectors=connectors,
@@ -53,23 +53,23 @@ def warm_session(
         environ=os.environ,
     )
     yield session
-    if there is None:
+    if existing is None:
         session.stop()
 
 
 @contextmanager
 def unchanged(session: SparkSession, folder: Path) -> Iterator[None]:
-    """Put the session's settings and Python's modules back after the block, so that no project reaches the next test.
+    """Restore the session's settings and Python's modules after the block, so that projects do not affect later tests.
 
     Args:
-        session: whose settings.
-        folder: modules that come from below it are forgotten.
+        session: the session.
+        folder: modules from this folder are removed.
     """
     before, modules, search_path = _settings(session), frozenset(sys.modules), list(sys.path)
     try:
         yield
     finally:
-        # Compared where they are: each entry that comes to Python is a call.
+        # Compared in Java: each entry that Python reads is a call.
         if not before.equals(after := _settings(session)):
             _restore_settings(session, dict(before), dict(after))
         sys.path[:] = search_path
@@ -80,13 +80,13 @@ def unchanged(session: SparkSession, folder: Path) -> Iterator[None]:
 
 
 def _settings(session: SparkSession) -> Any:
-    """The settings as they are now, as a Java map."""
-    return session._jsparkSession.conf().getAllAsJava()  # noqa: SLF001 - `conf.getAll` is a call of Java for each
+    """The current settings, as a Java map."""
+    return session._jsparkSession.conf().getAllAsJava()  # noqa: SLF001 - `conf.getAll` makes one Java call per entry
 
 
 def _restore_settings(session: SparkSession, before: Mapping[str, str], after: Mapping[str, str]) -> None:
     for key in after.keys() | before.keys():
-        if after.get(key) != before.get(key) and settable(session, key):
+        if after.get(key) != before.get(key) and is_settable(session, key):
             if key in before:
                 session.conf.set(key, before[key])
             else:

@@ -20,12 +20,12 @@ from hypothesis import strategies as st
 from headrace.autoloader.ddl import parse_struct
 from headrace.autoloader.options import loader_options
 from headrace.autoloader.preparing import Place, prepare
-from headrace.autoloader.reading.avro_container import read_blocks, read_header, written_long
+from headrace.autoloader.reading.avro_container import encode_long, read_blocks, read_header
 from headrace.autoloader.reading.files import read_splits
 from headrace.autoloader.reading.opening import CorruptFile
 from headrace.autoloader.reading.plan import ReadPlan, UnknownFields
-from headrace.autoloader.reading.splits import Split, splits_of
-from headrace.autoloader.schema_sample import inferred
+from headrace.autoloader.reading.splits import Split, split_files
+from headrace.autoloader.schema_sample import infer_schema
 from headrace.errors import PipelineError, Problems
 from headrace.model.schema import type_text
 
@@ -64,7 +64,7 @@ def rows_of(split, columns, **changes):
 
 
 def columns_of(*splits, **options):
-    struct = inferred(splits, loader_options({"cloudFiles.format": "avro", **options}))
+    struct = infer_schema(splits, loader_options({"cloudFiles.format": "avro", **options}))
     return ", ".join(f"{field['name']} {type_text(field['type'])}" for field in struct["fields"])
 
 
@@ -271,12 +271,12 @@ def recompressed(data, codec, compress):
     """The same file in a codec that the library which writes for the tests lacks."""
     file = io.BytesIO(data)
     header = read_header(file)
-    entry = written_long(10) + b"avro.codec" + written_long(4) + b"null"
-    other = written_long(10) + b"avro.codec" + written_long(len(codec)) + codec.encode()
+    entry = encode_long(10) + b"avro.codec" + encode_long(4) + b"null"
+    other = encode_long(10) + b"avro.codec" + encode_long(len(codec)) + codec.encode()
     made = data[: header.length].replace(entry, other)
     for block in read_blocks(file, header, 0, len(data)):
         packed = compress(block.data)
-        made += written_long(block.count) + written_long(len(packed)) + packed + header.mark
+        made += encode_long(block.count) + encode_long(len(packed)) + packed + header.sync_marker
     return made
 
 
@@ -338,14 +338,14 @@ def with_schema(data, change):
     text = header.schema.encode()
     other = change(text)
     assert other != text
-    return data.replace(written_long(len(text)) + text, written_long(len(other)) + other)
+    return data.replace(encode_long(len(text)) + text, encode_long(len(other)) + other)
 
 
 @pytest.mark.parametrize("size", [2**45, 2**62])
 def test_a_block_that_says_it_is_larger_than_the_file_is_a_corrupt_one(tmp_path, size):
     path = tmp_path / "a.avro"
     header = read_header(io.BytesIO(PLAIN))
-    path.write_bytes(PLAIN[: header.length] + written_long(5) + written_long(size) + PLAIN[header.length + 4 :])
+    path.write_bytes(PLAIN[: header.length] + encode_long(5) + encode_long(size) + PLAIN[header.length + 4 :])
 
     with pytest.raises(CorruptFile, match="larger than the file"):
         rows_of(split_of(path), "a BIGINT")
@@ -372,7 +372,7 @@ def test_a_block_of_snappy_whose_checksum_is_another_is_no_whole_file(tmp_path):
 def test_how_a_file_is_divided_does_not_show(tmp_path_factory, step):
     path = tmp_path_factory.getbasetemp() / "divided.avro"
     path.write_bytes(PLAIN)
-    parts = splits_of([(str(path), len(PLAIN), 0)], divisible=True, most_bytes=step)
+    parts = split_files([(str(path), len(PLAIN), 0)], divisible=True, max_bytes=step)
 
     assert [row["a"] for part in parts for row in rows_of(part, "a BIGINT")] == list(range(2000))
 

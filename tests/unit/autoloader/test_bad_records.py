@@ -9,7 +9,7 @@ import pytest
 from headrace.autoloader.ddl import parse_struct
 from headrace.autoloader.evolution import rows_of
 from headrace.autoloader.preparing import Place, prepare
-from headrace.autoloader.stream import all_work
+from headrace.autoloader.stream import all_tasks
 
 NOW_NS = 1_704_164_645 * 10**9
 
@@ -26,7 +26,7 @@ def read(tmp_path):
         given = {"cloudFiles.format": kind, "badRecordsPath": str(bad), **options}
         place = Place(tmp_path / "ledgers", None, now_ns=NOW_NS)
         made = prepare(given, str(source), parse_struct(columns), place)
-        work = all_work(made, 2**62)
+        work = all_tasks(made, 2**62)
         rows = [row for one in work for batch in rows_of(made, one) for row in batch.to_pylist()]
         again = [row for one in work for batch in rows_of(made, one) for row in batch.to_pylist()]
         assert again == rows

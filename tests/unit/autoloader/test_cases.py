@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from headrace.autoloader.ddl import parse_struct
-from headrace.autoloader.evolution import UnknownFieldException, new_fields_told, rows_of
+from headrace.autoloader.evolution import UnknownFieldException, parse_new_fields, rows_of
 from headrace.autoloader.preparing import Place, prepare
 from headrace.autoloader.reading.plan import MalformedRecord
-from headrace.autoloader.stream import all_work
+from headrace.autoloader.stream import all_tasks
 from headrace.errors import PipelineError
 from headrace.model.schema import type_text
 
@@ -72,7 +72,7 @@ class Reader:
         if "stops_at" in step:
             with pytest.raises(UnknownFieldException) as raised:
                 self.rows(self.prepared())
-            assert list(new_fields_told(str(raised.value)).names) == step["stops_at"]
+            assert list(parse_new_fields(str(raised.value)).names) == step["stops_at"]
             return
         if "fails" in step and step["fails"] != "MalformedRecord":
             with pytest.raises(PipelineError) as failed:
@@ -91,7 +91,7 @@ class Reader:
 
     def rows(self, source):
         return [
-            row for work in all_work(source, NOW_NS) for batch in rows_of(source, work) for row in batch.to_pylist()
+            row for work in all_tasks(source, NOW_NS) for batch in rows_of(source, work) for row in batch.to_pylist()
         ]
 
 

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from headrace.autoloader.discovery import OPEN_S, Clock
+from headrace.autoloader.discovery import OPEN_WRITER_TIMEOUT_S, Clock
 from headrace.autoloader.evolution import rows_of
-from headrace.autoloader.pending_files import changed_after, news_of_auto_loader
+from headrace.autoloader.pending_files import auto_loader_changes, files_changed_since
 from headrace.autoloader.preparing import Place, prepare
 from headrace.autoloader.stores.open_writers import is_being_written, is_remote_mount
-from headrace.autoloader.stream import FileStream, all_work
+from headrace.autoloader.stream import FileStream, all_tasks
 from headrace.errors import PipelineError
 
 SCHEMA = {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]}
@@ -98,7 +98,7 @@ def test_a_file_is_taken_when_its_writer_has_not_closed_it_for_long(data, update
     with (data / "slow.json").open("w") as writer:
         writer.write(lines(1))
         writer.flush()
-        passing.later_s = OPEN_S + 1
+        passing.later_s = OPEN_WRITER_TIMEOUT_S + 1
 
         assert ids(update(), begin, stream.latest(begin, everything=True)) == [1]
 
@@ -197,7 +197,7 @@ def test_a_batch_that_is_made_again_waits_when_its_file_is_still_being_written(d
 def test_a_read_of_what_is_there_ends_by_name_when_a_file_changes(data, update):
     written(data / "a.json", 1)
     source = update()._source
-    work = all_work(source, time.time_ns())
+    work = all_tasks(source, time.time_ns())
     grown(data / "a.json")
 
     with pytest.raises(PipelineError, match=r"a\.json"):
@@ -213,20 +213,20 @@ def test_a_file_that_grows_after_it_was_read_is_noted_once(data, update, passing
     stream.work(begin, end)
     offset, source, began_s = end.to_json(), stream._source, time.time()
     stream.close()
-    quiet = news_of_auto_loader(source, offset, time.time)
+    quiet = auto_loader_changes(source, offset, time.time)
     with (data / "b.json").open("a") as writer:
         writer.write(lines(2))
     passing.later_s = 2.0
 
-    reason = news_of_auto_loader(source, offset, time.time)
+    reason = auto_loader_changes(source, offset, time.time)
     again = update()
     after = again.latest(end, everything=True)
     again.close()
 
     assert (quiet, reason) == (None, "files have changed since they were read")
-    assert (after, changed_after(source, offset, began_s)) == (end, (str(data / "b.json"),))
-    assert news_of_auto_loader(source, offset, time.time) is None
-    assert changed_after(source, offset, began_s + 3600) == ()
+    assert (after, files_changed_since(source, offset, began_s)) == (end, (str(data / "b.json"),))
+    assert auto_loader_changes(source, offset, time.time) is None
+    assert files_changed_since(source, offset, began_s + 3600) == ()
 
 
 def test_a_batch_that_is_computed_once_more_is_read_when_its_file_has_changed(data, update):
@@ -239,4 +239,4 @@ def test_a_batch_that_is_computed_once_more_is_read_when_its_file_has_changed(da
     replaced(data / "a.json")
 
     assert ids(update(), begin, end) == [3, 4]
-    assert news_of_auto_loader(stream._source, end.to_json(), time.time) is not None
+    assert auto_loader_changes(stream._source, end.to_json(), time.time) is not None

@@ -12,17 +12,17 @@ from headrace.autoloader.ddl import parse_struct
 from headrace.autoloader.preparing import Place, prepare
 from headrace.autoloader.reading.csv_blocks import CsvBlocks
 from headrace.autoloader.reading.csv_lines import Dialect
-from headrace.autoloader.reading.csv_long_separators import parser_of
+from headrace.autoloader.reading.csv_long_separators import create_parser
 from headrace.autoloader.reading.files import read_splits
 from headrace.autoloader.reading.plan import MalformedRecord, ReadPlan, UnknownFields
-from headrace.autoloader.reading.splits import Split, splits_of
+from headrace.autoloader.reading.splits import Split, split_files
 from headrace.model.schema import type_text
 
 PATH = "/in/a.csv"
 
 
 def values_in(line, **options):
-    return parser_of(Dialect.of(options)).values(line)
+    return create_parser(Dialect.of(options)).values(line)
 
 
 def plan_of(columns, **changes):
@@ -148,7 +148,7 @@ def test_a_first_line_belongs_to_its_file_in_whatever_parts_that_is_read(tmp_pat
     file.write_text("# made by hand\nb,a\n" + "".join(f'"x{number}",{number}\n' for number in range(20)))
     options = {"header": "true", "comment": "#"}
     plan = plan_of("a INT, b STRING", format_options=options)
-    parts = splits_of([(str(file), file.stat().st_size, 0)], divisible=True, most_bytes=23)
+    parts = split_files([(str(file), file.stat().st_size, 0)], divisible=True, max_bytes=23)
 
     rows = [row for batch in read_splits(plan, parts) for row in batch.to_pylist()]
 

@@ -12,7 +12,7 @@ from headrace.autoloader.ddl import parse_struct
 from headrace.autoloader.evolution import rows_of
 from headrace.autoloader.options import loader_options
 from headrace.autoloader.preparing import Place, prepare
-from headrace.autoloader.stream import all_work
+from headrace.autoloader.stream import all_tasks
 from headrace.errors import PipelineError, Problems
 from headrace.model.schema import type_text
 
@@ -39,11 +39,11 @@ def reader(tmp_path):
 
 
 def rows(source):
-    return [row for work in all_work(source, 2**62) for batch in rows_of(source, work) for row in batch.to_pylist()]
+    return [row for work in all_tasks(source, 2**62) for batch in rows_of(source, work) for row in batch.to_pylist()]
 
 
 def columns(source):
-    return ", ".join(f"{field['name']} {type_text(field['type'])}" for field in source.plan.whole["fields"])
+    return ", ".join(f"{field['name']} {type_text(field['type'])}" for field in source.plan.all_columns["fields"])
 
 
 def code_of(error):

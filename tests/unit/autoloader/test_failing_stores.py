@@ -22,7 +22,7 @@ from headrace.autoloader.reading.files import read_splits
 from headrace.autoloader.reading.opening import CorruptFile
 from headrace.autoloader.reading.plan import ReadPlan
 from headrace.autoloader.reading.splits import Split
-from headrace.autoloader.schema_sample import inferred
+from headrace.autoloader.schema_sample import infer_schema
 from headrace.errors import PipelineError
 
 ROWS = [{"a": number, "b": "x" * (number % 7)} for number in range(300)]
@@ -84,7 +84,7 @@ class Store:
         """``file`` makes it anew each time that it is opened, or is what is raised then."""
         self.file = file
 
-    def opened(self, _path):
+    def open_binary(self, _path):
         if isinstance(self.file, Exception):
             raise self.file
         return self.file()
@@ -160,7 +160,7 @@ def test_a_schema_is_not_inferred_from_the_files_that_a_store_happens_to_give(na
     def sampled(file):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(opening, "store_of", lambda _: Store(file))
-            return inferred(files, options)
+            return infer_schema(files, options)
 
     for error in errors():
         code = "AUTO_LOADER.SAMPLE" if isinstance(error, PermissionError) else "AUTO_LOADER.SAMPLE_BROKEN_OFF"

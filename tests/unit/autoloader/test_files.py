@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.autoloader.discovery import Clock, LocalDiscovery
-from headrace.autoloader.file_states import cleanable, file_states, forget, note_cleaned
+from headrace.autoloader.file_states import file_states, files_to_clean, prune_files, record_cleaned
 from headrace.autoloader.globs import InvalidGlob, path_pattern
 from headrace.autoloader.ledger import FIRST_NUMBER, Ledger
 from headrace.autoloader.seen_files import SeenFiles
@@ -74,9 +74,9 @@ def ledger(tmp_path):
 def looking(data, ledger, time):
     """A way to look for new files."""
 
-    def made(path=None, full_look_s=1e12, **selection):
+    def made(path=None, full_listing_interval_s=1e12, **selection):
         tree = Tree.of(str(path or data), Selection(**selection))
-        return LocalDiscovery(ledger, tree, full_look_s=full_look_s, clock=time.clock)
+        return LocalDiscovery(ledger, tree, full_listing_interval_s=full_listing_interval_s, clock=time.clock)
 
     return made
 
@@ -127,77 +127,77 @@ def test_files_get_numbers_in_the_order_of_their_times(land, looking, ledger):
     land("a.json", age_s=100)
     land("c.json", age_s=200)
 
-    assert looking().look() == 3
+    assert looking().poll() == 3
     assert names(ledger) == ["b.json", "c.json", "a.json"]
 
 
 def test_an_old_time_does_not_hide_a_file_that_came_late(land, looking, ledger):
     discovery = looking()
     land("new.json", age_s=50)
-    discovery.look()
+    discovery.poll()
     land("old.json", age_s=10 * 365 * 86400.0, folder_age_s=40)
 
-    assert discovery.look() == 1
+    assert discovery.poll() == 1
     assert names(ledger) == ["new.json", "old.json"]
 
 
 def test_a_folder_of_the_same_time_is_not_listed_again(data, land, looking):
     discovery = looking()
     land("a.json")
-    discovery.look()
+    discovery.poll()
     # Nobody can do this but a test: an entry that leaves no trace in the time of its folder.
     land("b.json")
 
-    assert discovery.look() == 0
+    assert discovery.poll() == 0
 
 
 def test_a_folder_that_has_just_changed_is_listed_again(data, land, looking):
     discovery = looking()
     land("a.json", folder_age_s=1)
-    discovery.look()
+    discovery.poll()
     land("b.json", folder_age_s=1)
 
-    assert discovery.look() == 1
+    assert discovery.poll() == 1
 
 
 def test_everything_is_listed_now_and_then_whatever_the_folders_say(data, land, looking, time):
-    discovery = looking(full_look_s=3600)
+    discovery = looking(full_listing_interval_s=3600)
     land("a.json")
-    discovery.look()
+    discovery.poll()
     land("b.json")
     time.now_s += 3601
 
-    assert discovery.look() == 1
+    assert discovery.poll() == 1
 
 
 def test_what_was_seen_is_known_to_the_next_process(data, land, looking, ledger):
     land("a.json", folder_age_s=1)
-    looking().look()
+    looking().poll()
 
-    assert looking().look() == 0
+    assert looking().poll() == 0
     assert names(ledger) == ["a.json"]
 
 
 def test_new_folders_are_found_and_folders_may_go(data, land, looking, ledger):
     discovery = looking()
     gone = land("x/a.json")
-    discovery.look()
+    discovery.poll()
     gone.unlink()
     gone.parent.rmdir()
     land("y/z/b.json", folder_age_s=90)
     os.utime(data, (NOW_S - 80, NOW_S - 80))
 
-    assert discovery.look() == 1
+    assert discovery.poll() == 1
     assert names(ledger) == ["a.json", "b.json"]
 
 
 def test_a_source_that_has_gone_is_an_error(data, looking):
     discovery = looking()
-    discovery.look()
+    discovery.poll()
     data.rmdir()
 
     with pytest.raises(PipelineError) as raised:
-        discovery.look()
+        discovery.poll()
 
     assert raised.value.code == "AUTO_LOADER.PATH_MISSING"
 
@@ -213,8 +213,8 @@ def test_a_file_that_is_being_written_waits_until_it_is_settled(land, looking, l
             land("a.json", text, age_s=NOW_S - time.now_s)
 
     time.meanwhile = write
-    assert discovery.look() == 0
-    assert discovery.look_until_settled() == 1
+    assert discovery.poll() == 0
+    assert discovery.poll_until_stable() == 1
     assert ledger.files(0, 1)[0].size == len("{}\n{}")
 
 
@@ -222,60 +222,60 @@ def test_a_file_of_a_future_time_is_settled_after_a_second(land, looking, time):
     land("a.json", age_s=-500)
     discovery = looking()
 
-    assert discovery.look() == 0
+    assert discovery.poll() == 0
     time.now_s += 1
-    assert discovery.look() == 1
+    assert discovery.poll() == 1
 
 
 def test_an_empty_file_is_not_yet_there(data, land, looking, time):
     discovery = looking()
     land("a.json", "")
-    assert discovery.look_until_settled() == 0
+    assert discovery.poll_until_stable() == 0
     # Its folder does not change when something is written into it.
     (data / "a.json").write_text("{}")
     os.utime(data / "a.json", (NOW_S - 5, NOW_S - 5))
     time.now_s += 1
 
-    discovery.look()
+    discovery.poll()
     time.now_s += 1
-    assert discovery.look() == 1
+    assert discovery.poll() == 1
 
 
 def test_a_file_that_had_not_settled_is_found_by_the_next_process(data, land, looking):
     land("a.json", "")
-    looking().look()
+    looking().poll()
     (data / "a.json").write_text("{}")
     os.utime(data / "a.json", (NOW_S - 5, NOW_S - 5))
 
-    assert looking().look() == 1
+    assert looking().poll() == 1
 
 
 def test_a_folder_with_a_file_that_has_not_settled_is_not_listed_at_each_look(data, land, looking):
     land("a.json", "")
     discovery = looking()
-    discovery.look()
+    discovery.poll()
     land("b.json")
 
-    assert discovery.look() == 0
+    assert discovery.poll() == 0
 
 
 def test_a_file_that_is_changed_is_another_one_where_overwrites_are_allowed(land, looking, ledger):
     land("a.json", "{}")
-    discovery = looking(overwrites=True)
-    discovery.look()
+    discovery = looking(allow_overwrites=True)
+    discovery.poll()
     land("a.json", "{}{}")
 
-    assert discovery.look() == 1
-    assert discovery.look() == 0
+    assert discovery.poll() == 1
+    assert discovery.poll() == 0
     assert [file.size for file in ledger.files(0, 9)] == [2, 4]
 
 
 def test_a_file_that_is_changed_is_the_same_one_otherwise(land, looking, ledger):
     land("a.json", "{}")
-    looking().look()
+    looking().poll()
     land("a.json", "{}{}", folder_age_s=50)
 
-    assert looking().look() == 0
+    assert looking().poll() == 0
 
 
 def test_times_and_names_leave_files_out(land, looking, ledger):
@@ -283,7 +283,7 @@ def test_times_and_names_leave_files_out(land, looking, ledger):
     land("new.json", age_s=10)
     land("between.json", age_s=100)
     selection = {"after_ns": (NOW_S - 500) * NS, "before_ns": (NOW_S - 50) * NS, "name": re.compile(r"b.*|n.*")}
-    looking(**selection).look()
+    looking(**selection).poll()
 
     assert names(ledger) == ["between.json"]
 
@@ -292,29 +292,29 @@ def test_a_link_that_leads_up_is_not_followed(data, land, looking, ledger):
     land("x/a.json")
     (data / "x" / "loop").symlink_to(data)
 
-    looking().look()
+    looking().poll()
 
     assert names(ledger) == ["a.json"]
 
 
 def test_a_batch_has_as_many_files_and_bytes_as_allowed(ledger):
     found = [("/d", FoundFile(f"{number}", 10, number)) for number in range(1, 6)]
-    SeenFiles(ledger).record(found, {}, now_ms=0, overwrites=False)
+    SeenFiles(ledger).record(found, {}, now_ms=0, allow_overwrites=False)
 
-    assert ledger.end_of_batch(0, 5, most_files=2, most_bytes=None) == 2
+    assert ledger.end_of_batch(0, 5, max_files=2, max_bytes=None) == 2
     # The one that goes beyond the bytes is still part of it.
-    assert ledger.end_of_batch(0, 5, most_files=None, most_bytes=15) == 2
-    assert ledger.end_of_batch(0, 5, most_files=4, most_bytes=1000) == 4
-    assert ledger.end_of_batch(4, 5, most_files=None, most_bytes=None) == 5
-    assert ledger.end_of_batch(5, 5, most_files=1, most_bytes=1) == 5
+    assert ledger.end_of_batch(0, 5, max_files=None, max_bytes=15) == 2
+    assert ledger.end_of_batch(0, 5, max_files=4, max_bytes=1000) == 4
+    assert ledger.end_of_batch(4, 5, max_files=None, max_bytes=None) == 5
+    assert ledger.end_of_batch(5, 5, max_files=1, max_bytes=1) == 5
 
 
 def test_two_processes_give_a_file_one_number(tmp_path, ledger):
     other = Ledger.open(tmp_path / "ledgers", ledger.id)
     found = [("/d", FoundFile("a", 1, 1))]
 
-    assert SeenFiles(ledger).record(found, {}, now_ms=0, overwrites=False) == 1
-    assert SeenFiles(other).record(found, {}, now_ms=0, overwrites=False) == 0
+    assert SeenFiles(ledger).record(found, {}, now_ms=0, allow_overwrites=False) == 1
+    assert SeenFiles(other).record(found, {}, now_ms=0, allow_overwrites=False) == 0
     assert other.last_number == 1
     other.close()
 
@@ -328,9 +328,9 @@ def test_a_ledger_that_is_gone_is_named(tmp_path):
 
 def test_the_ledger_tells_what_became_of_each_file(ledger):
     found = [("/d", FoundFile(name, 1, 1_000_000)) for name in "abc"]
-    SeenFiles(ledger).record(found, {}, now_ms=5, overwrites=False)
-    ledger.committed(2, now_ms=7)
-    note_cleaned(ledger, [(1, "/moved/a")], now_ms=9)
+    SeenFiles(ledger).record(found, {}, now_ms=5, allow_overwrites=False)
+    ledger.record_commit(2, now_ms=7)
+    record_cleaned(ledger, [(1, "/moved/a")], now_ms=9)
 
     states = [(state.path, state.committed_ms, state.cleaned_ms, state.moved_to) for _, state in file_states(ledger)]
 
@@ -340,12 +340,12 @@ def test_the_ledger_tells_what_became_of_each_file(ledger):
 @given(st.lists(st.lists(st.integers(0, 30), max_size=20), max_size=8))
 def test_whatever_the_order_of_looks_each_file_is_recorded_once(tmp_path_factory, looks):
     ledger = Ledger.create(tmp_path_factory.mktemp("ledgers"))
-    for look in looks:
-        unknown = SeenFiles(ledger).unknown("/d", [str(number) for number in look])
+    for poll in looks:
+        unknown = SeenFiles(ledger).unknown("/d", [str(number) for number in poll])
         found = [("/d", FoundFile(name, 1, 1)) for name in unknown]
-        SeenFiles(ledger).record(found, {}, now_ms=0, overwrites=False)
+        SeenFiles(ledger).record(found, {}, now_ms=0, allow_overwrites=False)
 
-    wanted = {str(number) for look in looks for number in look}
+    wanted = {str(number) for poll in looks for number in poll}
     assert sorted(names(ledger)) == sorted(wanted)
     ledger.close()
 
@@ -355,51 +355,51 @@ def test_a_name_that_is_no_text_is_an_error_and_not_missed(data, looking):
         file.write(b"{}")
 
     with pytest.raises(PipelineError) as raised:
-        looking().look()
+        looking().poll()
 
     assert raised.value.code == "AUTO_LOADER.FILE_NAME"
 
 
 def test_a_number_that_is_forgotten_is_not_given_again(ledger):
-    SeenFiles(ledger).record([("/d", FoundFile("a", 1, 1))], {}, now_ms=0, overwrites=False)
-    assert forget(ledger, 5, 1) == 1
+    SeenFiles(ledger).record([("/d", FoundFile("a", 1, 1))], {}, now_ms=0, allow_overwrites=False)
+    assert prune_files(ledger, 5, 1) == 1
 
-    SeenFiles(ledger).record([("/d", FoundFile("b", 1, 1))], {}, now_ms=0, overwrites=False)
+    SeenFiles(ledger).record([("/d", FoundFile("b", 1, 1))], {}, now_ms=0, allow_overwrites=False)
 
     assert ledger.last_number == 2
     assert names(ledger, after=1) == ["b"]
 
 
 def test_files_that_were_left_out_are_not_cleaned_up(ledger):
-    SeenFiles(ledger).record([("/d", FoundFile(name, 1, 1)) for name in "ab"], {}, now_ms=0, overwrites=False)
-    ledger.note(FIRST_NUMBER, "1")
-    ledger.committed(2, now_ms=0)
+    SeenFiles(ledger).record([("/d", FoundFile(name, 1, 1)) for name in "ab"], {}, now_ms=0, allow_overwrites=False)
+    ledger.set_note(FIRST_NUMBER, "1")
+    ledger.record_commit(2, now_ms=0)
 
-    assert [file.path for file in cleanable(ledger, 10, 10)] == ["/d/b"]
+    assert [file.path for file in files_to_clean(ledger, 10, 10)] == ["/d/b"]
 
 
 def test_a_path_that_is_narrowed_leaves_other_folders_alone(data, land, looking, ledger):
     land("x/a.json")
     land("y/b.json")
-    looking().look()
+    looking().poll()
     land("y/c.json", folder_age_s=50)
 
-    assert looking(path=data / "x").look() == 0
+    assert looking(path=data / "x").poll() == 0
 
 
 def test_a_filter_that_is_taken_away_finds_what_it_has_left_out(land, looking, ledger):
     land("a.json")
     land("b.jsonl")
-    looking(name=re.compile(r".*\.json")).look()
+    looking(name=re.compile(r".*\.json")).poll()
 
-    assert looking().look() == 1
+    assert looking().poll() == 1
     assert names(ledger) == ["a.json", "b.jsonl"]
 
 
 def test_odd_entries_of_a_folder_stop_nobody(data, land, looking):
     land("x/a.json")
     discovery = looking()
-    discovery.look()
+    discovery.poll()
     (data / "x" / "a.json").unlink()
     (data / "x").rmdir()
     (data / "x").write_text("{}")
@@ -407,7 +407,7 @@ def test_odd_entries_of_a_folder_stop_nobody(data, land, looking):
     (data / "self").symlink_to(data / "self")
     os.utime(data, (NOW_S - 40, NOW_S - 40))
 
-    assert discovery.look() == 1
+    assert discovery.poll() == 1
 
 
 def test_paths_are_written_as_java_writes_them():

@@ -14,9 +14,9 @@ import pytest
 
 from headrace.autoloader import discovery
 from headrace.autoloader.discovery import Clock, LocalDiscovery
-from headrace.autoloader.file_states import cleanable
+from headrace.autoloader.file_states import files_to_clean
 from headrace.autoloader.ledger import Ledger
-from headrace.autoloader.pending_files import news_of_auto_loader
+from headrace.autoloader.pending_files import auto_loader_changes
 from headrace.autoloader.preparing import Place, prepare
 from headrace.autoloader.seen_files import SeenFiles
 from headrace.autoloader.stores.local import LocalStore
@@ -59,10 +59,10 @@ def ledger(tmp_path):
 def looking(data, ledger):
     """A way to look for new files, as a process that has just begun."""
 
-    def made(path=None, *, now_s=NOW_S, full_look_s=1e12):
+    def made(path=None, *, now_s=NOW_S, full_listing_interval_s=1e12):
         clock = Clock(now_ns=lambda: int(now_s * NS), sleep_s=time.sleep)
         tree = Tree.of(str(path or data), Selection())
-        return LocalDiscovery(ledger, tree, full_look_s=full_look_s, clock=clock)
+        return LocalDiscovery(ledger, tree, full_listing_interval_s=full_listing_interval_s, clock=clock)
 
     return made
 
@@ -99,18 +99,18 @@ def paths(ledger, below):
 def test_folders_below_are_looked_into_when_the_look_before_broke_off_between_two_records(
     data, land, looking, ledger, monkeypatch
 ):
-    monkeypatch.setattr(discovery, "_RECORDED_AT_ONCE", 1)
+    monkeypatch.setattr(discovery, "_RECORD_BATCH", 1)
     land("first.json")
-    looking().look()
+    looking().poll()
     land("second.json")
     land("sub/late.json")
     odd = land(os.fsdecode(b"sub/\xff"))
 
     with pytest.raises(PipelineError):
-        looking().look()
+        looking().poll()
     known = paths(ledger, data)
     odd.unlink()
-    looking().look()
+    looking().poll()
 
     assert known == ["first.json", "second.json"]
     assert paths(ledger, data) == ["first.json", "second.json", "sub/late.json"]
@@ -118,12 +118,12 @@ def test_folders_below_are_looked_into_when_the_look_before_broke_off_between_tw
 
 def test_everything_is_listed_when_the_clock_was_ahead_at_the_last_time(land, looking, ledger, data):
     land("a.json")
-    looking(now_s=NOW_S + 3650 * DAY_S, full_look_s=DAY_S).look()
+    looking(now_s=NOW_S + 3650 * DAY_S, full_listing_interval_s=DAY_S).poll()
     before = data.stat().st_mtime_ns
     land("b.json")
     os.utime(data, ns=(before, before))
 
-    looking(full_look_s=DAY_S).look()
+    looking(full_listing_interval_s=DAY_S).poll()
 
     assert paths(ledger, data) == ["a.json", "b.json"]
 
@@ -149,12 +149,12 @@ def test_a_folder_is_read_once_when_links_lead_to_it(tmp_path, data, land, looki
         (data / name).parent.mkdir(exist_ok=True)
         (data / name).symlink_to(target)
 
-    looking(f"{data}{path}").look()
+    looking(f"{data}{path}").poll()
     found = [file.name for _, file in Tree.of(f"{data}{path}", Selection()).files()]
 
     assert [os.path.basename(name) for name in paths(ledger, data)] == ["e.json", "a.json"]  # noqa: PTH119 - text
     assert sorted(found) == ["a.json", "e.json"]
-    assert (ledger.last_number, looking(f"{data}{path}", full_look_s=0).look()) == (2, 0)
+    assert (ledger.last_number, looking(f"{data}{path}", full_listing_interval_s=0).poll()) == (2, 0)
 
 
 def test_new_files_keep_their_path_when_another_link_comes(data, land, looking, ledger, tmp_path):
@@ -162,11 +162,11 @@ def test_new_files_keep_their_path_when_another_link_comes(data, land, looking, 
     elsewhere.mkdir()
     (data / "m").symlink_to(elsewhere)
     (elsewhere / "a.json").write_text("{}")
-    looking().look()
+    looking().poll()
     (data / "b").symlink_to(elsewhere)
     (elsewhere / "b.json").write_text("{}")
 
-    looking().look()
+    looking().poll()
     (data / "m").unlink()
 
     assert paths(ledger, data) == ["m/a.json", "m/b.json"]
@@ -176,7 +176,7 @@ def test_a_file_is_read_when_a_wildcard_means_it_behind_a_link_alone(data, land,
     land("2026/a.json")
     (data / "current").symlink_to("2026")
 
-    looking(data / "cur*").look()
+    looking(data / "cur*").poll()
 
     assert paths(ledger, data) == ["current/a.json"]
 
@@ -188,7 +188,7 @@ def test_pipes_sockets_and_devices_are_no_files_when_a_folder_is_read(tmp_path, 
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(os.path.relpath(data / "s.json"))
 
-    looking().look()
+    looking().poll()
     listener.close()
     place = Place(tmp_path / "ledgers", tmp_path / "schemas", NOW_S * NS)
     source = prepare({"cloudFiles.format": "json"}, str(data), None, place)
@@ -196,7 +196,7 @@ def test_pipes_sockets_and_devices_are_no_files_when_a_folder_is_read(tmp_path, 
     assert paths(ledger, data) == ["a.json"]
     assert [field["name"] for field in source.plan.data["fields"]] == ["id"]
     with pytest.raises(FileNotFoundError):
-        LocalStore().opened(str(data / "pipe.json"))
+        LocalStore().open_binary(str(data / "pipe.json"))
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o311, 0o000], ids=["without x", "without r", "without any"])
@@ -208,11 +208,11 @@ def test_a_folder_that_cannot_be_read_is_named_when_files_are_looked_for(open_to
         closed.chmod(mode)
 
         with pytest.raises(PipelineError) as raised:
-            looking(open_to_all).look()
+            looking(open_to_all).poll()
 
     source = prepare({"cloudFiles.format": "json"}, str(open_to_all), SCHEMA, Place(open_to_all, None, NOW_S * NS))
     with as_nobody():
-        reason = news_of_auto_loader(source, None, time.time)
+        reason = auto_loader_changes(source, None, time.time)
 
     assert raised.value.code == "AUTO_LOADER.UNREADABLE"
     assert reason == raised.value.message
@@ -222,11 +222,11 @@ def test_a_folder_that_cannot_be_read_is_named_when_files_are_looked_for(open_to
 
 def test_files_are_cleaned_up_in_time_when_they_were_committed_by_a_clock_that_was_ahead(ledger):
     file = FoundFile("a.json", 2, 1)
-    SeenFiles(ledger).record([("/d", file), ("/d", FoundFile("b.json", 2, 1))], {}, now_ms=0, overwrites=False)
-    ledger.committed(1, now_ms=10**15)
-    ledger.committed(2, now_ms=1000)
+    SeenFiles(ledger).record([("/d", file), ("/d", FoundFile("b.json", 2, 1))], {}, now_ms=0, allow_overwrites=False)
+    ledger.record_commit(1, now_ms=10**15)
+    ledger.record_commit(2, now_ms=1000)
 
-    assert [seen.path for seen in cleanable(ledger, 1000, 10)] == ["/d/a.json", "/d/b.json"]
+    assert [seen.path for seen in files_to_clean(ledger, 1000, 10)] == ["/d/a.json", "/d/b.json"]
 
 
 def test_a_link_into_a_closed_folder_stops_nobody_when_its_name_is_not_meant(open_to_all, looking):
@@ -237,7 +237,7 @@ def test_a_link_into_a_closed_folder_stops_nobody_when_its_name_is_not_meant(ope
     closed.chmod(0o000)
 
     with as_nobody():
-        assert looking(open_to_all).look() == 1
+        assert looking(open_to_all).poll() == 1
         (open_to_all / "meant").symlink_to(closed / "inner")
         with pytest.raises(PipelineError, match="meant"):
-            looking(open_to_all).look()
+            looking(open_to_all).poll()

@@ -15,12 +15,12 @@ import fastavro
 import pytest
 
 from headrace.autoloader.ddl import parse_struct
-from headrace.autoloader.evolution import UnknownFieldException, new_fields_told, rows_of
+from headrace.autoloader.evolution import UnknownFieldException, parse_new_fields, rows_of
 from headrace.autoloader.preparing import Place, prepare
-from headrace.autoloader.reading.avro_container import written_long
+from headrace.autoloader.reading.avro_container import encode_long
 from headrace.autoloader.reading.opening import CorruptFile
 from headrace.autoloader.reading.plan import MalformedRecord
-from headrace.autoloader.stream import all_work
+from headrace.autoloader.stream import all_tasks
 from headrace.errors import PipelineError
 
 MARK = b"\x07" * 16
@@ -51,7 +51,7 @@ def reader(tmp_path):
 
 
 def rows(source):
-    return [row for work in all_work(source, 2**62) for batch in rows_of(source, work) for row in batch.to_pylist()]
+    return [row for work in all_tasks(source, 2**62) for batch in rows_of(source, work) for row in batch.to_pylist()]
 
 
 def rescued(row):
@@ -61,10 +61,10 @@ def rescued(row):
 def container(schema, count, data, codec="null"):
     """A file of Avro with one block, which claims so many records."""
     entries = {"avro.schema": json.dumps(schema).encode(), "avro.codec": codec.encode()}
-    head = b"Obj\x01" + written_long(len(entries))
+    head = b"Obj\x01" + encode_long(len(entries))
     for name, value in entries.items():
-        head += written_long(len(name)) + name.encode() + written_long(len(value)) + value
-    return head + b"\x00" + MARK + written_long(count) + written_long(len(data)) + data + MARK
+        head += encode_long(len(name)) + name.encode() + encode_long(len(value)) + value
+    return head + b"\x00" + MARK + encode_long(count) + encode_long(len(data)) + data + MARK
 
 
 def encoded(schema, *records):
@@ -80,7 +80,7 @@ def encoded(schema, *records):
         (PAIR, 2, encoded(PAIR, *({"a": n, "b": "x"} for n in range(5)))),
         (PAIR, 2**40, encoded(PAIR, {"a": 1, "b": "x"})),
         (NOTHING, 2**40, b""),
-        (NULLS, 1, written_long(2**33) + b"\x00"),
+        (NULLS, 1, encode_long(2**33) + b"\x00"),
     ],
     ids=["fewer than there are", "more than there are", "records of nothing", "nulls of an array"],
 )
@@ -193,7 +193,7 @@ def test_what_a_field_is_called_does_not_hide_that_it_is_new(reader, name):
     with pytest.raises(UnknownFieldException) as raised:
         rows(source)
 
-    assert new_fields_told(f"org.apache.spark: {raised.value}\n\tat java").names == (name,)
+    assert parse_new_fields(f"org.apache.spark: {raised.value}\n\tat java").names == (name,)
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_what_nests_deeper_than_readers_of_tables_open_is_text_or_rescued(reader
     found = rows(source)
 
     assert len(found) == 2
-    assert _depth(source.plan.whole) <= 100
+    assert _depth(source.plan.all_columns) <= 100
     assert any(str(row).count("t") >= depth or str(row).count("[") >= depth for row in found)
 
 

@@ -20,9 +20,9 @@ import pytest
 from pyarrow import orc
 
 from headrace.autoloader.ddl import parse_struct
-from headrace.autoloader.evolution import UnknownFieldException, new_fields_told, rows_of
+from headrace.autoloader.evolution import UnknownFieldException, parse_new_fields, rows_of
 from headrace.autoloader.preparing import Place, prepare
-from headrace.autoloader.stream import all_work
+from headrace.autoloader.stream import all_tasks
 from headrace.graph.column_checks import column_problems
 from headrace.model.datasets import Dataset, Flow, Kind, PythonQuery
 from headrace.model.location import Location
@@ -244,9 +244,9 @@ class Reader:
         for _ in range(4):
             source = prepare(self._options, str(self.data), self._schema, self._place)
             try:
-                return source, [row for work in all_work(source, 2**62) for row in self._rows(source, work)]
+                return source, [row for work in all_tasks(source, 2**62) for row in self._rows(source, work)]
             except UnknownFieldException as error:
-                if new_fields_told(str(error)).version is None:
+                if parse_new_fields(str(error)).version is None:
                     raise
         raise AssertionError("the stream does not go on")
 
@@ -292,4 +292,4 @@ def problems(reader, records):
 def storing(source):
     dataset = Dataset(QualifiedName("t"), Kind.STREAMING_TABLE, HERE)
     flow = Flow("t", dataset.name, PythonQuery(lambda: None, Naming()), HERE)
-    return dataset, flow, Schema.from_json(json.dumps(source.plan.whole))
+    return dataset, flow, Schema.from_json(json.dumps(source.plan.all_columns))

@@ -14,8 +14,8 @@ import pytest
 
 from headrace.autoloader.discovery import Clock
 from headrace.autoloader.ledger import Ledger
-from headrace.autoloader.pending_files import backlog_of_auto_loader, news_of_auto_loader
-from headrace.autoloader.positions import LedgerState, position_problem, problem_of_offset
+from headrace.autoloader.pending_files import auto_loader_backlog, auto_loader_changes
+from headrace.autoloader.positions import LedgerState, offset_problem, position_problem
 from headrace.autoloader.preparing import Place, prepare
 from headrace.autoloader.stream import FileStream
 from headrace.errors import PipelineError
@@ -114,10 +114,10 @@ def test_a_stream_ends_by_name_when_its_ledger_is_not_as_it_left_it(tmp_path, so
     stream = FileStream(source, CLOCK)
 
     assert code_of(lambda: stream.latest(end, everything=True)) == f"AUTO_LOADER.{code}"
-    assert problem_of_offset(source.ledgers, end.to_json()).code == f"AUTO_LOADER.{code}"
-    assert news_of_auto_loader(source, end.to_json(), time.time) is not None
+    assert offset_problem(source.ledgers, end.to_json()).code == f"AUTO_LOADER.{code}"
+    assert auto_loader_changes(source, end.to_json(), time.time) is not None
     if code != "LEDGER_OLDER":
-        assert backlog_of_auto_loader(source, end.to_json()) is None
+        assert auto_loader_backlog(source, end.to_json()) is None
 
 
 def test_a_stream_ends_by_name_when_its_checkpoint_is_older_than_its_ledger(source, update):

@@ -12,7 +12,7 @@ from contextlib import closing
 import pytest
 
 from headrace.autoloader.discovery import Clock
-from headrace.autoloader.pending_files import news_of_auto_loader
+from headrace.autoloader.pending_files import auto_loader_changes
 from headrace.autoloader.preparing import Place, prepare
 from headrace.autoloader.stream import FileStream
 from headrace.errors import PipelineError
@@ -83,9 +83,9 @@ def test_files_are_read_once_when_a_project_is_taken_elsewhere_as_a_whole(tmp_pa
     there.parent.mkdir(parents=True)
 
     take(project, there)
-    reason = news_of_auto_loader(source_of(there), begin.to_json(), time.time)
+    reason = auto_loader_changes(source_of(there), begin.to_json(), time.time)
     end, nothing = update(source_of(there), begin)
-    quiet = news_of_auto_loader(source_of(there), end.to_json(), time.time)
+    quiet = auto_loader_changes(source_of(there), end.to_json(), time.time)
     land(there / "landing" / "orders" / "x" / "c.json", 1)
     _, second = update(source_of(there), end)
 

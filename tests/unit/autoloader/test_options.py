@@ -21,7 +21,7 @@ def test_defaults_are_the_documented_ones():
     options = loader_options({"cloudFiles.format": "JSON"})
 
     assert (options.file_format, options.max_files, options.include_existing) == ("json", 1000, True)
-    assert (options.infer_types, options.overwrites, options.evolution_mode) == (False, False, None)
+    assert (options.infer_types, options.allow_overwrites, options.evolution_mode) == (False, False, None)
 
 
 def test_names_are_taken_in_any_case_and_values_as_spark_takes_them():
@@ -40,7 +40,7 @@ def test_names_are_taken_in_any_case_and_values_as_spark_takes_them():
     )
 
     assert options.max_bytes == 10 * 1024**3
-    assert options.overwrites
+    assert options.allow_overwrites
     assert [hint.path for hint in options.hints] == [("id",), ("amount",)]
     assert (options.rescued_column, options.partition_columns) == ("_rescued", ("a", "b"))
     assert options.format_options == {"header": "true"}
@@ -113,7 +113,7 @@ def test_what_is_not_supported_is_refused_with_the_reason(name):
 
 
 def test_options_without_effect_are_told_apart():
-    assert loader_options({"cloudFiles.format": "json", "cloudFiles.fetchParallelism": "2"}).inert == (
+    assert loader_options({"cloudFiles.format": "json", "cloudFiles.fetchParallelism": "2"}).ignored_options == (
         "cloudFiles.fetchParallelism",
     )
 

@@ -15,8 +15,8 @@ from headrace.autoloader.inference import parquet_struct
 from headrace.autoloader.options import loader_options
 from headrace.autoloader.reading.files import read_splits
 from headrace.autoloader.reading.plan import ReadPlan, UnknownFields
-from headrace.autoloader.reading.splits import Split, splits_of
-from headrace.autoloader.schema_sample import inferred
+from headrace.autoloader.reading.splits import Split, split_files
+from headrace.autoloader.schema_sample import infer_schema
 from headrace.model.schema import type_text
 
 
@@ -90,7 +90,7 @@ def test_columns_that_the_file_lacks_are_null(write):
 
 def test_each_row_group_is_in_one_part(write):
     whole = write(a=list(range(9)))
-    parts = splits_of([(whole.path, whole.size, 0)], divisible=True, most_bytes=97)
+    parts = split_files([(whole.path, whole.size, 0)], divisible=True, max_bytes=97)
 
     assert [row["a"] for part in parts for row in rows_of(part, "a BIGINT")] == list(range(9))
 
@@ -115,7 +115,7 @@ def test_times_of_the_old_form_are_points_in_time(tmp_path):
     rows = rows_of(split, "t TIMESTAMP")
 
     assert [row["t"].replace(tzinfo=None) for row in rows] == values
-    assert inferred([split], loader_options({"cloudFiles.format": "parquet"}))["fields"][0]["type"] == "timestamp"
+    assert infer_schema([split], loader_options({"cloudFiles.format": "parquet"}))["fields"][0]["type"] == "timestamp"
 
 
 def test_what_is_finer_than_a_microsecond_is_left_out(write):

@@ -17,7 +17,7 @@ from headrace.autoloader.reading.json_blocks import JsonBlocks
 from headrace.autoloader.reading.json_records import read_records
 from headrace.autoloader.reading.lines import line_blocks
 from headrace.autoloader.reading.plan import MalformedRecord, ReadPlan, UnknownFields
-from headrace.autoloader.reading.splits import Split, packed, splits_of
+from headrace.autoloader.reading.splits import Split, pack, split_files
 
 PATH = "/in/a.json"
 
@@ -335,7 +335,7 @@ def test_each_line_is_in_one_part_of_a_file_whatever_the_parts_are(tmp_path_fact
     file = tmp_path_factory.mktemp("lines") / "a.txt"
     content = "\n".join(lines).encode() + (b"\n" if ends else b"")
     file.write_bytes(content)
-    splits = splits_of([(str(file), len(content), 0)], divisible=True, most_bytes=step)
+    splits = split_files([(str(file), len(content), 0)], divisible=True, max_bytes=step)
 
     read = b"".join(piece for split in splits for piece in line_blocks(split, block_bytes=block))
 
@@ -345,7 +345,7 @@ def test_each_line_is_in_one_part_of_a_file_whatever_the_parts_are(tmp_path_fact
 def test_work_is_shared_out_in_order_and_about_evenly():
     splits = [Split("f", 100, 0, 10 * number, 10 * number + 10) for number in range(10)]
 
-    groups = packed(splits, 3, 0)
+    groups = pack(splits, 3, 0)
 
     assert [split for group in groups for split in group] == splits
     assert [len(group) for group in groups] == [4, 4, 2]

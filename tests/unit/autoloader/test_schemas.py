@@ -8,7 +8,7 @@ import pytest
 
 from headrace.autoloader.ddl import InvalidDdl, parse_named_types, parse_struct
 from headrace.autoloader.hints import HintMismatch, with_hints
-from headrace.autoloader.inference import evolved, finished, json_struct
+from headrace.autoloader.inference import add_new_fields, finalize_struct, json_struct
 from headrace.autoloader.schema_store import SchemaStore
 from headrace.errors import PipelineError
 from headrace.model.schema import type_text
@@ -124,16 +124,18 @@ def test_a_hint_for_the_inside_of_a_number_is_refused():
 def test_json_has_the_types_that_spark_infers(lines, typed, untyped):
     struct = json_struct(["\n".join(lines).encode()], {})
 
-    assert text_of(finished(struct, typed=True)) == typed
+    assert text_of(finalize_struct(struct, typed=True)) == typed
     if untyped is not None:
-        assert text_of(finished(struct, typed=False)) == untyped
+        assert text_of(finalize_struct(struct, typed=False)) == untyped
 
 
 def test_a_schema_grows_at_its_end_and_inside_of_structs_and_changes_no_type():
     schema = parse_struct("b INT, s STRUCT<x: INT>, l ARRAY<STRUCT<x: INT>>")
     seen = parse_struct("a STRING, b STRING, s STRUCT<w: INT, x: STRING>, l ARRAY<STRUCT<y: INT>>")
 
-    assert text_of(evolved(schema, seen)) == ("b int, s struct<x:int,w:int>, l array<struct<x:int,y:int>>, a string")
+    assert text_of(add_new_fields(schema, seen)) == (
+        "b int, s struct<x:int,w:int>, l array<struct<x:int,y:int>>, a string"
+    )
 
 
 def test_an_element_that_is_repeated_in_some_files_alone_grows_as_others_do():
@@ -141,8 +143,8 @@ def test_an_element_that_is_repeated_in_some_files_alone_grows_as_others_do():
     seen = parse_struct("many STRUCT<b: INT>, one ARRAY<STRUCT<b: INT, s: ARRAY<STRUCT<y: INT>>>>")
 
     grown = "many array<struct<a:int,b:int>>, one struct<a:int,s:struct<x:int,y:int>,b:int>"
-    assert text_of(evolved(schema, seen, repeated=True)) == grown
-    assert evolved(schema, seen) == schema
+    assert text_of(add_new_fields(schema, seen, repeated=True)) == grown
+    assert add_new_fields(schema, seen) == schema
 
 
 def test_versions_of_a_schema_are_numbered_files_with_a_header(tmp_path):

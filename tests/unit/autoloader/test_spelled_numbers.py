@@ -6,7 +6,7 @@ import pytest
 
 from headrace.autoloader.ddl import parse_struct
 from headrace.autoloader.reading.json_blocks import JsonBlocks
-from headrace.autoloader.reading.number_texts import with_quoted_numbers
+from headrace.autoloader.reading.number_texts import quote_numbers
 from headrace.autoloader.reading.plan import ReadPlan
 
 PATH = "/in/a.json"
@@ -33,7 +33,7 @@ def at_once(monkeypatch):
 def test_numbers_are_put_in_quotes_where_a_name_says_so_and_nowhere_else():
     text = b'{"p":1.50,"q":1.50,"s":"\\"p\\":1.5","n":{"p" : -2e5}}\n{"p":"x","pp":1}\n{"p":3}\n'
 
-    assert with_quoted_numbers(text, ["p"]) == (
+    assert quote_numbers(text, ["p"]) == (
         b'{"p":"1.50","q":1.50,"s":"\\"p\\":1.5","n":{"p" : "-2e5"}}\n{"p":"x","pp":1}\n{"p":"3"}\n'
     )
 

@@ -15,11 +15,11 @@ import pytest
 
 from headrace.autoloader.discovery import Clock
 from headrace.autoloader.evolution import rows_of
-from headrace.autoloader.listing import LISTING_S
-from headrace.autoloader.object_notifications import Notice, paths_told
-from headrace.autoloader.pending_files import news_of_auto_loader
+from headrace.autoloader.listing import MIN_LISTING_INTERVAL_S
+from headrace.autoloader.object_notifications import Notification, object_paths
+from headrace.autoloader.pending_files import auto_loader_changes
 from headrace.autoloader.preparing import Place, prepare
-from headrace.autoloader.stores.paths import mapped, whole_path
+from headrace.autoloader.stores.paths import normalize_path, replace_prefix
 from headrace.autoloader.stream import FileStream
 from headrace.errors import PipelineError
 
@@ -82,15 +82,15 @@ class Endless:
     def __init__(self, path):
         self.path, self.given = path, 0
 
-    def received(self):
+    def receive(self):
         self.given += 10
         assert self.given <= 2000, "the look did not end"
-        return [Notice((self.path,), str(number)) for number in range(self.given - 10, self.given)]
+        return [Notification((self.path,), str(number)) for number in range(self.given - 10, self.given)]
 
-    def done(self, notices):
-        assert notices
+    def delete(self, notifications):
+        assert notifications
 
-    def waiting(self):
+    def count(self):
         return 5
 
 
@@ -125,7 +125,7 @@ def test_objects_are_read_once_and_new_ones_after_them(put, source):
 
     end, first = batch(stream, start)
     put("in/c.json", {"id": 3})
-    late.later_s += LISTING_S
+    late.later_s += MIN_LISTING_INTERVAL_S
     later, second = batch(stream, end)
 
     assert (ids(first), ids(second)) == ([1, 2], [3])
@@ -282,10 +282,10 @@ def test_whether_there_is_news_is_known_without_taking_a_message(put, source, qu
     put("in/a.json", {"id": 1})
     reader = source(useNotifications="true", queueUrl=queue.url)
     _, end, _ = begun(reader)
-    before = news_of_auto_loader(reader, end.to_json(), time.time)
+    before = auto_loader_changes(reader, end.to_json(), time.time)
     queue.tell("in/b.json")
 
-    assert (before, news_of_auto_loader(reader, end.to_json(), time.time)) == (None, "new files")
+    assert (before, auto_loader_changes(reader, end.to_json(), time.time)) == (None, "new files")
     assert waiting(queue) == 1
 
 
@@ -329,7 +329,7 @@ def test_an_empty_folder_of_a_bucket_is_there(source):
 @pytest.mark.parametrize("path", ["s3://key:secret@bucket/in", "s3a://key@bucket/in", "s3:///in", "gs://my bucket/in"])
 def test_an_address_with_a_key_is_refused_and_not_repeated(path):
     with pytest.raises(PipelineError) as raised:
-        whole_path(path)
+        normalize_path(path)
 
     assert raised.value.code == "AUTO_LOADER.STORE_NAME"
     assert "secret" not in str(raised.value.params)
@@ -337,7 +337,7 @@ def test_an_address_with_a_key_is_refused_and_not_repeated(path):
 
 @pytest.mark.parametrize("path", ["abfss://in@account.dfs.core.windows.net/x", "hdfs://name:8020/x", "hdfs:///x"])
 def test_addresses_of_other_stores_have_their_own_form(path):
-    assert whole_path(path) == path
+    assert normalize_path(path) == path
 
 
 def test_s3_with_notifications_and_no_queue_is_refused(put, source):
@@ -372,7 +372,7 @@ def test_s3_with_notifications_and_no_queue_is_refused(put, source):
     ],
 )
 def test_notifications_are_read_from_the_bucket_the_topic_and_the_bus(body, paths):
-    assert paths_told(json.dumps(body)) == paths
+    assert object_paths(json.dumps(body)) == paths
 
 
 def test_a_message_that_is_no_notification_stays_in_the_queue(put, source, queue):
@@ -398,28 +398,32 @@ def test_a_message_that_is_no_notification_stays_in_the_queue(put, source, queue
 def test_the_longest_beginning_of_a_path_is_replaced(path, whole):
     paths = {"dbfs:/": "/data/dbfs/", "dbfs:/landing/raw": "/raw", "/mnt/": "/data/mnt", "s3://old": "s3://new/"}
 
-    assert mapped(path, paths) == whole
+    assert replace_prefix(path, paths) == whole
 
 
 @pytest.mark.parametrize("begin", ["/mnt/raw", "/mnt/raw/", "dbfs:/mnt/raw", "/dbfs/mnt/raw", "dbfs:///mnt/raw"])
 @pytest.mark.parametrize("path", ["/mnt/raw/in", "dbfs:/mnt/raw/in", "/dbfs/mnt/raw/in", "dbfs:///mnt/raw/in"])
 def test_what_is_said_of_one_spelling_of_a_mount_holds_for_all(begin, path):
-    assert mapped(path, {"dbfs:/": "/data/dbfs", "/mnt/": "/data/mnt", begin: "/raw"}) == "/raw/in"
+    assert replace_prefix(path, {"dbfs:/": "/data/dbfs", "/mnt/": "/data/mnt", begin: "/raw"}) == "/raw/in"
 
 
 def test_a_mount_of_this_machine_is_in_the_vendors_file_system_only_when_it_is_said():
     paths = {"dbfs:/": "/data/dbfs"}
 
-    assert [mapped(path, paths) for path in ("/mnt/x", "/dbfs/x", "dbfs:x")] == ["/mnt/x", "/data/dbfs/x", "dbfs:x"]
+    assert [replace_prefix(path, paths) for path in ("/mnt/x", "/dbfs/x", "dbfs:x")] == [
+        "/mnt/x",
+        "/data/dbfs/x",
+        "dbfs:x",
+    ]
 
 
 def test_the_last_spelling_of_one_place_counts():
-    assert mapped("/mnt/x", {"/mnt/": "/default", "dbfs:/mnt": "/settings", "/mnt": "/option"}) == "/option/x"
+    assert replace_prefix("/mnt/x", {"/mnt/": "/default", "dbfs:/mnt": "/settings", "/mnt": "/option"}) == "/option/x"
 
 
 def test_a_store_that_nothing_reads_is_refused_with_the_setting_that_maps_it():
     with pytest.raises(PipelineError) as raised:
-        whole_path("dbfs:/landing")
+        normalize_path("dbfs:/landing")
 
     assert raised.value.code == "AUTO_LOADER.STORE"
     assert "paths:" in (raised.value.hint or "")

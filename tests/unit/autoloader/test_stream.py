@@ -13,10 +13,10 @@ import pytest
 from headrace.autoloader.discovery import Clock
 from headrace.autoloader.evolution import UnknownFieldException, rows_of
 from headrace.autoloader.ledger import Ledger
-from headrace.autoloader.pending_files import backlog_of_auto_loader
+from headrace.autoloader.pending_files import auto_loader_backlog
 from headrace.autoloader.preparing import Place, prepare
 from headrace.autoloader.source import Source
-from headrace.autoloader.start_position import begin_behind, files_before
+from headrace.autoloader.start_position import existing_files, start_after
 from headrace.autoloader.stream import FileStream
 from headrace.errors import PipelineError
 from headrace.model.outcome import FilesBacklog
@@ -44,8 +44,8 @@ def land(data):
 def source(tmp_path, data):
     """What a reader of the folder means."""
 
-    def made(schema=None, *, stores=True, **options):
-        place = Place(tmp_path / "ledgers", tmp_path / "place", time.time_ns(), stores=stores)
+    def made(schema=None, *, can_write=True, **options):
+        place = Place(tmp_path / "ledgers", tmp_path / "place", time.time_ns(), can_write=can_write)
         given = {
             "cloudFiles.format": "json",
             **{name.replace("__", "."): str(value) for name, value in options.items()},
@@ -67,7 +67,7 @@ def read(stream, start, end):
 
 
 def columns(source):
-    return [f"{field['name']} {type_text(field['type'])}" for field in source.plan.whole["fields"]]
+    return [f"{field['name']} {type_text(field['type'])}" for field in source.plan.all_columns["fields"]]
 
 
 def test_files_are_read_once_and_new_ones_after_them(land, source):
@@ -121,9 +121,9 @@ def test_what_is_found_and_not_read_is_known_from_the_position_alone(land, sourc
 
     end, _ = batch(stream, stream.initial())
 
-    assert backlog_of_auto_loader(found, end.to_json()) == FilesBacklog(found.path, 2, 20)
-    assert backlog_of_auto_loader(found, json.dumps(stream.newest().to_json())) == FilesBacklog(found.path, 0, 0)
-    assert backlog_of_auto_loader(found, {"ledger": "another", "number": 1}) is None
+    assert auto_loader_backlog(found, end.to_json()) == FilesBacklog(found.path, 2, 20)
+    assert auto_loader_backlog(found, json.dumps(stream.newest().to_json())) == FilesBacklog(found.path, 0, 0)
+    assert auto_loader_backlog(found, {"ledger": "another", "number": 1}) is None
 
 
 def test_once_takes_everything_whatever_the_limit(land, source):
@@ -168,10 +168,10 @@ def test_a_stream_that_begins_behind_files_reads_what_was_changed_or_came_later(
     land("growing.json", {"id": 3}, age_s=0.1)
     found, now_ns = source(), time.time_ns()
 
-    seen = files_before(found, None, now_ns)
-    since = files_before(found, now_ns - 500 * 10**9, now_ns)
+    seen = existing_files(found, None, now_ns)
+    since = existing_files(found, now_ns - 500 * 10**9, now_ns)
     stream = FileStream(found, CLOCK)
-    start = begin_behind(found, since, now_ms=now_ns // 10**6)
+    start = start_after(found, since, now_ms=now_ns // 10**6)
     stream.end_at_what_is_there()
     _, rows = batch(stream, start)
 
@@ -208,7 +208,7 @@ def test_the_schema_is_inferred_once_and_kept(land, source):
 def test_a_check_stores_nothing(tmp_path, land, source):
     land("a.json", {"id": 1})
 
-    source(stores=False)
+    source(can_write=False)
 
     assert not (tmp_path / "place").exists()
 
@@ -218,7 +218,7 @@ def test_a_schema_that_is_inferred_anew_is_another_version_once(tmp_path, data, 
     given = {"cloudFiles.format": "json", "cloudFiles.inferColumnTypes": "true"}
 
     def anew(**options):
-        place = Place(tmp_path / "ledgers", tmp_path / "place", time.time_ns(), infers_again=True)
+        place = Place(tmp_path / "ledgers", tmp_path / "place", time.time_ns(), reinfers_schema=True)
         return prepare({**given, **options}, str(data), None, place)
 
     first = source()
@@ -390,7 +390,7 @@ def test_a_schema_that_is_given_may_name_columns_of_the_folders_and_is_nullable(
     made = source({"type": "struct", "fields": fields})
 
     assert [field["name"] for field in made.plan.partitions["fields"]] == ["day"]
-    assert all(field["nullable"] for field in made.plan.whole["fields"])
+    assert all(field["nullable"] for field in made.plan.all_columns["fields"])
     stream = FileStream(made, CLOCK)
     (row,) = batch(stream, stream.initial())[1]
     assert (row["id"], str(row["day"])) == (1, "2024-01-02")

@@ -17,7 +17,7 @@ from headrace.autoloader.reading.json_scan import ParseOptions, read_json
 from headrace.autoloader.reading.plan import MalformedRecord, ReadPlan
 from headrace.autoloader.reading.splits import Split
 from headrace.autoloader.reading.values import TypeMismatch
-from headrace.autoloader.reading.variants import variant_of
+from headrace.autoloader.reading.variants import encode_variant
 from headrace.errors import PipelineError
 
 VALUES = st.recursive(
@@ -28,7 +28,7 @@ VALUES = st.recursive(
 
 
 def variant(text):
-    return variant_of(read_json(text, ParseOptions()))
+    return encode_variant(read_json(text, ParseOptions()))
 
 
 @given(VALUES)
@@ -110,7 +110,7 @@ def prepared(folder, kind, schema=None, **options):
 def test_the_column_needs_neither_a_schema_nor_a_place_for_one(tmp_path):
     plan = prepared(tmp_path, "json", singleVariantColumn="v").plan
 
-    assert plan.whole == parse_struct("v VARIANT")
+    assert plan.all_columns == parse_struct("v VARIANT")
     assert loader_options({"cloudFiles.format": "json", "singleVariantColumn": "v"}).format_options
 
 

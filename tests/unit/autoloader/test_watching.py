@@ -8,19 +8,19 @@ from contextlib import closing
 import pytest
 
 from headrace.autoloader.discovery import Clock
-from headrace.autoloader.file_notifications import BACKSTOP_S, FolderWatch
+from headrace.autoloader.file_notifications import FULL_CHECK_INTERVAL_S, FolderWatch
 from headrace.autoloader.preparing import Place, prepare
 from headrace.autoloader.stream import FileStream
 
 SCHEMA = {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]}
-MINUTE_NS = int(BACKSTOP_S * 1e9)
+MINUTE_NS = int(FULL_CHECK_INTERVAL_S * 1e9)
 
 
 @pytest.fixture
 def watch(data):
     """A watch of the folder that has been asked once."""
     made = FolderWatch(str(data))
-    assert made.changed(0) is None
+    assert made.changed_folders(0) is None
     yield made
     made.close()
 
@@ -30,7 +30,7 @@ def told(watch, *, until, within_s=20.0):
     ends, found = time.monotonic() + within_s, set()
     while not until <= found:
         assert time.monotonic() < ends, f"{until - found} was not told"
-        found |= watch.changed(1) or set()
+        found |= watch.changed_folders(1) or set()
         time.sleep(0.01)
     return found
 
@@ -64,7 +64,7 @@ def test_nothing_is_told_when_files_are_only_read(data):
     (data / "a.json").write_text("{}")
     (data / "inner").mkdir()
     with closing(FolderWatch(str(data))) as watch:
-        watch.changed(0)
+        watch.changed_folders(0)
         (data / "a.json").read_text()
 
         (data / "inner" / "b.json").write_text("{}")
@@ -74,8 +74,8 @@ def test_nothing_is_told_when_files_are_only_read(data):
 
 
 def test_once_a_minute_everything_is_looked_at(watch):
-    assert watch.changed(MINUTE_NS - 1) is not None
-    assert watch.changed(MINUTE_NS) is None
+    assert watch.changed_folders(MINUTE_NS - 1) is not None
+    assert watch.changed_folders(MINUTE_NS) is None
 
 
 def test_a_stream_with_notifications_reads_files_that_come(tmp_path, data):

@@ -14,7 +14,7 @@ from headrace.autoloader.discovery import Clock
 from headrace.autoloader.evolution import UnknownFieldException, rows_of
 from headrace.autoloader.preparing import Place, prepare
 from headrace.autoloader.stream import FileStream
-from headrace.autoloader.type_widening import widened
+from headrace.autoloader.type_widening import widen
 from headrace.errors import PipelineError
 from headrace.model.schema import type_text
 
@@ -119,10 +119,10 @@ def test_a_schema_that_is_given_does_not_grow(tmp_path, data):
     ],
 )
 def test_a_type_becomes_what_the_table_of_the_vendor_says(kind, seen, wide):
-    made = widened(parse_struct(f"c {kind}"), parse_struct(f"C {seen}"), {"c"}, "parquet")
+    made = widen(parse_struct(f"c {kind}"), parse_struct(f"C {seen}"), {"c"}, "parquet")
 
     assert made == parse_struct(f"c {wide}")
 
 
 def test_a_field_that_fits_keeps_its_type():
-    assert widened(parse_struct("a INT"), parse_struct("a BIGINT"), {"b"}, "json") == parse_struct("a INT")
+    assert widen(parse_struct("a INT"), parse_struct("a BIGINT"), {"b"}, "json") == parse_struct("a INT")

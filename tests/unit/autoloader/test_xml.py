@@ -16,7 +16,7 @@ from headrace.autoloader.reading.files import read_splits
 from headrace.autoloader.reading.plan import MalformedRecord, ReadPlan, UnknownFields
 from headrace.autoloader.reading.splits import Split
 from headrace.autoloader.reading.xml_texts import rows_between
-from headrace.autoloader.schema_sample import inferred
+from headrace.autoloader.schema_sample import infer_schema
 from headrace.errors import Problems
 from headrace.model.schema import type_text
 
@@ -44,7 +44,7 @@ def rescued(row):
 
 def columns_of(*splits, **options):
     given = {"cloudFiles.format": "xml", "rowTag": "r", **options}
-    struct = inferred(splits, loader_options(given))
+    struct = infer_schema(splits, loader_options(given))
     return ", ".join(f"{field['name']} {type_text(field['type'])}" for field in struct["fields"])
 
 

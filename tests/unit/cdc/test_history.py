@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.tiers import examples
 
 from headrace.cdc.events import Change, Event
-from headrace.cdc.history import Version, beliefs, history, table
+from headrace.cdc.history import Version, bitemporal_history, history, target_rows
 from headrace.cdc.scd_spec import ScdSpec, ScdType
 
 COLUMNS = ("id", "city", "rank")
@@ -23,8 +23,8 @@ SHAPES = [
     ONE,
     TWO,
     replace(TWO, tracked=("id", "rank")),
-    replace(ONE, null_keeps=frozenset({"city"})),
-    replace(TWO, null_keeps=frozenset({"city", "rank"})),
+    replace(ONE, ignore_null_columns=frozenset({"city"})),
+    replace(TWO, ignore_null_columns=frozenset({"city", "rank"})),
     replace(ONE, partial=True),
     replace(TWO, partial=True),
     replace(ONE, upserts_win=True),
@@ -64,7 +64,7 @@ def test_the_rows_are_the_same_in_any_order_and_however_often_events_come(given_
     shuffled = data.draw(st.permutations(given_events))
     again = data.draw(st.lists(st.sampled_from(given_events), max_size=20)) if given_events else []
 
-    assert table([*shuffled, *again], shape) == table(given_events, shape)
+    assert target_rows([*shuffled, *again], shape) == target_rows(given_events, shape)
 
 
 @few
@@ -72,7 +72,7 @@ def test_the_rows_are_the_same_in_any_order_and_however_often_events_come(given_
 def test_versions_are_the_same_in_any_order(given_events, data):
     shape = data.draw(st.sampled_from([shape for shape in SHAPES if shape.scd_type is ScdType.TWO]))
 
-    assert table(data.draw(st.permutations(given_events)), shape) == table(given_events, shape)
+    assert target_rows(data.draw(st.permutations(given_events)), shape) == target_rows(given_events, shape)
 
 
 @few
@@ -89,9 +89,9 @@ def test_versions_of_a_key_follow_each_other_and_only_the_last_is_open(given_eve
 @few
 @given(given_events=many())
 def test_the_current_rows_are_those_of_the_open_versions(given_events):
-    versions = table(given_events, TWO)
+    versions = target_rows(given_events, TWO)
 
-    assert [(row.key, row.row) for row in table(given_events, ONE)] == [
+    assert [(row.key, row.row) for row in target_rows(given_events, ONE)] == [
         (version.key, version.row) for version in versions if version.end is None
     ]
 
@@ -106,7 +106,7 @@ def delete(sequence):
 
 
 FROM_RANK = replace(TWO, tracked=("rank",))
-CITY_KEPT = replace(ONE, null_keeps=frozenset({"city"}))
+CITY_KEPT = replace(ONE, ignore_null_columns=frozenset({"city"}))
 ROME_BETWEEN = [upsert(1, "Oslo"), upsert(3, "Oslo"), upsert(2, "Rome")]
 RENAMED = [upsert(1, "Oslo"), upsert(2, "Rome"), upsert(3, "Bern", 1)]
 ANEW = [upsert(1, "Oslo", 1), delete(2), upsert(3, None, 2)]
@@ -148,7 +148,7 @@ def test_events_lead_to_versions(shape, given_events, expected):
 def test_what_is_believed_at_a_time_is_the_history_of_what_is_known_by_then(given_events, systems):
     shape = replace(TWO, bitemporal=True)
     own = [replace(event, key=(1,), system=system) for event, system in zip(given_events, systems, strict=False)]
-    found = beliefs(own, shape)
+    found = bitemporal_history(own, shape)
 
     for time in range(1, 5):
         known = {event.sequence: event.system for event in sorted(own, key=lambda e: e.system) if event.system <= time}
@@ -161,4 +161,4 @@ def test_what_is_believed_at_a_time_is_the_history_of_what_is_known_by_then(give
 def test_the_shape_says_which_of_a_delete_and_an_upsert_with_one_sequence_counts(upserts_win, rows):
     both = [Event((1,), 5, Change.UPSERT, {"id": 1, "city": None, "rank": None}), Event((1,), 5, Change.DELETE)]
 
-    assert len(table(both, replace(ONE, upserts_win=upserts_win))) == rows
+    assert len(target_rows(both, replace(ONE, upserts_win=upserts_win))) == rows

@@ -7,20 +7,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.cdc.feed import MergePath
-from headrace.cdc.merge_commit import Merged, merged_of
+from headrace.cdc.merge_commit import MergeSummary, merge_summary_of
 from headrace.model.outcome import ChangeCounts
 
 numbers = st.integers(min_value=0)
 maybe = st.none() | numbers
 counts = st.builds(ChangeCounts, numbers, numbers, maybe, st.none(), maybe, st.none() | st.text())
-batches = st.builds(Merged, st.sampled_from(MergePath), st.none() | counts, st.booleans())
+batches = st.builds(MergeSummary, st.sampled_from(MergePath), st.none() | counts, st.booleans())
 
 
 @given(batch=batches, users=st.none() | st.text())
 def test_what_was_said_is_read_again_whatever_the_user_says_beside_it(batch, users):
-    assert merged_of(batch.to_text(users)) == batch
+    assert merge_summary_of(batch.to_text(users)) == batch
 
 
 @pytest.mark.parametrize("text", [None, "", "nightly run", "{}", "[]", "7", '{"headrace": 1}', '{"headrace": {}}'])
 def test_a_text_of_somebody_else_says_nothing(text):
-    assert merged_of(text) is None
+    assert merge_summary_of(text) is None

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from headrace.cdc.feed import ChangeFeed
-from headrace.cdc.merge_keys import MergedRows, means_the_same
+from headrace.cdc.merge_keys import MergeKeys, has_same_signature
 from headrace.cdc.scd_spec import ScdSpec, ScdType
 from headrace.model.cdc import ALL_COLUMNS, Columns
 
@@ -16,8 +16,8 @@ TYPE_2 = ChangeFeed(
     sequence="version",
     sequence_type='"integer"',
     source_json="{}",
-    told_by_rows=True,
-    told_in_merge=True,
+    derivable_from_rows=True,
+    derivable_in_merge=True,
     tracked=ALL_COLUMNS,
 )
 LISTED = Columns(("size", "City"), all_but=False)
@@ -25,7 +25,7 @@ BUT = Columns(("ID", "version"))
 
 
 def keyed(*keys):
-    return replace(TYPE_2, shape=replace(TYPE_2.shape, keys=keys))
+    return replace(TYPE_2, spec=replace(TYPE_2.spec, keys=keys))
 
 
 @pytest.mark.parametrize(
@@ -38,32 +38,32 @@ def keyed(*keys):
         (replace(TYPE_2, tracked=BUT), replace(TYPE_2, tracked=LISTED), True),
         (replace(TYPE_2, tracked=LISTED), TYPE_2, False),
         (replace(TYPE_2, tracked=Columns(("id", "City", "size", "version"), all_but=False)), TYPE_2, True),
-        (replace(TYPE_2, null_keeps=LISTED), replace(TYPE_2, null_keeps=BUT), True),
-        (replace(TYPE_2, null_keeps=LISTED), TYPE_2, False),
+        (replace(TYPE_2, ignore_null_columns=LISTED), replace(TYPE_2, ignore_null_columns=BUT), True),
+        (replace(TYPE_2, ignore_null_columns=LISTED), TYPE_2, False),
         (replace(TYPE_2, sequence="Version"), TYPE_2, True),
         (replace(TYPE_2, sequence="size"), TYPE_2, False),
-        (replace(TYPE_2, shape=replace(TYPE_2.shape, partial=True)), TYPE_2, False),
-        (replace(TYPE_2, shape=replace(TYPE_2.shape, scd_type=ScdType.ONE)), TYPE_2, False),
+        (replace(TYPE_2, spec=replace(TYPE_2.spec, partial=True)), TYPE_2, False),
+        (replace(TYPE_2, spec=replace(TYPE_2.spec, scd_type=ScdType.ONE)), TYPE_2, False),
     ],
 )
 def test_what_a_row_means_does_not_depend_on_how_it_is_written(before, now, same):
-    assert means_the_same(before.meaning, now) is same
+    assert has_same_signature(before.signature, now) is same
 
 
 def test_the_order_of_keys_in_a_record_of_0_1_says_nothing():
-    assert means_the_same(
+    assert has_same_signature(
         "type 2 by (id, City) in the order of version, a version begins with a change of all columns", TYPE_2
     )
 
 
-@pytest.mark.parametrize("feed", [TYPE_2, keyed("a"), replace(TYPE_2, shape=replace(TYPE_2.shape, bitemporal=True))])
+@pytest.mark.parametrize("feed", [TYPE_2, keyed("a"), replace(TYPE_2, spec=replace(TYPE_2.spec, bitemporal=True))])
 def test_a_table_and_a_record_of_0_1_say_the_same(feed):
-    rows = MergedRows.of(feed)
+    rows = MergeKeys.of(feed)
 
-    assert MergedRows.of_property(rows.to_property()) == rows
-    assert MergedRows.of_meaning(feed.meaning) == rows
+    assert MergeKeys.of_property(rows.to_property()) == rows
+    assert MergeKeys.of_signature(feed.signature) == rows
 
 
 def test_what_is_not_known_is_not_guessed():
-    assert MergedRows.of_property("{}") is None
-    assert MergedRows.of_meaning("aggregate by a: count(*)") is None
+    assert MergeKeys.of_property("{}") is None
+    assert MergeKeys.of_signature("aggregate by a: count(*)") is None

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.cdc.snapshot_versions import Begun, NoVersion, is_later, type_of
+from headrace.cdc.snapshot_versions import InvalidSnapshotVersion, SnapshotProgress, is_later, type_of
 
 KINDS = (
     st.integers()
@@ -26,9 +26,9 @@ KINDS = (
 
 @given(KINDS, st.none() | KINDS)
 def test_what_is_stored_is_read_as_it_was(version, before):
-    begun = Begun(3, version, before)
+    begun = SnapshotProgress(3, version, before)
 
-    assert Begun.from_json(json.loads(json.dumps(begun.to_json()))) == begun
+    assert SnapshotProgress.from_json(json.loads(json.dumps(begun.to_json()))) == begun
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_version_is_later_than_those_that_are_less(version, before, later):
     ],
 )
 def test_what_cannot_be_ordered_is_no_version(version, before):
-    with pytest.raises(NoVersion):
+    with pytest.raises(InvalidSnapshotVersion):
         is_later(version, before)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headrace.cli.main import call
-from headrace.events.types import BatchDone, Event, FlowMoved, UpdateCreated, UpdateMoved
+from headrace.events.types import BatchDone, Event, FlowStateChanged, UpdateCreated, UpdateStateChanged
 from headrace.model.expectations import Action, ExpectationCount
 from headrace.model.outcome import FlowCounts, FlowOutcome, FlowState, Outcome, UpdateState
 from headrace.model.preview import Preview
@@ -86,10 +86,10 @@ class FakeProject:
         assert on_event is not None
         for event in (
             UpdateCreated("USER_ACTION"),
-            FlowMoved("orders", "orders", FlowState.RUNNING, attempt=1),
+            FlowStateChanged("orders", "orders", FlowState.RUNNING, attempt=1),
             BatchDone("orders", "orders", 0, 0, COUNTS),
-            FlowMoved("orders", "orders", FlowState.COMPLETED, attempt=1, duration_s=1.5),
-            UpdateMoved(self.state),
+            FlowStateChanged("orders", "orders", FlowState.COMPLETED, attempt=1, duration_s=1.5),
+            UpdateStateChanged(self.state),
         ):
             on_event(event)
         return outcome(self.state)

@@ -8,11 +8,11 @@ from decimal import Decimal
 import pytest
 from rich.console import Console
 
-from headrace.cli.arguments import hoisted
+from headrace.cli.arguments import hoist_global_options
 from headrace.cli.live_display import LiveTable
 from headrace.cli.summary import FAILURE_LINES, outcome_text
 from headrace.cli.tables import rows_table
-from headrace.events.types import BatchDone, FlowDefined, FlowMoved, UpdateCreated
+from headrace.events.types import BatchDone, FlowDefined, FlowStateChanged, UpdateCreated
 from headrace.model.outcome import ChangeCounts, FlowCounts, FlowOutcome, FlowState, Outcome, UpdateState
 from headrace.model.rows import Rows, json_value
 
@@ -26,10 +26,10 @@ def test_live_table_has_rates_and_the_time_a_flow_took() -> None:
     display.on_event(FlowDefined("late", "orders"))
     # A temporary view moves no rows and has no line.
     display.on_event(FlowDefined("valid", "valid", mode="VIEW"))
-    display.on_event(FlowMoved("orders", "orders", FlowState.RUNNING))
+    display.on_event(FlowStateChanged("orders", "orders", FlowState.RUNNING))
     display.on_event(BatchDone("orders", "orders", 0, 0, FlowCounts(5000, 3, 2)))
     now[0] += 2
-    display.on_event(FlowMoved("orders", "orders", FlowState.COMPLETED))
+    display.on_event(FlowStateChanged("orders", "orders", FlowState.COMPLETED))
     now[0] += 60
     with console.capture() as capture:
         console.print(display.table())
@@ -66,7 +66,7 @@ def test_cells_are_shortened_on_a_terminal_only() -> None:
 def test_global_options_move_but_what_follows_two_dashes_stays() -> None:
     words = ["sql", "--write", "-q", "--output", "json", "--", "-v", "--output"]
 
-    assert hoisted(words) == ["-q", "--output", "json", "sql", "--write", "--", "-v", "--output"]
+    assert hoist_global_options(words) == ["-q", "--output", "json", "sql", "--write", "--", "-v", "--output"]
 
 
 class Failpoint(tuple[int, int]):

@@ -5,20 +5,20 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from headrace.cli.summary import outcome_text
-from headrace.events.outcome import Replay
-from headrace.events.types import FlowBehind, FlowMoved, UpdateCreated
+from headrace.events.outcome import OutcomeBuilder
+from headrace.events.types import FlowLagMetrics, FlowStateChanged, UpdateCreated
 from headrace.model.outcome import FilesBacklog, FlowState, PartitionLag
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
 
 
 def told(*lag, backlog=()):
-    replay = Replay("u")
-    replay.apply(UpdateCreated("USER_ACTION"), NOW)
-    replay.apply(FlowMoved("orders", "orders", FlowState.RUNNING), NOW)
-    replay.apply(FlowBehind("orders", "orders", lag, backlog), NOW)
-    replay.apply(FlowMoved("orders", "orders", FlowState.COMPLETED), NOW)
-    return replay.outcome()
+    builder = OutcomeBuilder("u")
+    builder.apply(UpdateCreated("USER_ACTION"), NOW)
+    builder.apply(FlowStateChanged("orders", "orders", FlowState.RUNNING), NOW)
+    builder.apply(FlowLagMetrics("orders", "orders", lag, backlog), NOW)
+    builder.apply(FlowStateChanged("orders", "orders", FlowState.COMPLETED), NOW)
+    return builder.outcome()
 
 
 def test_partitions_that_are_not_read_to_their_ends_are_named():

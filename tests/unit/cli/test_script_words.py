@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.cli.arguments import hoisted
+from headrace.cli.arguments import hoist_global_options
 from headrace.cli.main import call
 
 
 def test_words_behind_the_file_stay_the_scripts():
-    assert hoisted(["exec", "--output", "json", "job.py", "-v", "--output", "x"]) == [
+    assert hoist_global_options(["exec", "--output", "json", "job.py", "-v", "--output", "x"]) == [
         *("--output", "json"),
         *("exec", "job.py", "-v", "--output", "x"),
     ]

@@ -10,7 +10,7 @@ import pytest
 from headrace.errors import InternalError, PipelineError, Problems
 from headrace.graph.select import Selection
 from headrace.model.outcome import UpdateState
-from headrace.plan.backfills import Backfill
+from headrace.plan.backfills import BackfillRequest
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ from headrace.plan.backfills import Backfill
         ),
         (
             ["backfill", "a", "--to", "version:3", "--again"],
-            ("backfill", Backfill("a", "earliest", "version:3", again=True)),
+            ("backfill", BackfillRequest("a", "earliest", "version:3", again=True)),
         ),
         (["sql", "SELECT 1"], ("sql", "SELECT 1", False)),
         (["sql", "DROP TABLE t", "--write"], ("sql", "DROP TABLE t", True)),

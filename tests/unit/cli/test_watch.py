@@ -17,18 +17,18 @@ from headrace.cli.status import followed
 from headrace.events.envelope import Origin
 from headrace.events.log import EventLog
 from headrace.events.reader import EventReader
-from headrace.events.types import BatchDone, Event, FlowMoved, UpdateCreated, UpdateMoved
+from headrace.events.types import BatchDone, Event, FlowStateChanged, UpdateCreated, UpdateStateChanged
 from headrace.model.outcome import FlowCounts, FlowState, UpdateState
 from headrace.project.lease import Lease
 from headrace.project.lease_holders import host_name
 
 BEGUN: tuple[Event, ...] = (
     UpdateCreated("USER_ACTION"),
-    FlowMoved("orders", "orders", FlowState.RUNNING, attempt=1),
+    FlowStateChanged("orders", "orders", FlowState.RUNNING, attempt=1),
     BatchDone("orders", "orders", 0, 0, FlowCounts(7)),
 )
 ERROR = {"code": "FLOW.FAILED", "message": "it broke", "location": {"file": "a.py", "line": 3}}
-COMPLETED = UpdateMoved(UpdateState.COMPLETED)
+COMPLETED = UpdateStateChanged(UpdateState.COMPLETED)
 _ids = count()
 
 
@@ -74,7 +74,7 @@ def test_status_shows_the_update_while_it_runs(cli: Any, project: Path) -> None:
 
 
 def test_an_update_is_lost_when_its_process_has_ended_without_a_word(cli: Any, project: Path) -> None:
-    record(project, *BEGUN, FlowMoved("copy", "copy", FlowState.COMPLETED, attempt=1))
+    record(project, *BEGUN, FlowStateChanged("copy", "copy", FlowState.COMPLETED, attempt=1))
     lease = project / "storage/lease.json"
     with Lease(lease, host_name(os.environ), time.time):
         held = json.loads(lease.read_text())
@@ -92,7 +92,7 @@ def test_an_update_is_lost_when_its_process_has_ended_without_a_word(cli: Any, p
 
 def test_status_exits_with_1_when_the_last_update_failed(cli: Any, project: Path) -> None:
     record(project, *BEGUN, COMPLETED)
-    record(project, *BEGUN, UpdateMoved(UpdateState.FAILED, ERROR), update="u2")
+    record(project, *BEGUN, UpdateStateChanged(UpdateState.FAILED, ERROR), update="u2")
 
     code, out, _ = cli("status")
     as_json, value, _ = cli("status", "--output", "json")

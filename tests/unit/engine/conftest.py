@@ -8,14 +8,30 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from headrace.cdc.feed import ChangeFeed
+from headrace.cdc.scd_spec import ScdSpec, ScdType
 from headrace.errors import PipelineError
-from headrace.graph.resolved import Analysis, Input, Mode, ResolvedDataset, ResolvedFlow, ResolvedGraph, Source
-from headrace.graph.unavailable_sources import AwayFlow
+from headrace.graph.analysis import Analysis, ChangeAnalysis, Input, Source
+from headrace.graph.resolved import ResolvedDataset, ResolvedGraph
+from headrace.graph.resolved_flows import (
+    AppendFlow,
+    CompleteFlow,
+    MergeFlow,
+    Mode,
+    OnceFlow,
+    OnceMergeFlow,
+    RefreshFlow,
+    SnapshotFlow,
+    UpdateFlow,
+    ViewFlow,
+)
+from headrace.graph.unavailable_sources import UnavailableFlow
+from headrace.model.cdc import ApplyChanges, CompareSnapshots
 from headrace.model.datasets import Dataset, Flow, Kind, PythonQuery
 from headrace.model.location import Location
 from headrace.model.names import Naming, QualifiedName
 from headrace.model.schema import Column, Schema
-from headrace.plan.source_retention import SourceReach, SourceStart
+from headrace.plan.source_retention import SourceRetention, SourceStart
 
 KINDS = {
     Mode.APPEND: Kind.STREAMING_TABLE,
@@ -25,6 +41,21 @@ KINDS = {
     Mode.ONCE: Kind.STREAMING_TABLE,
     Mode.REPLACE: Kind.MATERIALIZED_VIEW,
     Mode.VIEW: Kind.TEMPORARY_VIEW,
+}
+TYPES = {known.mode: known for known in (AppendFlow, UpdateFlow, CompleteFlow, OnceFlow, RefreshFlow, ViewFlow)}
+FEED = ChangeFeed(
+    ScdSpec(("id",), ("id",), ScdType.ONE),
+    "version",
+    '"integer"',
+    "{}",
+    derivable_from_rows=True,
+    derivable_in_merge=True,
+)
+CHANGES = ApplyChanges("events", ("id",), "version")
+CHANGE_TYPES = {
+    Mode.MERGE: (MergeFlow, CHANGES),
+    Mode.ONCE: (OnceMergeFlow, CHANGES),
+    Mode.SNAPSHOT: (SnapshotFlow, CompareSnapshots("events", ("id",))),
 }
 HERE = Location("transformations/a.py", 1)
 DOWN = PipelineError("JDBC.UNREACHABLE", database="shop", reason="it is down")
@@ -52,32 +83,37 @@ class Make:
         """A table of the storage."""
         return Table(schema, **there)
 
-    def flow(self, name, *reads, target=None, mode=Mode.REPLACE, **analysis):
-        """A resolved flow; its target has its name unless said otherwise."""
+    def flow(self, name, *reads, target=None, mode=Mode.REPLACE, feed=None, **analysis):
+        """A resolved flow; its target has its name unless said otherwise, and with a feed it applies changes."""
         inputs = tuple(Input(QualifiedName(read.lstrip("~")), read.startswith("~")) for read in reads)
-        seen = Analysis(
-            schema=self.schema("id integer"),
-            streaming=mode in (Mode.APPEND, Mode.COMPLETE),
-            inputs=inputs,
-            **{"fingerprint": "f", **analysis},
-        )
-        query = PythonQuery(lambda: None, Naming())
-        return ResolvedFlow(Flow(name, QualifiedName(target or name), query, HERE), mode, seen)
+        seen = {
+            "schema": self.schema("id integer"),
+            "streaming": mode in (Mode.APPEND, Mode.COMPLETE),
+            "inputs": inputs,
+            "fingerprint": "f",
+            **analysis,
+        }
+        flow = Flow(name, QualifiedName(target or name), PythonQuery(lambda: None, Naming()), HERE)
+        if mode in (Mode.MERGE, Mode.SNAPSHOT) or feed is not None:
+            changes = ChangeAnalysis(feed=feed or FEED, **seen)
+            kind, declared = CHANGE_TYPES[mode]
+            return kind(flow, changes, declared)
+        return TYPES[mode](flow, Analysis(**seen))
 
-    def away(self, name, kind=Kind.TABLE, target=None, blocked=None, error=DOWN, **declared):
+    def unavailable(self, name, kind=Kind.TABLE, target=None, blocked=None, error=DOWN, **declared):
         """A flow whose source is away; its target has its name unless said otherwise."""
         target = QualifiedName(target or name)
         flow = Flow(name, target, PythonQuery(lambda: None, Naming()), HERE)
-        return AwayFlow(flow, Dataset(target, kind, HERE, **declared), error, blocked)
+        return UnavailableFlow(flow, Dataset(target, kind, HERE, **declared), error, blocked)
 
-    def graph(self, *flows, schema="id integer", away=(), **declared):
+    def graph(self, *flows, schema="id integer", unavailable=(), **declared):
         """The graph of flows that are given in an order to run; *declared* holds for every dataset of theirs."""
         targets = {flow.target: KINDS[flow.mode] for flow in flows}
         datasets = [
             ResolvedDataset(Dataset(name, kind, HERE, **declared), self.schema(schema), f"/{name}")
             for name, kind in targets.items()
         ]
-        return ResolvedGraph(tuple(datasets), tuple(flows), tuple(away))
+        return ResolvedGraph(tuple(datasets), tuple(flows), tuple(unavailable))
 
     def source(self, kind, detail):
         """A streaming source."""
@@ -96,7 +132,7 @@ class Past:
     held: dict[str, tuple[int, int]] = field(default_factory=dict)
     kinds: dict[str, Kind] = field(default_factory=dict)
     modes: dict[str, Mode] = field(default_factory=dict)
-    reaches: dict[str, tuple[SourceReach, ...]] = field(default_factory=dict)
+    reaches: dict[str, tuple[SourceRetention, ...]] = field(default_factory=dict)
     gone_flows: dict[str, tuple[str, ...]] = field(default_factory=dict)
     starts: dict[str, tuple[SourceStart, ...]] = field(default_factory=dict)
     wrote_rows: set[str] = field(default_factory=set)
@@ -115,22 +151,22 @@ class Past:
     def kind(self, name):
         return self.kinds.get(str(name))
 
-    def wrote(self, flow):
+    def has_written(self, flow):
         return flow.name in self.wrote_rows
 
     def mode(self, flow):
         return self.modes.get(flow.name)
 
-    def reach(self, flow):
+    def source_retention(self, flow):
         return self.reaches.get(flow.name, ())
 
-    def left(self, _graph, name):
+    def former_stream_flows(self, _graph, name):
         return self.gone_flows.get(str(name), ())
 
-    def streamed(self, flow, name):
+    def has_streamed(self, flow, name):
         return str(name) in self.read_by.get(flow.name, ())
 
-    def starting(self, flow, _start, _cleared):
+    def start_positions(self, flow, _start, _cleared):
         return self.starts.get(flow.name, ())
 
 

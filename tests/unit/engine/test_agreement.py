@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.tiers import examples
 
-from headrace.plan.agreement import NONE, SOURCE, KnownBatches, KnownTable, contradiction
+from headrace.plan.agreement import NONE, SOURCE, KnownBatches, KnownTable, find_disagreement
 
 # What a batch does, in this order; an update may die after each of them.
 STEPS = ("plan", "commit", "log", "end")
@@ -54,8 +54,8 @@ class Stores:
         for name in STEPS:
             self.step(name, source)
 
-    def contradiction(self):
-        return contradiction(
+    def find_disagreement(self):
+        return find_disagreement(
             KnownBatches(0, 0, self.planned, max(self.done, self.planned - 1), self.table[0], {"the log": self.logged}),
         )
 
@@ -78,7 +78,7 @@ def test_stores_agree_wherever_an_update_dies(steps):
     states, source = lived(steps)
     stores = states[-1]
 
-    assert stores.contradiction() is None
+    assert stores.find_disagreement() is None
     stores.go_on(source + 3)
     assert stores.table[1] == tuple(range(1, source + 4))
 
@@ -95,7 +95,7 @@ def test_what_is_restored_is_noticed_or_does_not_matter(steps, restored, more):
     for store, back in restored.items():
         setattr(stores, store, deepcopy(getattr(states[min(back, steps)], store)))
 
-    if stores.contradiction() is None:
+    if stores.find_disagreement() is None:
         stores.go_on(source + more)
         assert stores.table[1] == tuple(range(1, source + more + 1))
 
@@ -106,14 +106,14 @@ def test_what_is_restored_is_noticed_or_does_not_matter(steps, restored, more):
         (KnownBatches(committed=0), "FLOW.CHECKPOINT_OLD"),
         (KnownBatches(planned=4, done=4, committed=5), "FLOW.CHECKPOINT_OLD"),
         (KnownBatches(planned=4, done=5, committed=4), "FLOW.CHECKPOINT_OLD"),
-        (KnownBatches(planned=4, done=4, committed=None, told={'the note of sink "s"': 5}), "FLOW.CHECKPOINT_OLD"),
+        (KnownBatches(planned=4, done=4, committed=None, reported={'the note of sink "s"': 5}), "FLOW.CHECKPOINT_OLD"),
         (KnownBatches(planned=4, done=4, committed=3), "FLOW.TABLE_OLD"),
         (KnownBatches(planned=4, done=3, committed=2), "FLOW.TABLE_OLD"),
         (KnownBatches(epoch=1, newest_epoch=2), "FLOW.RECORD_OLD"),
     ],
 )
 def test_it_is_said_which_store_is_older_than_it_should_be(batches, code):
-    assert contradiction(batches).code == code
+    assert find_disagreement(batches).code == code
 
 
 @pytest.mark.parametrize(
@@ -121,5 +121,5 @@ def test_it_is_said_which_store_is_older_than_it_should_be(batches, code):
     [("table", 6, "FLOW.TABLE_OLD"), ("quarantine", NONE, "FLOW.TABLE_OLD"), (SOURCE, 6, "FLOW.SOURCE_OLD")],
 )
 def test_a_table_that_a_flow_has_seen_at_a_later_version_is_noticed(name, now, code):
-    assert contradiction(KnownBatches(), [KnownTable(name, "/t", 7, now)]).code == code
-    assert contradiction(KnownBatches(), [KnownTable(name, "/t", 7, 7)]) is None
+    assert find_disagreement(KnownBatches(), [KnownTable(name, "/t", 7, now)]).code == code
+    assert find_disagreement(KnownBatches(), [KnownTable(name, "/t", 7, 7)]) is None

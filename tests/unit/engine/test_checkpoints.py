@@ -18,17 +18,18 @@ from headrace.delta_log.tables import (
     commit_actions,
     commit_file,
     committed_transaction,
-    data_changed,
+    has_data_changes,
+    is_rewritten_since,
     newest_version,
     open_table,
-    rewritten_since,
     table_state,
 )
 from headrace.errors import PipelineError
-from headrace.graph.resolved import Mode, Source, SourceKind, StatefulOperator
+from headrace.graph.analysis import Source, SourceKind, StatefulOperator
+from headrace.graph.resolved_flows import Mode
 from headrace.model.names import Naming, QualifiedName
 from headrace.settings.storage import StorageLayout
-from headrace.storage.change_detection import LONGEST_REST_S, StoredState
+from headrace.storage.change_detection import MAX_REST_S, StoredState
 from headrace.storage.flow_record import FlowRecord, read_record, write_record
 from headrace.storage.flow_records import transaction_id
 
@@ -70,8 +71,8 @@ def record_of(state, flow, **changes):
 
 
 def lost_checkpoint(state, flow):
-    found = state.contradiction(flow)
-    return found.said["checkpoint"] if found is not None and found.code == "FLOW.CHECKPOINT_LOST" else None
+    found = state.disagreement(flow)
+    return found.params["checkpoint"] if found is not None and found.code == "FLOW.CHECKPOINT_LOST" else None
 
 
 def plan_batch(checkpoint, batch, *offsets, done=True, watermarks=(0, 0)):
@@ -196,9 +197,9 @@ def test_only_commits_that_add_or_remove_rows_are_changes(append):
     DeltaTable(path).optimize.compact()
     DeltaTable(path).alter.set_table_properties({"delta.logRetentionDuration": "interval 9 days"})
 
-    assert data_changed(path, 0, 1)
-    assert not data_changed(path, 2, 3)
-    assert data_changed(path, 4, 4)  # not there (any more)
+    assert has_data_changes(path, 0, 1)
+    assert not has_data_changes(path, 2, 3)
+    assert has_data_changes(path, 4, 4)  # not there (any more)
     assert commit_actions(path, 4) is None
 
 
@@ -207,15 +208,15 @@ def test_rows_and_counted_commits_of_others_rewrite_a_table_and_putting_files_to
     append("a")
     DeltaTable(path).optimize.compact()
 
-    assert rewritten_since(path, 0)
-    assert not rewritten_since(path, 1)
-    assert not rewritten_since(path, 2)
+    assert is_rewritten_since(path, 0)
+    assert not is_rewritten_since(path, 1)
+    assert not is_rewritten_since(path, 2)
 
     counted = commit_file(Path(path), 3)
     counted.write_text('{"txn": {"appId": "a flow", "version": 1}}\n')
 
-    assert rewritten_since(path, 1)
-    assert not rewritten_since(path, newest_version(path))
+    assert is_rewritten_since(path, 1)
+    assert not is_rewritten_since(path, newest_version(path))
 
 
 def test_a_table_that_is_not_there_has_no_version(append, tmp_path):
@@ -224,32 +225,35 @@ def test_a_table_that_is_not_there_has_no_version(append, tmp_path):
 
 def test_a_flow_that_never_ran_is_started(state, make):
     flow = make.flow("a")
-    first = state.news(make.graph(flow), flow)
+    first = state.detect_changes(make.graph(flow), flow)
     record_of(state, flow)
     write_record(state.record_file(flow), replace(state.record(flow), started_at=0.0))
 
-    assert (first.started, first.reason) == (True, "first run")
-    assert state.news(make.graph(flow), flow) == first
+    assert (first.is_due, first.reason) == (True, "first run")
+    assert state.detect_changes(make.graph(flow), flow) == first
 
 
 def test_a_reset_that_a_crash_interrupted_is_seen(state, make):
     flow = make.flow("a")
-    assert not state.resetting(flow)
+    assert not state.is_resetting(flow)
 
     write_record(state.record_file(flow), FlowRecord(resetting=True))
 
-    assert state.resetting(flow)
+    assert state.is_resetting(flow)
 
 
 def test_a_flow_that_runs_once_is_done_when_its_transaction_is_there(state, make, append):
     flow = make.flow("o", mode=Mode.ONCE)
     record_of(state, flow, epoch=2)
     append("o")
-    before = state.news(make.graph(flow), flow)
+    before = state.detect_changes(make.graph(flow), flow)
 
     path = append("o", commit_properties=CommitProperties(app_transactions=[Transaction(tx(2), 0)]))
 
-    assert (before.reason, state.news(make.graph(flow), flow).reason) == ("once flow that has not run yet", "ran once")
+    assert (before.reason, state.detect_changes(make.graph(flow), flow).reason) == (
+        "once flow that has not run yet",
+        "ran once",
+    )
     assert (committed_transaction(path, tx(2)), committed_transaction(path, tx(3))) == (0, None)
 
 
@@ -271,7 +275,7 @@ def view(state, make, append):
 
     def reason(of=flow, **changes):
         record_of(state, of, **{"inputs": inputs, "target_id": target.table_id, **changes})
-        return state.news(graph, of).reason
+        return state.detect_changes(graph, of).reason
 
     return reason
 
@@ -320,17 +324,17 @@ def position(path, version, index=-1, table=None):
 
 def test_a_stream_of_a_table_is_started_when_the_table_has_more(state, stream, append):
     graph, flow, checkpoint = stream
-    reasons = [state.news(graph, flow).reason]
+    reasons = [state.detect_changes(graph, flow).reason]
     path = append("a")
-    reasons.append(state.news(graph, flow).reason)
+    reasons.append(state.detect_changes(graph, flow).reason)
     for offset in (position(path, 1), position(path, 0, index=3), position(path, 1, table="another")):
         plan_batch(checkpoint, 0, offset)
-        reasons.append(state.news(graph, flow).reason)
+        reasons.append(state.detect_changes(graph, flow).reason)
     plan_batch(checkpoint, 1, position(path, 1))
     append("a")
-    reasons.append(state.news(graph, flow).reason)
+    reasons.append(state.detect_changes(graph, flow).reason)
     plan_batch(checkpoint, 2, position(path, 2), done=False)
-    reasons.append(state.news(graph, flow).reason)
+    reasons.append(state.detect_changes(graph, flow).reason)
 
     assert reasons == [
         '"a" does not exist yet',
@@ -358,9 +362,9 @@ def test_a_change_feed_that_stands_behind_the_last_change_of_a_commit_has_read_i
     reasons = []
     for number, offset in enumerate((begun, position(path, 0, index=0))):
         plan_batch(state.checkpoint(flow, 0), number, offset)
-        reasons.append(state.news(graph, flow).reason)
+        reasons.append(state.detect_changes(graph, flow).reason)
     append("a")
-    reasons.append(state.news(graph, flow).reason)
+    reasons.append(state.detect_changes(graph, flow).reason)
 
     assert reasons == ['"a" has unread rows', "no new data in its sources", '"a" has new rows']
 
@@ -383,7 +387,7 @@ def test_a_change_feed_has_read_a_commit_when_it_stands_behind_all_of_its_change
     reasons = []
     for index in range(last + 1):
         plan_batch(state.checkpoint(flow, 0), index, position(path, 1, index=index))
-        reasons.append(state.news(graph, flow).reason)
+        reasons.append(state.detect_changes(graph, flow).reason)
 
     assert reasons == ['"a" has unread rows'] * last + ["no new data in its sources"]
 
@@ -392,41 +396,41 @@ def test_a_table_without_rows_is_no_news_to_a_stream_that_has_no_position(state,
     graph, flow, _ = stream
     DeltaTable.create(layout.table(Naming(), QualifiedName("a")), pa.schema([pa.field("id", pa.int32())]))
 
-    assert state.news(graph, flow).reason == "no new data in its sources"
+    assert state.detect_changes(graph, flow).reason == "no new data in its sources"
 
 
 def test_a_stream_is_started_weekly_for_its_timers_and_when_its_sources_changed(state, stream, make, append):
     graph, flow, checkpoint = stream
     plan_batch(checkpoint, 0, position(append("a"), 1), None)
 
-    two_positions = state.news(graph, flow).reason
+    two_positions = state.detect_changes(graph, flow).reason
     timed = replace(flow.analysis, operators=(StatefulOperator("transformWithState"),))
-    timers = state.news(graph, replace(flow, analysis=timed)).reason
-    write_record(state.record_file(flow), replace(state.record(flow), started_at=NOON - LONGEST_REST_S - 1))
+    timers = state.detect_changes(graph, replace(flow, analysis=timed)).reason
+    write_record(state.record_file(flow), replace(state.record(flow), started_at=NOON - MAX_REST_S - 1))
 
     assert (two_positions, timers) == ("its sources changed", "its state may have timers that are due")
-    assert state.news(graph, flow).reason == "runs at least once a week"
+    assert state.detect_changes(graph, flow).reason == "runs at least once a week"
 
 
 def test_a_stream_is_started_when_its_last_run_was_interrupted(state, stream, append):
     graph, flow, checkpoint = stream
     plan_batch(checkpoint, 0, position(append("a"), 1))
-    rested = state.news(graph, flow).started
+    rested = state.detect_changes(graph, flow).is_due
 
     write_record(state.record_file(flow), replace(state.record(flow), running=True))
 
-    assert (rested, state.news(graph, flow).reason) == (False, "its last run was interrupted")
+    assert (rested, state.detect_changes(graph, flow).reason) == (False, "its last run was interrupted")
 
 
 def test_a_stateful_stream_is_started_when_its_watermark_has_closed_results(state, stream, append):
     graph, flow, checkpoint = stream
     plan_batch(checkpoint, 0, position(append("a"), 1), watermarks=(0, 5))
     stateful = replace(flow, analysis=replace(flow.analysis, operators=(StatefulOperator("aggregate"),)))
-    reasons = [state.news(graph, flow).reason, state.news(graph, stateful).reason]
+    reasons = [state.detect_changes(graph, flow).reason, state.detect_changes(graph, stateful).reason]
 
     plan_batch(checkpoint, 1, position(append("a"), 2), watermarks=(5, 5))
 
-    assert [*reasons, state.news(graph, stateful).reason] == [
+    assert [*reasons, state.detect_changes(graph, stateful).reason] == [
         "no new data in its sources",
         "its watermark closed results that are not written yet",
         "no new data in its sources",
@@ -444,7 +448,7 @@ def files(state, make, tmp_path):
         checkpoint = state.checkpoint(flow, 0)
         plan_batch(checkpoint, 0, {"logOffset": 0})
         see_files(checkpoint, listing, *seen)
-        return state.news(make.graph(flow), flow).reason
+        return state.detect_changes(make.graph(flow), flow).reason
 
     return reason
 
@@ -502,33 +506,33 @@ def test_a_source_that_cannot_be_looked_at_is_started(state, make):
     record_of(state, flow, sources=(source.digest,))
     plan_batch(state.checkpoint(flow, 0), 0, {"topic": 1})
 
-    assert state.news(make.graph(flow), flow).reason == "must start to check kafka for new data"
+    assert state.detect_changes(make.graph(flow), flow).reason == "must start to check kafka for new data"
 
 
 def test_a_checkpoint_is_lost_when_its_flow_ran_and_it_is_not_there(state, make, append):
     view, stream, ruled = make.flow("v"), make.flow("s", mode=Mode.APPEND), make.flow("r", mode=Mode.APPEND)
-    never = [state.contradiction(flow) for flow in (view, stream, ruled)]
+    never = [state.disagreement(flow) for flow in (view, stream, ruled)]
     record_of(state, view)
     record_of(state, stream, epoch=1)
     own = transaction_id("pipeline", "r", 0)
     append("r", commit_properties=CommitProperties(app_transactions=[Transaction(own, 0)]))
 
     assert never == [None, None, None]
-    assert (state.ran(stream), state.ran(ruled), state.contradiction(view)) == (True, False, None)
+    assert (state.has_run(stream), state.has_run(ruled), state.disagreement(view)) == (True, False, None)
     assert lost_checkpoint(state, stream).endswith("/s/1")
     assert lost_checkpoint(state, ruled).endswith("/r/0")
     state.checkpoint(stream, 1).mkdir()
     (state.checkpoint(stream, 1) / "metadata").write_text('{"id": "q"}')
-    assert state.contradiction(stream) is None
+    assert state.disagreement(stream) is None
 
 
 def test_a_flow_is_known_by_the_event_log_when_its_record_is_lost(state, make, append, logged):
     stream = make.flow("s", mode=Mode.APPEND)
     logged["s", "s"] = (2, 0)
 
-    assert (state.ran(stream), state.progress_of(stream).epoch) == (True, 2)
+    assert (state.has_run(stream), state.progress_of(stream).epoch) == (True, 2)
     assert lost_checkpoint(state, stream).endswith("/s/2")
-    assert not state.ran(make.flow("s", target="t", mode=Mode.APPEND))
+    assert not state.has_run(make.flow("s", target="t", mode=Mode.APPEND))
 
 
 def test_a_record_recognises_a_source_without_telling_what_it_is(state, make):

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from headrace.graph.column_checks import column_problems
-from headrace.graph.unavailable_sources import is_away
+from headrace.graph.unavailable_sources import is_source_problem
 from headrace.model.datasets import Dataset, Flow, Kind, PythonQuery
 from headrace.model.location import Location
 from headrace.model.names import Naming, QualifiedName
@@ -52,7 +52,7 @@ def test_a_column_without_a_type_is_a_problem_of_the_project_that_says_where(kin
     (problem,) = found(kind)
 
     assert (problem.code, problem.params["inside"]) == ("DATASET.NO_TYPE", inside)
-    assert not is_away(problem)
+    assert not is_source_problem(problem)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_what_other_readers_do_not_open_is_a_problem_of_the_flow_alone(kind, cod
     problems = found(kind)
 
     assert [problem.code for problem in problems] == codes
-    assert all(map(is_away, problems))
+    assert all(map(is_source_problem, problems))
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_name_that_the_table_cannot_have_is_a_problem_of_the_flow_alone(name, 
     problems = found("long", name, properties) + found(struct((name, "long")), properties=properties)
 
     assert [problem.code for problem in problems] == codes * 2
-    assert all(map(is_away, problems))
+    assert all(map(is_source_problem, problems))
 
 
 def test_a_view_may_have_any_columns():

@@ -11,7 +11,7 @@ import pytest
 from deltalake import write_deltalake
 
 from headrace.delta_log.tables import commit_file
-from headrace.graph.resolved import Mode
+from headrace.graph.resolved_flows import Mode
 from headrace.spark.tables.commit_counter import CommitCounter
 
 QUERY_ID = "0b6a3a9c"

@@ -8,11 +8,11 @@ import pytest
 
 from headrace.delta_log.table_layout import TableLayout
 from headrace.graph.build import build
-from headrace.graph.resolved import Mode
+from headrace.graph.resolved_flows import Mode
 from headrace.model.datasets import Dataset, Definitions, Flow, Kind, PythonQuery
 from headrace.model.location import Location
 from headrace.model.names import Naming, QualifiedName
-from headrace.plan.schema_evolution import Brought, evolution
+from headrace.plan.schema_evolution import EvolvedBy, evolution
 
 STRICT = {"headrace.strict": "true"}
 HERE = Location("transformations/a.py", 1)
@@ -24,8 +24,8 @@ def evolved(make):
         mode = Mode.REPLACE if replaced else Mode.APPEND
         dataset = make.graph(make.flow("t", mode=mode), schema=code, **declared).datasets[0]
         there = make.table(make.schema(table), properties=dict(deployed) or dict(declared.get("properties", {})))
-        brought = Brought.BY_COMPUTATION if replaced else Brought.BY_STEP
-        return evolution(dataset, there, TableLayout(), brought, full_refresh=full_refresh)
+        evolved_by = EvolvedBy.COMPUTATION if replaced else EvolvedBy.STEP
+        return evolution(dataset, there, TableLayout(), evolved_by, full_refresh=full_refresh)
 
     return evolve
 
@@ -129,8 +129,8 @@ def test_comments_follow_the_code_and_an_empty_one_takes_them_away(make):
     table = dataset.schema.commented({"A": "was", "b": "was", "c": "same", "d": "kept"})
     declared = replace(dataset, schema=code, dataset=replace(dataset.dataset, comment=""))
 
-    step, _ = evolution(declared, make.table(table, comment="was"), TableLayout(), Brought.BY_STEP, full_refresh=False)
-    again, _ = evolution(declared, make.table(code, comment=""), TableLayout(), Brought.BY_STEP, full_refresh=False)
+    step, _ = evolution(declared, make.table(table, comment="was"), TableLayout(), EvolvedBy.STEP, full_refresh=False)
+    again, _ = evolution(declared, make.table(code, comment=""), TableLayout(), EvolvedBy.STEP, full_refresh=False)
 
     assert step.reason == 'sets the comment, sets the comment of "a", sets the comment of "b"'
     assert (step.comment, step.column_comments) == ("", (("a", "now"), ("b", "")))

@@ -7,7 +7,7 @@ import json
 import pytest
 from deltalake import DeltaTable
 
-from headrace.graph.resolved import Mode
+from headrace.graph.resolved_flows import Mode
 from headrace.spark.delta.first_commit import make_plain_table
 
 

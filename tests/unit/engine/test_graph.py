@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.errors import PipelineError, Problems, problems_of
+from headrace.graph.analysis import Analysis, Input
 from headrace.graph.build import build, did_you_mean
 from headrace.graph.resolve import MissingInput, resolve
-from headrace.graph.resolved import Analysis, Input, Mode
+from headrace.graph.resolved_flows import Mode
 from headrace.graph.select import Selection, dataset_name, select
 from headrace.model.datasets import Dataset, Definitions, Flow, Kind, PythonQuery
 from headrace.model.expectations import Action, Expectation
@@ -276,7 +277,7 @@ def test_a_table_is_read_as_a_stream_when_any_way_to_it_is(make):
 
     flow = graph.by_flow["s"]
     assert graph.stored_inputs(flow) == (Input(QualifiedName("t"), streaming=True),)
-    assert [view.name for view in graph.views_below(flow)] == ["v", "w"]
+    assert [view.name for view in graph.view_flows_read_by(flow)] == ["v", "w"]
 
 
 def test_the_graph_is_shown_as_text_as_mermaid_and_as_json(make):
@@ -332,7 +333,7 @@ def test_a_protected_table_is_not_reset(make):
     with pytest.raises(Problems):
         select(graph, Selection(full_refresh=("a",)), Naming())
     everything = select(graph, Selection(full_refresh_all=True), Naming())
-    assert (sorted(map(str, everything.kept)), everything.full_refresh) == (["a"], frozenset())
+    assert (sorted(map(str, everything.protected)), everything.full_refresh) == (["a"], frozenset())
 
 
 def test_a_name_that_is_near_is_suggested_and_otherwise_what_there_is():
@@ -345,27 +346,27 @@ DOWN = PipelineError("JDBC.UNREACHABLE", database="shop", reason="it is down")
 
 
 def left_out(definitions, queries, **options):
-    graph = resolved(definitions, queries, leaves_out=True, **options)
-    assert {str(d.name) for d in graph.datasets}.isdisjoint(str(a.target) for a in graph.away) or options
-    return graph, {away.name: away.blocked for away in graph.away}
+    graph = resolved(definitions, queries, skip_unavailable=True, **options)
+    assert {str(d.name) for d in graph.datasets}.isdisjoint(str(a.target) for a in graph.unavailable) or options
+    return graph, {unavailable.name: unavailable.blocked for unavailable in graph.unavailable}
 
 
 def test_what_needs_a_source_that_is_away_is_left_out_and_the_others_are_resolved():
     queries = Queries({"b": ("a",), "c": ("b",), "e": ("d",)}, raising={"a": DOWN})
 
-    graph, away = left_out(own(dataset("c"), dataset("b"), dataset("a"), dataset("e"), dataset("d")), queries)
+    graph, unavailable = left_out(own(dataset("c"), dataset("b"), dataset("a"), dataset("e"), dataset("d")), queries)
 
     assert [flow.name for flow in graph.flows] == ["d", "e"]
-    assert away == {"a": None, "b": 'input "a" was not updated', "c": 'input "b" was not updated'}
-    assert {away.error for away in graph.away} == {DOWN}
+    assert unavailable == {"a": None, "b": 'input "a" was not updated', "c": 'input "b" was not updated'}
+    assert {unavailable.error for unavailable in graph.unavailable} == {DOWN}
 
 
 def test_who_reads_a_view_of_a_source_that_is_away_fails_with_what_the_view_fails_with():
     queries = Queries({"t": ("v",)}, raising={"v": DOWN})
 
-    _, away = left_out(own(dataset("v", VIEW), dataset("t")), queries)
+    _, unavailable = left_out(own(dataset("v", VIEW), dataset("t")), queries)
 
-    assert away == {"v": None, "t": None}
+    assert unavailable == {"v": None, "t": None}
 
 
 def test_what_is_wrong_with_the_project_is_a_problem_also_when_a_source_is_away():
@@ -373,7 +374,7 @@ def test_what_is_wrong_with_the_project_is_a_problem_also_when_a_source_is_away(
     definitions = own(dataset("a"), dataset("b"))
 
     with pytest.raises(Problems) as found:
-        resolved(definitions, queries, leaves_out=True)
+        resolved(definitions, queries, skip_unavailable=True)
 
     assert [error.code for error in found.value] == ["DATASET.NO_COLUMNS", "JDBC.UNREACHABLE"]
     assert sorted(problems(definitions, queries)) == ["DATASET.NO_COLUMNS", "JDBC.UNREACHABLE"]
@@ -388,12 +389,12 @@ def test_another_flow_into_the_same_table_goes_on_where_the_table_is_there_and_k
     flows = (flow("kafka", "t", append=True), flow("shop", "t", append=True))
     definitions = Definitions((dataset("t", Kind.STREAMING_TABLE),), flows)
 
-    graph, away = left_out(definitions, queries, kept=lambda *_: kept)
+    graph, unavailable = left_out(definitions, queries, stored_schema=lambda *_: kept)
 
     assert [flow.name for flow in graph.flows] == running
     assert [d.schema for d in graph.datasets] == ([kept] if kept else [])
-    assert away["shop"] is None
-    assert len(away) == 2 - len(running)
+    assert unavailable["shop"] is None
+    assert len(unavailable) == 2 - len(running)
 
 
 def test_a_dataset_that_is_left_out_can_be_selected_but_neither_cleared_nor_reset():
@@ -415,7 +416,9 @@ def test_a_dataset_that_is_left_out_can_be_selected_but_neither_cleared_nor_rese
 
 def test_a_source_that_keeps_several_tables_from_being_cleared_is_told_once(make):
     again = PipelineError(DOWN.code, **DOWN.params)
-    graph = make.graph(away=(make.away("a"), make.away("b", blocked='input "a" was not updated', error=again)))
+    graph = make.graph(
+        unavailable=(make.unavailable("a"), make.unavailable("b", blocked='input "a" was not updated', error=again))
+    )
 
     with pytest.raises(Problems) as found:
         select(graph, Selection(full_refresh_all=True), Naming())
@@ -424,13 +427,13 @@ def test_a_source_that_keeps_several_tables_from_being_cleared_is_told_once(make
 
 
 def test_everything_is_cleared_although_a_source_is_away_of_what_has_nothing_to_clear(make):
-    protected = make.away("kept", properties={"pipelines.reset.allowed": "false"})
-    away = (protected, make.away("v", Kind.PERSISTED_VIEW), make.away("passing", VIEW))
+    protected = make.unavailable("kept", properties={"pipelines.reset.allowed": "false"})
+    unavailable = (protected, make.unavailable("v", Kind.PERSISTED_VIEW), make.unavailable("passing", VIEW))
 
-    found = select(make.graph(make.flow("a"), away=away), Selection(full_refresh_all=True), Naming())
+    found = select(make.graph(make.flow("a"), unavailable=unavailable), Selection(full_refresh_all=True), Naming())
 
     assert sorted(map(str, found.full_refresh)) == ["a"]
-    assert sorted(map(str, found.kept)) == ["kept"]
+    assert sorted(map(str, found.protected)) == ["kept"]
     assert sorted(map(str, found.refresh)) == ["a", "kept", "v"]
 
 
@@ -447,7 +450,9 @@ def test_a_persisted_view_whose_source_is_away_is_selected_as_any_other_and_a_te
 
 
 def test_a_name_that_is_near_one_whose_source_is_away_is_suggested_too(make):
-    graph = make.graph(make.flow("customers"), away=(make.away("orders"), make.away("passing", VIEW)))
+    graph = make.graph(
+        make.flow("customers"), unavailable=(make.unavailable("orders"), make.unavailable("passing", VIEW))
+    )
 
     hints = []
     for ask in (

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.runtime.bisect import NoSingleRowFails, TooManyFailures, failing
+from headrace.runtime.bisect import NoSingleRowFails, TooManyFailures, find_failing_rows
 
 
 class Tried:
@@ -33,7 +33,7 @@ def rows(draw):
 def test_exactly_the_rows_that_fail_are_found_each_with_its_own_reason(given_rows):
     count, bad = given_rows
 
-    assert failing(count, Tried(bad), most=8) == {row: f"row {row}" for row in bad}
+    assert find_failing_rows(count, Tried(bad), max_failures=8) == {row: f"row {row}" for row in bad}
 
 
 @given(rows())
@@ -41,22 +41,22 @@ def test_no_more_is_tried_than_the_law_allows(given_rows):
     count, bad = given_rows
     tried = Tried(bad)
 
-    failing(count, tried, most=8)
+    find_failing_rows(count, tried, max_failures=8)
 
     assert tried.calls <= 2 * len(bad) * (math.log2(count) + 1)
 
 
 def test_the_search_ends_when_more_rows_fail_than_are_looked_for():
     with pytest.raises(TooManyFailures):
-        failing(100, Tried(range(50)), most=10)
+        find_failing_rows(100, Tried(range(50)), max_failures=10)
 
 
 def test_rows_that_fail_only_together_are_no_rows_that_fail():
     with pytest.raises(NoSingleRowFails):
-        failing(8, lambda first, last: "together" if last - first > 1 else None, most=8)
+        find_failing_rows(8, lambda first, last: "together" if last - first > 1 else None, max_failures=8)
 
 
 def test_nothing_is_tried_when_there_are_no_rows():
     tried = Tried({0})
 
-    assert (failing(0, tried, most=1), tried.calls) == ({}, 0)
+    assert (find_failing_rows(0, tried, max_failures=1), tried.calls) == ({}, 0)

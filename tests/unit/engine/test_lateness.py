@@ -11,7 +11,7 @@ from deltalake import DeltaTable, write_deltalake
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.delta_log.lateness import measured
+from headrace.delta_log.lateness import measure_lateness
 from headrace.errors import PipelineError
 from headrace.model.lateness import Lateness, duration
 
@@ -28,8 +28,8 @@ def commit(table, *seconds, mode="append"):
     write_deltalake(table, pa.Table.from_pylist(rows, schema=SCHEMA), mode=mode)
 
 
-def looked_at(table, column="at", commits=1000, passed_over=0.001):
-    return measured(str(table), "default.events", column, commits, passed_over, NOON.timestamp())
+def looked_at(table, column="at", commits=1000, dropped_share=0.001):
+    return measure_lateness(str(table), "default.events", column, commits, dropped_share, NOON.timestamp())
 
 
 def test_rows_are_late_by_the_newest_one_of_earlier_commits(tmp_path):
@@ -47,10 +47,10 @@ def test_a_watermark_is_suggested_that_passes_over_no_more_than_may_be(tmp_path)
     commit(tmp_path / "t", 1000)
     commit(tmp_path / "t", *([1000] * 96), 991, 975, 970, 0)
 
-    found = looked_at(tmp_path / "t", passed_over=0.01)
+    found = looked_at(tmp_path / "t", dropped_share=0.01)
 
     # A watermark of half a minute passes over what is late by just that.
-    assert (found.suggested_s, found.passed_over_by(found.suggested_s), found.passed_over_by(30)) == (60, 1, 2)
+    assert (found.suggested_s, found.dropped_by(found.suggested_s), found.dropped_by(30)) == (60, 1, 2)
     assert found.describe() == (
         "default.events.at: 101 rows in 2 commits\n"
         "  late: 4 rows (4 %)\n"
@@ -72,7 +72,7 @@ def test_commits_that_remove_rows_are_left_out_and_those_that_only_put_files_tog
 
     found = looked_at(tmp_path / "t")
 
-    assert (found.commits, found.left_out, dict(found.late)) == (2, 1, {50.0: 1})
+    assert (found.commits, found.skipped_commits, dict(found.late)) == (2, 1, {50.0: 1})
 
 
 def test_rows_are_late_by_what_a_commit_has_brought_that_is_left_out(tmp_path):
@@ -140,13 +140,13 @@ def test_a_column_that_is_no_time_is_refused_and_those_that_are_named(tmp_path, 
 @given(
     late=st.dictionaries(st.floats(0.001, 1e7), st.integers(1, 1000), max_size=20),
     on_time=st.integers(1, 5000),
-    passed_over=st.floats(0, 1),
+    dropped_share=st.floats(0, 1),
 )
-def test_what_is_suggested_never_passes_over_more_than_it_may(late, on_time, passed_over):
+def test_what_is_suggested_never_passes_over_more_than_it_may(late, on_time, dropped_share):
     rows = on_time + sum(late.values())
-    found = Lateness("t", "at", 2, 0, rows, 0, late, passed_over)
+    found = Lateness("t", "at", 2, 0, rows, 0, late, dropped_share)
 
-    assert found.passed_over_by(found.suggested_s) <= passed_over * rows
+    assert found.dropped_by(found.suggested_s) <= dropped_share * rows
 
 
 @pytest.mark.parametrize(

@@ -58,9 +58,9 @@ def test_the_newest_clustering_holds(table):
     layout = table_layout(table(["id"], ["id", "address.city"]))
 
     assert layout.cluster_by == ("id", "address.city")
-    assert layout.holds("delta.feature.appendOnly", "supported")
-    assert layout.holds("delta.minWriterVersion", "8") is False
-    assert layout.holds("quality", "gold") is None
+    assert layout.satisfies("delta.feature.appendOnly", "supported")
+    assert layout.satisfies("delta.minWriterVersion", "8") is False
+    assert layout.satisfies("quality", "gold") is None
 
 
 def with_column(table, name, column):

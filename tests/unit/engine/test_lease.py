@@ -15,11 +15,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from headrace.connectors.java import SPARK_PROGRAM, started_by
+from headrace.connectors.java import SPARK_PROGRAM, started_by_option
 from headrace.errors import PipelineError
-from headrace.project.early_stop import Ending
+from headrace.project.early_stop import StopSignals
 from headrace.project.lease import Lease
-from headrace.project.lease_holders import EXPIRES_AFTER_S, LeaseTerms, is_held, read_holder
+from headrace.project.lease_holders import EXPIRES_AFTER_S, LeaseTiming, is_held, read_holder
 
 HERE = "here"
 # A holder that is dead: no process has this id.
@@ -96,7 +96,7 @@ def left_behind(file: Path, *words: str) -> Iterator[subprocess.Popen]:
 
 
 def test_the_jvm_of_a_dead_holder_is_ended_before_the_lease_is_taken(file: Path) -> None:
-    with left_behind(file, SPARK_PROGRAM, started_by(DEAD_PID, 1000.0)) as jvm, lease(file):
+    with left_behind(file, SPARK_PROGRAM, started_by_option(DEAD_PID, 1000.0)) as jvm, lease(file):
         assert jvm.poll() is not None
 
 
@@ -105,9 +105,9 @@ def test_the_jvm_of_a_dead_holder_is_ended_before_the_lease_is_taken(file: Path)
     [
         (),
         (SPARK_PROGRAM,),
-        (SPARK_PROGRAM, started_by(DEAD_PID + 1, 1000.0)),
-        (SPARK_PROGRAM, started_by(DEAD_PID, 5000.0)),
-        (started_by(DEAD_PID, 1000.0),),
+        (SPARK_PROGRAM, started_by_option(DEAD_PID + 1, 1000.0)),
+        (SPARK_PROGRAM, started_by_option(DEAD_PID, 5000.0)),
+        (started_by_option(DEAD_PID, 1000.0),),
     ],
     ids=["no JVM", "a JVM of others", "of another process", "of a later process with its id", "not Spark"],
 )
@@ -162,9 +162,9 @@ def test_a_lease_file_that_cannot_be_used_is_named(file: Path) -> None:
 
 def test_a_holder_hears_of_it_when_its_file_is_replaced_by_a_folder(file: Path) -> None:
     told = threading.Event()
-    terms = LeaseTerms(renew_every_s=0.02, expires_after_s=0.1)
+    timing = LeaseTiming(renew_every_s=0.02, expires_after_s=0.1)
 
-    with Lease(file, HERE, lambda: 1000.0, terms=terms) as held:
+    with Lease(file, HERE, lambda: 1000.0, timing=timing) as held:
         held.when_lost(told.set)
         file.unlink()
         file.mkdir()
@@ -176,22 +176,22 @@ def test_a_holder_hears_of_it_when_its_file_is_replaced_by_a_folder(file: Path) 
 
 
 def test_a_dead_holder_whose_clock_was_ahead_locks_nobody_out(file: Path) -> None:
-    terms = LeaseTerms(renew_every_s=0.02, expires_after_s=0.1)
+    timing = LeaseTiming(renew_every_s=0.02, expires_after_s=0.1)
     file.parent.mkdir(parents=True)
     file.write_text(json.dumps({**FINE, "host": "there", "renewed_at": 9e8}))
 
-    with Lease(file, HERE, lambda: 1000.0, terms=terms) as taken:
+    with Lease(file, HERE, lambda: 1000.0, timing=timing) as taken:
         assert taken.number == 8
 
 
 def test_a_holder_that_lives_is_respected_though_its_clock_is_ahead(file: Path) -> None:
-    terms = LeaseTerms(renew_every_s=0.02, expires_after_s=2.0)
+    timing = LeaseTiming(renew_every_s=0.02, expires_after_s=2.0)
     ahead = count(9e8)
 
     with (
-        Lease(file, "there", lambda: next(ahead), terms=terms),
+        Lease(file, "there", lambda: next(ahead), timing=timing),
         pytest.raises(PipelineError) as refused,
-        Lease(file, HERE, lambda: 1000.0, terms=terms),
+        Lease(file, HERE, lambda: 1000.0, timing=timing),
     ):
         pass
 
@@ -200,10 +200,10 @@ def test_a_holder_that_lives_is_respected_though_its_clock_is_ahead(file: Path) 
 
 def test_an_update_that_is_resolved_again_still_hears_that_it_is_to_stop():
     stop, asked = threading.Event(), threading.Event()
-    with Ending(stop) as ending:
-        with ending.asked_with(lambda: None):
+    with StopSignals(stop) as stop_signals:
+        with stop_signals.on_stop(lambda: None):
             pass
-        with ending.asked_with(asked.set):
+        with stop_signals.on_stop(asked.set):
             stop.set()
 
             assert asked.wait(10)
@@ -221,11 +221,11 @@ def test_an_update_that_is_resolved_again_still_hears_that_it_is_to_stop():
     ids=["seen lately", "not seen", "released", "dead, with a clock ahead", "dead on this host"],
 )
 def test_a_lease_is_held_while_its_holder_lives(file: Path, host, renewed_at, released, held) -> None:
-    terms = LeaseTerms(renew_every_s=0.02, expires_after_s=30.0 if renewed_at < 9e8 else 0.1)
+    timing = LeaseTiming(renew_every_s=0.02, expires_after_s=30.0 if renewed_at < 9e8 else 0.1)
     file.parent.mkdir(parents=True)
     file.write_text(json.dumps({**FINE, "host": host, "renewed_at": renewed_at, "released": released}))
 
-    assert is_held(file, HERE, lambda: 1000.0, terms) is held
+    assert is_held(file, HERE, lambda: 1000.0, timing) is held
 
 
 def test_a_second_signal_breaks_off_what_runs_and_a_third_does_what_it_did() -> None:
@@ -233,8 +233,8 @@ def test_a_second_signal_breaks_off_what_runs_and_a_third_does_what_it_did() -> 
     broken_off = threading.Event()
     before = signal.signal(signal.SIGTERM, lambda *_given: told.append("before"))
     try:
-        with Ending(None) as ending:
-            with ending.asked_with(lambda: told.append("asked"), broken_off.set):
+        with StopSignals(None) as stop_signals:
+            with stop_signals.on_stop(lambda: told.append("asked"), broken_off.set):
                 signal.raise_signal(signal.SIGTERM)
                 assert not broken_off.is_set()
                 signal.raise_signal(signal.SIGTERM)

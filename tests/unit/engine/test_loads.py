@@ -6,10 +6,17 @@ import json
 
 import pytest
 
-from headrace.checkpoints.initial_offsets import DeltaPosition, FilesPosition, seed_checkpoint
+from headrace.checkpoints.initial_offsets import DeltaPosition, FilesPosition, create_initial_checkpoint
 from headrace.model.names import QualifiedName
-from headrace.plan.backfills import FilesRange, Load, TableRange
-from headrace.storage.backfills import Coverage, loads_of, overlap, position_behind, retire_loads, store_load
+from headrace.plan.backfills import Backfill, FilesRange, TableRange
+from headrace.storage.backfills import (
+    Coverage,
+    overlap,
+    range_end_position,
+    retire_backfills,
+    store_backfill,
+    stored_backfills,
+)
 
 T = QualifiedName("t")
 
@@ -38,12 +45,12 @@ def test_ranges_meet_where_they_share_a_row(one, other, meet):
 
 
 def test_a_load_is_found_as_it_was_stored_and_its_number_is_never_given_again(tmp_path):
-    load = Load(1, (versions(0, 4), files("/in/a", before=("/in/0",))), fences=True)
-    store_load(tmp_path, load)
+    backfill = Backfill(1, (versions(0, 4), files("/in/a", before=("/in/0",))), stream_starts_after=True)
+    store_backfill(tmp_path, backfill)
 
-    assert loads_of(tmp_path, QualifiedName) == (load,)
-    retire_loads(tmp_path, QualifiedName)
-    (retired,) = loads_of(tmp_path, QualifiedName)
+    assert stored_backfills(tmp_path, QualifiedName) == (backfill,)
+    retire_backfills(tmp_path, QualifiedName)
+    (retired,) = stored_backfills(tmp_path, QualifiedName)
     assert (retired.retired, retired.pending, retired.number) == (True, False, 1)
 
 
@@ -53,7 +60,7 @@ def begun(tmp_path):
 
     def made(position, *batches):
         checkpoint = tmp_path / "0"
-        seed_checkpoint(checkpoint, "query", [position])
+        create_initial_checkpoint(checkpoint, "query", [position])
         for number, offset in enumerate(batches, start=2):
             for kind, text in (("offsets", json.dumps(offset)), ("commits", "{}")):
                 (checkpoint / kind / str(number)).write_text(f"v1\n{{}}\n{text}" if kind == "offsets" else "v1\n{}")
@@ -65,20 +72,20 @@ def begun(tmp_path):
 def test_a_stream_that_begins_at_a_version_reaches_what_comes_from_there_on(begun):
     stream = begun(DeltaPosition("id", 5))
 
-    assert (stream.fenced, stream.used) == (True, False)
+    assert (stream.is_unread, stream.has_read) == (True, False)
     assert not stream.reaches(0, versions(0, 4))
     assert stream.reaches(0, versions(3, 5))
-    assert stream.borders(0, versions(5, 8))
-    assert not stream.borders(0, versions(6, 8))
-    assert stream.begins_at([position_behind(versions(0, 4))])
-    assert not stream.begins_at([position_behind(versions(0, 5))])
+    assert stream.starts_at_range(0, versions(5, 8))
+    assert not stream.starts_at_range(0, versions(6, 8))
+    assert stream.starts_at([range_end_position(versions(0, 4))])
+    assert not stream.starts_at([range_end_position(versions(0, 5))])
 
 
 def test_a_stream_that_has_gone_on_is_no_fence_any_more(begun):
     stream = begun(DeltaPosition("id", 5), DeltaPosition("id", 7).offset())
 
-    assert (stream.fenced, stream.used) == (False, True)
-    assert not stream.borders(0, versions(5, 8))
+    assert (stream.is_unread, stream.has_read) == (False, True)
+    assert not stream.starts_at_range(0, versions(5, 8))
     assert not stream.reaches(0, versions(0, 4))
     assert stream.reaches(0, versions(5, 8))
 
@@ -88,11 +95,11 @@ def test_a_stream_behind_files_reaches_all_others(begun):
 
     assert not stream.reaches(0, files("/in/a"))
     assert stream.reaches(0, files("/in/a", "/in/c"))
-    assert stream.borders(0, files("/in/c", before=("/in/a",)))
-    assert stream.seen(0) == {"/in/a", "/in/b"}
+    assert stream.starts_at_range(0, files("/in/c", before=("/in/a",)))
+    assert stream.skipped_files(0) == {"/in/a", "/in/b"}
 
 
 def test_where_no_batch_was_planned_nothing_is_reached(tmp_path):
     stream = Coverage(tmp_path / "0")
 
-    assert (stream.fenced, stream.used, stream.reaches(0, versions(0, 1))) == (False, False, False)
+    assert (stream.is_unread, stream.has_read, stream.reaches(0, versions(0, 1))) == (False, False, False)

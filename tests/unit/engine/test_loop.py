@@ -9,13 +9,13 @@ from itertools import pairwise
 import pytest
 
 from headrace.errors import InternalError, PipelineError
-from headrace.graph.resolved import Mode
+from headrace.graph.resolved_flows import Mode
 from headrace.graph.select import Selection
 from headrace.model.outcome import FlowState, UpdateState
 from headrace.plan.steps import Decision, FlowStep, Plan, UnavailableStep
-from headrace.runtime.board import Board, left_of
-from headrace.runtime.loop import MOST_GROWTHS, first_error, run, state_of
-from headrace.runtime.ports import Canceled, Completed, Current, Failed, Growth, Idle, NothingNew, Started
+from headrace.runtime.board import Board, remaining_selection
+from headrace.runtime.loop import MAX_SCHEMA_EVOLUTIONS, first_error, run, state_of
+from headrace.runtime.ports import Canceled, Completed, Current, Failed, Idle, NothingNew, SchemaEvolution, Started
 
 ERROR = PipelineError("GRAPH.EMPTY")
 
@@ -26,13 +26,13 @@ class Starter:
     def __init__(self, clock, **scripts):
         self.begun = []
         self.most_at_once = 0
-        self.stopping = False
+        self.is_stopping = False
         self.stops = 0
         self._clock = clock
         self._scripts = scripts
         self._waiting = []
 
-    def begin(self, step, _table, attempt):
+    def start(self, step, _table, attempt):
         name = step.flow.name
         self.begun.append((name, attempt, self._clock.seconds))
         script = self._scripts.get(name, [])
@@ -63,13 +63,17 @@ def fails(name, *, passing):
 
 def grows(name, version=1):
     return Failed(
-        name, ERROR, growth=Growth("AUTO_LOADER.SCHEMA_GREW", f"version {version} of the schema of its files has extra")
+        name,
+        ERROR,
+        schema_evolution=SchemaEvolution(
+            "AUTO_LOADER.SCHEMA_GREW", f"version {version} of the schema of its files has extra"
+        ),
     )
 
 
 def stops_with(report):
     def ends(starter):
-        starter.stopping = True
+        starter.is_stopping = True
         return report
 
     return ends
@@ -77,10 +81,10 @@ def stops_with(report):
 
 @pytest.fixture
 def play(make, clock):
-    def played(*flows, decisions=(), limit=4, max_retries=2, continuous=False, starter=Starter, away=(), **scripts):
+    def played(*flows, decisions=(), limit=4, max_retries=2, continuous=False, starter=Starter, unavailable=(), **scripts):
         decided = defaultdict(lambda: Decision.START, decisions)
         steps = tuple(FlowStep(f, decided[f.name], "why") for f in flows)
-        plan = Plan(make.graph(*flows), (), steps, continuous, away=away)
+        plan = Plan(make.graph(*flows), (), steps, continuous, unavailable=unavailable)
         starter = starter(clock, **scripts)
         moves = []
         board = run(plan, starter, clock, moves.append, limit=limit, max_retries=max_retries)
@@ -121,11 +125,11 @@ def test_what_reads_a_failed_flow_is_skipped_down_to_the_last(play, make):
 
 
 def test_flows_whose_source_is_away_fail_and_what_reads_their_tables_is_skipped_while_others_run(play, make):
-    shop, reader, other = make.away("shop", target="t"), make.away("reader"), make.away("other")
-    away = tuple(map(UnavailableStep, (shop, reader, other), (Decision.FAIL, Decision.SKIP, Decision.EXCLUDE)))
+    shop, reader, other = make.unavailable("shop", target="t"), make.unavailable("reader"), make.unavailable("other")
+    unavailable = tuple(map(UnavailableStep, (shop, reader, other), (Decision.FAIL, Decision.SKIP, Decision.EXCLUDE)))
     kafka, below = make.flow("kafka", target="t"), make.flow("below", "t")
 
-    board, starter, moves = play(kafka, below, make.flow("apart"), away=away)
+    board, starter, moves = play(kafka, below, make.flow("apart"), unavailable=unavailable)
 
     assert [name for name, _, _ in starter.begun] == ["kafka", "apart"]
     ends = {"shop": "FAILED", "reader": "SKIPPED", "other": "EXCLUDED"}
@@ -137,7 +141,7 @@ def test_flows_whose_source_is_away_fail_and_what_reads_their_tables_is_skipped_
 
 
 def test_an_update_of_which_every_source_is_away_ends(play, make):
-    board, starter, _ = play(away=(UnavailableStep(make.away("shop"), Decision.FAIL),))
+    board, starter, _ = play(unavailable=(UnavailableStep(make.unavailable("shop"), Decision.FAIL),))
 
     assert (states(board), starter.begun) == ({"shop": "FAILED"}, [])
 
@@ -157,7 +161,7 @@ def test_a_flow_that_was_to_be_tried_again_fails_when_its_source_has_gone_away_m
         make.graph(done),
         (),
         (FlowStep(done, Decision.START, ""),),
-        away=(UnavailableStep(make.away("a"), Decision.FAIL),),
+        unavailable=(UnavailableStep(make.unavailable("a"), Decision.FAIL),),
     )
 
     board = run(now, Starter(clock), clock, lambda _: None, limit=1, max_retries=0, before=before)
@@ -240,7 +244,7 @@ def test_an_illegal_move_is_a_defect(make):
     board = Board.for_plan(Plan(make.graph(step.flow), (), (step,)))
 
     with pytest.raises(InternalError):
-        board.moved("a", FlowState.COMPLETED, lambda _event: None)
+        board.with_state("a", FlowState.COMPLETED, lambda _event: None)
 
 
 def test_a_continuous_update_tries_again_without_end_and_sooner_after_progress(play, make):
@@ -341,14 +345,14 @@ def test_a_continuous_update_ends_its_streams_to_be_resolved_again_and_starts_th
     board = run(before.plan, Starter(clock), clock, lambda _: None, limit=4, max_retries=2, before=before)
 
     assert starter.stops == 1
-    assert not before.settled
+    assert not before.is_finished
     assert states(board) == {"a": "COMPLETED", "b": "COMPLETED"}
 
 
 def test_a_source_whose_schema_never_stops_growing_fails(play, make, clock):
     board, _, _ = play(make.flow("a"), a=[grows("a")])
-    for _ in range(MOST_GROWTHS):
-        starter = Starter(clock, a=[grows("a")] * (MOST_GROWTHS + 2))
+    for _ in range(MAX_SCHEMA_EVOLUTIONS):
+        starter = Starter(clock, a=[grows("a")] * (MAX_SCHEMA_EVOLUTIONS + 2))
         board = run(board.plan, starter, clock, lambda _: None, limit=1, max_retries=2, before=board)
 
     assert states(board) == {"a": "FAILED"}
@@ -358,21 +362,23 @@ def test_what_is_left_of_an_update_clears_nothing_twice(make):
     flows = (make.flow("a"), make.flow("b"), make.flow("c"))
     steps = tuple(FlowStep(flow, Decision.START, "", reset=flow.name != "c") for flow in flows)
     board = Board.for_plan(Plan(make.graph(*flows), (), steps))
-    begun = board.moved("a", FlowState.STARTING, lambda _: None, attempts=1)
+    begun = board.with_state("a", FlowState.STARTING, lambda _: None, attempts=1)
     asked = Selection(full_refresh=("a", "b"), refresh=("c",), reset_checkpoint=("c=latest",), accept_data_loss=True)
 
-    assert left_of(asked, begun) == Selection(("a", "c"), ("b",), reset_checkpoint=("c=latest",), accept_data_loss=True)
-    assert left_of(Selection(), Board.for_plan(replace(begun.plan, flows=steps[2:]))) == Selection()
+    assert remaining_selection(asked, begun) == Selection(
+        ("a", "c"), ("b",), reset_checkpoint=("c=latest",), accept_data_loss=True
+    )
+    assert remaining_selection(Selection(), Board.for_plan(replace(begun.plan, flows=steps[2:]))) == Selection()
 
 
 def test_what_is_left_a_second_time_is_taken_from_what_was_left(make):
     flows = (make.flow("a"), make.flow("b", "a"))
     steps = tuple(FlowStep(flow, Decision.START, "", reset=True) for flow in flows)
-    first = Board.for_plan(Plan(make.graph(*flows), (), steps)).moved(
+    first = Board.for_plan(Plan(make.graph(*flows), (), steps)).with_state(
         "a", FlowState.STARTING, lambda _: None, attempts=1
     )
-    left = left_of(Selection(full_refresh_all=True), first)
+    left = remaining_selection(Selection(full_refresh_all=True), first)
     again = Board.for_plan(Plan(make.graph(*flows), (), tuple(replace(step, reset=False) for step in steps)))
 
     assert left == Selection(("a",), ("b",))
-    assert left_of(left, again).full_refresh_all is False
+    assert remaining_selection(left, again).full_refresh_all is False

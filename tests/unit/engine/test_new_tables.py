@@ -9,12 +9,18 @@ import pytest
 
 from headrace.cdc.feed import ChangeFeed
 from headrace.cdc.scd_spec import ScdSpec
-from headrace.graph.new_tables import MAPPING, VECTORS_PROPERTY, as_made, is_mapped_for, marked_merged
-from headrace.graph.resolved import Mode
+from headrace.graph.new_tables import (
+    MAPPING,
+    VECTORS_PROPERTY,
+    needs_column_mapping,
+    with_default_properties,
+    with_merge_keys,
+)
+from headrace.graph.resolved_flows import Mode
 from headrace.model.schema import Schema
 
 FEED = ChangeFeed(
-    ScdSpec(("id",), ("id", "version")), "version", '"integer"', "{}", told_by_rows=True, told_in_merge=True
+    ScdSpec(("id",), ("id", "version")), "version", '"integer"', "{}", derivable_from_rows=True, derivable_in_merge=True
 )
 ROWS = {"headrace.cdc.rows": '{"keys": ["id"], "scd_type": "1"}'}
 
@@ -29,7 +35,7 @@ def test_a_new_table_that_changes_are_merged_into_has_deletion_vectors(make, mod
 def test_a_table_that_is_there_is_asked_for_what_is_declared_alone(make):
     flow = make.flow("users", mode=Mode.MERGE, feed=FEED)
 
-    assert not marked_merged(make.graph(flow).by_name, [flow])[flow.target].dataset.properties
+    assert not with_merge_keys(make.graph(flow).by_name, [flow])[flow.target].dataset.properties
 
 
 @pytest.mark.parametrize(
@@ -53,7 +59,7 @@ def test_a_table_that_rows_are_added_to_has_none(make):
 def made(make, mode, said=None, defaults=None):
     flow = make.flow("users", mode=mode, feed=None if mode is Mode.APPEND else FEED)
     graph = make.graph(flow, properties=said or {})
-    return as_made(marked_merged(graph.by_name, [flow])[flow.target], defaults or {}).dataset
+    return with_default_properties(with_merge_keys(graph.by_name, [flow])[flow.target], defaults or {}).dataset
 
 
 @pytest.mark.parametrize(
@@ -69,9 +75,9 @@ def made(make, mode, said=None, defaults=None):
 def test_a_new_table_whose_names_parquet_does_not_take_has_its_columns_mapped(make, columns, mapped):
     dataset = replace(make.graph(make.flow("t")).by_name[make.flow("t").target], schema=schema_of(*columns))
 
-    assert as_made(dataset, {}).dataset.properties == (MAPPING if mapped else {})
+    assert with_default_properties(dataset, {}).dataset.properties == (MAPPING if mapped else {})
     said = {"delta.columnMapping.mode": "id"}
-    assert as_made(dataset, said).dataset.properties == {}
+    assert with_default_properties(dataset, said).dataset.properties == {}
 
 
 @pytest.mark.parametrize(
@@ -89,8 +95,8 @@ def test_a_table_that_is_there_is_mapped_with_the_first_column_that_needs_it_unl
 ):
     special = schema_of(("a b", "long"))
 
-    assert is_mapped_for(special, declared, deployed) is mapped
-    assert not is_mapped_for(schema_of(("ab", "long")), declared, deployed)
+    assert needs_column_mapping(special, declared, deployed) is mapped
+    assert not needs_column_mapping(schema_of(("ab", "long")), declared, deployed)
 
 
 def schema_of(*columns):

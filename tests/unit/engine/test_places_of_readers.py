@@ -8,8 +8,8 @@ import pytest
 
 from headrace.autoloader.reading.plan import ReadPlan
 from headrace.autoloader.source import Source as Reader
-from headrace.graph.resolved import Source, SourceKind
-from headrace.spark.analysis.plans import without_places
+from headrace.graph.analysis import Source, SourceKind
+from headrace.spark.analysis.plans import without_reader_paths
 
 READER = Reader(
     given={"cloudFiles.format": "json", "note": 'a "quoted" } brace'},
@@ -32,13 +32,13 @@ def source_of(reader):
 
 
 def test_a_query_is_the_same_when_its_reader_runs_elsewhere():
-    assert without_places(plan_of(READER)) == without_places(plan_of(ELSEWHERE))
+    assert without_reader_paths(plan_of(READER)) == without_reader_paths(plan_of(ELSEWHERE))
     assert source_of(READER).digest == source_of(ELSEWHERE).digest
 
 
 @pytest.mark.parametrize("other", OTHERS)
 def test_a_query_is_another_one_when_its_reader_reads_something_else(other):
-    assert without_places(plan_of(READER)) != without_places(plan_of(other))
+    assert without_reader_paths(plan_of(READER)) != without_reader_paths(plan_of(other))
     assert source_of(READER).digest != source_of(other).digest
     assert not source_of(READER).is_same(source_of(other).digest)
 
@@ -50,4 +50,4 @@ def test_a_source_is_the_same_when_version_0_1_has_stored_its_digest():
 
 
 def test_a_plan_without_readers_of_files_stays_as_it_is():
-    assert without_places("Project [a#0]\n+- Range (0, 1)") == "Project [a#0]\n+- Range (0, 1)"
+    assert without_reader_paths("Project [a#0]\n+- Range (0, 1)") == "Project [a#0]\n+- Range (0, 1)"

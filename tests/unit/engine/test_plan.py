@@ -11,24 +11,23 @@ from headrace.cdc.feed import ChangeFeed
 from headrace.cdc.scd_spec import ScdSpec, ScdType
 from headrace.delta_log.table_layout import TableLayout
 from headrace.errors import Problems
-from headrace.graph.resolved import MadeWith, Mode
+from headrace.graph.resolved_flows import Mode, StateSignature
 from headrace.graph.select import Selected
 from headrace.graph.starts import Start, StartKind
-from headrace.model.cdc import ApplyChanges
 from headrace.model.datasets import Kind
 from headrace.model.names import QualifiedName
 from headrace.plan.agreement import Disagreement
-from headrace.plan.backfills import Load, TableRange
+from headrace.plan.backfills import Backfill, TableRange
 from headrace.plan.build import build_plan
 from headrace.plan.deployed import NewInput
 from headrace.plan.notices import without_effect
-from headrace.plan.renames import Rename, Renamed
+from headrace.plan.renames import Rename, RenameKind
 from headrace.plan.steps import Decision
-from headrace.plan.unavailable_sources import away_steps
+from headrace.plan.unavailable_sources import unavailable_steps
 from headrace.project.initial_events import plan_warnings
 
 A = QualifiedName("a")
-REST = NewInput(started=False, reason="nothing new")
+REST = NewInput(is_due=False, reason="nothing new")
 
 
 @dataclass
@@ -42,7 +41,7 @@ class Deployed:
     did_run: set[str] = field(default_factory=set)
     lost: dict[str, str] = field(default_factory=dict)
     layouts: dict[str, TableLayout] = field(default_factory=dict)
-    made: dict[str, MadeWith] = field(default_factory=dict)
+    made: dict[str, StateSignature] = field(default_factory=dict)
 
     def table(self, name):
         return self.tables.get(str(name))
@@ -50,28 +49,28 @@ class Deployed:
     def layout(self, name):
         return self.layouts.get(str(name), TableLayout())
 
-    def news(self, _graph, flow):
-        return NewInput(started=True, reason=self.fresh[flow.name]) if flow.name in self.fresh else REST
+    def detect_changes(self, _graph, flow):
+        return NewInput(is_due=True, reason=self.fresh[flow.name]) if flow.name in self.fresh else REST
 
-    def resetting(self, flow):
+    def is_resetting(self, flow):
         return flow.name in self.interrupted
 
-    def accepted(self, flow):
+    def is_reset_accepted(self, flow):
         return flow.name in self.settled
 
-    def ran(self, flow):
+    def has_run(self, flow):
         return flow.name in self.did_run
 
-    def made_with(self, flow):
+    def state_signature(self, flow):
         return self.made.get(flow.name)
 
-    def pending_load(self, _flow):
+    def pending_backfill(self, _flow):
         return None
 
-    def merged_rows(self, _name):
+    def merge_keys(self, _name):
         return None
 
-    def contradiction(self, flow):
+    def disagreement(self, flow):
         lost = self.lost.get(flow.name)
         return None if lost is None else Disagreement("FLOW.CHECKPOINT_LOST", {"checkpoint": lost})
 
@@ -355,9 +354,8 @@ def test_settings_of_the_vendors_service_without_effect_are_named(make):
 @pytest.mark.parametrize("bitemporal", [False, True])
 def test_a_window_of_forgetting_is_without_effect_where_nothing_is_forgotten(make, bitemporal):
     shape = ScdSpec(("id",), ("id",), ScdType.TWO, bitemporal=bitemporal)
-    feed = ChangeFeed(shape, "version", '"integer"', "{}", told_by_rows=True, told_in_merge=True)
-    flow = make.flow("users", mode=Mode.MERGE, feed=feed)
-    merging = replace(flow, flow=replace(flow.flow, changes=ApplyChanges("events", ("id",), "version")))
+    feed = ChangeFeed(shape, "version", '"integer"', "{}", derivable_from_rows=True, derivable_in_merge=True)
+    merging = make.flow("users", mode=Mode.MERGE, feed=feed)
     graph = make.graph(merging, properties={"pipelines.cdc.tombstoneGCThresholdInSeconds": "60"})
 
     assert len(list(without_effect(graph))) == bitemporal
@@ -384,7 +382,7 @@ def test_json_has_all_that_changes(planned, make, there):
     graph = make.graph(make.flow("s", mode=Mode.APPEND), comment="new", cluster_by=("id",))
     ranges = (TableRange(QualifiedName("up"), "i", 0, 3, whole=True),)
     plan = planned(graph, Deployed(there("s"), layouts={"s": TableLayout(cluster_by=())}))
-    plan = replace(plan, flows=(replace(plan.flows[0], load=Load(1, ranges, fences=True)),))
+    plan = replace(plan, flows=(replace(plan.flows[0], backfill=Backfill(1, ranges, stream_starts_after=True)),))
 
     said = plan.to_json()
 
@@ -410,7 +408,7 @@ def test_json_has_all_that_changes(planned, make, there):
 
 def test_a_plan_that_only_renames_is_not_empty(planned, make, there):
     plan = planned(make.graph(make.flow("new")), Deployed(there("new")))
-    renamed = Rename(Renamed.DATASET, "old", "new", QualifiedName("new"), QualifiedName("old"))
+    renamed = Rename(RenameKind.DATASET, "old", "new", QualifiedName("new"), QualifiedName("old"))
 
     plan = replace(plan, renames=(renamed,))
 
@@ -419,21 +417,25 @@ def test_a_plan_that_only_renames_is_not_empty(planned, make, there):
 
 def test_flows_whose_source_is_away_fail_and_those_that_need_them_are_skipped_and_temporary_views_are_not_told(make):
     blocked = 'input "a" was not updated'
-    away = (make.away("a"), make.away("v", Kind.PERSISTED_VIEW, blocked=blocked), make.away("t", Kind.TEMPORARY_VIEW))
-    graph = make.graph(away=away)
+    unavailable = (
+        make.unavailable("a"),
+        make.unavailable("v", Kind.PERSISTED_VIEW, blocked=blocked),
+        make.unavailable("t", Kind.TEMPORARY_VIEW),
+    )
+    graph = make.graph(unavailable=unavailable)
 
     def steps(*names):
         chosen = Selected(frozenset(map(QualifiedName, names)), frozenset())
-        return {step.away.name: (step.decision.value, step.reason) for step in away_steps(graph, chosen)}
+        return {step.flow.name: (step.decision.value, step.reason) for step in unavailable_steps(graph, chosen)}
 
-    down = away[0].reason
+    down = unavailable[0].reason
     assert steps("a", "v") == {"a": ("fail", down), "v": ("skip", blocked)}
     # Somebody has to say what is the matter.
     assert steps("v") == {"a": ("exclude", "not selected"), "v": ("fail", blocked)}
 
 
 def test_a_table_is_not_cleared_whose_reader_is_away(make, past, there):
-    graph = make.graph(make.flow("a", mode=Mode.APPEND), away=(make.away("b"), make.away("c")))
+    graph = make.graph(make.flow("a", mode=Mode.APPEND), unavailable=(make.unavailable("b"), make.unavailable("c")))
     state, read = Deployed(there("a")), past(read_by={"b": {"a"}, "c": {"a"}})
 
     with pytest.raises(Problems) as found:

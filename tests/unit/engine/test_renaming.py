@@ -8,23 +8,23 @@ from pathlib import Path
 
 import pytest
 
-from headrace.graph.resolved import Mode
+from headrace.graph.resolved_flows import Mode
 from headrace.model.names import Naming, QualifiedName
 from headrace.model.views import ViewDefinition
-from headrace.plan.renames import Rename, Renamed
+from headrace.plan.renames import Rename, RenameKind
 from headrace.plan.steps import ViewChange, ViewStep
 from headrace.settings.storage import StorageLayout
 from headrace.storage.change_detection import StoredState
 from headrace.storage.flow_record import FlowRecord, write_record
-from headrace.storage.history import StoredPast
+from headrace.storage.history import StoredHistory
 from headrace.storage.inventory import flows_of
-from headrace.storage.renaming import NamesNow, RelocatedLayout, StoredRenames
+from headrace.storage.renaming import CurrentNames, RelocatedLayout, StoredRenames
 from headrace.storage.view_definitions import apply_view_step, stored_view, view_files
 
 NAMING = Naming()
 OLD, NEW = QualifiedName("old"), QualifiedName("new", "mart")
-DATASET = Rename(Renamed.DATASET, str(OLD), str(NEW), NEW, OLD)
-FLOW = Rename(Renamed.FLOW, "north", "region", NEW, OLD)
+DATASET = Rename(RenameKind.DATASET, str(OLD), str(NEW), NEW, OLD)
+FLOW = Rename(RenameKind.FLOW, "north", "region", NEW, OLD)
 MOVES = 5
 
 
@@ -64,7 +64,7 @@ def places(layout):
 
 def carry_all_out(stored, at):
     for rename in (DATASET, FLOW):
-        stored.carry_out(rename, at)
+        stored.apply(rename, at)
 
 
 @pytest.mark.parametrize("moves", range(MOVES))
@@ -78,10 +78,10 @@ def test_everything_is_found_after_each_move_and_the_rest_is_moved_later(layout,
         carry_all_out(stored, at)
 
     assert [Path(place).is_dir() for place in places(seen_now)] == [True] * 4
-    assert [stored.taken(rename) for rename in (DATASET, FLOW)] == [None, None]
+    assert [stored.conflict(rename) for rename in (DATASET, FLOW)] == [None, None]
     carry_all_out(stored, dying(MOVES))
     assert [Path(place).is_dir() for place in places(layout)] == [True] * 4
-    assert [stored.pending(rename) for rename in (DATASET, FLOW)] == [False, False]
+    assert [stored.is_pending(rename) for rename in (DATASET, FLOW)] == [False, False]
     assert not Path(layout.table(NAMING, OLD)).exists()
 
 
@@ -90,7 +90,7 @@ def test_a_flow_keeps_the_identity_that_it_began_with(layout):
 
     carry_all_out(stored, dying(MOVES))
 
-    found = {flow.name: (flow.record.identity, flow.record.formerly) for flow in flows_of(layout, NAMING, NEW)}
+    found = {flow.name: (flow.record.identity, flow.record.former_names) for flow in flows_of(layout, NAMING, NEW)}
     assert found == {"mart.new": ("old", {"old": 3}), "region": ("north", {"north": 3})}
 
 
@@ -98,19 +98,19 @@ def test_a_name_with_state_of_its_own_is_taken(layout):
     taken = layout.quarantine(NAMING, NEW)
     Path(taken).mkdir(parents=True)
 
-    assert StoredRenames(layout, NAMING).taken(DATASET) == taken
+    assert StoredRenames(layout, NAMING).conflict(DATASET) == taken
 
 
 def test_the_definition_of_a_view_is_found_under_either_name_and_moved(tmp_path):
     layout = StorageLayout(str(tmp_path))
     apply_view_step(ViewStep(OLD, ViewChange.CREATE, "", ViewDefinition(OLD, "SELECT 1", None, "s")), layout, NAMING)
     stored, seen_now = StoredRenames(layout, NAMING), RelocatedLayout(layout.root, {NEW: OLD}, {})
-    assert (stored.pending(DATASET), stored_view(seen_now, NAMING, NEW).query) == (True, "SELECT 1")
+    assert (stored.is_pending(DATASET), stored_view(seen_now, NAMING, NEW).query) == (True, "SELECT 1")
 
-    stored.carry_out(DATASET, dying(1))
+    stored.apply(DATASET, dying(1))
 
     assert [name for name, _ in view_files(layout, NAMING)] == [NEW]
-    assert (stored.pending(DATASET), stored_view(seen_now, NAMING, NEW).query) == (False, "SELECT 1")
+    assert (stored.is_pending(DATASET), stored_view(seen_now, NAMING, NEW).query) == (False, "SELECT 1")
 
 
 @pytest.mark.parametrize("moves", [0, 1, 2, MOVES])
@@ -125,7 +125,7 @@ def test_flows_that_wait_for_their_new_names_have_not_left(layout, make, moves):
     where = RelocatedLayout(layout.root, {NEW: OLD}, {"region": "north"})
     state = StoredState(where, NAMING, "p", lambda: 0.0, lambda _flow, _dataset: None)
 
-    past = StoredPast(where, NAMING, state, NamesNow({OLD: NEW}, {"north": "region"}))
+    past = StoredHistory(where, NAMING, state, CurrentNames({OLD: NEW}, {"north": "region"}))
 
-    assert past.left(graph, NEW) == ("gone",)
+    assert past.former_stream_flows(graph, NEW) == ("gone",)
     assert [(found.dataset, found.flow) for found in past.inactive(graph)] == [(str(NEW), "gone")]

@@ -14,28 +14,30 @@ from deltalake import DeltaTable, write_deltalake
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.checkpoints.initial_offsets import DeltaPosition, FilesPosition, file_url, seed_checkpoint
+from headrace.checkpoints.initial_offsets import DeltaPosition, FilesPosition, create_initial_checkpoint, file_url
 from headrace.checkpoints.offsets import files_seen, read_progress
 from headrace.delta_log.tables import table_state
 from headrace.errors import PipelineError, Problems
-from headrace.graph.resolved import Mode, ResolvedGraph, Source, SourceKind, StatefulOperator
+from headrace.graph.analysis import Source, SourceKind, StatefulOperator
+from headrace.graph.resolved import ResolvedGraph
+from headrace.graph.resolved_flows import Mode
 from headrace.graph.select import Selection, select
-from headrace.graph.starts import EARLIEST, Start, StartKind, moment_text, start_of
+from headrace.graph.starts import EARLIEST, Start, StartKind, format_timestamp, parse_start
 from headrace.model.datasets import Kind
 from headrace.model.location import Location
 from headrace.model.names import Naming, QualifiedName
-from headrace.plan.renames import NewNames, renames
-from headrace.plan.restarts import restarts, start_to_go_on
-from headrace.plan.source_retention import SourceReach
+from headrace.plan.renames import RenameSettings, renames
+from headrace.plan.restarts import restarts, resume_start
+from headrace.plan.source_retention import SourceRetention
 from headrace.plan.steps import TableChange, TableStep
 from headrace.plan.table_kinds import changed_kinds
-from headrace.plan.unfinished_clears import Unfinished
-from headrace.plan.unrecoverable_rows import clearing
+from headrace.plan.unfinished_clears import PendingClears
+from headrace.plan.unrecoverable_rows import plan_clears
 from headrace.settings.storage import StorageLayout
 from headrace.storage.flow_record import FlowRecord, read_record, write_record
 from headrace.storage.inventory import first_record, flows_of, stored_flows
-from headrace.storage.source_retention import Epoch, reach_of_files, reach_of_other, reach_of_table, rows_removed
-from headrace.storage.start_positions import start_at
+from headrace.storage.source_retention import Epoch, file_retention, first_removal, table_retention, unknown_retention
+from headrace.storage.start_positions import resolve_start
 
 HERE = Location("pipeline.yml")
 
@@ -46,10 +48,10 @@ HERE = Location("pipeline.yml")
         ("earliest", EARLIEST),
         (" Latest ", Start(StartKind.LATEST)),
         ("version:12", Start(StartKind.VERSION, version=12)),
-        ("timestamp:1970-01-02", Start(StartKind.TIMESTAMP, moment=86400.0)),
+        ("timestamp:1970-01-02", Start(StartKind.TIMESTAMP, timestamp_s=86400.0)),
         ("timestamp:1970-01-01T01:00:00.5Z", None),
-        ("timestamp:1970-01-01T02:00:00+01:00", Start(StartKind.TIMESTAMP, moment=3600.0)),
-        ("timestamp:1970-01-01T01:00:00Z", Start(StartKind.TIMESTAMP, moment=3600.0)),
+        ("timestamp:1970-01-01T02:00:00+01:00", Start(StartKind.TIMESTAMP, timestamp_s=3600.0)),
+        ("timestamp:1970-01-01T01:00:00Z", Start(StartKind.TIMESTAMP, timestamp_s=3600.0)),
         ("timestamp:soon", None),
         ("version:-1", None),
         ("version:²", None),
@@ -60,17 +62,17 @@ HERE = Location("pipeline.yml")
 def test_a_start_is_what_the_user_wrote_or_nothing(text, start):
     # Half a second in this form is understood from Python 3.11 on.
     if start is None and text.endswith(".5Z"):
-        assert start_of(text) in (None, Start(StartKind.TIMESTAMP, moment=3600.5))
+        assert parse_start(text) in (None, Start(StartKind.TIMESTAMP, timestamp_s=3600.5))
     else:
-        assert start_of(text) == start
+        assert parse_start(text) == start
 
 
 @given(st.integers(0, 4_000_000_000_000))
 def test_a_moment_is_read_back_as_it_is_written(milliseconds):
-    start = start_of(f"timestamp:{moment_text(milliseconds / 1000)}")
+    start = parse_start(f"timestamp:{format_timestamp(milliseconds / 1000)}")
 
     assert start is not None
-    assert round(start.moment * 1000) == milliseconds
+    assert round(start.timestamp_s * 1000) == milliseconds
 
 
 @pytest.fixture
@@ -104,11 +106,11 @@ def test_a_reset_that_means_nothing_is_refused(selected, resets, code):
 def cleared(graph, past, *names, accept=False, interrupted=(), settled=(), lost=()):
     chosen = select(graph, Selection(full_refresh=names, accept_data_loss=accept), Naming())
     steps = {QualifiedName(name): TableStep(QualifiedName(name), TableChange.RESET, "") for name in names}
-    due = Unfinished(*(frozenset(map(QualifiedName, names)) for names in (interrupted, settled, lost)))
-    return clearing(graph, past, chosen, steps, due)
+    due = PendingClears(*(frozenset(map(QualifiedName, names)) for names in (interrupted, settled, lost)))
+    return plan_clears(graph, past, chosen, steps, due)
 
 
-GONE = SourceReach("s", "files", gone="2 of 3 files that were read are missing")
+GONE = SourceRetention("s", "files", unrecoverable="2 of 3 files that were read are missing")
 
 
 def test_rows_that_cannot_be_read_again_are_a_problem_unless_they_are_given_up(make, past):
@@ -120,7 +122,7 @@ def test_rows_that_cannot_be_read_again_are_a_problem_unless_they_are_given_up(m
     assert problem.hint.endswith("To give up the rows, add --accept-data-loss to the command.")
     assert problem.params["rows"] == "3 rows and 1 row in quarantine"
     accepted = cleared(graph, known, "s", accept=True)
-    assert (accepted.problems, accepted.tables[QualifiedName("s")].cut) == ((), True)
+    assert (accepted.problems, accepted.tables[QualifiedName("s")].loses_rows) == ((), True)
     assert cleared(graph, past(reaches={"s": (GONE,)}), "s").problems == ()
 
 
@@ -132,11 +134,11 @@ def test_a_reset_that_clears_already_or_may_lose_rows_is_not_asked_about_again(m
     announced = cleared(graph, known, "s", interrupted=["s"])
 
     step = settled.tables[QualifiedName("s")]
-    assert (settled.problems, step.cut, step.accepted) == ((), True, True)
+    assert (settled.problems, step.loses_rows, step.accepted) == ((), True, True)
     assert [loss.rows for loss in settled.losses] == [3]
     assert [problem.code for problem in announced.problems] == ["PLAN.DATA_LOSS"]
     assert "headrace run --reset-checkpoint s=latest." in announced.problems[0].hint
-    assert cleared(graph, past(reaches={"s": (GONE,)}), "s", interrupted=["s"]).tables[QualifiedName("s")].cut
+    assert cleared(graph, past(reaches={"s": (GONE,)}), "s", interrupted=["s"]).tables[QualifiedName("s")].loses_rows
 
 
 def test_a_flow_whose_checkpoint_is_missing_is_not_told_to_go_on_from_it(make, past):
@@ -159,14 +161,17 @@ def test_rows_in_quarantine_of_a_table_that_somebody_deleted_are_not_cleared_una
 
 
 def test_rows_that_were_lost_once_stay_lost():
-    cut = FlowRecord().cleared(1, cut=True)
+    cut = FlowRecord().cleared(1, rows_lost=True)
 
-    assert (cut.cleared(2, cut=False).cut, FlowRecord().cleared(1, cut=False).cut) == (True, False)
+    assert (cut.cleared(2, rows_lost=False).rows_lost, FlowRecord().cleared(1, rows_lost=False).rows_lost) == (
+        True,
+        False,
+    )
 
 
 def test_a_table_that_loses_rows_makes_its_reader_lose_them_too(make, past):
     graph = make.graph(make.flow("s", mode=Mode.APPEND), make.flow("t", "~s", mode=Mode.APPEND))
-    reads = SourceReach("t", 'table "s"', "version 0", dataset=QualifiedName("s"))
+    reads = SourceRetention("t", 'table "s"', "version 0", dataset=QualifiedName("s"))
     known = past(held={"s": (1, 0), "t": (1, 0)}, reaches={"s": (GONE,), "t": (reads,)})
 
     assert [str(problem.params["name"]) for problem in cleared(graph, known, "s", "t").problems] == ["s", "t"]
@@ -242,7 +247,7 @@ def test_a_flow_goes_on_from_the_newest_position_that_it_can_start_at(make):
     files, other = make.source(SourceKind.FILES, "{}"), make.source(SourceKind.OTHER, "kafka")
 
     def start(mode=Mode.APPEND, **analysis):
-        return start_to_go_on(make.flow("f", mode=mode, **analysis))
+        return resume_start(make.flow("f", mode=mode, **analysis))
 
     assert start(sources=(files,)) is StartKind.LATEST
     assert start(sources=(files, other)) is StartKind.EARLIEST
@@ -257,32 +262,32 @@ class Names:
         self._pending = pending
         self._taken = taken
 
-    def pending(self, rename):
+    def is_pending(self, rename):
         return rename.old in self._pending
 
-    def knows(self, flow):
+    def has_flow(self, flow):
         return flow in self._pending
 
-    def taken(self, _rename):
+    def conflict(self, _rename):
         return self._taken
 
 
 def test_only_what_lies_under_an_old_name_is_renamed(make):
     graph = make.graph(make.flow("new"), make.flow("f", target="t", mode=Mode.APPEND))
-    names = NewNames({"old": "new", "older": "new2"}, {"g": "f"})
+    names = RenameSettings({"old": "new", "older": "new2"}, {"g": "f"})
 
     found = renames(names, graph, Naming(), Names("old", "g"), HERE)
 
     assert [(rename.old, rename.new) for rename in found] == [("old", "new"), ("g", "f")]
     assert renames(names, graph, Naming(), Names(), HERE) == ()
-    assert renames(NewNames({}, {"gone": "too"}), graph, Naming(), Names(), HERE) == ()
+    assert renames(RenameSettings({}, {"gone": "too"}), graph, Naming(), Names(), HERE) == ()
 
 
 def test_a_persisted_view_is_renamed_too(make):
     flow = make.flow("v", mode=Mode.VIEW)
     views = tuple(replace(d, dataset=d.dataset.with_kind(Kind.PERSISTED_VIEW)) for d in make.graph(flow).datasets)
 
-    (found,) = renames(NewNames({"old": "v"}, {}), ResolvedGraph(views, (flow,)), Naming(), Names("old"), HERE)
+    (found,) = renames(RenameSettings({"old": "v"}, {}), ResolvedGraph(views, (flow,)), Naming(), Names("old"), HERE)
 
     assert found.describe() == "rename     v: takes over the definition of view old"
 
@@ -300,17 +305,19 @@ def test_a_persisted_view_is_renamed_too(make):
 )
 def test_names_that_do_not_lead_from_one_thing_to_one_other_are_refused(make, datasets, stored, code):
     with pytest.raises(Problems) as found:
-        renames(NewNames(datasets, {}), make.graph(make.flow("new")), Naming(), stored, HERE)
+        renames(RenameSettings(datasets, {}), make.graph(make.flow("new")), Naming(), stored, HERE)
 
     assert [error.code for error in found.value] == [code]
 
 
 def test_an_old_name_that_is_in_the_code_is_refused_also_while_its_source_is_away(make):
     flow = make.flow("new_flow", target="new", mode=Mode.APPEND)
-    graph = make.graph(flow, away=(make.away("old"), make.away("old_flow", target="new")))
+    graph = make.graph(flow, unavailable=(make.unavailable("old"), make.unavailable("old_flow", target="new")))
 
     with pytest.raises(Problems) as found:
-        renames(NewNames({"old": "new"}, {"old_flow": "new_flow"}), graph, Naming(), Names("old", "old_flow"), HERE)
+        renames(
+            RenameSettings({"old": "new"}, {"old_flow": "new_flow"}), graph, Naming(), Names("old", "old_flow"), HERE
+        )
 
     assert [error.code for error in found.value] == ["RENAME.STILL_DEFINED", "RENAME.STILL_DEFINED"]
 
@@ -345,7 +352,7 @@ def stream(make):
 def test_a_start_is_a_version_of_a_table(table, stream, text, version):
     flow, source = stream
 
-    found = start_at(flow, source, start_of(text), table_state(table), cleared=False, now_s=2e9)
+    found = resolve_start(flow, source, parse_start(text), table_state(table), cleared=False, now_s=2e9)
 
     assert found.position == DeltaPosition(table_state(table).table_id, version)
 
@@ -355,7 +362,7 @@ def test_a_start_that_a_table_does_not_have_is_refused(table, stream):
 
     def code(text, state=None, *, cleared=False):
         with pytest.raises(PipelineError) as found:
-            start_at(flow, source, start_of(text), state, cleared=cleared, now_s=2e9)
+            resolve_start(flow, source, parse_start(text), state, cleared=cleared, now_s=2e9)
         return found.value.code
 
     state = table_state(table)
@@ -380,12 +387,12 @@ def landing(tmp_path, make):
 def test_a_start_is_the_files_that_are_left_out(landing):
     folder, flow, source = landing
 
-    latest = start_at(flow, source, start_of("latest"), None, cleared=False, now_s=2e9)
-    later = start_at(flow, source, start_of("timestamp:1970-01-01T00:16:41Z"), None, cleared=False, now_s=2e9)
+    latest = resolve_start(flow, source, parse_start("latest"), None, cleared=False, now_s=2e9)
+    later = resolve_start(flow, source, parse_start("timestamp:1970-01-01T00:16:41Z"), None, cleared=False, now_s=2e9)
 
     both = ((f"{folder}/a.json", 1000000), (f"{folder}/b.json", 1001000))
     assert (latest.position, later.position) == (FilesPosition(both), FilesPosition(both[:1]))
-    assert latest.said == "new files only, 2 files skipped"
+    assert latest.position_text == "new files only, 2 files skipped"
 
 
 def test_a_source_that_knows_its_positions_itself_starts_at_the_earliest_only(make):
@@ -393,17 +400,17 @@ def test_a_source_that_knows_its_positions_itself_starts_at_the_earliest_only(ma
     flow = make.flow("s", mode=Mode.APPEND, sources=(source,))
 
     with pytest.raises(PipelineError) as found:
-        start_at(flow, source, start_of("latest"), None, cleared=False, now_s=2e9)
+        resolve_start(flow, source, parse_start("latest"), None, cleared=False, now_s=2e9)
 
     assert (found.value.code, "secret" in found.value.render()) == ("RESET.CANNOT_START", False)
-    assert start_at(flow, source, EARLIEST, None, cleared=False, now_s=2e9).position is None
+    assert resolve_start(flow, source, EARLIEST, None, cleared=False, now_s=2e9).position is None
 
 
 def test_a_seeded_checkpoint_is_read_as_one_of_spark(tmp_path, table):
     position = DeltaPosition("t", 3)
     seen = FilesPosition((("/l/ä b.json", 5),))
 
-    seed_checkpoint(tmp_path / "7", "q", [position, seen, FilesPosition()])
+    create_initial_checkpoint(tmp_path / "7", "q", [position, seen, FilesPosition()])
 
     progress = read_progress(tmp_path / "7")
     assert (progress.completed, progress.offsets) == (True, (position.offset(), {"logOffset": 0}, None))
@@ -411,7 +418,7 @@ def test_a_seeded_checkpoint_is_read_as_one_of_spark(tmp_path, table):
     assert json.loads((tmp_path / "7" / "metadata").read_text()) == {"id": "q"}
     assert [entry.name for entry in tmp_path.iterdir() if entry.name.startswith(".")] == []
     with pytest.raises(FileExistsError):
-        seed_checkpoint(tmp_path / "7", "q", [position])
+        create_initial_checkpoint(tmp_path / "7", "q", [position])
 
 
 @given(st.text(st.characters(blacklist_categories=("Cs", "Cc")), min_size=1))
@@ -421,14 +428,14 @@ def test_a_path_comes_back_from_its_url(text):
 
 def epoch(checkpoint, *positions):
     if positions:
-        seed_checkpoint(checkpoint, "q", positions)
+        create_initial_checkpoint(checkpoint, "q", positions)
     return Epoch(checkpoint, read_progress(checkpoint))
 
 
-def reach(table, read, *, passes=False, cut=False, same=True):
+def reach(table, read, *, passes=False, rows_lost=False, same=True):
     """What a stream of the table "t" can read again."""
     source = Source(SourceKind.DATASET, "t", passes_changes=passes)
-    return reach_of_table("s", 0, source, QualifiedName("t"), table, read, cut=cut, same=same)
+    return table_retention("s", 0, source, QualifiedName("t"), table, read, rows_lost=rows_lost, same=same)
 
 
 def test_files_that_were_read_and_are_gone_are_counted(landing, tmp_path):
@@ -436,13 +443,13 @@ def test_files_that_were_read_and_are_gone_are_counted(landing, tmp_path):
     both = ((f"{folder}/a.json", 1_000_000), (f"{folder}/b.json", 1_001_000))
     read = [epoch(tmp_path / "0", FilesPosition(both[:1])), epoch(tmp_path / "1", FilesPosition(both))]
 
-    whole = reach_of_files("s", 0, source, read)
+    whole = file_retention("s", 0, source, read)
     (folder / "a.json").unlink()
-    lacking = reach_of_files("s", 0, source, read)
+    lacking = file_retention("s", 0, source, read)
 
-    assert (whole.gone, whole.oldest) == ("", f"{folder}/a.json of 1970-01-01T00:16:40Z")
-    assert lacking.gone == "1 of 2 files that were read is missing"
-    assert reach_of_files("s", 0, source, []).gone == ""
+    assert (whole.unrecoverable, whole.oldest) == ("", f"{folder}/a.json of 1970-01-01T00:16:40Z")
+    assert lacking.unrecoverable == "1 of 2 files that were read is missing"
+    assert file_retention("s", 0, source, []).unrecoverable == ""
 
 
 def test_files_that_were_written_anew_since_do_not_have_what_was_read_of_them(landing, tmp_path):
@@ -451,31 +458,31 @@ def test_files_that_were_written_anew_since_do_not_have_what_was_read_of_them(la
     read = [epoch(tmp_path / "0", FilesPosition(both))]
 
     os.utime(folder / "b.json", (1002, 1002))
-    changed = reach_of_files("s", 0, source, read).gone
+    changed = file_retention("s", 0, source, read).unrecoverable
     (folder / "a.json").unlink()
 
     assert changed == "1 of 2 files that were read is different now"
-    assert reach_of_files("s", 0, source, read).gone == f"1 of 2 files that were read is missing and {changed}"
+    assert file_retention("s", 0, source, read).unrecoverable == f"1 of 2 files that were read is missing and {changed}"
 
 
 def test_a_table_can_be_read_again_until_rows_are_taken_out_of_it(table, tmp_path):
     state = table_state(table)
     read = [epoch(tmp_path / "0", DeltaPosition(state.table_id, 1))]
 
-    def gone(**facts):
-        return reach(table_state(table), read, **facts).gone
+    def unrecoverable(**facts):
+        return reach(table_state(table), read, **facts).unrecoverable
 
-    whole = gone()
+    whole = unrecoverable()
     DeltaTable(table).delete("id = 0")
 
-    assert (whole, gone()) == ("", "version 3 removed or changed rows that were read")
+    assert (whole, unrecoverable()) == ("", "version 3 removed or changed rows that were read")
     read = [epoch(tmp_path / "1", DeltaPosition("another", 1))]
-    assert [gone(), gone(cut=True), gone(same=False)] == [
+    assert [unrecoverable(), unrecoverable(rows_lost=True), unrecoverable(same=False)] == [
         "",
         "it was cleared and lost rows",
         "a different table was read before",
     ]
-    assert reach(None, read).gone == "it no longer exists"
+    assert reach(None, read).unrecoverable == "it no longer exists"
 
 
 def test_what_a_stream_passes_over_is_not_known_once_the_log_has_lost_it(table, tmp_path):
@@ -483,21 +490,21 @@ def test_what_a_stream_passes_over_is_not_known_once_the_log_has_lost_it(table, 
     read = [epoch(tmp_path / "0", DeltaPosition(state.table_id, 2))]
     (Path(table) / "_delta_log" / f"{0:020d}.json").unlink()
 
-    def gone(read, *, passes):
-        return reach(state, read, passes=passes).gone
+    def unrecoverable(read, *, passes):
+        return reach(state, read, passes=passes).unrecoverable
 
     unknown = "its log starts at version 1, so earlier removals are unknown"
-    assert [gone(read, passes=passes) for passes in (False, True)] == ["", ""]
+    assert [unrecoverable(read, passes=passes) for passes in (False, True)] == ["", ""]
     (tmp_path / "0" / "offsets" / "0").unlink()
-    assert [gone(read, passes=passes) for passes in (False, True)] == ["", unknown]
+    assert [unrecoverable(read, passes=passes) for passes in (False, True)] == ["", unknown]
     behind = [epoch(tmp_path / "1", DeltaPosition(state.table_id, 0))]
-    assert gone(behind, passes=False) == unknown
+    assert unrecoverable(behind, passes=False) == unknown
 
 
 def test_rows_that_went_before_they_were_read_are_not_missed(table):
     DeltaTable(table).delete("id = 0")
 
-    assert (rows_removed(table_state(table), 3), rows_removed(table_state(table), 4)) == (3, None)
+    assert (first_removal(table_state(table), 3), first_removal(table_state(table), 4)) == (3, None)
 
 
 def test_rows_of_the_table_that_was_here_before_are_not_missed(table):
@@ -510,12 +517,12 @@ def test_rows_of_the_table_that_was_here_before_are_not_missed(table):
     commit = Path(table) / "_delta_log" / f"{3:020d}.json"
     commit.write_text("\n".join(map(json.dumps, actions)))
 
-    assert (rows_removed(replace(before, table_id="made anew"), 0), rows_removed(before, 0)) == (None, 3)
+    assert (first_removal(replace(before, table_id="made anew"), 0), first_removal(before, 0)) == (None, 3)
 
 
 def test_nothing_is_missed_of_what_was_never_read(tmp_path):
-    assert reach_of_other("s", "source kafka", []).gone == ""
-    assert reach_of_other("s", "source kafka", [epoch(tmp_path / "0", FilesPosition())]).gone != ""
+    assert unknown_retention("s", "source kafka", []).unrecoverable == ""
+    assert unknown_retention("s", "source kafka", [epoch(tmp_path / "0", FilesPosition())]).unrecoverable != ""
 
 
 def test_flows_are_known_by_their_records_or_else_by_their_folders(tmp_path):
@@ -533,7 +540,7 @@ def test_flows_are_known_by_their_records_or_else_by_their_folders(tmp_path):
 
 def test_a_name_that_a_renamed_flow_had_is_new_for_whoever_has_it_now(tmp_path):
     layout, naming, dataset = StorageLayout(str(tmp_path)), Naming(), QualifiedName("t")
-    renamed = FlowRecord(flow="b", identity="a", formerly={"a": 0})
+    renamed = FlowRecord(flow="b", identity="a", former_names={"a": 0})
     write_record(Path(layout.flow_state(naming, dataset, "b")), renamed)
 
     record, ran = first_record("a", flows_of(layout, naming, dataset), 0)

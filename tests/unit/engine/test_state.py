@@ -9,13 +9,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headrace.cdc.feed import ChangeFeed
-from headrace.cdc.merge_keys import MergedRows
+from headrace.cdc.merge_keys import MergeKeys
 from headrace.cdc.scd_spec import ScdSpec, ScdType
-from headrace.graph.resolved import CHANGES, MadeWith, Mode, StatefulOperator
+from headrace.graph.analysis import CHANGES, StatefulOperator
+from headrace.graph.resolved_flows import Mode, StateSignature
 from headrace.graph.select import Selected
 from headrace.graph.starts import EARLIEST
 from headrace.model.names import QualifiedName
-from headrace.plan.state_compatibility import changed_states, other_tables
+from headrace.plan.state_compatibility import changed_states, table_mismatches
 from headrace.storage.flow_record import FlowRecord, read_record, write_record
 
 COUNTED = StatefulOperator("aggregate", "1", "aggregate by a: count(*)", "a string")
@@ -28,9 +29,9 @@ S = frozenset({QualifiedName("s")})
 class Made:
     """The part of the storage that counts here."""
 
-    made: MadeWith | None
+    made: StateSignature | None
 
-    def made_with(self, _flow):
+    def state_signature(self, _flow):
         return self.made
 
 
@@ -39,12 +40,12 @@ class Merged(Made):
     """A table that changes were merged into, or not."""
 
     there: object
-    rows: MergedRows | None
+    rows: MergeKeys | None
 
     def table(self, _name):
         return self.there
 
-    def merged_rows(self, _name):
+    def merge_keys(self, _name):
         return self.rows
 
 
@@ -75,13 +76,13 @@ def problems(make):
     ],
 )
 def test_what_differs_is_said_operator_by_operator(problems, before, now, said):
-    (problem,) = problems(MadeWith(Mode.APPEND, before), MadeWith(Mode.APPEND, now))
+    (problem,) = problems(StateSignature(Mode.APPEND, before), StateSignature(Mode.APPEND, now))
 
     assert (problem.code, problem.params["changes"]) == ("FLOW.STATE_CHANGED", said)
 
 
 def test_results_that_were_replaced_are_not_added_to(problems):
-    before, now = MadeWith(Mode.COMPLETE, (COUNTED,)), MadeWith(Mode.APPEND, (COUNTED,))
+    before, now = StateSignature(Mode.COMPLETE, (COUNTED,)), StateSignature(Mode.APPEND, (COUNTED,))
 
     (problem,) = problems(before, now)
 
@@ -91,23 +92,25 @@ def test_results_that_were_replaced_are_not_added_to(problems):
 
 
 def test_only_a_stream_that_adds_rows_can_begin_with_empty_state(problems):
-    (adds,) = problems(MadeWith(Mode.APPEND, (COUNTED,)), MadeWith(Mode.APPEND, (SUMMED,)))
-    (replaces,) = problems(MadeWith(Mode.COMPLETE, (COUNTED,)), MadeWith(Mode.COMPLETE, (SUMMED,)))
+    (adds,) = problems(StateSignature(Mode.APPEND, (COUNTED,)), StateSignature(Mode.APPEND, (SUMMED,)))
+    (replaces,) = problems(StateSignature(Mode.COMPLETE, (COUNTED,)), StateSignature(Mode.COMPLETE, (SUMMED,)))
 
     assert adds.hint.endswith("start with empty state: headrace run --reset-checkpoint s")
     assert replaces.hint.endswith("rebuild the table from its sources: headrace run --full-refresh s")
 
 
 def test_nothing_is_compared_with_what_is_not_known_or_is_cleared(problems):
-    now = MadeWith(Mode.APPEND, (COUNTED,))
+    now = StateSignature(Mode.APPEND, (COUNTED,))
 
     assert problems(None, now) == []
-    assert problems(MadeWith(Mode.APPEND), now, full=True) == []
+    assert problems(StateSignature(Mode.APPEND), now, full=True) == []
 
 
-BY_ID = ChangeFeed(ScdSpec(("id",), ("id", "city")), "v", '"integer"', "{}", told_by_rows=True, told_in_merge=True)
-ROWS = MergedRows.of(BY_ID)
-VERSIONS = replace(BY_ID, shape=replace(BY_ID.shape, scd_type=ScdType.TWO))
+BY_ID = ChangeFeed(
+    ScdSpec(("id",), ("id", "city")), "v", '"integer"', "{}", derivable_from_rows=True, derivable_in_merge=True
+)
+ROWS = MergeKeys.of(BY_ID)
+VERSIONS = replace(BY_ID, spec=replace(BY_ID.spec, scd_type=ScdType.TWO))
 
 
 @pytest.mark.parametrize("reset", [False, True])
@@ -116,10 +119,10 @@ VERSIONS = replace(BY_ID, shape=replace(BY_ID.shape, scd_type=ScdType.TWO))
     [
         (Mode.MERGE, BY_ID, "id integer, city string", ROWS, None),
         (Mode.MERGE, BY_ID, "id integer, city string", None, None),
-        (Mode.MERGE, replace(BY_ID, shape=replace(BY_ID.shape, keys=("ID",))), "id integer", ROWS, None),
-        (Mode.MERGE, replace(BY_ID, shape=replace(BY_ID.shape, keys=("city",))), "id integer", ROWS, "CDC.OTHER_KEYS"),
-        (Mode.SNAPSHOT, replace(BY_ID, shape=ScdSpec(("id", "a"), ("id",))), "id integer", ROWS, "CDC.OTHER_KEYS"),
-        (Mode.ONCE, replace(BY_ID, shape=ScdSpec(("a",), ("id",))), "id integer", ROWS, "CDC.OTHER_KEYS"),
+        (Mode.MERGE, replace(BY_ID, spec=replace(BY_ID.spec, keys=("ID",))), "id integer", ROWS, None),
+        (Mode.MERGE, replace(BY_ID, spec=replace(BY_ID.spec, keys=("city",))), "id integer", ROWS, "CDC.OTHER_KEYS"),
+        (Mode.SNAPSHOT, replace(BY_ID, spec=ScdSpec(("id", "a"), ("id",))), "id integer", ROWS, "CDC.OTHER_KEYS"),
+        (Mode.ONCE, replace(BY_ID, spec=ScdSpec(("a",), ("id",))), "id integer", ROWS, "CDC.OTHER_KEYS"),
         (Mode.MERGE, VERSIONS, "id integer", ROWS, "CDC.OTHER_TABLE"),
         (Mode.APPEND, None, "id integer", ROWS, "CDC.ROWS_WERE_MERGED"),
         (Mode.ONCE, None, "id integer", ROWS, "CDC.ROWS_WERE_MERGED"),
@@ -131,17 +134,17 @@ def test_rows_are_merged_by_the_keys_of_their_table_whatever_the_flow_is_called(
 ):
     flow = make.flow("new", target="s", mode=mode, feed=feed)
     # A flow that is known is told by its own record, unless its progress is dropped.
-    state = Merged(MadeWith(mode) if reset else None, make.table(make.schema(columns)), rows)
+    state = Merged(StateSignature(mode) if reset else None, make.table(make.schema(columns)), rows)
     starts = {"new": EARLIEST} if reset else {}
 
-    found = other_tables(make.graph(flow), state, Selected(S, frozenset(), starts=starts))
+    found = table_mismatches(make.graph(flow), state, Selected(S, frozenset(), starts=starts))
 
     assert [problem.code for problem in found] == ([code] if code else [])
-    assert other_tables(make.graph(flow), state, Selected(S, S, starts=starts)) == []
+    assert table_mismatches(make.graph(flow), state, Selected(S, S, starts=starts)) == []
 
 
 def test_keys_in_another_order_are_the_same_state(make):
-    by = [replace(BY_ID, shape=ScdSpec(keys, ("a", "b"))) for keys in (("a", "b"), ("b", "a"))]
+    by = [replace(BY_ID, spec=ScdSpec(keys, ("a", "b"))) for keys in (("a", "b"), ("b", "a"))]
     # As version 0.1 has noted it.
     was = StatefulOperator(
         CHANGES, "type 1 by (b, a) in the order of v", "type 1 by (b, a) in the order of v", '"integer"'
@@ -149,9 +152,9 @@ def test_keys_in_another_order_are_the_same_state(make):
     now = make.flow("s", mode=Mode.MERGE, feed=by[0])
     selected = Selected(S, frozenset())
 
-    assert changed_states(make.graph(now), Made(MadeWith(Mode.MERGE, (was,))), selected) == []
+    assert changed_states(make.graph(now), Made(StateSignature(Mode.MERGE, (was,))), selected) == []
     other = make.flow("s", mode=Mode.MERGE, feed=BY_ID)
-    assert len(changed_states(make.graph(other), Made(MadeWith(Mode.MERGE, (was,))), selected)) == 1
+    assert len(changed_states(make.graph(other), Made(StateSignature(Mode.MERGE, (was,))), selected)) == 1
 
 
 operators = st.lists(st.sampled_from([COUNTED, SUMMED, RETYPED])).map(tuple)
@@ -160,11 +163,11 @@ operators = st.lists(st.sampled_from([COUNTED, SUMMED, RETYPED])).map(tuple)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(operators, operators)
 def test_state_is_kept_exactly_when_the_operators_are_the_same_in_order(problems, before, now):
-    assert (problems(MadeWith(Mode.APPEND, before), MadeWith(Mode.APPEND, now)) == []) == (before == now)
+    assert (problems(StateSignature(Mode.APPEND, before), StateSignature(Mode.APPEND, now)) == []) == (before == now)
 
 
 def test_a_record_keeps_what_its_checkpoint_was_made_with(tmp_path):
-    record = FlowRecord(made_with=MadeWith(Mode.COMPLETE, (COUNTED, RETYPED)))
+    record = FlowRecord(state_signature=StateSignature(Mode.COMPLETE, (COUNTED, RETYPED)))
 
     write_record(tmp_path / "flow.json", record)
 

@@ -47,11 +47,11 @@ def test_every_state_is_in_the_table():
 def test_a_state_is_settled_when_nothing_leads_out_of_it():
     moving = {FlowState.QUEUED, FlowState.STARTING, FlowState.RUNNING, FlowState.IDLE, FlowState.RETRYING}
 
-    assert {state for state in FlowState if not states.settled(state)} == moving
+    assert {state for state in FlowState if not states.is_final(state)} == moving
 
 
 def test_a_settled_flow_lets_its_readers_start_or_stops_them():
-    settled = {state for state in FlowState if states.settled(state)}
+    settled = {state for state in FlowState if states.is_final(state)}
 
     assert settled == states.CURRENT | states.BLOCKING
     assert not states.CURRENT & states.BLOCKING

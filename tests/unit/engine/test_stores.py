@@ -11,9 +11,10 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from headrace.checkpoints.damage import damage_of
-from headrace.checkpoints.initial_offsets import DeltaPosition, seed_checkpoint
-from headrace.graph.resolved import Mode, Source, SourceKind
+from headrace.checkpoints.damage import find_damage
+from headrace.checkpoints.initial_offsets import DeltaPosition, create_initial_checkpoint
+from headrace.graph.analysis import Source, SourceKind
+from headrace.graph.resolved_flows import Mode
 from headrace.model.names import Naming, QualifiedName
 from headrace.settings.storage import StorageLayout
 from headrace.storage import agreement
@@ -60,7 +61,7 @@ class Stream:
 
     @property
     def code(self):
-        found = self.state.contradiction(self.flow)
+        found = self.state.disagreement(self.flow)
         return None if found is None else found.code
 
     def health(self):
@@ -128,13 +129,13 @@ def test_a_pipeline_that_gets_another_name_goes_on(tmp_path, make):
     stream.plans(0)
     stream.commits(0, transaction_id("p", "s", 0))
     renamed = named("other")
-    goes_on = renamed.contradiction(stream.flow)
+    goes_on = renamed.disagreement(stream.flow)
     rmtree(stream.table)
     stream.commits(0, "somebody's")
 
     assert goes_on is None
     assert renamed.transaction(renamed.progress_of(stream.flow)) == transaction_id("p", "s", 0)
-    assert renamed.contradiction(stream.flow).code == "FLOW.TABLE_OLD"
+    assert renamed.disagreement(stream.flow).code == "FLOW.TABLE_OLD"
 
 
 def test_a_record_that_does_not_name_its_pipeline_may_be_of_one_with_another_name(tmp_path, make):
@@ -169,7 +170,7 @@ def test_a_checkpoint_that_was_written_by_hand_has_batches_that_no_table_knows(t
     stream = Stream(tmp_path, make)
     stream.record()
     stream.commits(0, "other")
-    seed_checkpoint(stream.checkpoint(), QUERY, [DeltaPosition("t", 4)])
+    create_initial_checkpoint(stream.checkpoint(), QUERY, [DeltaPosition("t", 4)])
 
     assert stream.code is None
 
@@ -193,7 +194,7 @@ def test_a_record_of_an_earlier_epoch_is_noticed_by_the_event_log_or_by_the_chec
 
 
 def test_an_epoch_that_a_crash_left_seeded_and_without_a_batch_is_none_that_the_flow_was_in(stream):
-    seed_checkpoint(stream.checkpoint(1), "q", [DeltaPosition("t", 4)])
+    create_initial_checkpoint(stream.checkpoint(1), "q", [DeltaPosition("t", 4)])
 
     assert stream.code is None
 
@@ -205,7 +206,7 @@ def test_tables_beside_the_flow_are_not_older_than_it_left_them(stream, name, tm
     write_deltalake(path, rows, mode="append")
     copytree(path, tmp_path / "copy")
     write_deltalake(path, rows, mode="append")
-    stream.record(left=stream.state.stores(stream.flow).left())
+    stream.record(table_versions=stream.state.stores(stream.flow).table_versions())
     agrees = stream.code
     rmtree(path)
     copytree(tmp_path / "copy", path)
@@ -217,7 +218,7 @@ def test_a_quarantine_may_be_deleted_and_what_is_remembered_may_not(stream):
     paths = stream.state.stores(stream.flow).tables
     for name in ("quarantine", "memory"):
         write_deltalake(paths[name], pa.table({"id": pa.array([1], pa.int32())}))
-    stream.record(left=stream.state.stores(stream.flow).left())
+    stream.record(table_versions=stream.state.stores(stream.flow).table_versions())
     rmtree(paths["quarantine"])
     deleted = stream.code
     rmtree(paths["memory"])
@@ -253,7 +254,7 @@ def test_a_record_that_cannot_be_read_stops_its_flow_alone(stream, content):
     stream.file.write_text(content)
 
     assert stream.code == "FLOW.RECORD_UNREADABLE"
-    assert stream.state.ran(stream.flow) is False
+    assert stream.state.has_run(stream.flow) is False
     assert read_record(stream.file).unreadable
 
 
@@ -303,7 +304,7 @@ def test_a_file_that_differs_from_its_sums_is_torn(stream):
     sums = file.with_name(".1.crc")
     sums.write_bytes(b"crc\0" + (512).to_bytes(4, "big") + b"none")
 
-    assert damage_of(stream.checkpoint(), 1).file == file
+    assert find_damage(stream.checkpoint(), 1).file == file
     repair(stream.health(), "now")
     assert (stream.code, sums.exists()) == (None, False)
 

@@ -13,14 +13,15 @@ from headrace.cdc.feed import ChangeFeed, MergePath
 from headrace.cdc.merge_commit import WritePath
 from headrace.cdc.scd_spec import ScdSpec, ScdType
 from headrace.delta_log.table_layout import TableLayout
-from headrace.graph.resolved import Mode, StatefulOperator
+from headrace.graph.analysis import StatefulOperator
+from headrace.graph.resolved_flows import Mode
 from headrace.model.expectations import Action, Expectation, ExpectationCount
 from headrace.model.location import Location
 from headrace.model.outcome import FlowCounts
 from headrace.model.preview import Preview
 from headrace.model.rows import Rows
 from headrace.model.triggers import Trigger
-from headrace.plan.schema_evolution import Brought, evolution
+from headrace.plan.schema_evolution import EvolvedBy, evolution
 from headrace.plan.steps import Decision, FlowStep, Plan, TableChange, TableStep
 from headrace.project.explanation import Explanation, FlowExplanation, MergedBatch, TableFacts
 
@@ -65,7 +66,7 @@ def test_a_plan_says_for_each_flow_what_happens_and_why(silver, make, says):
         graph.by_name[flow.target],
         make.table(make.schema("id integer")),
         TableLayout(),
-        Brought.BY_STEP,
+        EvolvedBy.STEP,
         full_refresh=False,
     )
     bronze, airports = graph.flows[:2]
@@ -114,18 +115,23 @@ def test_an_explanation_of_a_view_that_was_never_computed_is_short(make, says):
     ("change", "why"),
     [
         ({}, "the newest event of a key decides, because events set every column, and the table shows version"),
-        ({"told_in_merge": False}, "rows are built anew, because a MERGE cannot compute version"),
-        ({"told_by_rows": False}, "rows are built anew, because the table does not show version"),
-        ({"shape": ScdSpec(("id",), ("id",), partial=True)}, "rows are built anew, because a row is made of several"),
+        ({"derivable_in_merge": False}, "rows are built anew, because a MERGE cannot compute version"),
+        ({"derivable_from_rows": False}, "rows are built anew, because the table does not show version"),
+        ({"spec": ScdSpec(("id",), ("id",), partial=True)}, "rows are built anew, because a row is made of several"),
         (
-            {"shape": ScdSpec(("id",), ("id",), ScdType.TWO)},
+            {"spec": ScdSpec(("id",), ("id",), ScdType.TWO)},
             "rows are built anew, because a late event changes versions",
         ),
     ],
 )
 def test_an_explanation_of_change_events_says_which_way_they_take(make, change, why):
     feed = ChangeFeed(
-        ScdSpec(("id",), ("id", "version")), "version", '"integer"', "{}", told_by_rows=True, told_in_merge=True
+        ScdSpec(("id",), ("id", "version")),
+        "version",
+        '"integer"',
+        "{}",
+        derivable_from_rows=True,
+        derivable_in_merge=True,
     )
     flow = make.flow("users", "~events", mode=Mode.MERGE, feed=replace(feed, **change))
     graph = make.graph(flow)
@@ -137,7 +143,12 @@ def test_an_explanation_of_change_events_says_which_way_they_take(make, change, 
 
 def test_an_explanation_of_change_events_says_what_the_last_batch_did(make):
     feed = ChangeFeed(
-        ScdSpec(("id",), ("id", "version")), "version", '"integer"', "{}", told_by_rows=True, told_in_merge=True
+        ScdSpec(("id",), ("id", "version")),
+        "version",
+        '"integer"',
+        "{}",
+        derivable_from_rows=True,
+        derivable_in_merge=True,
     )
     flow = make.flow("users", "~events", mode=Mode.MERGE, feed=feed)
     graph = make.graph(flow)
@@ -151,8 +162,10 @@ def test_an_explanation_of_change_events_says_what_the_last_batch_did(make):
 
 
 def test_an_order_by_chance_is_warned_of_by_graphs_and_plans(make):
-    feed = ChangeFeed(ScdSpec(("id",), ("id",)), "at", '"timestamp"', "{}", told_by_rows=False, told_in_merge=False)
-    flow = make.flow("users", mode=Mode.MERGE, feed=replace(feed, ordered_by="the time at which it is read"))
+    feed = ChangeFeed(
+        ScdSpec(("id",), ("id",)), "at", '"timestamp"', "{}", derivable_from_rows=False, derivable_in_merge=False
+    )
+    flow = make.flow("users", mode=Mode.MERGE, feed=replace(feed, sequence_depends_on="the time at which it is read"))
     graph = make.graph(flow)
     plan = Plan(graph, (), (FlowStep(flow, Decision.START, "first run"),))
     reason = (
@@ -167,7 +180,9 @@ def test_an_order_by_chance_is_warned_of_by_graphs_and_plans(make):
 
 @pytest.mark.parametrize(("kind", "warned"), [("date", True), ("timestamp", False)])
 def test_events_that_are_ordered_by_days_are_warned_of(make, kind, warned):
-    feed = ChangeFeed(ScdSpec(("id",), ("id", "day")), "day", f'"{kind}"', "{}", told_by_rows=True, told_in_merge=True)
+    feed = ChangeFeed(
+        ScdSpec(("id",), ("id", "day")), "day", f'"{kind}"', "{}", derivable_from_rows=True, derivable_in_merge=True
+    )
     flow = make.flow("users", mode=Mode.MERGE, feed=feed)
 
     said = make.graph(flow).describe()
@@ -187,10 +202,10 @@ def test_a_preview_says_what_expectations_would_do():
         ),
     )
 
-    assert list(Preview(Rows((), ()), counts, partial=True, sampled=("bronze",)).remarks()) == [
+    assert list(Preview(Rows((), ()), counts, partial=True, sampled=("bronze",)).notices()) == [
         "looked at the first 1000 rows: 950 would be written, 30 dropped, 20 quarantined",
         '30 rows violated "known" (drop)',
         '20 rows violated "sane" (quarantine)',
         'table "bronze" does not exist yet: this is computed from the first rows that it would have',
     ]
-    assert list(Preview(Rows((), ()), FlowCounts(rows_written=3)).remarks()) == []
+    assert list(Preview(Rows((), ()), FlowCounts(rows_written=3)).notices()) == []

@@ -8,7 +8,7 @@ import pytest
 
 from headrace.errors import PipelineError
 from headrace.graph.build import build
-from headrace.graph.resolved import Mode
+from headrace.graph.resolved_flows import Mode
 from headrace.model.datasets import Dataset, Definitions, Flow, Kind, PythonQuery
 from headrace.model.location import Location
 from headrace.model.names import Naming, QualifiedName

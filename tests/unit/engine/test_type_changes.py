@@ -125,10 +125,10 @@ def test_the_result_takes_the_rows_of_both(table, query):
     if change.refused:
         return
 
-    assert schema_change(change.result, query).none
-    assert schema_change(change.result, table).none
+    assert schema_change(change.result, query).is_empty
+    assert schema_change(change.result, table).is_empty
     assert change.result.names[: len(table.columns)] == table.names
-    assert (change.result == table) == change.none
+    assert (change.result == table) == change.is_empty
 
 
 @given(*[st.sampled_from(ATOMS)] * 3)

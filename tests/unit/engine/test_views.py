@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from headrace.errors import PipelineError
 from headrace.graph.build import build
-from headrace.graph.resolved import Mode, ResolvedDataset, ResolvedGraph
+from headrace.graph.resolved import ResolvedDataset, ResolvedGraph
+from headrace.graph.resolved_flows import Mode
 from headrace.graph.select import Selected, Selection, select
 from headrace.model.datasets import PRIVATE_PROPERTY, Dataset, Definitions, Flow, Kind, SqlQuery
 from headrace.model.expectations import Action, Expectation
@@ -22,16 +23,16 @@ from headrace.model.views import ViewDefinition
 from headrace.plan.steps import ViewChange, ViewStep
 from headrace.plan.table_kinds import changed_kinds
 from headrace.plan.tables import table_steps
-from headrace.plan.unfinished_clears import Unfinished
+from headrace.plan.unfinished_clears import PendingClears
 from headrace.plan.views import view_steps
 from headrace.settings.storage import StorageLayout
 from headrace.storage.change_detection import StoredState
-from headrace.storage.history import StoredPast
+from headrace.storage.history import StoredHistory
 from headrace.storage.view_definitions import apply_view_step, stored_view, stored_views
 
 HERE = Location("transformations/a.sql", 1)
 V = QualifiedName("v")
-NOTHING = Unfinished(frozenset(), frozenset(), frozenset())
+NOTHING = PendingClears(frozenset(), frozenset(), frozenset())
 DEFINED = ViewDefinition(V, "SELECT 1", None, "default")
 
 
@@ -73,7 +74,7 @@ class Stored:
     def layout(self, name):
         return self
 
-    def holds(self, key, value):
+    def satisfies(self, key, value):
         return None
 
 
@@ -124,7 +125,7 @@ def test_a_view_that_leaves_the_code_is_inactive_and_says_how_to_remove_it(graph
     layout, gone = StorageLayout(str(tmp_path)), QualifiedName("gone", "sales")
     for name in (V, gone):
         apply_view_step(ViewStep(name, ViewChange.CREATE, "", replace(DEFINED, name=name)), layout, Naming())
-    past = StoredPast(layout, Naming(), StoredState(layout, Naming(), "p", lambda: 0.0, lambda _f, _d: None))
+    past = StoredHistory(layout, Naming(), StoredState(layout, Naming(), "p", lambda: 0.0, lambda _f, _d: None))
 
     (left,) = past.inactive(graph())
 
@@ -135,11 +136,11 @@ def test_a_view_that_leaves_the_code_is_inactive_and_says_how_to_remove_it(graph
 def test_a_view_whose_source_is_away_is_in_the_code_and_its_definition_stays_as_it_is(make, tmp_path):
     layout = StorageLayout(str(tmp_path))
     apply_view_step(ViewStep(V, ViewChange.CREATE, "", DEFINED), layout, Naming())
-    past = StoredPast(layout, Naming(), StoredState(layout, Naming(), "p", lambda: 0.0, lambda _f, _d: None))
+    past = StoredHistory(layout, Naming(), StoredState(layout, Naming(), "p", lambda: 0.0, lambda _f, _d: None))
     everything = Selected(frozenset({V}), frozenset())
 
     for kind in (Kind.PERSISTED_VIEW, Kind.TEMPORARY_VIEW):
-        graph = make.graph(away=(make.away("v", kind),))
+        graph = make.graph(unavailable=(make.unavailable("v", kind),))
         assert past.inactive(graph) == ()
         assert view_steps(graph, past, everything) == ()
 
@@ -149,12 +150,12 @@ def test_a_table_in_whose_place_there_is_a_view_is_inactive_also_while_the_sourc
     log = Path(layout.table(Naming(), V)) / "_delta_log"
     log.mkdir(parents=True)
     (log / f"{0:020d}.json").touch()
-    past = StoredPast(layout, Naming(), StoredState(layout, Naming(), "p", lambda: 0.0, lambda _f, _d: None))
+    past = StoredHistory(layout, Naming(), StoredState(layout, Naming(), "p", lambda: 0.0, lambda _f, _d: None))
 
-    (left,) = past.inactive(make.graph(away=(make.away("v", Kind.PERSISTED_VIEW),)))
+    (left,) = past.inactive(make.graph(unavailable=(make.unavailable("v", Kind.PERSISTED_VIEW),)))
 
     assert (left.dataset, left.view) == ("v", False)
-    assert past.inactive(make.graph(away=(make.away("v"),))) == ()
+    assert past.inactive(make.graph(unavailable=(make.unavailable("v"),))) == ()
 
 
 def test_only_selected_views_are_stored_and_all_are_when_nothing_is_selected(graph):

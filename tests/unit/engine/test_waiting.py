@@ -7,12 +7,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from headrace.storage.spill_queue import (
-    BatchToKeep,
+    BatchToSpill,
     clear_drafts,
-    keep_waiting,
-    let_go,
-    waiting_batches,
-    waiting_places,
+    remove_spilled_batch,
+    spill_batch,
+    spill_folders,
+    spilled_batches,
 )
 
 
@@ -25,7 +25,7 @@ def writing(rows):
 
 
 def keep(place, number, rows=3, epoch=0, fence=lambda: None):
-    return keep_waiting(place, BatchToKeep(f"flow:{epoch}", epoch, number), writing(rows), fence)
+    return spill_batch(place, BatchToSpill(f"flow:{epoch}", epoch, number), writing(rows), fence)
 
 
 def lost():
@@ -33,7 +33,7 @@ def lost():
 
 
 def numbers(place):
-    return [(one.place, one.epoch, one.number) for one in waiting_batches(place)]
+    return [(one.position, one.epoch, one.number) for one in spilled_batches(place)]
 
 
 def test_batches_come_in_their_order_whatever_their_epochs(tmp_path):
@@ -41,7 +41,7 @@ def test_batches_come_in_their_order_whatever_their_epochs(tmp_path):
         keep(tmp_path / "sink", number, rows, epoch) for number, rows, epoch in ((9, 2, 0), (10, 4, 0), (0, 1, 1))
     ]
 
-    first, _, last = waiting_batches(tmp_path / "sink")
+    first, _, last = spilled_batches(tmp_path / "sink")
 
     assert counts == [2, 4, 1]
     assert numbers(tmp_path / "sink") == [(1, 0, 9), (2, 0, 10), (3, 1, 0)]
@@ -59,33 +59,33 @@ def test_nothing_waits_of_an_update_that_was_taken_over(tmp_path):
     with pytest.raises(RuntimeError):
         keep(tmp_path / "sink", 1, fence=lost)
 
-    assert waiting_batches(tmp_path / "sink") == []
+    assert spilled_batches(tmp_path / "sink") == []
     clear_drafts(tmp_path / "sink")
     assert list((tmp_path / "sink").iterdir()) == []
 
 
 def test_files_that_vanish_while_they_are_written_are_an_error_and_no_empty_batch(tmp_path):
     with pytest.raises(FileNotFoundError, match="lost its files"):
-        keep_waiting(tmp_path / "sink", BatchToKeep("flow", 0, 1), lambda folder: folder.mkdir(), lambda: None)
+        spill_batch(tmp_path / "sink", BatchToSpill("flow", 0, 1), lambda folder: folder.mkdir(), lambda: None)
 
-    assert waiting_batches(tmp_path / "sink") == []
+    assert spilled_batches(tmp_path / "sink") == []
 
 
 def test_a_batch_that_was_let_go_by_another_update_takes_no_later_one_with_it(tmp_path):
     keep(tmp_path / "sink", 1)
-    (stale,) = waiting_batches(tmp_path / "sink")
-    let_go(stale)
+    (stale,) = spilled_batches(tmp_path / "sink")
+    remove_spilled_batch(stale)
     keep(tmp_path / "sink", 2)
 
     with pytest.raises(FileNotFoundError):
-        let_go(stale)
+        remove_spilled_batch(stale)
 
     assert numbers(tmp_path / "sink") == [(1, 0, 2)]
 
 
 def test_each_of_several_sinks_has_a_place_and_a_single_one_keeps_its_own_when_it_is_renamed(tmp_path):
-    several = waiting_places(tmp_path, "deliver_targets", ["lake", "a/b"])
+    several = spill_folders(tmp_path, "deliver_targets", ["lake", "a/b"])
 
-    assert waiting_places(tmp_path, "old").popitem()[1] == waiting_places(tmp_path, "new").popitem()[1]
+    assert spill_folders(tmp_path, "old").popitem()[1] == spill_folders(tmp_path, "new").popitem()[1]
     assert len({*several.values()}) == 2
     assert all(place.parent == tmp_path / "waiting" for place in several.values())

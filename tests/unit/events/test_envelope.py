@@ -13,11 +13,11 @@ from headrace.events.types import (
     BatchDone,
     DatasetDefined,
     Event,
-    FlowBehind,
     FlowDefined,
-    FlowMoved,
+    FlowLagMetrics,
+    FlowStateChanged,
     UpdateCreated,
-    UpdateMoved,
+    UpdateStateChanged,
     Warned,
 )
 from headrace.model.datasets import Kind
@@ -50,11 +50,11 @@ lags = st.dictionaries(st.tuples(texts, st.integers(0, 99)), st.tuples(numbers, 
 )
 events: st.SearchStrategy[Event] = st.one_of(
     st.builds(UpdateCreated, texts, objects, objects),
-    st.builds(UpdateMoved, st.sampled_from(UpdateState), errors),
+    st.builds(UpdateStateChanged, st.sampled_from(UpdateState), errors),
     st.builds(DatasetDefined, texts, st.sampled_from(Kind), st.none() | texts, st.lists(texts).map(tuple)),
     st.builds(FlowDefined, texts, texts, st.lists(texts).map(tuple), texts, texts, st.booleans()),
     st.builds(
-        FlowMoved,
+        FlowStateChanged,
         texts,
         texts,
         st.sampled_from(FlowState),
@@ -64,7 +64,9 @@ events: st.SearchStrategy[Event] = st.one_of(
         st.none() | st.floats(0, 1e9),
     ),
     st.builds(BatchDone, texts, texts, numbers, numbers, counts, numbers, st.none() | st.sampled_from(MergePath)),
-    st.builds(FlowBehind, texts, texts, lags, st.lists(st.builds(FilesBacklog, texts, numbers, numbers)).map(tuple)),
+    st.builds(
+        FlowLagMetrics, texts, texts, lags, st.lists(st.builds(FilesBacklog, texts, numbers, numbers)).map(tuple)
+    ),
     st.builds(Warned, texts, texts, st.none() | texts, st.none() | texts),
 )
 
@@ -123,7 +125,7 @@ def test_details_use_the_vendors_names_when_a_batch_is_done() -> None:
 def test_error_column_has_the_place_when_a_flow_fails() -> None:
     error = {"code": "FLOW.FAILED", "message": "it broke", "location": {"file": "a.py", "line": 3}}
 
-    row = to_row(FlowMoved("f", "t", FlowState.FAILED, error=error), origin=ORIGIN, stamp=STAMP)
+    row = to_row(FlowStateChanged("f", "t", FlowState.FAILED, error=error), origin=ORIGIN, stamp=STAMP)
 
     (exception,) = row["error"]["exceptions"]
     assert (exception["class_name"], exception["message"]) == ("FLOW.FAILED", "it broke")
@@ -142,7 +144,7 @@ def test_secret_is_nowhere_in_the_row_when_it_is_in_every_text() -> None:
         "location": {"file": "s3cret.py", "line": 1},
         "params": {"p": "s3cret"},
     }
-    event = FlowMoved("f", "t", FlowState.FAILED, reason="s3cret", error=error)
+    event = FlowStateChanged("f", "t", FlowState.FAILED, reason="s3cret", error=error)
 
     row = to_row(event, origin=ORIGIN, stamp=STAMP, redact=lambda text: text.replace("s3cret", "***"))
 
@@ -151,7 +153,7 @@ def test_secret_is_nowhere_in_the_row_when_it_is_in_every_text() -> None:
 
 
 def test_states_survive_when_a_secret_reads_like_one() -> None:
-    event = FlowMoved("f", "t", FlowState.RUNNING)
+    event = FlowStateChanged("f", "t", FlowState.RUNNING)
 
     row = to_row(event, origin=ORIGIN, stamp=STAMP, redact=lambda text: text.replace("RUNNING", "***"))
 

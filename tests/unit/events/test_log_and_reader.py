@@ -17,10 +17,18 @@ from deltalake import DeltaTable
 
 from headrace.errors import PipelineError
 from headrace.events.envelope import Origin
-from headrace.events.log import CHECKPOINT_EVERY_APPENDS, COMPACT_ABOVE_FILES, TABLE_PROPERTIES, EventLog, keep_up
-from headrace.events.outcome import Replay
+from headrace.events.log import CHECKPOINT_EVERY_APPENDS, COMPACT_ABOVE_FILES, TABLE_PROPERTIES, EventLog, maintain
+from headrace.events.outcome import OutcomeBuilder
 from headrace.events.reader import EventReader
-from headrace.events.types import BatchDone, DatasetDefined, Event, FlowDefined, FlowMoved, UpdateCreated, UpdateMoved
+from headrace.events.types import (
+    BatchDone,
+    DatasetDefined,
+    Event,
+    FlowDefined,
+    FlowStateChanged,
+    UpdateCreated,
+    UpdateStateChanged,
+)
 from headrace.model.datasets import Kind
 from headrace.model.expectations import Action, ExpectationCount
 from headrace.model.outcome import FlowCounts, FlowState, UpdateState
@@ -34,13 +42,15 @@ ONE_UPDATE: tuple[Event, ...] = (
     DatasetDefined("orders", Kind.STREAMING_TABLE, "tables/default/orders", ("valid",)),
     FlowDefined("orders", "orders"),
     FlowDefined("late", "orders"),
-    UpdateMoved(UpdateState.RUNNING),
-    FlowMoved("orders", "orders", FlowState.RUNNING, attempt=1),
+    UpdateStateChanged(UpdateState.RUNNING),
+    FlowStateChanged("orders", "orders", FlowState.RUNNING, attempt=1),
     BatchDone("orders", "orders", 0, 0, COUNTS),
     BatchDone("orders", "orders", 0, 1, COUNTS),
-    FlowMoved("orders", "orders", FlowState.COMPLETED, attempt=1, duration_s=1.25),
-    FlowMoved("late", "orders", FlowState.FAILED, attempt=2, error={"code": "X", "message": "no"}, duration_s=0.5),
-    UpdateMoved(UpdateState.FAILED, {"code": "X", "message": "no"}),
+    FlowStateChanged("orders", "orders", FlowState.COMPLETED, attempt=1, duration_s=1.25),
+    FlowStateChanged(
+        "late", "orders", FlowState.FAILED, attempt=2, error={"code": "X", "message": "no"}, duration_s=0.5
+    ),
+    UpdateStateChanged(UpdateState.FAILED, {"code": "X", "message": "no"}),
 )
 
 Opener = Callable[..., EventLog]
@@ -73,13 +83,13 @@ def open_log(path: str) -> Iterator[Opener]:
 
 
 def test_totals_stand_for_the_batches_before_them(path: str, open_log: Opener) -> None:
-    replay = Replay("u1")
+    builder = OutcomeBuilder("u1")
     batches = [BatchDone(flow, "orders", 0, n, COUNTS) for n in range(4) for flow in ("orders", "late")]
     with open_log() as log:
         for number, event in enumerate((*ONE_UPDATE[:5], *batches)):
-            replay.apply(event, log.emit(event))
+            builder.apply(event, log.emit(event))
             if number == 9:
-                log.emit(replay.total())
+                log.emit(builder.total())
                 before_totals = EventReader(path)
     read: list[str] = []
 
@@ -93,21 +103,21 @@ def test_totals_stand_for_the_batches_before_them(path: str, open_log: Opener) -
 
     outcome = Counting(path).outcome()
 
-    assert outcome == replay.outcome() == before_totals.outcome()
+    assert outcome == builder.outcome() == before_totals.outcome()
     assert outcome is not None
     assert [flow.counts.rows_written for flow in outcome.flows] == [32, 32]
     assert len(read) == len(batches) - 5
 
 
 def test_outcome_from_the_log_equals_the_one_of_the_running_update(path: str, open_log: Opener) -> None:
-    replay = Replay("u1")
+    builder = OutcomeBuilder("u1")
     with open_log() as log:
         for event in ONE_UPDATE:
-            replay.apply(event, log.emit(event))
+            builder.apply(event, log.emit(event))
 
     outcome = EventReader(path).outcome()
 
-    assert outcome == replay.outcome()
+    assert outcome == builder.outcome()
     assert outcome is not None
     assert [flow.counts.rows_written for flow in outcome.flows] == [16, 0]
 
@@ -133,7 +143,7 @@ def test_batches_of_flows_and_epochs_are_kept_apart(path: str, open_log: Opener)
         log.emit(BatchDone("a", "t", 0, 5, COUNTS))
         log.emit(BatchDone("a", "t", 1, 2, COUNTS))
         log.emit(BatchDone("b", "t", 0, 9, COUNTS))
-        log.emit(FlowMoved("a", "t", FlowState.COMPLETED))
+        log.emit(FlowStateChanged("a", "t", FlowState.COMPLETED))
 
     reader = EventReader(path)
 
@@ -213,7 +223,7 @@ def test_no_event_is_lost_or_out_of_order_when_threads_emit_together(path: str, 
 
     def run(flow: str) -> None:
         for batch in range(5):
-            log.emit(FlowMoved(flow, "t", FlowState.RUNNING, attempt=batch))
+            log.emit(FlowStateChanged(flow, "t", FlowState.RUNNING, attempt=batch))
             log.emit(BatchDone(flow, "t", 0, batch, COUNTS))
 
     threads = [threading.Thread(target=run, args=(flow,)) for flow in flows]
@@ -280,8 +290,8 @@ def test_writers_do_not_wait_for_the_upkeep(path: str) -> None:
     began, goes_on = threading.Event(), threading.Event()
     asked: list[bool] = []
 
-    def upkeep(_path: str, compacts: bool) -> None:  # noqa: FBT001 - as it is called
-        asked.append(compacts)
+    def maintenance(_path: str, compact: bool) -> None:  # noqa: FBT001 - as it is called
+        asked.append(compact)
         began.set()
         assert goes_on.wait(30)
 
@@ -291,7 +301,7 @@ def test_writers_do_not_wait_for_the_upkeep(path: str) -> None:
         origin=Origin("p1", "flights", "u1"),
         clock=lambda: NOON,
         new_id=lambda: f"id{next(ids)}",
-        upkeep=upkeep,
+        maintenance=maintenance,
     )
     for batch in range(CHECKPOINT_EVERY_APPENDS):
         log.emit(BatchDone("orders", "orders", 0, batch, COUNTS))
@@ -312,7 +322,7 @@ def test_a_reader_goes_on_when_the_commits_behind_it_are_gone(path: str, open_lo
     assert reader.exists
     for batch in range(3):
         log.emit(BatchDone("orders", "orders", 0, batch, COUNTS))
-    keep_up(path, compacts=False)
+    maintain(path, compact=False)
     for commit in sorted(Path(path, "_delta_log").glob("*.json"))[:-1]:
         commit.unlink()
 
@@ -321,7 +331,7 @@ def test_a_reader_goes_on_when_the_commits_behind_it_are_gone(path: str, open_lo
 
 def test_events_wait_for_the_next_try_when_the_storage_refuses(path: str, open_log: Opener) -> None:
     log = open_log()
-    log.emit(UpdateMoved(UpdateState.RUNNING))
+    log.emit(UpdateStateChanged(UpdateState.RUNNING))
     Path(path).parent.mkdir(parents=True)
     Path(path).write_text("in the way")
 

@@ -6,14 +6,14 @@ import textwrap
 
 import pytest
 
-from headrace.lint.linting import EVERYTHING, lint_text
+from headrace.lint.linting import ALL_RULES, lint_text
 
 
 @pytest.fixture
 def found():
     """What is found in a program: the rules in reading order, each with its line."""
 
-    def look(text, suffix=".py", *, selection=EVERYTHING, in_project=False):
+    def look(text, suffix=".py", *, selection=ALL_RULES, in_project=False):
         linted = lint_text(
             textwrap.dedent(text).strip("\n"), suffix, f"a{suffix}", selection=selection, in_project=in_project
         )

@@ -17,7 +17,7 @@ def replacements():
 
     def look(text, rule_id):
         findings = lint_text(textwrap.dedent(text), ".py", "a.py").findings
-        return [finding.instead for finding in findings if finding.rule.id == rule_id]
+        return [finding.fix for finding in findings if finding.rule.id == rule_id]
 
     return look
 

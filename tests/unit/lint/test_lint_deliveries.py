@@ -21,7 +21,7 @@ def replacements():
     """The replacements of one rule in a program, in reading order."""
 
     def look(text, rule_id="foreach-batch-not-idempotent"):
-        return [found.instead for found in lint_text(text, ".py", "a.py").findings if found.rule.id == rule_id]
+        return [found.fix for found in lint_text(text, ".py", "a.py").findings if found.rule.id == rule_id]
 
     return look
 

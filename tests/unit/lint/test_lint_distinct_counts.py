@@ -40,8 +40,8 @@ def test_a_distinct_count_is_replaced_by_the_number_of_the_values_that_were_coll
     (found,) = lint_text(HEAD + text, ".py", "a.py").findings
 
     assert found.rule.id == "stream-distinct-count"
-    assert found.instead.split("  ")[0] == instead
-    assert "approx_count_distinct" in found.instead
+    assert found.fix.split("  ")[0] == instead
+    assert "approx_count_distinct" in found.fix
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_a_program_with_the_replacement_is_not_found_fault_with(text):
     (found,) = lint_text(program, ".py", "a.py").findings
     line = program.splitlines()[-1]
 
-    mended = program.replace(line[found.column - 1 : found.end_column - 1], found.instead.split("  ")[0])
+    mended = program.replace(line[found.column - 1 : found.end_column - 1], found.fix.split("  ")[0])
 
     assert mended != program
     assert lint_text(mended, ".py", "a.py").findings == ()
@@ -75,7 +75,7 @@ def test_a_program_with_the_replacement_is_not_found_fault_with(text):
 def test_what_stands_elsewhere_has_the_replacement_of_the_rule(text):
     (found,) = lint_text(HEAD + text, ".py", "a.py").findings
 
-    assert found.instead == found.rule.instead
+    assert found.fix == found.rule.fix
 
 
 @pytest.mark.parametrize(

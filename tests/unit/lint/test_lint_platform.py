@@ -72,7 +72,7 @@ def test_what_a_ready_session_does_not_bring_is_found_with_it_too(found, rule_id
 def test_a_replacement_does_what_was_meant(text, instead):
     (finding,) = lint_text(ROWS + text, ".py", "a.py").findings
 
-    assert finding.instead == instead
+    assert finding.fix == instead
 
 
 @pytest.mark.parametrize(

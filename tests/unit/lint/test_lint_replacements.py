@@ -26,7 +26,7 @@ def offset(text, line, column):
 def test_a_replacement_in_the_words_of_the_program_is_code(rule_id):
     found = findings_of(FAILING[rule_id], rule_id)
 
-    own = [finding.instead for finding in found if finding.instead != finding.rule.instead]
+    own = [finding.fix for finding in found if finding.fix != finding.rule.fix]
     for instead in own:
         # What begins with a dot is a part of a chain.
         ast.parse(SPECIAL.get(rule_id, "{}").format(f"x{instead}" if instead.startswith(".") else instead))
@@ -54,33 +54,33 @@ def in_place_of_call(text, finding):
     begin = offset(text, finding.location.line, finding.column - 2)
     calls = nodes_at(text, finding, ast.Call)
     end = next(end for _, end, node in calls if node.func.end_lineno == finding.end.line)
-    return text[:begin] + finding.instead + text[end:]
+    return text[:begin] + finding.fix + text[end:]
 
 
 def in_place_of_option(text, finding):
     _, end, node = next(place for place in nodes_at(text, finding, ast.Call) if "option" in ast.unparse(place[2].func))
     owner = offset(text, node.func.value.end_lineno, node.func.value.end_col_offset)
-    return text[:owner] + finding.instead + text[end:]
+    return text[:owner] + finding.fix + text[end:]
 
 
 def before_it(text, finding):
     begin = offset(text, finding.location.line, finding.column - 2)
-    return text[:begin] + finding.instead + text[begin:]
+    return text[:begin] + finding.fix + text[begin:]
 
 
 def in_place_of_expression(text, finding):
     begin, end, _ = nodes_at(text, finding, ast.Call)[0]
-    return text[:begin] + finding.instead + text[end:]
+    return text[:begin] + finding.fix + text[end:]
 
 
 def in_place_of_subscript(text, finding):
     begin, end, _ = nodes_at(text, finding, ast.Subscript)[0]
-    return text[:begin] + finding.instead + text[end:]
+    return text[:begin] + finding.fix + text[end:]
 
 
 def in_place_of_statement(text, finding):
     begin, end, node = nodes_at(text, finding, ast.stmt)[0]
-    lines = finding.instead.split("\n")
+    lines = finding.fix.split("\n")
     return text[:begin] + f"\n{' ' * node.col_offset}".join(lines) + text[end:]
 
 
@@ -89,7 +89,7 @@ def in_place_of_itself(text, finding):
         offset(text, finding.location.line, finding.column - 1),
         offset(text, finding.end.line, finding.end_column - 1),
     )
-    return text[:begin] + finding.instead + text[end:]
+    return text[:begin] + finding.fix + text[end:]
 
 
 @pytest.mark.parametrize(
@@ -117,5 +117,5 @@ def test_a_program_with_the_replacement_is_right(rule_id, apply):
     mended = apply(FAILING[rule_id], finding)
 
     ast.parse(mended)
-    assert finding.instead.partition("  #")[0] in mended
+    assert finding.fix.partition("  #")[0] in mended
     assert lint_text(mended, ".py", "a.py").findings == ()

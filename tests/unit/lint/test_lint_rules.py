@@ -33,8 +33,8 @@ def test_the_texts_of_a_rule_are_worded_like_the_others(rule):
     # One sentence.
     assert re.fullmatch(r".*[^.]\.", rule.why)
     assert not re.search(r"\. [A-Z]", rule.why)
-    assert rule.quiet.endswith(".")
-    assert rule.instead
+    assert rule.exceptions.endswith(".")
+    assert rule.fix
 
 
 @pytest.mark.parametrize(
@@ -303,7 +303,7 @@ query = spark.readStream.table("b").writeStream.format("delta").toTable("gold.b"
 print(query.status["id"])
 """
 
-    instead = {found.rule.id: found.instead for found in lint_text(text, ".py", "a.py").findings}
+    instead = {found.rule.id: found.fix for found in lint_text(text, ".py", "a.py").findings}
 
     assert instead["missing-checkpoint"] == '.option("checkpointLocation", "/checkpoints/gold/b")'
     assert instead["status-keys"] == "query.id"

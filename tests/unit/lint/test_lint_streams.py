@@ -32,7 +32,7 @@ def written(rows, mode="append"):
 def test_groups_without_a_time_get_one_beside_the_watermark(groups, instead):
     (found,) = lint_text(HEAD + written(f"rows{groups}"), ".py", "a.py").findings
 
-    assert (found.rule.id, found.instead) == ("no-watermark", instead)
+    assert (found.rule.id, found.fix) == ("no-watermark", instead)
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_conditions_without_brackets_get_them(condition, instead):
     (found,) = lint_text(f"{HEAD}table.filter({condition})", ".py", "a.py").findings
 
     assert found.rule.id == "column-precedence"
-    assert found.instead == (instead or found.rule.instead)
+    assert found.fix == (instead or found.rule.fix)
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_values_are_found_behind_their_names(found, text, rules):
 def test_the_name_of_a_file_is_a_column_only_where_the_files_are_read(frame, begins):
     (found,) = lint_text(f"{HEAD}{frame}.withColumn('file', F.input_file_name())", ".py", "a.py").findings
 
-    assert found.instead.startswith(begins)
+    assert found.fix.startswith(begins)
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_only_what_headrace_brings_is_told_to_come_from_it(source, ready):
     (plain,) = lint_text(text, ".py", "a.py").findings
     within = lint_text(text, ".py", "a.py", in_project=True).findings
 
-    assert ("headrace" in plain.instead) is ready
+    assert ("headrace" in plain.fix) is ready
     assert (within == ()) is ready
 
 

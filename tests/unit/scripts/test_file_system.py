@@ -11,12 +11,12 @@ import pytest
 from headrace.errors import PipelineError
 from headrace.scripts.file_system import FileSystem
 from headrace.spark.notebook.notices import Notices
-from headrace.spark.notebook.path_mapping import Places, default_paths
+from headrace.spark.notebook.path_mapping import PathMapping, default_paths
 
 
 @pytest.fixture
 def files(tmp_path):
-    return FileSystem(Places(default_paths(str(tmp_path / "storage")), Notices(lambda _: None)))
+    return FileSystem(PathMapping(default_paths(str(tmp_path / "storage")), Notices(lambda _: None)))
 
 
 def test_one_file_has_every_spelling_of_the_vendors_file_system(files, tmp_path):
@@ -32,7 +32,7 @@ def test_a_place_that_was_said_of_a_mount_is_that_of_all_its_spellings(tmp_path)
     (tmp_path / "raw").mkdir()
     (tmp_path / "raw" / "b.csv").write_text("1")
     paths = {**default_paths(str(tmp_path / "storage")), "/mnt/raw": str(tmp_path / "raw")}
-    files = FileSystem(Places(paths, Notices(lambda _: None)))
+    files = FileSystem(PathMapping(paths, Notices(lambda _: None)))
 
     (item,) = files.ls("/mnt/raw")
     files.put("dbfs:/mnt/raw/c.csv", "2")
@@ -43,7 +43,7 @@ def test_a_place_that_was_said_of_a_mount_is_that_of_all_its_spellings(tmp_path)
 
 
 def test_a_folder_of_this_machine_whose_name_begins_as_mounts_do_is_none(files, tmp_path, monkeypatch):
-    monkeypatch.setattr("headrace.scripts.file_system.FileSystem._place", lambda _, path: tmp_path / path.strip("/"))
+    monkeypatch.setattr("headrace.scripts.file_system.FileSystem._resolve", lambda _, path: tmp_path / path.strip("/"))
     files.put("/mntfoo/a", "1")
 
     assert [item.path for item in files.ls("/mntfoo")] == ["/mntfoo/a"]

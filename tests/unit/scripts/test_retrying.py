@@ -9,7 +9,7 @@ import pytest
 
 from headrace.spark.jvm.causes import Cause
 from headrace.spark.notebook.stream_retry import RetriedQuery
-from headrace.spark.notebook.user_exception import raised_in
+from headrace.spark.notebook.user_exception import find_user_exception
 
 
 class Played:
@@ -66,6 +66,6 @@ def test_it_ends_and_does_not_go_on_when_it_is_stopped_while_it_is_started_again
 def test_what_a_function_raised_is_tried_again_when_it_may_pass(raised, passes):
     text = f'Return Message: Traceback (most recent call last):\n  File "a.py", line 2, in deliver\n{raised}\n'
 
-    found = raised_in((Cause(None, None, text, "Py4JException"),))
+    found = find_user_exception((Cause(None, None, text, "Py4JException"),))
 
-    assert (found.what, found.passes()) == (raised.partition(":")[0], passes)
+    assert (found.what, found.is_transient()) == (raised.partition(":")[0], passes)

@@ -8,20 +8,20 @@ from headrace.spark.notebook.confs import starting_confs
 def test_a_session_starts_with_what_spark_reads_at_its_start():
     said = {"spark.executor.memory": "8g", "spark.hadoop.fs.s3a.endpoint": "http://here", "spark.sql.ansi.enabled": "x"}
 
-    confs, remarks = starting_confs(said)
+    confs, notices = starting_confs(said)
 
     assert confs == {"spark.executor.memory": "8g", "spark.hadoop.fs.s3a.endpoint": "http://here"}
-    assert remarks == ()
+    assert notices == ()
 
 
 def test_no_session_starts_with_what_only_the_script_knows():
-    confs, remarks = starting_confs({"spark.pipeline.stage": "silver", "spark.myapp.rundate": "2025-01-01"})
+    confs, notices = starting_confs({"spark.pipeline.stage": "silver", "spark.myapp.rundate": "2025-01-01"})
 
-    assert (confs, remarks) == ({}, ())
+    assert (confs, notices) == ({}, ())
 
 
 def test_what_the_ready_session_decides_is_said_and_left_out():
-    confs, remarks = starting_confs({"spark.sql.catalogImplementation": "hive"})
+    confs, notices = starting_confs({"spark.sql.catalogImplementation": "hive"})
 
     assert confs == {}
-    assert [remark.split()[0] for remark in remarks] == ["spark.sql.catalogImplementation"]
+    assert [remark.split()[0] for remark in notices] == ["spark.sql.catalogImplementation"]

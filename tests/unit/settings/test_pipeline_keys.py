@@ -9,14 +9,14 @@ from headrace.graph.build import build
 from headrace.model.datasets import Dataset, Definitions, Flow, Kind, PythonQuery
 from headrace.model.location import Location
 from headrace.model.names import Naming, QualifiedName
-from headrace.model.pipeline_keys import PIPELINE_KEYS, Place, in_one_spelling, misfits
+from headrace.model.pipeline_keys import PIPELINE_KEYS, KeyScope, invalid_keys, normalize_keys
 from headrace.model.triggers import TRIGGER_KEY
 from headrace.pipelines.registry import Registry
 from headrace.settings.load import load_settings
 
 HERE = Location("a.py", 1)
 NAME = QualifiedName("t")
-TABLES = [key.name for key in PIPELINE_KEYS if Place.TABLE in key.places]
+TABLES = [key.name for key in PIPELINE_KEYS if KeyScope.TABLE in key.scopes]
 
 
 def declared(tmp_path, properties=None, confs=None):
@@ -101,8 +101,8 @@ def test_settings_take_known_keys_in_any_case_and_no_others(tmp_path):
 
 
 def test_other_keys_are_left_as_they_are():
-    assert in_one_spelling({"delta.appendOnly": "true", "Pipeline": "1"}) == {
+    assert normalize_keys({"delta.appendOnly": "true", "Pipeline": "1"}) == {
         "delta.appendOnly": "true",
         "Pipeline": "1",
     }
-    assert list(misfits({"delta.appendOnly": "x", "pipelinesx": "1"}, Place.TABLE)) == []
+    assert list(invalid_keys({"delta.appendOnly": "x", "pipelinesx": "1"}, KeyScope.TABLE)) == []

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.model.location import Location
-from headrace.project.load_result import Needs
+from headrace.project.load_result import PackageChecker
 
 HERE = Location("transformations/setup.py", 1)
 
@@ -27,7 +27,7 @@ HERE = Location("transformations/setup.py", 1)
     ],
 )
 def test_a_line_that_cannot_be_read_is_shown_without_what_may_be_secret(tmp_path: Path, words: str, shown: str) -> None:
-    needs = Needs([])
+    needs = PackageChecker([])
 
     needs.check(words, tmp_path, HERE)
 
@@ -38,7 +38,7 @@ def test_a_line_that_cannot_be_read_is_shown_without_what_may_be_secret(tmp_path
 
 def test_an_option_and_its_value_may_be_one_word(tmp_path: Path) -> None:
     (tmp_path / "needed.txt").write_text("no-such-package-as-this\n")
-    needs = Needs([])
+    needs = PackageChecker([])
 
     needs.check("-ihttps://host/simple -rneeded.txt", tmp_path, HERE)
 

@@ -94,7 +94,7 @@ def test_no_value_is_left_in_a_text_once_it_was_handed_out(values):
 def test_nothing_is_left_of_values_that_overlap(values, text, redacted):
     secrets = Secrets({})
     for value in values:
-        secrets.remember(value)
+        secrets.register(value)
 
     assert secrets.redact(text) == redacted
 

@@ -16,11 +16,11 @@ import pytest
 from tests.servers.receiver import CUT_OFF, SLOW, running_receiver
 
 from headrace.errors import PipelineError
-from headrace.sinks.http import Body, HttpPlace, HttpSender, asked_wait_s
+from headrace.sinks.http import Body, HttpPlace, HttpSender, retry_after_s
 from headrace.sinks.outages import is_outage
 from headrace.sinks.retrying import Clock, Patience
 
-QUICK = Patience(attempts=20, budget_s=30, first_s=0.001, longest_s=0.002)
+QUICK = Patience(attempts=20, budget_s=30, initial_delay_s=0.001, max_delay_s=0.002)
 CLOCK = Clock(time.monotonic, time.sleep, random.Random(7).random)
 ROWS = [{"id": number} for number in range(100)]
 
@@ -126,7 +126,7 @@ def test_a_wait_that_the_server_asks_for_is_kept(server):
     ],
 )
 def test_a_wait_that_is_no_number_and_no_date_is_none(headers, seconds):
-    assert asked_wait_s(headers) == seconds
+    assert retry_after_s(headers) == seconds
 
 
 class Odd(BaseHTTPRequestHandler):
@@ -228,7 +228,7 @@ def test_nothing_is_tried_again_when_the_request_is_refused_whatever_it_carries(
 def test_it_is_given_up_when_the_server_stays_down():
     with running_receiver() as gone:
         url = gone.url
-    patience = Patience(attempts=3, first_s=0.001)
+    patience = Patience(attempts=3, initial_delay_s=0.001)
 
     with pytest.raises(PipelineError) as caught:
         HttpSender(HttpPlace(url=url, patience=patience), "hook", CLOCK).send("b", [(0, '{"id": 1}')])

@@ -64,7 +64,7 @@ class Refusing:
 def of_driver(error):
     """The problem that is made of an error of a driver, when it was to connect."""
     database = database_of("postgresql+pg8000://reader:s3cret@db/crm", None, None)
-    with pytest.raises(PipelineError) as caught, database.connected(Refusing(error)):
+    with pytest.raises(PipelineError) as caught, database.connect(Refusing(error)):
         pass
     return caught.value
 

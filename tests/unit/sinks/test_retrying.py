@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.sinks.retrying import Breaker, BreakerOpen, Clock, Pace, Patience, tried
+from headrace.sinks.retrying import CircuitBreaker, CircuitOpen, Clock, Patience, RateLimiter, with_retries
 
 
 class Time:
@@ -40,7 +40,7 @@ def passes(_error):
 def test_waits_double_up_to_the_longest():
     time = Time()
 
-    assert tried(failing(4), passes, Patience(10, 100, first_s=1, longest_s=3), time.clock) == 5
+    assert with_retries(failing(4), passes, Patience(10, 100, initial_delay_s=1, max_delay_s=3), time.clock) == 5
 
     assert time.slept == [1, 2, 3, 3]
 
@@ -48,21 +48,23 @@ def test_waits_double_up_to_the_longest():
 def test_waits_are_shortened_by_chance_and_never_below_what_the_other_side_asks():
     time = Time(chance=0.25)
 
-    tried(failing(2), lambda error: 5.0 if str(error) == "2" else 0.0, Patience(10, 100, first_s=4), time.clock)
+    with_retries(
+        failing(2), lambda error: 5.0 if str(error) == "2" else 0.0, Patience(10, 100, initial_delay_s=4), time.clock
+    )
 
     assert time.slept == [1, 5]
 
 
 def test_the_last_error_is_raised_when_attempts_are_used_up():
     with pytest.raises(ConnectionError, match="3"):
-        tried(failing(9), passes, Patience(attempts=3), Time().clock)
+        with_retries(failing(9), passes, Patience(attempts=3), Time().clock)
 
 
 def test_no_try_begins_after_the_budget():
     time = Time()
 
     with pytest.raises(ConnectionError, match="2"):
-        tried(failing(9), passes, Patience(10, budget_s=5, first_s=3), time.clock)
+        with_retries(failing(9), passes, Patience(10, budget_s=5, initial_delay_s=3), time.clock)
 
     assert time.slept == [3]
 
@@ -71,45 +73,45 @@ def test_an_error_that_would_come_again_is_raised_at_once():
     time = Time()
 
     with pytest.raises(ValueError, match="1"):
-        tried(failing(1, ValueError), lambda _: None, Patience(), time.clock)
+        with_retries(failing(1, ValueError), lambda _: None, Patience(), time.clock)
 
     assert time.slept == []
 
 
 def test_a_breaker_opens_after_failures_in_a_row_and_lets_one_request_probe():
     time = Time()
-    breaker = Breaker(2, 10, time.clock.monotonic)
+    breaker = CircuitBreaker(2, 10, time.clock.monotonic)
     for failed in (True, False, True, True):
-        breaker.ask()
-        breaker.told(failed=failed)
+        breaker.check()
+        breaker.record(failed=failed)
 
-    with pytest.raises(BreakerOpen):
-        breaker.ask()
+    with pytest.raises(CircuitOpen):
+        breaker.check()
     time.now = 10
-    breaker.ask()
-    with pytest.raises(BreakerOpen):
-        breaker.ask()
-    breaker.told(failed=False)
+    breaker.check()
+    with pytest.raises(CircuitOpen):
+        breaker.check()
+    breaker.record(failed=False)
 
-    breaker.ask()
+    breaker.check()
 
 
 def test_a_breaker_stays_open_when_its_probe_fails():
     time = Time()
-    breaker = Breaker(1, 10, time.clock.monotonic)
-    breaker.told(failed=True)
+    breaker = CircuitBreaker(1, 10, time.clock.monotonic)
+    breaker.record(failed=True)
     time.now = 10
-    breaker.ask()
-    breaker.told(failed=True)
+    breaker.check()
+    breaker.record(failed=True)
     time.now = 19
 
-    with pytest.raises(BreakerOpen):
-        breaker.ask()
+    with pytest.raises(CircuitOpen):
+        breaker.check()
 
 
 def test_a_pace_spreads_what_begins():
     time = Time()
-    pace = Pace(4, time.clock)
+    pace = RateLimiter(4, time.clock)
 
     for _ in range(4):
         pace.wait()

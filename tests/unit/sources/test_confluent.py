@@ -13,8 +13,13 @@ from hypothesis import strategies as st
 from tests.servers.registry import SchemaRegistry
 
 from headrace.errors import PipelineError
-from headrace.sources.confluent import BadPayload, Registry, RegistryDown, decoder
-from headrace.sources.confluent_schema import UnsupportedSchema, converter, spark_type, without_other_logic
+from headrace.sources.confluent import BadPayload, Registry, RegistryUnavailable, decoder
+from headrace.sources.confluent_schema import (
+    UnsupportedSchema,
+    converter,
+    spark_type,
+    without_unsupported_logical_types,
+)
 
 OLD = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "int"}, {"name": "note", "type": "string"}]}
 NEW = {
@@ -34,7 +39,7 @@ def registry():
 
 def reading(registry, subject="orders-value", **more):
     client = Registry({"url": registry.url, "max.retries": 0, **more})
-    return decoder(client, client.reader(subject, None))
+    return decoder(client, client.reader_schema(subject, None))
 
 
 def test_a_record_of_an_older_schema_is_resolved_to_the_latest_one(registry):
@@ -59,11 +64,11 @@ def test_each_schema_is_asked_for_once(registry):
 def test_the_schema_that_was_found_is_kept_until_it_is_asked_for_again(registry):
     client = Registry({"url": registry.url, "max.retries": 0})
     registry.register("orders-value", OLD)
-    found = client.reader("orders-value", None)
+    found = client.reader_schema("orders-value", None)
     registry.register("orders-value", NEW)
 
-    assert client.reader("orders-value", None, again=False) == found
-    assert client.reader("orders-value", None) != found
+    assert client.reader_schema("orders-value", None, refresh=False) == found
+    assert client.reader_schema("orders-value", None) != found
 
 
 def test_a_schema_may_refer_to_another_subject(registry):
@@ -138,7 +143,7 @@ def test_a_registry_that_is_away_is_no_fault_of_the_payload(registry):
     decode = reading(registry)
     registry.close()
 
-    with pytest.raises(RegistryDown):
+    with pytest.raises(RegistryUnavailable):
         decode(payload)
 
 
@@ -174,7 +179,7 @@ def test_a_registry_that_takes_calls_and_does_not_answer_is_given_up(deaf_server
     assert Registry({"url": "http://127.0.0.1:1"})._client._rest_client.timeout is not None
 
     with pytest.raises(PipelineError) as refused:
-        Registry({"url": deaf_server, "timeout": 0.1, "max.retries": 0}).reader("orders-value", None)
+        Registry({"url": deaf_server, "timeout": 0.1, "max.retries": 0}).reader_schema("orders-value", None)
 
     assert refused.value.code == "CONFLUENT.UNREACHABLE"
 
@@ -202,13 +207,13 @@ def test_a_schema_that_avro_does_not_have_is_refused_by_its_subject(registry):
 def test_a_type_may_be_written_inside_of_another(registry):
     order = {"type": "record", "name": "Order", "fields": [{"name": "note", "type": {"type": ["null", "string"]}}]}
     number = registry.register("orders-value", order)
-    plain = registry.register("plain", without_other_logic(order))
+    plain = registry.register("plain", without_unsupported_logical_types(order))
     payload = registry.payload(plain, {"note": "x"})
 
     decode = reading(registry)
 
     assert decode(b"\x00" + number.to_bytes(4, "big") + payload[5:]) == {"note": "x"}
-    assert spark_type(without_other_logic(order))["fields"][0]["type"] == "string"
+    assert spark_type(without_unsupported_logical_types(order))["fields"][0]["type"] == "string"
 
 
 def test_names_are_those_of_the_namespace_that_they_stand_in():
@@ -235,7 +240,7 @@ def test_a_reference_may_be_named_as_from_its_own_namespace(registry):
 
 @pytest.mark.parametrize("more", [{}, {"precision": 50, "scale": 2}, {"precision": 2, "scale": 5}])
 def test_a_decimal_that_spark_does_not_have_is_the_bytes_that_it_stands_on(more):
-    schema = without_other_logic({"type": "bytes", "logicalType": "decimal", **more})
+    schema = without_unsupported_logical_types({"type": "bytes", "logicalType": "decimal", **more})
 
     assert spark_type(schema) == "binary"
 
@@ -268,7 +273,7 @@ def test_values_are_those_of_sparks_types(registry):
         "other": None,
         "amount": 3,
     }
-    plain = without_other_logic(TYPES)
+    plain = without_unsupported_logical_types(TYPES)
     again = registry.register("plain", plain)
 
     found = reading(registry)(registry.payload(again, value))

@@ -9,7 +9,7 @@ import pytest
 from headrace.errors import PipelineError, Problems
 from headrace.sources.event_hubs_connection import parse_connection
 from headrace.sources.event_hubs_options import event_hubs_options
-from headrace.sources.kafka_options import topics_text, without_effect
+from headrace.sources.kafka_options import describe_topics, without_effect
 
 KEY = "c2VjcmV0LWtleQ=="
 CONNECTION = (
@@ -19,7 +19,7 @@ CONNECTION = (
 
 def read(*, streaming=True, **more):
     given = {"eventhubs.connectionString": CONNECTION, **{name.replace("__", "."): v for name, v in more.items()}}
-    return event_hubs_options(given, streaming=streaming, time_zone="UTC", partitions_of=lambda _given, _topic: 3)
+    return event_hubs_options(given, streaming=streaming, time_zone="UTC", count_partitions=lambda _given, _topic: 3)
 
 
 def options(**more):
@@ -191,10 +191,10 @@ def test_a_hub_without_a_connection_string_is_told_what_is_missing():
 
 
 def test_what_has_no_effect_goes_along_with_the_source_and_so_does_its_name():
-    found = read(EVENTHUBS__prefetchCount=5, maxEventsPerTrigger=5).described("eventhubs")
+    found = read(EVENTHUBS__prefetchCount=5, maxEventsPerTrigger=5).for_reader("eventhubs")
 
     assert [name for name, _ in without_effect(found)] == ["eventhubs.prefetchCount"]
-    assert topics_text(found) == "eventhubs orders"
+    assert describe_topics(found) == "eventhubs orders"
 
 
 def test_a_reader_does_not_show_its_key():

@@ -16,7 +16,7 @@ from headrace.autoloader.ddl import parse_struct
 from headrace.autoloader.discovery import Clock
 from headrace.errors import PipelineError, Problems
 from headrace.sources.jdbc_incremental import JdbcSource, prepare_jdbc
-from headrace.sources.stream_source import Prepared, Session
+from headrace.sources.stream_source import PreparedSource, ReadContext
 
 
 class Reader:
@@ -24,9 +24,9 @@ class Reader:
 
     def __init__(self, options, schema=None, *, zone="UTC", asleep=lambda _: None):
         self.now_s = 0.0
-        prepared = prepare_jdbc(options, schema and parse_struct(schema), Session(time_zone=zone))
+        prepared = prepare_jdbc(options, schema and parse_struct(schema), ReadContext(time_zone=zone))
         self.text = prepared.to_json()
-        self.source = JdbcSource.of(Prepared.from_json(self.text, prepared.secrets))
+        self.source = JdbcSource.of(PreparedSource.from_json(self.text, prepared.secrets))
         self._asleep = asleep
         self.stream = self.restarted()
 
@@ -158,7 +158,7 @@ def test_a_first_batch_that_is_made_again_begins_where_it_began(sqlite):
 def test_a_triggered_query_ends_at_what_was_there_when_it_began(sqlite):
     sqlite("CREATE TABLE t (id INTEGER PRIMARY KEY)", "INSERT INTO t VALUES (1), (2), (3)")
     reader = Reader({"url": sqlite.url, "dbtable": "t", "cursorColumn": "id", "maxRowsPerTrigger": 2})
-    reader.stream.end_at_what_is_there()
+    reader.stream.prepare_for_available_now()
 
     first = reader.latest(start := reader.initial())
     sqlite("INSERT INTO t VALUES (4)")
@@ -180,7 +180,7 @@ def test_a_row_that_is_committed_late_is_read_when_rows_have_to_settle(sqlite):
     waits.now_s = 5.0
     end = waits.latest(start)
     assert ids([waits.batch(start, end)]) == [[1, 2, 3]]
-    triggered.stream.end_at_what_is_there()
+    triggered.stream.prepare_for_available_now()
     end = triggered.latest(start)
     assert ids([triggered.batch(start, end)]) == [[1, 2, 3]]
     assert triggered.now_s == 5.0
@@ -372,14 +372,14 @@ def test_columns_that_are_given_resolve_a_query_while_the_database_is_down_and_n
     options = {"url": "postgresql+pg8000://reader:hidden@127.0.0.1:1/shop", "dbtable": "orders", "cursorColumn": "id"}
     columns = parse_struct("id BIGINT, name STRING")
 
-    prepared = prepare_jdbc(options, columns, Session(resolves=True))
+    prepared = prepare_jdbc(options, columns, ReadContext(schema_only=True))
 
     assert (prepared.columns, prepared.description) == (columns, "orders of postgresql://127.0.0.1:1/shop")
     assert "hidden" not in prepared.to_json()
     with pytest.raises(PipelineError) as unread:
-        JdbcSource.of(Prepared.from_json(prepared.to_json()))
+        JdbcSource.of(PreparedSource.from_json(prepared.to_json()))
     assert unread.value.code == "JDBC.UNREACHABLE"
-    for schema, session in ((columns, Session()), (None, Session(resolves=True))):
+    for schema, session in ((columns, ReadContext()), (None, ReadContext(schema_only=True))):
         with pytest.raises(PipelineError) as raised:
             prepare_jdbc(options, schema, session)
         assert raised.value.code == "JDBC.UNREACHABLE"

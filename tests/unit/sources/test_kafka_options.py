@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 from headrace.errors import Problems
 from headrace.sources.kafka_offsets import (
     Bounds,
-    Span,
-    Told,
-    gone_between,
+    OffsetRange,
+    ReportedLosses,
     lags,
     losses,
-    lost_between,
+    losses_in_batch,
+    offset_ranges,
+    partition_losses,
     positions_of,
-    spans_of,
 )
-from headrace.sources.kafka_options import kafka_options, topics_named, topics_text, without_effect
+from headrace.sources.kafka_options import describe_topics, kafka_options, named_topics, without_effect
 from headrace.sources.option_reading import time_ms
 
 SOUND = {"kafka.bootstrap.servers": "broker:9092", "subscribe": "orders"}
@@ -98,7 +98,7 @@ def test_what_limits_a_stream_has_no_effect_in_a_batch_and_that_is_said():
     found = read(streaming=False, maxOffsetsPerTrigger=5)
 
     assert found.options == SOUND
-    assert [name for name, _ in without_effect(found.described("kafka"))] == ["maxOffsetsPerTrigger"]
+    assert [name for name, _ in without_effect(found.for_reader("kafka"))] == ["maxOffsetsPerTrigger"]
 
 
 @pytest.mark.parametrize(("given_", "expected"), [("15m", "15m"), ("10 minutes", "600000ms"), ("2 s", "2000ms")])
@@ -135,10 +135,10 @@ def test_times_of_partitions_are_read_inside_of_the_json():
 
 
 def test_the_names_of_topics_are_all_that_is_told_of_a_source():
-    assert topics_text({"kafka.sasl.jaas.config": "secret", "subscribe": "b, a"}) == "kafka a, b"
-    assert topics_text({"assign": '{"a": [0], "b": [1]}'}) == "kafka a, b"
-    assert topics_text({"subscribePattern": "orders-.*"}) == "kafka topics like orders-.*"
-    assert topics_named({"ASSIGN": '{"a": [0]}'}) == {"a"}
+    assert describe_topics({"kafka.sasl.jaas.config": "secret", "subscribe": "b, a"}) == "kafka a, b"
+    assert describe_topics({"assign": '{"a": [0], "b": [1]}'}) == "kafka a, b"
+    assert describe_topics({"subscribePattern": "orders-.*"}) == "kafka topics like orders-.*"
+    assert named_topics({"ASSIGN": '{"a": [0]}'}) == {"a"}
     assert "hunter2" not in repr(read(**{"kafka.sasl.jaas.config": "hunter2"}))
 
 
@@ -180,30 +180,30 @@ def test_a_topic_that_ends_before_what_was_read_is_another_one():
 
 
 def test_a_batch_that_has_read_all_of_its_offsets_has_lost_nothing_whatever_is_gone_since():
-    assert lost_between({("a", 0): Span(2, 5)}, 3, {("a", 0): 5}) == ()
+    assert losses_in_batch({("a", 0): OffsetRange(2, 5)}, 3, {("a", 0): 5}) == ()
 
 
 def test_what_a_batch_lacks_is_lost_where_the_broker_has_it_no_longer():
-    spans = {("a", 0): Span(2, 6), ("a", 1): Span(0, 3)}
+    spans = {("a", 0): OffsetRange(2, 6), ("a", 1): OffsetRange(0, 3)}
 
-    (lost,) = lost_between(spans, 4, {("a", 0): 5, ("a", 1): 0})
+    (lost,) = losses_in_batch(spans, 4, {("a", 0): 5, ("a", 1): 0})
 
     assert (lost.partition, lost.offsets, "first one left is 5" in lost.reason) == (0, 3, True)
 
 
 def test_offsets_without_records_are_not_lost_while_the_broker_has_them():
-    assert lost_between({("a", 0): Span(0, 10)}, 8, {("a", 0): 0}) == ()
+    assert losses_in_batch({("a", 0): OffsetRange(0, 10)}, 8, {("a", 0): 0}) == ()
 
 
 def test_losses_of_several_partitions_that_cannot_be_told_apart_are_said_so():
-    lost = lost_between({("a", 0): Span(0, 4), ("a", 1): Span(0, 4)}, 5, {("a", 0): 4, ("a", 1): 4})
+    lost = losses_in_batch({("a", 0): OffsetRange(0, 4), ("a", 1): OffsetRange(0, 4)}, 5, {("a", 0): 4, ("a", 1): 4})
 
     assert [(one.offsets, "at most: the batch lacks 3" in one.reason) for one in lost] == [(3, True), (3, True)]
 
 
 spans = st.dictionaries(
     st.tuples(st.sampled_from("ab"), st.integers(0, 3)),
-    st.builds(lambda start, length: Span(start, start + length), st.integers(0, 50), st.integers(0, 50)),
+    st.builds(lambda start, length: OffsetRange(start, start + length), st.integers(0, 50), st.integers(0, 50)),
 )
 
 
@@ -213,7 +213,7 @@ def test_a_loss_is_never_more_than_what_the_batch_lacks_nor_than_what_is_gone(ta
     rows = data.draw(st.integers(0, offsets))
     firsts = {place: data.draw(st.integers(0, 120)) for place in taken}
 
-    for lost in lost_between(taken, rows, firsts):
+    for lost in losses_in_batch(taken, rows, firsts):
         span, first = taken[lost.topic, lost.partition], firsts[lost.topic, lost.partition]
         assert 0 < lost.offsets <= min(offsets - rows, min(first, span.end) - span.start)
 
@@ -221,24 +221,27 @@ def test_a_loss_is_never_more_than_what_the_batch_lacks_nor_than_what_is_gone(ta
 def test_what_was_told_before_the_stream_started_is_not_counted_again():
     start, end = {"a": {"0": 2, "1": 7}}, {"a": {"0": 6, "1": 9}}
 
-    assert spans_of(start, end, {("a", 0): 5, ("a", 1): 3}) == {("a", 0): Span(5, 6), ("a", 1): Span(7, 9)}
-    assert spans_of(None, end, {}) == {}
+    assert offset_ranges(start, end, {("a", 0): 5, ("a", 1): 3}) == {
+        ("a", 0): OffsetRange(5, 6),
+        ("a", 1): OffsetRange(7, 9),
+    }
+    assert offset_ranges(None, end, {}) == {}
 
 
 def test_partitions_that_a_batch_does_not_end_with_are_gone():
     start, end = {"a": {"0": 2, "1": 7, "2": 9}}, {"a": {"0": 6, "1": 5}}
 
-    found = {(lost.partition, lost.offsets): lost.reason for lost in gone_between(start, end, {})}
+    found = {(lost.partition, lost.offsets): lost.reason for lost in partition_losses(start, end, {})}
 
     assert set(found) == {(1, None), (2, None)}
     assert "made anew" in found[1, None]
-    assert gone_between(start, None, {}) == ()
+    assert partition_losses(start, None, {}) == ()
 
 
 def test_partitions_that_were_told_to_be_gone_are_not_told_by_the_batch_that_begins_there():
     read, there = {("a", 0): 9, ("a", 1): 3, ("b", 0): 4}, {("a", 0): Bounds(0, 5), ("a", 1): Bounds(2, 7)}
-    told = Told.of(read, {**read, ("a", 0): 12}, there)
+    told = ReportedLosses.of(read, {**read, ("a", 0): 12}, there)
     start, end = {"a": {"0": 12, "1": 3}, "b": {"0": 4}}, {"a": {"0": 5, "1": 1}}
 
-    assert [(lost.topic, lost.partition) for lost in gone_between(start, end, told.gone)] == [("a", 1)]
-    assert [lost.partition for lost in gone_between({"a": {"0": 5}}, {"a": {"0": 2}}, told.gone)] == [0]
+    assert [(lost.topic, lost.partition) for lost in partition_losses(start, end, told.gone)] == [("a", 1)]
+    assert [lost.partition for lost in partition_losses({"a": {"0": 5}}, {"a": {"0": 2}}, told.gone)] == [0]

@@ -17,9 +17,9 @@ from headrace.autoloader.discovery import Clock
 from headrace.errors import PipelineError, Problems
 from headrace.sources import kinesis_client
 from headrace.sources.kinesis import KinesisSource
-from headrace.sources.kinesis_client import told_in_words
+from headrace.sources.kinesis_client import translate_errors
 from headrace.sources.kinesis_options import prepare_kinesis
-from headrace.sources.stream_source import Prepared, Session
+from headrace.sources.stream_source import PreparedSource, ReadContext
 
 _names = count()
 
@@ -28,9 +28,9 @@ class Reader:
     """What Spark does with a source: everything travels as JSON or is pickled."""
 
     def __init__(self, options):
-        prepared = prepare_kinesis({"shardFetchInterval": "0 s", **options}, None, Session())
+        prepared = prepare_kinesis({"shardFetchInterval": "0 s", **options}, None, ReadContext())
         self.text = prepared.to_json()
-        self.source = KinesisSource.of(Prepared.from_json(self.text, prepared.secrets))
+        self.source = KinesisSource.of(PreparedSource.from_json(self.text, prepared.secrets))
         self.restarted()
 
     def restarted(self):
@@ -53,7 +53,7 @@ class Reader:
 
     def rest(self, start):
         """The batches up to what is there, each made once more as after a restart, and the last offset."""
-        self.stream.end_at_what_is_there()
+        self.stream.prepare_for_available_now()
         found = []
         while (end := self.latest(start)) != start:
             batch = self.batch(start, end)
@@ -198,7 +198,7 @@ def test_requests_to_a_shard_keep_their_distance(kinesis, stream):
     ],
 )
 def test_a_service_that_is_busy_is_asked_again_later(error, code):
-    with pytest.raises(PipelineError) as raised, told_in_words("clicks"):
+    with pytest.raises(PipelineError) as raised, translate_errors("clicks"):
         raise ClientError({"Error": {"Code": error, "Message": "Rate exceeded."}}, "GetRecords")
 
     assert (raised.value.code, bool(raised.value.condition.retry)) == (code, code == "KINESIS.BUSY")
@@ -218,7 +218,7 @@ def test_several_streams_are_one(kinesis, stream):
 def test_spark_hides_every_secret_by_its_name():
     secret = {"awsAccessKey": "1", "awsSecretKey": "2", "awsSessionToken": "3", "roleExternalId": "4"}
 
-    prepared = prepare_kinesis({"streamName": "s", **secret}, None, Session())
+    prepared = prepare_kinesis({"streamName": "s", **secret}, None, ReadContext())
 
     # Spark's default of spark.redaction.regex.
     hidden = re.compile("(?i)secret|password|token|access[.]?key")
@@ -250,7 +250,7 @@ def test_a_stream_that_was_made_anew_is_no_stream_to_go_on_with(kinesis, stream)
 
 def test_no_key_is_in_what_travels_or_is_shown(kinesis, stream, monkeypatch):
     # A service that does not answer is asked again and again, with longer and longer waits.
-    monkeypatch.setattr(kinesis_client, "_TRIES", 1)
+    monkeypatch.setattr(kinesis_client, "_MAX_ATTEMPTS", 1)
     kinesis.put(stream, 1)
     reader = Reader(kinesis.options(stream, initialPosition="earliest"))
     start = reader.initial()
@@ -287,7 +287,7 @@ def test_no_key_is_in_what_travels_or_is_shown(kinesis, stream, monkeypatch):
 )
 def test_an_option_that_is_wrong_is_named_with_the_reason(options, code, said):
     with pytest.raises(Problems) as raised:
-        prepare_kinesis(options, None, Session())
+        prepare_kinesis(options, None, ReadContext())
 
     (problem,) = raised.value.errors
     assert problem.code == code
@@ -296,8 +296,8 @@ def test_an_option_that_is_wrong_is_named_with_the_reason(options, code, said):
 
 def test_a_schema_is_refused_and_an_option_without_effect_is_said():
     with pytest.raises(PipelineError) as raised:
-        prepare_kinesis({"streamName": "s"}, parse_struct("id INT"), Session())
-    prepared = prepare_kinesis({"streamName": "s", "FetchBufferSize": "20gb"}, None, Session())
+        prepare_kinesis({"streamName": "s"}, parse_struct("id INT"), ReadContext())
+    prepared = prepare_kinesis({"streamName": "s", "FetchBufferSize": "20gb"}, None, ReadContext())
 
     assert raised.value.code == "SOURCE.SCHEMA_GIVEN"
     assert [name for name, _ in prepared.without_effect] == ["fetchBufferSize"]

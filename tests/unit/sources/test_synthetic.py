@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from headrace.autoloader.ddl import parse_struct
 from headrace.autoloader.discovery import Clock
 from headrace.errors import Problems
-from headrace.sources.stream_source import Prepared, Session
-from headrace.sources.synthetic import DUPLICATE_REACH_ROWS, SyntheticEvents, prepare_synthetic
+from headrace.sources.stream_source import PreparedSource, ReadContext
+from headrace.sources.synthetic import MAX_DUPLICATE_DISTANCE_ROWS, SyntheticEvents, prepare_synthetic
 
 EVERY_TYPE = (
     "event_id BIGINT, key INT, event_time TIMESTAMP, value DOUBLE, a BOOLEAN, b TINYINT, c SMALLINT, d INT, e BIGINT, "
@@ -27,8 +27,8 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def events_of(options, *, schema=None, streams=True):
-    prepared = prepare_synthetic(options, schema and parse_struct(schema), Session(streams=streams))
-    return SyntheticEvents.of(Prepared.from_json(prepared.to_json()))
+    prepared = prepare_synthetic(options, schema and parse_struct(schema), ReadContext(is_streaming=streams))
+    return SyntheticEvents.of(PreparedSource.from_json(prepared.to_json()))
 
 
 def rows_of(events, *ranges):
@@ -76,7 +76,7 @@ def test_shares_are_kept_and_duplicates_are_exact_copies_of_rows_shortly_before(
     repeated = [n for n, event_id in enumerate(ids) if event_id != n]
     assert 0.19 < len(repeated) / count < 0.21
     assert all(rows[n] == rows[ids[n]] for n in repeated)
-    assert max(n - ids[n] for n in repeated) < DUPLICATE_REACH_ROWS * 8
+    assert max(n - ids[n] for n in repeated) < MAX_DUPLICATE_DISTANCE_ROWS * 8
     late = [START + timedelta(seconds=event_id) - moment for event_id, _, moment in rows]
     assert 0.09 < sum(1 for behind in late if behind) / count < 0.11
     assert timedelta(minutes=4, seconds=55) < max(late) <= timedelta(minutes=5)
@@ -130,7 +130,7 @@ def test_a_triggered_query_ends_at_what_was_there_when_it_began_and_that_is_all_
     offsets = [stream.initial()]
     now_ms[0] = 1_000
 
-    stream.end_at_what_is_there()
+    stream.prepare_for_available_now()
     while (following := stream.latest(offsets[-1], everything=False)) != offsets[-1]:
         offsets.append(following)
         now_ms[0] += 1_000

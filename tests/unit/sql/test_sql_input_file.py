@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.errors import PipelineError
-from headrace.sql.input_file import names_column, with_metadata
+from headrace.sql.input_file import names_column, replace_input_file_calls
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ from headrace.sql.input_file import names_column, with_metadata
     ],
 )
 def test_the_functions_are_fields_of_the_metadata(text, mapped):
-    assert with_metadata(text, "m") == mapped.replace(
+    assert replace_input_file_calls(text, "m") == mapped.replace(
         "{path}", "regexp_replace(m.file_path, '^file:/(?!/)', 'file:///')"
     )
 
@@ -40,7 +40,7 @@ def test_the_functions_are_fields_of_the_metadata(text, mapped):
     ],
 )
 def test_other_things_of_that_name_are_left_alone(text):
-    assert with_metadata(text, "m") is None
+    assert replace_input_file_calls(text, "m") is None
 
 
 def test_the_column_is_named_by_a_name_and_not_by_a_path():
@@ -61,7 +61,7 @@ def test_the_column_is_named_by_a_name_and_not_by_a_path():
 )
 def test_where_another_column_in_a_star_would_count_the_field_is_to_be_written(text):
     with pytest.raises(PipelineError) as refused:
-        with_metadata(text, "_metadata")
+        replace_input_file_calls(text, "_metadata")
 
     assert refused.value.code == "AUTO_LOADER.INPUT_FILE"
     assert "_metadata.file_path" in refused.value.hint

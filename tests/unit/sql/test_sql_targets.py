@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from headrace.sql.lexer import lex
-from headrace.sql.targets import About, target_of
+from headrace.sql.targets import TargetKind, target_of
 
 
 def about(text):
     tokens = lex(text).tokens
     target = target_of(tokens)
-    return target.about, target.name(tokens) if target.end else None
+    return target.kind, target.name(tokens) if target.end else None
 
 
 @pytest.mark.parametrize(
@@ -40,32 +40,32 @@ def about(text):
     ],
 )
 def test_a_statement_about_a_table_names_it(text, name):
-    assert about(text) == (About.TABLE, name)
+    assert about(text) == (TargetKind.TABLE, name)
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("CREATE SCHEMA IF NOT EXISTS main.silver", (About.SCHEMA, "main.silver")),
-        ("DROP DATABASE silver CASCADE", (About.SCHEMA, "silver")),
-        ("USE main.silver", (About.SCHEMA, "main.silver")),
-        ("USE SCHEMA silver", (About.SCHEMA, "silver")),
-        ("USE CATALOG main", (About.CATALOG, "main")),
-        ("SET CATALOG main", (About.CATALOG, "main")),
-        ("CREATE CATALOG IF NOT EXISTS main", (About.CATALOG, "main")),
-        ("SELECT * FROM t", (About.OTHER, None)),
-        ("WITH c AS (SELECT 1) SELECT * FROM c", (About.OTHER, None)),
-        ("FROM s.t SELECT *", (About.OTHER, None)),
-        ("DESCRIBE SELECT * FROM s.t", (About.OTHER, None)),
-        ("INSERT OVERWRITE LOCAL DIRECTORY '/x' SELECT 1", (About.OTHER, None)),
-        ("REFRESH FUNCTION f", (About.OTHER, None)),
-        ("CREATE FUNCTION f AS 'x'", (About.OTHER, None)),
-        ("SHOW TABLES IN main.silver", (About.SCHEMA, "main.silver")),
-        ("SHOW TABLE EXTENDED FROM silver LIKE '*'", (About.SCHEMA, "silver")),
-        ("SHOW TABLES", (About.OTHER, None)),
-        ("SHOW CREATE TABLE t", (About.OTHER, None)),
-        ("SET a = b", (About.OTHER, None)),
-        ("", (About.OTHER, None)),
+        ("CREATE SCHEMA IF NOT EXISTS main.silver", (TargetKind.SCHEMA, "main.silver")),
+        ("DROP DATABASE silver CASCADE", (TargetKind.SCHEMA, "silver")),
+        ("USE main.silver", (TargetKind.SCHEMA, "main.silver")),
+        ("USE SCHEMA silver", (TargetKind.SCHEMA, "silver")),
+        ("USE CATALOG main", (TargetKind.CATALOG, "main")),
+        ("SET CATALOG main", (TargetKind.CATALOG, "main")),
+        ("CREATE CATALOG IF NOT EXISTS main", (TargetKind.CATALOG, "main")),
+        ("SELECT * FROM t", (TargetKind.OTHER, None)),
+        ("WITH c AS (SELECT 1) SELECT * FROM c", (TargetKind.OTHER, None)),
+        ("FROM s.t SELECT *", (TargetKind.OTHER, None)),
+        ("DESCRIBE SELECT * FROM s.t", (TargetKind.OTHER, None)),
+        ("INSERT OVERWRITE LOCAL DIRECTORY '/x' SELECT 1", (TargetKind.OTHER, None)),
+        ("REFRESH FUNCTION f", (TargetKind.OTHER, None)),
+        ("CREATE FUNCTION f AS 'x'", (TargetKind.OTHER, None)),
+        ("SHOW TABLES IN main.silver", (TargetKind.SCHEMA, "main.silver")),
+        ("SHOW TABLE EXTENDED FROM silver LIKE '*'", (TargetKind.SCHEMA, "silver")),
+        ("SHOW TABLES", (TargetKind.OTHER, None)),
+        ("SHOW CREATE TABLE t", (TargetKind.OTHER, None)),
+        ("SET a = b", (TargetKind.OTHER, None)),
+        ("", (TargetKind.OTHER, None)),
     ],
 )
 def test_other_statements_are_told_apart(text, expected):
@@ -84,11 +84,11 @@ def test_other_statements_are_told_apart(text, expected):
     ],
 )
 def test_statements_of_pipelines_are_known(text):
-    assert about(text)[0] is About.PIPELINE
+    assert about(text)[0] is TargetKind.PIPELINE
 
 
 def test_what_replaces_writes_and_what_is_temporary_makes_nothing_that_lasts():
     replaces = target_of(lex("CREATE OR REPLACE TABLE t AS SELECT 1").tokens)
     temporary = target_of(lex("CREATE TEMP VIEW t AS SELECT 1").tokens)
 
-    assert (replaces.writes, replaces.makes, temporary.makes) == (True, True, False)
+    assert (replaces.writes, replaces.creates, temporary.creates) == (True, True, False)

@@ -1,4 +1,4 @@
-"""Contents of files as Arrow batches of a given schema, with what does not fit in a column of its own.
+"""Read files as Arrow batches of a given schema; values that do not fit go into the rescued data column.
 
-This runs in Spark's Python workers: it imports pyarrow and nothing heavier.
+This runs in Spark's Python workers, so it imports nothing heavier than pyarrow.
 """

@@ -1,4 +1,4 @@
-"""Arrow's types for Spark's, as ``pyspark.sql.pandas.types.to_arrow_schema`` makes them."""
+"""Convert between Spark's and Arrow's types, as ``pyspark.sql.pandas.types.to_arrow_schema``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 from headrace.autoloader.ddl import JsonType, array_of, field_of, map_of
 
 _DECIMAL = re.compile(r"decimal\((\d+),(-?\d+)\)")
-# As pyspark.sql.pandas.types.to_arrow_type has it, by which Spark knows it again.
+# As in pyspark.sql.pandas.types.to_arrow_type; Spark recognises the type by the metadata.
 VARIANT = pa.struct(
     [
         pa.field("value", pa.binary(), nullable=False),
@@ -45,21 +45,21 @@ _ALIKE: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
     (pa.types.is_large_binary, "binary"),
     (pa.types.is_fixed_size_binary, "binary"),
 )
-_MOST_DIGITS = 38
+_MAX_DIGITS = 38
 
 
 class NoArrowType(ValueError):
-    """A type that files are not read as."""
+    """Files cannot be read as this type."""
 
 
 def decimal_of(kind: JsonType) -> tuple[int, int] | None:
-    """Precision and scale of a decimal; None for another type."""
+    """Precision and scale of a decimal type; None for another type."""
     match = _DECIMAL.fullmatch(kind) if isinstance(kind, str) else None
     return (int(match.group(1)), int(match.group(2))) if match else None
 
 
 def arrow_type(kind: JsonType) -> pa.DataType:
-    """Arrow's type.
+    """Arrow's type for a Spark type.
 
     Raises:
         NoArrowType: there is none.
@@ -91,7 +91,7 @@ def arrow_schema(struct: JsonType) -> pa.Schema:
 
 
 def spark_type(kind: pa.DataType) -> JsonType:
-    """Spark's type of what a Parquet or ORC file, or Arrow's inference, has.
+    """Spark's type for an Arrow type of a Parquet or ORC file, or of Arrow's inference.
 
     Raises:
         NoArrowType: Spark has none.
@@ -99,7 +99,7 @@ def spark_type(kind: pa.DataType) -> JsonType:
     single = _SINGLE.get(kind) or next((name for is_one, name in _ALIKE if is_one(kind)), None)
     if single is not None:
         return single
-    if pa.types.is_decimal(kind) and kind.precision <= _MOST_DIGITS:
+    if pa.types.is_decimal(kind) and kind.precision <= _MAX_DIGITS:
         return f"decimal({kind.precision},{kind.scale})"
     if pa.types.is_timestamp(kind):
         return "timestamp" if kind.tz else "timestamp_ntz"
@@ -107,7 +107,7 @@ def spark_type(kind: pa.DataType) -> JsonType:
 
 
 def has_spark_type(kind: pa.DataType) -> bool:
-    """Whether Spark has a type for what a file has."""
+    """Whether Spark has a type for an Arrow type."""
     try:
         spark_type(kind)
     except NoArrowType:

@@ -1,6 +1,6 @@
-"""The container of Avro files: blocks between marks, so that a file can be read from any place in it.
+"""The container format of Avro files: blocks between sync markers, so that reading can start anywhere.
 
-After the Avro specification, "Object Container Files". Codecs are those that Python and Arrow bring along.
+Source: the Avro specification, "Object Container Files". Codecs are those that Python and Arrow include.
 """
 
 from __future__ import annotations
@@ -19,91 +19,91 @@ from headrace.autoloader.reading.limits import EXPANSION_OPTION, RECORD_OPTION, 
 
 _DEFAULT = Limits()
 _MAGIC = b"Obj\x01"
-_MARK_BYTES = 16
+_MARKER_BYTES = 16
 _CHECKSUM_BYTES = 4
 _SEARCHED_BYTES = 1024 * 1024
-_MOST_META_BYTES = 64 * 1024 * 1024
+_MAX_META_BYTES = 64 * 1024 * 1024
 _LONGEST_VARINT = 10
-# A copy of 64 bytes takes two at least (Snappy's format description, "Compressed stream").
-_MOST_OF_SNAPPY = 32
+# A copy of 64 bytes takes at least two bytes (Snappy's format description, "Compressed stream").
+_MAX_SNAPPY_EXPANSION = 32
 
 
 class NotAvro(ValueError):
-    """A file is no Avro file, or not a whole one."""
+    """A file is not a complete Avro file; the message says why."""
 
 
 @dataclass(frozen=True)
 class AvroHeader:
-    """What a file says of itself: the schema as JSON, the codec, the mark between blocks, and how long this is."""
+    """A file's header: the schema as JSON, the codec, the sync marker, and the header's length in bytes."""
 
     schema: str
     codec: str
-    mark: bytes
+    sync_marker: bytes
     length: int
 
 
 @dataclass(frozen=True)
 class AvroBlock:
-    """So many records, decompressed."""
+    """The decompressed data of *count* records."""
 
     count: int
     data: bytes
 
 
 def read_header(file: BinaryIO) -> AvroHeader:
-    """The header of an Avro file.
+    """Read the header of an Avro file.
 
     Raises:
-        NotAvro: it is none.
+        NotAvro: the file has no valid header.
     """
     file.seek(0)
     if file.read(len(_MAGIC)) != _MAGIC:
         raise NotAvro("it does not start like an Avro file")
     meta: dict[str, bytes] = {}
-    while count := _varint(file):
+    while count := _read_varint(file):
         if count < 0:
             count = -count
-            _varint(file)
+            _read_varint(file)
         for _ in range(count):
-            name = _sized(file).decode("utf-8", "replace")
-            meta[name] = _sized(file)
-    mark = _exactly(file, _MARK_BYTES)
+            name = _read_bytes(file).decode("utf-8", "replace")
+            meta[name] = _read_bytes(file)
+    sync_marker = _read_exactly(file, _MARKER_BYTES)
     if "avro.schema" not in meta:
         raise NotAvro("its header has no schema")
     codec = meta.get("avro.codec", b"null").decode("utf-8", "replace")
     if codec not in _CODECS:
         raise NotAvro(f'its codec is "{codec}", which is not supported; use {", ".join(_CODECS)}')
-    return AvroHeader(meta["avro.schema"].decode("utf-8", "replace"), codec, mark, file.tell())
+    return AvroHeader(meta["avro.schema"].decode("utf-8", "replace"), codec, sync_marker, file.tell())
 
 
 def read_blocks(
     file: BinaryIO, header: AvroHeader, start: int, end: int, limits: Limits = _DEFAULT
 ) -> Iterator[AvroBlock]:
-    """The blocks whose mark in front begins in a part of a file.
+    """Yield the blocks whose preceding sync marker begins between *start* and *end*.
 
     Raises:
-        NotAvro: a block is cut off, or something else, or the limits do not allow for what it unpacks into.
+        NotAvro: a block is truncated or invalid, or decompresses to more than the limits allow.
     """
     packed = unpacked = 0
     decompress = _CODECS[header.codec]
-    whole = file.seek(0, SEEK_END)
-    at = _first_mark(file, header, start)
+    file_size = file.seek(0, SEEK_END)
+    at = _first_marker(file, header, start)
     while at is not None and at < end:
-        file.seek(at + _MARK_BYTES)
+        file.seek(at + _MARKER_BYTES)
         if _at_end(file):
             return
-        count, size = _varint(file), _varint(file)
+        count, size = _read_varint(file), _read_varint(file)
         if count < 0 or size < 0:
-            raise NotAvro(f"its block at byte {at + _MARK_BYTES} has a negative size")
-        if size > whole:
-            # Before memory is asked for that no file of this size fills.
-            raise NotAvro(f"its block at byte {at + _MARK_BYTES} is larger than the file")
+            raise NotAvro(f"its block at byte {at + _MARKER_BYTES} has a negative size")
+        if size > file_size:
+            # Check this before allocating memory that no file of this size can fill.
+            raise NotAvro(f"its block at byte {at + _MARKER_BYTES} is larger than the file")
         if size > limits.record_bytes:
-            raise NotAvro(f"its block at byte {at + _MARK_BYTES} has more bytes than {RECORD_OPTION} allows")
-        data = _exactly(file, size)
-        if _exactly(file, _MARK_BYTES) != header.mark:
-            raise NotAvro(f"its block at byte {at + _MARK_BYTES} does not end with the sync marker of the file")
-        at = file.tell() - _MARK_BYTES
+            raise NotAvro(f"its block at byte {at + _MARKER_BYTES} has more bytes than {RECORD_OPTION} allows")
+        data = _read_exactly(file, size)
+        if _read_exactly(file, _MARKER_BYTES) != header.sync_marker:
+            raise NotAvro(f"its block at byte {at + _MARKER_BYTES} does not end with the sync marker of the file")
+        at = file.tell() - _MARKER_BYTES
         try:
             plain = decompress(data, limits.record_bytes + 1)
         except (zlib.error, lzma.LZMAError, OSError, ValueError, EOFError) as error:
@@ -118,73 +118,73 @@ def read_blocks(
         yield AvroBlock(count, plain)
 
 
-def written_long(value: int) -> bytes:
-    """A number as Avro writes one."""
-    left, found = (value << 1) ^ (value >> 63), bytearray()
-    while left > 0x7F:
-        found.append((left & 0x7F) | 0x80)
-        left >>= 7
-    found.append(left)
+def encode_long(value: int) -> bytes:
+    """Encode a number as Avro's zigzag varint."""
+    remaining, found = (value << 1) ^ (value >> 63), bytearray()
+    while remaining > 0x7F:
+        found.append((remaining & 0x7F) | 0x80)
+        remaining >>= 7
+    found.append(remaining)
     return bytes(found)
 
 
-def _first_mark(file: BinaryIO, header: AvroHeader, start: int) -> int | None:
-    """Where the first mark is that begins in a part; None when there is none behind."""
-    first = header.length - _MARK_BYTES
+def _first_marker(file: BinaryIO, header: AvroHeader, start: int) -> int | None:
+    """The position of the first sync marker at or after *start*; None if there is none."""
+    first = header.length - _MARKER_BYTES
     if start <= first:
         return first
     file.seek(start)
     at, window = start, b""
     while chunk := file.read(_SEARCHED_BYTES):
         window += chunk
-        place = window.find(header.mark)
-        if place >= 0:
-            return at + place
-        at += max(len(window) - _MARK_BYTES + 1, 0)
-        window = window[-_MARK_BYTES + 1 :]
+        position = window.find(header.sync_marker)
+        if position >= 0:
+            return at + position
+        at += max(len(window) - _MARKER_BYTES + 1, 0)
+        window = window[-_MARKER_BYTES + 1 :]
     return None
 
 
 def _at_end(file: BinaryIO) -> bool:
-    place = file.tell()
-    nothing = not file.read(1)
-    file.seek(place)
-    return nothing
+    position = file.tell()
+    at_end = not file.read(1)
+    file.seek(position)
+    return at_end
 
 
-def _varint(file: BinaryIO) -> int:
+def _read_varint(file: BinaryIO) -> int:
     found = 0
-    for place in range(_LONGEST_VARINT):
-        byte = _exactly(file, 1)[0]
-        found |= (byte & 0x7F) << (7 * place)
+    for position in range(_LONGEST_VARINT):
+        byte = _read_exactly(file, 1)[0]
+        found |= (byte & 0x7F) << (7 * position)
         if byte < 0x80:
             return (found >> 1) ^ -(found & 1)
     raise NotAvro("it has a number that does not end")
 
 
-def _sized(file: BinaryIO) -> bytes:
-    size = _varint(file)
-    if not 0 <= size <= _MOST_META_BYTES:
+def _read_bytes(file: BinaryIO) -> bytes:
+    size = _read_varint(file)
+    if not 0 <= size <= _MAX_META_BYTES:
         raise NotAvro("its header is invalid")
-    return _exactly(file, size)
+    return _read_exactly(file, size)
 
 
-def _exactly(file: BinaryIO, size: int) -> bytes:
+def _read_exactly(file: BinaryIO, size: int) -> bytes:
     data = file.read(size)
     if len(data) != size:
         raise NotAvro("it ends too early")
     return data
 
 
-def _snappy(data: bytes, most: int) -> bytes:
+def _snappy(data: bytes, max_bytes: int) -> bytes:
     raw, checksum = data[:-_CHECKSUM_BYTES], data[-_CHECKSUM_BYTES:]
-    # Its own length is in front, as a varint of no sign.
-    length = sum((byte & 0x7F) << (7 * place) for place, byte in enumerate(_leading(raw)))
-    if length > len(raw) * _MOST_OF_SNAPPY:
+    # The decompressed length comes first, as an unsigned varint.
+    length = sum((byte & 0x7F) << (7 * position) for position, byte in enumerate(_leading(raw)))
+    if length > len(raw) * _MAX_SNAPPY_EXPANSION:
         raise ValueError("its length is more than the data can hold")
-    if length > most:
-        # Whoever asked for no more sees that there is more.
-        return bytes(most)
+    if length > max_bytes:
+        # The caller sees that the limit is exceeded.
+        return bytes(max_bytes)
     found = bytes(pa.Codec("snappy").decompress(raw, decompressed_size=length))
     if zlib.crc32(found).to_bytes(_CHECKSUM_BYTES, "big") != checksum:
         raise ValueError("its checksum does not match")
@@ -192,41 +192,41 @@ def _snappy(data: bytes, most: int) -> bytes:
 
 
 def _leading(raw: bytes) -> bytes:
-    """The bytes of the number that a text of Snappy begins with."""
-    for place, byte in enumerate(raw[:_LONGEST_VARINT]):
+    """The bytes of the varint at the start of Snappy data."""
+    for position, byte in enumerate(raw[:_LONGEST_VARINT]):
         if byte < 0x80:
-            return raw[: place + 1]
+            return raw[: position + 1]
     raise ValueError("its length is invalid")
 
 
-def _zstandard(data: bytes, most: int) -> bytes:
+def _zstandard(data: bytes, max_bytes: int) -> bytes:
     with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
-        return bytes(stream.read(most))
+        return bytes(stream.read(max_bytes))
 
 
-def _deflated(data: bytes, most: int) -> bytes:
-    return _to_the_end(zlib.decompressobj(-15), data, most)
+def _deflated(data: bytes, max_bytes: int) -> bytes:
+    return _decompress(zlib.decompressobj(-15), data, max_bytes)
 
 
-def _bzip2(data: bytes, most: int) -> bytes:
-    return _to_the_end(bz2.BZ2Decompressor(), data, most)
+def _bzip2(data: bytes, max_bytes: int) -> bytes:
+    return _decompress(bz2.BZ2Decompressor(), data, max_bytes)
 
 
-def _xz(data: bytes, most: int) -> bytes:
-    return _to_the_end(lzma.LZMADecompressor(), data, most)
+def _xz(data: bytes, max_bytes: int) -> bytes:
+    return _decompress(lzma.LZMADecompressor(), data, max_bytes)
 
 
-def _to_the_end(decompressor: Any, data: bytes, most: int) -> bytes:
-    """At most so many bytes; where they are fewer, all that there are."""
-    found = bytes(decompressor.decompress(data, most))
-    if len(found) < most and not decompressor.eof:
+def _decompress(decompressor: Any, data: bytes, max_bytes: int) -> bytes:
+    """Decompress at most *max_bytes*; the data must be complete unless the limit is reached."""
+    found = bytes(decompressor.decompress(data, max_bytes))
+    if len(found) < max_bytes and not decompressor.eof:
         raise ValueError("it ends too early")
     return found
 
 
-# The bytes of a block, of which no more are unpacked than are asked for.
+# Decompress a block, at most to the given number of bytes.
 _CODECS: Mapping[str, Callable[[bytes, int], bytes]] = {
-    "null": lambda data, most: data[:most],
+    "null": lambda data, max_bytes: data[:max_bytes],
     "deflate": _deflated,
     "snappy": _snappy,
     "zstandard": _zstandard,

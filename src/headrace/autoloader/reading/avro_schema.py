@@ -1,11 +1,11 @@
-"""Schemas of Avro files as Arrow's types, and as what the decoder is told.
+"""Convert schemas of Avro files to Arrow's types and to a schema for the decoder.
 
-Types are Spark's (``SchemaConverters.toSqlType``): a union with null may be null, int with long is long, float with
-double is double, any other union is a struct of ``member0``, ``member1`` and so on.
+Types are Spark's (``SchemaConverters.toSqlType``): a union with null is nullable, int with long is long, float with
+double is double, and any other union is a struct of ``member0``, ``member1`` and so on.
 
-The decoder is told of a schema that has the same bytes and gives values that Arrow takes as they are: logical types but
-decimal are left out, since Arrow counts days and times as Avro does, and each branch of such a union is a record of one
-field, which is written as the field alone.
+The decoder gets a schema with the same bytes, whose values Arrow takes unchanged. Logical types except decimal are
+removed, since Arrow counts days and times as Avro does. Each branch of a union becomes a record of one field, which has
+the same encoding as the field alone.
 """
 
 from __future__ import annotations
@@ -39,39 +39,39 @@ _LOGICAL: Mapping[tuple[str, str], pa.DataType] = {
     ("long", "local-timestamp-micros"): pa.timestamp("us"),
 }
 _WIDENED = {frozenset({"int", "long"}): pa.int64(), frozenset({"float", "double"}): pa.float64()}
-# Of the decoder's: how an enum is read whose symbols are no names.
+# A logical type for the decoder: an enum whose symbols are not valid names.
 _OF_ENUM = "headrace-enum"
 _INNER = {"array": "items", "map": "values"}
 _SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_MOST_DIGITS = 38
-# A schema whose types are used in one another grows when it is written out.
-_MOST_TYPES = 20_000
+_MAX_DIGITS = 38
+# A schema whose types refer to each other grows when it is expanded.
+_MAX_TYPES = 20_000
 
 
 class NoAvroSchema(ValueError):
-    """A text is no schema of an Avro file, or one that rows cannot be made of; the message says why."""
+    """A text is not an Avro schema, or not one for rows; the message says why."""
 
 
 @dataclass(frozen=True)
 class AvroShape:
-    """How the records of a file are decoded, and the columns that come of it."""
+    """The schema for the decoder (``wire``), and the resulting columns."""
 
     wire: Wire
     columns: pa.Schema
 
 
-def avro_shape(text: str) -> AvroShape:
-    """The columns of a writer's schema.
+def parse_avro_schema(text: str) -> AvroShape:
+    """Convert a writer's schema.
 
     Raises:
-        NoAvroSchema: the text is no schema of a record, or it holds itself.
+        NoAvroSchema: the text is not a record's schema, or it is recursive.
     """
     try:
         schema = json.loads(text)
     except ValueError as error:
         raise NoAvroSchema("it is not JSON") from error
     try:
-        wire, kind = _Reading().type(schema, "", ())
+        wire, kind = _SchemaParser().type(schema, "", ())
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise NoAvroSchema(f"it is not as Avro writes schemas: {type(error).__name__} {error}") from error
     if not pa.types.is_struct(kind) or not isinstance(schema, dict):
@@ -80,33 +80,33 @@ def avro_shape(text: str) -> AvroShape:
 
 
 def check_avro_schema(text: str) -> None:
-    """Refuse a reader's schema that columns cannot be made of, or that asks for more than columns.
+    """Refuse a reader's schema that cannot become columns, or that uses unsupported features.
 
     Raises:
-        NoAvroSchema: the text is no schema of a record, or a field of it, at whatever depth, has aliases, or a default
-            that is not null, or an enum has a default.
+        NoAvroSchema: the text is not a record's schema; or a field, at any depth, has aliases or a default other than
+            null; or an enum has a default.
     """
-    avro_shape(text)
-    _check_asks(json.loads(text), ())
+    parse_avro_schema(text)
+    _check_unsupported(json.loads(text), ())
 
 
-def _check_asks(schema: Any, path: tuple[str, ...]) -> None:
-    """Refuse what a type asks for beyond columns; a name stands for a type that is defined elsewhere in the schema."""
+def _check_unsupported(schema: Any, path: tuple[str, ...]) -> None:
+    """Refuse unsupported features of a type; a name refers to a type defined elsewhere in the schema."""
     if isinstance(schema, list):
         for branch in schema:
-            _check_asks(branch, path)
+            _check_unsupported(branch, path)
     if not isinstance(schema, dict):
         return
     kind, where = schema["type"], ".".join(path)
     if isinstance(kind, (list, dict)):
-        _check_asks(kind, path)
+        _check_unsupported(kind, path)
     elif kind == "enum" and "default" in schema:
         raise NoAvroSchema(f'its enum "{where}" has a default, and symbols are read as they are written')
     elif kind in ("record", "error"):
         for field in schema["fields"]:
             _check_field(field, (*path, field["name"]))
     elif kind in _INNER:
-        _check_asks(schema[_INNER[kind]], path)
+        _check_unsupported(schema[_INNER[kind]], path)
 
 
 def _check_field(field: Mapping[str, Any], path: tuple[str, ...]) -> None:
@@ -115,49 +115,49 @@ def _check_field(field: Mapping[str, Any], path: tuple[str, ...]) -> None:
         raise NoAvroSchema(f'its field "{where}" has aliases, and columns are found by their names alone')
     if field.get("default") is not None:
         raise NoAvroSchema(f'its field "{where}" has a default, and what a file lacks is NULL')
-    _check_asks(field["type"], path)
+    _check_unsupported(field["type"], path)
 
 
-class _Reading:
-    """One schema, with the names that it defines."""
+class _SchemaParser:
+    """Parses one schema and keeps the types that it defines."""
 
     def __init__(self) -> None:
         self._named: dict[str, tuple[Mapping[str, Any], str]] = {}
         self._types = 0
 
-    def type(self, schema: Any, space: str, within: tuple[str, ...]) -> tuple[Wire, pa.DataType]:
-        """What the decoder is told of a type, and Arrow's for it; *within* are the records around it."""
+    def type(self, schema: Any, space: str, enclosing: tuple[str, ...]) -> tuple[Wire, pa.DataType]:
+        """The decoder's and Arrow's form of a type; *enclosing* are the names of the enclosing records."""
         self._types += 1
-        if self._types > _MOST_TYPES:
-            raise NoAvroSchema(f"it has more than {_MOST_TYPES} types")
+        if self._types > _MAX_TYPES:
+            raise NoAvroSchema(f"it has more than {_MAX_TYPES} types")
         if isinstance(schema, list):
-            return self._union(schema, space, within)
+            return self._union(schema, space, enclosing)
         if isinstance(schema, str):
             if schema in _PRIMITIVES:
                 return schema, _PRIMITIVES[schema]
-            return self._known(schema, space, within)
+            return self._known(schema, space, enclosing)
         kind = schema["type"]
         if isinstance(kind, (list, dict)):
-            return self.type(kind, space, within)
+            return self.type(kind, space, enclosing)
         if kind in ("record", "error", "enum", "fixed"):
             name, space = _full_name(schema, space)
             self._named[name] = (schema, space)
-            return self._of_name(name, within)
+            return self._of_name(name, enclosing)
         if kind == "array":
-            wire, element = self.type(schema["items"], space, within)
+            wire, element = self.type(schema["items"], space, enclosing)
             return {"type": "array", "items": wire}, pa.list_(pa.field("element", element))
         if kind == "map":
-            wire, value = self.type(schema["values"], space, within)
+            wire, value = self.type(schema["values"], space, enclosing)
             return {"type": "map", "values": wire}, pa.map_(pa.string(), value)
-        return self._logical(schema, kind) if kind in _PRIMITIVES else self._known(kind, space, within)
+        return self._logical(schema, kind) if kind in _PRIMITIVES else self._known(kind, space, enclosing)
 
-    def _known(self, name: str, space: str, within: tuple[str, ...]) -> tuple[Wire, pa.DataType]:
+    def _known(self, name: str, space: str, enclosing: tuple[str, ...]) -> tuple[Wire, pa.DataType]:
         for full in (name, f"{space}.{name}"):
             if full in self._named:
-                return self._of_name(full, within)
+                return self._of_name(full, enclosing)
         raise NoAvroSchema(f'it names a type "{name}" that it does not define')
 
-    def _of_name(self, name: str, within: tuple[str, ...]) -> tuple[Wire, pa.DataType]:
+    def _of_name(self, name: str, enclosing: tuple[str, ...]) -> tuple[Wire, pa.DataType]:
         schema, space = self._named[name]
         own = f"T{self._types}"
         if schema["type"] == "enum":
@@ -165,49 +165,49 @@ class _Reading:
         if schema["type"] == "fixed":
             wire = {"type": "fixed", "name": own, "size": schema["size"]}
             digits = _decimal(schema)
-            if digits is None or digits[0] > _digits_in(int(schema["size"])):
+            if digits is None or digits[0] > _digits_of_bytes(int(schema["size"])):
                 return wire, pa.binary()
-            return {**wire, **_as_decimal(digits)}, pa.decimal128(*digits)
-        if name in within:
+            return {**wire, **_decimal_properties(digits)}, pa.decimal128(*digits)
+        if name in enclosing:
             raise NoAvroSchema(f'its record "{name}" holds itself, and no column is as deep as that')
-        fields, made = [], []
+        fields, converted = [], []
         for field in schema["fields"]:
-            wire, kind = self.type(field["type"], space, (*within, name))
+            wire, kind = self.type(field["type"], space, (*enclosing, name))
             fields.append({"name": field["name"], "type": wire})
-            made.append(pa.field(field["name"], kind))
-        return {"type": "record", "name": own, "fields": fields}, pa.struct(made)
+            converted.append(pa.field(field["name"], kind))
+        return {"type": "record", "name": own, "fields": fields}, pa.struct(converted)
 
-    def _union(self, branches: list[Any], space: str, within: tuple[str, ...]) -> tuple[Wire, pa.DataType]:
-        types = [self.type(branch, space, within) for branch in branches]
+    def _union(self, branches: list[Any], space: str, enclosing: tuple[str, ...]) -> tuple[Wire, pa.DataType]:
+        types = [self.type(branch, space, enclosing) for branch in branches]
         wires = [wire for wire, _ in types]
-        made = {place: types[place] for place, wire in enumerate(wires) if wire != "null"}
-        others = list(made)
+        converted = {index: types[index] for index, wire in enumerate(wires) if wire != "null"}
+        others = list(converted)
         if not others:
             return wires, pa.null()
         if len(others) == 1:
-            return wires, made[others[0]][1]
-        # By what is written, as Spark compares them: a date is an int.
-        plain = frozenset(wire for wire, _ in made.values() if isinstance(wire, str))
+            return wires, converted[others[0]][1]
+        # Compare the physical types, as Spark does: a date is an int.
+        plain = frozenset(wire for wire, _ in converted.values() if isinstance(wire, str))
         if len(others) == 2 and plain in _WIDENED:
             return wires, _WIDENED[plain]
-        # As Spark counts them: without null.
-        names = {place: f"member{number}" for number, place in enumerate(others)}
+        # Numbered as in Spark: without null.
+        names = {index: f"member{number}" for number, index in enumerate(others)}
         wires = [
             {
                 "type": "record",
-                "name": f"U{self._types}_{place}",
-                "fields": [{"name": names[place], "type": made[place][0]}],
+                "name": f"U{self._types}_{index}",
+                "fields": [{"name": names[index], "type": converted[index][0]}],
             }
-            if place in made
+            if index in converted
             else "null"
-            for place in range(len(branches))
+            for index in range(len(branches))
         ]
-        return wires, pa.struct([pa.field(names[place], made[place][1]) for place in others])
+        return wires, pa.struct([pa.field(names[index], converted[index][1]) for index in others])
 
     def _logical(self, schema: Mapping[str, Any], kind: str) -> tuple[Wire, pa.DataType]:
         digits = _decimal(schema) if kind == "bytes" else None
         if digits is not None:
-            return {"type": "bytes", **_as_decimal(digits)}, pa.decimal128(*digits)
+            return {"type": "bytes", **_decimal_properties(digits)}, pa.decimal128(*digits)
         return kind, _LOGICAL.get((kind, str(schema.get("logicalType"))), _PRIMITIVES[kind])
 
 
@@ -221,37 +221,37 @@ def _full_name(schema: Mapping[str, Any], space: str) -> tuple[str, str]:
 
 
 def _enum(name: str, symbols: list[str]) -> Wire:
-    """An enum; where its symbols are no names, which the decoder insists on, the int that is written for one."""
+    """An enum; if its symbols are not valid names, which the decoder requires, an int of the custom logical type."""
     if all(_SYMBOL.fullmatch(symbol) for symbol in symbols):
         return {"type": "enum", "name": name, "symbols": symbols}
     return {"type": "int", "logicalType": _OF_ENUM, _OF_ENUM: symbols}
 
 
-def _symbol(place: int, schema: Any, *_: Any) -> str:
-    if place < 0:
-        raise ValueError(f"an enum has no symbol {place}")
-    return str(schema[_OF_ENUM][place])
+def _symbol(index: int, schema: Any, *_: Any) -> str:
+    if index < 0:
+        raise ValueError(f"an enum has no symbol {index}")
+    return str(schema[_OF_ENUM][index])
 
 
 LOGICAL_READERS[f"int-{_OF_ENUM}"] = _symbol
 
 
 def _decimal(schema: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Precision and scale of a decimal; None of another type, and of what is none by the specification."""
+    """Precision and scale of a decimal; None for another type, and for an invalid decimal."""
     if schema.get("logicalType") != "decimal":
         return None
     precision, scale = schema.get("precision"), schema.get("scale", 0)
     if not (isinstance(precision, int) and isinstance(scale, int) and precision > 0 and 0 <= scale <= precision):
         return None
-    if precision > _MOST_DIGITS:
-        raise NoAvroSchema(f"it has a decimal of {precision} digits, and Spark's have {_MOST_DIGITS} at most")
+    if precision > _MAX_DIGITS:
+        raise NoAvroSchema(f"it has a decimal of {precision} digits, and Spark's have {_MAX_DIGITS} at most")
     return precision, scale
 
 
-def _as_decimal(digits: tuple[int, int]) -> dict[str, Any]:
+def _decimal_properties(digits: tuple[int, int]) -> dict[str, Any]:
     return {"logicalType": "decimal", "precision": digits[0], "scale": digits[1]}
 
 
-def _digits_in(size: int) -> int:
-    """How many digits a number of so many bytes surely holds."""
+def _digits_of_bytes(size: int) -> int:
+    """The number of decimal digits that always fit into *size* bytes."""
     return len(str(2 ** (8 * size - 1) - 1)) - 1 if size else 0

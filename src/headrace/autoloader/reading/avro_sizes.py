@@ -1,7 +1,7 @@
-"""How many bytes the values of an Avro schema take at least, and a bound for those that take none.
+"""The minimum size of values of an Avro schema, and a limit for values that take no bytes.
 
-A file of a few bytes can claim any number of records, or of entries of an array, that take no bytes: nulls, or records
-without fields. What holds none of these is bounded by the bytes that are there.
+A file of a few bytes can claim any number of records or array items that take no bytes: nulls, or records without
+fields. The number of all other values is limited by the bytes in the file.
 """
 
 from __future__ import annotations
@@ -14,58 +14,58 @@ from fastavro.read import LOGICAL_READERS
 
 Wire = Any
 
-# What takes no bytes may come so often, beside once for each byte that is there.
-MOST_WITHOUT_BYTES = 100_000
-_NOTHING = "headrace-nothing"
-_LEAST: Mapping[str, int] = {"null": 0, "float": 4, "double": 8}
-_left = local()
+# Maximum number of empty values, in addition to one per byte.
+MAX_EMPTY_VALUES = 100_000
+_EMPTY_ITEM = "headrace-nothing"
+_MIN_BYTES: Mapping[str, int] = {"null": 0, "float": 4, "double": 8}
+_buffered = local()
 
 
-class TooManyOfNothing(ValueError):
-    """A block claims more entries without bytes than it can mean."""
+class TooManyEmptyItems(ValueError):
+    """A block claims more empty items than allowed."""
 
 
-def least_bytes(wire: Wire) -> int:
-    """The bytes that a value takes at least; 1 for all that take any, but for numbers of a fixed size."""
+def min_bytes(wire: Wire) -> int:
+    """A lower bound of a value's bytes: exact for numbers of a fixed size, 1 for other non-empty types."""
     if isinstance(wire, str):
-        return _LEAST.get(wire, 1)
+        return _MIN_BYTES.get(wire, 1)
     if isinstance(wire, list):
         return 1
     kind = wire["type"]
     if kind == "record":
-        return sum(least_bytes(field["type"]) for field in wire["fields"])
-    return int(wire["size"]) if kind == "fixed" else least_bytes(kind)
+        return sum(min_bytes(field["type"]) for field in wire["fields"])
+    return int(wire["size"]) if kind == "fixed" else min_bytes(kind)
 
 
-def counting(wire: Wire) -> Wire:
-    """The schema, with entries of arrays that take no bytes counted while they are decoded."""
+def counting_empty_items(wire: Wire) -> Wire:
+    """Mark array items that take no bytes in a schema, so that the decoder counts them."""
     if isinstance(wire, list):
-        return [counting(branch) for branch in wire]
+        return [counting_empty_items(branch) for branch in wire]
     if not isinstance(wire, dict):
         return wire
     if wire["type"] == "record":
-        return {**wire, "fields": [{**field, "type": counting(field["type"])} for field in wire["fields"]]}
+        return {**wire, "fields": [{**field, "type": counting_empty_items(field["type"])} for field in wire["fields"]]}
     if wire["type"] == "map":
-        return {**wire, "values": counting(wire["values"])}
+        return {**wire, "values": counting_empty_items(wire["values"])}
     if wire["type"] != "array":
         return wire
-    items = counting(wire["items"])
-    if least_bytes(items) == 0:
-        items = {**(items if isinstance(items, dict) else {"type": items}), "logicalType": _NOTHING}
+    items = counting_empty_items(wire["items"])
+    if min_bytes(items) == 0:
+        items = {**(items if isinstance(items, dict) else {"type": items}), "logicalType": _EMPTY_ITEM}
     return {**wire, "items": items}
 
 
-def begin_block(size: int) -> None:
-    """Begin to count: of what takes no bytes, a block of so many bytes may hold some for each of them."""
-    _left.count = size + MOST_WITHOUT_BYTES
+def start_block(size: int) -> None:
+    """Reset the count of empty items for a block of *size* bytes."""
+    _buffered.count = size + MAX_EMPTY_VALUES
 
 
 def _counted(value: Any, *_: Any) -> Any:
-    _left.count -= 1
-    if _left.count < 0:
-        raise TooManyOfNothing("a block of it claims more entries without bytes than it can mean")
+    _buffered.count -= 1
+    if _buffered.count < 0:
+        raise TooManyEmptyItems("a block of it claims more entries without bytes than it can mean")
     return value
 
 
 for _kind in ("null", "record", "fixed"):
-    LOGICAL_READERS[f"{_kind}-{_NOTHING}"] = _counted
+    LOGICAL_READERS[f"{_kind}-{_EMPTY_ITEM}"] = _counted

@@ -1,8 +1,8 @@
-"""``badRecordsPath``: records and files that cannot be read, kept in files of JSON lines instead of rows.
+"""``badRecordsPath``: write records and files that cannot be read to JSON lines files instead of rows.
 
-They lie as on the vendor's page "Handle bad records and files": ``<path>/<time>/bad_records/part-...`` with ``path``,
-``record`` and ``reason`` on each line, ``<path>/<time>/bad_files/part-...`` with ``path`` and ``reason``. A part of a
-file that is read again writes the same file again.
+The layout is that of the vendor's page "Handle bad records and files": ``<path>/<time>/bad_records/part-...`` with
+``path``, ``record`` and ``reason`` on each line, ``<path>/<time>/bad_files/part-...`` with ``path`` and ``reason``. A
+split that is read again writes the same file again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RECORDS, FILES = "bad_records", "bad_files"
 
 
 class BadRecords:
-    """The records of one part of a file that cannot be read; written when the part has been read."""
+    """Collects the bad records of one split; writes them when the split has been read."""
 
     def __init__(self, folder: str | None, split: Split) -> None:
         self._folder = folder
@@ -33,18 +33,18 @@ class BadRecords:
 
     @classmethod
     def of(cls, plan: ReadPlan, split: Split) -> BadRecords:
-        """Where the records of a part go by a plan; nowhere when there is no such folder."""
+        """The bad records of a split; the plan may have no folder for them."""
         return cls(plan.bad_records, split)
 
-    def takes(self, record: str, reason: str) -> bool:
-        """Keep a record; False when there is no place for it."""
+    def add(self, record: str, reason: str) -> bool:
+        """Add a record; False if there is no folder for it."""
         if self._folder is None:
             return False
         self._lines.append(_line(path=self._split.path, record=record, reason=reason))
         return True
 
-    def takes_file(self, reason: str) -> bool:
-        """Note that the file cannot be read; False when there is no place for that."""
+    def add_file(self, reason: str) -> bool:
+        """Record that the file cannot be read; False if there is no folder for that."""
         if self._folder is None:
             return False
         _write(Path(self._folder, FILES), self._split, [_line(path=self._split.path, reason=reason)])
@@ -65,9 +65,9 @@ def _line(**members: str) -> str:
 
 
 def _write(folder: Path, split: Split, lines: list[str]) -> None:
-    # The same part has the same name, so that a task that is run again does not write its records twice.
+    # The name depends only on the split, so that a retried task does not write its records twice.
     name = f"part-{sha256(f'{split.path}:{split.start}:{split.mtime_ns}'.encode()).hexdigest()[:16]}"
     folder.mkdir(parents=True, exist_ok=True)
-    whole = folder / f".{name}.{os.getpid()}"
-    whole.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    whole.replace(folder / name)
+    temporary = folder / f".{name}.{os.getpid()}"
+    temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    temporary.replace(folder / name)

@@ -1,23 +1,23 @@
-"""Which names of fields can be names of columns."""
+"""Which field names can be column names."""
 
 from __future__ import annotations
 
-# Delta refuses columns with these in their names, unless they are mapped (``DeltaColumnMapping``).
+# Characters that Delta refuses in column names without column mapping (``DeltaColumnMapping``).
 UNMAPPED = frozenset(" ,;{}()\n\t=")
-# Readers beside Spark's end a name at NUL; the mark stands in the place of bytes that are no text.
+# Other readers end a name at NUL; the replacement character stands for invalid bytes.
 _NEVER = frozenset("\0\ufffd")
-# To Java, these two are an i in another case (``String.equalsIgnoreCase``).
+# Java treats these two as an i in another case (``String.equalsIgnoreCase``).
 _JAVA_I = {0x130: "i", 0x131: "i"}
 
 
-def can_be_column(name: str, *, plain: bool = False) -> bool:
-    """Whether a field of that name becomes a column, or a field in one; of a *plain* table, without mapped names.
+def can_be_column(name: str, *, plain_names: bool = False) -> bool:
+    """Whether a field of that name can be a column or nested field; *plain_names*: the table has no column mapping.
 
-    A name of nothing cannot be said in SQL.
+    An empty name cannot be written in SQL.
     """
-    return bool(name) and _NEVER.isdisjoint(name) and not (plain and not UNMAPPED.isdisjoint(name))
+    return bool(name) and _NEVER.isdisjoint(name) and not (plain_names and not UNMAPPED.isdisjoint(name))
 
 
-def folded(name: str) -> str:
-    """The same for names that a table takes for one."""
+def fold_name(name: str) -> str:
+    """Equal for names that a table treats as the same."""
     return name.translate(_JAVA_I).casefold()

@@ -1,4 +1,4 @@
-"""Files that bring their columns with them: which of theirs is which of the schema's, and what has no place in it."""
+"""Map the columns of columnar files to the schema; rescue values that do not fit."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from headrace.autoloader.ddl import JsonType
 from headrace.autoloader.reading.arrow_types import arrow_schema, arrow_type, has_spark_type
 from headrace.autoloader.reading.datetime_columns import in_zone
 from headrace.autoloader.reading.json_scan import Members, Number
-from headrace.autoloader.reading.plan import ReadPlan, UnknownFields, new_columns, taken_names
+from headrace.autoloader.reading.plan import ReadPlan, UnknownFields, new_columns, reserved_names
 from headrace.autoloader.reading.rows import rescued_text
 from headrace.errors import PipelineError
 
 
 class FileColumns:
-    """The columns of one file, as they become those of the schema.
+    """Maps the columns of one file to those of the schema.
 
-    A column is read where its type is the schema's or one that fits into it; of another type, or not in the schema, its
-    values are rescued. With *zone*, a time of no zone is one of a clock there where the schema has TIMESTAMP.
+    A column is read if its type is the schema's, or can be cast to it without loss. Otherwise, or if it is not in the
+    schema, its values are rescued. With *zone*, a time without a zone is in that zone if the schema has TIMESTAMP.
 
     Raises:
-        UnknownFields: the file has columns that the schema lacks, and the stream is to end with that.
-        PipelineError: ``AUTO_LOADER.FILE_COLUMN``: two of its columns have one name.
+        UnknownFields: the file has columns that are not in the schema, and the plan evolves.
+        PipelineError: ``AUTO_LOADER.FILE_COLUMN``: two columns have the same name.
     """
 
     def __init__(self, plan: ReadPlan, path: str, schema: pa.Schema, *, zone: str | None = None) -> None:
         check_distinct(schema, path)
-        taken = taken_names(plan)
-        possible = [f for f in schema if f.name.casefold() not in taken and has_spark_type(f.type)]
+        reserved = reserved_names(plan)
+        possible = [f for f in schema if f.name.casefold() not in reserved and has_spark_type(f.type)]
         unknown = unknown_fields(possible, plan.data, ())
         unknown = new_columns(plan, unknown) if plan.evolves else []
         if unknown:
@@ -43,49 +43,51 @@ class FileColumns:
         self._path = path
         self._zone = zone
         self._schema = schema
-        self._wanted = arrow_schema(plan.data)
-        there = {name if plan.case_sensitive else name.casefold(): name for name in schema.names}
-        # What folders and records that cannot be read are put into does not come from the file.
+        self._expected = arrow_schema(plan.data)
+        by_key = {name if plan.case_sensitive else name.casefold(): name for name in schema.names}
+        # Partition columns and the columns for bad records do not come from the file.
         self._source = {
-            field["name"]: there[key]
+            field["name"]: by_key[key]
             for field in plan.data["fields"]
-            if (key := field["name"] if plan.case_sensitive else field["name"].casefold()) in there
-            and field["name"].casefold() not in taken
+            if (key := field["name"] if plan.case_sensitive else field["name"].casefold()) in by_key
+            and field["name"].casefold() not in reserved
         }
         kinds = {field["name"]: field["type"] for field in plan.data["fields"]}
         others = [name for name in schema.names if name not in self._source.values()]
-        # Columns that hold something, inside, that the schema has no place for.
-        wider = [name for column, name in self._source.items() if has_more(schema.field(name).type, kinds[column])]
-        self._misfits = [*others, *wider]
+        # Columns with nested fields that are not in the schema.
+        wider = [
+            name for column, name in self._source.items() if has_extra_fields(schema.field(name).type, kinds[column])
+        ]
+        self._rescued_names = [*others, *wider]
         self.read: list[str] = list(schema.names) if plan.rescued_column else list(self._source.values())
 
-    def completed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """A batch of the columns to read as one of the schema's, and of the column for what is rescued."""
-        columns, misfits = [], list(self._misfits)
-        for field, wanted in zip(self._plan.data["fields"], self._wanted, strict=True):
+    def to_schema_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Convert a batch of the file's columns to the schema, with the rescued data column."""
+        columns, rescued_names = [], list(self._rescued_names)
+        for field, expected in zip(self._plan.data["fields"], self._expected, strict=True):
             source = self._source.get(field["name"])
-            made = None if source is None else fitted(self._column(batch, source), field["type"], self._zone)
-            if source is not None and made is None and source not in misfits:
-                misfits.append(source)
-            columns.append(pa.nulls(batch.num_rows, wanted.type) if made is None else made)
-        schema, rescued = self._wanted, self._plan.rescued_column
+            converted = None if source is None else cast_column(self._column(batch, source), field["type"], self._zone)
+            if source is not None and converted is None and source not in rescued_names:
+                rescued_names.append(source)
+            columns.append(pa.nulls(batch.num_rows, expected.type) if converted is None else converted)
+        schema, rescued = self._expected, self._plan.rescued_column
         if rescued:
-            texts = self._rescued(batch, misfits)
-            place = schema.get_field_index(rescued)
-            if place >= 0:
-                columns[place] = texts
+            texts = self._rescued(batch, rescued_names)
+            position = schema.get_field_index(rescued)
+            if position >= 0:
+                columns[position] = texts
             else:
                 schema = schema.append(pa.field(rescued, pa.string()))
                 columns.append(texts)
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
-    def nothing(self, count: int) -> pa.RecordBatch:
-        """Rows of a file that has none of the columns."""
-        columns = [pa.nulls(count, field.type) for field in self._wanted]
-        return pa.RecordBatch.from_arrays(columns, schema=self._wanted)
+    def empty_rows(self, count: int) -> pa.RecordBatch:
+        """Rows of a file that has none of the columns: all NULL."""
+        columns = [pa.nulls(count, field.type) for field in self._expected]
+        return pa.RecordBatch.from_arrays(columns, schema=self._expected)
 
     def _column(self, batch: pa.RecordBatch, name: str) -> pa.Array:
-        """A column of the file in the type that it is known by there, which a reader may know better than Arrow."""
+        """A column of the file in its real type, which the reader may know better than Arrow."""
         column, kind = batch.column(name), self._schema.field(name).type
         return column if column.type == kind else column.cast(kind)
 
@@ -101,19 +103,19 @@ class FileColumns:
 
 
 def check_distinct(schema: pa.Schema, path: str) -> None:
-    """Refuse a file with two columns of one name.
+    """Refuse a file with two columns of the same name.
 
     Raises:
-        PipelineError: ``AUTO_LOADER.FILE_COLUMN``: it has.
+        PipelineError: ``AUTO_LOADER.FILE_COLUMN``: it has such columns.
     """
-    twice = next((name for name, times in Counter(schema.names).items() if times > 1), None)
-    if twice is not None:
-        raise PipelineError("AUTO_LOADER.FILE_COLUMN", file=path, column=twice, reason="another has the same name")
+    duplicate = next((name for name, times in Counter(schema.names).items() if times > 1), None)
+    if duplicate is not None:
+        raise PipelineError("AUTO_LOADER.FILE_COLUMN", file=path, column=duplicate, reason="another has the same name")
 
 
-def unknown_fields(found: Sequence[pa.Field], wanted: JsonType, path: tuple[str, ...]) -> list[str]:
-    """Paths of what only the file has; a name that differs in case alone is no other for Delta."""
-    known = {field["name"].casefold(): field["type"] for field in wanted["fields"]}
+def unknown_fields(found: Sequence[pa.Field], expected: JsonType, path: tuple[str, ...]) -> list[str]:
+    """Paths of fields that only the file has; for Delta, names that differ only in case are the same."""
+    known = {field["name"].casefold(): field["type"] for field in expected["fields"]}
     unknown = []
     for field in found:
         kind = known.get(field.name.casefold())
@@ -128,22 +130,22 @@ def unknown_fields(found: Sequence[pa.Field], wanted: JsonType, path: tuple[str,
     return unknown
 
 
-def has_more(given: pa.DataType, kind: JsonType) -> bool:
-    """Whether a nested type has a field that the schema's has no place for."""
+def has_extra_fields(given: pa.DataType, kind: JsonType) -> bool:
+    """Whether a nested type has a field that is not in the schema's type."""
     if not isinstance(kind, dict):
         return False
     if kind["type"] == "struct" and pa.types.is_struct(given):
         inner = {field["name"]: field["type"] for field in kind["fields"]}
-        return any(field.name not in inner or has_more(field.type, inner[field.name]) for field in given)
+        return any(field.name not in inner or has_extra_fields(field.type, inner[field.name]) for field in given)
     if kind["type"] == "array" and (pa.types.is_list(given) or pa.types.is_large_list(given)):
-        return has_more(given.value_type, kind["elementType"])
+        return has_extra_fields(given.value_type, kind["elementType"])
     if kind["type"] == "map" and pa.types.is_map(given):
-        return has_more(given.item_type, kind["valueType"])
+        return has_extra_fields(given.item_type, kind["valueType"])
     return False
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it."""
+    """A value in its JSON form."""
     if isinstance(value, bool) or value is None or isinstance(value, str):
         return value
     if isinstance(value, (int, float)):
@@ -157,74 +159,80 @@ def _plain(value: Any) -> Any:
     return value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 
-def fitted(array: pa.Array, kind: JsonType, zone: str | None = None) -> pa.Array | None:
-    """A column in the schema's type; None when it is of one that does not fit into it.
+def cast_column(array: pa.Array, kind: JsonType, zone: str | None = None) -> pa.Array | None:
+    """Cast a column to the schema's type; None if that may lose values.
 
-    With *zone*, times of none are those of a clock there.
+    With *zone*, times without a zone are in that zone.
     """
-    wanted = arrow_type(kind)
-    if array.type == wanted:
+    expected = arrow_type(kind)
+    if array.type == expected:
         return array
     if pa.types.is_dictionary(array.type):
-        return fitted(array.cast(array.type.value_type), kind, zone)
+        return cast_column(array.cast(array.type.value_type), kind, zone)
     if isinstance(kind, dict):
-        return _fitted_nested(array, kind, wanted, zone)
-    if not fits(array.type, wanted):
+        return _cast_nested(array, kind, expected, zone)
+    if not can_cast(array.type, expected):
         return None
     try:
-        if zone is not None and wanted == pa.timestamp("us", "UTC") and array.type.tz is None:
+        if zone is not None and expected == pa.timestamp("us", "UTC") and array.type.tz is None:
             array = in_zone(array, zone)
-        # Of times, what is finer than a microsecond is left out, as Spark does it.
-        return array.cast(wanted, safe=not (pa.types.is_timestamp(array.type) and array.type.unit == "ns"))
+        # Nanoseconds are truncated to microseconds, as in Spark.
+        return array.cast(expected, safe=not (pa.types.is_timestamp(array.type) and array.type.unit == "ns"))
     except pa.ArrowInvalid:
         return None
 
 
-def _fitted_nested(array: pa.Array, kind: dict[str, Any], wanted: pa.DataType, zone: str | None) -> pa.Array | None:
+def _cast_nested(array: pa.Array, kind: dict[str, Any], expected: pa.DataType, zone: str | None) -> pa.Array | None:
     if array.offset:
-        # Arrow takes a mask only with offsets that begin at the array's own first value.
+        # Arrow accepts a mask only if the offsets begin at the array's first value.
         array = pa.concat_arrays([array])
     mask = pc.is_null(array) if array.null_count else None
     if kind["type"] == "struct" and pa.types.is_struct(array.type):
         inner = []
-        for field, within in zip(kind["fields"], wanted, strict=True):
-            place = array.type.get_field_index(field["name"])
-            made = fitted(array.field(place), field["type"], zone) if place >= 0 else pa.nulls(len(array), within.type)
-            if made is None:
+        for field, within in zip(kind["fields"], expected, strict=True):
+            position = array.type.get_field_index(field["name"])
+            converted = (
+                cast_column(array.field(position), field["type"], zone)
+                if position >= 0
+                else pa.nulls(len(array), within.type)
+            )
+            if converted is None:
                 return None
-            inner.append(made)
-        return pa.StructArray.from_arrays(inner, fields=list(wanted), mask=mask)
+            inner.append(converted)
+        return pa.StructArray.from_arrays(inner, fields=list(expected), mask=mask)
     if kind["type"] == "array" and (pa.types.is_list(array.type) or pa.types.is_large_list(array.type)):
         array = array.cast(pa.list_(array.type.value_type))
-        values = fitted(array.values, kind["elementType"], zone)
-        return None if values is None else pa.ListArray.from_arrays(array.offsets, values, type=wanted, mask=mask)
+        values = cast_column(array.values, kind["elementType"], zone)
+        return None if values is None else pa.ListArray.from_arrays(array.offsets, values, type=expected, mask=mask)
     if kind["type"] == "map" and pa.types.is_map(array.type):
-        keys, items = fitted(array.keys, kind["keyType"], zone), fitted(array.items, kind["valueType"], zone)
+        keys, items = cast_column(array.keys, kind["keyType"], zone), cast_column(array.items, kind["valueType"], zone)
         if keys is None or items is None:
             return None
-        return pa.MapArray.from_arrays(array.offsets, keys, items, type=wanted, mask=mask)
+        return pa.MapArray.from_arrays(array.offsets, keys, items, type=expected, mask=mask)
     return None
 
 
-def fits(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether every value of a type is one of another, as Spark's vectorised Parquet reader converts them."""
+def can_cast(given: pa.DataType, expected: pa.DataType) -> bool:
+    """Whether every value of one type fits into another, as in Spark's vectorised Parquet reader."""
     kinds = pa.types
     if kinds.is_integer(given):
-        if kinds.is_integer(wanted):
-            most = wanted.bit_width if kinds.is_signed_integer(given) else wanted.bit_width - 1
+        if kinds.is_integer(expected):
+            most = expected.bit_width if kinds.is_signed_integer(given) else expected.bit_width - 1
             return bool(given.bit_width <= most)
-        if kinds.is_floating(wanted):
-            return bool(given.bit_width <= 32 and wanted == pa.float64())
-        return bool(kinds.is_decimal(wanted) and wanted.precision - wanted.scale >= _digits(given))
-    if kinds.is_decimal(given) and kinds.is_decimal(wanted):
-        return bool(wanted.scale >= given.scale and wanted.precision - wanted.scale >= given.precision - given.scale)
-    if kinds.is_timestamp(given) and kinds.is_timestamp(wanted):
-        return bool((given.tz is None) == (wanted.tz is None) or given.unit == "ns")
+        if kinds.is_floating(expected):
+            return bool(given.bit_width <= 32 and expected == pa.float64())
+        return bool(kinds.is_decimal(expected) and expected.precision - expected.scale >= _digits(given))
+    if kinds.is_decimal(given) and kinds.is_decimal(expected):
+        return bool(
+            expected.scale >= given.scale and expected.precision - expected.scale >= given.precision - given.scale
+        )
+    if kinds.is_timestamp(given) and kinds.is_timestamp(expected):
+        return bool((given.tz is None) == (expected.tz is None) or given.unit == "ns")
     return bool(
-        (given == pa.float32() and wanted == pa.float64())
-        or (kinds.is_date(given) and wanted == pa.timestamp("us"))
-        or (kinds.is_large_string(given) and wanted == pa.string())
-        or ((kinds.is_large_binary(given) or kinds.is_fixed_size_binary(given)) and wanted == pa.binary())
+        (given == pa.float32() and expected == pa.float64())
+        or (kinds.is_date(given) and expected == pa.timestamp("us"))
+        or (kinds.is_large_string(given) and expected == pa.string())
+        or ((kinds.is_large_binary(given) or kinds.is_fixed_size_binary(given)) and expected == pa.binary())
         or (kinds.is_null(given))
     )
 

@@ -1,4 +1,4 @@
-"""How a text becomes a value of a type, with the patterns that a reader was given for dates and times."""
+"""Convert texts to values of a type, with the reader's patterns for dates and times."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from headrace.autoloader.reading.values import (
     CSV_NAMES,
     RANGES,
     TypeMismatch,
-    clock_face,
-    day,
-    decimal,
-    floating,
-    moment,
-    whole,
+    parse_date,
+    parse_decimal,
+    parse_floating,
+    parse_integer,
+    parse_timestamp,
+    parse_timestamp_ntz,
     zone_of,
 )
 
-# By the type, the option that gives its pattern.
+# For each type, the option with its pattern.
 PATTERNS: Mapping[str, str] = {
     "date": "dateFormat",
     "timestamp": "timestampFormat",
@@ -36,63 +36,63 @@ _NAMES_A_DAY = re.compile(r"\s*\d{4}-\d{1,2}-\d{1,2}(?!\d)")
 
 @dataclass(frozen=True)
 class Times:
-    """How dates and times are read: in a zone, and by patterns where there are any; else as ``CAST`` does it."""
+    """Parses dates and times in a zone, by patterns if there are any, otherwise like ``CAST``."""
 
     zone: tzinfo
     patterns: Mapping[str, DatePattern]
 
     @classmethod
     def of(cls, zone: str, options: Mapping[str, str]) -> Times:
-        """What a reader in a zone is told by its options."""
+        """The patterns in a reader's options."""
         given = {kind: date_pattern(options[name]) for kind, name in PATTERNS.items() if name in options}
         return cls(zone_of(zone), given)
 
-    def day(self, text: str) -> date:
-        """A date.
+    def parse_date(self, text: str) -> date:
+        """Parse a date.
 
         Raises:
-            TypeMismatch: it is none.
+            TypeMismatch: the text is not a date.
         """
         pattern = self.patterns.get("date")
-        return day(text) if pattern is None else pattern.read(text)[0].date()
+        return parse_date(text) if pattern is None else pattern.read(text)[0].date()
 
-    def moment(self, text: str) -> datetime:
-        """A point in time.
+    def parse_timestamp(self, text: str) -> datetime:
+        """Parse a timestamp, as UTC.
 
         Raises:
-            TypeMismatch: it is none.
+            TypeMismatch: the text is not a timestamp.
         """
         pattern = self.patterns.get("timestamp")
         if pattern is None:
-            return moment(text, self.zone)
+            return parse_timestamp(text, self.zone)
         local, named = pattern.read(text)
         try:
             return local.replace(tzinfo=named or self.zone).astimezone(UTC)
         except (OverflowError, ValueError) as error:
             raise TypeMismatch(text) from error
 
-    def is_moment(self, text: str) -> bool:
-        """Whether a text whose type is to be told is a point in time: without a pattern, one that names a day.
+    def is_timestamp(self, text: str) -> bool:
+        """Whether to infer a timestamp for a text; without a pattern, it must contain a full date.
 
-        What ``CAST`` reads beyond that, such as ``2024`` or ``00501-02``, is a year, a zip code or a part's number.
+        Other texts that ``CAST`` accepts, such as ``2024`` or ``00501-02``, are years, zip codes or part numbers.
         """
         if "timestamp" not in self.patterns and not _NAMES_A_DAY.match(text):
             return False
         try:
-            self.moment(text)
+            self.parse_timestamp(text)
         except TypeMismatch:
             return False
         return True
 
-    def clock_face(self, text: str) -> datetime:
-        """A time of no zone.
+    def parse_timestamp_ntz(self, text: str) -> datetime:
+        """Parse a timestamp without a zone.
 
         Raises:
-            TypeMismatch: it is none, or names a zone.
+            TypeMismatch: the text is not a timestamp, or names a zone.
         """
         pattern = self.patterns.get("timestamp_ntz")
         if pattern is None:
-            return clock_face(text)
+            return parse_timestamp_ntz(text)
         local, named = pattern.read(text)
         if named is not None:
             raise TypeMismatch(text)
@@ -100,22 +100,22 @@ class Times:
 
 
 def text_converter(kind: JsonType, times: Times) -> Callable[[str], Any] | None:
-    """How a text becomes a value of a type that is not nested; None for a nested one."""
+    """The converter from text to a type; None for a nested type."""
     digits = decimal_of(kind)
     if digits:
-        return lambda text: decimal(text, *digits)
+        return lambda text: parse_decimal(text, *digits)
     if not isinstance(kind, str):
         return None
     if kind in RANGES:
-        return lambda text: whole(text, kind)
+        return lambda text: parse_integer(text, kind)
     return {
         "string": lambda text: text,
         "boolean": _boolean,
-        "float": lambda text: floating(text, CSV_NAMES),
-        "double": lambda text: floating(text, CSV_NAMES),
-        "date": times.day,
-        "timestamp": times.moment,
-        "timestamp_ntz": times.clock_face,
+        "float": lambda text: parse_floating(text, CSV_NAMES),
+        "double": lambda text: parse_floating(text, CSV_NAMES),
+        "date": times.parse_date,
+        "timestamp": times.parse_timestamp,
+        "timestamp_ntz": times.parse_timestamp_ntz,
         "binary": lambda text: text.encode(),
     }.get(kind)
 

@@ -1,21 +1,21 @@
-"""Lines of CSV: how their values are written, and which lines count."""
+"""The dialect of CSV lines, and which lines are skipped."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-# What is trimmed, and what may stand behind a closing quote.
+# Characters that are trimmed, and that can follow a closing quote.
 SPACES = "".join(map(chr, range(ord(" ") + 1)))
 
 
 class InvalidDialect(ValueError):
-    """Options that no reader can follow; the message says why."""
+    """The options contradict each other or are invalid; the message says why."""
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """How values are separated and quoted; ``escape`` and ``quote`` may be empty for none."""
+    """How values are separated and quoted; empty ``escape`` or ``quote`` means none."""
 
     separator: str = ","
     quote: str = '"'
@@ -27,10 +27,10 @@ class Dialect:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Dialect:
-        """What the options of a reader say.
+        """The dialect in a reader's options.
 
         Raises:
-            InvalidDialect: a separator is empty, a quote longer than one character, or one is the other.
+            InvalidDialect: the separator is empty or contains the quote, or a quote is longer than one character.
         """
         separator = options.get("sep", options.get("delimiter", ",")).replace("\\t", "\t")
         quote, escape = options.get("quote", '"'), options.get("escape", "\\")
@@ -54,10 +54,10 @@ class Dialect:
 
     @property
     def fits_arrow(self) -> bool:
-        """Whether Arrow's reader knows such a separator and quote: one byte each."""
+        """Whether Arrow's reader supports the separator and quote: one byte each."""
         return len(self.separator) == len(self.quote) == 1 and (self.separator + self.quote).isascii()
 
 
-def is_left_out(line: str, dialect: Dialect) -> bool:
-    """Whether a line holds nothing, or a comment."""
+def is_skipped(line: str, dialect: Dialect) -> bool:
+    """Whether a line is blank or a comment."""
     return not line.strip(SPACES) or (bool(dialect.comment) and line.startswith(dialect.comment))

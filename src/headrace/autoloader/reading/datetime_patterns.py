@@ -1,8 +1,8 @@
-"""Patterns of dates and times, as Spark reads them: a pattern's letters as a regular expression.
+"""Spark's datetime patterns, compiled to regular expressions.
 
-After Spark's page "Datetime Patterns for Formatting and Parsing" and ``DateTimeFormatterHelper``: case does not count,
-names are English, what a pattern does not say is that of 1970-01-01 00:00:00, and a day that its month lacks is none.
-Letters that are not mapped exactly are refused by name.
+Source: Spark's page "Datetime Patterns for Formatting and Parsing" and ``DateTimeFormatterHelper``. Case is ignored,
+names are English, fields missing in a pattern are those of 1970-01-01 00:00:00, and invalid days are refused. Letters
+that cannot be mapped exactly are refused by name.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _MOST_LETTERS = 2
 
 
 class InvalidPattern(ValueError):
-    """A text that is no pattern, or one with letters that are not read; the message says which."""
+    """The pattern is invalid or has unsupported letters; the message says which."""
 
 
 @dataclass(frozen=True)
 class _Piece:
-    """A part of a pattern: what it matches, and of which field it tells, under a group of its own."""
+    """A part of a pattern: its regular expression, and the field that it sets, if any."""
 
     form: str
     field: str = ""
@@ -41,7 +41,7 @@ class _Piece:
 
 
 class DatePattern:
-    """A pattern that texts are read by."""
+    """A compiled datetime pattern."""
 
     def __init__(self, pattern: str) -> None:
         self._pieces: list[_Piece] = []
@@ -58,17 +58,17 @@ class DatePattern:
         self._form = re.compile(form, re.IGNORECASE)
 
     def read(self, text: str) -> tuple[datetime, tzinfo | None]:
-        """What the text says, and the zone where it names one.
+        """Parse a text to a local time, and its zone if it has one.
 
         Raises:
-            TypeMismatch: it is not in the pattern, or no date, or beyond the years 1 to 9999.
+            TypeMismatch: the text does not match, is not a date, or is outside the years 1 to 9999.
         """
         match = self._form.fullmatch(text)
         if match is None:
             raise TypeMismatch(text)
-        said = [(piece, match[f"g{number}"]) for number, piece in enumerate(self._pieces)]
-        zones = [written for piece, written in said if piece.field == "zone" and written]
-        numbers = {piece.field: piece.read(written) for piece, written in said if written and piece.field != "zone"}
+        parts = [(piece, match[f"g{number}"]) for number, piece in enumerate(self._pieces)]
+        zones = [written for piece, written in parts if piece.field == "zone" and written]
+        numbers = {piece.field: piece.read(written) for piece, written in parts if written and piece.field != "zone"}
         try:
             return _made(numbers), zone_of(_offset(zones[0])) if zones else None
         except (ValueError, OverflowError) as error:
@@ -77,10 +77,10 @@ class DatePattern:
 
 @cache
 def date_pattern(pattern: str) -> DatePattern:
-    """The pattern of a text.
+    """Compile a pattern.
 
     Raises:
-        InvalidPattern: it is none, or has letters that are not read.
+        InvalidPattern: it is invalid or has unsupported letters.
     """
     return DatePattern(pattern)
 
@@ -96,21 +96,21 @@ def _made(numbers: Mapping[str, int]) -> datetime:
         raise ValueError("no hour")
     clock = (hour, numbers.get("m", 0), numbers.get("s", 0), numbers.get("S", 0))
     year, month, day = (numbers.get(field, first) for field, first in _FIRST.items())
-    made = datetime(year, month, day, *clock)  # noqa: DTZ001 - the zone comes with the text, or not
+    local = datetime(year, month, day, *clock)  # noqa: DTZ001 - the zone comes with the text, or not
     if "D" not in numbers:
-        return made
-    made += timedelta(days=numbers["D"] - 1)
-    if made.year != year or numbers["D"] < 1:
+        return local
+    local += timedelta(days=numbers["D"] - 1)
+    if local.year != year or numbers["D"] < 1:
         raise ValueError("no day of the year")
-    return made
+    return local
 
 
 def _offset(text: str) -> str:
-    """An offset as zones are named: with its colons."""
+    """Insert the colons into an offset, as in zone names."""
     if text[0] not in "+-":
         return text
     digits = text[1:].replace(":", "")
-    return text[0] + ":".join(digits[place : place + 2] for place in range(0, len(digits), 2))
+    return text[0] + ":".join(digits[index : index + 2] for index in range(0, len(digits), 2))
 
 
 def _pieces(pattern: str) -> Iterator[_Piece]:
@@ -141,7 +141,7 @@ def _pieces(pattern: str) -> Iterator[_Piece]:
 
 
 def _quoted(pattern: str, at: int) -> tuple[str, int]:
-    """The text in quotes that begins at a place, and what is behind; two quotes are one."""
+    """The quoted text that begins at a position, and the position after it; two quotes mean one."""
     found, at = "", at + 1
     while at < len(pattern):
         if pattern.startswith("''", at):

@@ -1,7 +1,7 @@
-"""The records of a text of JSON: objects, and arrays of objects, one behind the other, until something is neither.
+"""Split a JSON text into records: objects and arrays of objects, one after the other, until something is neither.
 
-A line holds one record as a rule. Where it holds more, or a file with ``multiLine`` does, each of them is a record:
-Spark reads the first one alone, and says nothing of the others.
+A line usually holds one record. If it holds more, or a file with ``multiLine`` does, each of them is a record. Spark
+silently reads only the first one.
 """
 
 from __future__ import annotations
@@ -14,46 +14,46 @@ from headrace.autoloader.reading.json_scan import (
     Members,
     NotJson,
     ParseOptions,
-    has_half_characters,
+    has_surrogate_escapes,
+    is_blank,
     read_json_at,
-    says_nothing,
-    space_behind,
+    skip_space,
 )
 
-# Between the entries of an array that is written over several lines.
+# Separators between the entries of an array over several lines.
 _COMMAS = re.compile(r"[,\s]*")
 
 
 @dataclass(frozen=True)
 class Document:
-    """Records that stand in one place of a text, and how that is written.
+    """One JSON value in a text, and its records.
 
     Attributes:
-        text: how they are written.
-        records: the object, or the objects of an array; None where the rest of the text is no record.
-        reason: why it is none.
-        kept: what a column for corrupt records has of them: the whole text, with the spaces around, where they are
-            alone in it. Source: Spark's ``JacksonParser``.
+        text: the original text of the value.
+        records: the object, or the objects of an array; None if the rest of the text is not a record.
+        reason: why it is not a record.
+        corrupt_text: the value for a corrupt record column: the whole text, including surrounding spaces, if it holds
+            only this document. Source: Spark's ``JacksonParser``.
     """
 
     text: str
     records: list[Members] | None
     reason: str = ""
-    kept: str = ""
+    corrupt_text: str = ""
 
 
-def json_documents(text: str, leniency: ParseOptions) -> Iterator[Document]:
-    """The records of a text; the last document is the rest of it where that is no record.
+def json_documents(text: str, parse_options: ParseOptions) -> Iterator[Document]:
+    """Split a text into documents; the last one is the rest of the text if that is not a record.
 
-    Law: what is not in a document is space, commas between records, or a comment where these are allowed.
+    Law: everything outside of documents is space, commas between records, or comments if they are allowed.
     """
-    at, exactly, is_first = 0, has_half_characters(text), True
+    at, exactly, is_first = 0, has_surrogate_escapes(text), True
     while True:
-        at = space_behind(text, at, leniency)
+        at = skip_space(text, at, parse_options)
         if at == len(text):
             return
         try:
-            value, end, exactly = read_json_at(text, at, leniency, exactly=exactly)
+            value, end, exactly = read_json_at(text, at, parse_options, exactly=exactly)
         except NotJson as error:
             yield Document(text[at:], None, str(error))
             return
@@ -62,15 +62,15 @@ def json_documents(text: str, leniency: ParseOptions) -> Iterator[Document]:
         if len(records) != len(entries):
             yield Document(text[at:], None, "it is no object of JSON")
             return
-        behind = _COMMAS.match(text, end).end()  # type: ignore[union-attr]  # it matches nothing, too
-        is_alone = is_first and space_behind(text, behind, leniency) == len(text)
-        written = text if at == 0 and end == len(text) else text[at:end]
-        yield Document(written, records, kept=text if is_alone else written)
-        at, is_first = behind, False
+        end_of_separator = _COMMAS.match(text, end).end()  # type: ignore[union-attr]  # it matches nothing, too
+        is_alone = is_first and skip_space(text, end_of_separator, parse_options) == len(text)
+        document_text = text if at == 0 and end == len(text) else text[at:end]
+        yield Document(document_text, records, corrupt_text=text if is_alone else document_text)
+        at, is_first = end_of_separator, False
 
 
-def first_records(text: str, leniency: ParseOptions) -> Iterator[Members]:
-    """The records of a text, up to the first thing that is none."""
-    if not says_nothing(text, leniency):
-        for document in json_documents(text, leniency):
+def first_records(text: str, parse_options: ParseOptions) -> Iterator[Members]:
+    """The records of a text, up to the first value that is not a record."""
+    if not is_blank(text, parse_options):
+        for document in json_documents(text, parse_options):
             yield from document.records or ()

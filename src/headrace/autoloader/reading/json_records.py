@@ -1,4 +1,4 @@
-"""JSON record by record, as Spark reads it: for what Arrow's reader refuses or would read differently."""
+"""Read JSON record by record, as Spark does: for input that Arrow refuses or reads differently."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from headrace.autoloader.reading.json_scan import (
     NotJson,
     Number,
     ParseOptions,
-    has_half_characters,
+    has_surrogate_escapes,
+    is_blank,
     read_json_at,
     read_json_exactly,
-    says_nothing,
-    space_behind,
-    written,
+    skip_space,
+    to_json_text,
 )
-from headrace.autoloader.reading.plan import ReadPlan, UnknownFields, new_columns, taken_names
+from headrace.autoloader.reading.plan import ReadPlan, UnknownFields, new_columns, reserved_names
 from headrace.autoloader.reading.rows import Rows
 from headrace.autoloader.reading.values import (
     JSON_NAMES,
     TypeMismatch,
-    bytes_of,
-    decimal,
-    floating,
-    seconds,
-    whole,
+    parse_base64,
+    parse_decimal,
+    parse_floating,
+    parse_integer,
+    timestamp_from_seconds,
 )
-from headrace.autoloader.reading.variants import variant_of
+from headrace.autoloader.reading.variants import encode_variant
 
-# What a converter gives for a value: the value, and what has no place in the type (Members, a list or a scalar).
-_FITS: Any = object()
-# Of a path: the inside of a map.
+# A converter returns the converted value, and the part that does not fit the type, or ``_NOTHING``.
+_NOTHING: Any = object()
+# In a path: the values of a map.
 _MAP = ""
 _BYTE_ORDER_MARK = "\ufeff"
 Converted = tuple[Any, Any]
@@ -47,116 +47,116 @@ Converter = Callable[[Any], Converted]
 
 
 class JsonRecords:
-    """Makes rows of the texts of records."""
+    """Converts texts to rows."""
 
     def __init__(self, plan: ReadPlan, path: str) -> None:
         self._plan = plan
         self._path = path
-        self._leniency = ParseOptions.of(plan.format_options)
+        self._parse_options = ParseOptions.of(plan.format_options)
         self._unknown: set[str] = set()
-        self._misfit = ""
-        # What cannot be read does not come from a field of the file.
+        self._mismatch = ""
+        # The column for corrupt records does not come from a field of the file.
         fields = [field for field in plan.data["fields"] if field["name"] != plan.corrupt_column]
         self._single = plan.format_options.get("singleVariantColumn")
         self._data = {**plan.data, "fields": fields}
         self._convert = _struct(self._data, Times.of(plan.time_zone, plan.format_options), self, ())
 
     def add(self, text: str, rows: Rows) -> None:
-        """Make rows of a text: of a record one, of an array at the top, as Spark does it, one of each object.
+        """Add the rows of a text: one per record; as in Spark, one per object of a top-level array.
 
-        Of several records in a row each is one; of nothing comes none.
+        Each of several consecutive records is a row; a blank text gives none.
 
         Raises:
-            UnknownFields: the record has fields that the schema lacks, and the stream is to end with that.
-            MalformedRecord: it is no record, and the mode is FAILFAST.
+            UnknownFields: the record has fields that are not in the schema, and the plan evolves.
+            MalformedRecord: it is not a record, and the mode is FAILFAST.
         """
-        # Each record is read by itself, and so may have a mark of its encoding.
+        # Spark reads each line by itself, so each may begin with a byte order mark.
         unmarked = text.removeprefix(_BYTE_ORDER_MARK)
-        if says_nothing(unmarked, self._leniency):
+        if is_blank(unmarked, self._parse_options):
             return
         if self._single is not None:
             self._add_whole(unmarked, self._single, rows)
             return
-        for number, document in enumerate(json_documents(unmarked, self._leniency)):
-            # The mark is part of the first record, where that is kept as it is written.
+        for number, document in enumerate(json_documents(unmarked, self._parse_options)):
+            # The original text of the first record includes the mark.
             mark = "" if number else text[: len(text) - len(unmarked)]
             if document.records is None:
                 rows.add_malformed(document.text if number else text, document.reason)
             else:
-                self._add_records(document.records, document.text, mark + document.kept, rows)
+                self._add_records(document.records, document.text, mark + document.corrupt_text, rows)
 
-    def _add_records(self, records: list[Members], written: str, text: str, rows: Rows) -> None:
-        """Make a row of each record of a document."""
+    def _add_records(self, records: list[Members], document_text: str, text: str, rows: Rows) -> None:
+        """Add a row for each record of a document."""
         try:
-            if any(_holds_nested_text(record, self._data) for record in records):
-                exact = read_json_exactly(written, self._leniency)
+            if any(_needs_exact_text(record, self._data) for record in records):
+                exact = read_json_exactly(document_text, self._parse_options)
                 records = [exact] if isinstance(exact, Members) else exact
         except NotJson as error:
             rows.add_malformed(text, str(error))
             return
         for record in records:
-            self._misfit = ""
+            self._mismatch = ""
             try:
-                values, left = self._convert(record)
-                rows.add(values, left if left is not _FITS else Members(), text, misfit=self._misfit)
+                values, rescued = self._convert(record)
+                rows.add(values, rescued if rescued is not _NOTHING else Members(), text, mismatch=self._mismatch)
             except RecursionError:
                 rows.add_malformed(text, "it nests too deep")
 
     def _add_whole(self, text: str, column: str, rows: Rows) -> None:
-        """Make a row of each value of a text as it is."""
-        at, exactly = 0, has_half_characters(text)
-        while (at := space_behind(text, at, self._leniency)) < len(text):
+        """Add a row for each value of a text, as one VARIANT."""
+        at, exactly = 0, has_surrogate_escapes(text)
+        while (at := skip_space(text, at, self._parse_options)) < len(text):
             try:
-                value, end, exactly = read_json_at(text, at, self._leniency, exactly=exactly)
-                variant = variant_of(value)
+                value, end, exactly = read_json_at(text, at, self._parse_options, exactly=exactly)
+                variant = encode_variant(value)
             except (NotJson, TypeMismatch, RecursionError) as error:
                 rows.add_malformed(text[at:], str(error))
                 return
             rows.add({column: variant}, Members(), text[at:end])
             at = end
 
-    def end(self) -> None:
-        """Say what was met that the schema lacks.
+    def raise_unknown_fields(self) -> None:
+        """Raise the unknown fields found so far.
 
         Raises:
-            UnknownFields: something was, and the stream is to end with that.
+            UnknownFields: there are fields that are not in the schema, and the plan evolves.
         """
         unknown = new_columns(self._plan, self._unknown) if self._plan.evolves else ()
         if unknown:
             raise UnknownFields(tuple(unknown), self._path)
 
-    def met_unknown(self, path: tuple[str, ...]) -> None:
-        """Note a field that the schema lacks; none inside of a map, where no schema grows."""
+    def note_unknown_field(self, path: tuple[str, ...]) -> None:
+        """Note a field that is not in the schema; not inside a map, where schemas do not evolve."""
         if _MAP not in path:
             self._unknown.add(".".join(path))
 
     @property
-    def taken(self) -> frozenset[str]:
-        """Names of columns that do not come from the contents of files."""
-        return taken_names(self._plan)
+    def reserved_names(self) -> frozenset[str]:
+        """Names of columns that do not come from file contents."""
+        return reserved_names(self._plan)
 
     @property
     def case_sensitive(self) -> bool:
-        """Whether a field of another case is another field."""
+        """Whether names that differ only in case are different fields."""
         return self._plan.case_sensitive
 
     @property
-    def reads_not_numbers(self) -> bool:
-        """Whether what names no number, in quotes or not, is a value of a column of numbers."""
-        return self._leniency.not_numbers
+    def allows_non_numeric(self) -> bool:
+        """Whether a numeric column accepts NaN and infinities, quoted or not."""
+        return self._parse_options.non_numeric_numbers
 
-    def met_misfit(self, value: Any) -> None:
-        """Note a value that is none of its column's type."""
-        self._misfit = self._misfit or written(value)
+    def note_mismatch(self, value: Any) -> None:
+        """Note a value that does not fit its column's type."""
+        self._mismatch = self._mismatch or to_json_text(value)
 
 
-def _holds_nested_text(record: Members, struct: JsonType) -> bool:
-    """Whether an object or array stands where a text is wanted, so that its exact spelling matters."""
+def _needs_exact_text(record: Members, struct: JsonType) -> bool:
+    """Whether an object or array is the value of a string field, so that its original text is needed."""
     kinds = {field["name"]: field["type"] for field in struct["fields"]}
-    return any(_wants_text(value, kinds.get(name)) for name, value in record)
+    return any(_is_nested_text(value, kinds.get(name)) for name, value in record)
 
 
-def _wants_text(value: Any, kind: JsonType | None) -> bool:
+def _is_nested_text(value: Any, kind: JsonType | None) -> bool:
     if not isinstance(value, list):
         return False
     if kind == "string":
@@ -165,23 +165,23 @@ def _wants_text(value: Any, kind: JsonType | None) -> bool:
         return False
     if isinstance(value, Members):
         if kind["type"] == "struct":
-            return _holds_nested_text(value, kind)
-        return kind["type"] == "map" and any(_wants_text(inner, kind["valueType"]) for _, inner in value)
-    return kind["type"] == "array" and any(_wants_text(inner, kind["elementType"]) for inner in value)
+            return _needs_exact_text(value, kind)
+        return kind["type"] == "map" and any(_is_nested_text(inner, kind["valueType"]) for _, inner in value)
+    return kind["type"] == "array" and any(_is_nested_text(inner, kind["elementType"]) for inner in value)
 
 
 def _converter(kind: JsonType, times: Times, records: JsonRecords, path: tuple[str, ...]) -> Converter:
-    """How a value that is not null becomes one of the type."""
+    """The converter of non-null values to a type."""
     if isinstance(kind, dict):
-        made = {"struct": _struct, "array": _array, "map": _map}[kind["type"]]
-        return made(kind, times, records, path)
-    single = _scalar(kind, times, JSON_NAMES if records.reads_not_numbers else {})
+        nested = {"struct": _struct, "array": _array, "map": _map}[kind["type"]]
+        return nested(kind, times, records, path)
+    single = _scalar(kind, times, JSON_NAMES if records.allows_non_numeric else {})
 
     def convert(value: Any) -> Converted:
         try:
-            return single(value), _FITS
+            return single(value), _NOTHING
         except TypeMismatch:
-            records.met_misfit(value)
+            records.note_mismatch(value)
             return None, value
 
     return convert
@@ -190,38 +190,38 @@ def _converter(kind: JsonType, times: Times, records: JsonRecords, path: tuple[s
 def _struct(kind: JsonType, times: Times, records: JsonRecords, path: tuple[str, ...]) -> Converter:
     converters = {f["name"]: _converter(f["type"], times, records, (*path, f["name"])) for f in kind["fields"]}
     known = {name.casefold(): name for name in converters}
-    # At the top, what the folders say goes before what is in the file.
-    taken = frozenset() if path else records.taken
+    # At the top level, partition columns take precedence over fields of the file.
+    reserved_names = frozenset() if path else records.reserved_names
     folded = {} if records.case_sensitive else known
 
     def convert(value: Any) -> Converted:
         if not isinstance(value, Members):
-            records.met_misfit(value)
+            records.note_mismatch(value)
             return None, value
         found: dict[str, Any] = {}
-        # By the name of a field, the value that it has, as it was given.
-        taken_from: dict[str, tuple[str, Any]] = {}
-        left = Members()
-        for given, inner in value:
-            name = given if given in converters else folded.get(given.casefold(), given)
+        # For each field, the original name and value that it was set from.
+        used: dict[str, tuple[str, Any]] = {}
+        rescued = Members()
+        for original, inner in value:
+            name = original if original in converters else folded.get(original.casefold(), original)
             if name not in converters:
-                # Nothing can be made of an empty object, nor of a name that Delta takes for another.
-                if inner != [] and given.casefold() not in known and given.casefold() not in taken:
-                    records.met_unknown((*path, given))
-                left.append((given, inner))
+                # An empty object gives no type, and a name that differs only in case is the same for Delta.
+                if inner != [] and original.casefold() not in known and original.casefold() not in reserved_names:
+                    records.note_unknown_field((*path, original))
+                rescued.append((original, inner))
                 continue
-            made, remains = (None, _FITS) if inner is None else converters[name](inner)
-            if remains is not _FITS:
-                left.append((given, remains))
-            if made is None and inner is not None and name in found:
-                # As Spark does it, an earlier value of a name stays where a later one is none of its type.
+            converted, unfit = (None, _NOTHING) if inner is None else converters[name](inner)
+            if unfit is not _NOTHING:
+                rescued.append((original, unfit))
+            if converted is None and inner is not None and name in found:
+                # As in Spark, an earlier value stays if a later one of the same name does not fit the type.
                 continue
-            if name in taken_from:
-                left.append(taken_from.pop(name))
-            found[name] = made
-            if made is not None:
-                taken_from[name] = (given, inner)
-        return found, left or _FITS
+            if name in used:
+                rescued.append(used.pop(name))
+            found[name] = converted
+            if converted is not None:
+                used[name] = (original, inner)
+        return found, rescued or _NOTHING
 
     return convert
 
@@ -231,12 +231,12 @@ def _array(kind: JsonType, times: Times, records: JsonRecords, path: tuple[str, 
 
     def convert(value: Any) -> Converted:
         if not isinstance(value, list) or isinstance(value, Members):
-            records.met_misfit(value)
+            records.note_mismatch(value)
             return None, value
-        made = [(None, _FITS) if inner is None else element(inner) for inner in value]
-        # Of an array, what does not fit is rescued with its neighbours, because its place says what it is.
-        whole_array = value if any(remains is not _FITS for _, remains in made) else _FITS
-        return [converted for converted, _ in made], whole_array
+        results = [(None, _NOTHING) if inner is None else element(inner) for inner in value]
+        # If an element does not fit, the whole array is rescued, because its position matters.
+        whole_array = value if any(unfit is not _NOTHING for _, unfit in results) else _NOTHING
+        return [converted for converted, _ in results], whole_array
 
     return convert
 
@@ -246,19 +246,19 @@ def _map(kind: JsonType, times: Times, records: JsonRecords, path: tuple[str, ..
 
     def convert(value: Any) -> Converted:
         if not isinstance(value, Members):
-            records.met_misfit(value)
+            records.note_mismatch(value)
             return None, value
-        left = Members()
-        made: dict[str, Any] = {}
-        given: dict[str, Any] = {}
+        rescued = Members()
+        converted: dict[str, Any] = {}
+        original: dict[str, Any] = {}
         for name, inner in value:
-            if given.get(name) is not None:
-                left.append((name, given[name]))
-            given[name] = inner
-            made[name], remains = (None, _FITS) if inner is None else value_of(inner)
-            if remains is not _FITS:
-                left.append((name, remains))
-        return list(made.items()), left or _FITS
+            if original.get(name) is not None:
+                rescued.append((name, original[name]))
+            original[name] = inner
+            converted[name], unfit = (None, _NOTHING) if inner is None else value_of(inner)
+            if unfit is not _NOTHING:
+                rescued.append((name, unfit))
+        return list(converted.items()), rescued or _NOTHING
 
     return convert
 
@@ -266,23 +266,25 @@ def _map(kind: JsonType, times: Times, records: JsonRecords, path: tuple[str, ..
 def _scalar(kind: str, times: Times, names: Mapping[str, float]) -> Callable[[Any], Any]:
     digits = decimal_of(kind)
     if digits:
-        return lambda value: decimal(_digits(value), *digits)
+        return lambda value: parse_decimal(_digits(value), *digits)
     return {
-        "string": lambda value: str(value) if isinstance(value, str) else written(value),
+        "string": lambda value: str(value) if isinstance(value, str) else to_json_text(value),
         "boolean": _boolean,
-        "byte": lambda value: whole(_number(value), kind),
-        "short": lambda value: whole(_number(value), kind),
-        "integer": lambda value: whole(_number(value), kind),
-        "long": lambda value: whole(_number(value), kind),
+        "byte": lambda value: parse_integer(_number(value), kind),
+        "short": lambda value: parse_integer(_number(value), kind),
+        "integer": lambda value: parse_integer(_number(value), kind),
+        "long": lambda value: parse_integer(_number(value), kind),
         "float": lambda value: _floating(value, names),
         "double": lambda value: _floating(value, names),
-        "date": lambda value: times.day(_text(value)),
+        "date": lambda value: times.parse_date(_text(value)),
         "timestamp": lambda value: (
-            seconds(whole(value, "long")) if isinstance(value, Number) else times.moment(_text(value))
+            timestamp_from_seconds(parse_integer(value, "long"))
+            if isinstance(value, Number)
+            else times.parse_timestamp(_text(value))
         ),
-        "timestamp_ntz": lambda value: times.clock_face(_text(value)),
-        "binary": lambda value: bytes_of(_text(value)),
-        "variant": variant_of,
+        "timestamp_ntz": lambda value: times.parse_timestamp_ntz(_text(value)),
+        "binary": lambda value: parse_base64(_text(value)),
+        "variant": encode_variant,
     }[kind]
 
 
@@ -306,13 +308,13 @@ def _digits(value: Any) -> str:
 
 def _floating(value: Any, names: Mapping[str, float]) -> float:
     if isinstance(value, Number):
-        # A whole number is one before it is a float, and has no zero below zero.
-        return floating(value, names) + (0.0 if value.is_whole else -0.0)
-    # Of texts, those alone that name what is no number.
+        # A whole number is parsed as an integer first, so it has no negative zero.
+        return parse_floating(value, names) + (0.0 if value.is_whole else -0.0)
+    # Strings are accepted only if they name NaN or an infinity.
     text = _text(value)
     if not text.lstrip("+-").isalpha():
         raise TypeMismatch(text)
-    return floating(text, names)
+    return parse_floating(text, names)
 
 
 def _text(value: Any) -> str:
@@ -322,20 +324,20 @@ def _text(value: Any) -> str:
 
 
 def read_records(
-    plan: ReadPlan, path: str, texts: Iterable[str], most: int, bad: BadRecords | None = None
+    plan: ReadPlan, path: str, texts: Iterable[str], max_rows: int, bad: BadRecords | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of at most *most* rows, of the data columns and the corrupt and rescued ones.
+    """Yield batches of at most *max_rows* rows: the data columns, then the corrupt and rescued ones.
 
     Raises:
-        UnknownFields: the records have fields that the schema lacks, and the stream is to end with that.
-        MalformedRecord: one is no record, and the mode is FAILFAST.
+        UnknownFields: the records have fields that are not in the schema, and the plan evolves.
+        MalformedRecord: a text is not a record, and the mode is FAILFAST.
     """
     records, rows = JsonRecords(plan, path), Rows(plan, path, bad)
     for text in texts:
         records.add(text, rows)
-        if len(rows) >= most:
-            records.end()
+        if len(rows) >= max_rows:
+            records.raise_unknown_fields()
             yield rows.take()
-    records.end()
+    records.raise_unknown_fields()
     if len(rows):
         yield rows.take()

@@ -1,6 +1,6 @@
-"""Blocks of whole lines of a part of a file, as Hadoop's ``LineRecordReader`` divides a file.
+"""Read blocks of whole lines of a split, as Hadoop's ``LineRecordReader``.
 
-A line belongs to the part that it begins in, so that each line of a file is in one part, whatever the parts are.
+A line belongs to the split in which it begins, so each line of a file is in exactly one split.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ def line_blocks(
     limits: Limits = _DEFAULT,
     end: bytes = _LINE_END,
 ) -> Iterator[bytes | LongRecord]:
-    """The lines of a part in UTF-8, some at a time; each block but the last ends with a line end.
+    """Yield the lines of a split in UTF-8, in blocks; each block but the last ends with a line end.
 
-    A line that is longer than the limits allow comes by itself, and is not read.
+    A line that exceeds the limits becomes a :class:`LongRecord` of its own.
 
     Raises:
-        FileNotFoundError: the file has gone.
-        CorruptFile: it unpacks into more than the limits allow.
+        FileNotFoundError: the file no longer exists.
+        CorruptFile: it decompresses to more than the limits allow.
         OSError: it cannot be read.
     """
     block_bytes = min(block_bytes, limits.record_bytes)
     if is_compressed(split.path) or not _is_plain(encoding):
-        # One part has all of it.
+        # Such a file is one split.
         yield from _of_stream(split.path, encoding, block_bytes, limits, end)
         return
     with open_file(split.path) as file:
@@ -47,24 +47,24 @@ def line_blocks(
 def _of_part(file: IO[bytes], split: Split, block_bytes: int, lines: WholeLines) -> Iterator[bytes | LongRecord]:
     at = split.start
     if at:
-        # A line that begins exactly here is this part's; the byte before tells.
+        # A line that begins exactly here belongs to this split; the byte before tells.
         file.seek(at - 1)
         at = at - 1 + _passed_line(file, block_bytes)
-        lines = lines.begun_at(at)
+        lines = lines.starting_at(at)
     while at < split.end:
         block = file.read(min(block_bytes, split.end - at))
         if not block:
             break
         at += len(block)
         yield from lines.add(block)
-    # The last line ends behind the part.
+    # The last line ends after the split.
     while lines.is_open and (piece := file.readline(block_bytes)):
         yield from lines.add(piece)
     yield from lines.end()
 
 
 def _passed_line(file: IO[bytes], block_bytes: int) -> int:
-    """How many bytes the rest of a line has."""
+    """Skip the rest of a line and return its size in bytes."""
     passed = 0
     while piece := file.readline(block_bytes):
         passed += len(piece)

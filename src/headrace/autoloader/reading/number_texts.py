@@ -1,7 +1,7 @@
-"""Numbers of a JSON text as they are written, all at once: numpy finds where they begin and end.
+"""Keep the original texts of numbers in JSON, vectorised: numpy finds where the numbers begin and end.
 
-Where Arrow has read them all as numbers, their spelling is taken out of the text and put in their place. Else they are
-put in quotes, for Arrow to read them as texts.
+If Arrow has read them all as numbers, their texts are extracted from the JSON. Otherwise they are quoted, so that Arrow
+reads them as strings.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-_Places = npt.NDArray[np.int64]
+_Positions = npt.NDArray[np.int64]
 _Bytes = npt.NDArray[np.uint8]
 _QUOTE, _BACKSLASH, _COLON = 0x22, 0x5C, 0x3A
 _ESCAPED = rb"\u"
-_WRITTEN_OTHERWISE = re.compile(r'["\\/\x00-\x1f]')
+_ESCAPED_IN_NAMES = re.compile(r'["\\/\x00-\x1f]')
 
 
 def _table(letters: bytes) -> npt.NDArray[np.bool_]:
@@ -31,8 +31,8 @@ _BEGINS_NUMBER = _table(b"-0123456789")
 
 
 def _steps() -> npt.NDArray[np.uint8]:
-    """For each state of reading a number and each letter the next state, 256 to a state."""
-    # What may come next: a sign, the whole part, a point, what follows that, an exponent, its sign, its digits.
+    """The transition table of the number parser: the next state for each state and byte, 256 entries per state."""
+    # The states: start, sign, zero, integer part, point, fraction, exponent mark, exponent sign, exponent digits.
     begin, minus, zero, whole, point, fraction, e, sign, exponent = range(_ENDED)
     states = np.full((_ENDED, 256), _BROKEN, dtype=np.uint8)
     digits = list(b"0123456789")
@@ -59,16 +59,16 @@ _STEPS = _steps()
 
 
 class NoNumber(ValueError):
-    """What begins as a number is none of JSON."""
+    """A token that begins like a number is not a JSON number."""
 
 
-def with_quoted_numbers(text: bytes, names: Iterable[str]) -> bytes:
-    """The JSON *text* with the numbers that are members of these names, at any depth, as texts.
+def quote_numbers(text: bytes, names: Iterable[str]) -> bytes:
+    """Quote the numbers in the JSON *text* that are members of these names, at any depth.
 
-    Nothing inside of a text looks like such a member: there, each quote has a backslash before it.
+    Nothing inside a string looks like such a member: there, each quote has a backslash before it.
 
     Raises:
-        NoNumber: one of them is no number, such as ``1.2.3``, which is not to become a text.
+        NoNumber: one of them is not a valid number, such as ``1.2.3``, and must not become a string.
     """
     letters = _letters_of(text)
     starts = np.concatenate([_numbers_of(letters, name.encode()) for name in names])
@@ -79,23 +79,23 @@ def with_quoted_numbers(text: bytes, names: Iterable[str]) -> bytes:
     return np.insert(letters, quotes, _QUOTE).tobytes()
 
 
-def as_spelled(text: bytes, name: str, numbers: pa.Array) -> pa.Array | None:
-    """The numbers that are members of a name, as they are written in the JSON *text*; null where *numbers* has null.
+def original_texts(text: bytes, name: str, numbers: pa.Array) -> pa.Array | None:
+    """The original texts, in the JSON *text*, of the numbers that are members of a name; null if *numbers* is null.
 
     Args:
         text: whole lines of JSON.
-        name: of the members.
-        numbers: what was read of one place of that name, in the order of the text.
+        name: the name of the members.
+        numbers: the parsed values of one path with that name, in the order of the text.
 
     Returns:
-        Texts, as many as there are numbers. None where the text may have other members of that name, so that it is
-        not known which one is which.
+        As many texts as there are numbers. None if the text may have other members of that name, so that the texts
+        cannot be matched.
     """
-    # Elements of lists have no name. A name may be written in other letters, some of which are only written so. Most
-    # texts have no backslash, and one letter is found faster than two.
-    if not name or _WRITTEN_OTHERWISE.search(name) or (b"\\" in text and _ESCAPED in text):
+    # List elements have no name. A name may be written with escapes, and some characters must be. Most texts have no
+    # backslash, and searching for one byte is faster than for two.
+    if not name or _ESCAPED_IN_NAMES.search(name) or (b"\\" in text and _ESCAPED in text):
         return None
-    # Arrow reads names, such as NaN, as numbers.
+    # Arrow reads names such as NaN as numbers.
     if not np.isfinite(numbers.drop_null().to_numpy(zero_copy_only=False)).all():
         return None
     letters = _letters_of(text)
@@ -108,61 +108,61 @@ def as_spelled(text: bytes, name: str, numbers: pa.Array) -> pa.Array | None:
         return None
     offsets = np.zeros(len(starts) + 1, dtype=np.int32)
     np.cumsum(lengths, out=offsets[1:])
-    places = np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])
-    spelled = pa.StringArray.from_buffers(len(starts), pa.py_buffer(offsets), pa.py_buffer(letters[places]))
+    positions = np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])
+    texts = pa.StringArray.from_buffers(len(starts), pa.py_buffer(offsets), pa.py_buffer(letters[positions]))
     if not numbers.null_count:
-        return spelled
-    there = numbers.is_valid().to_numpy(zero_copy_only=False)
-    return spelled.take(pa.array(np.cumsum(there) - 1, mask=~there))
+        return texts
+    has_value = numbers.is_valid().to_numpy(zero_copy_only=False)
+    return texts.take(pa.array(np.cumsum(has_value) - 1, mask=~has_value))
 
 
 def _letters_of(text: bytes) -> _Bytes:
-    # A line end at the end spares each step a look at it.
+    # With a line end at the end, no step needs a bounds check.
     return np.frombuffer(text if text.endswith(b"\n") else text + b"\n", dtype=np.uint8)
 
 
-def _numbers_of(letters: _Bytes, name: bytes) -> _Places:
-    """Where the numbers begin that are members of a name."""
-    # From the end, where names differ most.
+def _numbers_of(letters: _Bytes, name: bytes) -> _Positions:
+    """The start positions of the numbers that are members of a name."""
+    # Compare backwards, because names differ most at the end.
     backwards = (_QUOTE, *reversed(name), _QUOTE)
     ends_name = letters[1:] == backwards[0]
     ends_name &= letters[:-1] == backwards[1]
     ends = np.flatnonzero(ends_name) + 1
     ends = ends[ends >= len(backwards)]
-    for place, letter in enumerate(backwards[2:], start=2):
-        ends = ends[letters[ends - place] == letter]
+    for distance, letter in enumerate(backwards[2:], start=2):
+        ends = ends[letters[ends - distance] == letter]
     ends = ends[letters[ends - len(backwards)] != _BACKSLASH]
-    colons = _stepped(letters, ends + 1, _SPACE, 1)
+    colons = _skip(letters, ends + 1, _SPACE, 1)
     colons = colons[letters[colons] == _COLON]
-    places = _stepped(letters, colons + 1, _SPACE, 1)
-    return places[_BEGINS_NUMBER[letters[places]]]
+    positions = _skip(letters, colons + 1, _SPACE, 1)
+    return positions[_BEGINS_NUMBER[letters[positions]]]
 
 
-def _ends_of_numbers(letters: _Bytes, starts: _Places) -> _Places:
-    """Where the numbers end that begin at these places.
+def _ends_of_numbers(letters: _Bytes, starts: _Positions) -> _Positions:
+    """The end positions of the numbers that begin at these positions.
 
     Raises:
-        NoNumber: one of them is none.
+        NoNumber: one of them is not a valid number.
     """
-    ends: _Places = starts.copy()
-    going, places, states = np.arange(len(starts)), starts, np.zeros(len(starts), dtype=np.intp)
-    while len(going):
-        states = _STEPS[256 * states + letters[places]].astype(np.intp)
-        on = states < _ENDED
-        if not on.all():
+    ends: _Positions = starts.copy()
+    active, positions, states = np.arange(len(starts)), starts, np.zeros(len(starts), dtype=np.intp)
+    while len(active):
+        states = _STEPS[256 * states + letters[positions]].astype(np.intp)
+        continues = states < _ENDED
+        if not continues.all():
             if (states == _BROKEN).any():
                 raise NoNumber
-            ends[going[~on]] = places[~on]
-            going, places, states = going[on], places[on], states[on]
-        places = places + 1
+            ends[active[~continues]] = positions[~continues]
+            active, positions, states = active[continues], positions[continues], states[continues]
+        positions = positions + 1
     return ends
 
 
-def _stepped(letters: _Bytes, places: _Places, some: npt.NDArray[np.bool_], step: int) -> _Places:
-    """From each place, step by step, the first one whose letter is none of *some*."""
-    places = places.copy()
-    going = np.flatnonzero(some[letters[places]])
-    while len(going):
-        places[going] += step
-        going = going[some[letters[places[going]]]]
-    return places
+def _skip(letters: _Bytes, positions: _Positions, skipped: npt.NDArray[np.bool_], step: int) -> _Positions:
+    """Move each position by *step* until its byte is not one of *skipped*."""
+    positions = positions.copy()
+    active = np.flatnonzero(skipped[letters[positions]])
+    while len(active):
+        positions[active] += step
+        active = active[skipped[letters[positions[active]]]]
+    return positions

@@ -1,8 +1,7 @@
-"""The one place where the contents of files are opened, whichever store they lie in, and where blame is laid.
+"""Open the contents of files from any store, and tell store failures from damaged files.
 
-A store that does not answer is another thing than a file that is damaged: the first may answer the next time, the
-second is left out where the options say so. Decoders turn what a store raises into errors of their own, so the file
-that they read from keeps it.
+A store that does not answer may answer the next time; a damaged file can be skipped if the options say so. Decoders
+convert a store's errors into their own, so the opened file records the original error.
 """
 
 from __future__ import annotations
@@ -19,26 +18,26 @@ from headrace.autoloader.reading.limits import EXPANSION_OPTION, Limits
 from headrace.autoloader.stores.paths import store_of
 
 if TYPE_CHECKING:
-    # Of the worker's start it would be a tenth.
+    # Importing it at run time would take a tenth of a worker's start.
     from typing import Self
 
 _CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 _DEFAULT = Limits()
-_UNREAD = (".deflate", ".snappy", ".xz")
-# Bytes that are asked for at least, as of the stores.
+_UNSUPPORTED = (".deflate", ".snappy", ".xz")
+# Minimum number of bytes per read, as in the stores.
 _READ_AHEAD = 1024 * 1024
 
 
 class CorruptFile(OSError):
-    """The contents of a file are not what they should be, however often they are read; the message says why."""
+    """The contents of a file are invalid, and a retry does not help; the message says why."""
 
 
-class UnreadCompression(OSError):
-    """A file is compressed in a way that is not read."""
+class UnsupportedCompression(OSError):
+    """The compression of a file is not supported."""
 
 
-class _Noting(RawIOBase):
-    """The bytes of a store, which keeps the error that it raised."""
+class _ErrorRecorder(RawIOBase):
+    """A raw file that records the error that its store raised."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -61,7 +60,7 @@ class _Noting(RawIOBase):
         try:
             return self._file.seek(offset, whence)
         except Exception as error:
-            # A place before the beginning comes from a damaged file that says so.
+            # A negative position comes from a damaged file, not from the store.
             if whence != SEEK_SET or offset >= 0:
                 self.failure = error
             raise
@@ -75,35 +74,35 @@ class _Noting(RawIOBase):
 
 
 class OpenedFile(BufferedReader):
-    """The bytes of a file, which can be read from any place in it."""
+    """A file opened for random access, which records errors of its store."""
 
     def __init__(self, file: BinaryIO) -> None:
-        self._noting = _Noting(file)
-        super().__init__(self._noting, _READ_AHEAD)
+        self._recorder = _ErrorRecorder(file)
+        super().__init__(self._recorder, _READ_AHEAD)
 
     @property
     def failure(self) -> Exception | None:
-        """What the store raised when it was asked for the bytes; None as long as it has given them."""
-        return self._noting.failure
+        """The error that the store raised while reading; None if there was none."""
+        return self._recorder.failure
 
 
 def open_file(path: str) -> OpenedFile:
-    """The bytes of a file, which can be read from any place in it.
+    """Open a file for random access.
 
     Raises:
-        FileNotFoundError: it has gone.
-        OSError: the store cannot give it.
+        FileNotFoundError: it no longer exists.
+        OSError: the store cannot return it.
     """
-    return OpenedFile(store_of(path).opened(path))
+    return OpenedFile(store_of(path).open_binary(path))
 
 
 @contextmanager
-def judging(path: str, file: OpenedFile, *others: type[Exception]) -> Iterator[None]:
-    """What Arrow, or a decoder that raises *others*, cannot make of the bytes of a file.
+def translating_errors(path: str, file: OpenedFile, *others: type[Exception]) -> Iterator[None]:
+    """Translate errors of Arrow, or of a decoder that raises *others*, while reading a file.
 
     Raises:
-        CorruptFile: the bytes are there, and are not what they should be.
-        OSError: the store did not give them.
+        CorruptFile: the contents are invalid.
+        OSError: the store failed to return them.
     """
     try:
         yield
@@ -111,7 +110,7 @@ def judging(path: str, file: OpenedFile, *others: type[Exception]) -> Iterator[N
         raise
     except (OSError, pa.ArrowException, *others) as error:
         if file.failure is not None:
-            # What the decoder made of it says less.
+            # The store's error says more than the decoder's.
             raise file.failure from None
         if isinstance(error, (MemoryError, pa.ArrowCancelled)):
             raise
@@ -119,27 +118,27 @@ def judging(path: str, file: OpenedFile, *others: type[Exception]) -> Iterator[N
         raise CorruptFile(f"{path} cannot be read: {reason}") from error
 
 
-class Decompressed:
-    """The bytes of a file without its compression, from its beginning."""
+class DecompressedFile:
+    """A decompressed file, read from the beginning."""
 
     def __init__(self, path: str, codec: str, limits: Limits) -> None:
         self._path = path
         self._limits = limits
-        self._given = 0
+        self._total = 0
         self._file = open_file(path)
         self._stream = pa.CompressedInputStream(self._file, codec)
 
     def read(self, size: int | None = None) -> bytes:
-        """So many bytes, or all that are left.
+        """Read *size* bytes, or all that remain.
 
         Raises:
-            CorruptFile: they cannot be decompressed, or are more than the limits allow.
-            OSError: the store did not give them.
+            CorruptFile: the data cannot be decompressed, or exceeds the limits.
+            OSError: the store failed to return it.
         """
-        with judging(self._path, self._file):
+        with translating_errors(self._path, self._file):
             data = bytes(self._stream.read(size))
-            self._given += len(data)
-            if self._given > max(self._limits.record_bytes, self._file.tell() * self._limits.expansion):
+            self._total += len(data)
+            if self._total > max(self._limits.record_bytes, self._file.tell() * self._limits.expansion):
                 most = f"{self._limits.expansion} times its size, which is all that {EXPANSION_OPTION} allows"
                 raise CorruptFile(f"{self._path} unpacks into more than {most}")
             return data
@@ -154,15 +153,15 @@ class Decompressed:
         self._file.close()
 
 
-def open_decompressed(path: str, limits: Limits = _DEFAULT) -> OpenedFile | Decompressed:
-    """The bytes of a file from its beginning, without the compression that its name tells of.
+def open_decompressed(path: str, limits: Limits = _DEFAULT) -> OpenedFile | DecompressedFile:
+    """Open a file for reading from the beginning, decompressed according to its name.
 
     Raises:
-        FileNotFoundError: it has gone.
-        UnreadCompression: its compression is none of those that are read.
-        OSError: the store cannot give it.
+        FileNotFoundError: it no longer exists.
+        UnsupportedCompression: its compression is not supported.
+        OSError: the store cannot return it.
     """
-    if path.endswith(_UNREAD):
-        raise UnreadCompression(f"{path} is compressed in a way that is not read; gzip, bzip2, zstd and lz4 are")
+    if path.endswith(_UNSUPPORTED):
+        raise UnsupportedCompression(f"{path} is compressed in a way that is not read; gzip, bzip2, zstd and lz4 are")
     codec = next((codec for ending, codec in _CODECS.items() if path.endswith(ending)), None)
-    return open_file(path) if codec is None else Decompressed(path, codec, limits)
+    return open_file(path) if codec is None else DecompressedFile(path, codec, limits)

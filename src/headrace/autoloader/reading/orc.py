@@ -1,4 +1,4 @@
-"""ORC, read by Arrow: one stripe at a time, each file in one part."""
+"""Read ORC files with Arrow: one stripe at a time, each file as one split."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyarrow import orc
 
 from headrace.autoloader.reading.columnar import FileColumns
-from headrace.autoloader.reading.opening import judging, open_file
+from headrace.autoloader.reading.opening import open_file, translating_errors
 from headrace.autoloader.reading.plan import ReadPlan
 from headrace.autoloader.reading.splits import Split
 from headrace.errors import PipelineError
@@ -19,32 +19,32 @@ _CLOCK = pa.timestamp("us")
 
 
 def orc_rows(plan: ReadPlan, split: Split) -> Iterator[pa.RecordBatch]:
-    """The rows of a file.
+    """Read the rows of a file.
 
-    ORC's plain ``timestamp`` is what a clock on the wall showed (ORC specification, "Types"); as TIMESTAMP it is in the
-    reader's time zone, as Spark has it.
+    ORC's plain ``timestamp`` is a local time (ORC specification, "Types"). As TIMESTAMP it is in the reader's time
+    zone, as in Spark.
 
     Raises:
         UnknownFields: see :class:`FileColumns`.
-        PipelineError: see :class:`FileColumns`; ``AUTO_LOADER.FILE_COLUMN``, too: a time is none of Arrow's.
-        CorruptFile: the file is damaged, or none of ORC.
+        PipelineError: see :class:`FileColumns`; also ``AUTO_LOADER.FILE_COLUMN``: Arrow cannot represent a time.
+        CorruptFile: the file is damaged or not an ORC file.
     """
-    with open_file(split.path) as opened, judging(split.path, opened):
+    with open_file(split.path) as opened, translating_errors(split.path, opened):
         file = orc.ORCFile(opened)
         columns = FileColumns(plan, split.path, _known(file.schema), zone=plan.time_zone)
         if not columns.read:
-            # Arrow gives no rows of no columns.
+            # Without columns, Arrow returns no rows.
             for begin in range(0, file.nrows, _ROWS):
-                yield columns.nothing(min(_ROWS, file.nrows - begin))
+                yield columns.empty_rows(min(_ROWS, file.nrows - begin))
             return
         for number in range(file.nstripes):
             stripe = _stripe(file, number, columns.read, split.path)
             for begin in range(0, stripe.num_rows, _ROWS):
-                yield columns.completed(stripe.slice(begin, _ROWS))
+                yield columns.to_schema_batch(stripe.slice(begin, _ROWS))
 
 
 def _known(schema: pa.Schema) -> pa.Schema:
-    """The columns as Spark has written them, which keeps TIMESTAMP_NTZ as whole microseconds (``OrcUtils``)."""
+    """Restore Spark's TIMESTAMP_NTZ, which Spark stores in ORC as whole microseconds (``OrcUtils``)."""
     return pa.schema(
         field.with_type(_CLOCK) if (field.metadata or {}).get(_SPARK_TYPE) == b"timestamp_ntz" else field
         for field in schema
@@ -55,7 +55,7 @@ def _stripe(file: orc.ORCFile, number: int, names: Sequence[str], path: str) -> 
     try:
         return file.read_stripe(number, columns=list(names))
     except pa.ArrowInvalid as error:
-        # Arrow reads the times of ORC in nanoseconds, and knows no other way.
+        # Arrow always reads times of ORC in nanoseconds.
         late = next((name for name in names if _holds_times(file, name) and _is_beyond(file, number, name)), None)
         if late is None:
             raise
@@ -68,7 +68,7 @@ def _holds_times(file: orc.ORCFile, name: str) -> bool:
 
 
 def _is_beyond(file: orc.ORCFile, number: int, name: str) -> bool:
-    """Whether it is a column's times that cannot be read, and not its bytes."""
+    """Whether a column fails because of times out of range, not because of damage."""
     try:
         file.read_stripe(number, columns=[name])
     except pa.ArrowInvalid as error:

@@ -1,4 +1,4 @@
-"""Columns from the ``key=value`` folders that a file lies in."""
+"""Partition columns from the ``key=value`` folders of a file."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ _NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
 def folder_values(base: str, folder: str) -> dict[str, str | None]:
-    """Keys and values of the folders between *base* and *folder*, outermost first; None for Hive's name of NULL."""
-    return dict(folder_pairs(base, folder))
+    """Keys and values of the folders between *base* and *folder*, outermost first; None for Hive's NULL."""
+    return dict(folder_keys_and_values(base, folder))
 
 
-def folder_pairs(base: str, folder: str) -> list[tuple[str, str | None]]:
-    """The same with keys that are repeated, of which the innermost counts."""
+def folder_keys_and_values(base: str, folder: str) -> list[tuple[str, str | None]]:
+    """As :func:`folder_values`, but with repeated keys, of which the innermost counts."""
     below = folder.removeprefix(base).strip("/")
     found: list[tuple[str, str | None]] = []
     for part in below.split("/"):
@@ -25,14 +25,14 @@ def folder_pairs(base: str, folder: str) -> list[tuple[str, str | None]]:
 
 
 def _unquoted(text: str) -> str:
-    """The text behind its escapes; with them where they are no text."""
+    """The unescaped text; unchanged if the escapes are not valid UTF-8."""
     try:
         return unquote(text, errors="strict")
     except UnicodeDecodeError:
         return text
 
 
-def same_keys(layouts: Sequence[Mapping[str, str | None]]) -> tuple[str, ...]:
-    """The keys of the folders, where one layout goes on where another ends; () when they contradict each other."""
+def common_keys(layouts: Sequence[Mapping[str, str | None]]) -> tuple[str, ...]:
+    """The longest list of keys, if all layouts are prefixes of it; otherwise ()."""
     longest = max((tuple(layout) for layout in layouts), key=len, default=())
     return longest if all(tuple(layout) == longest[: len(layout)] for layout in layouts) else ()

@@ -1,4 +1,4 @@
-"""What a worker is told: the columns to make of files, and what to do with what does not fit."""
+"""The read plan for workers: the columns to read from files, and how to treat values that do not fit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headrace.autoloader.reading.column_names import can_be_column
 from headrace.autoloader.reading.limits import Limits
 
 METADATA = "_metadata"
-# The column for a record that cannot be read; where there is none, it is rescued under this name.
+# The column for corrupt records; without it, they are rescued under this name.
 CORRUPT = "_corrupt_record"
 
 
@@ -22,16 +22,16 @@ class ReadPlan:
 
     Attributes:
         file_format: such as ``json``.
-        data: the struct of the columns that come from the contents of files.
-        partitions: the struct of the columns that come from key=value folders.
-        rescued_column: the column for what has no place, or None.
-        corrupt_column: the column, of type string, for records that cannot be read, or None.
-        evolves: a field that is not in *data* ends the batch with :class:`UnknownFields`.
+        data: the struct of the columns from file contents.
+        partitions: the struct of the columns from key=value folders.
+        rescued_column: the rescued data column, or None.
+        corrupt_column: the string column for corrupt records, or None.
+        evolves: a field that is not in *data* fails the batch with :class:`UnknownFields`.
         metadata: whether there is a column ``_metadata``.
         bad_records: the folder for records and files that cannot be read, or None.
-        plain_names: fields whose names have to be mapped in a table are no columns.
-        ignores_folders: what key=value folders say is not rescued where no column has it.
-        base: the folder below which folders may be partitions.
+        plain_names: the table has no column mapping, so fields with special names are not columns.
+        ignores_folders: do not rescue the values of key=value folders that are not columns.
+        base: the folder below which folders can be partitions.
     """
 
     file_format: str
@@ -53,23 +53,23 @@ class ReadPlan:
     format_options: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> str:
-        """The plan as text."""
-        # A flow is known by its readers: what earlier versions did not have is left out where it says nothing.
+        """The plan as JSON."""
+        # Flows are identified by their readers, so newer fields are omitted while they have their default.
         later = ("plain_names", "ignores_folders")
         return json.dumps({key: value for key, value in asdict(self).items() if value or key not in later})
 
     @staticmethod
     def from_json(text: str) -> ReadPlan:
-        """The plan behind :meth:`to_json`."""
+        """The inverse of :meth:`to_json`."""
         return ReadPlan(**json.loads(text))
 
     @property
     def limits(self) -> Limits:
-        """How much of a file is held in memory at a time."""
+        """The limits of what is in memory at a time."""
         return Limits.of(self.format_options)
 
     @property
-    def whole(self) -> JsonType:
+    def all_columns(self) -> JsonType:
         """The struct of all columns, in their order: data, partitions, rescued, metadata."""
         fields = [*self.data["fields"], *self.partitions["fields"]]
         if self.corrupt_column and not any(f["name"] == self.corrupt_column for f in fields):
@@ -81,8 +81,8 @@ class ReadPlan:
         return {"type": "struct", "fields": fields}
 
 
-def taken_names(plan: ReadPlan) -> frozenset[str]:
-    """Names, case folded, that columns have which do not come from the contents of files."""
+def reserved_names(plan: ReadPlan) -> frozenset[str]:
+    """Case-folded names of columns that do not come from file contents."""
     names = [field["name"] for field in plan.partitions["fields"]]
     names += [name for name in (plan.rescued_column, plan.corrupt_column) if name]
     names += [METADATA] if plan.metadata else []
@@ -90,12 +90,12 @@ def taken_names(plan: ReadPlan) -> frozenset[str]:
 
 
 def new_columns(plan: ReadPlan, names: Iterable[str]) -> list[str]:
-    """Of paths of fields that the schema lacks, those that it can grow by."""
-    return sorted({name for name in names if can_be_column(name, plain=plan.plain_names)})
+    """Those of the new field paths that can become columns, sorted."""
+    return sorted({name for name in names if can_be_column(name, plain_names=plan.plain_names)})
 
 
 class UnknownFields(Exception):
-    """A file has fields that the schema lacks; ``names`` are paths from the top, ``file`` where the first one was."""
+    """A file has fields that are not in the schema; ``names`` are full paths, ``file`` is where the first one was."""
 
     def __init__(self, names: tuple[str, ...], file: str) -> None:
         super().__init__(", ".join(names))
@@ -104,7 +104,7 @@ class UnknownFields(Exception):
 
 
 class MalformedRecord(ValueError):
-    """A record that cannot be read, where that is to end the batch."""
+    """A record cannot be read, and the mode is FAILFAST."""
 
     def __init__(self, file: str, record: str) -> None:
         super().__init__(f"a record of {file} cannot be read: {record[:200]}")
@@ -114,7 +114,7 @@ def _required(name: str, kind: JsonType) -> dict[str, Any]:
     return {**field_of(name, kind), "nullable": False}
 
 
-# As Spark's file sources have it (FileFormat.BASE_METADATA_FIELDS).
+# As in Spark's file sources (FileFormat.BASE_METADATA_FIELDS).
 METADATA_FIELD: Mapping[str, Any] = {
     "name": METADATA,
     "type": {

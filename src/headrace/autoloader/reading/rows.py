@@ -1,4 +1,4 @@
-"""Rows that are made one by one: values for the columns, and what is left over as the rescued column has it."""
+"""Collect rows one by one: values of the columns, and the rest as JSON in the rescued data column."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 from headrace.autoloader.ddl import field_of
 from headrace.autoloader.reading.arrow_types import arrow_schema
 from headrace.autoloader.reading.bad_records import BadRecords
-from headrace.autoloader.reading.json_scan import Members, written
+from headrace.autoloader.reading.json_scan import Members, to_json_text
 from headrace.autoloader.reading.limits import TOO_LONG, LongRecord
 from headrace.autoloader.reading.opening import CorruptFile
 from headrace.autoloader.reading.plan import CORRUPT, MalformedRecord, ReadPlan
@@ -19,12 +19,14 @@ from headrace.autoloader.reading.plan import CORRUPT, MalformedRecord, ReadPlan
 _FILE_PATH = "_file_path"
 
 
-def too_long(plan: ReadPlan, path: str, record: LongRecord, bad: BadRecords | None = None) -> Iterator[pa.RecordBatch]:
-    """The row of a record that is longer than the limit, if there is one.
+def long_record_rows(
+    plan: ReadPlan, path: str, record: LongRecord, bad: BadRecords | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the row for a record that exceeds the limit, if there is one.
 
     Raises:
         MalformedRecord: the mode is FAILFAST.
-        CorruptFile: there is no column that could say it.
+        CorruptFile: no column can hold it.
     """
     rows = Rows(plan, path, bad)
     rows.add_too_long(record)
@@ -32,31 +34,31 @@ def too_long(plan: ReadPlan, path: str, record: LongRecord, bad: BadRecords | No
         yield rows.take()
 
 
-def rescued_text(left: Members, path: str) -> str | None:
-    """What the rescued column says of what is left over of a row; None when nothing is."""
-    if not left:
+def rescued_text(rescued: Members, path: str) -> str | None:
+    """The value of the rescued data column for a row; None if nothing is rescued."""
+    if not rescued:
         return None
-    inner = [f"{json.dumps(name, ensure_ascii=False)}:{written(value)}" for name, value in _joined(left)]
+    inner = [f"{json.dumps(name, ensure_ascii=False)}:{to_json_text(value)}" for name, value in _joined(rescued)]
     return "{" + ",".join([*inner, f"{json.dumps(_FILE_PATH)}:{json.dumps(path, ensure_ascii=False)}"]) + "}"
 
 
-def _joined(left: Members) -> Iterable[tuple[str, Any]]:
-    """What is left over with each name once: of several values of a name an array, of which no reader takes one."""
+def _joined(rescued: Members) -> Iterable[tuple[str, Any]]:
+    """Make names unique: several values of a name become an array."""
     by_name: dict[str, list[Any]] = {}
-    for name, value in left:
+    for name, value in rescued:
         by_name.setdefault(name, []).append(value)
-    if len(by_name) == len(left):
-        return left
+    if len(by_name) == len(rescued):
+        return rescued
     return ((name, values[0] if len(values) == 1 else values) for name, values in by_name.items())
 
 
 class Rows:
-    """Rows of one file, kept as columns until they are taken as a batch.
+    """Collects rows of one file until they are taken as a batch.
 
     Args:
-        plan: the columns, and what becomes of a record that cannot be read.
+        plan: the columns, and how to treat corrupt records.
         path: the file.
-        bad: where such records go instead, if anywhere.
+        bad: collects corrupt records instead, if set.
     """
 
     def __init__(self, plan: ReadPlan, path: str, bad: BadRecords | None = None) -> None:
@@ -74,72 +76,72 @@ class Rows:
     def __len__(self) -> int:
         return self._count
 
-    def add(self, values: Mapping[str, Any], left: Members, record: str, *, misfit: str = "") -> None:
-        """A row; columns that are not named are NULL.
+    def add(self, values: Mapping[str, Any], rescued: Members, record: str, *, mismatch: str = "") -> None:
+        """Add a row; missing columns are NULL.
 
-        Where there is no column for what is rescued, a record with a *misfit* is one that cannot be read, as Spark has
-        it (``FailureSafeParser``), but what fits of it is kept.
+        Without a rescued data column, a record with a type *mismatch* is corrupt, as in Spark (``FailureSafeParser``),
+        but its other values are kept.
 
         Raises:
-            MalformedRecord: it has one, and the mode is FAILFAST.
+            MalformedRecord: the record has a mismatch, and the mode is FAILFAST.
         """
-        if misfit and self._plan.rescued_column is None:
-            self.add_malformed(record, f"{misfit!r} does not fit", values)
+        if mismatch and self._plan.rescued_column is None:
+            self.add_malformed(record, f"{mismatch!r} does not fit", values)
         else:
-            self._append(values, left)
+            self._append(values, rescued)
 
     def add_malformed(
-        self, record: str, reason: str, values: Mapping[str, Any] | None = None, left: Members | None = None
+        self, record: str, reason: str, values: Mapping[str, Any] | None = None, rescued: Members | None = None
     ) -> None:
-        """A record that could not be read: its text is in the corrupt column, else in the rescued one.
+        """Add a corrupt record: its text goes into the corrupt record column, else into the rescued data column.
 
         Raises:
             MalformedRecord: the mode is FAILFAST.
         """
-        if self._bad is not None and self._bad.takes(record, reason):
+        if self._bad is not None and self._bad.add(record, reason):
             return
         if self._plan.mode == "FAILFAST":
             raise MalformedRecord(self._path, record)
         if self._plan.mode == "DROPMALFORMED":
             return
         if self._plan.corrupt_column:
-            self._append({**(values or {}), self._plan.corrupt_column: record}, left or Members())
+            self._append({**(values or {}), self._plan.corrupt_column: record}, rescued or Members())
         else:
-            self._append(values or {}, Members([*(left or ()), (CORRUPT, record)]))
+            self._append(values or {}, Members([*(rescued or ()), (CORRUPT, record)]))
 
     def add_too_long(self, record: LongRecord) -> None:
-        """A record that is longer than the limit: where it is, and how it begins, is in the rescued column.
+        """Add a record that exceeds the limit: its position and first bytes are rescued.
 
         Raises:
             MalformedRecord: the mode is FAILFAST.
-            CorruptFile: there is no column that could say it.
+            CorruptFile: no column can hold it.
         """
-        if self._bad is not None and self._bad.takes(record.text, record.reason):
+        if self._bad is not None and self._bad.add(record.text, record.reason):
             return
         if self._plan.mode == "FAILFAST":
             raise MalformedRecord(self._path, record.text)
         if self._plan.mode == "DROPMALFORMED":
             return
-        said = Members()
-        said.text = record.text
+        members = Members()
+        members.text = record.text
         if self._plan.corrupt_column:
             self._append({self._plan.corrupt_column: record.text}, Members())
         elif self._plan.rescued_column:
-            self._append({}, Members([(TOO_LONG, said)]))
+            self._append({}, Members([(TOO_LONG, members)]))
         else:
             raise CorruptFile(f"{self._path} cannot be read: {record.reason}, and no column has what is rescued")
 
-    def _append(self, values: Mapping[str, Any], left: Members) -> None:
-        # First, because what nests too deep is not written.
-        rescued = rescued_text(left, self._path) if self._plan.rescued_column else None
+    def _append(self, values: Mapping[str, Any], rescued: Members) -> None:
+        # First, because this fails for values that nest too deep.
+        rescued_json = rescued_text(rescued, self._path) if self._plan.rescued_column else None
         for name, column in self._columns.items():
             column.append(values.get(name))
         self._count += 1
         if self._plan.rescued_column:
-            self._columns[self._plan.rescued_column][-1] = rescued
+            self._columns[self._plan.rescued_column][-1] = rescued_json
 
     def take(self) -> pa.RecordBatch:
-        """The rows so far, in the order of the data columns, with the corrupt and the rescued column behind."""
+        """Take the collected rows as a batch: the data columns, then the corrupt and the rescued column."""
         arrays = [
             pa.array(column, field.type) for column, field in zip(self._columns.values(), self._schema, strict=True)
         ]

@@ -1,4 +1,4 @@
-"""Files, and parts of files, as units of work."""
+"""Splits: files, and parts of files, as units of work."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-# Formats whose files can be read from any place in them.
+# Formats whose files can be split.
 DIVISIBLE = frozenset({"avro", "csv", "json", "parquet", "text"})
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _COMPRESSED = (".gz", ".bz2", ".zst", ".lz4", ".snappy", ".deflate", ".xz")
@@ -15,7 +15,7 @@ _COMPRESSED = (".gz", ".bz2", ".zst", ".lz4", ".snappy", ".deflate", ".xz")
 
 @dataclass(frozen=True)
 class Split:
-    """A part of a file: the records that begin at ``start`` or behind it, before ``end``.
+    """A part of a file: the records that begin at or after ``start`` and before ``end``.
 
     ``size`` and ``mtime_ns`` are those of the whole file when it was found.
     """
@@ -27,21 +27,21 @@ class Split:
     end: int
 
 
-def changed_at(split: Split) -> datetime:
-    """When the file was changed, as Spark has it: to the millisecond."""
+def modified_at(split: Split) -> datetime:
+    """The file's modification time, in milliseconds as in Spark."""
     return _EPOCH + timedelta(milliseconds=split.mtime_ns // 1_000_000)
 
 
-def splits_of(files: Iterable[tuple[str, int, int]], *, divisible: bool, most_bytes: int) -> Iterator[Split]:
-    """Parts of files (path, bytes, time), of at most so many bytes where the format can be divided."""
+def split_files(files: Iterable[tuple[str, int, int]], *, divisible: bool, max_bytes: int) -> Iterator[Split]:
+    """Divide files (path, size, time) into splits of at most *max_bytes*, if the format is *divisible*."""
     for path, size, mtime_ns in files:
-        step = most_bytes if divisible and not path.endswith(_COMPRESSED) else max(size, 1)
+        step = max_bytes if divisible and not path.endswith(_COMPRESSED) else max(size, 1)
         for start in range(0, max(size, 1), step):
             yield Split(path, size, mtime_ns, start, min(start + step, size))
 
 
-def packed(splits: Sequence[Split], tasks: int, opening_bytes: int) -> list[list[Split]]:
-    """The splits in at most so many groups of about the same cost, each in order; opening a file costs some bytes."""
+def pack(splits: Sequence[Split], tasks: int, opening_bytes: int) -> list[list[Split]]:
+    """Group splits, in order, into at most *tasks* groups of similar cost; opening a file costs *opening_bytes*."""
     total = sum(split.end - split.start + opening_bytes for split in splits)
     share = max(total / max(tasks, 1), 1)
     groups: list[list[Split]] = []
@@ -56,5 +56,5 @@ def packed(splits: Sequence[Split], tasks: int, opening_bytes: int) -> list[list
 
 
 def is_compressed(path: str) -> bool:
-    """Whether the name says that the contents are compressed."""
+    """Whether the contents are compressed, according to the name."""
     return os.path.basename(path).endswith(_COMPRESSED)  # noqa: PTH119 - a key of a store, too

@@ -1,4 +1,4 @@
-"""Whether a file is, once it was read, still what it was when it was found."""
+"""Check that a file did not change between its discovery and the end of reading."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from headrace.errors import PipelineError
 _NS = 1_000_000_000
 
 
-def is_same(path: str, before: tuple[int, int], now: tuple[int, int]) -> bool:
-    """Whether sizes and times are those of one file; stores of objects tell times to the second at least."""
+def is_unchanged(path: str, before: tuple[int, int], now: tuple[int, int]) -> bool:
+    """Whether size and time are equal; times of object stores are compared in seconds."""
     step = 1 if path.startswith("/") else _NS
     return before[0] == now[0] and before[1] // step == now[1] // step
 
 
 @contextmanager
-def same_file(split: Split) -> Iterator[None]:
-    """Around the reading of a part of a file, which ends with an error where the file has changed since it was found.
+def ensuring_unchanged(split: Split) -> Iterator[None]:
+    """Fail if the file changes while the block reads a split.
 
-    It is looked at after it was read, because then all that was read is of one file. One that has gone was read whole,
-    or else has raised.
+    The check comes after reading, so that everything read is from one state of the file. A file that no longer exists
+    was read completely, or reading has failed.
 
     Raises:
-        PipelineError: ``AUTO_LOADER.FILE_CHANGED``, whatever else the contents have raised.
+        PipelineError: ``AUTO_LOADER.FILE_CHANGED``, also instead of an error of the block.
     """
     try:
         yield
@@ -38,17 +38,17 @@ def same_file(split: Split) -> Iterator[None]:
 
 
 def check_unchanged(split: Split) -> None:
-    """Compare a file with what was found.
+    """Compare a file with its state at discovery.
 
     Raises:
-        PipelineError: ``AUTO_LOADER.FILE_CHANGED``.
+        PipelineError: ``AUTO_LOADER.FILE_CHANGED``: it differs.
     """
     now = store_of(split.path).stat(split.path)
-    if now is not None and not is_same(split.path, (split.size, split.mtime_ns), (now.size, now.mtime_ns)):
-        found, later = _said(split.size, split.mtime_ns), _said(now.size, now.mtime_ns)
+    if now is not None and not is_unchanged(split.path, (split.size, split.mtime_ns), (now.size, now.mtime_ns)):
+        found, later = _describe(split.size, split.mtime_ns), _describe(now.size, now.mtime_ns)
         raise PipelineError("AUTO_LOADER.FILE_CHANGED", path=split.path, found=found, now=later)
 
 
-def _said(size: int, mtime_ns: int) -> str:
+def _describe(size: int, mtime_ns: int) -> str:
     moment = datetime.fromtimestamp(mtime_ns / _NS, UTC)
     return f"{size} bytes of {moment:%Y-%m-%d %H:%M:%S.%f} UTC"

@@ -1,4 +1,4 @@
-"""Files whose contents are one column: lines of text, or the bytes of the whole."""
+"""Read text files and binary files, whose schema is fixed."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import pyarrow as pa
 
 from headrace.autoloader.ddl import JsonType, struct_of
 from headrace.autoloader.reading.arrow_types import arrow_schema
-from headrace.autoloader.reading.limits import LongRecord, whole
+from headrace.autoloader.reading.limits import LongRecord, join_blocks
 from headrace.autoloader.reading.lines import line_blocks
 from headrace.autoloader.reading.opening import open_file
 from headrace.autoloader.reading.plan import ReadPlan
-from headrace.autoloader.reading.rows import too_long
-from headrace.autoloader.reading.splits import Split, changed_at
+from headrace.autoloader.reading.rows import long_record_rows
+from headrace.autoloader.reading.splits import Split, modified_at
 
-# As Spark's sources of these formats have them.
+# The schemas of Spark's sources of these formats.
 FIXED: Mapping[str, JsonType] = {
     "text": struct_of([("value", "string")]),
     "binaryFile": struct_of(
@@ -27,9 +27,9 @@ FIXED: Mapping[str, JsonType] = {
 
 
 def text_lines(plan: ReadPlan, split: Split) -> Iterator[pa.RecordBatch]:
-    """A row for each line, or with ``wholeText`` for the file.
+    """Yield a row for each line, or with ``wholeText`` one for the file.
 
-    A mark of the byte order is no part of the first line, as Hadoop's ``LineRecordReader`` has it.
+    A byte order mark is not part of the first line, as in Hadoop's ``LineRecordReader``.
     """
     options = plan.format_options
     (name,) = (field["name"] for field in plan.data["fields"])
@@ -41,10 +41,10 @@ def text_lines(plan: ReadPlan, split: Split) -> Iterator[pa.RecordBatch]:
         end=(end or "\n").encode(),
     )
     if options.get("wholeText") == "true":
-        blocks = iter([whole(blocks, plan.limits)])
+        blocks = iter([join_blocks(blocks, plan.limits)])
     for number, block in enumerate(blocks):
         if isinstance(block, LongRecord):
-            yield from too_long(plan, split.path, block)
+            yield from long_record_rows(plan, split.path, block)
             continue
         if options.get("wholeText") == "true":
             yield _lines(name, [block.decode("utf-8", "replace")])
@@ -57,13 +57,13 @@ def text_lines(plan: ReadPlan, split: Split) -> Iterator[pa.RecordBatch]:
 
 
 def binary_files(plan: ReadPlan, split: Split) -> Iterator[pa.RecordBatch]:
-    """A row for the file."""
+    """Yield one row for the file."""
     del plan
     with open_file(split.path) as file:
         content = file.read()
     row: dict[str, Any] = {
         "path": f"file:{split.path}" if split.path.startswith("/") else split.path,
-        "modificationTime": changed_at(split),
+        "modificationTime": modified_at(split),
         "length": split.size,
         "content": content,
     }
@@ -71,7 +71,7 @@ def binary_files(plan: ReadPlan, split: Split) -> Iterator[pa.RecordBatch]:
 
 
 def _without_last(lines: list[str]) -> list[str]:
-    """Lines of a text, without the nothing behind the last line end."""
+    """The lines of a text, without the empty one after the last line end."""
     return lines[:-1] if lines[-1] == "" else lines
 
 

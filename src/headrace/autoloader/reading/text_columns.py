@@ -1,4 +1,4 @@
-"""Columns of texts as columns of other types, all at once where all texts are in the common form."""
+"""Convert columns of text to other types, vectorised if all texts are in the common form; infer their types."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from headrace.autoloader.reading.arrow_types import arrow_type, decimal_of
 from headrace.autoloader.reading.converters import Times
-from headrace.autoloader.reading.datetime_columns import NotVectorised, days, moments, within_precision
+from headrace.autoloader.reading.datetime_columns import NotVectorised, check_precision, parse_dates, parse_timestamps
 from headrace.autoloader.reading.values import TypeMismatch
 
 _WHOLE = r"^-?[0-9]{1,18}$"
@@ -18,54 +18,54 @@ _FIXED = r"^-?[0-9]+(\.[0-9]+)?$"
 _BOOLEAN = r"^(?i:true|false)$"
 _DAY = r"^\d{4}-\d{2}-\d{2}$"
 _MOMENT = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?$"
-# Of the longest long, and of the longest decimal.
-_LONG_DIGITS, _MOST_DIGITS = 19, 38
+# Digits of the longest long, and of the longest decimal.
+_LONG_DIGITS, _MAX_DIGITS = 19, 38
 
 
-def typed(texts: pa.Array, kind: str, zone: str) -> pa.Array:
-    """The texts in another type.
+def convert_texts(texts: pa.Array, kind: str, zone: str) -> pa.Array:
+    """Convert texts to another type.
 
     Raises:
-        NotVectorised: a text is in another form, or no value of the type, and is to be looked at by itself.
+        NotVectorised: a text is in another form, or invalid, so the values must be converted one by one.
     """
     if kind == "string":
         return texts
     if kind == "date":
-        return days(texts)
+        return parse_dates(texts)
     if kind in ("timestamp", "timestamp_ntz"):
-        return moments(texts, zone if kind == "timestamp" else None)
+        return parse_timestamps(texts, zone if kind == "timestamp" else None)
     form = {"boolean": _BOOLEAN, "float": _FLOATING, "double": _FLOATING}.get(
         kind, _FIXED if decimal_of(kind) else _WHOLE
     )
     if not all_match(texts, form):
         raise NotVectorised
     try:
-        return within_precision((pc.utf8_lower(texts) if kind == "boolean" else texts).cast(arrow_type(kind)))
+        return check_precision((pc.utf8_lower(texts) if kind == "boolean" else texts).cast(arrow_type(kind)))
     except pa.ArrowInvalid as error:
         raise NotVectorised from error
 
 
 def all_match(texts: pa.Array, form: str) -> bool:
-    """Whether all texts that are not null are in a form."""
+    """Whether all non-null texts match a pattern."""
     return bool(pc.all(pc.match_substring_regex(texts, form), skip_nulls=True, min_count=0).as_py())
 
 
 @dataclass(frozen=True)
-class CsvKinds:
-    """How columns of text are taken for types, after ``CSVInferSchema`` of Spark.
+class CsvTypeInference:
+    """Infers types of columns of text, as Spark's ``CSVInferSchema``.
 
     Attributes:
-        times: the patterns of dates and times, where there are any.
-        dates: whether days are dates, and not times.
+        times: the patterns of dates and times, if there are any.
+        dates: whether days are inferred as dates, not as timestamps.
     """
 
     times: Times | None = None
     dates: bool = True
 
-    def of(self, texts: pa.Array) -> str:
-        """The type of a column; ``null`` where there is nothing to tell it from.
+    def infer(self, texts: pa.Array) -> str:
+        """Infer the type of a column; ``null`` if it has no values.
 
-        Whole numbers are int, long or decimal, then come double, date, timestamp and boolean.
+        The first that fits: int, long or decimal for whole numbers, double, date, timestamp, boolean, string.
         """
         if texts.null_count == len(texts):
             return "null"
@@ -91,15 +91,15 @@ class CsvKinds:
         return True
 
 
-def type_of(texts: pa.Array) -> str:
-    """The type of a column where no options are given."""
-    return CsvKinds().of(texts)
+def infer_text_type(texts: pa.Array) -> str:
+    """Infer the type of a column with default options."""
+    return CsvTypeInference().infer(texts)
 
 
 def _whole_type(texts: pa.Array) -> str:
     digits = pc.utf8_ltrim(pc.utf8_ltrim(texts, "+-"), "0")
     longest = pc.max(pc.utf8_length(digits)).as_py()
-    if longest > _MOST_DIGITS:
+    if longest > _MAX_DIGITS:
         return "double"
     if longest > _LONG_DIGITS:
         return f"decimal({longest},0)"

@@ -1,10 +1,10 @@
-"""Whether bytes are UTF-8, which Arrow takes for granted in names."""
+"""Check UTF-8: Arrow assumes it in names without checking."""
 
 from __future__ import annotations
 
 
 def is_utf8(block: bytes) -> bool:
-    """Whether all of a block is UTF-8."""
+    """Whether a block is valid UTF-8."""
     if block.isascii():
         return True
     try:

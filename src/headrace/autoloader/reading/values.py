@@ -1,7 +1,7 @@
-"""Single values as Spark's JSON and CSV readers make them of what a file says.
+"""Parse single values as Spark's JSON and CSV readers do.
 
-After ``JacksonParser.makeConverter`` and ``UnivocityParser.makeConverter`` of Spark 4.2; dates and times without a
-pattern are read as ``CAST`` does it (``SparkDateTimeUtils.stringToDate`` and ``stringToTimestamp``).
+Source: ``JacksonParser.makeConverter`` and ``UnivocityParser.makeConverter`` of Spark 4.2. Dates and times without a
+pattern are parsed like ``CAST`` (``SparkDateTimeUtils.stringToDate`` and ``stringToTimestamp``).
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from functools import cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 RANGES = {"byte": 2**7, "short": 2**15, "integer": 2**31, "long": 2**63}
-# Python reads no number of thousands of digits; leading zeros aside, none in range has as many as this.
+# Python refuses numbers of thousands of digits. Except for leading zeros, no number in range is as long as this.
 _LONGEST_WHOLE = 100
 _WHOLE = re.compile(r"[+-]?\d+")
 _FLOATING = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[dDfF]?")
 _GROUPED = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d*)?(?:[eE][+-]?\d+)?")
 _INFINITIES = {"Infinity": math.inf, "+Infinity": math.inf, "-Infinity": -math.inf}
-# What stands for what is no number in each of the formats.
+# Names of NaN and the infinities in each format.
 JSON_NAMES: Mapping[str, float] = {"NaN": math.nan, **_INFINITIES, "+INF": math.inf, "-INF": -math.inf}
 CSV_NAMES: Mapping[str, float] = {"NaN": math.nan, **_INFINITIES, "Inf": math.inf, "-Inf": -math.inf}
 _DATE = re.compile(r"([+-]?\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T].*)?)?)?", re.DOTALL)
@@ -35,7 +35,7 @@ _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-# The old names that Spark's zones have too (java.time.ZoneId.SHORT_IDS).
+# Old zone names that Spark accepts too (java.time.ZoneId.SHORT_IDS).
 _SHORT_IDS: Mapping[str, str] = {
     "ACT": "Australia/Darwin",
     "AET": "Australia/Sydney",
@@ -69,14 +69,14 @@ _SHORT_IDS: Mapping[str, str] = {
 
 
 class TypeMismatch(ValueError):
-    """What a file says is no value of the type."""
+    """A text is not a value of the type."""
 
 
-def whole(text: str, kind: str) -> int:
-    """An integer in the range of its type.
+def parse_integer(text: str, kind: str) -> int:
+    """Parse an integer in the range of its type.
 
     Raises:
-        TypeMismatch: it is none.
+        TypeMismatch: the text is not such an integer.
     """
     if (
         len(text) > _LONGEST_WHOLE
@@ -87,11 +87,11 @@ def whole(text: str, kind: str) -> int:
     return value
 
 
-def floating(text: str, names: Mapping[str, float]) -> float:
-    """A float, as Java's ``Double.parseDouble`` reads it, or one of the names for what is no number.
+def parse_floating(text: str, names: Mapping[str, float]) -> float:
+    """Parse a float like Java's ``Double.parseDouble``, or one of *names* (NaN, infinities).
 
     Raises:
-        TypeMismatch: it is none.
+        TypeMismatch: the text is neither.
     """
     if text in names:
         return names[text]
@@ -101,17 +101,17 @@ def floating(text: str, names: Mapping[str, float]) -> float:
     return float(text.rstrip("dDfF"))
 
 
-def decimal(text: str, precision: int, scale: int) -> Decimal:
-    """A decimal, rounded half up to its scale.
+def parse_decimal(text: str, precision: int, scale: int) -> Decimal:
+    """Parse a decimal, rounded half up to its scale.
 
     Raises:
-        TypeMismatch: it is no number, or has more digits than the type.
+        TypeMismatch: the text is not a number, or has more digits than the type.
     """
     with localcontext() as context:
         context.prec = 100
         try:
-            # Commas are those of thousands, as in the locale that Spark reads in unless it is told another. Spark reads
-            # "1,5" as 15, too, which where it was written is one and a half.
+            # Commas separate thousands, as in Spark's default locale. Spark also reads "1,5" as 15, although its author
+            # meant one and a half; that is refused here.
             value = Decimal(_ungrouped(_unspaced(text)))
             if not value.is_finite():
                 raise TypeMismatch(text)
@@ -124,24 +124,24 @@ def decimal(text: str, precision: int, scale: int) -> Decimal:
 
 
 def _ungrouped(text: str) -> str:
-    """The text without commas between groups of three digits."""
+    """Remove the commas between groups of three digits."""
     if "," in text and not _GROUPED.fullmatch(text):
         raise TypeMismatch(text)
     return text.replace(",", "")
 
 
 def _unspaced(text: str) -> str:
-    """The text, for a reader that would pass over spaces around it."""
+    """Refuse surrounding spaces, which ``Decimal`` would ignore."""
     if text != text.strip():
         raise TypeMismatch(text)
     return text
 
 
-def day(text: str) -> date:
-    """A date: ``yyyy[-m[-d]]``, with a time behind it that does not count.
+def parse_date(text: str) -> date:
+    """Parse a date: ``yyyy[-m[-d]]``; a time after it is ignored.
 
     Raises:
-        TypeMismatch: it is none, or beyond the years 1 to 9999.
+        TypeMismatch: the text is not a date, or outside the years 1 to 9999.
     """
     match = _DATE.fullmatch(text.strip())
     if match is None:
@@ -152,36 +152,36 @@ def day(text: str) -> date:
         raise TypeMismatch(text) from error
 
 
-def moment(text: str, zone: tzinfo) -> datetime:
-    """A point in time: ``yyyy[-m[-d[ h:m:s[.f][zone]]]]``; in *zone* where the text names none.
+def parse_timestamp(text: str, zone: tzinfo) -> datetime:
+    """Parse a timestamp: ``yyyy[-m[-d[ h:m:s[.f][zone]]]]``; in *zone* if the text names none. The result is in UTC.
 
     Raises:
-        TypeMismatch: it is none, or beyond the years 1 to 9999.
+        TypeMismatch: the text is not a timestamp, or outside the years 1 to 9999.
     """
-    local, named = _clock_face(text)
+    local, named = _local_time_and_zone(text)
     try:
         return local.replace(tzinfo=zone_of(named) if named else zone).astimezone(UTC)
     except (OverflowError, ValueError) as error:
         raise TypeMismatch(text) from error
 
 
-def clock_face(text: str) -> datetime:
-    """A time of no zone; a text that names one is none.
+def parse_timestamp_ntz(text: str) -> datetime:
+    """Parse a timestamp without a zone.
 
     Raises:
-        TypeMismatch: it is none.
+        TypeMismatch: the text is not a timestamp, or names a zone.
     """
-    local, named = _clock_face(text)
+    local, named = _local_time_and_zone(text)
     if named:
         raise TypeMismatch(text)
     return local
 
 
-def seconds(count: int) -> datetime:
-    """The point in time that many seconds after 1970.
+def timestamp_from_seconds(count: int) -> datetime:
+    """The timestamp *count* seconds after 1970.
 
     Raises:
-        TypeMismatch: it is beyond the years 1 to 9999.
+        TypeMismatch: it is outside the years 1 to 9999.
     """
     try:
         return _EPOCH + timedelta(seconds=count)
@@ -189,11 +189,11 @@ def seconds(count: int) -> datetime:
         raise TypeMismatch(str(count)) from error
 
 
-def bytes_of(text: str) -> bytes:
-    """What base 64 spells.
+def parse_base64(text: str) -> bytes:
+    """Decode base 64.
 
     Raises:
-        TypeMismatch: it is none.
+        TypeMismatch: the text is not base 64.
     """
     try:
         return base64.b64decode("".join(text.split()), validate=True)
@@ -202,16 +202,16 @@ def bytes_of(text: str) -> bytes:
 
 
 def zone_name(name: str) -> str:
-    """The name of a zone that Arrow knows it by, too."""
+    """The name of a zone in the form that Arrow knows too."""
     return _SHORT_IDS.get(name.strip(), name.strip())
 
 
 @cache
 def zone_of(name: str) -> tzinfo:
-    """The zone of a name, or of an offset such as ``+02:00``.
+    """The zone for a name, or for an offset such as ``+02:00``.
 
     Raises:
-        TypeMismatch: no zone has this name.
+        TypeMismatch: there is no such zone.
     """
     text = zone_name(name)
     if text in ("Z", "UTC", "GMT", "UT"):
@@ -229,7 +229,7 @@ def zone_of(name: str) -> tzinfo:
         raise TypeMismatch(name) from error
 
 
-def _clock_face(text: str) -> tuple[datetime, str | None]:
+def _local_time_and_zone(text: str) -> tuple[datetime, str | None]:
     match = _TIME.fullmatch(text.strip())
     if match is None:
         raise TypeMismatch(text)

@@ -1,8 +1,7 @@
-"""Values of JSON as Spark's VARIANT: two texts of bytes, the value and the names that are in it.
+"""Encode JSON values as Spark's VARIANT: two binary values, the value and the metadata with its names.
 
-After the specification "Variant Binary Encoding" of Parquet; which of its types a number gets is as Spark's
-``parse_json`` has it: the smallest whole number, a decimal where it is written with a point and its digits are few
-enough, else a double.
+Source: the specification "Variant Binary Encoding" of Parquet. Numbers get the same type as in Spark's ``parse_json``:
+the smallest integer type, a decimal if it has a decimal point and few enough digits, otherwise double.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any
 from headrace.autoloader.reading.json_scan import Members, Number
 from headrace.autoloader.reading.values import TypeMismatch
 
-# Spark takes no larger one (VariantUtil.SIZE_LIMIT).
+# Spark's maximum size (VariantUtil.SIZE_LIMIT).
 _MOST_BYTES = 128 * 1024 * 1024
 _PRIMITIVE, _SHORT_TEXT, _OBJECT, _ARRAY = range(4)
 _NULL, _TRUE, _FALSE, _DOUBLE, _TEXT = 0, 1, 2, 7, 16
@@ -25,22 +24,22 @@ _SHORTEST_LONG = 64
 _FEW = 256
 
 
-def variant_of(value: Any) -> Mapping[str, bytes]:
-    """The variant of a value as ``read_json`` gives it.
+def encode_variant(value: Any) -> Mapping[str, bytes]:
+    """Encode a value of ``read_json`` as a variant.
 
     Raises:
-        TypeMismatch: an object has a name twice, or the variant is larger than Spark's may be.
+        TypeMismatch: an object has a repeated name, or the variant exceeds Spark's maximum size.
     """
     names = _Names()
-    made = _value(value, names)
-    metadata = names.written()
-    if max(len(made), len(metadata)) > _MOST_BYTES:
+    encoded = _value(value, names)
+    metadata = names.encode_metadata()
+    if max(len(encoded), len(metadata)) > _MOST_BYTES:
         raise TypeMismatch("a variant of more than 128 MB")
-    return {"value": made, "metadata": metadata}
+    return {"value": encoded, "metadata": metadata}
 
 
 class _Names:
-    """The names of a variant, each with its number."""
+    """The field names of a variant, each with its id."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
@@ -48,7 +47,7 @@ class _Names:
     def number(self, name: str) -> int:
         return self._numbers.setdefault(name, len(self._numbers))
 
-    def written(self) -> bytes:
+    def encode_metadata(self) -> bytes:
         texts = [name.encode() for name in self._numbers]
         width = _width(max(sum(map(len, texts)), len(texts)))
         header = 1 | (width - 1) << 6
@@ -72,12 +71,12 @@ def _object(members: Members, names: _Names) -> bytes:
     if len(found) < len(members):
         raise TypeMismatch("an object with a name twice")
     entries = [found[name] for name in sorted(found)]
-    width = _width(sum(len(made) for _, made in entries))
+    width = _width(sum(len(encoded) for _, encoded in entries))
     id_width = _width(max((number for number, _ in entries), default=0))
     large = len(entries) >= _FEW
     header = _OBJECT | (width - 1) << 2 | (id_width - 1) << 4 | large << 6
     ids = b"".join(_number(number, id_width) for number, _ in entries)
-    inner = [made for _, made in entries]
+    inner = [encoded for _, encoded in entries]
     return bytes([header]) + _number(len(entries), 4 if large else 1) + ids + _offsets(inner, width) + b"".join(inner)
 
 
@@ -95,9 +94,9 @@ def _numeric(number: Number) -> bytes:
             if -(2 ** (8 * size - 1)) <= value < 2 ** (8 * size - 1):
                 return _primitive(kind) + value.to_bytes(size, "little", signed=True)
     if "e" not in number.casefold() and number.lstrip("-").replace(".", "", 1).isdecimal():
-        made = _decimal(Decimal(number))
-        if made is not None:
-            return made
+        encoded = _decimal(Decimal(number))
+        if encoded is not None:
+            return encoded
     return _primitive(_DOUBLE) + struct.pack("<d", float(number.replace("INF", "inf")))
 
 
@@ -112,16 +111,16 @@ def _decimal(value: Decimal) -> bytes | None:
 
 
 def _unscaled(value: Decimal) -> int:
-    """All digits of a decimal as a whole number, whatever the precision of decimals is."""
+    """All digits of a decimal as an integer, regardless of the context's precision."""
     sign, digits, _ = value.as_tuple()
     return (-1 if sign else 1) * int("".join(map(str, digits)))
 
 
 def _text(text: str) -> bytes:
-    made = text.encode("utf-8", "replace")
-    if len(made) < _SHORTEST_LONG:
-        return bytes([_SHORT_TEXT | len(made) << 2]) + made
-    return _primitive(_TEXT) + _number(len(made), 4) + made
+    encoded = text.encode("utf-8", "replace")
+    if len(encoded) < _SHORTEST_LONG:
+        return bytes([_SHORT_TEXT | len(encoded) << 2]) + encoded
+    return _primitive(_TEXT) + _number(len(encoded), 4) + encoded
 
 
 def _primitive(kind: int) -> bytes:

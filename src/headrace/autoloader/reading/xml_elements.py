@@ -1,4 +1,4 @@
-"""One row of XML as elements, and those as the members that JSON would have."""
+"""Parse one row of XML into elements, and convert elements to JSON members."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from xml.sax.saxutils import quoteattr
 
 from headrace.autoloader.reading.json_scan import Members
 
-# Elements inside of elements; a converter calls itself for each.
+# Maximum nesting of elements; converters are recursive.
 _DEEPEST = 200
 
 
 class MalformedXml(ValueError):
-    """A text is not one well-formed element; the message says why."""
+    """A text is not one well-formed XML element; the message says why."""
 
 
 @dataclass(frozen=True)
 class XmlNames:
-    """What becomes of names and values, by the options of a reader."""
+    """How names and values are converted, from a reader's options."""
 
     prefix: str = "_"
     value: str = "_VALUE"
@@ -31,7 +31,7 @@ class XmlNames:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> XmlNames:
-        """What the options say."""
+        """The conversions in a reader's options."""
         return cls(
             options.get("attributePrefix", "_"),
             options.get("valueTag", "_VALUE"),
@@ -42,18 +42,18 @@ class XmlNames:
         )
 
     def name(self, text: str) -> str:
-        """The name of an element or attribute."""
+        """The converted name of an element or attribute."""
         return text if self.namespaces else text.rpartition(":")[2]
 
     def text(self, text: str) -> str | None:
-        """A value; None where it stands for NULL."""
-        made = text.strip() if self.trims else text
-        return None if made == self.null else made
+        """The converted text of a value; None if it means NULL."""
+        converted = text.strip() if self.trims else text
+        return None if converted == self.null else converted
 
 
 @dataclass
 class Element:
-    """An element; ``inner`` has its elements and the texts between them, in order."""
+    """An XML element; ``inner`` has its child elements and texts, in order."""
 
     name: str
     attributes: list[tuple[str, str]]
@@ -61,46 +61,46 @@ class Element:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it holds one text, or nothing."""
+        """Whether it contains only one text, or nothing."""
         return not self.inner or (len(self.inner) == 1 and isinstance(self.inner[0], str))
 
     @property
     def elements(self) -> list[Element]:
-        """The elements in it."""
+        """The child elements."""
         return [part for part in self.inner if isinstance(part, Element)]
 
-    def spelled(self) -> str:
-        """What is in it as a text, with tags: ``StaxXmlParserUtils.currentStructureAsString``."""
+    def text_content(self) -> str:
+        """Its content as text, including tags, as ``StaxXmlParserUtils.currentStructureAsString``."""
         if not self.inner:
             return ""
         first = self.inner[0]
         if len(self.inner) == 1 and isinstance(first, str):
             return first
-        return "".join(part if isinstance(part, str) else part.tagged() for part in self.inner)
+        return "".join(part if isinstance(part, str) else part.to_xml() for part in self.inner)
 
-    def tagged(self) -> str:
-        """The element itself as a text."""
+    def to_xml(self) -> str:
+        """The element as XML text."""
         attributes = "".join(f" {name}={quoteattr(value)}" for name, value in self.attributes)
-        return f"<{self.name}{attributes}>{self.spelled()}</{self.name}>"
+        return f"<{self.name}{attributes}>{self.text_content()}</{self.name}>"
 
 
-def element_of(text: str, names: XmlNames) -> Element:
-    """The element that a text is.
+def parse_element(text: str, names: XmlNames) -> Element:
+    """Parse one element.
 
-    Entities are the five of XML, and numbers: a text that brings a document type, and with it others, is malformed.
+    Only the five XML entities and character references are allowed: a text with a document type is malformed.
 
     Raises:
-        MalformedXml: it is not one well-formed element, or it nests too deep.
+        MalformedXml: the text is not one well-formed element, or it nests too deep.
     """
-    return _Building(names).built(text)
+    return _ElementBuilder(names).build(text)
 
 
-class _Building:
+class _ElementBuilder:
     def __init__(self, names: XmlNames) -> None:
         self._names = names
         self._open: list[Element] = [Element("", [])]
 
-    def built(self, text: str) -> Element:
+    def build(self, text: str) -> Element:
         parser = expat.ParserCreate("utf-8")
         parser.ordered_attributes = True
         parser.buffer_text = True
@@ -138,16 +138,16 @@ def _refuse_type(*_: Any) -> None:
     raise MalformedXml("a document type is inside")
 
 
-def members_of(element: Element, names: XmlNames) -> Any:
-    """What the rescued column says of an element: its text, or an object of its attributes, elements and text."""
+def element_to_json(element: Element, names: XmlNames) -> Any:
+    """The JSON form of an element for the rescued column: its text, or an object of attributes, elements and text."""
     if not element.attributes and (element.is_plain or not element.elements):
-        return names.text(element.spelled())
+        return names.text(element.text_content())
     found: dict[str, list[Any]] = {}
     for name, value in element.attributes:
         found.setdefault(names.prefix + name, []).append(names.text(value))
     for part in element.inner:
         if isinstance(part, Element):
-            found.setdefault(part.name, []).append(members_of(part, names))
+            found.setdefault(part.name, []).append(element_to_json(part, names))
         elif part.strip():
             found.setdefault(names.value, []).append(names.text(part))
     return Members((name, values[0] if len(values) == 1 else values) for name, values in found.items())

@@ -1,4 +1,4 @@
-"""Where files lie: local disks, and stores of objects behind pyarrow's file systems.
+"""Stores of files: local disks, and object stores through pyarrow's file systems.
 
-A path is text throughout: absolute on a local disk, else with its scheme, such as ``s3://bucket/key``.
+Paths are strings: absolute on a local disk, otherwise with a scheme, such as ``s3://bucket/key``.
 """

@@ -1,4 +1,4 @@
-"""Local disks, and whatever else is mounted."""
+"""Local disks and other mounted file systems."""
 
 from __future__ import annotations
 
@@ -12,43 +12,43 @@ from stat import S_ISDIR, S_ISREG
 from typing import BinaryIO
 
 from headrace.autoloader.stores.store import Entry, FoundFile
-from headrace.autoloader.stores.uris import encoded
+from headrace.autoloader.stores.uris import percent_encode
 from headrace.errors import PipelineError
 
-# Nothing is there: no such name, a file where a folder was, a link that leads to itself.
+# The path does not exist: no such name, a file where a folder was, a cyclic link.
 _GONE = frozenset((ENOENT, ENOTDIR, ELOOP))
 
 
 class LocalStore:
-    """Files of this machine's file systems, by absolute paths."""
+    """Files of this machine's file systems, by absolute path."""
 
     def is_file(self, path: str) -> bool:
-        """Whether there is a file."""
-        found = status(path)
+        """Whether the path is a file."""
+        found = stat_path(path)
         return found is not None and S_ISREG(found.st_mode)
 
     def is_folder(self, path: str) -> bool:
-        """Whether there is a folder."""
-        found = status(path)
+        """Whether the path is a folder."""
+        found = stat_path(path)
         return found is not None and S_ISDIR(found.st_mode)
 
     def stat(self, path: str) -> FoundFile | None:
-        """The file as it is now; None when it has gone, or is no file that has contents."""
-        return stat_of(*os.path.split(path))
+        """The file's current state; None if it does not exist or is not a regular file."""
+        return stat_file(*os.path.split(path))
 
     def listing(self, folder: str) -> Iterator[tuple[str, FoundFile]] | None:
-        """None: a folder that has not changed need not be listed."""
+        """None: local folders are listed one by one, because unchanged ones can be skipped."""
         del folder
         return None
 
     def entries(self, folder: str) -> Iterator[Entry]:
-        """The names in a folder.
+        """Yield the entries of a folder; none if it does not exist.
 
         Raises:
-            PipelineError: ``AUTO_LOADER.FILE_NAME``: a name is no text, and the ledger could not hold it;
-                ``AUTO_LOADER.UNREADABLE``: the folder is there and cannot be listed.
+            PipelineError: ``AUTO_LOADER.FILE_NAME``: a name is not valid text, so the ledger cannot store it;
+                ``AUTO_LOADER.UNREADABLE``: the folder exists and cannot be listed.
         """
-        with reading(folder), ExitStack() as opened:
+        with translating_errors(folder), ExitStack() as opened:
             try:
                 entries = opened.enter_context(os.scandir(folder))
             except OSError as error:
@@ -59,12 +59,12 @@ class LocalStore:
                 yield _entry(entry, folder)
 
     def identity(self, folder: str) -> tuple[int, int] | None:
-        """Device and inode; None when it has gone."""
-        found = status(folder)
+        """Device and inode; None if it does not exist."""
+        found = stat_path(folder)
         return None if found is None else (found.st_dev, found.st_ino)
 
-    def opened(self, path: str) -> BinaryIO:
-        """The file; FileNotFoundError when it has gone, or has become something that would be waited for."""
+    def open_binary(self, path: str) -> BinaryIO:
+        """Open the file; FileNotFoundError if it no longer exists or is not a regular file."""
         # Without the flag, opening a named pipe waits for its writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         if not S_ISREG(os.fstat(descriptor).st_mode):
@@ -77,36 +77,36 @@ class LocalStore:
         Path(path).unlink()
 
     def move(self, path: str, target: str) -> None:
-        """Move a file, to another disk too; folders that lack are made."""
-        place = Path(target)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        if place.exists():
+        """Move a file, also to another disk; create missing folders."""
+        target_path = Path(target)
+        target_path.parent.mkdir(parents=True, exist_ok=True)
+        if target_path.exists():
             raise FileExistsError(target)
         shutil.move(path, target)
 
     def uri(self, path: str) -> str:
-        """The path as Spark writes it."""
-        return "file:" + encoded(path)
+        """The path as Spark's URI."""
+        return "file:" + percent_encode(path)
 
 
-def stat_of(folder: str, name: str) -> FoundFile | None:
-    """The file behind a name in a folder; None when it has gone, or is no file that has contents.
+def stat_file(folder: str, name: str) -> FoundFile | None:
+    """The current state of a file in a folder; None if it does not exist or is not a regular file.
 
     Raises:
-        PipelineError: ``AUTO_LOADER.UNREADABLE``: whether it is there cannot be told.
+        PipelineError: ``AUTO_LOADER.UNREADABLE``: its status cannot be read.
     """
-    found = status(os.path.join(folder, name))  # noqa: PTH118 - for each of a million files
-    # Of a named pipe, a socket or a device nothing is read: whoever opens one may wait for ever.
+    found = stat_path(os.path.join(folder, name))  # noqa: PTH118 - for each of a million files
+    # Named pipes, sockets and devices are ignored: opening one may block forever.
     if found is None or not S_ISREG(found.st_mode):
         return None
     return FoundFile(name, found.st_size, found.st_mtime_ns)
 
 
-def status(path: str) -> os.stat_result | None:
-    """What the file system says of a path, through links; None when nothing is there.
+def stat_path(path: str) -> os.stat_result | None:
+    """The status of a path, following links; None if it does not exist.
 
     Raises:
-        PipelineError: ``AUTO_LOADER.UNREADABLE``: it does not say.
+        PipelineError: ``AUTO_LOADER.UNREADABLE``: the status cannot be read.
     """
     try:
         return os.stat(path)  # noqa: PTH116 - for each of a million files
@@ -117,8 +117,8 @@ def status(path: str) -> os.stat_result | None:
 
 
 @contextmanager
-def reading(path: str) -> Iterator[None]:
-    """Raises what the file system does not let us know of a path as ``AUTO_LOADER.UNREADABLE``."""
+def translating_errors(path: str) -> Iterator[None]:
+    """Translate errors of the file system into ``AUTO_LOADER.UNREADABLE``."""
     try:
         yield
     except OSError as error:
@@ -131,7 +131,7 @@ def _entry(entry: os.DirEntry[str], folder: str) -> Entry:
         return Entry(name, entry.is_dir(), entry.is_symlink())
     except OSError as error:
         if error.errno in _GONE:
-            # A link that leads nowhere.
+            # A broken link.
             return Entry(name, is_folder=False, is_link=True)
         return Entry(name, is_folder=False, is_link=True, problem=_unreadable(entry.path, error))
 
@@ -141,7 +141,7 @@ def _unreadable(path: str, error: OSError) -> PipelineError:
 
 
 def _text(name: str, folder: str) -> str:
-    """The name; the ledger holds text, and a name that is none would be missed."""
+    """The name, if it is valid text: the ledger cannot store another."""
     try:
         name.encode()
     except UnicodeEncodeError:

@@ -1,6 +1,6 @@
-"""Stores of objects, and HDFS, through pyarrow's file systems; credentials come from the environment.
+"""Object stores and HDFS, through pyarrow's file systems; credentials come from the environment.
 
-A listing is one request for each thousand objects, whatever folders their names suggest.
+A listing takes one request per thousand objects, regardless of folders.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ import pyarrow as pa
 from pyarrow import fs
 
 from headrace.autoloader.stores.store import Entry, FoundFile
-from headrace.autoloader.stores.uris import encoded
+from headrace.autoloader.stores.uris import percent_encode
 from headrace.errors import PipelineError
 
-# As pyarrow names them; what one writes for Hadoop's connectors of S3 means the same objects.
+# Schemes as pyarrow names them; the schemes of Hadoop's S3 connectors mean the same objects.
 SCHEMES = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs", "abfs": "abfs", "abfss": "abfss", "hdfs": "hdfs"}
-# Bytes that one request asks for at least.
+# Minimum number of bytes per request.
 _READ_AHEAD = 1024 * 1024
 
 
 class _Bytes(RawIOBase):
-    """A file of pyarrow's as one of Python's, which has lines."""
+    """Wraps a pyarrow file as a raw Python file."""
 
     def __init__(self, file: pa.NativeFile) -> None:
         self._file = file
@@ -49,21 +49,21 @@ class _Bytes(RawIOBase):
 
 
 class ObjectStore:
-    """The objects of one bucket or container, by whole paths such as ``s3://bucket/folder/name``.
+    """The objects of one bucket or container, by full path, such as ``s3://bucket/folder/name``.
 
-    What asks about objects raises PipelineError, ``AUTO_LOADER.STORE_FAILS``, where the store does not answer; what
-    reads or changes one raises OSError.
+    Queries raise PipelineError (``AUTO_LOADER.STORE_FAILS``) if the store does not answer; reads and changes raise
+    OSError.
     """
 
     def __init__(self, root: str, files: fs.FileSystem, root_key: str) -> None:
-        """``root`` is the scheme with the authority; ``root_key`` what pyarrow calls it."""
+        """``root`` is the scheme with the authority; ``root_key`` is pyarrow's path of it."""
         self._root = root
         self._fs = files
         self._root_key = root_key.rstrip("/")
 
     @classmethod
     def at(cls, root: str) -> ObjectStore:
-        """The store behind a scheme with its authority, such as ``s3://bucket``."""
+        """Open the store of a scheme and authority, such as ``s3://bucket``."""
         try:
             files, key = fs.FileSystem.from_uri(root + "/")
         except (OSError, pa.ArrowException) as error:
@@ -71,40 +71,40 @@ class ObjectStore:
         return cls(root, files, key)
 
     def is_file(self, path: str) -> bool:
-        """Whether there is an object of that name."""
+        """Whether the path is an object."""
         return bool(self._info(path).type == fs.FileType.File)
 
     def is_folder(self, path: str) -> bool:
-        """Whether there is a folder; in a store of objects each is there that its bucket has, with objects or not."""
+        """Whether the path is a folder; in an object store every folder of an existing bucket exists, even empty."""
         kind = self._info(path).type
         if kind == fs.FileType.NotFound and not self._root.startswith("hdfs:"):
             kind = self._info(self._root).type
         return bool(kind == fs.FileType.Directory)
 
     def stat(self, path: str) -> FoundFile | None:
-        """The object as it is now; None when it has gone."""
+        """The object's current state; None if it does not exist."""
         info = self._info(path)
         return _found(self._root, info) if info.type == fs.FileType.File else None
 
     def listing(self, folder: str) -> Iterator[tuple[str, FoundFile]]:
-        """All objects below a folder, in no order; nothing of a folder that has gone."""
-        for info in self._asked(folder, fs.FileSelector(self._key(folder), recursive=True, allow_not_found=True)):
+        """Yield all objects below a folder, in no order; none if the folder does not exist."""
+        for info in self._file_infos(folder, fs.FileSelector(self._key(folder), recursive=True, allow_not_found=True)):
             if info.type == fs.FileType.File:
                 path = self._root + info.path.removeprefix(self._root_key)
                 yield path.rpartition("/")[0], _found(self._root, info)
 
     def entries(self, folder: str) -> Iterator[Entry]:
-        """The names in a folder."""
-        for info in self._asked(folder, fs.FileSelector(self._key(folder), recursive=False, allow_not_found=True)):
+        """Yield the entries of a folder."""
+        for info in self._file_infos(folder, fs.FileSelector(self._key(folder), recursive=False, allow_not_found=True)):
             yield Entry(info.base_name, info.type == fs.FileType.Directory)
 
     def identity(self, folder: str) -> tuple[int, int] | None:
-        """None: there are no links."""
+        """None: object stores have no links."""
         del folder
         return None
 
-    def opened(self, path: str) -> BinaryIO:
-        """The object; FileNotFoundError when it has gone."""
+    def open_binary(self, path: str) -> BinaryIO:
+        """Open the object; FileNotFoundError if it does not exist."""
         return cast("BinaryIO", BufferedReader(_Bytes(self._fs.open_input_file(self._key(path))), _READ_AHEAD))
 
     def delete(self, path: str) -> None:
@@ -118,16 +118,16 @@ class ObjectStore:
         self._fs.move(self._key(path), self._key(target))
 
     def uri(self, path: str) -> str:
-        """The path as Spark writes it."""
-        return self._root + encoded(path.removeprefix(self._root))
+        """The path as Spark's URI."""
+        return self._root + percent_encode(path.removeprefix(self._root))
 
     def _info(self, path: str) -> fs.FileInfo:
-        (info,) = self._asked(path, [self._key(path)])
+        (info,) = self._file_infos(path, [self._key(path)])
         return info
 
-    def _asked(self, path: str, asked: Any) -> list[fs.FileInfo]:
+    def _file_infos(self, path: str, selection: Any) -> list[fs.FileInfo]:
         try:
-            return list(self._fs.get_file_info(asked))
+            return list(self._fs.get_file_info(selection))
         except (OSError, pa.ArrowException) as error:
             raise PipelineError("AUTO_LOADER.STORE_FAILS", path=path, reason=str(error)) from error
 
@@ -136,7 +136,7 @@ class ObjectStore:
 
 
 def _found(root: str, info: fs.FileInfo) -> FoundFile:
-    """A file; of S3 to the second, because a listing may tell more of its time than a question for the object."""
+    """A file; S3 times are truncated to seconds, because a listing can be more precise than a HEAD request."""
     mtime_ns = int(info.mtime_ns or 0)
     if root.startswith("s3:"):
         mtime_ns -= mtime_ns % 1_000_000_000

@@ -1,4 +1,4 @@
-"""Whether somebody is writing a file, as far as the kernel of this machine knows."""
+"""Whether a file is open for writing, as far as this machine's kernel knows."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from signal import SIGURG
 
 # Linux only. F_SETSIG, which Python's fcntl lacks, sets the signal that reports a broken lease.
 _LEASE, _SET_SIGNAL = getattr(fcntl, "F_SETLEASE", None), 10
-# File systems whose server, and not the kernel, grants leases: these may refuse one although nobody writes.
+# File systems where the server, not the kernel, grants leases: it may refuse one although nobody writes.
 _REMOTE = frozenset({"9p", "afs", "ceph", "cifs", "lustre", "nfs", "nfs4", "smb3", "smbfs"})
 _MOUNTS = Path("/proc/self/mountinfo")
 
 
 def is_being_written(path: str) -> bool | None:
-    """Whether a process of this machine has a file open for writing; None where that cannot be told.
+    """Whether a process of this machine has a file open for writing; None if unknown.
 
-    The kernel grants a lease for reading only while nobody does. It is given back at once; a process that opens the
-    file in between waits for that, and the signal that the kernel sends us is one that nobody heeds.
+    The kernel grants a read lease only while no process has. The lease is released at once: a process that opens the
+    file in between waits for that, and the signal that the kernel sends to this process is one that is ignored.
     """
     if _LEASE is None:
         return None
@@ -36,7 +36,7 @@ def is_being_written(path: str) -> bool | None:
         fcntl.fcntl(descriptor, _LEASE, fcntl.F_RDLCK)
         fcntl.fcntl(descriptor, _LEASE, fcntl.F_UNLCK)
     except OSError as error:
-        # Others mean that the file is somebody else's, or that its file system has no leases.
+        # Other errors mean that the file belongs to another user, or that its file system has no leases.
         return True if error.errno == EAGAIN else None
     finally:
         os.close(descriptor)
@@ -44,7 +44,7 @@ def is_being_written(path: str) -> bool | None:
 
 
 def is_remote_mount(mounts: str, device: int) -> bool:
-    """Whether a device is that of a file system of a server, by the text of the kernel's table of mounts."""
+    """Whether a device belongs to a network file system, according to the text of the kernel's mount table."""
     number = f"{os.major(device)}:{os.minor(device)}"
     for line in mounts.splitlines():
         fields, _, rest = line.partition(" - ")

@@ -1,4 +1,4 @@
-"""What people write for a place, and the store behind it."""
+"""Normalise paths as users write them, and find their stores."""
 
 from __future__ import annotations
 
@@ -19,42 +19,44 @@ _AUTHORITIES = {
     "abfss": re.compile(r"[^@:\s]+@[^@:\s]+"),
     "hdfs": re.compile(r"[^@:\s]*(:\d+)?"),
 }
-# The vendor's file system as it is named, and where it is mounted; its mounts go without it.
+# The vendor's file system (DBFS) as a scheme and as a mount point; its mounts can be written without it.
 _DBFS = re.compile(r"^(dbfs:|/dbfs)(?=/|$)")
 _DBFS_ROOT = re.compile(r"^dbfs:/+")
 _MOUNT = re.compile(r"/mnt(?=/|$)")
 _LOCAL = LocalStore()
 
 
-def mapped(path: str, paths: Mapping[str, str]) -> str:
-    """A path with its beginning replaced, where *paths* says by what: the longest that ends at a slash counts.
+def replace_prefix(path: str, paths: Mapping[str, str]) -> str:
+    """Replace the prefix of a path by its mapping in *paths*: the longest matching prefix that ends at a slash.
 
-    The vendor's file system has several spellings; what is said of one (``/mnt/x``) holds for all of them
-    (``dbfs:/mnt/x``, ``/dbfs/mnt/x``), the last one said if there are several.
+    DBFS paths have several spellings. A mapping of one (``/mnt/x``) applies to all (``dbfs:/mnt/x``, ``/dbfs/mnt/x``);
+    if several are mapped, the last one wins.
     """
-    places = {begin: place for prefix, place in paths.items() for begin in _spellings(prefix.rstrip("/"))}
-    spelled = _DBFS_ROOT.sub("dbfs:/", path)
-    for begin in sorted(places, key=len, reverse=True):
-        if spelled == begin or spelled.startswith(begin + "/"):
-            return places[begin].rstrip("/") + spelled[len(begin) :] or "/"
+    replacements = {
+        spelling: replacement for prefix, replacement in paths.items() for spelling in _spellings(prefix.rstrip("/"))
+    }
+    normalized = _DBFS_ROOT.sub("dbfs:/", path)
+    for spelling in sorted(replacements, key=len, reverse=True):
+        if normalized == spelling or normalized.startswith(spelling + "/"):
+            return replacements[spelling].rstrip("/") + normalized[len(spelling) :] or "/"
     return path
 
 
-def _spellings(begin: str) -> tuple[str, ...]:
-    """All spellings of a beginning; a mount has one without the file system's name."""
-    below = _DBFS.sub("", _DBFS_ROOT.sub("dbfs:/", begin))
-    if below == begin and not _MOUNT.match(begin):
-        return (begin,)
+def _spellings(spelling: str) -> tuple[str, ...]:
+    """All spellings of a prefix; a mount also has one without the file system's name."""
+    below = _DBFS.sub("", _DBFS_ROOT.sub("dbfs:/", spelling))
+    if below == spelling and not _MOUNT.match(spelling):
+        return (spelling,)
     named = f"dbfs:{below}", f"/dbfs{below}"
     return (*named, below) if _MOUNT.match(below) else named
 
 
-def whole_path(path: str) -> str:
-    """A path with its scheme where it is none of a local disk, absolute where it is, without a slash at its end.
+def normalize_path(path: str) -> str:
+    """Normalise a path: absolute on a local disk, otherwise with its scheme; without a trailing slash.
 
     Raises:
-        PipelineError: ``AUTO_LOADER.STORE``, ``AUTO_LOADER.STORE_NAME``: nothing here reads the scheme, or what stands
-            behind it names no bucket.
+        PipelineError: ``AUTO_LOADER.STORE``: the scheme is not supported; ``AUTO_LOADER.STORE_NAME``: no valid bucket
+            follows it.
     """
     match = _SCHEME.match(path)
     scheme = match.group(1).casefold() if match else "file"
@@ -65,30 +67,30 @@ def whole_path(path: str) -> str:
         raise PipelineError("AUTO_LOADER.STORE", path=path, schemes=", ".join(sorted(SCHEMES)))
     authority = path[len(scheme) + 3 :].partition("/")[0]
     if not _AUTHORITIES.get(SCHEMES[scheme], _BUCKET).fullmatch(authority):
-        # It may hold a key, and is not repeated.
+        # It may contain a key, so the message does not repeat it.
         raise PipelineError("AUTO_LOADER.STORE_NAME", scheme=scheme)
     return SCHEMES[scheme] + path[len(scheme) :].rstrip("/")
 
 
 def local_path(path: str, what: str) -> str:
-    """As :func:`whole_path`, of what has to be on a local disk: *what*, such as an option's name.
+    """As :func:`normalize_path`, for a path that must be on a local disk; *what* names it, such as an option's name.
 
     Raises:
-        PipelineError: ``AUTO_LOADER.NOT_LOCAL``: it is in another store.
+        PipelineError: ``AUTO_LOADER.NOT_LOCAL``: the path is in another store.
     """
-    whole = whole_path(path)
-    if not whole.startswith("/"):
+    normalized_path = normalize_path(path)
+    if not normalized_path.startswith("/"):
         raise PipelineError("AUTO_LOADER.NOT_LOCAL", what=what, path=path)
-    return whole
+    return normalized_path
 
 
 def store_of(path: str) -> Store:
-    """The store that a whole path lies in."""
+    """The store of a normalised path."""
     return _LOCAL if path.startswith("/") else _objects(root_of(path))
 
 
 def root_of(path: str) -> str:
-    """The scheme and the bucket or container of a whole path; "" on a local disk."""
+    """The scheme and the bucket or container of a normalised path; "" on a local disk."""
     return "" if path.startswith("/") else "/".join(path.split("/", 3)[:3])
 
 

@@ -1,4 +1,4 @@
-"""What Auto Loader needs of a place where files lie."""
+"""The interface of a file store, as Auto Loader needs it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headrace.errors import PipelineError
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """A name in a folder, with its bytes and the nanoseconds of its last change."""
+    """A file name in a folder, with its size in bytes and modification time in nanoseconds."""
 
     name: str
     size: int
@@ -19,7 +19,7 @@ class FoundFile:
 
 
 class Entry(NamedTuple):
-    """A name in a folder; ``problem`` says why it cannot be told what stands behind it."""
+    """An entry of a folder; ``problem`` is the error if its type cannot be read."""
 
     name: str
     is_folder: bool
@@ -28,37 +28,37 @@ class Entry(NamedTuple):
 
 
 class Store(Protocol):
-    """Files and folders by their paths.
+    """Files and folders by path.
 
-    What asks about them raises PipelineError where the store does not answer; what reads or changes one, OSError.
+    Queries raise PipelineError if the store does not answer; reads and changes raise OSError.
     """
 
     def is_file(self, path: str) -> bool:
-        """Whether there is a file."""
+        """Whether the path is a file."""
         ...
 
     def is_folder(self, path: str) -> bool:
-        """Whether there is a folder."""
+        """Whether the path is a folder."""
         ...
 
     def stat(self, path: str) -> FoundFile | None:
-        """The file as it is now; None when it has gone, or is no file with contents (a folder, a named pipe)."""
+        """The file's current state; None if it does not exist or is not a regular file (a folder, a named pipe)."""
         ...
 
     def listing(self, folder: str) -> Iterator[tuple[str, FoundFile]] | None:
-        """All files below a folder, each with its own folder; None where folders are listed one by one."""
+        """Yield all files below a folder, each with its folder; None if folders are listed one by one."""
         ...
 
     def entries(self, folder: str) -> Iterator[Entry]:
-        """The names in a folder; nothing of a folder that has gone."""
+        """Yield the entries of a folder; none if it does not exist."""
         ...
 
     def identity(self, folder: str) -> tuple[int, int] | None:
-        """What all paths of one folder have in common; None where a folder has one path, or has gone."""
+        """A value that all paths of one folder share; None if folders have one path, or it does not exist."""
         ...
 
-    def opened(self, path: str) -> BinaryIO:
-        """The file, to be read from any place in it; FileNotFoundError when it has gone."""
+    def open_binary(self, path: str) -> BinaryIO:
+        """Open the file for random access; FileNotFoundError if it does not exist."""
         ...
 
     def delete(self, path: str) -> None:
@@ -66,9 +66,9 @@ class Store(Protocol):
         ...
 
     def move(self, path: str, target: str) -> None:
-        """Move a file within the store, to a path that nothing has; FileExistsError when something has."""
+        """Move a file within the store; FileExistsError if the target exists."""
         ...
 
     def uri(self, path: str) -> str:
-        """The path as Spark writes it in ``_metadata.file_path``."""
+        """The path as Spark's URI in ``_metadata.file_path``."""
         ...

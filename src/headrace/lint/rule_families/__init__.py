@@ -1,1 +1,1 @@
-"""The rules, by what they are about; each module has a tuple of them."""
+"""The rules by subject; each module has a tuple of them."""

@@ -1,4 +1,4 @@
-"""Functions that ``foreachBatch`` calls: a batch may come again, and is computed each time it is asked for."""
+"""Functions that ``foreachBatch`` calls: a batch may be retried, and each action computes it again."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from headrace.lint.batch_code import BatchCode, batch_code
 from headrace.lint.program import Program
 from headrace.lint.rule_families.deliveries import appends, limits_to_none
 from headrace.lint.rule_families.writers import mode_of
-from headrace.lint.rules import Hit, rule
+from headrace.lint.rules import Violation, rule
 from headrace.lint.values import Frame, Session
 
 _CHEAP = frozenset(("isEmpty", "head", "take", "first", "tail"))
 
 
-def _global_session(program: Program) -> Iterator[Hit]:
+def _global_session(program: Program) -> Iterator[Violation]:
     for code in batch_code(program):
         own = {argument.arg for argument in code.function.node.args.args} | {*_active(code)}
         uses = [node for node in code.parts if _is_global(program, node) and ast.unparse(node) not in own]
@@ -25,19 +25,19 @@ def _global_session(program: Program) -> Iterator[Hit]:
         if places:
             node = min(places, key=itemgetter(0, 1))[2]
             message = f'"{program.source(node)}" is the global session, not the session of the batch'
-            yield Hit(program.at(node), message, f"{code.function.frame}.sparkSession")
+            yield Violation(program.span_of(node), message, f"{code.function.batch_name}.sparkSession")
 
 
 def _is_global(program: Program, node: ast.AST) -> bool:
-    """Whether a name, or an attribute of self, is a session that the batch has not brought."""
+    """Whether a name, or an attribute of self, is a session other than the batch's."""
     named = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
-    kept = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
+    is_attribute = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
     session = program.value(node)
-    return (named or kept) and isinstance(session, Session) and not session.own
+    return (named or is_attribute) and isinstance(session, Session) and not session.own
 
 
 def _active(code: BatchCode) -> Iterator[str]:
-    """Names that the active session gets inside of the function, which is that of the batch."""
+    """Names assigned to the active session inside the function, which is the session of the batch."""
     for node in code.parts:
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Attribute(attr=attr))):
@@ -47,33 +47,33 @@ def _active(code: BatchCode) -> Iterator[str]:
                 pass
 
 
-def _limited(program: Program) -> Iterator[Hit]:
+def _limited(program: Program) -> Iterator[Violation]:
     for code in batch_code(program):
         if any(mode_of(started) == "complete" for started in code.streams):
-            # Each batch is the whole result anew.
+            # Each batch is the whole result.
             continue
         parts = code.parts
         written = [writer.frame for step, writer in program.facts.saved if step.node in parts]
         for merged in program.facts.merged:
             written += [step.first for step in merged.steps if step.node in parts and isinstance(step.first, Frame)]
         for step, owner in program.frame_calls("limit"):
-            kept = any(step is part.step for frame in written for part in frame.lineage())
-            if step.node in parts and owner.from_batch and kept and not limits_to_none(step):
-                instead = '.option("maxFilesPerTrigger", 100)  # on the reader; for Kafka, maxOffsetsPerTrigger'
-                yield Hit(program.at_name(step.node), "rows beyond the limit are never written", instead)
+            is_written = any(step is part.step for frame in written for part in frame.lineage())
+            if step.node in parts and owner.from_batch and is_written and not limits_to_none(step):
+                fix = '.option("maxFilesPerTrigger", 100)  # on the reader; for Kafka, maxOffsetsPerTrigger'
+                yield Violation(program.span_of_name(step.node), "rows beyond the limit are never written", fix)
 
 
-def _shown(program: Program) -> Iterator[Hit]:
+def _shown(program: Program) -> Iterator[Violation]:
     for code in batch_code(program):
         stream = next((program.source(started.writer.node.value) for started in code.streams), None)
-        look = f'{stream}.writeStream.format("console").start()  # a separate query, while you debug'
-        instead = look if stream is not None else "# remove it; to see rows, add a flow into a console sink"
+        debug_query = f'{stream}.writeStream.format("console").start()  # a separate query, while you debug'
+        fix = debug_query if stream is not None else "# remove it; to see rows, add a flow into a console sink"
         for step, owner in program.frame_calls("show"):
             if step.node in code.parts and owner.from_batch:
-                yield Hit(program.at_name(step.node), '"show" computes the batch again', instead)
+                yield Violation(program.span_of_name(step.node), '"show" computes the batch again', fix)
 
 
-def _again(program: Program) -> Iterator[Hit]:
+def _again(program: Program) -> Iterator[Violation]:
     for code in batch_code(program):
         function, parts = code.function, code.parts
         if any(step.node in parts and frame.from_batch for step, frame in program.frame_calls("persist", "cache")):
@@ -90,25 +90,25 @@ def _again(program: Program) -> Iterator[Hit]:
             if any(step.node in parts and isinstance(step.first, Frame) for step in target.steps)
         ]
         runs.sort(key=lambda node: (node.end_lineno or 0, node.end_col_offset or 0))
-        ways = [program.facts.ways[node] for node in runs]
-        meets = (any(not way.never_with(ways[at]) for way in ways[:at]) for at in range(len(runs)))
+        branch_paths = [program.facts.branch_paths[node] for node in runs]
+        meets = (any(not way.excludes(branch_paths[at]) for way in branch_paths[:at]) for at in range(len(runs)))
         second = next((node for node, met in zip(runs, meets, strict=True) if met), None)
         if second is not None:
-            instead = f"{function.frame}.persist()  # first, and {function.frame}.unpersist() at the end"
-            yield Hit(program.at_name(second), "this action computes the batch again", instead)
+            fix = f"{function.batch_name}.persist()  # first, and {function.batch_name}.unpersist() at the end"
+            yield Violation(program.span_of_name(second), "this action computes the batch again", fix)
 
 
-def _duplicates(program: Program) -> Iterator[Hit]:
+def _duplicates(program: Program) -> Iterator[Violation]:
     for code in batch_code(program):
         parts = code.parts
         appended = [writer.frame for _, writer in appends(program, parts)]
         for step, owner in program.frame_calls("dropDuplicates", "drop_duplicates", "distinct"):
-            kept = any(step is part.step for frame in appended for part in frame.lineage())
-            if step.node in parts and owner.from_batch and kept:
+            is_written = any(step is part.step for frame in appended for part in frame.lineage())
+            if step.node in parts and owner.from_batch and is_written:
                 arguments = ", ".join(program.source(argument) for argument in step.node.args)
-                instead = f'.withWatermark("event_time", "1 hour").dropDuplicatesWithinWatermark({arguments})'
+                fix = f'.withWatermark("event_time", "1 hour").dropDuplicatesWithinWatermark({arguments})'
                 message = "this drops only duplicates within one batch"
-                yield Hit(program.at_name(step.node), message, f"{instead}  # before .writeStream")
+                yield Violation(program.span_of_name(step.node), message, f"{fix}  # before .writeStream")
 
 
 RULES = (

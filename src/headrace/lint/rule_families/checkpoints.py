@@ -1,4 +1,4 @@
-"""Where streams keep how far they have read."""
+"""Checkpoint locations of streams."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ import ast
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator
 
-from headrace.lint.facts import Started
+from headrace.lint.facts import StartedStream
 from headrace.lint.program import Program
 from headrace.lint.repetition import Repetition
 from headrace.lint.rule_families.writers import by_function, format_of, target_value
-from headrace.lint.rules import Hit, Severity, rule
+from headrace.lint.rules import Severity, Violation, rule
 from headrace.lint.same_value import Sameness
-from headrace.lint.values import Function, opaque, option_of, said, text_of
+from headrace.lint.values import Function, method_argument, opaque, option_of, text_of
 
 _CHECKPOINT = "checkpointLocation"
 _CONF = "spark.sql.streaming.checkpointLocation"
-# Sinks that Spark gives a checkpoint of its own, which it throws away.
-_PASSING = frozenset(("console", "memory", "noop", "headrace-noop"))
+# Sinks for which Spark makes a temporary checkpoint.
+_TEMPORARY = frozenset(("console", "memory", "noop", "headrace-noop"))
 _INTO_TABLE = ("toTable", "table", "saveAsTable")
 
 
-class _Free:
-    """Gives paths that no checkpoint of the program has yet."""
+class _PathAllocator:
+    """Suggests paths that no checkpoint of the program uses yet."""
 
     def __init__(self, program: Program) -> None:
         known = (text_of(option_of(started.steps, _CHECKPOINT)) for started in program.facts.started)
         self._taken = {path.rstrip("/") for path in known if path is not None}
 
     def path(self, wanted: str) -> str:
-        """The path that is wanted, or the same with the first number that is free."""
+        """The wanted path, or the same with the first free number."""
         found, number = wanted, 1
         while found in self._taken:
             number += 1
@@ -38,36 +38,36 @@ class _Free:
         return found
 
 
-def _missing(program: Program) -> Iterator[Hit]:
-    if program.says(_CONF) or program.ready:
-        # A ready session keeps the checkpoints of those that name none, and a pipeline all of them.
+def _missing(program: Program) -> Iterator[Violation]:
+    if program.has_constant(_CONF) or program.has_notebook_session:
+        # Headrace's session chooses a checkpoint for queries that name none, and a pipeline for all.
         return
-    free = _Free(program)
+    free = _PathAllocator(program)
     for started in program.facts.started:
         if option_of(started.steps, _CHECKPOINT) is not None or opaque(started.steps):
             continue
         form = format_of(started)
-        named = said(started.steps, "format", "format")
-        if (form in _PASSING) or (named is not None and form is None):
+        named = method_argument(started.steps, "format", "format")
+        if (form in _TEMPORARY) or (named is not None and form is None):
             continue
-        instead = f'.option("{_CHECKPOINT}", {_new_place(program, started, free)})'
-        place = program.at_name(started.step.node)
+        fix = f'.option("{_CHECKPOINT}", {_new_checkpoint_path(program, started, free)})'
+        span = program.span_of_name(started.step.node)
         if by_function(started):
             message = "Spark deletes the stream's temporary checkpoint when the stream ends"
-            yield Hit(place, message, instead, Severity.WARNING)
+            yield Violation(span, message, fix, Severity.WARNING)
         else:
-            yield Hit(place, "the stream has no checkpoint", instead)
+            yield Violation(span, "the stream has no checkpoint", fix)
 
 
-def _new_place(program: Program, started: Started, free: _Free) -> str:
-    """A path that tells the stream from all others, as code."""
-    name = text_of(said(started.steps, "queryName", "queryName")) or _words(text_of(target_value(started)))
+def _new_checkpoint_path(program: Program, started: StartedStream, free: _PathAllocator) -> str:
+    """A checkpoint path of the stream's own, as code."""
+    name = text_of(method_argument(started.steps, "queryName", "queryName")) or _words(text_of(target_value(started)))
     node = _target_node(started)
     if name or node is None or by_function(started):
         function = program.source(node) if isinstance(node, ast.Name) else ""
         path = free.path(f"/checkpoints/{name or function or 'a_name_of_its_own'}")
         return f'"{path}"'
-    # Of which the text does not tell the value: it may be another one each time that the line is run.
+    # The value is unknown: it may differ each time the line runs.
     words = program.source(node)
     behind = free.path(f"/checkpoints/{words}").removeprefix(f"/checkpoints/{words}")
     return f'"/checkpoints/" + {_as_operand(program, node)}' + (f' + "{behind}"' if behind else "")
@@ -81,14 +81,14 @@ def _as_operand(program: Program, node: ast.expr) -> str:
 
 
 def _words(target: str | None) -> str:
-    """The whole of a target as a path below another one."""
+    """The target as a relative path."""
     if target is None:
         return ""
     path = target.rpartition("://")[2].strip("/")
     return path.replace(":", "_") if "/" in target else path.replace("`", "").replace(".", "/")
 
 
-def _option_node(started: Started, name: str) -> ast.expr | None:
+def _option_node(started: StartedStream, name: str) -> ast.expr | None:
     for step in reversed(started.steps):
         if step.name == "option" and text_of(step.first) == name and len(step.node.args) > 1:
             return step.node.args[1]
@@ -98,8 +98,8 @@ def _option_node(started: Started, name: str) -> ast.expr | None:
     return None
 
 
-def _target_node(started: Started) -> ast.expr | None:
-    """What says where the rows go: a function, a table, a path or a topic."""
+def _target_node(started: StartedStream) -> ast.expr | None:
+    """The expression of the target: a function, a table, a path or a topic."""
     for step in started.steps:
         if step.name in ("foreachBatch", "foreach"):
             return step.node.args[0] if step.node.args else next((one.value for one in step.node.keywords), None)
@@ -108,24 +108,24 @@ def _target_node(started: Started) -> ast.expr | None:
     return _option_node(started, "path") or _option_node(started, "topic") or _named(started)
 
 
-def _named(started: Started) -> ast.expr | None:
+def _named(started: StartedStream) -> ast.expr | None:
     return next((one.value for one in started.step.node.keywords if one.arg in ("tableName", "path")), None)
 
 
-class _Keys:
-    """By what checkpoints, targets and rows are compared."""
+class _StreamKeys:
+    """Keys for comparing the checkpoints, targets and rows of streams."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
         self._same = Sameness(program)
 
-    def checkpoint(self, started: Started) -> str | None:
-        """What tells a checkpoint from others; None where the text does not tell."""
+    def checkpoint(self, started: StartedStream) -> str | None:
+        """The key of the checkpoint; None if the text does not say which it is."""
         node = _option_node(started, _CHECKPOINT)
         return self._same.key(option_of(started.steps, _CHECKPOINT), node, started.function)
 
-    def target(self, started: Started) -> Hashable | None:
-        """The same of a target."""
+    def target(self, started: StartedStream) -> Hashable | None:
+        """The key of the target; None if the text does not say which it is."""
         node = _target_node(started)
         if by_function(started):
             value = self._program.value(node) if node is not None else None
@@ -137,30 +137,30 @@ class _Keys:
         kind = "table" if started.step.name in _INTO_TABLE else format_of(started)
         return (kind, key) if key is not None else None
 
-    def rows(self, started: Started) -> int:
-        """What two streams share that write the same rows."""
+    def rows(self, started: StartedStream) -> int:
+        """The key of the rows: equal for two streams that write the same rows."""
         return self._same.rows(started.writer.frame, started.function)
 
 
-def _exclusive(first: Started, second: Started) -> bool:
-    """Whether nobody can tell that one run of the program starts both."""
-    return first.way.never_with(second.way) or first.function is not second.function
+def _exclusive(first: StartedStream, second: StartedStream) -> bool:
+    """Whether it is not certain that one run of the program starts both."""
+    return first.branch_path.excludes(second.branch_path) or first.function is not second.function
 
 
-def _by(keys: Iterable[tuple[Hashable | None, Started]]) -> Iterator[list[Started]]:
-    """Streams with one key, where there are several."""
-    found: dict[Hashable, list[Started]] = defaultdict(list)
+def _grouped(keys: Iterable[tuple[Hashable | None, StartedStream]]) -> Iterator[list[StartedStream]]:
+    """Groups of two or more streams with the same key."""
+    found: dict[Hashable, list[StartedStream]] = defaultdict(list)
     for key, started in keys:
         if key is not None:
             found[key].append(started)
     yield from (streams for streams in found.values() if len(streams) > 1)
 
 
-def _shared(program: Program) -> Iterator[Hit]:
+def _shared(program: Program) -> Iterator[Violation]:
     repetition = Repetition(program)
     yield from _shared_with_itself(program, repetition)
-    keys, free = _Keys(program), _Free(program)
-    for streams in _by((keys.checkpoint(started), started) for started in program.facts.started):
+    keys, free = _StreamKeys(program), _PathAllocator(program)
+    for streams in _grouped((keys.checkpoint(started), started) for started in program.facts.started):
         targets = [keys.target(started) for started in streams]
         for number, second in enumerate(streams):
             others = zip(streams[:number], targets, strict=False)
@@ -168,32 +168,35 @@ def _shared(program: Program) -> Iterator[Hit]:
                 (
                     one
                     for one, target in others
-                    if _apart(target, targets[number], one, second) or _called_apart(repetition, one, second)
+                    if _are_distinct(target, targets[number], one, second)
+                    or _called_separately(repetition, one, second)
                 ),
                 None,
             )
             if first is not None:
-                line = program.text.place(first.step.node.lineno).line
+                line = program.text.location(first.step.node.lineno).line
                 message = f"the stream started on line {line} uses the same checkpoint"
-                yield Hit(program.at(_place(second)), message, _other(program, second, free))
+                yield Violation(
+                    program.span_of(_checkpoint_node(second)), message, _other_checkpoint(program, second, free)
+                )
 
 
-def _shared_with_itself(program: Program, repetition: Repetition) -> Iterator[Hit]:
-    """Streams that are started several times, in a loop or in a function, into another target each time."""
+def _shared_with_itself(program: Program, repetition: Repetition) -> Iterator[Violation]:
+    """Streams that are started several times, in a loop or a function, with another target each time."""
     for started in program.facts.started:
         checkpoint = text_of(option_of(started.steps, _CHECKPOINT))
         node = _target_node(started)
-        told = checkpoint is None or text_of(target_value(started)) is not None
-        if checkpoint is None or node is None or told or by_function(started):
+        has_literal_target = checkpoint is None or text_of(target_value(started)) is not None
+        if checkpoint is None or node is None or has_literal_target or by_function(started):
             continue
         if repetition.varies(started.step.node, node):
             message = "all streams started here use the same checkpoint"
             path = f'"{checkpoint.rstrip("/")}/" + {_as_operand(program, node)}'
-            yield Hit(program.at(_place(started)), message, f'.option("{_CHECKPOINT}", {path})')
+            yield Violation(program.span_of(_checkpoint_node(started)), message, f'.option("{_CHECKPOINT}", {path})')
 
 
-def _called_apart(repetition: Repetition, first: Started, second: Started) -> bool:
-    """Whether functions that one run calls start both, into other targets."""
+def _called_separately(repetition: Repetition, first: StartedStream, second: StartedStream) -> bool:
+    """Whether one run calls two functions that start them, with different targets."""
     one, other = text_of(target_value(first)), text_of(target_value(second))
     return (
         None not in (one, other)
@@ -204,16 +207,16 @@ def _called_apart(repetition: Repetition, first: Started, second: Started) -> bo
     )
 
 
-def _apart(target: Hashable | None, other: Hashable | None, first: Started, second: Started) -> bool:
-    """Whether both are started, and are no restart of one query."""
+def _are_distinct(target: Hashable | None, other: Hashable | None, first: StartedStream, second: StartedStream) -> bool:
+    """Whether both are started, and neither is a restart of the other."""
     return target is not None and other is not None and target != other and not _exclusive(first, second)
 
 
-def _place(started: Started) -> ast.expr:
+def _checkpoint_node(started: StartedStream) -> ast.expr:
     return _option_node(started, _CHECKPOINT) or started.step.node
 
 
-def _other(program: Program, started: Started, free: _Free) -> str:
+def _other_checkpoint(program: Program, started: StartedStream, free: _PathAllocator) -> str:
     checkpoint = text_of(option_of(started.steps, _CHECKPOINT))
     base = checkpoint.rstrip("/") if checkpoint else "/checkpoints/stream"
     node = _target_node(started)
@@ -222,9 +225,9 @@ def _other(program: Program, started: Started, free: _Free) -> str:
     return f'.option("{_CHECKPOINT}", "{free.path(f"{base}_{name}")}")'
 
 
-def _new(program: Program) -> Iterator[Hit]:
-    keys = _Keys(program)
-    for streams in _by((keys.target(started), started) for started in program.facts.started):
+def _new_checkpoint(program: Program) -> Iterator[Violation]:
+    keys = _StreamKeys(program)
+    for streams in _grouped((keys.target(started), started) for started in program.facts.started):
         known = [(keys.checkpoint(started), keys.rows(started), started) for started in streams]
         for number, (new, rows, second) in enumerate(known):
             first = next(
@@ -236,15 +239,15 @@ def _new(program: Program) -> Iterator[Hit]:
                 None,
             )
             if first is not None:
-                line = program.text.place(first.step.node.lineno).line
+                line = program.text.location(first.step.node.lineno).line
                 node = _option_node(first, _CHECKPOINT)
-                instead = f'.option("{_CHECKPOINT}", {program.source(node)})' if node is not None else ""
+                fix = f'.option("{_CHECKPOINT}", {program.source(node)})' if node is not None else ""
                 message = f"line {line} writes the same rows to this target with another checkpoint"
-                yield Hit(program.at(_place(second)), message, instead)
+                yield Violation(program.span_of(_checkpoint_node(second)), message, fix)
 
 
 RULES = (
     rule("missing-checkpoint", _missing),
     rule("shared-checkpoint", _shared),
-    rule("new-checkpoint", _new),
+    rule("new-checkpoint", _new_checkpoint),
 )

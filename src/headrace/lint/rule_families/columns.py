@@ -1,4 +1,4 @@
-"""Whether what a step is handed has a column in it, as far as the text says."""
+"""Whether the arguments of a call mention a column."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headrace.lint.values import Bound, Class, Frame, Function, Imported, Litera
 
 
 def mentions(program: Program, node: ast.Call, columns: Iterable[str]) -> bool:
-    """Whether a call is handed one of these columns, or may be: what is not written out may be anything."""
+    """Whether the arguments of a call mention one of these columns, or may: an unknown value may be any column."""
     names = [column.rpartition(".")[2] for column in columns]
     handed = (*node.args, *(keyword.value for keyword in node.keywords))
     return any(_may_be(program, part, names) for argument in handed for part in ast.walk(argument))
@@ -45,7 +45,7 @@ def _value_may_be(value: Value, names: list[str]) -> bool:
         case Several(items=items):
             return any(_value_may_be(item, names) for item in items)
         case Imported(name=name):
-            # A column that was made before has a call in it.
+            # An expression built earlier contains a call.
             return name.endswith("()")
         case Bound(of=Frame() as of):
             return of.streaming is None

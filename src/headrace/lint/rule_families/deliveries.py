@@ -1,4 +1,4 @@
-"""What functions of batches append or send, although a batch may come again."""
+"""Appends and requests in batch functions that repeat when a batch is retried."""
 
 from __future__ import annotations
 
@@ -11,44 +11,44 @@ from collections.abc import Iterator, Sequence
 from headrace.lint import methods
 from headrace.lint.batch_code import BatchCode, batch_code
 from headrace.lint.program import Program, call_arguments
-from headrace.lint.rules import Hit, rule
+from headrace.lint.rules import Violation, rule
 from headrace.lint.sql_streams import name_at
 from headrace.lint.sql_texts import Sql, sql_in
-from headrace.lint.values import Frame, Imported, Literal, Step, Writer, opaque, option_of, said, text_of
+from headrace.lint.values import Frame, Imported, Literal, Step, Writer, method_argument, opaque, option_of, text_of
 
-_NOT_KEPT = frozenset(("noop", "console", "memory"))
-# PUT and DELETE may be repeated; POST may not.
+_VOLATILE = frozenset(("noop", "console", "memory"))
+# PUT and DELETE are idempotent; POST is not.
 _POSTING = frozenset(("requests.post", "httpx.post", "requests.Session().post", "httpx.Client().post"))
 _IDEMPOTENT = re.compile("idempotency", re.IGNORECASE)
 _AGAIN = "a retried batch is appended again"
 _OF_LOOP = "  # rows: everything the loop writes, combined with unionByName"
-# Sinks of pipelines, which take a batch once, or say what a batch that comes again is known by.
+# Pipeline sinks that write a batch once, or mark repeats.
 _OF_PIPELINES = {
     "jdbc": "in a pipeline; it writes each batch once",
     "kafka": "in a pipeline; record headers mark repeats",
 }
-# What is handed to append_once in other words; of other calls the replacement does not know.
+# Writer calls that can be passed to append_once as arguments.
 _CARRIED = frozenset(("format", "mode", "option", "options", "partitionBy"))
 
 
 def appends(program: Program, parts: frozenset[ast.AST]) -> Iterator[tuple[Step, Writer]]:
-    """What is appended inside of a function."""
+    """The appends inside a function."""
     for step, writer in program.facts.saved:
         if step.node not in parts or _empty(writer.frame):
             continue
-        mode = text_of(said(writer.steps, "mode", "mode"))
+        mode = text_of(method_argument(writer.steps, "mode", "mode"))
         into = step.name == "insertInto" and len(step.node.args) < 2 and "overwrite" not in step.keywords
         if mode == "append" or (into and mode is None):
             yield step, writer
 
 
 def limits_to_none(step: Step) -> bool:
-    """Whether a call is ``limit(0)``, of which nothing but the columns is left."""
+    """Whether a call is ``limit(0)``, which keeps only the columns."""
     return step.name == "limit" and isinstance(step.first, Literal) and step.first.value == 0
 
 
 def _empty(frame: Frame) -> bool:
-    """Whether it is known to have no rows, as what makes a table with its columns."""
+    """Whether a frame is known to have no rows, such as one that creates a table."""
     steps = [part.step for part in frame.lineage() if part.step is not None]
     none = any(map(limits_to_none, steps))
     made = any(
@@ -57,14 +57,16 @@ def _empty(frame: Frame) -> bool:
     return none or made
 
 
-def _not_idempotent(program: Program) -> Iterator[Hit]:
-    inserts = [] if program.says("txnVersion") else [sql for sql in sql_in(program) if sql.begins("INSERT", "INTO")]
+def _not_idempotent(program: Program) -> Iterator[Violation]:
+    inserts = (
+        [] if program.has_constant("txnVersion") else [sql for sql in sql_in(program) if sql.begins("INSERT", "INTO")]
+    )
     for code in batch_code(program):
         yield from _appended(program, code, inserts)
         yield from _posted(program, code)
 
 
-def _appended(program: Program, code: BatchCode, statements: Sequence[Sql]) -> Iterator[Hit]:
+def _appended(program: Program, code: BatchCode, statements: Sequence[Sql]) -> Iterator[Violation]:
     written = [*appends(program, code.parts)]
     to = [*_written_to(program, code)]
     inserts = [*_inserts(program, code, statements)]
@@ -74,14 +76,14 @@ def _appended(program: Program, code: BatchCode, statements: Sequence[Sql]) -> I
     for step, writer in written:
         if option_of(writer.steps, "txnVersion") is not None or opaque(writer.steps):
             continue
-        if text_of(said(writer.steps, "format", "format")) not in _NOT_KEPT:
-            yield Hit(program.at_name(step.node), _AGAIN, writes.instead(step, writer))
+        if text_of(method_argument(writer.steps, "format", "format")) not in _VOLATILE:
+            yield Violation(program.span_of_name(step.node), _AGAIN, writes.fix(step, writer))
     for node, frame, target in to:
-        yield Hit(program.at_name(node), _AGAIN, writes.append_once(node, frame, target))
+        yield Violation(program.span_of_name(node), _AGAIN, writes.append_once(node, frame, target))
     for sql, rows, target in inserts:
         if sql.call is not None:
-            instead = writes.append_once(sql.call, rows, target) if rows else "# use append_once with the inserted rows"
-            yield Hit(sql.at(0), _AGAIN, instead)
+            fix = writes.append_once(sql.call, rows, target) if rows else "# use append_once with the inserted rows"
+            yield Violation(sql.span_of(0), _AGAIN, fix)
 
 
 def _written_to(program: Program, code: BatchCode) -> Iterator[tuple[ast.Call, str, str]]:
@@ -98,7 +100,7 @@ def _written_to(program: Program, code: BatchCode) -> Iterator[tuple[ast.Call, s
 
 
 def _inserts(program: Program, code: BatchCode, statements: Sequence[Sql]) -> Iterator[tuple[Sql, str, str]]:
-    """Each INSERT INTO: the statement, what it selects as code (empty where that is not told), and the target."""
+    """Each INSERT INTO: the statement, its query as code (empty if unknown), and the target."""
     for sql in statements:
         call = sql.call
         if call is None or call not in code.parts:
@@ -116,7 +118,7 @@ def _inserts(program: Program, code: BatchCode, statements: Sequence[Sql]) -> It
 
 
 class _Writes:
-    """The writes of one function, each with what takes its place."""
+    """The writes of one function, and how to replace each."""
 
     def __init__(self, program: Program, code: BatchCode, targets: Counter[str]) -> None:
         self._program = program
@@ -131,37 +133,38 @@ class _Writes:
         about = ""
         if self._in_loop(node, target):
             frame, about = "rows", _OF_LOOP
-        elif self._code.of_pipeline and not is_path(target):
+        elif self._code.is_pipeline_sink and not is_path(target):
             target, about = '"/path/of/the/table"', "  # in a pipeline, write to tables by path"
-        return f"headrace.delivery.append_once({frame}, {self._code.number}, {target}{name}{more}){about}"
+        return f"headrace.delivery.append_once({frame}, {self._code.batch_id_name}, {target}{name}{more}){about}"
 
-    def instead(self, step: Step, writer: Writer) -> str:
-        """What takes the place of a write, by the format."""
+    def fix(self, step: Step, writer: Writer) -> str:
+        """The replacement of a write, by its format."""
         frame, target = self._program.source(writer.node.value), _target(self._program, step, writer)
-        named = said(writer.steps, "format", "format")
-        form = "jdbc" if step.name == "jdbc" else step.name if step.name in methods.FILES else text_of(named)
-        if form in methods.FILES:
+        named = method_argument(writer.steps, "format", "format")
+        form = "jdbc" if step.name == "jdbc" else step.name if step.name in methods.FILE_FORMATS else text_of(named)
+        if form in methods.FILE_FORMATS:
             return self._into_folder(step, writer, target)
         if form in _OF_PIPELINES:
             return f'dp.create_sink("out", "{form}", {{...}})  # {_OF_PIPELINES[form]}'
         if named is not None and form != "delta":
-            return f"# a retried batch has the same number, {self._code.number}: the sink can use it to detect repeats"
+            number = self._code.batch_id_name
+            return f"# a retried batch has the same number, {number}: the sink can use it to detect repeats"
         if any(given.name not in _CARRIED for given in writer.steps[:-1]):
-            number = self._code.number
+            number = self._code.batch_id_name
             return f'.option("txnAppId", f"{{query_name}}-{self._free()}").option("txnVersion", {number})'
         found = self.append_once(step.node, frame, target, _carried(self._program, step, writer))
         return found if form == "delta" or "  #" in found else f"{found}  # for a Delta table"
 
     def _into_folder(self, step: Step, writer: Writer, target: str) -> str:
-        """Files in a folder of the batch, which comes again with the batch."""
+        """Overwrite a folder of the batch's own, so that a retry replaces it."""
         program, node = self._program, step.node
         write = self._write(target)
-        folder = f"/batch={{{self._code.number}}}" + (f"/{write}" if write else "")
-        place = f'f"{{{target}}}{folder}"'
+        folder = f"/batch={{{self._code.batch_id_name}}}" + (f"/{write}" if write else "")
+        path = f'f"{{{target}}}{folder}"'
         if isinstance(text := _literal(target), str):
-            place = f'f"{text}{folder}"'
+            path = f'f"{text}{folder}"'
         given = [f".{one.name}({call_arguments(program, one.node)})" for one in writer.steps[:-1] if one.name != "mode"]
-        first = [place, *map(program.source, node.args[1:])]
+        first = [path, *map(program.source, node.args[1:])]
         named = [f"{one.arg}={program.source(one.value)}" for one in node.keywords if one.arg not in ("mode", "path")]
         looped = self._in_loop(node, target)
         frame = "rows" if looped else program.source(writer.node.value)
@@ -169,7 +172,7 @@ class _Writes:
         return f"{call}{_OF_LOOP}" if looped else call
 
     def _write(self, target: str) -> str:
-        """What tells a write from others into the same target; empty where there is no other."""
+        """A name for the write, unique among those to the same target; empty if it is the only one."""
         if self._targets[target] <= 1:
             return ""
         self._given[target] += 1
@@ -180,12 +183,12 @@ class _Writes:
         return self._given[""]
 
     def _in_loop(self, node: ast.Call, target: str) -> bool:
-        loop = self._code.loop(node)
+        loop = self._code.enclosing_loop(node)
         return loop is not None and not _differs(loop, target)
 
 
 def _literal(code: str) -> object:
-    """The text that code stands for; None where it is no text, or has braces."""
+    """The value of a string literal; None for other code, and for text with braces."""
     try:
         value = ast.literal_eval(code)
     except ValueError:
@@ -194,12 +197,12 @@ def _literal(code: str) -> object:
 
 
 def is_path(target: str) -> bool:
-    """Whether code names a folder, or may."""
+    """Whether code names a path, or may."""
     return "/" in target or ":" in target or not target.startswith(('"', "'"))
 
 
 def _differs(loop: ast.AST, target: str) -> bool:
-    """Whether a target is another one each time that a loop is run."""
+    """Whether the target differs between the iterations of a loop."""
     names = {node.id for node in ast.walk(ast.parse(target, mode="eval")) if isinstance(node, ast.Name)}
     if isinstance(loop, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
         return bool(names & {argument.arg for argument in loop.args.args})
@@ -208,7 +211,7 @@ def _differs(loop: ast.AST, target: str) -> bool:
 
 
 def _target(program: Program, step: Step, writer: Writer) -> str:
-    """Where a write goes, as code."""
+    """The target of a write, as code."""
     wanted = {"insertInto": "tableName", "saveAsTable": "name"}.get(step.name, "path")
     node = step.node.args[0] if step.node.args else None
     for keyword in step.node.keywords:
@@ -220,7 +223,7 @@ def _target(program: Program, step: Step, writer: Writer) -> str:
 
 
 def _carried(program: Program, step: Step, writer: Writer) -> str:
-    """What else was said to the writer, as arguments of append_once."""
+    """The writer's other settings, as arguments of append_once."""
     options: list[str] = []
     columns: list[str] = []
     for given in writer.steps:
@@ -241,7 +244,7 @@ def _carried(program: Program, step: Step, writer: Writer) -> str:
     return found + (f", options={{{', '.join(options)}}}" if options else "")
 
 
-def _posted(program: Program, code: BatchCode) -> Iterator[Hit]:
+def _posted(program: Program, code: BatchCode) -> Iterator[Violation]:
     if any(isinstance(part, ast.Constant) and _IDEMPOTENT.search(str(part.value)) for part in code.parts):
         return
     sent = 0
@@ -252,8 +255,8 @@ def _posted(program: Program, code: BatchCode) -> Iterator[Hit]:
         if not posts or spread or (headers is not None and not _written_out(program, headers, code)):
             continue
         sent += 1
-        key = f"{getattr(code.function.node, 'name', 'batches')}-{sent}-{{{code.number}}}"
-        key += "-{key_of_the_payload}" if code.loop(step.node) is not None else ""
+        key = f"{getattr(code.function.node, 'name', 'batches')}-{sent}-{{{code.batch_id_name}}}"
+        key += "-{key_of_the_payload}" if code.enclosing_loop(step.node) is not None else ""
         before = f"**{program.source(headers)}, " if isinstance(headers, ast.Name) else ""
         if isinstance(headers, ast.Dict):
             pairs = zip(headers.keys, headers.values, strict=True)
@@ -261,12 +264,12 @@ def _posted(program: Program, code: BatchCode) -> Iterator[Hit]:
                 f"{program.source(name)}: {program.source(value)}, " if name else f"**{program.source(value)}, "
                 for name, value in pairs
             )
-        instead = f'headers={{{before}"Idempotency-Key": f"{key}"}}'
-        yield Hit(program.at_name(step.node), "a retried batch is sent again", instead)
+        fix = f'headers={{{before}"Idempotency-Key": f"{key}"}}'
+        yield Violation(program.span_of_name(step.node), "a retried batch is sent again", fix)
 
 
 def _written_out(program: Program, headers: ast.expr, code: BatchCode) -> bool:
-    """Whether the text says all headers, so that none of them can be a key of the request."""
+    """Whether all headers are literal, so that none can be an idempotency key."""
     if isinstance(headers, ast.Dict):
         return None not in headers.keys
     if not isinstance(headers, ast.Name) or headers.id in {argument.arg for argument in code.function.node.args.args}:

@@ -1,4 +1,4 @@
-"""Distinct aggregates of streams, which plain Spark refuses, and how to compute the same."""
+"""Distinct aggregates on streams, which plain Spark refuses, and their replacements."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from headrace.lint.program import Program
-from headrace.lint.rules import Hit, rule
+from headrace.lint.rules import Violation, rule
 from headrace.lint.scopes import EXPR
 from headrace.lint.sql_texts import STANDS_FOR_VALUE, Sql
-from headrace.lint.streaming_sql import beside_streams
+from headrace.lint.streaming_sql import in_streaming_queries
 from headrace.lint.values import Frame, Grouped, Imported, Step, Value, text_of
-from headrace.sql.lexer import Token, closings, lex, separated
+from headrace.sql.lexer import Token, bracket_pairs, lex, split_at_commas
 
 _COUNTS = ("countDistinct", "count_distinct")
 _SUMS = ("sumDistinct", "sum_distinct")
@@ -19,7 +19,7 @@ _AGGREGATE = ("agg", "select", "selectExpr")
 _SHORT = 30
 
 
-def _distinct(program: Program) -> Iterator[Hit]:
+def _distinct(program: Program) -> Iterator[Violation]:
     calls = {step.node: name for step, name in program.function_calls(*_refused(program))}
     for step, owner in program.calls(*_AGGREGATE):
         frame = owner.frame if isinstance(owner, Grouped) else owner
@@ -28,24 +28,28 @@ def _distinct(program: Program) -> Iterator[Hit]:
         for argument in (*step.node.args, *(keyword.value for keyword in step.node.keywords)):
             for node in ast.walk(argument):
                 if node in calls and isinstance(node, ast.Call):
-                    yield Hit(program.at(node), f'"{calls[node]}" on a stream', _instead(program, node, calls[node]))
+                    yield Violation(
+                        program.span_of(node), f'"{calls[node]}" on a stream', _fix(program, node, calls[node])
+                    )
             yield from _by_name(program, argument)
         yield from _in_texts(program, step)
 
 
 def _refused(program: Program) -> tuple[str, ...]:
-    """The functions that are; with the ready session, a distinct count is none of them."""
-    return _SUMS if program.ready else (*_COUNTS, *_SUMS)
+    """The functions that Spark refuses; Headrace's session supports distinct counts."""
+    return _SUMS if program.has_notebook_session else (*_COUNTS, *_SUMS)
 
 
-def _by_name(program: Program, argument: ast.expr) -> Iterator[Hit]:
-    """Columns that were made before, alone or in a list."""
+def _by_name(program: Program, argument: ast.expr) -> Iterator[Violation]:
+    """Columns that were built earlier, alone or in a list."""
     inner = argument.value if isinstance(argument, ast.Starred) else argument
     if not isinstance(inner, ast.Name):
         return
     for name in _refused(program):
         if _has_call(program.value(inner), name):
-            yield Hit(program.at(inner), f'"{name}" on a stream', "" if name in _COUNTS else "F.aggregate(...)")
+            yield Violation(
+                program.span_of(inner), f'"{name}" on a stream', "" if name in _COUNTS else "F.aggregate(...)"
+            )
             return
 
 
@@ -54,7 +58,7 @@ def _has_call(value: Value, name: str) -> bool:
     return any(isinstance(item, Imported) and f".functions.{name}()" in item.name for item in items)
 
 
-def _instead(program: Program, node: ast.Call, name: str) -> str:
+def _fix(program: Program, node: ast.Call, name: str) -> str:
     before = f"{program.source(node.func.value)}." if isinstance(node.func, ast.Attribute) else ""
     if name in _SUMS:
         values = f"{before}collect_set({', '.join(map(program.source, node.args))})"
@@ -65,12 +69,12 @@ def _instead(program: Program, node: ast.Call, name: str) -> str:
 
 
 def _same(counted: str) -> str:
-    """What a function is handed, unless that is long and stands before it already."""
+    """The arguments again, unless they are long."""
     return f"({counted})" if len(counted) <= _SHORT else " of the same columns"
 
 
 def _counted(program: Program, columns: Sequence[ast.expr], before: str) -> str:
-    """What is collected: a column, or several as one where none of them is NULL, since NULL is not counted."""
+    """The column to collect; several become a struct if none of them is NULL, since NULL is not counted."""
     written = [program.source(column) for column in columns]
     if len(columns) == 1 and not isinstance(columns[0], ast.Starred):
         return written[0]
@@ -86,8 +90,8 @@ def _counted(program: Program, columns: Sequence[ast.expr], before: str) -> str:
     return f"{before}when({' & '.join(f'{name}.isNotNull()' for name in named)}, {together})"
 
 
-def _in_texts(program: Program, step: Step) -> Iterator[Hit]:
-    """Expressions in SQL among what is handed over."""
+def _in_texts(program: Program, step: Step) -> Iterator[Violation]:
+    """SQL expressions among the arguments."""
     texts = list(step.node.args) if step.name == "selectExpr" else []
     for argument in step.node.args:
         for node in ast.walk(argument):
@@ -97,16 +101,16 @@ def _in_texts(program: Program, step: Step) -> Iterator[Hit]:
     for node in texts:
         tokens = lex(text_of(program.value(node)) or "").tokens
         for index in _distinct_at(tokens):
-            if not (program.ready and tokens[index].is_word("COUNT")):
-                yield Hit(program.at(node), _said(tokens[index]), _instead_in_sql(tokens, index))
+            if not (program.has_notebook_session and tokens[index].is_word("COUNT")):
+                yield Violation(program.span_of(node), _message(tokens[index]), _fix_in_sql(tokens, index))
 
 
-def _distinct_in_sql(sql: Sql) -> Iterator[Hit]:
-    # A file of SQL that reads streams is one of a pipeline, which counts what is distinct.
-    ready = sql.within is None or sql.within.ready
-    for index in beside_streams(sql, _distinct_at(sql.tokens)):
+def _distinct_in_sql(sql: Sql) -> Iterator[Violation]:
+    # A SQL file that reads streams belongs to a pipeline, which supports distinct counts.
+    ready = sql.program is None or sql.program.has_notebook_session
+    for index in in_streaming_queries(sql, _distinct_at(sql.tokens)):
         if not (ready and sql.tokens[index].is_word("COUNT")):
-            yield Hit(sql.at(index), _said(sql.tokens[index]), _instead_in_sql(sql.tokens, index))
+            yield Violation(sql.span_of(index), _message(sql.tokens[index]), _fix_in_sql(sql.tokens, index))
 
 
 def _distinct_at(tokens: Sequence[Token]) -> Iterator[int]:
@@ -116,18 +120,18 @@ def _distinct_at(tokens: Sequence[Token]) -> Iterator[int]:
             yield index
 
 
-def _said(function: Token) -> str:
+def _message(function: Token) -> str:
     return f'"{function.text}(DISTINCT ...)" on a stream'
 
 
-def _instead_in_sql(tokens: Sequence[Token], index: int) -> str:
-    end = closings(tokens).get(index + 1)
+def _fix_in_sql(tokens: Sequence[Token], index: int) -> str:
+    end = bracket_pairs(tokens).get(index + 1)
     if end is None:
         return ""
-    columns = [_written(part) for part in separated(tokens[index + 3 : end])]
+    columns = [_written(part) for part in split_at_commas(tokens[index + 3 : end])]
     condition = ""
     if tokens[end + 1 : end + 2] and tokens[end + 1].is_word("FILTER"):
-        behind = closings(tokens).get(end + 2, end + 1)
+        behind = bracket_pairs(tokens).get(end + 2, end + 1)
         condition = f" {_written(tokens[end + 1 : behind + 1])}"
     if not columns or not all(columns) or any(STANDS_FOR_VALUE in column for column in columns):
         return ""
@@ -142,7 +146,7 @@ def _instead_in_sql(tokens: Sequence[Token], index: int) -> str:
 
 
 def _written(tokens: Sequence[Token]) -> str:
-    """Pieces as they stand in the text, on one line."""
+    """Tokens as written, on one line."""
     parts: list[str] = []
     for token, before in zip(tokens, (None, *tokens), strict=False):
         parts += [" "] if before is not None and token.start > before.end else []

@@ -1,4 +1,4 @@
-"""Conditions that Python reads otherwise than they look."""
+"""Conditions that Python groups differently than they look."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import ast
 from collections.abc import Iterator
 
 from headrace.lint.program import Program
-from headrace.lint.rules import Hit, rule
+from headrace.lint.rules import Violation, rule
 from headrace.lint.scopes import FUNCTIONS
 from headrace.lint.values import Bound, Frame, Imported
 
 _SIGNS = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
 
 
-def _precedence(program: Program) -> Iterator[Hit]:
+def _precedence(program: Program) -> Iterator[Violation]:
     for node in program.nodes:
         if not isinstance(node, ast.Compare) or not all(type(op) in _SIGNS for op in node.ops):
             continue
@@ -23,15 +23,15 @@ def _precedence(program: Program) -> Iterator[Hit]:
         ]
         bare = [part for part in joined if not _in_brackets(program, part)]
         columns = any(_is_column(program, part) for operand in operands for part in ast.walk(operand))
-        # With two values of the same type, it may be meant as Python reads it.
+        # With two columns, the author may mean it as Python reads it.
         certain = len(node.ops) > 1 or any(_is_number(part) for part in operands)
         if bare and columns and certain:
             message = f'"{_sign(bare[0])}" binds more tightly than the comparison'
-            yield Hit(program.at(node), message, _apart(program, node))
+            yield Violation(program.span_of(node), message, _apart(program, node))
 
 
 def _in_brackets(program: Program, node: ast.expr) -> bool:
-    """Whether an operand stands in brackets of its own."""
+    """Whether an operand has its own brackets."""
     line = program.text.lines[node.lineno - 1].encode()[: node.col_offset].decode(errors="ignore").rstrip()
     end = node.end_lineno or node.lineno
     behind = program.text.lines[end - 1].encode()[node.end_col_offset or 0 :].decode(errors="ignore").lstrip()
@@ -59,7 +59,7 @@ def _is_column(program: Program, node: ast.AST) -> bool:
 
 
 def _apart(program: Program, node: ast.Compare) -> str:
-    """The conditions, each in brackets, where all of them are joined by one sign."""
+    """The conditions, each in brackets; empty if they are joined by different operators."""
     conditions: list[str] = []
     left = node.left
     if isinstance(left, ast.BinOp) and _joins(left):

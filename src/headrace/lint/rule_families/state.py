@@ -1,4 +1,4 @@
-"""What a stream remembers, and for how long."""
+"""State of streams, and how long they keep it."""
 
 from __future__ import annotations
 
@@ -9,22 +9,27 @@ from headrace.lint import methods
 from headrace.lint.program import Program, call_arguments
 from headrace.lint.rule_families.columns import mentions
 from headrace.lint.rule_families.stream_joins import boundless_joins, unmarked_joins
-from headrace.lint.rule_families.watermarks import marked, marking, remade, told
+from headrace.lint.rule_families.watermarks import (
+    has_known_source,
+    has_watermark,
+    may_rename_watermark,
+    watermark_columns,
+)
 from headrace.lint.rule_families.writers import mode_of
-from headrace.lint.rules import Hit, Severity, rule
+from headrace.lint.rules import Severity, Violation, rule
 from headrace.lint.scopes import of_pipelines
 from headrace.lint.sql_texts import Sql
-from headrace.lint.streaming_sql import beside_streams, reads_stream, views_of
+from headrace.lint.streaming_sql import in_streaming_queries, reads_stream, views_of
 from headrace.lint.values import Frame, Step, text_of
 
 _WINDOWS = ("window", "session_window")
-_MEMORABLE = ("dropDuplicates", "drop_duplicates", "distinct")
+_DEDUPLICATING = ("dropDuplicates", "drop_duplicates", "distinct")
 
 
 def _written(program: Program) -> Iterator[tuple[Frame, str | None]]:
     """The frames that are written as streams, with their output modes; None for tables of a pipeline.
 
-    What is aggregated and not seen to be written is among them, with a mode that is not known ("").
+    Includes aggregations that the text does not write, with an unknown mode ("").
     """
     written = [started.writer.frame for started in program.facts.started]
     written += [value for _, _, value in program.facts.returns if isinstance(value, Frame)]
@@ -49,7 +54,7 @@ def _is_dataset(program: Program, function: ast.AST) -> bool:
 
 
 def _aggregation(frame: Frame) -> tuple[Step, Frame] | None:
-    """The newest aggregation, with the frame that it is over: its step is that which makes the groups, if one does."""
+    """The last aggregation, as its grouping step (or ``agg`` without one) and the frame that it aggregates."""
     for part in frame.lineage():
         if part.step is not None and part.step.name in methods.REDUCING and part.parents:
             parent = part.parents[0]
@@ -61,7 +66,7 @@ def _aggregation(frame: Frame) -> tuple[Step, Frame] | None:
 
 
 def _has_keys(step: Step) -> bool:
-    """Whether there is more than one group, so that their number can grow."""
+    """Whether it has grouping keys, so that the number of groups can grow."""
     return step.name in methods.GROUPING and bool(step.node.args or step.node.keywords)
 
 
@@ -78,30 +83,30 @@ def _time_column(program: Program, step: Step) -> str:
     return "event_time"
 
 
-def _no_watermark(program: Program) -> Iterator[Hit]:
+def _no_watermark(program: Program) -> Iterator[Violation]:
     for frame, mode in _written(program):
         found = _aggregation(frame)
-        if found is None or not found[1].streaming or not told(found[1]):
+        if found is None or not found[1].streaming or not has_known_source(found[1]):
             continue
         step, over = found
-        if marked(over):
+        if has_watermark(over):
             continue
-        instead = _with_watermark(program, step)
-        place = program.at_name(step.node)
+        fix = _with_watermark(program, step)
+        span = program.span_of_name(step.node)
         if mode == "append":
-            yield Hit(place, "aggregation without a watermark in output mode append", instead)
+            yield Violation(span, "aggregation without a watermark in output mode append", fix)
         elif _has_keys(step) and (mode in ("update", None) or _windowed(program, step)):
             message = "an aggregation without a watermark keeps every group forever"
-            yield Hit(place, message, instead, Severity.WARNING)
+            yield Violation(span, message, fix, Severity.WARNING)
     for step, owner in program.frame_calls("dropDuplicatesWithinWatermark"):
-        if owner.streaming and told(owner) and not marked(owner):
-            instead = f'.withWatermark("event_time", "1 hour").{_call(program, step)}'
-            yield Hit(program.at_name(step.node), '"dropDuplicatesWithinWatermark" without a watermark', instead)
+        if owner.streaming and has_known_source(owner) and not has_watermark(owner):
+            fix = f'.withWatermark("event_time", "1 hour").{_call(program, step)}'
+            yield Violation(program.span_of_name(step.node), '"dropDuplicatesWithinWatermark" without a watermark', fix)
     yield from unmarked_joins(program)
 
 
 def _with_watermark(program: Program, step: Step) -> str:
-    """The groups with a time at which each ends; a watermark alone does not end those that have none."""
+    """The grouping with a watermark and a window; a watermark alone does not end groups without a window."""
     column = _time_column(program, step)
     if _windowed(program, step):
         return f'.withWatermark("{column}", "10 minutes")  # before .{step.name}'
@@ -111,53 +116,51 @@ def _with_watermark(program: Program, step: Step) -> str:
     return f'.withWatermark("{column}", "10 minutes").{name}({", ".join((window, *keys))})'
 
 
-def _no_watermark_in_sql(sql: Sql) -> Iterator[Hit]:
+def _no_watermark_in_sql(sql: Sql) -> Iterator[Violation]:
     for index in _unmarked_in_sql(sql, "GROUP", "BY"):
         message = "an aggregation without a watermark keeps every group forever"
-        instead = "FROM STREAM t WATERMARK event_time DELAY OF INTERVAL 10 MINUTES"
+        fix = "FROM STREAM t WATERMARK event_time DELAY OF INTERVAL 10 MINUTES"
         if views_of(sql):
-            instead = (
-                '.withWatermark("event_time", "10 minutes")  # before you create the view; add a window to GROUP BY'
-            )
-        yield Hit(sql.at(index), message, instead, Severity.WARNING)
+            fix = '.withWatermark("event_time", "10 minutes")  # before you create the view; add a window to GROUP BY'
+        yield Violation(sql.span_of(index), message, fix, Severity.WARNING)
     for index in _unmarked_in_sql(sql, "SELECT", "DISTINCT"):
         message = '"DISTINCT" without a watermark keeps every row forever'
-        instead = '.withWatermark("event_time", "1 hour").dropDuplicatesWithinWatermark()'
-        yield Hit(sql.at(index + 1), message, instead, Severity.WARNING)
+        fix = '.withWatermark("event_time", "1 hour").dropDuplicatesWithinWatermark()'
+        yield Violation(sql.span_of(index + 1), message, fix, Severity.WARNING)
 
 
 def _unmarked_in_sql(sql: Sql, *words: str) -> Iterator[int]:
-    """Where these words stand beside a stream that has no watermark."""
+    """The positions of these words in a query of a stream without a watermark."""
     if not reads_stream(sql) or any(sql.find("WATERMARK")):
         return
     views = views_of(sql)
-    if any(view.streaming is None or marked(view) or not told(view) for view in views):
+    if any(view.streaming is None or has_watermark(view) or not has_known_source(view) for view in views):
         return
-    if views and sql.within is not None and "complete" in map(mode_of, sql.within.facts.started):
+    if views and sql.program is not None and "complete" in map(mode_of, sql.program.facts.started):
         return
-    # Groups of a table that a stream is joined with are another query's.
-    yield from beside_streams(sql, sql.find(*words))
+    # Groups of a table that is joined with a stream belong to another query.
+    yield from in_streaming_queries(sql, sql.find(*words))
 
 
-def _unbounded(program: Program) -> Iterator[Hit]:
+def _unbounded(program: Program) -> Iterator[Violation]:
     for frame, mode in _written(program):
         found = _aggregation(frame)
         if found is None or not found[1].streaming or found[0].name not in methods.GROUPING or mode == "complete":
             continue
         step, over = found
-        columns = marking(over)
+        columns = watermark_columns(over)
         if (
             columns
             and not mentions(program, step.node, columns)
             and not _made(over, step)
-            and not remade(program, over)
+            and not may_rename_watermark(program, over)
         ):
             severity = Severity.ERROR if mode == "append" else Severity.WARNING
             message = f'the groups do not contain the watermark column "{columns[0]}", so no group ever ends'
             keys = ", ".join(
                 filter(None, (f'{_window(program)}("{columns[0]}", "1 hour")', call_arguments(program, step.node)))
             )
-            yield Hit(program.at_name(step.node), message, f".{step.name}({keys})", severity)
+            yield Violation(program.span_of_name(step.node), message, f".{step.name}({keys})", severity)
     yield from _duplicates(program)
     yield from boundless_joins(program)
 
@@ -167,28 +170,28 @@ def _window(program: Program) -> str:
     return "F.window" if "F" in program.bound else "window"
 
 
-def _duplicates(program: Program) -> Iterator[Hit]:
-    for step, owner in program.frame_calls(*_MEMORABLE):
+def _duplicates(program: Program) -> Iterator[Violation]:
+    for step, owner in program.frame_calls(*_DEDUPLICATING):
         if not owner.streaming:
             continue
-        place = program.at_name(step.node)
-        subset = step.given(0, "subset")
-        if not marked(owner):
-            if told(owner):
+        span = program.span_of_name(step.node)
+        subset = step.argument(0, "subset")
+        if not has_watermark(owner):
+            if has_known_source(owner):
                 arguments = call_arguments(program, step.node)
-                instead = f'.withWatermark("event_time", "1 hour").dropDuplicatesWithinWatermark({arguments})'
-                yield Hit(place, f'"{step.name}" without a watermark keeps every key forever', instead)
+                fix = f'.withWatermark("event_time", "1 hour").dropDuplicatesWithinWatermark({arguments})'
+                yield Violation(span, f'"{step.name}" without a watermark keeps every key forever', fix)
             continue
-        columns = marking(owner)
+        columns = watermark_columns(owner)
         if subset is None or not columns or mentions(program, step.node, columns) or _made(owner, step):
             continue
-        if not remade(program, owner):
+        if not may_rename_watermark(program, owner):
             message = f'the keys do not contain the watermark column "{columns[0]}", so no key is ever dropped'
-            yield Hit(place, message, f".dropDuplicatesWithinWatermark({call_arguments(program, step.node)})")
+            yield Violation(span, message, f".dropDuplicatesWithinWatermark({call_arguments(program, step.node)})")
 
 
 def _made(frame: Frame, step: Step) -> bool:
-    """Whether keys have a column that was made on the way, such as a window."""
+    """Whether the keys contain a computed column, such as a window."""
     names = {n.value for argument in step.node.args for n in ast.walk(argument) if isinstance(n, ast.Constant)}
     return any(
         part.step is not None and part.step.name == "withColumn" and text_of(part.step.first) in names

@@ -1,4 +1,4 @@
-"""Looking at queries while they run."""
+"""Monitoring of running queries."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from difflib import get_close_matches
 
 from headrace.lint.methods import STARTING
 from headrace.lint.program import Program
-from headrace.lint.rules import Hit, Severity, rule
+from headrace.lint.rules import Severity, Violation, rule
 from headrace.lint.values import Bound, Class, Instance, Literal, Progress, Query, Status, Streams, Value
 
 # Source: pyspark.sql.streaming.query and pyspark.sql.streaming.listener.
@@ -32,58 +32,60 @@ _ELSEWHERE = {
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """A key that such a value is asked for: the place, the value's expression, and how bad it is not to have it."""
+class _KeyAccess:
+    """A key lookup: the key's node, the owner's, the key, and the severity if it is missing."""
 
-    place: ast.expr
+    key_node: ast.expr
     owner: ast.expr
     key: str
     severity: Severity
 
 
-def _asked(program: Program, kind: type[Value]) -> Iterator[_Asked]:
+def _key_accesses(program: Program, kind: type[Value]) -> Iterator[_KeyAccess]:
     for node in program.nodes:
         match node:
             case ast.Subscript(value=owner, slice=ast.Constant(value=str(key)) as at):
                 if isinstance(program.value(owner), kind):
-                    yield _Asked(at, owner, key, Severity.ERROR)
+                    yield _KeyAccess(at, owner, key, Severity.ERROR)
             case ast.Call(func=ast.Attribute(value=owner, attr="get"), args=[ast.Constant(value=str(key)) as at, *_]):
                 if isinstance(program.value(owner), kind):
-                    # It raises nothing, and gives None.
-                    yield _Asked(at, owner, key, Severity.WARNING)
+                    # It returns None instead of raising.
+                    yield _KeyAccess(at, owner, key, Severity.WARNING)
             case _:
                 pass
 
 
-def _status(program: Program) -> Iterator[Hit]:
-    for asked in _asked(program, Status):
-        if asked.key not in _OF_STATUS:
-            instead = _elsewhere(program, asked.owner, asked.key, "status")
-            yield Hit(program.at(asked.place), f'a query\'s status has no key "{asked.key}"', instead, asked.severity)
+def _status(program: Program) -> Iterator[Violation]:
+    for access in _key_accesses(program, Status):
+        if access.key not in _OF_STATUS:
+            fix = _elsewhere(program, access.owner, access.key, "status")
+            yield Violation(
+                program.span_of(access.key_node), f'a query\'s status has no key "{access.key}"', fix, access.severity
+            )
 
 
-def _progress(program: Program) -> Iterator[Hit]:
-    for asked in _asked(program, Progress):
-        if asked.key not in _OF_PROGRESS:
-            near = get_close_matches(asked.key, _OF_PROGRESS, n=1)
-            instead = _elsewhere(program, asked.owner, asked.key, "lastProgress")
-            if near and not instead:
-                instead = f'{program.source(asked.owner)}["{near[0]}"]'
-            message = f'a query\'s progress has no key "{asked.key}"'
-            yield Hit(program.at(asked.place), message, instead, asked.severity)
+def _progress(program: Program) -> Iterator[Violation]:
+    for access in _key_accesses(program, Progress):
+        if access.key not in _OF_PROGRESS:
+            near = get_close_matches(access.key, _OF_PROGRESS, n=1)
+            fix = _elsewhere(program, access.owner, access.key, "lastProgress")
+            if near and not fix:
+                fix = f'{program.source(access.owner)}["{near[0]}"]'
+            message = f'a query\'s progress has no key "{access.key}"'
+            yield Violation(program.span_of(access.key_node), message, fix, access.severity)
 
 
-def _too_early(program: Program) -> Iterator[Hit]:
+def _too_early(program: Program) -> Iterator[Violation]:
     for node in program.nodes:
         for block in (getattr(node, name, None) for name in ("body", "orelse", "finalbody")):
             if isinstance(block, list):
                 yield from _before_first_batch(program, block)
 
 
-def _before_first_batch(program: Program, block: list[ast.AST]) -> Iterator[Hit]:
-    """What is read of the progress of queries that were started in a block, with nothing in between that waits."""
+def _before_first_batch(program: Program, block: list[ast.AST]) -> Iterator[Violation]:
+    """Uses of the progress of queries that the block started, with nothing in between that waits."""
     fresh: set[str] = set()
-    # Names that stand for what a fresh query has told.
+    # Names assigned to the progress of a query that was just started.
     held: dict[str, str] = {}
     for statement in block:
         match statement:
@@ -102,15 +104,15 @@ def _before_first_batch(program: Program, block: list[ast.AST]) -> Iterator[Hit]
             case _:
                 fresh.clear()
                 held.clear()
-        for asked in _asked_for_a_key(statement):
-            query = held.get(asked.id, "") if isinstance(asked, ast.Name) else _progress_of(asked)
-            if query in fresh or (query and isinstance(asked, ast.Name)):
+        for access in _key_owners(statement):
+            query = held.get(access.id, "") if isinstance(access, ast.Name) else _progress_of(access)
+            if query in fresh or (query and isinstance(access, ast.Name)):
                 message = "progress is None until the first batch is complete"
-                yield Hit(program.at(asked), message, f"{query}.processAllAvailable()  # before this line")
+                yield Violation(program.span_of(access), message, f"{query}.processAllAvailable()  # before this line")
                 fresh.clear()
                 held.clear()
         if any(isinstance(part, ast.Call) and not _prints(part) for part in ast.walk(statement)):
-            # Whatever it is, it may take its time; what is held was asked for before.
+            # Any call may take time; names assigned before keep the early progress.
             fresh.clear()
         for name in _assigned(statement):
             held.pop(name, None)
@@ -122,8 +124,8 @@ def _assigned(statement: ast.AST) -> Iterator[str]:
             yield target.id
 
 
-def _asked_for_a_key(statement: ast.AST) -> Iterator[ast.expr]:
-    """What is asked for a key: both ways raise where there is nothing."""
+def _key_owners(statement: ast.AST) -> Iterator[ast.expr]:
+    """The owners of key lookups: both forms raise if the owner is None."""
     for part in ast.walk(statement):
         match part:
             case ast.Subscript(value=owner):
@@ -152,17 +154,17 @@ def _elsewhere(program: Program, owner: ast.expr, key: str, attribute: str) -> s
     return _ELSEWHERE.get(key, "").format(query=query)
 
 
-def _exception(program: Program) -> Iterator[Hit]:
+def _exception(program: Program) -> Iterator[Violation]:
     called = {node.func for node in program.nodes if isinstance(node, ast.Call)}
     for node in program.nodes:
         if isinstance(node, ast.Attribute) and node.attr == "exception" and node not in called:
             owner = program.value(node)
             if isinstance(owner, Bound) and isinstance(owner.of, Query):
-                yield Hit(program.at_name(node), '"exception" is not called', f"{program.source(node)}()")
+                yield Violation(program.span_of_name(node), '"exception" is not called', f"{program.source(node)}()")
 
 
 def _is_bare(program: Program, found: Class, above: tuple[ast.ClassDef, ...] = ()) -> bool:
-    """Whether a class has no base but those that the program makes of nothing."""
+    """Whether all bases of a class are defined in the program, and none has another base."""
     bases = [program.value(node) for node in found.node.bases if not _is_object(node)]
     below = (*above, found.node)
     return found.node not in above and all(isinstance(base, Class) and _is_bare(program, base, below) for base in bases)
@@ -172,23 +174,25 @@ def _is_object(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and node.id == "object"
 
 
-def _listener(program: Program) -> Iterator[Hit]:
+def _listener(program: Program) -> Iterator[Violation]:
     for step, owner in program.calls("addListener"):
         if not isinstance(owner, Streams):
             continue
         of = step.first.of if isinstance(step.first, Instance) else step.first
         if isinstance(of, Class) and _is_bare(program, of):
-            # A class of the same name would stand for its own base.
+            # A class with the same name would be its own base.
             base = "Listener" if of.node.name == _LISTENER else _LISTENER
             renamed = f" as {base}" if base != _LISTENER else ""
             imports = f"from pyspark.sql.streaming import {_LISTENER}{renamed}"
             others = [program.source(node) for node in of.node.bases if not _is_object(node)]
-            instead = f"{imports}\n\nclass {of.node.name}({', '.join((*others, base))}):"
-            yield Hit(
-                program.at(step.node.args[0]), f'"{of.node.name}" does not inherit from StreamingQueryListener', instead
+            fix = f"{imports}\n\nclass {of.node.name}({', '.join((*others, base))}):"
+            yield Violation(
+                program.span_of(step.node.args[0]),
+                f'"{of.node.name}" does not inherit from StreamingQueryListener',
+                fix,
             )
         elif isinstance(step.first, Class | Literal):
-            yield Hit(program.at(step.node.args[0]), "this is not a StreamingQueryListener")
+            yield Violation(program.span_of(step.node.args[0]), "this is not a StreamingQueryListener")
 
 
 RULES = (

@@ -1,7 +1,7 @@
-"""Distinct values of a stream, counted: Spark refuses ``count(DISTINCT ...)`` over one, and collects them if asked.
+"""Counts distinct values of a stream, for which Spark refuses ``count(DISTINCT ...)``.
 
 ``count(DISTINCT a)`` becomes ``size(collect_set(a))`` in the plan, which is the same number; its state has each value
-of a group once. Names and types of columns stay. Source: Spark's ``UnsupportedOperationChecker``, which looks for
+of a group once. Names and types of columns stay. Source: Spark's ``UnsupportedOperationChecker``, which refuses
 distinct aggregates of streams when a query starts.
 """
 
@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame
 from headrace.spark.jvm.plan_nodes import items, node_kind
 
 
-def counting_distinct(frame: DataFrame) -> DataFrame:
-    """The same rows; a stream that counts distinct values is one that Spark can start."""
+def with_distinct_counts(frame: DataFrame) -> DataFrame:
+    """The same rows, with distinct counts of a stream in a form that Spark can start."""
     if not frame.isStreaming:
         return frame
     java: Any = frame._jdf  # noqa: SLF001 - plans have no public form
@@ -23,21 +23,21 @@ def counting_distinct(frame: DataFrame) -> DataFrame:
     plan = java.queryExecution().analyzed()
     if not plan.containsPattern(jvm.org.apache.spark.sql.catalyst.trees.TreePattern.AGGREGATE()):
         return frame
-    found = _Rewriting(jvm).plan(plan)
+    found = _Rewriter(jvm).plan(plan)
     if found is None:
         return frame
     return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(java.sparkSession(), found), frame.sparkSession)
 
 
-class _Rewriting:
-    """Plans and expressions with distinct counts in their other form; None where there is nothing to change."""
+class _Rewriter:
+    """Rewrites distinct counts in plans and expressions; returns None if there is nothing to change."""
 
     def __init__(self, jvm: Any) -> None:
         self._jvm = jvm
         self._catalyst = jvm.org.apache.spark.sql.catalyst
 
     def plan(self, node: Any) -> Any | None:
-        """A plan; only aggregates of streams are changed."""
+        """Rewrite a plan; only aggregates of streams change."""
         children = self._changed(list(items(node.children())), self.plan)
         changed = None if children is None else node.withNewChildren(children)
         if not node.isStreaming() or node.nodeName() != "Aggregate":
@@ -58,7 +58,7 @@ class _Rewriting:
         return bool(node.isDistinct()) and node_kind(node.aggregateFunction()) == "Count"
 
     def _collected(self, node: Any) -> Any:
-        """The number of the values that were collected."""
+        """The number of collected values."""
         expressions, catalyst = self._catalyst.expressions, self._catalyst
         values = self._value(list(items(node.aggregateFunction().children())))
         # As Spark does for distinct aggregates: -0.0 is 0.0.
@@ -72,7 +72,7 @@ class _Rewriting:
         return expressions.Cast(size, long, self._jvm.scala.Option.empty(), legacy)
 
     def _value(self, columns: list[Any]) -> Any:
-        """What is collected: a value, or several as one where none of them is NULL; NULL is not counted."""
+        """The collected value: one column, or a struct of several if none is NULL; NULL does not count."""
         if len(columns) == 1:
             return columns[0]
         expressions = self._catalyst.expressions
@@ -84,7 +84,7 @@ class _Rewriting:
         return expressions.If(known, named, nothing)
 
     def _changed(self, items: list[Any], change: Any) -> Any | None:
-        """A sequence of Scala with what changes changed; None where nothing does."""
+        """A Scala sequence with the changed items; None if none changes."""
         found = [change(item) for item in items]
         if all(item is None for item in found):
             return None

@@ -1,4 +1,4 @@
-"""What the one column of a query is computed from, read from its analyzed plan through py4j."""
+"""What the only column of a query is computed from, read from its analyzed plan through py4j."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from headrace.spark.jvm.plan_nodes import items, node_kind
 _FILE_TIME = re.compile(r"_metadata\b.*\bfile_modification_time\b", re.DOTALL)
 
 
-def chance_in(frame: DataFrame) -> str | None:
-    """Why the only column of a query may have another value for the same row the next time; None where it has not.
+def nondeterminism_of(frame: DataFrame) -> str | None:
+    """Why the only column of a query may differ for the same row the next time; None if it is deterministic.
 
-    It is followed through columns that the query, and views that it reads, have computed; not into stored tables.
+    Follows columns computed by the query and by views that it reads, but not into stored tables.
     """
     jvm: Any = frame.sparkSession._jvm  # noqa: SLF001 - tree patterns have no public form
     current = jvm.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()
@@ -30,7 +30,7 @@ def chance_in(frame: DataFrame) -> str | None:
             named = node.projectList() if node_kind(node) == "Project" else node.aggregateExpressions()
             for column in items(named):
                 if top or column.exprId().id() in wanted:
-                    found = _chance(column, current)
+                    found = _nondeterminism(column, current)
                     if found is not None:
                         return found
                     wanted |= {reference.exprId().id() for reference in items(column.references().toSeq())}
@@ -39,7 +39,7 @@ def chance_in(frame: DataFrame) -> str | None:
     return None
 
 
-def _chance(column: Any, current: Any) -> str | None:
+def _nondeterminism(column: Any, current: Any) -> str | None:
     if column.containsPattern(current):
         return "the time at which it is read"
     if _FILE_TIME.search(str(column.toString())):
@@ -48,9 +48,9 @@ def _chance(column: Any, current: Any) -> str | None:
 
 
 def depends_on_its_row(frame: DataFrame) -> tuple[bool, bool]:
-    """Whether the only column of a query follows from the row that it is computed from, and whether without Python.
+    """Whether the only column of a query depends only on its input row, and whether it needs no Python.
 
-    Where the row itself comes from does not matter.
+    The origin of the row does not matter.
     """
     jvm: Any = frame.sparkSession._jvm  # noqa: SLF001 - tree patterns have no public form
     patterns = jvm.org.apache.spark.sql.catalyst.trees.TreePattern

@@ -1,4 +1,4 @@
-"""What the analyzed plan of a query shows: inputs, sources, state, repeatability. Reads plans through py4j."""
+"""Reads the analyzed plan of a query through py4j: inputs, sources, state, determinism."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headrace.autoloader.source import Source as LoaderSource
 from headrace.cdc.change_feed import FEED_OPTIONS
-from headrace.graph.resolved import PLACES_OF_READER, Input, Source, SourceKind
+from headrace.graph.analysis import READER_ENVIRONMENT_KEYS, Input, Source, SourceKind
 from headrace.model.names import QualifiedName
 from headrace.sources import kafka_options
-from headrace.sources.stream_source import Prepared
-from headrace.spark.analysis.relations import newest_of_table
+from headrace.sources.stream_source import PreparedSource
+from headrace.spark.analysis.relations import latest_table_path
 from headrace.spark.data_sources import cloud_files, python_sources
 from headrace.spark.jvm.plan_nodes import items, node_kind
 from headrace.spark.session.guards import unguarded
 
-# Operators of the user's Python code; a plan does not show when that code changes.
+# Operators that run the user's Python code, whose changes a plan does not show.
 _PYTHON_NODES = ("MapInPandas", "MapInArrow", "FlatMapGroupsInPandas", "FlatMapCoGroupsInPandas", "Python", "InArrow")
-# Operators that keep state when they work on a stream; joins do when both sides are streams.
+# Operators that are stateful on a stream; joins are, if both sides are streams.
 _STATEFUL_NODES = frozenset(
     {
         "Aggregate",
@@ -39,29 +39,29 @@ _STATEFUL_NODES = frozenset(
         "TransformWithStateInPySpark",
     }
 )
-# An absolute local path with the wildcards that mean the same to Hadoop and to everyone else.
+# An absolute local path, with only wildcards that have the same meaning for Hadoop and Python.
 _LOCAL_PATH = re.compile(r"/(?!/)[^{}\[\]\\]*|file:(?://)?/(?!/)[^{}\[\]\\%?#]*")
-# File formats whose listing alone tells whether something is new.
+# File formats for which the listing shows whether there is new data.
 _LISTED_FORMATS = frozenset({"csv", "json", "orc", "parquet", "text"})
-# Options that make Spark list something else than all files below the paths.
+# Options that make Spark list other files than all below the paths.
 _LISTING_OPTIONS = frozenset({"pathglobfilter", "modifiedafter", "modifiedbefore", "latestfirst"})
 
-# Options by which a stream goes on over commits that removed or changed rows of the table it reads.
+# Options by which a stream continues over commits that removed or changed rows of its table.
 _PASSING_CHANGES = frozenset({"skipchangecommits", "ignorechanges", "ignoredeletes", *FEED_OPTIONS})
 
-# UUIDs, such as that of an EventTimeWatermark, and what Java calls an object that has no text.
+# UUIDs, such as that of an EventTimeWatermark, and Java's default text of an object.
 _RANDOM_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\borg\.apache\.[\w.$]+@[0-9a-f]+")
 
-# How a reader of Auto Loader begins as text.
+# The start of an Auto Loader reader's text.
 _READER = '{"given": '
 
-# Definitions of a WITH clause and what refers to them; Spark counts them through the process.
+# Definitions of a WITH clause and references to them; Spark numbers them process-wide.
 _WITH_CLAUSE = re.compile(r"\b(CTERelation(?:Def|Ref)) (\d+)")
 
 
 @dataclass
-class Reading:
-    """What a walk over a plan has found."""
+class PlanReading:
+    """The findings of a walk over a plan."""
 
     inputs: dict[QualifiedName, bool] = field(default_factory=dict)
     sources: list[Source] = field(default_factory=list)
@@ -74,13 +74,13 @@ class Reading:
 
     @property
     def as_inputs(self) -> tuple[Input, ...]:
-        """The datasets that are read, in the order of the plan."""
+        """The datasets that the plan reads, in its order."""
         return tuple(Input(name, streaming) for name, streaming in self.inputs.items())
 
 
-def read_plan(frame: DataFrame, name_behind: Callable[[str], QualifiedName | None]) -> Reading:
-    """Walk the analyzed plan, subqueries included."""
-    found = Reading()
+def read_plan(frame: DataFrame, name_behind: Callable[[str], QualifiedName | None]) -> PlanReading:
+    """Walk the analyzed plan, including subqueries."""
+    found = PlanReading()
     plan = analyzed(frame)
     _walk(plan, found, name_behind)
     patterns: Any = frame.sparkSession._jvm  # noqa: SLF001 - tree patterns have no public form
@@ -99,10 +99,10 @@ def analyzed(frame: DataFrame) -> Any:
 
 
 def needs_complete_mode(frame: DataFrame) -> bool:
-    """True when a streaming result cannot be appended but can be replaced as a whole in each batch.
+    """True when a streaming result does not support append mode but supports complete mode.
 
     Raises:
-        AnalysisException: it can be neither; the error is that of append mode.
+        AnalysisException: it supports neither; the error is that of append mode.
 
     Source: Spark's own check before a query starts, ``UnsupportedOperationChecker.checkForStreaming``.
     """
@@ -122,42 +122,42 @@ def needs_complete_mode(frame: DataFrame) -> bool:
 
 
 def plan_identity(frame: DataFrame, stubs: str) -> str:
-    """The text of a query's plan: equal for equal plans in any process.
+    """The text of a query's plan, equal for equal plans in any process.
 
     Args:
         frame: the query's result.
-        stubs: the folder of the empty stand-ins, which is another one in each process.
+        stubs: the folder of the empty stand-ins, which differs in each process.
     """
     plan = tree_text(analyzed(frame).canonicalized(), frame.sparkSession).replace(stubs, "")
-    # Names of tables are not part of a canonical plan, and ids of watermarks are made at random.
-    return _counted_anew(_RANDOM_ID.sub("", plan))
+    # Names of tables are not part of a canonical plan, and ids of watermarks are random.
+    return _renumbered(_RANDOM_ID.sub("", plan))
 
 
-def without_places(plan: str) -> str:
-    """The text of a plan without what its readers of files say of the machine and of the storage.
+def without_reader_paths(plan: str) -> str:
+    """The text of a plan without the machine and storage details of its file readers.
 
-    So a project is the same on a machine with more cores, or in another folder.
+    So a project has the same plans on a machine with more cores, or in another folder.
     """
     parts, position = [], 0
     while (begin := plan.find(_READER, position)) >= 0:
         parts.append(plan[position:begin])
         try:
             reader, position = json.JSONDecoder().raw_decode(plan, begin)
-            kept = {key: value for key, value in reader.items() if key not in PLACES_OF_READER}
+            kept = {key: value for key, value in reader.items() if key not in READER_ENVIRONMENT_KEYS}
             parts.append(json.dumps(kept, sort_keys=True))
         except ValueError:
-            # A text of the user's that begins in the same way.
+            # A text in the query that starts in the same way.
             position = begin + len(_READER)
             parts.append(_READER)
     return "".join((*parts, plan[position:]))
 
 
-def fingerprint(plan: str, reading: Reading, *extra: str) -> str:
+def fingerprint(plan: str, reading: PlanReading, *extra: str) -> str:
     """Identifies a query: equal for equal plans, different when the plan or *extra* differ.
 
     Args:
-        plan: its text.
-        reading: what the plan has shown.
+        plan: the text of the plan.
+        reading: the findings in the plan.
         extra: what else the result depends on.
     """
     digest = hashlib.sha256(plan.encode())
@@ -167,14 +167,14 @@ def fingerprint(plan: str, reading: Reading, *extra: str) -> str:
     return digest.hexdigest()[:32]
 
 
-def _counted_anew(plan: str) -> str:
-    """The text of a plan with numbers of WITH clauses that are the same in any process."""
+def _renumbered(plan: str) -> str:
+    """The text of a plan with WITH clauses renumbered, so that it is the same in any process."""
     numbers: dict[str, int] = {}
     return _WITH_CLAUSE.sub(lambda found: f"{found[1]} {numbers.setdefault(found[2], len(numbers))}", plan)
 
 
 def tree_text(plan: Any, session: SparkSession) -> str:
-    """All nodes with all their fields; the default form leaves out fields beyond the 25th."""
+    """The text of all nodes with all their fields; by default Spark omits fields after the 25th."""
     key = "spark.sql.debug.maxToStringFields"
     before = session.conf.get(key)
     with unguarded():
@@ -185,7 +185,7 @@ def tree_text(plan: Any, session: SparkSession) -> str:
             session.conf.set(key, before or "25")
 
 
-def _walk(node: Any, found: Reading, name_behind: Callable[[str], QualifiedName | None]) -> None:
+def _walk(node: Any, found: PlanReading, name_behind: Callable[[str], QualifiedName | None]) -> None:
     kind = node_kind(node)
     if kind == "SubqueryAlias" and _read_dataset(node, found, name_behind):
         return
@@ -203,8 +203,8 @@ def _walk(node: Any, found: Reading, name_behind: Callable[[str], QualifiedName 
         _walk(subquery, found, name_behind)
 
 
-def _read_dataset(node: Any, found: Reading, name_behind: Callable[[str], QualifiedName | None]) -> bool:
-    """Take note of a dataset of the pipeline under an alias; False when the alias is something else."""
+def _read_dataset(node: Any, found: PlanReading, name_behind: Callable[[str], QualifiedName | None]) -> bool:
+    """Record a dataset of the pipeline under an alias; False if the alias is something else."""
     child = node.child()
     child_kind = node_kind(child)
     if child_kind not in ("LogicalRelation", "StreamingRelation", "View", "DataSourceV2Relation"):
@@ -215,8 +215,8 @@ def _read_dataset(node: Any, found: Reading, name_behind: Callable[[str], Qualif
     streaming = bool(node.isStreaming())
     found.inputs[name] = found.inputs.get(name, False) or streaming
     if child_kind == "View":
-        # What the view reads is its own business, but its sources, state and code are this flow's.
-        inner = Reading()
+        # The view's inputs are its own, but its sources, state and code count for this flow.
+        inner = PlanReading()
         _walk(child, inner, name_behind)
         found.sources += inner.sources
         found.external += inner.external
@@ -226,19 +226,19 @@ def _read_dataset(node: Any, found: Reading, name_behind: Callable[[str], Qualif
         found.python = found.python or inner.python
         found.unrepeatable = found.unrepeatable or inner.unrepeatable
     elif streaming:
-        asked = _switched_on(child)
-        passes, feed = bool(asked & _PASSING_CHANGES), bool(asked & set(FEED_OPTIONS))
+        enabled = _enabled_options(child)
+        passes, feed = bool(enabled & _PASSING_CHANGES), bool(enabled & set(FEED_OPTIONS))
         found.sources.append(Source(SourceKind.DATASET, str(name), passes, feed))
     return True
 
 
-def _switched_on(node: Any) -> set[str]:
-    """The options of a stream that say "true", in lower case."""
+def _enabled_options(node: Any) -> set[str]:
+    """The options of a stream that are "true", in lower case."""
     options = _options(node.dataSource().options()) if node_kind(node) == "StreamingRelation" else {}
     return {option for option, value in options.items() if value.lower() == "true"}
 
 
-def _leaf(kind: str, node: Any, found: Reading) -> None:
+def _leaf(kind: str, node: Any, found: PlanReading) -> None:
     if kind == "StreamingRelation":
         source = _stream_source(node.dataSource())
         found.sources.append(source)
@@ -250,18 +250,18 @@ def _leaf(kind: str, node: Any, found: Reading) -> None:
     elif kind == "StreamingRelationV2" and str(node.sourceName()) == "kafka":
         entries = node.extraOptions().asCaseSensitiveMap()
         options = {str(key): str(entries[key]) for key in entries}
-        text = kafka_options.topics_text(options)
-        inert = kafka_options.without_effect(options)
-        found.sources.append(Source(SourceKind.OTHER, text, without_effect=inert))
+        text = kafka_options.describe_topics(options)
+        ignored = kafka_options.without_effect(options)
+        found.sources.append(Source(SourceKind.OTHER, text, without_effect=ignored))
         found.external.append(text)
     elif kind == "StreamingRelationV2" and str(node.sourceName()).startswith(python_sources.PREFIX):
-        prepared = Prepared.from_json(str(node.extraOptions().get(python_sources.SOURCE_OPTION)))
+        prepared = PreparedSource.from_json(str(node.extraOptions().get(python_sources.SOURCE_OPTION)))
         found.sources.append(Source(SourceKind.OTHER, prepared.description, without_effect=prepared.without_effect))
         found.external.append(prepared.description)
     elif kind == "StreamingRelationV2" and str(node.sourceName()) == "socket":
         options = node.extraOptions()
         text = f"socket {options.get('host')}:{options.get('port')}"
-        found.sources.append(Source(SourceKind.OTHER, text, forgets=True))
+        found.sources.append(Source(SourceKind.OTHER, text, lacks_retention=True))
         found.external.append(text)
     elif kind.startswith("StreamingRelation") or kind == "StreamingDataSourceV2Relation":
         text = str(node.simpleString(5)).split("[")[0].strip()
@@ -276,9 +276,9 @@ def _leaf(kind: str, node: Any, found: Reading) -> None:
         _read_at_once(node, found)
 
 
-def _read_at_once(node: Any, found: Reading) -> None:
-    """Take note of what is read as a batch and is none of the pipeline's; only a Delta table tells what is new."""
-    path = newest_of_table(node)
+def _read_at_once(node: Any, found: PlanReading) -> None:
+    """Record a batch input from outside the pipeline; only for Delta tables, changes can be detected."""
+    path = latest_table_path(node)
     if path is None:
         found.external.append(str(node.simpleString(3)).split("[")[0].strip())
         found.unrepeatable = "reads an external source"
@@ -299,12 +299,12 @@ def _stream_source(data_source: Any) -> Source:
 
 
 def _auto_loader(text: str) -> Source:
-    # How many tasks read a batch is this machine's affair, and no part of what is read.
+    # The number of tasks that read a batch depends on the machine, and is not part of the source.
     return Source(SourceKind.AUTO_LOADER, replace(LoaderSource.from_json(text), tasks=1).to_json())
 
 
 def can_be_listed(path: str) -> bool:
-    """True for a path, or pattern, whose files Python finds as Spark does: local, absolute, with ``*`` and ``?``."""
+    """True for a path or pattern for which Python lists the same files as Spark: local, absolute, ``*`` and ``?``."""
     return _LOCAL_PATH.fullmatch(path) is not None
 
 

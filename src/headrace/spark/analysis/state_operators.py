@@ -1,7 +1,7 @@
-"""What a streaming query keeps between batches: each operator with state, and what decides the layout of that state.
+"""The stateful operators of a streaming query, and what determines the layout of their state.
 
-Read from the optimized plan, because Spark stores what is left after optimization: columns of a join that nothing
-above it uses are not in its state. Source of what has to stay: the Structured Streaming guide, "Recovery Semantics
+Read from the optimized plan, because Spark stores what remains after optimization: columns of a join that nothing above
+it uses are not in its state. Source for what must not change: the Structured Streaming guide, "Recovery Semantics
 after Changes in a Streaming Query".
 """
 
@@ -15,14 +15,14 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from headrace.graph.resolved import StatefulOperator
+from headrace.graph.analysis import StatefulOperator
 from headrace.spark.analysis.plans import analyzed
 from headrace.spark.jvm.plan_nodes import items, node_kind
 
-# Columns that Spark makes itself have numbered names; what they stand for is in the operators below.
-_MADE_UP = ("_groupingexpression", "_common_expr_")
+# Columns that Spark generates have numbered names; their definitions are in the operators below.
+_GENERATED = ("_groupingexpression", "_common_expr_")
 _WINDOW_MARKS = ("spark.timeWindow", "spark.sessionWindow")
-# How Spark spells the start and the end of a window of time, in microseconds.
+# Spark's text for the start and the end of a time window, in microseconds.
 _TIME = re.compile(
     r"precisetimestampconversion\((?P<time>(?:(?!precisetimestampconversion).)*?), Timestamp\w*, LongType\)"
 )
@@ -35,11 +35,11 @@ _UNITS = (("day", 86_400_000_000), ("hour", 3_600_000_000), ("minute", 60_000_00
 
 
 def stateful_operators(frame: DataFrame, *, complete: bool) -> tuple[StatefulOperator, ...]:
-    """The operators of a streaming query that keep state, in the order in which Spark numbers them.
+    """The stateful operators of a streaming query, in the order in which Spark numbers them.
 
     Args:
-        frame: the query's result; not one row of it is read.
-        complete: each batch gives the whole result.
+        frame: the query's result; no row of it is read.
+        complete: the query runs in complete mode.
     """
     session: Any = frame._jdf.sparkSession()  # noqa: SLF001 - the optimizer has no public form for streams
     plan = session.sessionState().optimizer().execute(analyzed(frame))
@@ -57,7 +57,7 @@ def _operators(node: Any, jvm: Any, *, complete: bool) -> Iterator[StatefulOpera
     elif kind == "Join" and node.left().isStreaming() and node.right().isStreaming():
         yield _join(node, jvm)
     elif kind == "GlobalLimit" and not (complete and _aggregates(node)):
-        # The state counts the rows so far, whatever the limit is.
+        # The state counts the rows so far, independently of the limit.
         yield _operator("limit", [], f"limit {node.limitExpr().sql()}")
     elif kind == "FlatMapGroupsInPandasWithState":
         yield _grouped_state(node)
@@ -68,7 +68,7 @@ def _operators(node: Any, jvm: Any, *, complete: bool) -> Iterator[StatefulOpera
 
 
 def _aggregates(node: Any) -> bool:
-    """True when something below aggregates a stream: in complete mode a limit above it is that of one batch."""
+    """True when a node below aggregates a stream: in complete mode a limit above it applies to each batch."""
     below = list(items(node.children()))
     return any(child.isStreaming() and (node_kind(child) == "Aggregate" or _aggregates(child)) for child in below)
 
@@ -82,9 +82,9 @@ def _aggregate(node: Any) -> StatefulOperator:
             functions[text.of(found).replace("count(1)", "count(*)")] = found.aggregateFunction()
     types = [(name, _type(function)) for name, function in functions.items()]
     buffers = [_buffer(function) for function in functions.values()]
-    said = f"aggregate by {_listed(name for name, _ in keys)}" if keys else "aggregate"
-    said += f": {', '.join(functions)}" if functions else ""
-    return _operator("aggregate", [keys, types, buffers], said, [*keys, *types])
+    description = f"aggregate by {_listed(name for name, _ in keys)}" if keys else "aggregate"
+    description += f": {', '.join(functions)}" if functions else ""
+    return _operator("aggregate", [keys, types, buffers], description, [*keys, *types])
 
 
 def _deduplicate(node: Any, kind: str) -> StatefulOperator:
@@ -102,33 +102,33 @@ def _join(node: Any, jvm: Any) -> StatefulOperator:
         pairs = [(f"{text.of(left)} = {text.of(right)}", _type(left)) for left, right in sides]
     how = str(node.joinType().sql()).lower()
     left, right = _columns(node.left().output()), _columns(node.right().output())
-    said = f"{how} join on {_listed(name for name, _ in pairs)}; "
-    said += f"keeps {_listed(name for name, _ in left)} and {_listed(name for name, _ in right)}"
-    return _operator("join", [how, pairs, left, right], said, [*pairs, *left, *right])
+    description = f"{how} join on {_listed(name for name, _ in pairs)}; "
+    description += f"keeps {_listed(name for name, _ in left)} and {_listed(name for name, _ in right)}"
+    return _operator("join", [how, pairs, left, right], description, [*pairs, *left, *right])
 
 
 def _grouped_state(node: Any) -> StatefulOperator:
     keys = _columns(node.groupingAttributes())
     state, timeout = str(node.stateType().catalogString()), str(node.timeout())
-    said = f"applyInPandasWithState by {_listed(name for name, _ in keys)}, state {state}, {timeout}"
-    return _operator("applyInPandasWithState", [keys, state, timeout], said, keys)
+    description = f"applyInPandasWithState by {_listed(name for name, _ in keys)}, state {state}, {timeout}"
+    return _operator("applyInPandasWithState", [keys, state, timeout], description, keys)
 
 
 def _transform(node: Any) -> StatefulOperator:
-    """Its variables are declared by the user's class when the query starts; Spark compares those itself."""
+    """Describe transformWithState; the user's class declares its variables at the start, and Spark compares them."""
     keys = _columns(node.left().output())[: int(node.groupingAttributesLen())]
     mode = str(node.timeMode())
-    said = f"transformWithState by {_listed(name for name, _ in keys)}, {mode}"
-    return _operator("transformWithState", [keys, mode], said, keys)
+    description = f"transformWithState by {_listed(name for name, _ in keys)}, {mode}"
+    return _operator("transformWithState", [keys, mode], description, keys)
 
 
-def _operator(kind: str, layout: object, said: str, types: Iterable[tuple[str, str]] = ()) -> StatefulOperator:
+def _operator(kind: str, layout: object, description: str, types: Iterable[tuple[str, str]] = ()) -> StatefulOperator:
     digest = hashlib.sha256(json.dumps([kind, _folded(layout)]).encode()).hexdigest()[:32]
-    return StatefulOperator(kind, digest, said, ", ".join(f"{name} {type_}" for name, type_ in types))
+    return StatefulOperator(kind, digest, description, ", ".join(f"{name} {type_}" for name, type_ in types))
 
 
 def _folded(layout: Any) -> Any:
-    """The same with all in lower case but for texts in quotes: names are equal in any case."""
+    """The layout in lower case, except for quoted texts, because names are case-insensitive."""
     if isinstance(layout, (list, tuple)):
         return [_folded(entry) for entry in layout]
     parts = _QUOTED.split(layout)
@@ -136,7 +136,7 @@ def _folded(layout: Any) -> Any:
 
 
 class _Texts:
-    """Expressions of one operator as text that is the same in every process and under every name of the inputs."""
+    """Texts of one operator's expressions, which are the same in every process and for any names of the inputs."""
 
     def __init__(self, node: Any) -> None:
         self._node = node
@@ -154,9 +154,9 @@ class _Texts:
     def _name(self, column: Any) -> str:
         name = str(column.name())
         window = any(column.metadata().contains(mark) for mark in _WINDOW_MARKS)
-        definition = self._defined(int(column.exprId().id())) if window or name.startswith(_MADE_UP) else None
+        definition = self._defined(int(column.exprId().id())) if window or name.startswith(_GENERATED) else None
         text = name if definition is None else _window(definition) if window else self.of(definition)
-        # What is put in must not be read as a reference to a group of the pattern.
+        # The replacement must not contain group references.
         return text.replace("\\", "\\\\")
 
     def _defined(self, column_id: int) -> Any:
@@ -166,7 +166,7 @@ class _Texts:
 
 
 def _definitions(node: Any) -> Iterator[tuple[int, Any]]:
-    """What the columns stand for that are made in an operator and in those below it, by their ids."""
+    """The definitions of columns that an operator and those below it create, by column id."""
     kind = node_kind(node)
     if kind == "Project":
         for entry in items(node.projectList()):
@@ -175,14 +175,14 @@ def _definitions(node: Any) -> Iterator[tuple[int, Any]]:
     elif kind == "Expand":
         # The first of the rows that an overlapping window makes of one; the others are later windows of the same kind.
         first = node.projections().apply(0)
-        for place, column in enumerate(items(node.output())):
-            yield int(column.exprId().id()), first.apply(place)
+        for index, column in enumerate(items(node.output())):
+            yield int(column.exprId().id()), first.apply(index)
     for child in items(node.children()):
         yield from _definitions(child)
 
 
 def _window(definition: Any) -> str:
-    """A window of time as the user wrote it, or Spark's own text where it is made in another way."""
+    """A time window as the user wrote it, or Spark's own text for any other form."""
     text = _COLUMN_ID.sub("", str(definition.toString()))
     time, slide, length, session = (pattern.search(text) for pattern in (_TIME, _SLIDE, _LENGTH, _SESSION))
     if time and session and not slide:
@@ -214,7 +214,7 @@ def _found(expression: Any, kind: str) -> Iterator[Any]:
 
 
 def _buffer(function: Any) -> list[str]:
-    """The types of what an aggregate function keeps between rows, which is what the state has of it."""
+    """The types of an aggregate function's buffer, which is its part of the state."""
     return [str(field.dataType().catalogString()) for field in function.aggBufferSchema().fields()]
 
 

@@ -1,7 +1,7 @@
-"""Tables and files that a stream reads beside its streams: pinned when it starts, or listed anew while it runs.
+"""Static inputs: tables and files that a stream reads as a batch, pinned at its start or listed again while it runs.
 
-Without either, each batch reads the newest version of a Delta table, and the files of a folder that were there when the
-query was started. Source: Delta's ``TahoeLogFileIndex.getSnapshotToScan``, Spark's ``InMemoryFileIndex``.
+Without either, each batch reads the latest version of a Delta table, and the files of a folder that existed when the
+query started. Source: Delta's ``TahoeLogFileIndex.getSnapshotToScan``, Spark's ``InMemoryFileIndex``.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from headrace.spark.analysis.relations import delta_index, file_index
 from headrace.spark.jvm.plan_nodes import leaves
 
 
-def pinned(frame: DataFrame, flow: str) -> DataFrame:
-    """The same rows of the streams, joined with Delta tables as they are now.
+def pin_static_tables(frame: DataFrame, flow: str) -> DataFrame:
+    """The frame with its static Delta tables pinned to their current versions.
 
     Raises:
-        PipelineError: FLOW.STATIC_SUBQUERY, where a table is read in a place that cannot be pinned.
+        PipelineError: FLOW.STATIC_SUBQUERY, if a table is read in a subquery, which cannot be pinned.
     """
     session = frame.sparkSession
     java: Any = frame._jdf  # noqa: SLF001 - plans have no public form
@@ -44,22 +44,22 @@ def _pinned(plan: Any, jvm: Any) -> Any:
 
 
 def _at_this_version(leaf: Any) -> Any:
-    """The relation as if it had been asked for the version that there is now."""
+    """The relation, pinned to the current version of its table."""
     relation, files = leaf.relation(), leaf.relation().location()
-    log, place, now = files.deltaLog(), files.path(), files.getSnapshot()
-    kept = files.copy(files.spark(), log, place, now, files.catalogTableOpt(), files.partitionFilters(), True)  # noqa: FBT003
+    log, path, now = files.deltaLog(), files.path(), files.getSnapshot()
+    index = files.copy(files.spark(), log, path, now, files.catalogTableOpt(), files.partitionFilters(), True)  # noqa: FBT003
     parts = [relation.productElement(number) for number in range(1, relation.productArity())]
     whole = [leaf.productElement(number) for number in range(1, leaf.productArity())]
-    return leaf.copy(relation.copy(kept, *parts, relation.sparkSession()), *whole)
+    return leaf.copy(relation.copy(index, *parts, relation.sparkSession()), *whole)
 
 
 class FolderListings:
-    """Lists the folders that a running query reads beside its streams anew, now and then.
+    """Lists the folders that a running query reads as static inputs again, at intervals.
 
     Args:
-        query: the running one.
-        every_s: how often.
-        now: seconds.
+        query: the running query.
+        every_s: the interval in seconds.
+        now: the clock, in seconds.
     """
 
     def __init__(self, query: StreamingQuery, every_s: float, now: Callable[[], float]) -> None:
@@ -68,14 +68,14 @@ class FolderListings:
         self._now = now
         self._listed_at = now()
 
-    def look(self) -> None:
-        """List them, if it is time; what is found is read from the next batch on."""
+    def refresh(self) -> None:
+        """List the folders if it is time; new files are read from the next batch on."""
         if self._now() - self._listed_at < self._every_s:
             return
         java: Any = self._query._jsq  # noqa: SLF001 - plans have no public form
         running = java.streamingQuery()
         if running.lastExecution() is None:
-            # Its plan is made by the thread that computes the first batch, and by no other.
+            # Only the thread that computes the first batch may create its plan.
             return
         self._listed_at = self._now()
         for leaf in leaves(running.logicalPlan()):

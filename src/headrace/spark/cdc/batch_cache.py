@@ -1,4 +1,4 @@
-"""Rows that are computed once in a batch, and given up after it."""
+"""Caches frames of a batch, and releases them after it."""
 
 from __future__ import annotations
 
@@ -12,40 +12,41 @@ from pyspark.storagelevel import StorageLevel
 _SMALL_BYTES = 16 << 20
 
 
-class Kept:
-    """The frames of a batch whose rows are computed once, and never again: work on rows that have got lost fails.
+class BatchCache:
+    """The cached frames of a batch. Their rows are computed only once: queries on lost rows fail.
 
-    Spark's cache is not used for them. Whenever a table is written, it plans anew all that it holds of that table,
-    which took a third of an update that merges few rows; and each query on cached rows plans all that led to them.
+    They are local checkpoints. Spark's own cache would plan all cached frames of a table again whenever the table is
+    written, which took a third of an update that merges few rows; and each query on cached rows would plan their whole
+    lineage.
     """
 
     def __init__(self) -> None:
-        self._settled: list[DataFrame] = []
+        self._frames: list[DataFrame] = []
 
-    def when_asked(self, frame: DataFrame) -> DataFrame:
-        """The same rows, computed by the first query on them, up to the last exchange between tasks before that."""
-        return self._kept(frame, eager=False)
+    def lazy(self, frame: DataFrame) -> DataFrame:
+        """The same rows, computed by the first query on them, up to the last shuffle before that."""
+        return self._checkpointed(frame, eager=False)
 
-    def settled(self, frame: DataFrame) -> DataFrame:
+    def eager(self, frame: DataFrame) -> DataFrame:
         """The same rows, computed now.
 
-        A MERGE reads its source twice and damages the table if it is not the same; for sources like this one Delta's
-        own copy of it is not needed.
+        A MERGE reads its source twice and damages the table if the reads differ; with a source like this one Delta
+        need not materialize it itself.
         """
-        return self._kept(frame, eager=True)
+        return self._checkpointed(frame, eager=True)
 
     def release(self) -> None:
-        """Give up all of them."""
-        for frame in self._settled:
+        """Release all cached frames."""
+        for frame in self._frames:
             _blocks(frame).unpersist(False)
 
-    def _kept(self, frame: DataFrame, *, eager: bool) -> DataFrame:
-        self._settled.append(frame.localCheckpoint(eager=eager, storageLevel=StorageLevel.MEMORY_AND_DISK))
-        return self._settled[-1]
+    def _checkpointed(self, frame: DataFrame, *, eager: bool) -> DataFrame:
+        self._frames.append(frame.localCheckpoint(eager=eager, storageLevel=StorageLevel.MEMORY_AND_DISK))
+        return self._frames[-1]
 
 
 def is_small(frame: DataFrame) -> bool:
-    """Whether the rows of a settled frame may be sent to every task, so that what they are joined to is not sorted."""
+    """True if an eagerly cached frame is small enough to be broadcast, so that the other side is not sorted."""
     number = _blocks(frame).id()
     context: Any = frame.sparkSession.sparkContext._jsc.sc()  # noqa: SLF001 - has no public form in PySpark
     stored = [info for info in context.getRDDStorageInfo() if info.id() == number]
@@ -54,16 +55,16 @@ def is_small(frame: DataFrame) -> bool:
 
 
 def _blocks(frame: DataFrame) -> Any:
-    """What holds the rows of a settled frame."""
+    """The RDD that holds the rows of a cached frame."""
     plan: Any = frame._jdf.queryExecution().logical()  # noqa: SLF001 - checkpoints have no public form in PySpark
     return plan.rdd()
 
 
 @contextmanager
-def kept_rows() -> Iterator[Kept]:
-    """Keeps rows until the block ends."""
-    kept = Kept()
+def cached_frames() -> Iterator[BatchCache]:
+    """A cache that is released when the block ends."""
+    cache = BatchCache()
     try:
-        yield kept
+        yield cache
     finally:
-        kept.release()
+        cache.release()

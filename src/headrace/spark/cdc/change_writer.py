@@ -1,6 +1,6 @@
-"""The sink of a flow that applies changes: batches of events become one commit of the target each.
+"""The sink of a flow that applies changes: each batch of events becomes one commit of the target.
 
-What is to be remembered is stored first; the commit of the target is the one that counts.
+Events to retain are stored first; the commit of the target is the commit point.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.cdc.feed import ChangeFeed, MergePath
-from headrace.cdc.merge_commit import Merged
+from headrace.cdc.merge_commit import MergeSummary
 from headrace.cdc.scd_spec import ScdType
 from headrace.cdc.table_lock import TableLock
 from headrace.delta_log.tables import newest_version
@@ -19,18 +19,18 @@ from headrace.model.datasets import Flow
 from headrace.model.sequence_conflicts import OnTie
 from headrace.model.tombstone_retention import Retention
 from headrace.runtime.failpoints import Failpoint, Failpoints
-from headrace.spark.cdc.batch_cache import kept_rows
-from headrace.spark.cdc.bitemporal import believed
-from headrace.spark.cdc.change_events import events_of, fitted
-from headrace.spark.cdc.change_feed import without_replaced
+from headrace.spark.cdc.batch_cache import cached_frames
+from headrace.spark.cdc.bitemporal import bitemporal_changes
+from headrace.spark.cdc.change_events import cast_to_target, events_of
+from headrace.spark.cdc.change_feed import without_replaced_rows
 from headrace.spark.cdc.commit import Commit
-from headrace.spark.cdc.latest_event import newest
+from headrace.spark.cdc.latest_event import latest_event_changes
 from headrace.spark.cdc.merge_batch import Batch
-from headrace.spark.cdc.recompute_keys import rebuilt
+from headrace.spark.cdc.recompute_keys import recomputed_changes
 from headrace.spark.cdc.retained_events import RetainedEvents
-from headrace.spark.cdc.sequence_conflicts import refuse_ties, with_ties
-from headrace.spark.cdc.tombstone_retention import forget, look
-from headrace.spark.delta.conflicts import computed_again
+from headrace.spark.cdc.sequence_conflicts import fail_on_conflicts, mark_conflicts
+from headrace.spark.cdc.tombstone_retention import expire, summarize
+from headrace.spark.delta.conflicts import recompute_on_conflict
 
 
 @dataclass(frozen=True)
@@ -39,100 +39,101 @@ class ChangeWriter:
 
     Args:
         flow: declares what events do.
-        feed: what that means for the columns of its source.
-        table: where the target lies.
-        memory: where events are remembered.
-        transaction: under which the flow's batches are committed.
-        at: is told each point that a crash could part from the next.
-        fence: returns while this update may commit.
-        turn: which the flows into the target take in turns.
-        retention: how long the target needs what is remembered.
-        now: the time of day, in seconds since 1970.
-        term: the number of the lease.
-        on_tie: what is done about events that tie; those that are set aside do not come here.
+        feed: the declaration, applied to the columns of the source.
+        table: path of the target.
+        retained_events: path of the table that retains events.
+        transaction: id of the transactions that commit the flow's batches.
+        failpoint: called between writes that a crash could separate.
+        fence: raises once another process holds the lease.
+        table_lock: shared by all flows into the target.
+        retention: how long the target needs retained events.
+        now: the current time, in seconds since 1970.
+        fencing_token: number of the lease.
+        on_tie: what to do about sequence conflicts; quarantined events do not reach this class.
     """
 
     flow: Flow
     feed: ChangeFeed
     table: str
-    memory: str
+    retained_events: str
     transaction: str
-    at: Failpoints
+    failpoint: Failpoints
     fence: Callable[[], None]
-    turn: TableLock
+    table_lock: TableLock
     retention: Retention
     now: Callable[[], float]
-    term: int
+    fencing_token: int
     on_tie: OnTie
 
-    def events_among(self, rows: DataFrame) -> DataFrame:
-        """The rows of a batch that are events: of a change feed, what its commits come to."""
-        events = without_replaced(rows, self.feed.shape.keys) if self.feed.of_commits else rows
-        return with_ties(self.flow, self.feed, events) if self.on_tie is OnTie.QUARANTINE else events
+    def select_events(self, rows: DataFrame) -> DataFrame:
+        """The rows of a batch that are events: of a change feed, the net effect of each commit."""
+        events = without_replaced_rows(rows, self.feed.spec.keys) if self.feed.is_delta_change_feed else rows
+        return mark_conflicts(self.flow, self.feed, events) if self.on_tie is OnTie.QUARANTINE else events
 
-    def __call__(self, rows: DataFrame, batch_id: int, judged: DataFrame) -> bool:
-        """Merge the events of a batch, whose keys and sequences are there; what was set aside changes nothing."""
-        del judged
-        with self.turn.lock:
-            computed_again(lambda: self._merge(rows, batch_id), self.fence, self.flow)
+    def __call__(self, rows: DataFrame, batch_id: int, evaluated: DataFrame) -> bool:
+        """Merge the events of a batch, which have keys and sequences; quarantined events have no effect."""
+        del evaluated
+        with self.table_lock.lock:
+            recompute_on_conflict(lambda: self._merge(rows, batch_id), self.fence, self.flow)
         return True
 
     def _merge(self, rows: DataFrame, batch_id: int) -> None:
-        with kept_rows() as kept:
+        with cached_frames() as cache:
             session = rows.sparkSession
-            memory = RetainedEvents(self.memory, self.table, self.now)
-            since = newest_version(self.table)
-            if not self.turn.tidy:
-                memory.forget_unfinished(session, self.fence)
-            self._tidy(session, memory)
-            self.turn.tidy = False
-            self.turn.truncated |= self._truncates
+            retained = RetainedEvents(self.retained_events, self.table, self.now)
+            read_version = newest_version(self.table)
+            if not self.table_lock.is_clean:
+                retained.delete_uncommitted(session, self.fence)
+            self._expire(session, retained)
+            self.table_lock.is_clean = False
+            self.table_lock.has_truncates |= self._truncates
             target = session.read.format("delta").load(self.table)
-            events = fitted(events_of(self.flow, self.feed, rows), self.feed, target)
+            events = cast_to_target(events_of(self.flow, self.feed, rows), self.feed, target)
             if self.on_tie is OnTie.FAIL:
-                refuse_ties(self.flow, events, batch_id)
+                fail_on_conflicts(self.flow, events, batch_id)
             batch = Batch(
                 flow=self.flow,
                 feed=self.feed,
                 events=events,
-                remembered=memory.read(events),
+                retained=retained.read(events),
                 target=target,
-                truncated=self.turn.truncated,
-                forgotten=memory.forgotten(events) if self.turn.forgot else None,
-                kept=kept,
+                has_truncates=self.table_lock.has_truncates,
+                expired=retained.expired(events) if self.table_lock.has_expired else None,
+                cache=cache,
             )
             path = self._path(events)
             if path is MergePath.NEWEST:
-                changes = newest(batch)
+                changes = latest_event_changes(batch)
             else:
-                changes = believed(batch) if self.feed.shape.bitemporal else rebuilt(batch)
-            if changes.missing is not None:
+                changes = bitemporal_changes(batch) if self.feed.spec.bitemporal else recomputed_changes(batch)
+            if changes.to_retain is not None:
                 self.fence()
-                memory.add(changes.missing, self.transaction, batch_id)
-                self.at(Failpoint.REMEMBERED)
-            self.at(Failpoint.TO_WRITE)
-            merged = Merged(path, changes.counts, self.feed.shape.scd_type is ScdType.TWO)
-            Commit(changes.merge, self.table, self.fence, (self.transaction, batch_id), merged, since).make()
-            self.turn.tidy = True
-            self.at(Failpoint.WRITTEN)
+                retained.add(changes.to_retain, self.transaction, batch_id)
+                self.failpoint(Failpoint.EVENTS_RETAINED)
+            self.failpoint(Failpoint.BEFORE_WRITE)
+            summary = MergeSummary(path, changes.counts, self.feed.spec.scd_type is ScdType.TWO)
+            transaction = (self.transaction, batch_id)
+            Commit(changes.merge, self.table, self.fence, transaction, summary, read_version).execute()
+            self.table_lock.is_clean = True
+            self.failpoint(Failpoint.WRITTEN)
 
-    def _tidy(self, session: SparkSession, memory: RetainedEvents) -> None:
-        """Know what is remembered, and forget what nobody should need any more, at first and now and then."""
-        if self.feed.shape.bitemporal:
-            # What was believed follows from all events.
+    def _expire(self, session: SparkSession, retained: RetainedEvents) -> None:
+        """Remove expired events, before the first batch and then at intervals, and note what is retained."""
+        if self.feed.spec.bitemporal:
+            # Bitemporal versions follow from all events.
             return
-        turn, now = self.turn, self.now()
-        if turn.tidy and turn.looked_at is not None and now - turn.looked_at < self.retention.pause_s:
+        state, now = self.table_lock, self.now()
+        if state.is_clean and state.checked_at is not None and now - state.checked_at < self.retention.interval_s:
             return
         until = now - self.retention.window_s
-        known = look(session, memory, self.feed, until)
-        if known.due and forget(session, memory, self.feed, until, self.term, self.fence):
-            self.at(Failpoint.FORGOTTEN)
-            known = look(session, memory, self.feed, until)
-        turn.truncated, turn.forgot, turn.looked_at = known.truncated, known.forgot, now
+        summary = summarize(session, retained, self.feed, until)
+        if summary.may_expire and expire(session, retained, self.feed, until, self.fencing_token, self.fence):
+            self.failpoint(Failpoint.EVENTS_EXPIRED)
+            summary = summarize(session, retained, self.feed, until)
+        state.has_truncates, state.has_expired, state.checked_at = summary.has_truncates, summary.has_expired, now
 
     def _path(self, events: DataFrame) -> MergePath:
-        path, _ = self.feed.path
+        path, _ = self.feed.merge_path
         if path is MergePath.NEWEST and self._truncates and not events.filter("truncates").isEmpty():
             return MergePath.REBUILT
         return path

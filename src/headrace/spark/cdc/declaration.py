@@ -1,4 +1,4 @@
-"""What a declaration means for the columns that its source has."""
+"""Resolves the declaration of a CDC flow against the columns of its source."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from headrace.model.cdc import ApplyChanges, Columns
 from headrace.model.datasets import Flow
 from headrace.model.names import quoted
 from headrace.model.schema import Schema
-from headrace.spark.analysis.lineage import chance_in, depends_on_its_row
-from headrace.spark.cdc.change_events import changes_of, expression, ordering
+from headrace.spark.analysis.lineage import depends_on_its_row, nondeterminism_of
+from headrace.spark.cdc.change_events import as_column, changes_of, sequence_expression
 from headrace.spark.delta.tables import data_type
 from headrace.spark.errors.spark_errors import first_line
 
@@ -38,24 +38,24 @@ def feed_of(flow: Flow, source: DataFrame, table: Schema | None = None) -> Chang
     """How the events of a source become rows.
 
     Args:
-        flow: declares it.
+        flow: the flow.
         source: the rows of its source, or an empty frame with the same columns.
-        table: the columns of the target, if it is there and keeps its rows; what the source has no longer is NULL in
-            its events.
+        table: the columns of the target, if it exists and keeps its rows; columns that the source no longer has are
+            NULL in its events.
 
     Raises:
         PipelineError: CDC.BAD_ARGUMENT for columns that the source lacks, and expressions that do not fit it.
     """
     changes = changes_of(flow)
     names = tuple(source.columns)
-    of_commits, of_envelopes = is_change_feed(names), _is_opened(source)
+    is_delta_change_feed, is_debezium = is_change_feed(names), _is_debezium(source)
     keys = _keys(flow, changes.keys, source)
     columns = _chosen(flow, "column_list", changes.columns, names)
     if changes.columns.all_but:
-        columns = without_feed_columns(columns) if of_commits else columns
-        columns = tuple(column for column in columns if column != ENVELOPE or not of_envelopes)
-    gone = _gone(table, columns)
-    source = source.withColumns({n: F.lit(None).cast(data_type(t)) for n, t in _beside(gone, names).items()})
+        columns = without_feed_columns(columns) if is_delta_change_feed else columns
+        columns = tuple(column for column in columns if column != ENVELOPE or not is_debezium)
+    missing = _missing_columns(table, columns)
+    source = source.withColumns({n: F.lit(None).cast(data_type(t)) for n, t in _absent_from(names, missing).items()})
     if set(keys) - set(columns):
         raise _bad(flow, "keys", f"the target has no column {_listed(set(keys) - set(columns))}")
     sequence = _typed(flow, "sequence_by", changes.sequence_by, source)
@@ -72,38 +72,40 @@ def feed_of(flow: Flow, source: DataFrame, table: Schema | None = None) -> Chang
         found = _typed(flow, "columns_to_update", changes.sets, source).dataType.simpleString()
         if found != "array<string>":
             raise _bad(flow, "columns_to_update", f"it must be array<string>, not {found}")
-    by_commit = of_commits and _by_commit(flow, source)
-    order = ordering(changes, by_commit=by_commit)
-    shape = ScdSpec(
+    by_commit = is_delta_change_feed and _by_commit(flow, source)
+    order = sequence_expression(changes, by_commit=by_commit)
+    all_columns = (*columns, *missing)
+    spec = ScdSpec(
         keys=keys,
-        columns=(*columns, *gone),
+        columns=all_columns,
         scd_type=_scd_type(changes),
         bitemporal=changes.bitemporal,
-        tracked=_chosen(flow, "track_history_column_list", changes.tracked, (*columns, *gone)),
-        null_keeps=frozenset(_chosen(flow, "ignore_null_updates", changes.null_keeps, (*columns, *gone)))
+        tracked=_chosen(flow, "track_history_column_list", changes.tracked, all_columns),
+        ignore_null_columns=frozenset(_chosen(flow, "ignore_null_updates", changes.ignore_null_columns, all_columns))
         - frozenset(keys),
         partial=changes.sets is not None,
-        # Delta may give what a commit removes and what it adds to two batches.
-        upserts_win=of_commits,
+        # Delta may split the removed and the added rows of a commit into two batches.
+        upserts_win=is_delta_change_feed,
     )
-    _check_added(flow, shape)
-    told, in_merge = _told(order, source.select(*map(quoted, columns))) if shape.whole_rows else (False, False)
-    (spelled,) = source.select(order).schema.fields
+    _check_added(flow, spec)
+    full_rows = spec.events_are_full_rows
+    derivable, in_merge = _is_derivable(order, source.select(*map(quoted, columns))) if full_rows else (False, False)
+    (order_field,) = source.select(order).schema.fields
     return ChangeFeed(
-        shape=shape,
-        sequence=spelled.name,
-        sequence_type=spelled.dataType.json(),
+        spec=spec,
+        sequence=order_field.name,
+        sequence_type=order_field.dataType.json(),
         source_json=source.schema.json(),
-        told_by_rows=told,
-        told_in_merge=in_merge,
-        of_commits=of_commits,
-        of_envelopes=of_envelopes,
-        gone=gone,
-        null_keeps=changes.null_keeps,
+        derivable_from_rows=derivable,
+        derivable_in_merge=in_merge,
+        is_delta_change_feed=is_delta_change_feed,
+        is_debezium=is_debezium,
+        missing_columns=missing,
+        ignore_null_columns=changes.ignore_null_columns,
         tracked=changes.tracked,
         by_commit=by_commit,
-        ordered_by=_chance(changes, source),
-        system=_spelled(changes.system_sequence_by, source) if system is not None else None,
+        sequence_depends_on=_nondeterminism(changes, source),
+        system=_formatted(changes.system_sequence_by, source) if system is not None else None,
         system_type=system.dataType.json() if system is not None else None,
     )
 
@@ -112,92 +114,92 @@ def snapshot_feed(flow: Flow, snapshot: DataFrame, version_type: str) -> ChangeF
     """How the rows of snapshots become rows.
 
     Args:
-        flow: declares it.
-        snapshot: one, or an empty frame with the same columns.
+        flow: the flow.
+        snapshot: a snapshot, or an empty frame with the same columns.
         version_type: Spark's JSON of the type that snapshots are ordered by.
 
     Raises:
         PipelineError: CDC.BAD_ARGUMENT for columns that the snapshot lacks.
     """
     compares = flow.snapshots
-    assert compares is not None  # noqa: S101 - asked of flows that compare snapshots only
+    assert compares is not None  # noqa: S101 - only called for flows that compare snapshots
     columns = tuple(snapshot.columns)
-    shape = ScdSpec(
+    spec = ScdSpec(
         keys=_keys(flow, compares.keys, snapshot),
         columns=columns,
         scd_type=ScdType(compares.scd_type),
         tracked=_chosen(flow, "track_history_column_list", compares.tracked, columns),
     )
-    _check_added(flow, shape)
+    _check_added(flow, spec)
     return ChangeFeed(
-        shape=shape,
+        spec=spec,
         sequence="the versions of snapshots",
         sequence_type=version_type,
         source_json=snapshot.schema.json(),
-        told_by_rows=False,
-        told_in_merge=False,
+        derivable_from_rows=False,
+        derivable_in_merge=False,
     )
 
 
 def target_schema(feed: ChangeFeed) -> Schema:
-    """The columns that the target has by what its source brings."""
+    """The columns of the target that follow from its source, including the validity columns."""
     source = StructType.fromJson(json.loads(feed.source_json))
-    fields = [source[name] for name in feed.shape.columns if name not in feed.gone]
+    fields = [source[name] for name in feed.spec.columns if name not in feed.missing_columns]
     kinds = [feed.sequence_type, feed.sequence_type, feed.system_type, feed.system_type]
-    for name, kind in zip(feed.shape.times, kinds, strict=False):
+    for name, kind in zip(feed.spec.validity_columns, kinds, strict=False):
         found = data_type(kind or "")
         fields.append(StructField(name, found))
     return Schema.from_json(StructType(fields).json()).nullable
 
 
-def _is_opened(source: DataFrame) -> bool:
-    """True for the columns that ``headrace.pipelines.debezium`` gives, whatever else is among them."""
-    beside = source.schema[ENVELOPE].dataType if ENVELOPE in source.columns else None
-    return isinstance(beside, StructType) and set(FIELDS) <= set(beside.names)
+def _is_debezium(source: DataFrame) -> bool:
+    """True if the source has the columns that ``headrace.pipelines.debezium`` adds."""
+    envelope = source.schema[ENVELOPE].dataType if ENVELOPE in source.columns else None
+    return isinstance(envelope, StructType) and set(FIELDS) <= set(envelope.names)
 
 
 def _by_commit(flow: Flow, source: DataFrame) -> bool:
-    """Whether commits have to order the rows of a change feed that sequence_by leaves with one sequence.
+    """True if rows of a change feed that have the same sequence_by need to be ordered by commit.
 
-    The delete of a row has the sequence of the row, and so has an update that does not change it.
+    A delete has the sequence of the deleted row, and so has an update that does not change the sequence.
     """
     changes = changes_of(flow)
     names = [name for name in source.columns if name.casefold() not in (COMMIT_VERSION, COMMIT_TIMESTAMP)]
-    if not _told(expression(changes.sequence_by), source.select(*map(quoted, names)))[0]:
+    if not _is_derivable(as_column(changes.sequence_by), source.select(*map(quoted, names)))[0]:
         return False
     if _scd_type(changes) is ScdType.TWO:
-        own = _spelled(changes.sequence_by, source)
+        own = _formatted(changes.sequence_by, source)
         ways = f'sequence_by="{COMMIT_VERSION}", or sequence_by="struct({own}, {COMMIT_VERSION})"'
         reason = f"a delete in a change data feed has the {own} of the deleted row, so its version would be empty"
         raise _bad(flow, "sequence_by", f"{reason}; write {ways}")
     return True
 
 
-def _gone(table: Schema | None, columns: tuple[str, ...]) -> dict[str, str]:
-    """The columns of a table that are not among those which events set, with their types."""
+def _missing_columns(table: Schema | None, columns: tuple[str, ...]) -> dict[str, str]:
+    """The columns of the table that events do not set, with their types."""
     known = {name.casefold() for name in (*columns, *ALL_TIMES)}
     return {c.name: c.json_type for c in (table.columns if table is not None else ()) if c.name.casefold() not in known}
 
 
-def _beside(gone: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
-    """Those that the source does not have at all; others are there, and the flow leaves them out."""
+def _absent_from(names: tuple[str, ...], columns: Mapping[str, str]) -> dict[str, str]:
+    """The *columns* that are not among *names*; the others exist in the source, and the flow leaves them out."""
     known = {name.casefold() for name in names}
-    return {name: kind for name, kind in gone.items() if name.casefold() not in known}
+    return {name: kind for name, kind in columns.items() if name.casefold() not in known}
 
 
 def _scd_type(changes: ApplyChanges) -> ScdType:
     return ScdType.TWO if changes.bitemporal else ScdType(changes.scd_type)
 
 
-def _check_added(flow: Flow, shape: ScdSpec) -> None:
-    """Refuse columns under the names of those that a table of versions has beside its own."""
-    if {name.casefold() for name in shape.times} & {column.casefold() for column in shape.columns}:
+def _check_added(flow: Flow, spec: ScdSpec) -> None:
+    """Refuse columns with the names of validity columns."""
+    if {name.casefold() for name in spec.validity_columns} & {column.casefold() for column in spec.columns}:
         reason = "the table adds columns with these names; remove them or rename them in a view"
-        raise _bad(flow, "column_list", f"{_listed(shape.times)}: {reason}")
+        raise _bad(flow, "column_list", f"{_listed(spec.validity_columns)}: {reason}")
 
 
 def _keys(flow: Flow, given: tuple[Any, ...], source: DataFrame) -> tuple[str, ...]:
-    """The columns that tell rows apart."""
+    """The names of the key columns, as the source spells them."""
     keys = tuple(_key(flow, key, source) for key in given)
     if len(set(keys)) < len(keys):
         raise _bad(flow, "keys", f"{_listed(keys)} contains a column twice")
@@ -208,7 +210,7 @@ def _keys(flow: Flow, given: tuple[Any, ...], source: DataFrame) -> tuple[str, .
 
 
 def _has_no_order(kind: DataType) -> bool:
-    """Whether Spark can neither order values of a type nor tell whether they are equal."""
+    """True if Spark can neither order values of a type nor compare them for equality."""
     if isinstance(kind, StructType):
         return any(_has_no_order(field.dataType) for field in kind.fields)
     inner = kind.elementType if isinstance(kind, ArrayType) else kind
@@ -238,24 +240,24 @@ def _chosen(flow: Flow, argument: str, columns: Columns, names: tuple[str, ...])
 
 def _typed(flow: Flow, argument: str, value: Any, source: DataFrame) -> StructField:
     try:
-        return source.select(expression(value).alias("x")).schema["x"]
+        return source.select(as_column(value).alias("x")).schema["x"]
     except PySparkException as error:
         raise _bad(flow, argument, first_line(str(error))) from error
 
 
-def _spelled(value: Any, source: DataFrame) -> str:
-    """An expression as Spark spells it, the same for a text and a column that mean the same."""
-    return source.select(expression(value)).columns[0]
+def _formatted(value: Any, source: DataFrame) -> str:
+    """An expression as Spark formats it: the same for SQL text and an equivalent Column."""
+    return source.select(as_column(value)).columns[0]
 
 
-def _chance(changes: ApplyChanges, source: DataFrame) -> str | None:
-    """What the place of an event depends on beside the event; None for nothing."""
+def _nondeterminism(changes: ApplyChanges, source: DataFrame) -> str | None:
+    """What besides the event determines its order; None for nothing."""
     orders = [order for order in (changes.sequence_by, changes.system_sequence_by) if order is not None]
-    return next(filter(None, (chance_in(source.select(expression(order))) for order in orders)), None)
+    return next(filter(None, (nondeterminism_of(source.select(as_column(order))) for order in orders)), None)
 
 
-def _told(value: Column, rows: DataFrame) -> tuple[bool, bool]:
-    """Whether an expression can be computed from rows, always with the same value, and whether a MERGE can do so."""
+def _is_derivable(value: Column, rows: DataFrame) -> tuple[bool, bool]:
+    """Whether an expression can be computed from rows deterministically, and whether a MERGE can compute it too."""
     try:
         return depends_on_its_row(rows.select(value))
     except PySparkException:

@@ -1,4 +1,4 @@
-"""Change events of some keys to the rows that they lead to, by Spark: what ``headrace.cdc.history`` defines.
+"""Folds change events of some keys into rows, with Spark: implements ``headrace.cdc.history``.
 
 A frame of events has the columns ``key`` (struct), ``sequence``, ``deleted`` (boolean), ``row`` (struct of the target's
 columns, NULL for a delete), ``sets`` (array of column names, NULL for all) and ``origin``, one of the constants below.
@@ -16,55 +16,55 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantT
 from headrace.cdc.scd_spec import ScdSpec, ScdType
 from headrace.model.names import quoted
 
-# Where an event was taken from: the batch, the table that remembers events, or the rows of the target.
-BATCH, REMEMBERED, TARGET = 0, 1, 2
-# Of events for a table with two times, the column that says since when they are known.
+# Where an event comes from: the batch, the table of retained events, or the rows of the target.
+BATCH, RETAINED, TARGET = 0, 1, 2
+# The column for when an event became known, for bitemporal tables.
 SYSTEM = "system"
 
 
-def folded(events: DataFrame, shape: ScdSpec) -> DataFrame:
-    """The events that count, each with the version of the row that it belongs to.
+def fold_events(events: DataFrame, spec: ScdSpec) -> DataFrame:
+    """The winning events, each with its version of the row.
 
     Args:
-        events: all that is known of some keys; an event that is remembered hides what the target says of its sequence.
-        shape: how events become rows.
+        events: all known events of some keys; a retained event hides the target's event with the same sequence.
+        spec: how events become rows.
 
     Returns:
-        The events without ties, and of each ``begins`` (it begins a version), ``begun`` and ``ended`` (the sequences of
-        its version), ``version`` (its number within the key), ``lasts`` (it is the last of its version), ``state``
-        (struct: the row after it) and ``told`` (the target will say as much as the event). Of the batch's events,
-        ``events`` is how many have the sequence, ``tied`` how many of them lost to another one, ``blanks`` says that
-        the one that counts put NULL where a value was, and ``lone`` names the column in which alone a version that it
-        begins differs from the one before.
+        One event per key and sequence, with ``begins`` (it begins a version), ``valid_from`` and ``valid_to`` (the
+        sequences of its version), ``version`` (number of the version within the key), ``lasts`` (it is the last event
+        of its version), ``state`` (struct: the row after the event) and ``derivable`` (the event will be derivable
+        from the target). For events of the batch also: ``events`` (how many have the sequence), ``tied`` (how many of
+        these lost), ``blanks`` (the winner overwrites a value with NULL) and ``lone`` (the only column in which the
+        version that it begins differs from the one before).
     """
-    names = shape.columns
+    names = spec.columns
     types = {field.name: field.dataType for field in _row_type(events).fields}
     by_key = Window.partitionBy("key").orderBy("sequence")
     until_now = by_key.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    rows = without_ties(events, shape)
+    rows = resolve_sequence_conflicts(events, spec)
     rows = rows.withColumn("fresh", F.coalesce(F.lag("deleted").over(by_key), F.lit(True)))
-    if shape.whole_rows:
+    if spec.events_are_full_rows:
         rows = rows.withColumn("state", F.col("row"))
     else:
         rows = rows.withColumn("life", F.sum(F.col("deleted").cast("int")).over(until_now))
         in_life = Window.partitionBy("key", "life").orderBy("sequence")
         in_life = in_life.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-        # Inside of a struct a NULL that was set is told from one that was not.
-        kept = [
-            F.last(F.when(is_set(name, shape), F.struct(_of_row(name).alias("value"))), ignorenulls=True).over(in_life)
+        # The struct distinguishes a column that was set to NULL from one that was not set.
+        latest = [
+            F.last(F.when(is_set(name, spec), F.struct(_of_row(name).alias("value"))), ignorenulls=True).over(in_life)
             for name in names
         ]
-        state = F.struct(*[value.getField("value").alias(name) for value, name in zip(kept, names, strict=True)])
+        state = F.struct(*[value.getField("value").alias(name) for value, name in zip(latest, names, strict=True)])
         rows = rows.withColumn("state", F.when(~F.col("deleted"), state))
     before = F.lag("state").over(by_key)
     blanked = [
         F.col("state").getField(name).isNull() & before.getField(name).isNotNull()
         for name in names
-        if name not in shape.keys
+        if name not in spec.keys
     ]
     blanks = reduce(Column.__or__, blanked, F.lit(False)) & (F.col("origin") == BATCH) & ~F.col("deleted")
     rows = rows.withColumn("blanks", F.coalesce(blanks, F.lit(False)))
-    tracked = [name for name in names if name in shape.begins_versions]
+    tracked = [name for name in names if name in spec.versioning_columns]
     if tracked:
         values = [
             comparable(F.col("state").getField(name), types[name]).alias(f"c{n}") for n, name in enumerate(tracked)
@@ -72,7 +72,7 @@ def folded(events: DataFrame, shape: ScdSpec) -> DataFrame:
         rows = rows.withColumn("tracked", F.struct(*values))
         rows = rows.withColumn("was", F.lag("tracked").over(by_key))
         changed = ~F.col("tracked").eqNullSafe(F.col("was"))
-        lone = _lone({name: f"c{n}" for n, name in enumerate(tracked) if name not in shape.keys})
+        lone = _only_change({name: f"c{n}" for n, name in enumerate(tracked) if name not in spec.keys})
     else:
         changed, lone = F.lit(False), F.lit(None).cast("string")
     rows = rows.withColumn("begins", ~F.col("deleted") & (F.col("fresh") | changed))
@@ -81,46 +81,48 @@ def folded(events: DataFrame, shape: ScdSpec) -> DataFrame:
     rows = rows.withColumn("bounds", F.col("deleted") | F.col("begins"))
     rows = rows.withColumn("version", F.sum(F.col("bounds").cast("int")).over(until_now))
     after = by_key.rowsBetween(1, Window.unboundedFollowing)
-    rows = rows.withColumn("ended", F.first(F.when(F.col("bounds"), F.col("sequence")), ignorenulls=True).over(after))
+    rows = rows.withColumn(
+        "valid_to", F.first(F.when(F.col("bounds"), F.col("sequence")), ignorenulls=True).over(after)
+    )
     version = Window.partitionBy("key", "version")
-    rows = rows.withColumn("begun", F.min("sequence").over(version))
+    rows = rows.withColumn("valid_from", F.min("sequence").over(version))
     rows = rows.withColumn("lasts", F.col("sequence") == F.max("sequence").over(version))
-    rows = rows.withColumn("told", _told(rows, shape, version))
+    rows = rows.withColumn("derivable", _is_derivable(rows, spec, version))
     return rows.drop("fresh", "hides", "life", "tracked", "was", "bounds")
 
 
-def versions(rows: DataFrame, shape: ScdSpec) -> DataFrame:
-    """The rows of the target: ``key``, ``state`` (struct), ``begun``, ``ended`` (NULL for what is open)."""
+def target_versions(rows: DataFrame, spec: ScdSpec) -> DataFrame:
+    """The rows of the target: ``key``, ``state`` (struct), ``valid_from``, ``valid_to`` (NULL for open versions)."""
     found = rows.filter(F.col("lasts") & ~F.col("deleted"))
-    if shape.scd_type is ScdType.ONE:
-        found = found.filter(F.col("ended").isNull())
-    return found.select("key", "state", "begun", "ended")
+    if spec.scd_type is ScdType.ONE:
+        found = found.filter(F.col("valid_to").isNull())
+    return found.select("key", "state", "valid_from", "valid_to")
 
 
-def without_ties(events: DataFrame, shape: ScdSpec) -> DataFrame:
-    """One event for each key and sequence: a delete wins, or loses if upserts do, then the greatest row.
+def resolve_sequence_conflicts(events: DataFrame, spec: ScdSpec) -> DataFrame:
+    """One event per key and sequence: a delete wins (or loses, if upserts win), then the greatest row.
 
-    ``hides`` says that one of them is remembered, so that the target will not be asked about the sequence. Where
-    upserts win, a delete that is remembered says nothing against a row of the target, which an upsert has made.
-    ``events`` are those of the batch, and ``tied`` of them lost to another one.
+    ``hides`` is true if one of the events is retained, so that the target's event does not count. If upserts win, a
+    retained delete does not hide the target's event, which is an upsert. ``events`` is the number of events in the
+    batch, and ``tied`` how many of them lost.
     """
     row_type = _row_type(events)
-    said = [
-        (F.col("deleted") != F.lit(shape.upserts_win)).alias("first"),
+    order = [
+        (F.col("deleted") != F.lit(spec.upserts_win)).alias("first"),
         *[
             comparable(F.col("row").getField(name), row_type[name].dataType).alias(f"c{n}")
-            for n, name in enumerate(shape.columns)
+            for n, name in enumerate(spec.columns)
         ],
         F.array_sort("sets").alias("sets"),
     ]
-    told = [F.col("deleted"), *parts_of(F.col("row"), row_type), F.array_sort("sets")]
-    # Of equal ones that of the batch is the last to be asked: a repeated event does nothing that could be counted.
-    weighed = events.withColumn("weight", F.struct(*said, "origin")).withColumn("digest", digest(told))
+    content = [F.col("deleted"), *digest_parts(F.col("row"), row_type), F.array_sort("sets")]
+    # Of equal events the one of the batch comes last, because a repeated event has no effect to count.
+    weighed = events.withColumn("weight", F.struct(*order, "origin")).withColumn("digest", digest(content))
     parts = F.struct("deleted", "row", "sets", "origin")
     own = F.when(F.col("origin") != TARGET, parts)
     own_weight = F.when(F.col("origin") != TARGET, F.col("weight"))
-    of_batch, remembered = F.col("origin") == BATCH, F.col("origin") == REMEMBERED
-    hides = remembered & ~F.col("deleted") if shape.upserts_win else remembered
+    of_batch, retained = F.col("origin") == BATCH, F.col("origin") == RETAINED
+    hides = retained & ~F.col("deleted") if spec.upserts_win else retained
     grouped = weighed.groupBy("key", "sequence").agg(
         F.count_if(of_batch).alias("events"),
         (F.max(F.when(of_batch, F.col("digest"))) != F.min(F.when(of_batch, F.col("digest")))).alias("differ"),
@@ -134,17 +136,17 @@ def without_ties(events: DataFrame, shape: ScdSpec) -> DataFrame:
     return grouped.select(*columns[:-1], tied.alias("tied"), best.alias("best")).select(*columns, "best.*")
 
 
-def digest(said: Sequence[Column]) -> Column:
-    """A number that is the same for events which say the same, and hardly ever for others.
+def digest(values: Sequence[Column]) -> Column:
+    """A hash that is equal for events with equal values, and very rarely for others.
 
-    The hash passes over NULLs, so that which of the values are NULL is a part of what is said.
+    The hash function ignores NULLs, so the positions of NULLs are hashed too.
     """
-    return F.xxhash64(*said, *[part.isNull() for part in said])
+    return F.xxhash64(*values, *[value.isNull() for value in values])
 
 
-def parts_of(row: Column, kind: DataType) -> list[Column]:
-    """The values of a row for a digest: what has parts is a text, in which those that are NULL are told apart."""
-    assert isinstance(kind, StructType)  # noqa: S101 - what a row is
+def digest_parts(row: Column, kind: DataType) -> list[Column]:
+    """The values of a row for a digest: nested values as JSON text, which shows their NULLs."""
+    assert isinstance(kind, StructType)  # noqa: S101 - the row of an event
     found = []
     for field in kind.fields:
         value = comparable(row.getField(field.name), field.dataType)
@@ -155,7 +157,7 @@ def parts_of(row: Column, kind: DataType) -> list[Column]:
 
 
 def comparable(value: Column, kind: DataType) -> Column:
-    """A value that can be compared and ordered, equal exactly where the given one is: maps become sorted entries."""
+    """An equivalent value that can be compared and ordered: maps become sorted entries."""
     if not _unordered(kind):
         return value
     if isinstance(kind, StructType):
@@ -185,11 +187,11 @@ def _unordered(kind: DataType) -> bool:
     return isinstance(kind, (MapType, VariantType))
 
 
-def _lone(fields: Mapping[str, str]) -> Column:
-    """The name of the one column that is not as it was; NULL where there are more, or no other could be.
+def _only_change(fields: Mapping[str, str]) -> Column:
+    """The name of the only column that has changed; NULL if several have, or only one could.
 
     Args:
-        fields: of each column, the field that it is in ``tracked``, and was in ``was``.
+        fields: for each column its field in ``tracked`` and ``was``.
     """
     if len(fields) < 2:
         return F.lit(None).cast("string")
@@ -199,28 +201,28 @@ def _lone(fields: Mapping[str, str]) -> Column:
     return F.when(count == 1, F.coalesce(*names))
 
 
-def _told(rows: DataFrame, shape: ScdSpec, version: WindowSpec) -> Column:
-    """Whether the rows of the target will say as much as an event does, so that it need not be remembered.
+def _is_derivable(rows: DataFrame, spec: ScdSpec, version: WindowSpec) -> Column:
+    """True if an event can be derived from the rows of the target, so that it need not be retained.
 
-    Nothing is told of a sequence of which something is remembered. A delete is told by the end of a version, where ends
-    are kept. An upsert is told by the version that it begins, if it sets every column and nothing after it has changed
-    the row since.
+    No event is derivable if one with its sequence is retained. A delete is derivable from the end of a version, in
+    SCD type 2. An upsert is derivable from the version that it begins, if it sets every column and no later event of
+    the version has changed the row.
     """
     types = _row_type(rows)
-    if shape.scd_type is ScdType.ONE:
-        return ~F.col("deleted") & ~F.col("hides") & F.lit(shape.whole_rows)
-    left = F.max_by("state", "sequence").over(version)
-    same = comparable(F.col("row"), types).eqNullSafe(comparable(left, types))
-    told = F.when(F.col("deleted"), ~F.col("fresh")).otherwise(F.col("begins") & F.col("sets").isNull() & same)
-    return told & ~F.col("hides")
+    if spec.scd_type is ScdType.ONE:
+        return ~F.col("deleted") & ~F.col("hides") & F.lit(spec.events_are_full_rows)
+    final = F.max_by("state", "sequence").over(version)
+    same = comparable(F.col("row"), types).eqNullSafe(comparable(final, types))
+    derivable = F.when(F.col("deleted"), ~F.col("fresh")).otherwise(F.col("begins") & F.col("sets").isNull() & same)
+    return derivable & ~F.col("hides")
 
 
-def is_set(name: str, shape: ScdSpec) -> Column:
-    """Whether an event sets a column, be it to NULL."""
-    said = ~F.col("deleted")
-    if shape.partial and name not in shape.keys:
-        said = said & (F.col("sets").isNull() | F.array_contains("sets", name.lower()))
-    return said & _of_row(name).isNotNull() if name in shape.null_keeps else said
+def is_set(name: str, spec: ScdSpec) -> Column:
+    """True if an event sets a column, also if to NULL."""
+    found = ~F.col("deleted")
+    if spec.partial and name not in spec.keys:
+        found = found & (F.col("sets").isNull() | F.array_contains("sets", name.lower()))
+    return found & _of_row(name).isNotNull() if name in spec.ignore_null_columns else found
 
 
 def _of_row(name: str) -> Column:
@@ -229,5 +231,5 @@ def _of_row(name: str) -> Column:
 
 def _row_type(events: DataFrame) -> StructType:
     found = events.schema["row"].dataType
-    assert isinstance(found, StructType)  # noqa: S101 - what a frame of events is
+    assert isinstance(found, StructType)  # noqa: S101 - the row of an event
     return found

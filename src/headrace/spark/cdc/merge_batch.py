@@ -1,4 +1,4 @@
-"""What a way to merge is given, and what it gives."""
+"""The input and output of the merge algorithms."""
 
 from __future__ import annotations
 
@@ -11,58 +11,58 @@ from headrace.cdc.feed import ChangeFeed
 from headrace.model.datasets import Flow
 from headrace.model.names import quoted
 from headrace.model.outcome import ChangeCounts
-from headrace.spark.cdc.batch_cache import Kept
+from headrace.spark.cdc.batch_cache import BatchCache
 from headrace.spark.cdc.merge_plan import SOURCE_ALIAS, Merge
 
 
 @dataclass(frozen=True)
 class Batch:
-    """The events of a batch and what they meet.
+    """The events of a batch and the current state.
 
     Args:
         flow: declares what events do.
-        feed: what that means for the columns of its source.
-        events: of the batch, as ``feed.events_of`` gives them.
-        remembered: events of batches before, in the same form.
-        target: the rows that are there.
-        truncated: a truncate is remembered, or may be among the events.
-        forgotten: one row with the greatest sequence that is not remembered any more; None where nothing is forgotten.
-        kept: rows that are computed once.
+        feed: the declaration, applied to the columns of the source.
+        events: events of the batch, from ``change_events.events_of``.
+        retained: events of earlier batches, in the same form.
+        target: the current rows.
+        has_truncates: a truncate is retained, or may be among the events.
+        expired: one row with the greatest sequence of the events that are no longer retained; None if none expired.
+        cache: caches frames of the batch.
     """
 
     flow: Flow
     feed: ChangeFeed
     events: DataFrame
-    remembered: DataFrame
+    retained: DataFrame
     target: DataFrame
-    truncated: bool
-    forgotten: DataFrame | None
-    kept: Kept
+    has_truncates: bool
+    expired: DataFrame | None
+    cache: BatchCache
 
 
 @dataclass(frozen=True)
-class Changes:
-    """What a batch comes to.
+class BatchResult:
+    """The result of a batch.
 
     Args:
-        merge: what it does to the target.
-        missing: events that are to be remembered first, because the target will not tell of them; None for none.
-        counts: what became of its events.
+        merge: the changes of the target.
+        to_retain: events to store first, because they will not be derivable from the target; None for none.
+        counts: counts of the events.
     """
 
     merge: Merge
-    missing: DataFrame | None
+    to_retain: DataFrame | None
     counts: ChangeCounts
 
 
 def with_lateness(batch: Batch, events: DataFrame) -> DataFrame:
-    """The events with ``late``: they are not newer than one that is not remembered any more."""
-    if batch.forgotten is None:
+    """The events with ``late``: true if the event is not newer than one that is no longer retained."""
+    if batch.expired is None:
         return events.withColumn("late", F.lit(False))
-    late = F.coalesce(F.col("sequence") <= F.col("forgotten"), F.lit(False))
-    return events.crossJoin(F.broadcast(batch.forgotten)).withColumn("late", late).drop("forgotten")
+    late = F.coalesce(F.col("sequence") <= F.col("expired"), F.lit(False))
+    return events.crossJoin(F.broadcast(batch.expired)).withColumn("late", late).drop("expired")
 
 
-def key_in(keys: tuple[str, ...], struct: str) -> dict[str, Column]:
-    """The columns of a key as they lie in a struct of the source."""
+def key_columns(keys: tuple[str, ...], struct: str) -> dict[str, Column]:
+    """The key columns, read from a struct of the source."""
     return {name: F.col(f"{SOURCE_ALIAS}.{struct}.{quoted(name)}") for name in keys}

@@ -1,7 +1,7 @@
-"""The way of every shape: the rows of the keys that a batch touches are computed anew from all that is known of them.
+"""The general merge algorithm: recomputes the rows of the keys in a batch from all known events.
 
-What the target says, what is remembered, and the batch lead to rows; what differs from those that are there is merged.
-That makes the result independent of order and batches, and a repeated batch one that changes nothing.
+Events derived from the target, retained events and the batch are folded into rows; the differences to the current rows
+are merged. So the result is independent of order and batches, and a repeated batch changes nothing.
 """
 
 from __future__ import annotations
@@ -13,28 +13,28 @@ from headrace.cdc.scd_spec import ScdType
 from headrace.model.names import quoted
 from headrace.model.outcome import ChangeCounts
 from headrace.spark.cdc.change_events import sequence_column
-from headrace.spark.cdc.difference import difference, merge_of, rows_of
-from headrace.spark.cdc.fold import REMEMBERED, TARGET, folded, versions
+from headrace.spark.cdc.difference import build_merge, current_rows, difference
+from headrace.spark.cdc.fold import RETAINED, TARGET, fold_events, target_versions
 from headrace.spark.cdc.key_range import KeyRange, bounds_of, key_range
-from headrace.spark.cdc.merge_batch import Batch, Changes, with_lateness
+from headrace.spark.cdc.merge_batch import Batch, BatchResult, with_lateness
 
 
-def rebuilt(batch: Batch) -> Changes:
-    """What the rows of the keys that a batch touches are from now on."""
-    events = batch.kept.when_asked(batch.events)
+def recomputed_changes(batch: Batch) -> BatchResult:
+    """The changes that bring the keys of a batch to their new rows."""
+    events = batch.cache.lazy(batch.events)
     kind = batch.events.schema["key"].dataType
     facts = events.agg(F.count_if("truncates").alias("truncates"), *bounds_of(kind, "key")).collect()[0]
     truncates = facts["truncates"] > 0
-    # A truncate is about the keys that no event names, too.
+    # A truncate affects all keys.
     keys = KeyRange() if truncates else key_range(kind, facts)
     known, current = _known(batch, events, keys, truncates=truncates)
-    after = batch.kept.when_asked(folded(known, batch.feed.shape))
-    changes = batch.kept.settled(difference(versions(after, batch.feed.shape), current, batch.feed.shape))
-    missing = _to_remember(batch)
+    after = batch.cache.lazy(fold_events(known, batch.feed.spec))
+    changes = batch.cache.eager(difference(target_versions(after, batch.feed.spec), current, batch.feed.spec))
+    must_retain = _must_retain(batch)
     found = (
         with_lateness(batch, after)
         .agg(
-            F.count_if(missing).alias("missing"),
+            F.count_if(must_retain).alias("to_retain"),
             F.sum("tied").alias("tied"),
             F.sum(F.when(F.col("late"), F.col("events"))).alias("late"),
             F.count_if("blanks").alias("blanks"),
@@ -43,59 +43,59 @@ def rebuilt(batch: Batch) -> Changes:
         )
         .collect()[0]
     )
-    lone = (found["lone"], found["lone_column"]) if batch.feed.shape.scd_type is ScdType.TWO else (None, None)
+    lone = (found["lone"], found["lone_column"]) if batch.feed.spec.scd_type is ScdType.TWO else (None, None)
     counts = ChangeCounts(found["tied"] or 0, found["late"] or 0, found["blanks"], None, *lone)
-    merge = merge_of(changes, batch.feed.shape, keys)
-    if not found["missing"] and not truncates:
-        return Changes(merge, None, counts)
-    kept = after.filter(missing).withColumn("truncates", F.lit(False)).select(*batch.events.columns)
-    kept = kept.unionByName(events.filter("truncates")) if truncates else kept
-    return Changes(merge, kept, counts)
+    merge = build_merge(changes, batch.feed.spec, keys)
+    if not found["to_retain"] and not truncates:
+        return BatchResult(merge, None, counts)
+    to_retain = after.filter(must_retain).withColumn("truncates", F.lit(False)).select(*batch.events.columns)
+    to_retain = to_retain.unionByName(events.filter("truncates")) if truncates else to_retain
+    return BatchResult(merge, to_retain, counts)
 
 
 def _known(batch: Batch, events: DataFrame, keys: KeyRange, *, truncates: bool) -> tuple[DataFrame, DataFrame]:
-    """All that is known of the keys that a batch touches, without truncates, and their rows in the target."""
-    remembered, current = batch.remembered, _rows(batch)
+    """All known events of the keys in a batch, without truncates, and the current rows of these keys."""
+    retained, current = batch.retained, _current_rows(batch)
     if not truncates:
-        among = events.select("key").distinct()
-        in_range = keys.holds(lambda name: F.col(f"key.{quoted(name)}"))
-        of_keys = remembered.filter(in_range).join(among, "key", "left_semi")
-        remembered = of_keys.unionByName(remembered.filter("truncates")) if batch.truncated else of_keys
-        current = current.filter(in_range).join(among, "key", "left_semi")
-    current = batch.kept.when_asked(current)
-    known = events.unionByName(remembered).unionByName(_told(batch, current))
-    if batch.truncated:
+        batch_keys = events.select("key").distinct()
+        in_range = keys.contains(lambda name: F.col(f"key.{quoted(name)}"))
+        of_keys = retained.filter(in_range).join(batch_keys, "key", "left_semi")
+        retained = of_keys.unionByName(retained.filter("truncates")) if batch.has_truncates else of_keys
+        current = current.filter(in_range).join(batch_keys, "key", "left_semi")
+    current = batch.cache.lazy(current)
+    known = events.unionByName(retained).unionByName(_derived_events(batch, current))
+    if batch.has_truncates:
         cut = known.filter("truncates").agg(F.max("sequence").alias("cut"))
         known = known.crossJoin(F.broadcast(cut)).filter("cut IS NULL OR sequence > cut").drop("cut")
     return known.filter("NOT truncates").drop("truncates"), current
 
 
-def _rows(batch: Batch) -> DataFrame:
-    """The rows of the target, with the sequences of the events that made them as far as they tell."""
-    shape = batch.feed.shape
-    if shape.scd_type is ScdType.TWO:
-        return rows_of(batch.target, shape)
+def _current_rows(batch: Batch) -> DataFrame:
+    """The rows of the target, with the sequences of their events if these are derivable."""
+    spec = batch.feed.spec
+    if spec.scd_type is ScdType.TWO:
+        return current_rows(batch.target, spec)
     kind = batch.events.schema["sequence"].dataType
-    begun = sequence_column(batch.flow, batch.feed) if batch.feed.told_by_rows else F.lit(None)
-    return rows_of(batch.target, shape, begun.cast(kind).alias("begun"))
+    valid_from = sequence_column(batch.flow, batch.feed) if batch.feed.derivable_from_rows else F.lit(None)
+    return current_rows(batch.target, spec, valid_from.cast(kind).alias("valid_from"))
 
 
-def _told(batch: Batch, current: DataFrame) -> DataFrame:
-    """What the rows of the target say of events that were."""
+def _derived_events(batch: Batch, current: DataFrame) -> DataFrame:
+    """The earlier events that are derivable from the rows of the target."""
     row, sets = batch.events.schema["row"].dataType, batch.events.schema["sets"].dataType
-    beginnings = current.filter("begun IS NOT NULL").select(
+    beginnings = current.filter("valid_from IS NOT NULL").select(
         "key",
-        F.col("begun").alias("sequence"),
+        F.col("valid_from").alias("sequence"),
         F.lit(False).alias("deleted"),
         F.col("state").alias("row"),
         F.lit(None).cast(sets).alias("sets"),
         F.lit(TARGET).alias("origin"),
         F.lit(False).alias("truncates"),
     )
-    if batch.feed.shape.scd_type is ScdType.ONE:
+    if batch.feed.spec.scd_type is ScdType.ONE:
         return beginnings
-    gone = current.filter("ended IS NOT NULL").select("key", F.col("ended").alias("sequence"))
-    ends = gone.join(beginnings.select("key", "sequence"), ["key", "sequence"], "left_anti").select(
+    closed = current.filter("valid_to IS NOT NULL").select("key", F.col("valid_to").alias("sequence"))
+    ends = closed.join(beginnings.select("key", "sequence"), ["key", "sequence"], "left_anti").select(
         "key",
         "sequence",
         F.lit(True).alias("deleted"),
@@ -107,12 +107,12 @@ def _told(batch: Batch, current: DataFrame) -> DataFrame:
     return beginnings.unionByName(ends)
 
 
-def _to_remember(batch: Batch) -> Column:
-    """True for an event that the target will not tell of, and that is not remembered yet."""
-    shape = batch.feed.shape
-    told = F.col("told") if shape.scd_type is ScdType.TWO or batch.feed.told_by_rows else F.lit(False)
-    missing = ~told & (F.col("origin") != REMEMBERED)
-    if shape.scd_type is ScdType.ONE and shape.whole_rows:
-        # Whole rows that were followed by others say nothing any more.
-        missing = missing & F.col("lasts") & F.col("ended").isNull()
-    return missing
+def _must_retain(batch: Batch) -> Column:
+    """True for an event that will not be derivable from the target and is not retained yet."""
+    spec = batch.feed.spec
+    derivable = F.col("derivable") if spec.scd_type is ScdType.TWO or batch.feed.derivable_from_rows else F.lit(False)
+    found = ~derivable & (F.col("origin") != RETAINED)
+    if spec.scd_type is ScdType.ONE and spec.events_are_full_rows:
+        # Full rows that a later event has replaced are not needed.
+        found = found & F.col("lasts") & F.col("valid_to").isNull()
+    return found

@@ -1,4 +1,4 @@
-"""Events of a batch that have the same key and sequence, and are not the same: none of them follows the other."""
+"""Sequence conflicts: different events of a batch with the same key and sequence, whose order is undefined."""
 
 from __future__ import annotations
 
@@ -14,62 +14,62 @@ from headrace.model.datasets import Flow
 from headrace.model.expectations import Action, Expectation
 from headrace.model.names import quoted
 from headrace.spark.cdc.change_events import event_columns
-from headrace.spark.cdc.fold import SYSTEM, digest, parts_of
+from headrace.spark.cdc.fold import SYSTEM, digest, digest_parts
 
-# The rule that tied events break where they are set aside, and the column that it looks at.
-TIE = "cdc.tie"
-TIED_COLUMN = "__headrace_tied"
+# The expectation that quarantined conflicts violate, and the column that it reads.
+CONFLICT_RULE = "cdc.tie"
+CONFLICT_COLUMN = "__headrace_tied"
 _EVENT = "__headrace_event"
 _NAMED = 3
 
 
-def tie_rule(flow: Flow) -> Expectation:
-    """Sets aside rows that :func:`with_ties` has marked."""
-    return Expectation(TIE, Action.QUARANTINE, ~F.col(TIED_COLUMN), flow.location)
+def conflict_rule(flow: Flow) -> Expectation:
+    """Quarantines rows that :func:`mark_conflicts` has marked."""
+    return Expectation(CONFLICT_RULE, Action.QUARANTINE, ~F.col(CONFLICT_COLUMN), flow.location)
 
 
-def with_ties(flow: Flow, feed: ChangeFeed, rows: DataFrame) -> DataFrame:
-    """Rows of the source, with one more column that is true for an event that ties with another row of the batch."""
+def mark_conflicts(flow: Flow, feed: ChangeFeed, rows: DataFrame) -> DataFrame:
+    """The rows with ``CONFLICT_COLUMN``: true for an event that conflicts with another one of the batch."""
     marked = rows.withColumn(_EVENT, F.struct(*event_columns(flow, feed)))
     event = marked.schema[_EVENT].dataType
-    assert isinstance(event, StructType)  # noqa: S101 - made one line above
+    assert isinstance(event, StructType)  # noqa: S101 - a struct, one line above
     truncates = F.col(f"{_EVENT}.truncates")
-    said = F.when(~truncates, _said(f"{_EVENT}.", event))
+    content = F.when(~truncates, _digest(f"{_EVENT}.", event))
     same = Window.partitionBy(F.col(f"{_EVENT}.key"), *[F.col(f"{_EVENT}.{name}") for name in _order(event)])
-    keys = [F.col(f"{_EVENT}.key.{quoted(name)}").isNotNull() for name in feed.shape.keys]
+    keys = [F.col(f"{_EVENT}.key.{quoted(name)}").isNotNull() for name in feed.spec.keys]
     ordered = reduce(Column.__and__, keys, F.col(f"{_EVENT}.sequence").isNotNull()) & ~truncates
-    tied = ordered & (F.max(said).over(same) != F.min(said).over(same))
-    return marked.withColumn(TIED_COLUMN, F.coalesce(tied, F.lit(False))).drop(_EVENT)
+    conflicts = ordered & (F.max(content).over(same) != F.min(content).over(same))
+    return marked.withColumn(CONFLICT_COLUMN, F.coalesce(conflicts, F.lit(False))).drop(_EVENT)
 
 
-def tie_groups(events: DataFrame) -> DataFrame:
-    """By key and sequence how many ``events`` there are, and whether they ``differ``; truncates are left out."""
+def conflict_groups(events: DataFrame) -> DataFrame:
+    """By key and sequence the number of ``events``, and whether they ``differ``; truncates are excluded."""
     order = _order(events.schema)
-    said = events.filter("NOT truncates").select("key", *order, _said("", events.schema).alias("said"))
-    return said.groupBy("key", *order).agg(
-        F.count("*").alias("events"), (F.max("said") != F.min("said")).alias("differ")
+    digests = events.filter("NOT truncates").select("key", *order, _digest("", events.schema).alias("digest"))
+    return digests.groupBy("key", *order).agg(
+        F.count("*").alias("events"), (F.max("digest") != F.min("digest")).alias("differ")
     )
 
 
-def refuse_ties(flow: Flow, events: DataFrame, batch_id: int) -> None:
-    """Let a batch fail in which events tie.
+def fail_on_conflicts(flow: Flow, events: DataFrame, batch_id: int) -> None:
+    """Fail the batch if events conflict.
 
     Raises:
         PipelineError: CDC.TIED, with up to three of the keys.
     """
-    groups = tie_groups(events).filter("differ").orderBy("key", "sequence").limit(_NAMED)
+    groups = conflict_groups(events).filter("differ").orderBy("key", "sequence").limit(_NAMED)
     found = groups.select(F.col("key").cast("string"), F.col("sequence").cast("string")).collect()
     if found:
-        said = ", ".join(f"{key} at {sequence}" for key, sequence in found)
-        raise PipelineError("CDC.TIED", location=flow.location, flow=flow.name, batch=batch_id, events=said)
+        text = ", ".join(f"{key} at {sequence}" for key, sequence in found)
+        raise PipelineError("CDC.TIED", location=flow.location, flow=flow.name, batch=batch_id, events=text)
 
 
 def _order(event: StructType) -> list[str]:
-    """What events of a key are told apart by."""
+    """The columns that order the events of a key."""
     return [name for name in ("sequence", SYSTEM) if name in event.names]
 
 
-def _said(of: str, event: StructType) -> Column:
-    """A digest of all that an event says."""
-    row = parts_of(F.col(f"{of}row"), event["row"].dataType)
-    return digest([F.col(f"{of}deleted"), *row, F.array_sort(F.col(f"{of}sets"))])
+def _digest(prefix: str, event: StructType) -> Column:
+    """A digest of the content of an event."""
+    row = digest_parts(F.col(f"{prefix}row"), event["row"].dataType)
+    return digest([F.col(f"{prefix}deleted"), *row, F.array_sort(F.col(f"{prefix}sets"))])

@@ -1,16 +1,16 @@
-"""What is remembered beside a target and nobody should need any more, found and taken out by one commit.
+"""Removes expired events from the retained events of a target, in one commit.
 
-Law: forgetting changes no row. Rows follow from the set of events as long as no event comes later than the window after
-one of its key, or a truncate, that is newer; one that does may be judged without what was forgotten.
+Law: expiring changes no row. Rows follow from the set of events as long as no event arrives later than the retention
+window after a newer event of its key or a newer truncate; a later one may be merged without the expired events.
 
-An event is forgotten once it and all older ones of its key were remembered for the window, and the target tells enough:
+An event expires once it and all older events of its key were retained for the window, and the target is sufficient:
 
-- Type 1, where rows tell their sequences: any event.
-- Type 1 otherwise: deletes, and events after which others have set all that they set. The events that a row consists of
-  stay, because nothing else tells how old it is: so an old event does not replace a newer row, however late it comes.
-- Type 2, where events set every column: all but the newest before one that stays, which tells what the row was then.
-- Type 2 otherwise: all events of a key at once.
-- Truncates. What is not newer than a truncate goes at once, for the truncate says all that it could say.
+- Type 1, if the sequence is derivable from rows: any event.
+- Type 1 otherwise: deletes, and events whose columns later events have all set. The events that make up a row stay,
+  because only they have its sequence: so an old event does not replace a newer row, however late it arrives.
+- Type 2, if events are full rows: all but the newest one before an event that stays, which holds the row at that time.
+- Type 2 otherwise: all events of a key together.
+- Truncates. Events that are not newer than a truncate expire at once, because the truncate supersedes them.
 """
 
 from __future__ import annotations
@@ -25,66 +25,70 @@ from pyspark.sql.types import StructType
 
 from headrace.cdc.feed import ChangeFeed
 from headrace.cdc.scd_spec import ScdType
-from headrace.spark.cdc.batch_cache import kept_rows
+from headrace.spark.cdc.batch_cache import cached_frames
 from headrace.spark.cdc.commit import Commit
 from headrace.spark.cdc.fold import is_set
 from headrace.spark.cdc.merge_plan import SOURCE_ALIAS, TARGET_ALIAS, Merge
 from headrace.spark.cdc.retained_events import IS_EVENT, IS_MARK, RetainedEvents
-from headrace.spark.delta.fencing import of_term, written_once
+from headrace.spark.delta.fencing import fencing_options, write_fenced
 
-# Events that rows consist of are looked through when there are so many for each value that one could tell of.
-_WORTH_LOOKING = 2
+# Events that make up rows are searched once there are so many per value that they could set.
+_WORTH_SEARCHING = 2
 
 
 @dataclass(frozen=True)
-class Known:
-    """What a look at a memory shows.
+class RetainedSummary:
+    """A summary of the retained events.
 
     Args:
-        truncated: an event that takes all rows away is remembered.
-        forgot: something is forgotten that an event could come too late for.
-        due: something may be there to forget.
+        has_truncates: a truncate is retained.
+        has_expired: some events have expired, so that later events may be too late.
+        may_expire: some events may expire now.
     """
 
-    truncated: bool = False
-    forgot: bool = False
-    due: bool = False
+    has_truncates: bool = False
+    has_expired: bool = False
+    may_expire: bool = False
 
 
-def look(session: SparkSession, memory: RetainedEvents, feed: ChangeFeed, until: float) -> Known:
-    """What is remembered, by one pass over it; ``due`` is about what was remembered *until* then (since 1970)."""
-    found = memory.rows(session)
+def summarize(session: SparkSession, retained: RetainedEvents, feed: ChangeFeed, until: float) -> RetainedSummary:
+    """Summarize the retained events in one pass; ``may_expire`` covers those retained *until* then (since 1970)."""
+    found = retained.rows(session)
     if found is None:
-        return Known()
+        return RetainedSummary()
     old = F.col("remembered_at") <= _timestamp(until)
-    leaves = F.lit(True) if _any_leaves(feed) else F.col("deleted") | F.col("truncates")
-    stays = old & F.expr(IS_EVENT) & ~leaves
+    expires = F.lit(True) if _any_event_expires(feed) else F.col("deleted") | F.col("truncates")
+    stays = old & F.expr(IS_EVENT) & ~expires
     facts = found.agg(
         F.count_if("truncates").alias("truncates"),
         F.count_if(F.expr(IS_MARK)).alias("marks"),
-        F.count_if(old & F.expr(IS_EVENT) & leaves).alias("leaving"),
+        F.count_if(old & F.expr(IS_EVENT) & expires).alias("expiring"),
         F.count_if(stays).alias("staying"),
         F.approx_count_distinct(F.when(stays, F.col("key"))).alias("keys"),
     ).collect()[0]
-    each = 1 if feed.shape.whole_rows else len(feed.shape.columns)
-    superseded = facts["staying"] > _WORTH_LOOKING * each * facts["keys"]
-    return Known(facts["truncates"] > 0, facts["marks"] > 0, facts["leaving"] > 0 or superseded)
+    each = 1 if feed.spec.events_are_full_rows else len(feed.spec.columns)
+    superseded = facts["staying"] > _WORTH_SEARCHING * each * facts["keys"]
+    return RetainedSummary(facts["truncates"] > 0, facts["marks"] > 0, facts["expiring"] > 0 or superseded)
 
 
-def forget(
-    session: SparkSession, memory: RetainedEvents, feed: ChangeFeed, until: float, term: int, fence: Callable[[], None]
+def expire(
+    session: SparkSession,
+    retained: RetainedEvents,
+    feed: ChangeFeed,
+    until: float,
+    fencing_token: int,
+    fence: Callable[[], None],
 ) -> bool:
-    """Take out what may be forgotten of what was remembered until then; True when there was something.
+    """Delete the events that expire among those retained until then; True if there were any.
 
-    It is one commit, after which an event more or less changes nothing; a holder of the lease that another has taken
-    over from cannot make it.
+    This is one commit. A process that has lost the lease to another one cannot make it.
     """
-    found = memory.rows(session)
+    found = retained.rows(session)
     if found is None:
         return False
-    with kept_rows() as kept:
-        leaving = kept.settled(_leaving(found, feed, until))
-        if leaving.filter("NOT newest").isEmpty():
+    with cached_frames() as cache:
+        expiring = cache.eager(_expiring(found, feed, until))
+        if expiring.filter("NOT newest").isEmpty():
             return False
         known = {name: F.col(f"{SOURCE_ALIAS}.{name}") for name in ("key", "sequence")}
         known |= {"truncates": F.lit(False), "transaction": F.lit(""), "batch_id": F.lit(-1)}
@@ -95,7 +99,7 @@ def forget(
         }
         newest = F.col(f"{SOURCE_ALIAS}.newest")
         merge = Merge(
-            source=leaving,
+            source=expiring,
             matches=reduce(
                 Column.__and__,
                 [
@@ -110,36 +114,34 @@ def forget(
             values={**values, "remembered_at": _timestamp(until)},
         )
 
-        def write(term: int | None) -> None:
-            writer = of_term(term, "forgetting")
-            transaction = (str(writer["txnAppId"]), int(writer["txnVersion"])) if writer else None
-            Commit(merge, memory.path, fence, transaction).make()
+        def write(fencing_token: int | None) -> None:
+            options = fencing_options(fencing_token, "forgetting")
+            transaction = (str(options["txnAppId"]), int(options["txnVersion"])) if options else None
+            Commit(merge, retained.path, fence, transaction).execute()
 
-        written_once(memory.path, term, fence, write)
+        write_fenced(retained.path, fencing_token, fence, write)
     return True
 
 
-def _any_leaves(feed: ChangeFeed) -> bool:
-    return feed.shape.scd_type is ScdType.TWO or feed.told_by_rows
+def _any_event_expires(feed: ChangeFeed) -> bool:
+    return feed.spec.scd_type is ScdType.TWO or feed.derivable_from_rows
 
 
-def _leaving(found: DataFrame, feed: ChangeFeed, until: float) -> DataFrame:
-    """``truncates``, ``key`` and ``sequence`` of what may be taken out.
+def _expiring(found: DataFrame, feed: ChangeFeed, until: float) -> DataFrame:
+    """``truncates``, ``key`` and ``sequence`` of the events to delete.
 
-    One more row, which is ``newest`` and has no key, has the greatest sequence of all that was ever forgotten.
+    One more row, which is ``newest`` and has no key, has the greatest sequence of all events that ever expired.
     """
-    judged = _judged(_sequences(found.filter(IS_EVENT), feed), feed, until)
-    gone = judged.filter("spent OR leaves")
+    expiring = _with_expiry(_sequences(found.filter(IS_EVENT), feed), feed, until).filter("superseded OR expires")
     columns = ("truncates", "key", "sequence")
-    told = (F.col("truncates") | F.col("deleted")) if feed.shape.scd_type is ScdType.ONE else F.lit(True)
+    marked = (F.col("truncates") | F.col("deleted")) if feed.spec.scd_type is ScdType.ONE else F.lit(True)
     marks = found.filter(IS_MARK).select("sequence")
-    greatest = (
-        gone.filter(~F.col("spent") & told).select("sequence").unionByName(marks).agg(F.max("sequence").alias("m"))
-    )
+    lost = expiring.filter(~F.col("superseded") & marked).select("sequence")
+    greatest = lost.unionByName(marks).agg(F.max("sequence").alias("m"))
     no_key = F.lit(None).cast(found.schema["key"].dataType).alias("key")
     outdated = marks.distinct().crossJoin(F.broadcast(greatest)).filter("sequence < m")
     return (
-        gone.select(*columns, F.lit(False).alias("newest"))
+        expiring.select(*columns, F.lit(False).alias("newest"))
         .unionByName(outdated.select(F.lit(False).alias("truncates"), no_key, "sequence", F.lit(False).alias("newest")))
         .unionByName(
             greatest.filter("m IS NOT NULL").select(
@@ -150,59 +152,59 @@ def _leaving(found: DataFrame, feed: ChangeFeed, until: float) -> DataFrame:
 
 
 def _sequences(events: DataFrame, feed: ChangeFeed) -> DataFrame:
-    """The events by key and sequence: ``at``, when the last of them was remembered, and what they do together.
+    """The events grouped by key and sequence: ``at``, when the last of them was retained, and their joint effect.
 
-    Beside ``deleted`` (all of them are deletes, so that whichever counts is one) those are, for rows that several
-    events make, ``s`` and ``all`` with a number: whether one of the events sets a column, and whether all of them do.
+    The effect is ``deleted`` (all are deletes, so whichever wins is one) and, if several events make up a row, ``s``
+    and ``all`` with a number: whether any event sets the column, and whether all do.
     """
     row = events.schema["row"].dataType
-    assert isinstance(row, StructType)  # noqa: S101 - what was remembered as such
+    assert isinstance(row, StructType)  # noqa: S101 - stored as a struct
     given = {field.name.casefold() for field in row.fields}
-    said = []
-    if not _any_leaves(feed) and not feed.shape.whole_rows:
-        for number, name in enumerate(feed.shape.columns):
-            value = is_set(name, feed.shape) if name.casefold() in given else F.lit(False)
+    set_columns = []
+    if not _any_event_expires(feed) and not feed.spec.events_are_full_rows:
+        for number, name in enumerate(feed.spec.columns):
+            value = is_set(name, feed.spec) if name.casefold() in given else F.lit(False)
             value = F.coalesce(value, F.lit(False))
-            said += [F.max(value).alias(f"s{number}"), F.min(value).alias(f"all{number}")]
+            set_columns += [F.max(value).alias(f"s{number}"), F.min(value).alias(f"all{number}")]
     return events.groupBy("truncates", _key("").alias("key"), "sequence").agg(
-        F.max("remembered_at").alias("at"), F.min("deleted").alias("deleted"), *said
+        F.max("remembered_at").alias("at"), F.min("deleted").alias("deleted"), *set_columns
     )
 
 
-def _judged(sequences: DataFrame, feed: ChangeFeed, until: float) -> DataFrame:
-    """The sequences of keys with ``spent`` (it says nothing any more) and ``leaves`` (its time is over)."""
-    shape = feed.shape
+def _with_expiry(sequences: DataFrame, feed: ChangeFeed, until: float) -> DataFrame:
+    """The sequences with ``superseded`` (a truncate replaces it) and ``expires`` (its window has passed)."""
+    spec = feed.spec
     by_key = Window.partitionBy("truncates", "key").orderBy("sequence")
     until_now = by_key.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     after = by_key.rowsBetween(1, Window.unboundedFollowing)
     rows = sequences.withColumn("old", F.max("at").over(until_now) <= _timestamp(until))
     follows = F.lead("old").over(by_key)
-    if shape.scd_type is ScdType.TWO and shape.whole_rows:
-        leaves = F.col("old") & F.coalesce(follows, F.lit(True))
-    elif shape.scd_type is ScdType.TWO:
-        leaves = F.min("old").over(Window.partitionBy("truncates", "key"))
-    elif feed.told_by_rows:
-        leaves = F.col("old")
-    elif shape.whole_rows:
-        leaves = F.col("old") & (F.col("deleted") | follows.isNotNull())
+    if spec.scd_type is ScdType.TWO and spec.events_are_full_rows:
+        expires = F.col("old") & F.coalesce(follows, F.lit(True))
+    elif spec.scd_type is ScdType.TWO:
+        expires = F.min("old").over(Window.partitionBy("truncates", "key"))
+    elif feed.derivable_from_rows:
+        expires = F.col("old")
+    elif spec.events_are_full_rows:
+        expires = F.col("old") & (F.col("deleted") | follows.isNotNull())
     else:
         ended = F.coalesce(F.max("deleted").over(after), F.lit(False))
         set_since = [
             ~F.col(f"s{number}") | F.coalesce(F.max(f"all{number}").over(after), F.lit(False))
-            for number in range(len(shape.columns))
+            for number in range(len(spec.columns))
         ]
-        leaves = F.col("old") & (F.col("deleted") | ended | reduce(Column.__and__, set_since))
-    rows = rows.withColumn("leaves", F.when(F.col("truncates"), F.col("at") <= _timestamp(until)).otherwise(leaves))
-    if shape.scd_type is ScdType.TWO:
-        return rows.withColumn("spent", F.lit(False))
-    cut = sequences.filter("truncates").agg(F.max("sequence").alias("cut"))
+        expires = F.col("old") & (F.col("deleted") | ended | reduce(Column.__and__, set_since))
+    rows = rows.withColumn("expires", F.when(F.col("truncates"), F.col("at") <= _timestamp(until)).otherwise(expires))
+    if spec.scd_type is ScdType.TWO:
+        return rows.withColumn("superseded", F.lit(False))
+    truncate = sequences.filter("truncates").agg(F.max("sequence").alias("cut"))
     older = F.col("sequence") < F.col("cut")
-    spent = older | (~F.col("truncates") & (F.col("sequence") == F.col("cut")))
-    return rows.crossJoin(F.broadcast(cut)).withColumn("spent", F.coalesce(spent, F.lit(False)))
+    superseded = older | (~F.col("truncates") & (F.col("sequence") == F.col("cut")))
+    return rows.crossJoin(F.broadcast(truncate)).withColumn("superseded", F.coalesce(superseded, F.lit(False)))
 
 
 def _key(of: str) -> Column:
-    """The key of an event that has one."""
+    """The key of an event; NULL for truncates."""
     return F.when(~F.col(f"{of}truncates"), F.col(f"{of}key"))
 
 

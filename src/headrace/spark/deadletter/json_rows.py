@@ -1,6 +1,6 @@
-"""Rows as texts of JSON, of which the same rows can be made again.
+"""Converts rows to JSON and back, without loss.
 
-JSON has maps whose keys are texts alone, so that any other is stored as a list of its entries.
+Keys of JSON objects are texts, so maps with other keys are stored as lists of entries.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructFi
 
 from headrace.model.names import quoted
 
-# Times to the microsecond, as Spark has them, and what is NULL.
+# Keeps the microseconds of times, and NULLs.
 _OPTIONS = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
@@ -22,18 +22,18 @@ _OPTIONS = {
 
 
 def whole_row(frame: DataFrame, names: Sequence[str] | None = None) -> Column:
-    """The columns of a frame, or some of them, as one that :func:`as_json` takes."""
+    """The columns of a frame, or some of them, as a struct for :func:`as_json`."""
     wanted = frame.columns if names is None else names
     return F.struct(*(_stored(F.col(quoted(name)), frame.schema[name].dataType).alias(name) for name in wanted))
 
 
 def as_json(row: Column) -> Column:
-    """A row of :func:`whole_row` as JSON; binary columns in base64."""
+    """A struct from :func:`whole_row` as JSON; binary columns are base64."""
     return F.to_json(row, _OPTIONS)
 
 
 def from_json(frame: DataFrame, column: str, schema: StructType) -> DataFrame:
-    """The rows that a column of a frame has as JSON; one that cannot be read fails the query."""
+    """The rows from a column of JSON; an invalid one fails the query."""
     stored = _stored_type(schema)
     assert isinstance(stored, StructType)  # noqa: S101 - as it is
     parsed = frame.select(F.from_json(column, stored, {**_OPTIONS, "mode": "FAILFAST"}).alias("row")).select("row.*")
@@ -53,8 +53,8 @@ def _restored(column: Column, kind: DataType) -> Column:
 def _changed(
     column: Column, kind: DataType, inner: Callable[[Column, DataType], Column], of_map: Callable[[Column], Column]
 ) -> Column:
-    """A value with the maps in it in their other form; those whose keys are texts stay as they are."""
-    if not _has_other_maps(kind):
+    """A value with its maps converted, except maps with text keys."""
+    if not _has_non_text_keys(kind):
         return column
     if isinstance(kind, StructType):
         fields = [inner(column[field.name], field.dataType).alias(field.name) for field in kind.fields]
@@ -87,11 +87,11 @@ def _stored_type(kind: DataType) -> DataType:
     return kind
 
 
-def _has_other_maps(kind: DataType) -> bool:
+def _has_non_text_keys(kind: DataType) -> bool:
     if isinstance(kind, StructType):
-        return any(_has_other_maps(field.dataType) for field in kind.fields)
+        return any(_has_non_text_keys(field.dataType) for field in kind.fields)
     if isinstance(kind, ArrayType):
-        return _has_other_maps(kind.elementType)
+        return _has_non_text_keys(kind.elementType)
     if isinstance(kind, MapType):
-        return not isinstance(kind.keyType, StringType) or _has_other_maps(kind.valueType)
+        return not isinstance(kind.keyType, StringType) or _has_non_text_keys(kind.valueType)
     return False

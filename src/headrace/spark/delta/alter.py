@@ -1,4 +1,4 @@
-"""Statements that change a table that is there without touching its rows; each says the table as quoted SQL."""
+"""Statements that alter an existing table without touching its rows; the table is given as quoted SQL."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def describe_table(
     comment: str | None = None,
     column_comments: Iterable[tuple[str, str]] = (),
 ) -> None:
-    """Set properties, the comment, and those of columns."""
+    """Set properties, the table comment and column comments."""
     listed = ", ".join(f"{sql_text(key)} = {sql_text(value)}" for key, value in properties)
     if listed:
         session.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ({listed})")
@@ -28,16 +28,16 @@ def describe_table(
 
 
 def change_columns(session: SparkSession, table: str, widened: Iterable[FieldChange], relaxed: Iterable[str]) -> None:
-    """Give columns wider types, and let others be NULL."""
+    """Widen the types of columns, and make others nullable."""
     for field in widened:
-        # The type is an atomic one that Delta can widen to, never a text of the user's.
+        # The type is an atomic type that Delta can widen to, never user input.
         session.sql(f"ALTER TABLE {table} ALTER COLUMN {quoted(*field.path)} TYPE {field.after}")
     for column in relaxed:
         session.sql(f"ALTER TABLE {table} ALTER COLUMN {quoted(column)} DROP NOT NULL")
 
 
 def cluster_table(session: SparkSession, table: str, columns: Iterable[str]) -> None:
-    """Cluster what is written from now on; by no column means not at all."""
+    """Set the clustering columns for future writes; no columns turn clustering off."""
     listed = ", ".join(quoted(*column.split(".")) for column in columns)
     by = f"({listed})" if listed else "NONE"
     session.sql(f"ALTER TABLE {table} CLUSTER BY {by}")

@@ -1,4 +1,4 @@
-"""Tables that are cleared: each by one commit, which a holder of the lease that was taken over does not make."""
+"""Clears tables, each in one fenced commit, which has no effect once another holder has taken over the lease."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from pyspark.sql import functions as F
 from headrace.graph.resolved import ResolvedDataset
 from headrace.model.names import quoted
 from headrace.spark.delta.tables import build_table, empty_frame
-from headrace.spark.delta.transaction import delta_transaction, is_known
+from headrace.spark.delta.transaction import delta_transaction, is_supported
 
 
 def clear_table(
     session: SparkSession, name: str, dataset: ResolvedDataset, path: str, options: Mapping[str, str]
 ) -> None:
-    """Replace a dataset's table by an empty one as declared but for its clustering, in one commit.
+    """Replace a dataset's table by an empty one in one commit, as declared except for its clustering.
 
     Args:
-        session: whose catalog has the name.
+        session: the session whose catalog has the name.
         name: the quoted name in the session's catalog.
         dataset: columns, comment, properties and partitions.
-        path: where the table lies.
-        options: of the write, with a transaction and its number. Columns that may not be NULL have no place in a write
-            that takes options (``CreateDeltaTableCommand``): their table is replaced by another way.
+        path: the path of the table.
+        options: write options with a transaction id and version. A write with options does not support NOT NULL
+            columns (``CreateDeltaTableCommand``), so that their table is replaced in another way.
     """
     declared = dataset.dataset
-    if dataset.schema != dataset.schema.nullable and options and is_known(session):
+    if dataset.schema != dataset.schema.nullable and options and is_supported(session):
         _clear_not_null(session, dataset, path, options)
         return
     if dataset.schema != dataset.schema.nullable:
@@ -47,13 +47,13 @@ def clear_table(
 
 
 def _clear_not_null(session: SparkSession, dataset: ResolvedDataset, path: str, options: Mapping[str, str]) -> None:
-    """Replace a table that has columns which may not be NULL, in one commit that carries a transaction.
+    """Replace a table with NOT NULL columns, in one commit that carries a transaction.
 
-    Delta itself makes such a table beside it, from which the commit takes what a table declares.
+    Delta creates an empty table next to it, from which the commit takes the declaration.
     """
     model = Path(path).with_name(f".{Path(path).name}.{uuid4().hex}")
     try:
         build_table(session, "create", None, dataset, str(model))
-        delta_transaction(session, path).become_empty_like(str(model), options["txnAppId"], int(options["txnVersion"]))
+        delta_transaction(session, path).replace_with_empty(str(model), options["txnAppId"], int(options["txnVersion"]))
     finally:
         shutil.rmtree(model, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Row counts taken from Delta's commits: for streams that Spark writes itself, and after a crash (D3)."""
+"""Row counts from Delta's commits, for streams that Spark writes itself and after a crash (D3)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from headrace.cdc.feed import MergePath
-from headrace.cdc.merge_commit import WritePath, merged_of
-from headrace.delta_log.tables import commit_actions, literal, newest_version, open_table, queried
+from headrace.cdc.merge_commit import WritePath, merge_summary_of
+from headrace.delta_log.tables import commit_actions, newest_version, open_table, query_rows, sql_literal
 from headrace.model.outcome import ChangeCounts
-from headrace.spark.delta.rescued_rows import rows_with
+from headrace.spark.delta.rescued_rows import count_non_null
 
 
 @dataclass(frozen=True)
@@ -34,33 +34,33 @@ def stream_commits(
         info = _commit_info(actions)
         parameters = info.get("operationParameters", {})
         if parameters.get("queryId") == query_id:
-            rescued = rows_with(rescued_column, actions or ())
+            rescued = count_non_null(rescued_column, actions or ())
             yield StreamCommit(version, int(parameters["epochId"]), _output_rows(info), rescued)
 
 
 def rows_of_transaction(path: str, app_id: str, txn_version: int) -> int | None:
-    """How many rows the commit with this transaction id wrote, or None when the log no longer has it."""
+    """The number of rows that the commit with this transaction id wrote; None if the log no longer has it."""
     actions = actions_of_transaction(path, app_id, txn_version)
     return None if actions is None else _output_rows(_commit_info(actions))
 
 
 def actions_of_transaction(path: str, app_id: str, txn_version: int) -> list[dict[str, Any]] | None:
-    """What the commit with this transaction id did, or None when the log no longer has it."""
+    """The actions of the commit with this transaction id; None if the log no longer has it."""
     found = _commit_of(path, app_id, txn_version)
     return None if found is None else found[1]
 
 
-def said_with_transaction(path: str, app_id: str, txn_version: int) -> dict[str, Any]:
-    """What the writer has added to the commit with this transaction id; empty where that is no object of JSON."""
+def user_metadata(path: str, app_id: str, txn_version: int) -> dict[str, Any]:
+    """The user metadata of the commit with this transaction id; empty if it is not a JSON object."""
     text = _commit_info(actions_of_transaction(path, app_id, txn_version)).get("userMetadata") or "{}"
     with suppress(ValueError):
-        said = json.loads(text)
-        return said if isinstance(said, dict) else {}
+        metadata = json.loads(text)
+        return metadata if isinstance(metadata, dict) else {}
     return {}
 
 
 def version_of_transaction(path: str, app_id: str, txn_version: int) -> int | None:
-    """The version of the table that the commit with this transaction id has made, or None as above."""
+    """The table version that the commit with this transaction id made; None if the log no longer has it."""
     found = _commit_of(path, app_id, txn_version)
     return None if found is None else found[0]
 
@@ -77,14 +77,14 @@ def _commit_of(path: str, app_id: str, txn_version: int) -> tuple[int, list[dict
 
 @dataclass(frozen=True)
 class MergedRows:
-    """What a commit that calls itself a MERGE has done.
+    """The counts of a commit whose operation is MERGE.
 
     Attributes:
-        upserted: how many rows of its table were added or given new values.
-        deleted: how many were taken out.
-        path: the way that it took; None for one that does not say so.
-        written: how it was written; None for one that does not say so.
-        changes: what became of its events; None for one that had none.
+        upserted: the number of rows that were inserted or updated.
+        deleted: the number of rows that were deleted.
+        path: the merge path that it took; None if unknown.
+        written: how it was written; None if unknown.
+        changes: what became of its change events; None if it had none.
     """
 
     upserted: int
@@ -95,7 +95,7 @@ class MergedRows:
 
 
 def merged_rows(path: str, app_id: str, txn_version: int) -> MergedRows | None:
-    """What the commit with this transaction id has changed, or None when the log no longer has it.
+    """The counts of the merge with this transaction id; None if the log no longer has it.
 
     Source: the metrics of ``MergeIntoCommand`` in the commit's ``operationMetrics``.
     """
@@ -105,21 +105,21 @@ def merged_rows(path: str, app_id: str, txn_version: int) -> MergedRows | None:
         return None
     names = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
     inserted, updated, deleted = (int(metrics.get(name, 0)) for name in names)
-    merged = merged_of(info.get("userMetadata"))
+    merged = merge_summary_of(info.get("userMetadata"))
     if merged is None:
         return MergedRows(inserted + updated, deleted, None, None, None)
     versions = inserted if merged.versions else None
     changes = None if merged.counts is None else replace(merged.counts, new_versions=versions)
-    return MergedRows(inserted + updated, deleted, merged.path, merged.written, changes)
+    return MergedRows(inserted + updated, deleted, merged.merge_path, merged.write_path, changes)
 
 
 def quarantined_rows(path: str, flow: str, epoch: int, batch_id: int) -> int:
-    """How many rows of a batch lie in a quarantine table."""
+    """The number of rows of a batch in a quarantine table."""
     table = open_table(path)
     if table is None:
         return 0
-    mine = f"flow = {literal(flow)} AND epoch = {int(epoch)} AND batch_id = {int(batch_id)}"
-    (found,) = queried(table, f"SELECT count(*) AS n FROM q WHERE {mine}")  # noqa: S608 - numbers and a quoted text
+    own_rows = f"flow = {sql_literal(flow)} AND epoch = {int(epoch)} AND batch_id = {int(batch_id)}"
+    (found,) = query_rows(table, f"SELECT count(*) AS n FROM q WHERE {own_rows}")  # noqa: S608 - numbers and a quoted text
     return int(found["n"])
 
 

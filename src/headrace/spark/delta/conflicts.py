@@ -1,4 +1,4 @@
-"""Commits that meet others: what only adds, or only puts small files together, does not change what they do."""
+"""Retries commits that conflict with others, such as appends and compaction, which do not change their effect."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ Done = TypeVar("Done")
 
 
 class Outdated(Exception):
-    """What a commit was to do was computed from rows of the table that have changed since then."""
+    """A commit was computed from rows of the table that have changed since."""
 
 
-def tried_again(commit: Callable[[], object], fence: Callable[[], None] | None = None) -> None:
-    """Do what commits to a Delta table, once more where another commit has come between, a few times.
+def retry_commit(commit: Callable[[], object], fence: Callable[[], None] | None = None) -> None:
+    """Commit to a Delta table; on a concurrent commit, retry a few times.
 
     Args:
-        commit: does it.
-        fence: asked before it is done again: what has come between may be that of an update which has taken over.
+        commit: makes the commit.
+        fence: checked before each retry, because the concurrent commit may be from an update that has taken over.
 
     Raises:
-        Exception: Delta's own where one came between each time, and whatever else is raised.
+        Exception: Delta's own, if concurrent commits kept conflicting, and any other error.
     """
     for tries_left in reversed(range(_TRIES)):
         try:
             commit()
-        # PySpark has no class for those of Delta, and leaves them to py4j.
+        # PySpark has no classes for Delta's exceptions, and leaves them to py4j.
         except (PySparkException, Py4JJavaError) as error:
             if not (next(chain(error)).condition or "").startswith("DELTA_CONCURRENT") or not tries_left:
                 raise
@@ -43,16 +43,16 @@ def tried_again(commit: Callable[[], object], fence: Callable[[], None] | None =
             return
 
 
-def computed_again(work: Callable[[], Done], fence: Callable[[], None], flow: Flow) -> Done:
-    """Do what computes a commit and makes it, once more where others have changed the table meanwhile, a few times.
+def recompute_on_conflict(work: Callable[[], Done], fence: Callable[[], None], flow: Flow) -> Done:
+    """Compute and make a commit; if the table changed meanwhile, do both again, a few times.
 
     Args:
-        work: does it.
-        fence: asked before it is done again: the others may be an update that has taken over.
-        flow: whose work it is.
+        work: computes and makes the commit.
+        fence: checked before each retry, because the change may be from an update that has taken over.
+        flow: the flow, for the error.
 
     Raises:
-        PipelineError: CDC.TARGET_CHANGED, when they did so each time.
+        PipelineError: CDC.TARGET_CHANGED, if concurrent writers kept conflicting.
     """
     for _ in range(_TRIES):
         try:

@@ -1,4 +1,4 @@
-"""Brings frames and values into the schema of a table, by name and through nested types."""
+"""Casts frames and values to the schema of a table, by name and through nested types."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from headrace.spark.delta.tables import struct_type
 
 
 def conform(frame: DataFrame, schema: Schema) -> DataFrame:
-    """The frame with the columns of a schema: in its order and spelling, with its comments.
+    """The frame with the columns of a schema: its order, its letter case, its comments.
 
-    Columns that the frame lacks become NULL: expectations may name them, and a write that replaces the schema would
-    drop them. Columns that only the frame has come last; the write decides whether they fit.
+    Columns that the frame lacks become NULL: expectations may use them, and a write that replaces the schema would drop
+    them. Columns that only the frame has come last; the write decides whether to accept them.
     """
     found = Schema.from_json(frame.schema.json())
     if [_shape(column) for column in found.columns] == [_shape(column) for column in schema.columns]:
@@ -67,9 +67,9 @@ def cast_nested(value: Column, given: DataType, wanted: DataType) -> Column:
 
 
 def _fits(given: SchemaColumn, wanted: SchemaColumn) -> bool:
-    """True when every value of the given type is one of the wanted type."""
+    """True when the wanted type can hold every value of the given one."""
     change = schema_change(Schema((wanted,)).nullable, Schema((replace(given, name=wanted.name),)).nullable)
-    return change.none
+    return change.is_empty
 
 
 def _shape(column: SchemaColumn) -> tuple[str, str | None, str]:

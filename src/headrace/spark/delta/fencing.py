@@ -1,8 +1,8 @@
-"""Keeps a holder of the lease that was stopped and goes on from replacing what the one after it has written (D11).
+"""Fencing tokens: a former holder of the lease that was paused cannot overwrite what its successor has written (D11).
 
-Between the check of the lease and a commit of Delta's a process may be stopped for as long as anybody likes. A commit
-that takes rows away carries the number of the lease: Delta passes over it once a higher number has been committed.
-Whoever takes over finishes what it finds begun, and so commits under its own number first.
+A process may be paused between its check of the lease and a commit. A commit that removes rows therefore carries the
+lease's fencing token as its transaction version: Delta skips it once a higher version has been committed. A new holder
+first finishes what it finds unfinished, and so commits under its own token.
 """
 
 from __future__ import annotations
@@ -13,27 +13,30 @@ from itertools import count
 from headrace.delta_log.tables import table_state
 
 _COMMITS_BITS = 24
-# One holder's commits, however many, are told apart and none of them is passed over.
+# Distinguishes the commits of one holder, so that none of them is skipped.
 _commits = count(1)
 
 
-def of_term(term: int | None, what: str) -> Mapping[str, str]:
-    """Options of a Delta write that is passed over once a later holder has done the same to the table.
+def fencing_options(fencing_token: int | None, operation: str) -> Mapping[str, str]:
+    """Options of a Delta write that Delta skips once a later holder has done the same operation on the table.
 
-    None where the write is to be made whatever was written before.
+    Without a token, the write is made in any case.
     """
-    if term is None:
+    if fencing_token is None:
         return {}
-    return {"txnAppId": f"headrace {what}", "txnVersion": str(term << _COMMITS_BITS | next(_commits))}
+    return {"txnAppId": f"headrace {operation}", "txnVersion": str(fencing_token << _COMMITS_BITS | next(_commits))}
 
 
-def written_once(path: str, term: int, fence: Callable[[], None], write: Callable[[int | None], object]) -> None:
-    """Write to the table at a path by a commit of *term*, and by one without where the table knows a higher number.
+def write_fenced(
+    path: str, fencing_token: int, fence: Callable[[], None], write: Callable[[int | None], object]
+) -> None:
+    """Write to the table at a path with a fencing token; without one if the table has a higher token.
 
-    That is one of a holder that has taken over, of which *fence* tells; or the lease was deleted, and begins anew.
+    A higher token means that another holder has taken over, in which case *fence* raises, or that the lease was deleted
+    and its tokens start again.
     """
     before = table_state(path)
-    write(term)
+    write(fencing_token)
     after = table_state(path)
     if before is not None and after is not None and before.version == after.version:
         fence()

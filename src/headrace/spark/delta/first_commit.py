@@ -1,31 +1,32 @@
-"""The first commit of a plain table, written without Spark, whose own way takes about a third of a second a table.
+"""Writes the first commit of a plain table without Spark, which would take about a third of a second per table.
 
-Plain is what every Delta reader and writer knows since the protocol's first versions (PROTOCOL.md, "Change Metadata",
-"Protocol Evolution", "Version Checksum File"): columns of the types below that may be NULL, a comment, properties
-without meaning to Delta. Tables with more to them are made by Delta itself, which checks it.
+A plain table uses only what every Delta reader and writer supports since the first protocol versions (PROTOCOL.md,
+"Change Metadata", "Protocol Evolution", "Version Checksum File"): nullable columns of the types below, a comment, and
+properties that Delta ignores. Delta itself creates all other tables, and checks them.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from headrace.atomic_write import create_file
 from headrace.delta_log.tables import commit_file
-from headrace.graph.new_tables import SPECIAL
+from headrace.graph.new_tables import SPECIAL_CHARACTERS
 from headrace.graph.resolved import ResolvedDataset
 
 _TYPES = frozenset(
     ("boolean", "byte", "short", "integer", "long", "float", "double", "string", "binary", "date", "timestamp")
 )
-# What our own sessions give to every table.
+# Properties that our own sessions give to every table.
 _KNOWN_DEFAULTS = frozenset({"delta.checkpointInterval"})
 
 
-def plain(dataset: ResolvedDataset, defaults: Mapping[str, str]) -> bool:
-    """True when a table needs nothing that only Delta itself can set up.
+def is_plain_table(dataset: ResolvedDataset, defaults: Mapping[str, str]) -> bool:
+    """True when a table uses nothing that only Delta itself can set up.
 
     Args:
         dataset: its columns, properties and layout.
@@ -42,22 +43,22 @@ def plain(dataset: ResolvedDataset, defaults: Mapping[str, str]) -> bool:
 def make_plain_table(
     path: str, dataset: ResolvedDataset, defaults: Mapping[str, str], at_ms: int, table_id: str
 ) -> bool:
-    """Commit version 0 of a plain table; False when there is one, or the storage has no links to make it with.
+    """Commit version 0 of a plain table; False if it exists, or if the file system has no hard links.
 
     Args:
-        path: where the table lies.
+        path: the path of the table.
         dataset: its columns, properties and layout.
         defaults: properties that the session gives to every new table.
         at_ms: the time, in milliseconds since 1970.
-        table_id: a UUID that no other table has.
+        table_id: a unique UUID.
     """
     declared = dataset.dataset
     properties = {**defaults, **declared.properties}
-    said = {"partitionBy": "[]", "isManaged": "false", "properties": json.dumps(properties)}
+    parameters = {"partitionBy": "[]", "isManaged": "false", "properties": json.dumps(properties)}
     info = {
         "timestamp": at_ms,
         "operation": "CREATE TABLE",
-        "operationParameters": said,
+        "operationParameters": parameters,
         "isBlindAppend": True,
         "engineInfo": "headrace",
     }
@@ -73,9 +74,9 @@ def make_plain_table(
     protocol = {"minReaderVersion": 1, "minWriterVersion": 2}
     actions = ({"commitInfo": info}, {"protocol": protocol}, {"metaData": metadata})
     file = commit_file(Path(path), 0)
-    if not _stored(file, "".join(f"{json.dumps(action)}\n" for action in actions)):
+    if not _link_new_file(file, "".join(f"{json.dumps(action)}\n" for action in actions)):
         return False
-    # What Delta writes behind its own commits, so that nobody has to compute it: three small works of Spark a table.
+    # Delta writes this checksum file after its own commits; without it, each table costs three small Spark jobs later.
     checksum = {
         "tableSizeBytes": 0,
         "numFiles": 0,
@@ -87,12 +88,12 @@ def make_plain_table(
         "protocol": protocol,
         "allFiles": [],
     }
-    _stored(file.with_suffix(".crc"), json.dumps(checksum))
+    _link_new_file(file.with_suffix(".crc"), json.dumps(checksum))
     return True
 
 
 def _plain_field(field: Mapping[str, Any]) -> bool:
-    known = field["nullable"] and not SPECIAL & set(field["name"]) and set(field["metadata"]) <= {"comment"}
+    known = field["nullable"] and not SPECIAL_CHARACTERS & set(field["name"]) and set(field["metadata"]) <= {"comment"}
     return bool(known) and _plain_type(field["type"])
 
 
@@ -107,18 +108,9 @@ def _plain_type(found: Any) -> bool:
     return kind == "map" and _plain_type(found["keyType"]) and _plain_type(found["valueType"])
 
 
-def _stored(file: Path, text: str) -> bool:
-    """Store a file whole, unless there is one: a link is made only where nothing is."""
+def _link_new_file(file: Path, text: str) -> bool:
+    """Write a file unless it exists; False too where the file system has no hard links."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    draft = file.with_name(f".{file.name}.{os.getpid()}")
-    with draft.open("w", encoding="utf-8") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    try:
-        os.link(draft, file)
-    except OSError:
-        return False
-    finally:
-        draft.unlink()
-    return True
+    with suppress(OSError):
+        return create_file(file, text)
+    return False

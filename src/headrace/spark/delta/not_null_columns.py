@@ -1,4 +1,4 @@
-"""Columns that are declared NOT NULL in a table that each computation replaces: Delta makes them nullable with that."""
+"""Enforces NOT NULL columns of a table that each refresh replaces, because the replacing write makes them nullable."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pyspark.sql import functions as F
 from headrace.model.names import quoted
 
 
-def with_values(rows: DataFrame, columns: tuple[str, ...], table: str) -> DataFrame:
-    """The same rows; computing them fails at the first one that has NULL in one of the columns."""
+def reject_nulls(rows: DataFrame, columns: tuple[str, ...], table: str) -> DataFrame:
+    """The same rows; computing them fails at the first row with NULL in one of the columns."""
     required = {name.casefold() for name in columns}
     if not required:
         return rows

@@ -1,4 +1,4 @@
-"""How many of the rows that were written have something in their rescued column, taken from Delta's commits."""
+"""Counts the written rows with a value in the rescued data column, from the statistics in Delta's commits."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from headrace.autoloader.source import Source as LoaderSource
-from headrace.graph.resolved import ResolvedFlow, SourceKind
+from headrace.graph.analysis import SourceKind
+from headrace.graph.resolved_flows import ResolvedFlow
 
 
 def rescued_column(flow: ResolvedFlow) -> str | None:
-    """The column of a flow's rows in which Auto Loader rescues; None where none of its columns is one."""
+    """The rescued data column of a flow's rows; None if it has none."""
     names = {column.name for column in flow.analysis.schema.columns if json.loads(column.json_type) == "string"}
     for source in flow.analysis.sources:
         if source.kind is SourceKind.AUTO_LOADER:
@@ -21,18 +22,18 @@ def rescued_column(flow: ResolvedFlow) -> str | None:
     return None
 
 
-def rows_with(column: str | None, actions: Iterable[dict[str, Any]]) -> int | None:
-    """In how many of the rows that a commit adds a column is not NULL; None where the commit does not tell.
+def count_non_null(column: str | None, actions: Iterable[dict[str, Any]]) -> int | None:
+    """In how many rows that a commit adds a column is not NULL; None if the commit lacks the statistics.
 
-    Delta notes it for the first columns of a table (``delta.dataSkippingNumIndexedCols``, 32 unless set).
+    Delta records them for the first columns of a table (``delta.dataSkippingNumIndexedCols``, 32 unless set).
     """
     total = 0
     for action in actions if column is not None else ():
         if "add" not in action:
             continue
-        noted = json.loads(action["add"].get("stats") or "{}")
-        nulls = noted.get("nullCount", {}).get(column)
+        stats = json.loads(action["add"].get("stats") or "{}")
+        nulls = stats.get("nullCount", {}).get(column)
         if not isinstance(nulls, int):
             return None
-        total += int(noted["numRecords"]) - nulls
+        total += int(stats["numRecords"]) - nulls
     return None if column is None else total

@@ -1,4 +1,4 @@
-"""Makes Delta tables and empty frames from declared schemas; through Delta's builder, so nothing is pasted into SQL."""
+"""Creates Delta tables and empty frames from declared schemas, through Delta's builder instead of SQL text."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType, StructType
 
-from headrace.delta_log.tables import is_made
+from headrace.delta_log.tables import table_exists
 from headrace.graph.resolved import ResolvedDataset
 from headrace.model.names import sql_text
 from headrace.model.schema import Schema
 
 
 def delta_table(session: SparkSession, path: str) -> Any:
-    """Delta's own handle of a table, which takes conditions as columns and not as text."""
+    """Delta's own handle of a table, which accepts conditions as columns."""
     jvm: Any = session._jvm  # noqa: SLF001 - the same as below
     return jvm.io.delta.tables.DeltaTable.forPath(session._jsparkSession, path)  # noqa: SLF001
 
 
 def build_table(session: SparkSession, how: str, name: str | None, dataset: ResolvedDataset, path: str) -> None:
-    """Make a dataset's table as declared.
+    """Create a dataset's table as declared.
 
     Args:
-        session: whose catalog gets the name.
+        session: the session whose catalog gets the name.
         how: a method of Delta's ``DeltaTable``: ``create``, ``createIfNotExists`` or ``createOrReplace``.
-        name: the quoted name in the session's catalog; None for a table that gets none.
+        name: the quoted name in the session's catalog; None for a table without one.
         dataset: columns, comment, properties and layout.
-        path: where the table lies.
+        path: the path of the table.
     """
     jvm: Any = session._jvm  # noqa: SLF001 - Delta's builder; its Python wheel would add nothing
     java_session: Any = session._jsparkSession  # noqa: SLF001
@@ -44,19 +44,19 @@ def build_table(session: SparkSession, how: str, name: str | None, dataset: Reso
     for key, value in declared.properties.items():
         builder = builder.property(key, value)
     if declared.partition_by:
-        builder = builder.partitionedBy(java_texts(session, declared.partition_by))
+        builder = builder.partitionedBy(java_strings(session, declared.partition_by))
     if declared.cluster_by:
-        builder = builder.clusterBy(java_texts(session, declared.cluster_by))
+        builder = builder.clusterBy(java_strings(session, declared.cluster_by))
     builder.execute()
 
 
 def clear_drafts(path: str) -> None:
-    """Take away what a crash left of the making of a table: Delta makes none where a log is.
+    """Remove what a crashed table creation left: Delta creates no table if there is a log directory.
 
-    Only drafts of the log are, which hold no row; Delta names whatever else is in its way.
+    Removes only drafts of the log, which hold no rows; Delta reports anything else that is in its way.
     """
     log = Path(path) / "_delta_log"
-    if is_made(path) or not log.is_dir():
+    if table_exists(path) or not log.is_dir():
         return
     for draft in log.glob(".*"):
         draft.unlink()
@@ -67,45 +67,45 @@ def clear_drafts(path: str) -> None:
 
 
 def empty_frame(session: SparkSession, schema: Schema) -> DataFrame:
-    """No rows of a schema."""
-    java_session: Any = session._jsparkSession  # noqa: SLF001 - Python's own way starts a Python worker
+    """An empty frame with a schema."""
+    java_session: Any = session._jsparkSession  # noqa: SLF001 - PySpark's own API starts a Python worker
     jvm: Any = session._jvm  # noqa: SLF001
     rows = jvm.java.util.ArrayList()
     return DataFrame(java_session.createDataFrame(rows, java_session.parseDataType(schema.to_json())), session)
 
 
 def data_type(json_type: str) -> DataType:
-    """Spark's type for its JSON."""
+    """The Spark type with this JSON."""
     field = {"name": "type", "type": json.loads(json_type), "nullable": True, "metadata": {}}
     return StructType.fromJson({"fields": [field]})["type"].dataType
 
 
 def struct_type(schema: Schema) -> StructType:
-    """A schema as Spark's own."""
+    """A schema as Spark's type."""
     return StructType.fromJson(json.loads(schema.to_json()))
 
 
-def java_texts(session: SparkSession, values: Iterable[str]) -> Any:
-    """An array of Java strings, for its methods that take any number of them."""
+def java_strings(session: SparkSession, values: Iterable[str]) -> Any:
+    """An array of Java strings, for methods with varargs."""
     texts = tuple(values)
     gateway: Any = session.sparkContext._gateway  # noqa: SLF001 - varargs of Java
     array = gateway.new_array(gateway.jvm.java.lang.String, len(texts))
-    for place, text in enumerate(texts):
-        array[place] = text
+    for index, text in enumerate(texts):
+        array[index] = text
     return array
 
 
 def make_stub(session: SparkSession, name: str, columns: StructType, folder: Path) -> None:
-    """An empty Parquet table in the session's catalog.
+    """Create an empty Parquet table in the session's catalog.
 
-    SQL takes half of the time of ``catalog.createTable``, which opens the table as well, but has no words for what
-    columns carry besides their types.
+    SQL takes half the time of ``catalog.createTable``, which also opens the table, but cannot express the metadata of
+    columns.
 
     Args:
-        session: whose catalog.
-        name: quoted as SQL wants it.
-        columns: of the table.
-        folder: where nothing is.
+        session: the session.
+        name: the name as quoted SQL.
+        columns: the table's columns.
+        folder: its folder, which does not exist yet.
     """
     text = columns.json()
     if text.count('"metadata":') != text.count('"metadata":{}'):

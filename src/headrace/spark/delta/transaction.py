@@ -1,11 +1,11 @@
-"""Rows taken out of a Delta table and others added to it by one commit, whatever tells them apart.
+"""Deletes rows from a Delta table and adds others in one commit, whatever the condition that matches them.
 
-Delta's MERGE can do that, too. Where it adds rows it joins in a way that exchanges all rows of the files it touches
-between tasks, however few rows change, and even if all that it writes are deletion vectors. Here the rows that are
-taken out are found by a join that leaves those of the table where they are.
+Delta's MERGE can do that too. But when it inserts rows, its join shuffles all rows of the files it touches, however few
+rows change, even if it only writes deletion vectors. Here a broadcast join finds the rows to delete, without a shuffle
+of the table's rows.
 
-Source: what ``WriteIntoDelta`` of Delta 4.4 does for its option ``replaceOn``, which adds every row that it looks for;
-the same steps are taken through the same classes. They are no public interface, so other versions are not tried.
+Source: what ``WriteIntoDelta`` of Delta 4.4 does for its option ``replaceOn``, which adds every row that it matches;
+this module takes the same steps through the same classes. They are not public, so other versions are not supported.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from headrace.spark.session.scoped_confs import with_confs
 
 _VERSIONS = ("4.4.",)
 # No column should be called so.
-_TARGET, _GONE = "__headrace_target", "__headrace_gone"
+_TARGET, _MATCHED = "__headrace_target", "__headrace_gone"
 
 
-def is_known(session: SparkSession) -> bool:
-    """Whether transactions can be opened with the Delta of a session."""
+def is_supported(session: SparkSession) -> bool:
+    """Whether the session's Delta version supports these transactions."""
     jvm: Any = session._jvm  # noqa: SLF001 - Delta's classes have no other form in Python
     return str(jvm.io.delta.package.VERSION()).startswith(_VERSIONS)
 
@@ -36,8 +36,7 @@ def is_known(session: SparkSession) -> bool:
 def delta_transaction(session: SparkSession, path: str) -> DeltaTransaction:
     """A transaction on the newest version of the table at a path.
 
-    Whatever others change in the table before the commit, but for rows that they only add without a look at it, makes
-    the commit fail.
+    Any concurrent change of the table makes the commit fail, except for blind appends.
     """
     jvm: Any = session._jvm  # noqa: SLF001 - the same
     delta = jvm.org.apache.spark.sql.delta
@@ -53,8 +52,8 @@ class DeltaTransaction:
     """An open transaction.
 
     Args:
-        session: in which its queries run.
-        path: of its table.
+        session: the session in which its queries run.
+        path: the path of its table.
         log: Delta's handle of the table's log.
         opened: Delta's own transaction.
     """
@@ -65,39 +64,39 @@ class DeltaTransaction:
     opened: Any
 
     def __post_init__(self) -> None:
-        """Nothing is done yet."""
+        """Start with no actions."""
         self._actions = self._sequence([])
 
     def rows(self) -> DataFrame:
-        """The rows of the table that the transaction is on."""
+        """The rows of the table version that the transaction reads."""
         option = self._jvm.scala.Option
-        # As of that version, without a search for it in the log, which has an end.
+        # Pinned to that snapshot, without a lookup of the version in the log, which may no longer have it.
         pinned = self.log.createRelation(self._sequence([]), option.apply(self.opened.snapshot()), option.empty(), True)  # noqa: FBT003 - Scala's
         return DataFrame(self.session._jsparkSession.baseRelationToDataFrame(pinned), self.session)  # noqa: SLF001
 
     def newest_of(self, transaction: str) -> int:
-        """The version of a streaming transaction that the table has; -1 for none."""
+        """The newest version of a streaming transaction in the table; -1 for none."""
         return int(self.opened.txnVersion(transaction))
 
-    def take_out(self, rows: DataFrame, identity: Sequence[str], within: Column | None = None) -> int:
-        """Take out the rows of the table that are among others.
+    def delete_matching(self, rows: DataFrame, identity: Sequence[str], within: Column | None = None) -> int:
+        """Delete the rows of the table that match other rows.
 
         Args:
-            rows: settled ones, few enough for every task; NULL is not equal to anything.
-            identity: the columns, of the table and of *rows*, by which they are compared.
-            within: a condition on the columns of the table that they fulfil: by it files are passed over.
+            rows: the rows to match, deterministic and few enough to broadcast; NULL equals nothing.
+            identity: the columns of the table and of *rows* to compare.
+            within: a condition on the table's columns that the rows fulfil, used to skip files.
 
         Returns:
-            How many were taken out.
+            The number of deleted rows.
         """
         name = f"__headrace_{uuid4().hex}"
-        same = " AND ".join(f"{_TARGET}.{quoted(one)} = {_GONE}.{quoted(one)}" for one in identity)
-        among = f"EXISTS (SELECT 1 FROM {quoted(name)} AS {_GONE} WHERE {same})"  # noqa: S608 - names, quoted
+        same = " AND ".join(f"{_TARGET}.{quoted(one)} = {_MATCHED}.{quoted(one)}" for one in identity)
+        among = f"EXISTS (SELECT 1 FROM {quoted(name)} AS {_MATCHED} WHERE {same})"  # noqa: S608 - names, quoted
         text = f"DELETE FROM delta.{quoted(self.path)} AS {_TARGET} WHERE {among}"  # noqa: S608 - the same
         java: Any = self.session._jsparkSession  # noqa: SLF001
         settings = _object(self._jvm.org.apache.spark.sql.delta.sources, "DeltaSQLConf$")
         allowed = settings.ALLOW_EXISTS_SUBQUERY_IN_DELETE().key()
-        # Without an exchange of the table's rows: behind one they do not know their files, and Delta asks them.
+        # Without a shuffle of the table's rows: after one, they lack the file names that Delta needs.
         F.broadcast(rows).createTempView(name)
         try:
             with with_confs(self.session, {allowed: "true"}):
@@ -108,15 +107,15 @@ class DeltaTransaction:
             self.session.catalog.dropTempView(name)
 
     def add(self, rows: DataFrame) -> None:
-        """Add rows, which have the columns of the table."""
+        """Add rows with the columns of the table."""
         self._add(self.opened.writeFiles(rows._jdf))  # noqa: SLF001
 
     def commit(self, transaction: tuple[str, int] | None, metrics: Mapping[str, int]) -> None:
-        """Make all of it a commit, which calls itself a MERGE.
+        """Commit all changes, as operation MERGE.
 
         Args:
-            transaction: the streaming transaction that it is, with the version; None for none.
-            metrics: of the operation, as a MERGE names them.
+            transaction: the streaming transaction id and version of the commit; None for none.
+            metrics: the operation metrics, with the names of a MERGE.
         """
         java: Any = self.session._jsparkSession  # noqa: SLF001
         spark = self._jvm.org.apache.spark
@@ -136,16 +135,16 @@ class DeltaTransaction:
         changed = delta_table(self.session, self.path).toDF().queryExecution().analyzed()
         java.sharedState().cacheManager().recacheByPlan(java, changed)
 
-    def become_empty_like(self, model: str, transaction: str, version: int) -> None:
-        """Make the table an empty one with the columns, properties and comment of another; its own commit.
+    def replace_with_empty(self, model: str, transaction: str, version: int) -> None:
+        """Replace the table by an empty one with the columns, properties and comment of another, in one commit.
 
-        Nothing happens where the table has the transaction with this version already, or a later one; whatever others
-        commit after the transaction was opened makes it fail.
+        Does nothing if the table already has this version of the transaction, or a later one. A concurrent commit makes
+        it fail.
 
         Args:
             model: the path of the other table.
-            transaction: the streaming transaction that it is.
-            version: of the transaction.
+            transaction: the streaming transaction id of the commit.
+            version: the transaction's version.
         """
         if self.newest_of(transaction) >= version:
             return
@@ -165,7 +164,7 @@ class DeltaTransaction:
         self.opened.commit(self._actions, operation)
 
     def _analyzed(self, state: Any, text: str, within: Column | None) -> Any:
-        """Delta's command for a DELETE, on rows for which a condition holds as well."""
+        """Delta's command for a DELETE, restricted by an additional condition."""
         spark = self._jvm.org.apache.spark.sql
         plan = state.sqlParser().parsePlan(text)
         if within is not None:
@@ -175,7 +174,7 @@ class DeltaTransaction:
             plan = plan.copy(plan.table(), both)
         command = state.analyzer().execute(plan)
         state.analyzer().checkAnalysis(command)
-        # Delta passes over files by values, and not by what is yet to be computed.
+        # Delta skips files only by constants, not by expressions that are still to be evaluated.
         return _object(spark.catalyst.optimizer, "ConstantFolding$").apply(command)
 
     def _add(self, actions: Any) -> None:

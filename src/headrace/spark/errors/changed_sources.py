@@ -1,4 +1,4 @@
-"""What is said when a Delta table that a stream reads was changed, in the place of Delta's own words."""
+"""Errors for changed Delta tables that a stream reads, in place of Delta's own."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from typing import Any
 from headrace.checkpoints.offsets import read_progress
 from headrace.delta_log.changed_sources import SchemaChange, operation_of, schema_change
 from headrace.errors import PipelineError
-from headrace.graph.resolved import ResolvedFlow, Source, SourceKind
+from headrace.graph.analysis import Source, SourceKind
+from headrace.graph.resolved_flows import ResolvedFlow
 from headrace.model.datasets import Flow
 from headrace.model.local_path import local_path
 from headrace.model.location import Location
 from headrace.runtime.ports import Failed
 from headrace.spark.update.context import UpdateContext
 
-# What Delta says of commits that remove rows, or put others in their place.
+# Delta's conditions for commits that remove or replace rows.
 CHANGES = frozenset({"DELTA_SOURCE_IGNORE_DELETE", "DELTA_SOURCE_TABLE_IGNORE_CHANGES"})
-# What it says of columns that are others now.
+# Delta's conditions for changed columns.
 _SCHEMA_CHANGES = frozenset(
     {
         "DELTA_SCHEMA_CHANGED",
@@ -38,26 +39,26 @@ _DELTA = re.compile(r"delta (\S.*)")
 
 
 def changed_input(
-    flow: Flow, message: str, place: Location | None, named: Callable[[str], str]
+    flow: Flow, message: str, location: Location | None, table_name: Callable[[str], str]
 ) -> PipelineError | None:
-    """The problem behind one of ``CHANGES``: table, version and operation; None when Delta says it in other words."""
+    """The problem behind one of ``CHANGES``: table, version and operation; None for an unknown message of Delta."""
     version, path = _VERSION.search(message), _PATH.search(message.strip())
     if version is None or path is None:
         return None
     table = local_path(path.group(1)).rstrip("/")
     return PipelineError(
         "FLOW.INPUT_CHANGED",
-        location=place,
+        location=location,
         flow=flow.name,
         name=flow.target,
-        table=named(table),
+        table=table_name(table),
         version=version.group(1),
         operation=operation_of(table, int(version.group(1))),
     )
 
 
 def with_schema_change(report: Failed, flow: ResolvedFlow, context: UpdateContext) -> Failed:
-    """The report with the commit that has changed the columns of a table, where that is why the flow has failed."""
+    """The report, with the commit that changed a table's columns if the flow failed because of it."""
     if report.condition not in _SCHEMA_CHANGES:
         return report
     found = _schema_change(flow, context)
@@ -77,12 +78,12 @@ def with_schema_change(report: Failed, flow: ResolvedFlow, context: UpdateContex
 
 
 def name_of(path: str, context: UpdateContext) -> str:
-    """The dataset whose table lies at a path, or the path."""
+    """The dataset whose table has a path, or else the path."""
     return next((str(d.name) for d in context.graph.datasets if d.path == path), path)
 
 
 def _schema_change(flow: ResolvedFlow, context: UpdateContext) -> SchemaChange | None:
-    """The first change of columns behind what the flow has read, in the first of its tables that has one."""
+    """The first change of columns after what the flow has read, in the first of its tables with one."""
     progress = read_progress(context.state.checkpoint(flow, context.state.progress_of(flow).epoch))
     sources = flow.analysis.sources
     offsets: tuple[Any, ...] = () if progress is None else progress.offsets
@@ -90,7 +91,7 @@ def _schema_change(flow: ResolvedFlow, context: UpdateContext) -> SchemaChange |
         path = _path_of(source, context)
         offset = offsets[number] if number < len(offsets) else None
         read = int(offset.get("reservoirVersion", 0)) if isinstance(offset, dict) else 0
-        # A commit whose rows are read may be the last before the change.
+        # The commit that was read last may be the one before the change.
         found = schema_change(path, max(read, 1)) if path else None
         if found is not None:
             return found

@@ -1,4 +1,4 @@
-"""What Kafka's client raises, as our errors: told apart by class, because its exceptions carry no condition."""
+"""Turns exceptions of Kafka's client into our errors, by class, because they carry no condition."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headrace.runtime.ports import Failed
 from headrace.spark.jvm.causes import Cause
 
 _PACKAGE = "org.apache.kafka.common."
-# By class, the first that fits any cause.
+# By class; the first that matches any cause wins.
 _CODES = (
     ("errors.SaslAuthenticationException", "KAFKA.CREDENTIALS"),
     ("errors.SslAuthenticationException", "KAFKA.CERTIFICATE"),
@@ -22,19 +22,19 @@ _CODES = (
     ("errors.TimeoutException", "KAFKA.UNREACHABLE"),
     ("errors.DisconnectException", "KAFKA.UNREACHABLE"),
 )
-_WORDS = ("org.apache.kafka.", "org.apache.spark.sql.kafka010.", "[KAFKA_")
+_MARKS = ("org.apache.kafka.", "org.apache.spark.sql.kafka010.", "[KAFKA_")
 _LOGIN = "javax.security.auth.login.LoginException"
 
 
 def is_of_kafka(causes: Sequence[Cause]) -> bool:
-    """Whether Kafka's client, or Spark's source that uses it, has a part in a failure."""
-    return any(word in f"{cause.java_class} {cause.message}" for cause in causes for word in _WORDS)
+    """Whether Kafka's client, or Spark's source that uses it, is involved in a failure."""
+    return any(mark in f"{cause.java_class} {cause.message}" for cause in causes for mark in _MARKS)
 
 
 def kafka_problem(causes: Sequence[Cause], flow: Flow | None) -> Failed | None:
-    """The report behind what Kafka's client has raised; None when none of the causes is its.
+    """The report for an exception of Kafka's client; None if no cause is one.
 
-    Its own texts are left out: they may repeat an option.
+    The report omits the client's own texts, which may contain the value of an option.
     """
     classes = {cause.java_class for cause in causes}
     code = next((code for name, code in _CODES if _PACKAGE + name in classes), None)
@@ -43,7 +43,7 @@ def kafka_problem(causes: Sequence[Cause], flow: Flow | None) -> Failed | None:
     if code is None and "javax.net.ssl.SSLHandshakeException" in classes:
         code = "KAFKA.CERTIFICATE"
     if code is None and any(name.startswith(_PACKAGE) and name.endswith(".KafkaException") for name in classes):
-        # Its constructor fails so: a file that is not there, a class that is not known.
+        # The client's constructor fails this way, for example for a missing file or an unknown class.
         code = "KAFKA.CONFIGURATION"
     if code is None:
         return None

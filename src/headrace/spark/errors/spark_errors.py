@@ -1,8 +1,8 @@
-"""The one door through which errors of Spark come in: what went wrong, where in the user's code, how to say it.
+"""The only place that translates Spark's errors: the problem, its line in the user's code, its error condition.
 
-A streaming failure always says STREAM_FAILED and has no Python cause (D17); the condition that matters is the innermost
-one down the Java chain behind ``_origin``. Errors raised inside foreachBatch lose that chain on their way through py4j,
-so the sinks keep the exception object itself.
+A streaming failure always has the condition STREAM_FAILED and no Python cause (D17). The relevant condition is the
+innermost one in the Java chain behind ``_origin``. Errors raised inside foreachBatch lose that chain in py4j, so that
+the sinks keep the exception object itself.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from typing import Any
 from py4j.protocol import Py4JJavaError, Py4JNetworkError
 from pyspark.errors import ParseException, PySparkException
 
-from headrace.autoloader.evolution import NewFields, new_fields_told
+from headrace.autoloader.evolution import NewFields, parse_new_fields
 from headrace.connectors.lock import connectors
 from headrace.errors import PipelineError, Problems, spark_condition
 from headrace.expectations.compile import FAILED_MARK
 from headrace.model.datasets import Flow, SqlQuery
 from headrace.model.expectations import Expectation
 from headrace.model.location import Location, split_cell
-from headrace.runtime.ports import Failed, Growth
-from headrace.sources.confluent import DOWN_MARK, PAYLOAD_MARK
-from headrace.sources.worker_errors import problem_told
+from headrace.runtime.ports import Failed, SchemaEvolution
+from headrace.sources.confluent import PAYLOAD_MARK, UNAVAILABLE_MARK
+from headrace.sources.worker_errors import relayed_problem
 from headrace.spark.errors.changed_sources import CHANGES, changed_input
 from headrace.spark.errors.kafka_errors import kafka_problem
 from headrace.spark.jvm.causes import Cause, chain
@@ -35,129 +35,129 @@ _MAX_REASON_CHARACTERS = 600
 _LINE = re.compile(r"\bline (\d+),? pos")
 _STATE = re.compile(r" ?SQLSTATE: \w{5}")
 _WORKER_FRAME = re.compile(r'^ +File "(?P<file>[^"]+)", line (?P<line>\d+)', re.MULTILINE)
-# How PySpark says which call made the expression that failed.
+# PySpark's text for the call that built the failed expression.
 _CALLED_FROM = re.compile(r"was called from\s+(?P<file>\S[^\n]*):(?P<line>\d+)$", re.MULTILINE)
-# How Python says that PySpark's functions lack what the vendor's have.
+# Python's message for arguments that the vendor's functions have and PySpark's lack.
 _VENDORS_AVRO = re.compile(
     r"(?P<function>(?:from|to)_avro)\(\) got an unexpected keyword argument '"
     r"(?P<argument>subject|schemaRegistryAddress)'"
 )
-# How Spark says that no jar of the session has a format.
+# Spark's message for a format that no jar of the session has.
 _NO_SOURCE = re.compile(r"Failed to find (?:the )?data source: `?(?P<format>\w+)`?")
-# What Delta says once it has stored the next version of the schema of a source that is tracked.
-_GROWTHS = {
-    "DELTA_STREAMING_METADATA_EVOLUTION": Growth(
+# Delta's condition after it has stored the next schema version of a source with schema tracking.
+_SCHEMA_EVOLUTIONS = {
+    "DELTA_STREAMING_METADATA_EVOLUTION": SchemaEvolution(
         "FLOW.TRACKED_SCHEMA_CHANGED", "the tracked schema of its source has its next version"
     )
 }
-# How the package's own log store says that a commit's content was lost.
+# The message of the package's own log store for a commit whose content was lost.
 _EMPTY_COMMIT = re.compile(r'the Delta commit "(?P<file>[^"\n]+)" has 0 bytes')
-_OTHER_ADVICE = "Correct the query; nothing was read or written."
+_DEFAULT_ADVICE = "Correct the query; nothing was read or written."
 
 
-def failed(
+def failure_report(
     flow: Flow,
     error: BaseException,
     root: Path,
     rules: Sequence[Expectation] = (),
-    named: Callable[[str], str] = str,
+    table_name: Callable[[str], str] = str,
 ) -> Failed:
-    """The report of a flow that ended with *error*; the user's line comes first where there is one.
+    """The report of a flow that failed with *error*, located at the user's line if there is one.
 
     Args:
-        flow: what has failed.
-        error: as it was caught.
+        flow: the failed flow.
+        error: the error as caught.
         root: the project's folder.
-        rules: those of the flow's target.
-        named: what a table at a path is called.
+        rules: the expectations of the flow's target.
+        table_name: returns the name of the table at a path.
     """
     if isinstance(error, PipelineError):
-        placed = error.located(user_location(error, root) or flow.location)
-        return Failed(flow.name, placed, condition=error.code)
-    if _without_java(error):
+        located = error.located(user_location(error, root) or flow.location)
+        return Failed(flow.name, located, condition=error.code)
+    if _lost_java(error):
         gone = PipelineError("FLOW.JAVA_GONE", location=flow.location, flow=flow.name)
         return Failed(flow.name, gone, condition=gone.code)
     if isinstance(error, Problems):
-        # It passes by itself when all of them do.
-        lasting = next((problem for problem in error if problem.condition.retry is not True), error.errors[0])
-        return Failed(flow.name, lasting, condition=lasting.code)
+        # The failure is transient only if all problems are.
+        permanent = next((problem for problem in error if problem.condition.retry is not True), error.errors[0])
+        return Failed(flow.name, permanent, condition=permanent.code)
     causes = tuple(chain(error))
     ours = next((report for cause in causes if (report := _raised_by_us(flow, cause.message, rules))), None)
-    told = ours or kafka_problem(causes, flow)
-    if told is not None:
-        return told
+    report = ours or kafka_problem(causes, flow)
+    if report is not None:
+        return report
     inner = innermost(causes)
-    place = user_location(error, root) or flow.location
+    location = user_location(error, root) or flow.location
     worker = next((c.message for c in reversed(causes) if from_worker(c)), None)
     if worker is not None:
-        place = _place_in_text(_WORKER_FRAME, worker, root) or place
-        problem = PipelineError("FLOW.USER_CODE", location=place, flow=flow.name, reason=_raised_text(worker))
+        location = _location_in_text(_WORKER_FRAME, worker, root) or location
+        problem = PipelineError("FLOW.USER_CODE", location=location, flow=flow.name, reason=_raised_text(worker))
         return Failed(flow.name, problem, condition="FLOW.USER_CODE", sql_state="39000")
     if not isinstance(error, (PySparkException, Py4JJavaError)):
         reason = f"{type(error).__name__}: {error}"
-        problem = PipelineError("FLOW.USER_CODE", location=place, flow=flow.name, reason=_shortened(reason))
+        problem = PipelineError("FLOW.USER_CODE", location=location, flow=flow.name, reason=_shortened(reason))
         return Failed(flow.name, problem, condition=None, transient=isinstance(error, OSError))
     if isinstance(flow.query, SqlQuery):
-        place = _line_within(flow.query, inner.message, place)
-    known = _known_problem(flow, inner, place, named)
+        location = _line_within(flow.query, inner.message, location)
+    known = _known_problem(flow, inner, location, table_name)
     if known is not None:
         return Failed(flow.name, known, inner.condition or known.code, inner.sql_state)
     problem = PipelineError(
         "FLOW.FAILED",
-        location=_place_in_text(_CALLED_FROM, inner.message, root) or place,
+        location=_location_in_text(_CALLED_FROM, inner.message, root) or location,
         flow=flow.name,
         condition=inner.condition or inner.type_name,
-        # What follows points at the place, which the location does.
+        # The rest of the message repeats the location.
         reason=_shortened(_STATE.sub("", inner.message.split("\n== ")[0])),
     )
-    transient, growth = inner.condition is None, _GROWTHS.get(inner.condition or "")
-    return Failed(flow.name, problem, inner.condition, inner.sql_state, transient, growth=growth)
+    transient, schema_evolution = inner.condition is None, _SCHEMA_EVOLUTIONS.get(inner.condition or "")
+    return Failed(flow.name, problem, inner.condition, inner.sql_state, transient, schema_evolution=schema_evolution)
 
 
 def _known_problem(
-    flow: Flow, inner: Cause, place: Location | None, named: Callable[[str], str]
+    flow: Flow, inner: Cause, location: Location | None, table_name: Callable[[str], str]
 ) -> PipelineError | None:
-    """The problem that a condition of Spark or Delta stands for; None for one without a text of ours."""
-    changed = changed_input(flow, inner.message, place, named) if inner.condition in CHANGES else None
+    """The problem for a condition of Spark or Delta; None for one without our own text."""
+    changed = changed_input(flow, inner.message, location, table_name) if inner.condition in CHANGES else None
     if changed is not None:
         return changed
     if empty := _EMPTY_COMMIT.search(inner.message):
-        return PipelineError("STORAGE.EMPTY_COMMIT", location=place, file=empty["file"])
-    said = first_line(inner.message) if inner.message else ""
+        return PipelineError("STORAGE.EMPTY_COMMIT", location=location, file=empty["file"])
+    reason = first_line(inner.message) if inner.message else ""
     match spark_condition(inner.condition).means:
         case "FLOW.INPUT_REBUILT" as code:
-            more = {"condition": inner.condition, "reason": said}
+            more = {"condition": inner.condition, "reason": reason}
         case "FLOW.STATE_UNREADABLE" as code:
-            more = {"reason": said}
+            more = {"reason": reason}
         case "FLOW.STATE_CHANGED" as code:
-            more = {"changes": said, "otherwise": ""}
+            more = {"changes": reason, "otherwise": ""}
         case _:
             return None
-    return PipelineError(code, location=place, flow=flow.name, name=flow.target, **more)
+    return PipelineError(code, location=location, flow=flow.name, name=flow.target, **more)
 
 
 def definition_problem(flow: Flow, error: BaseException, root: Path) -> PipelineError:
     """The problem of a query that cannot be resolved."""
-    place = user_location(error, root) or flow.location
-    without = _without_connector(error)
+    location = user_location(error, root) or flow.location
+    without = _missing_connector(error)
     if without is not None:
         given, connector = without
-        return PipelineError("CONNECTOR.NOT_NAMED", location=place, format=given, connector=connector)
+        return PipelineError("CONNECTOR.NOT_NAMED", location=location, format=given, connector=connector)
     if isinstance(flow.query, SqlQuery):
-        place = _line_within(flow.query, str(error), place)
+        location = _line_within(flow.query, str(error), location)
     if isinstance(error, ParseException):
-        return PipelineError("FLOW.SYNTAX", location=place, flow=flow.name, reason=first_line(str(error)))
+        return PipelineError("FLOW.SYNTAX", location=location, flow=flow.name, reason=first_line(str(error)))
     if isinstance(error, (PySparkException, Py4JJavaError)):
         causes = tuple(chain(error))
-        told = next((told for cause in causes if (told := problem_told(cause.message))), None)
-        if told is not None:
-            return PipelineError(told[0], location=place, **told[1])
+        relayed = next((found for cause in causes if (found := relayed_problem(cause.message))), None)
+        if relayed is not None:
+            return PipelineError(relayed[0], location=location, **relayed[1])
         inner = innermost(causes)
         condition = inner.condition or inner.type_name
-        advice = spark_condition(condition).advice or _OTHER_ADVICE
+        advice = spark_condition(condition).advice or _DEFAULT_ADVICE
         return PipelineError(
             "FLOW.ANALYSIS",
-            location=place,
+            location=location,
             flow=flow.name,
             condition=condition,
             reason=first_line(inner.message),
@@ -165,16 +165,16 @@ def definition_problem(flow: Flow, error: BaseException, root: Path) -> Pipeline
         )
     vendors = _VENDORS_AVRO.search(str(error)) if isinstance(error, TypeError) else None
     if vendors is not None:
-        return PipelineError("CONFLUENT.VENDORS_FUNCTION", location=place, **vendors.groupdict())
+        return PipelineError("CONFLUENT.VENDORS_FUNCTION", location=location, **vendors.groupdict())
     reason = f"{type(error).__name__}: {error}"
-    return PipelineError("FLOW.RAISED", location=place, flow=flow.name, reason=_shortened(reason))
+    return PipelineError("FLOW.RAISED", location=location, flow=flow.name, reason=_shortened(reason))
 
 
-def _without_connector(error: BaseException) -> tuple[str, str] | None:
-    """What a query has asked for that a connector brings, and the connector, if that is what is missing.
+def _missing_connector(error: BaseException) -> tuple[str, str] | None:
+    """The format that a query uses and the connector that provides it, if that is missing.
 
-    Source: Spark's DATA_SOURCE_NOT_FOUND and AVRO_NOT_LOADED_SQL_FUNCTIONS_UNUSABLE. PySpark's own ``from_avro`` ends
-    in a class that is not there.
+    Source: Spark's DATA_SOURCE_NOT_FOUND and AVRO_NOT_LOADED_SQL_FUNCTIONS_UNUSABLE. PySpark's own ``from_avro`` fails
+    with a missing class.
     """
     text = str(error)
     found = _NO_SOURCE.search(text)
@@ -188,14 +188,14 @@ def _without_connector(error: BaseException) -> tuple[str, str] | None:
     return None
 
 
-def whole_text(error: BaseException) -> str:
-    """Everything that is known about an error: Python's traceback, and what each cause in Java says."""
+def full_text(error: BaseException) -> str:
+    """The full text of an error: Python's traceback and the message of each cause in Java."""
     causes = [f"caused by {cause.type_name}: {cause.message.strip()}\n" for cause in chain(error)]
     return "".join((*traceback.format_exception(error), *causes))
 
 
 def innermost(causes: tuple[Cause, ...]) -> Cause:
-    """The innermost cause that carries a condition of its own, otherwise the innermost with a message."""
+    """The innermost cause with its own condition, or else the innermost with a message."""
     with_condition = [c for c in causes if c.condition and not spark_condition(c.condition).wraps]
     if with_condition:
         return with_condition[-1]
@@ -212,50 +212,50 @@ def user_location(error: BaseException, root: Path) -> Location | None:
     return found
 
 
-def _without_java(error: BaseException) -> bool:
-    """True when Java does not answer: the JVM was killed, or ran out of memory and ended."""
+def _lost_java(error: BaseException) -> bool:
+    """True when the JVM no longer answers, because it was killed or ran out of memory."""
     if isinstance(error, Py4JNetworkError):
         return True
     frames = traceback.extract_tb(error.__traceback__)
     return isinstance(error, ConnectionError | EOFError) and any("/py4j/" in frame.filename for frame in frames)
 
 
-def _broken_expectation(flow: Flow, message: str, rules: Sequence[Expectation]) -> PipelineError:
-    said: dict[str, Any] = {}
+def _violated_expectation(flow: Flow, message: str, rules: Sequence[Expectation]) -> PipelineError:
+    failure: dict[str, Any] = {}
     text = message.split(FAILED_MARK, 1)[1]
     try:
-        said, _ = json.JSONDecoder().raw_decode(text)
+        failure, _ = json.JSONDecoder().raw_decode(text)
     except json.JSONDecodeError:
-        said = {"expectation": "?", "row": text}
+        failure = {"expectation": "?", "row": text}
     return PipelineError(
         "EXPECTATION.FAILED",
-        location=next((rule.location for rule in rules if rule.name == said.get("expectation")), flow.location),
+        location=next((rule.location for rule in rules if rule.name == failure.get("expectation")), flow.location),
         flow=flow.name,
         dataset=flow.target,
-        name=said.get("expectation"),
-        row=_shortened(str(said.get("row"))),
+        name=failure.get("expectation"),
+        row=_shortened(str(failure.get("row"))),
     )
 
 
 def _raised_by_us(flow: Flow, message: str, rules: Sequence[Expectation]) -> Failed | None:
-    """The report of what our own code has raised inside of Spark's tasks."""
+    """The report for an error that our own code raised inside Spark's tasks."""
     if FAILED_MARK in message:
-        problem = _broken_expectation(flow, message, rules)
+        problem = _violated_expectation(flow, message, rules)
         return Failed(flow.name, problem, condition=problem.code)
-    if DOWN_MARK in message:
-        reason = first_line(message.split(DOWN_MARK, 1)[1])
+    if UNAVAILABLE_MARK in message:
+        reason = first_line(message.split(UNAVAILABLE_MARK, 1)[1])
         problem = PipelineError("CONFLUENT.UNREACHABLE", location=flow.location, reason=reason)
         return Failed(flow.name, problem, condition=problem.code)
     if PAYLOAD_MARK in message:
         reason = first_line(message.split(PAYLOAD_MARK, 1)[1])
         problem = PipelineError("CONFLUENT.PAYLOAD", location=flow.location, flow=flow.name, reason=reason)
         return Failed(flow.name, problem, condition=problem.code)
-    told = problem_told(message)
-    if told is not None:
-        code, params = told
+    relayed = relayed_problem(message)
+    if relayed is not None:
+        code, params = relayed
         problem = PipelineError(code, location=flow.location, **params)
         return Failed(flow.name, problem, condition=code)
-    new = new_fields_told(message)
+    new = parse_new_fields(message)
     return None if new is None else _new_fields(flow, new)
 
 
@@ -265,27 +265,27 @@ def _new_fields(flow: Flow, new: NewFields) -> Failed:
     problem = PipelineError(
         code, location=flow.location, flow=flow.name, fields=names, file=new.file, version=new.version
     )
-    said = f"version {new.version} of the schema of its files has {', '.join(new.names)}"
-    growth = None if new.version is None else Growth("AUTO_LOADER.SCHEMA_GREW", said)
-    return Failed(flow.name, problem, condition=code, growth=growth)
+    message = f"version {new.version} of the schema of its files has {', '.join(new.names)}"
+    schema_evolution = None if new.version is None else SchemaEvolution("AUTO_LOADER.SCHEMA_GREW", message)
+    return Failed(flow.name, problem, condition=code, schema_evolution=schema_evolution)
 
 
 def from_worker(cause: Cause) -> bool:
-    """True for what a Python worker sent: the traceback of the user's function."""
+    """True for the traceback of a user function that a Python worker sent."""
     return cause.type_name == "PythonException" or cause.type_name.endswith("PythonUserException")
 
 
 def _raised_text(worker: str) -> str:
-    """The last line of a worker's traceback: what was raised."""
+    """The last line of a worker's traceback: the exception."""
     raised = [line for line in worker.splitlines() if line.strip() and not line.startswith((" ", "\t", "Traceback"))]
     return _shortened(raised[-1] if raised else worker)
 
 
-def _place_in_text(pattern: re.Pattern[str], text: str, root: Path) -> Location | None:
-    """The last line of the user's project that a text names."""
+def _location_in_text(pattern: re.Pattern[str], text: str, root: Path) -> Location | None:
+    """The last location in the user's project that a text names."""
     found = None
     for match in pattern.finditer(text):
-        # Modules reach the workers in an archive, with paths as below the project.
+        # Modules are sent to the workers in an archive, with paths relative to the project.
         _, archived, inside = match["file"].partition(".zip/")
         file = root / inside if archived else Path(match["file"])
         if file.is_relative_to(root) and Path(split_cell(str(file))[0]).is_file():
@@ -293,14 +293,14 @@ def _place_in_text(pattern: re.Pattern[str], text: str, root: Path) -> Location 
     return found
 
 
-def _line_within(query: SqlQuery, message: str, place: Location) -> Location:
-    """The line of the file that Spark names by its line of the query."""
+def _line_within(query: SqlQuery, message: str, location: Location) -> Location:
+    """The line in the file for the line of the query that Spark names."""
     found = _LINE.search(message)
-    return Location(place.file, query.line + int(found.group(1)) - 1) if found and query.line else place
+    return Location(location.file, query.line + int(found.group(1)) - 1) if found and query.line else location
 
 
 def first_line(text: str) -> str:
-    """What an error of Spark says, without its place and state."""
+    """The first line of a Spark error, without location and SQLSTATE."""
     return _shortened(text.strip().splitlines()[0].split(" SQLSTATE")[0].rstrip(".; "))
 
 

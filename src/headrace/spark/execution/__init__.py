@@ -1,4 +1,4 @@
-"""Runs the flows of an update, each attempt in a thread of its own."""
+"""Runs the flows of an update, each attempt in its own thread."""
 
 # The modules that other packages may import.
 __all__ = ["flow_threads"]

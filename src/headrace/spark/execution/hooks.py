@@ -1,4 +1,4 @@
-"""What an execution of a flow reports while it runs, and by what it learns that it should end."""
+"""Callbacks from a running flow to its attempt, and the protocol of flow executions."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from headrace.runtime.ports import Report
 
 @dataclass(frozen=True)
 class Hooks:
-    """Calls from an execution to the attempt that it belongs to.
+    """Callbacks from an execution to its attempt.
 
     Attributes:
-        started: the query runs.
-        current: a stream has finished its first batch or waits for input.
+        on_start: the query runs.
+        on_current: a stream has finished its first batch or waits for input.
         stop_timeout_s: how long the running batch may still take once the flow should end early; None before that.
-        compact: many batches were written, so that small files can be compacted.
-        polled: a continuous stream was looked at.
+        compact: many batches were written; small files can be compacted.
+        on_poll: a continuous stream was polled.
     """
 
-    started: Callable[[], None]
-    current: Callable[[], None]
+    on_start: Callable[[], None]
+    on_current: Callable[[], None]
     stop_timeout_s: Callable[[], float | None]
     compact: Callable[[], None]
-    polled: Callable[[], None]
+    on_poll: Callable[[], None]
 
     def is_stopping(self) -> bool:
         """Whether the flow should end early."""
@@ -33,7 +33,7 @@ class Hooks:
 
 
 class FlowExecution(Protocol):
-    """One attempt of one flow. There is a class for streams, for snapshots, and for queries that run as a batch."""
+    """One attempt of one flow. Streams, snapshots and batch queries have a class each."""
 
     @property
     def progressed(self) -> bool:

@@ -1,8 +1,8 @@
-"""What keeps a flow from real-time mode and is known when it starts: Spark would leave it unsaid, or say it for ever.
+"""Checks at the start of a flow in real-time mode, for problems that Spark hides or reports forever.
 
-Source: Spark 4.2's ``KafkaMicroBatchStream.planInputPartitions``, which refuses options of batches without a condition,
-and ``RealTimeStreamScanExec``, whose tasks read until an end that is the same for all of them: one that gets no core
-before has nothing to read.
+Source: Spark 4.2's ``KafkaMicroBatchStream.planInputPartitions``, which refuses batch options without an error
+condition, and ``RealTimeStreamScanExec``, whose tasks all read until the same end: a task that gets no core before it
+reads nothing.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from headrace.errors import PipelineError
-from headrace.graph.resolved import ResolvedFlow
+from headrace.graph.resolved_flows import ResolvedFlow
 from headrace.spark.readers.kafka_topics import TopicSource, count_partitions
 from headrace.spark.session.default_confs import cores_of
 from headrace.spark.update.context import UpdateContext
 
-# As they are written, by how Spark looks them up.
-_OF_BATCHES = {
+# Spelling of each option by its lower-case key, as Spark looks it up.
+_BATCH_OPTIONS = {
     name.casefold(): name
     for name in (
         "maxOffsetsPerTrigger",
@@ -32,14 +32,14 @@ _OF_BATCHES = {
 
 
 def check_real_time(context: UpdateContext, flow: ResolvedFlow, sources: Iterable[TopicSource]) -> None:
-    """Refuse what cannot be read in real time.
+    """Refuse sources that cannot be read in real time.
 
     Raises:
-        PipelineError: TRIGGER.REAL_TIME; or why the broker does not answer.
+        PipelineError: TRIGGER.REAL_TIME; or an error if the broker does not answer.
     """
     partitions = 0
     for source in sources:
-        option = next((_OF_BATCHES[key] for key in source.options if key in _OF_BATCHES), None)
+        option = next((_BATCH_OPTIONS[key] for key in source.options if key in _BATCH_OPTIONS), None)
         if option is not None:
             raise _refusal(flow, f'its source has the option "{option}", which applies only to batches')
         partitions += count_partitions(context.session, flow, source)

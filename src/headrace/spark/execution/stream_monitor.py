@@ -1,4 +1,4 @@
-"""Follows a running stream: counts its commits, reports, compacts, and records where it ended."""
+"""Monitors a running stream: counts its commits, reports, compacts, and records where it ended."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.checkpoints.offsets import read_progress
-from headrace.graph.resolved import ResolvedFlow
+from headrace.graph.resolved_flows import ResolvedFlow
 from headrace.model.datasets import Kind
 from headrace.model.triggers import Trigger, TriggerKind
 from headrace.runtime.failpoints import Failpoint
@@ -19,26 +19,26 @@ from headrace.spark.monitoring.query_monitor import End, QueryMonitor
 from headrace.spark.sinks.progress_counter import ProgressCounter
 from headrace.spark.tables.commit_counter import CommitCounter
 from headrace.spark.tables.compaction import COMPACT_ABOVE_FILES
-from headrace.spark.update.batch_writer import Calls, Counter
+from headrace.spark.update.batch_writer import BatchCounter, BatchFunction
 from headrace.spark.update.context import UpdateContext
-from headrace.storage.change_detection import goes_by_clock
+from headrace.storage.change_detection import uses_clock_timers
 from headrace.storage.flow_record import FlowRecord, write_record
 
-# How often the progress of counting is stored while a query runs.
+# How often the counted version is stored while a query runs.
 _STORE_EVERY_S = 60.0
 
 
 class StreamMonitor:
-    """Follows one running query.
+    """Monitors one running query.
 
     Args:
-        context: what the flows of the update share.
+        context: shared by the flows of the update.
         flow: whose query it is.
         query: the query.
         record: the flow's record when the query started.
-        target: what takes its batches; None if Spark writes them itself.
+        target: the ``foreachBatch`` function; None if Spark writes the batches itself.
         trigger: when the query looks for new input.
-        reports: what it reports.
+        reports: its reports.
         hooks: reports to the attempt.
     """
 
@@ -48,7 +48,7 @@ class StreamMonitor:
         flow: ResolvedFlow,
         query: StreamingQuery,
         record: FlowRecord,
-        target: Calls | None,
+        target: BatchFunction | None,
         trigger: Trigger,
         reports: StreamReports,
         hooks: Hooks,
@@ -68,28 +68,28 @@ class StreamMonitor:
         self.progressed = False
 
     def until_end(self, began_at: float, *, repeated: int) -> Report:
-        """Count what the query commits until it ends, and record where it ended.
+        """Count the commits of the query until it ends, and record where it ended.
 
         Args:
             began_at: when the attempt began, in seconds since 1970.
-            repeated: the batch that is computed once more, -1 for none.
+            repeated: the batch that is computed again, -1 for none.
 
         Raises:
             Exception: whatever made the query fail.
         """
         context, flow, record = self._context, self._flow, self._record
         target, counter = self._target, self._counter
-        ends = goes_by_clock(flow) and not self._trigger.kind.goes_on
-        watch = QueryMonitor(
+        ends = uses_clock_timers(flow) and not self._trigger.kind.is_continuous
+        monitor = QueryMonitor(
             self._query,
-            look=self._look,
-            current=self._hooks.current,
+            poll=self._poll,
+            on_current=self._hooks.on_current,
             stop_timeout_s=self._stop_timeout_s,
             now=context.now,
-            drains_behind=repeated if ends else None,
+            drain_after_batch=repeated if ends else None,
         )
         try:
-            end = watch.until_end()
+            end = monitor.until_end()
         except Exception as error:
             self.progressed = self._batches() > 0
             if counter is not None:
@@ -114,24 +114,24 @@ class StreamMonitor:
             started_at=began_at,
             counted_version=counted_version,
             running=end is End.WITHIN_BATCH or (end is End.DRAINED and is_unfinished(checkpoint)),
-            made_with=flow.made_with,
-            left=context.state.stores(flow).left(),
+            state_signature=flow.state_signature,
+            table_versions=context.state.stores(flow).table_versions(),
         )
         context.fence()
         write_record(context.state.record_file(flow), done)
         if self._batches():
             self._hooks.compact()
-        # A stream without end has done all that it should whenever it is stopped; another may have left input unread.
-        whole = end in (End.BY_ITSELF, End.DRAINED) or self._trigger.kind.goes_on
-        return Completed(flow.name) if whole else Canceled(flow.name)
+        # A continuous stream is complete whenever it is stopped; another one may have unread input.
+        is_complete = end in (End.BY_ITSELF, End.DRAINED) or self._trigger.kind.is_continuous
+        return Completed(flow.name) if is_complete else Canceled(flow.name)
 
     def _stop_timeout_s(self) -> float | None:
-        """None in real time until the query is to end: what it sends meanwhile comes again."""
+        """None until a stop is requested. In real-time mode then 0: the next run sends the interrupted rows again."""
         timeout_s = self._hooks.stop_timeout_s()
         return timeout_s if timeout_s is None or self._trigger.kind is not TriggerKind.REAL_TIME else 0.0
 
-    def _look(self) -> None:
-        """Report and count; now and then compact, and store how far was counted, for a crash after weeks."""
+    def _poll(self) -> None:
+        """Report and count. Occasionally compact, and store the counted version, in case of a crash after weeks."""
         self._reports.report()
         done = self._batches()
         if done - self._compacted_at >= COMPACT_ABOVE_FILES:
@@ -153,12 +153,12 @@ class StreamMonitor:
 
 
 def is_unfinished(checkpoint: Path) -> bool:
-    """Whether the batch that a query goes on with is one that was begun before."""
+    """Whether the last batch of a checkpoint is planned but not completed."""
     progress = read_progress(checkpoint)
     return progress is not None and not progress.completed
 
 
-def _counter(context: UpdateContext, flow: ResolvedFlow, record: FlowRecord, query: StreamingQuery) -> Counter:
+def _counter(context: UpdateContext, flow: ResolvedFlow, record: FlowRecord, query: StreamingQuery) -> BatchCounter:
     if context.graph.by_name[flow.target].kind is Kind.SINK:
         return ProgressCounter(context, flow, record.epoch, query)
     return CommitCounter(context, flow, record.epoch, str(query.id), record.counted_version, query)

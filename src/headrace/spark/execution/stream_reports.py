@@ -1,4 +1,4 @@
-"""What a running stream reports: its lag, changed files, lost offsets, state and watermark."""
+"""The reports of a running stream: lag, changed files, lost offsets, state and watermark."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-from headrace.graph.resolved import ResolvedFlow
+from headrace.graph.resolved_flows import ResolvedFlow
 from headrace.model.static_inputs import StaticInputs
-from headrace.sources.kafka_offsets import Told
+from headrace.sources.kafka_offsets import ReportedLosses
 from headrace.spark.analysis.static_inputs import FolderListings
 from headrace.spark.monitoring.changed_files import ChangedFiles
 from headrace.spark.monitoring.lag import LagReporter
@@ -21,24 +21,24 @@ from headrace.spark.update.context import UpdateContext
 
 @dataclass(frozen=True)
 class TopicsRead:
-    """The Kafka topics that a query reads, and what the broker said of them when it started."""
+    """The Kafka topics that a query reads, and the offsets that the broker reported at its start."""
 
     sources: tuple[TopicSource, ...]
-    told: Mapping[int, Told]
+    reported_losses: Mapping[int, ReportedLosses]
 
 
 class StreamReports:
     """All reports of one running query.
 
     Args:
-        context: what the flows of the update share.
+        context: shared by the flows of the update.
         flow: whose query it is.
         query: the query.
-        topics: what it reads from Kafka.
-        static_inputs: how it reads tables and files that are no streams.
+        topics: the Kafka topics that it reads.
+        static_inputs: how it reads tables and files that are not streams.
         began_at: when the attempt began, in seconds since 1970.
-        knows_newest: Spark knows the newest offsets; in real time, they are older than what was read.
-        polled: called at each report of a continuous stream, if it is one.
+        knows_newest: Spark knows the newest offsets. In real-time mode they are older than the offsets that were read.
+        on_poll: called at each report of a continuous stream, if it is one.
     """
 
     def __init__(
@@ -51,21 +51,21 @@ class StreamReports:
         began_at: float,
         *,
         knows_newest: bool,
-        polled: Callable[[], None] | None,
+        on_poll: Callable[[], None] | None,
     ) -> None:
         self._lag = LagReporter(context, flow, query, reads_topics=bool(topics.sources) and knows_newest)
         self._changes = ChangedFiles(context, flow, query, began_at)
-        self._losses = LossReporter(context, flow, query, topics.sources, topics.told)
+        self._losses = LossReporter(context, flow, query, topics.sources, topics.reported_losses)
         self._state = StateReporter(context, flow, query)
-        self._listings = FolderListings(query, static_inputs.listed_every_s or float("inf"), context.now)
-        self._polled = polled
+        self._listings = FolderListings(query, static_inputs.relist_interval_s or float("inf"), context.now)
+        self._on_poll = on_poll
 
     def report(self, *, last: bool = False) -> None:
-        """Report what is new; at the end of the query everything."""
-        self._lag.tell(last=last)
-        self._changes.tell(last=last)
-        self._losses.tell()
-        self._state.tell(last=last)
-        self._listings.look()
-        if self._polled is not None and not last:
-            self._polled()
+        """Report changes; at the end of the query everything."""
+        self._lag.report(last=last)
+        self._changes.report(last=last)
+        self._losses.report()
+        self._state.report(last=last)
+        self._listings.refresh()
+        if self._on_poll is not None and not last:
+            self._on_poll()

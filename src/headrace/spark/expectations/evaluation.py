@@ -1,4 +1,4 @@
-"""The rows of a table's batches with what its rules say of each, and their counts."""
+"""Evaluates the expectations of a table on batches, and counts the results."""
 
 from __future__ import annotations
 
@@ -12,60 +12,61 @@ from headrace.spark.expectations.table_rules import TableRules
 
 
 class Evaluation:
-    """The rules of one table, over the batches of one flow; expressions are made once, and are the same for all.
+    """The expectations of one table on the batches of one flow; the expressions are built once for all batches.
 
     Args:
         rules: the expectations of the dataset.
-        beyond: those that look at more than a row, which are among the *rules* by what tells them.
+        table_rules: those that need more than one row; *rules* contains them as tests of helper columns.
     """
 
-    def __init__(self, rules: Rules, beyond: TableRules | None = None) -> None:
+    def __init__(self, rules: Rules, table_rules: TableRules | None = None) -> None:
         self.rules = rules
-        self.beyond = beyond
+        self.table_rules = table_rules
         self._masks: list[Column] = []
         self._tallies: list[Column] = []
         self._counters: list[Column] = []
 
     @property
-    def before_writing(self) -> bool:
-        """True where a batch has to be judged as a whole before it is written."""
-        return bool(self.rules.with_action(Action.QUARANTINE)) or (self.beyond is not None and self.beyond.limits_rows)
+    def evaluates_whole_batches(self) -> bool:
+        """True if a batch has to be evaluated as a whole before it is written."""
+        limits_row_count = self.table_rules is not None and self.table_rules.limits_row_count
+        return bool(self.rules.with_action(Action.QUARANTINE)) or limits_row_count
 
-    def judged(self, frame: DataFrame, version: int | None = None) -> DataFrame:
+    def evaluate(self, frame: DataFrame, version: int | None = None) -> DataFrame:
         """The rows with their masks and tallies.
 
-        Rules that look at the table do so at its newest *version* unless another one is said.
+        Table rules read the given *version* of the table; None for the newest.
         """
         if not self._masks:
             self._masks = masks(self.rules, frame.columns, frame.sparkSession)
             self._tallies = tallies(self.rules)
-        if self.beyond is not None:
-            frame = self.beyond.beside(frame, version)
+        if self.table_rules is not None:
+            frame = self.table_rules.with_rule_columns(frame, version)
         return frame.select("*", *self._masks).select("*", *self._tallies)
 
     @property
     def counters(self) -> list[Column]:
-        """Aggregates over judged rows, from whose values :func:`counts_from` makes their counts."""
+        """Aggregates over evaluated rows; :func:`counts_from` converts their values to counts."""
         if not self._counters:
             self._counters = counters(self.rules)
         return self._counters
 
-    def aggregated(self, rows: DataFrame) -> FlowCounts:
-        """The counts of judged rows, by one aggregate."""
+    def count(self, rows: DataFrame) -> FlowCounts:
+        """The counts of evaluated rows, by one aggregation."""
         return counts_from(rows.agg(*self.counters).collect()[0].asDict(), self.rules)
 
     def with_row_counts(self, counts: FlowCounts, version: int | None = None) -> FlowCounts:
-        """The counts of a batch that was written, with what became of the rules about how many rows there are.
+        """The counts of a written batch, including the results of row count rules.
 
         Args:
-            counts: of the batch.
-            version: of the table that it has made, where that is not the newest one.
+            counts: counts of the batch.
+            version: version of the table that the batch has created; None for the newest.
         """
-        return counts if self.beyond is None else self.beyond.with_row_counts(counts, version)
+        return counts if self.table_rules is None else self.table_rules.with_row_counts(counts, version)
 
-    def is_repeatable(self, frame: DataFrame) -> bool:
-        """False when a rule may judge the same row differently the next time."""
-        if self.beyond is not None and self.beyond.refers:
+    def is_deterministic(self, frame: DataFrame) -> bool:
+        """False if evaluating the same row again may give another result."""
+        if self.table_rules is not None and self.table_rules.is_volatile:
             return False
-        tested = frame.select(*[predicate_column(e).alias(f"r{n}") for n, e in enumerate(self.rules.of_rows)])
+        tested = frame.select(*[predicate_column(e).alias(f"r{n}") for n, e in enumerate(self.rules.inline)])
         return bool(tested._jdf.queryExecution().analyzed().deterministic())  # noqa: SLF001 - plans have no public form

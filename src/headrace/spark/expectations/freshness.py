@@ -1,25 +1,25 @@
-"""Whether the newest row of a table is as new as its rules want it to be."""
+"""Checks whether the newest row of a table is as fresh as its expectations require."""
 
 from __future__ import annotations
 
 from headrace.errors import PipelineError
-from headrace.events.types import TableJudged, Warned
-from headrace.graph.resolved import ResolvedFlow
+from headrace.events.types import TableEvaluated, Warned
+from headrace.graph.resolved_flows import ResolvedFlow
 from headrace.model.expectations import Action, Expectation, ExpectationCount
 from headrace.model.lateness import duration
 from headrace.model.table_rules import Fresh
 from headrace.spark.expectations.table_rules import newest_micros
 from headrace.spark.update.context import UpdateContext
 
-_LOOK_EVERY_S = 30.0
+_POLL_INTERVAL_S = 30.0
 
 
-class Freshness:
-    """Judges the table of one flow, which is the only one that feeds it.
+class FreshnessCheck:
+    """Checks the table of one flow, which has no other flows.
 
     Args:
-        context: the pipeline.
-        flow: whose table.
+        context: the state that the flows of the update share.
+        flow: the flow.
     """
 
     def __init__(self, context: UpdateContext, flow: ResolvedFlow) -> None:
@@ -27,11 +27,11 @@ class Freshness:
         self._flow = flow
         expectations = context.graph.by_name[flow.target].dataset.expectations
         self._rules = tuple(e for e in expectations if isinstance(e.predicate, Fresh))
-        self._looked_at: float | None = None
-        self._told: frozenset[str] = frozenset()
+        self._polled_at: float | None = None
+        self._warned: frozenset[str] = frozenset()
 
-    def judge(self) -> None:
-        """Look at the table at the end of an update, and record what was found.
+    def evaluate(self) -> None:
+        """Check the table at the end of an update, and record the result.
 
         Raises:
             PipelineError: EXPECTATION.STALE, for a rule that fails.
@@ -42,29 +42,29 @@ class Freshness:
         counts = tuple(
             ExpectationCount(e.name, e.action, int(_holds(e, age)), int(not _holds(e, age))) for e, age in found
         )
-        self._context.emit(TableJudged(self._flow.name, str(self._flow.target), counts))
+        self._context.emit(TableEvaluated(self._flow.name, str(self._flow.target), counts))
         stale = [(e, age) for e, age in found if not _holds(e, age)]
         for e, age_s in stale:
             if e.action is Action.FAIL:
                 raise self._problem(e, age_s)
             self._warn(e, age_s)
 
-    def look(self) -> None:
-        """Look now and then while an update goes on, and warn once of each rule until it holds again."""
+    def poll(self) -> None:
+        """Check the table at intervals during an update, and warn once per violated rule until it holds again."""
         now = self._context.now()
-        if not self._rules or (self._looked_at is not None and now - self._looked_at < _LOOK_EVERY_S):
+        if not self._rules or (self._polled_at is not None and now - self._polled_at < _POLL_INTERVAL_S):
             return
-        self._looked_at = now
+        self._polled_at = now
         try:
             stale = {e.name: (e, age) for e in self._rules if not _holds(e, age := self._age_s(e))}
-        except Exception:  # noqa: BLE001 - a stream that goes on does not end because it could not be looked at
+        except Exception:  # noqa: BLE001 - a failed check must not end a running stream
             return
-        for name in stale.keys() - self._told:
+        for name in stale.keys() - self._warned:
             self._warn(*stale[name])
-        self._told = frozenset(stale)
+        self._warned = frozenset(stale)
 
     def _age_s(self, expectation: Expectation) -> float | None:
-        """How old the newest row is; None where no row has a time."""
+        """The age of the newest row; None if no row has a time."""
         context = self._context
         assert isinstance(expectation.predicate, Fresh)  # noqa: S101 - only those are here
         newest = newest_micros(context.session, context.table_path(self._flow.target), expectation.predicate.column)
@@ -88,7 +88,7 @@ class Freshness:
 
 def _holds(expectation: Expectation, age_s: float | None) -> bool:
     assert isinstance(expectation.predicate, Fresh)  # noqa: S101 - only those are here
-    # One time far ahead of the clock would be the newest for as long.
+    # A single time far in the future would otherwise make the table look fresh until then.
     return age_s is not None and abs(age_s) <= expectation.predicate.within_s
 
 

@@ -1,6 +1,6 @@
-"""Writes the rows of a batch that were set aside into the quarantine of their dataset, before the batch is committed.
+"""Writes the quarantined rows of a batch to the quarantine table of its dataset, before the batch is committed.
 
-Rows that an earlier attempt of the same batch has left there are replaced.
+They replace those of an earlier attempt of the same batch.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
 from headrace.expectations.compile import Rules
-from headrace.expectations.split import set_aside
+from headrace.expectations.split import quarantine_rows
 from headrace.graph.new_tables import MAPPING, has_special_names
 from headrace.model.names import sql_text
 from headrace.model.schema import Schema
 from headrace.runtime.failpoints import Failpoint, Failpoints
-from headrace.spark.delta.conflicts import tried_again
-from headrace.spark.delta.fencing import of_term
+from headrace.spark.delta.conflicts import retry_commit
+from headrace.spark.delta.fencing import fencing_options
 from headrace.spark.update.batch_target import BatchTarget, transaction_version
 
 _SOURCE_COLUMNS = "file string, topic string, partition int, offset bigint, version bigint"
@@ -27,64 +27,64 @@ _SOURCE_COLUMNS = "file string, topic string, partition int, offset bigint, vers
 
 @dataclass(frozen=True)
 class QuarantineWriter:
-    """The way of one flow into quarantine, in one update.
+    """Writes the quarantined rows of one flow in one update.
 
     Args:
-        place: where to write.
+        target: where to write.
         rules: the expectations of the dataset.
-        at: is told each point that a crash could part from the next.
-        fence: returns while this update may commit, raises once another has taken over.
+        failpoint: called between writes that a crash could separate.
+        fence: raises once another process holds the lease.
     """
 
-    place: BatchTarget
+    target: BatchTarget
     rules: Rules
-    at: Failpoints
+    failpoint: Failpoints
     fence: Callable[[], None]
 
-    def __call__(self, rows: DataFrame, batch_id: int, *, again: bool) -> None:
-        """Set aside what is to be, of judged rows, in place of what another attempt has left if it comes *again*."""
-        place = self.place
-        found = set_aside(rows, self.rules)
+    def __call__(self, rows: DataFrame, batch_id: int, *, is_retry: bool) -> None:
+        """Write the rows to quarantine among evaluated rows; *is_retry*: replace those of an earlier attempt."""
+        target = self.target
+        found = quarantine_rows(rows, self.rules)
         row = found.schema["row"].dataType
-        assert isinstance(row, StructType)  # noqa: S101 - it is made as one
-        broken = found.withColumn("source", _source(row)).select(
+        assert isinstance(row, StructType)  # noqa: S101 - built as a struct
+        quarantined = found.withColumn("source", _source(row)).select(
             "row",
             "broken",
             "source",
-            F.lit(place.update_id).alias("update_id"),
-            F.lit(place.identity).alias("flow"),
-            F.lit(place.epoch).alias("epoch"),
+            F.lit(target.update_id).alias("update_id"),
+            F.lit(target.identity).alias("flow"),
+            F.lit(target.epoch).alias("epoch"),
             F.lit(batch_id).cast("bigint").alias("batch_id"),
             F.current_timestamp().alias("quarantined_at"),
             F.lit("open").alias("status"),
         )
-        self.at(Failpoint.TO_SET_ASIDE)
+        self.failpoint(Failpoint.BEFORE_QUARANTINE)
         self.fence()
-        # Flows of one dataset share its quarantine table; their rows lie in partitions of their own.
-        tried_again(lambda: self._save(broken, batch_id, again=again), self.fence)
-        self.at(Failpoint.QUARANTINED)
+        # Flows of one dataset share its quarantine table, in separate partitions.
+        retry_commit(lambda: self._save(quarantined, batch_id, is_retry=is_retry), self.fence)
+        self.failpoint(Failpoint.QUARANTINED)
 
-    def _save(self, broken: DataFrame, batch_id: int, *, again: bool) -> None:
-        place = self.place
-        writer = broken.write.format("delta").mode("overwrite" if again or place.replaces else "append")
+    def _save(self, quarantined: DataFrame, batch_id: int, *, is_retry: bool) -> None:
+        target = self.target
+        writer = quarantined.write.format("delta").mode("overwrite" if is_retry or target.replaces else "append")
         writer = writer.partitionBy("flow")
-        if place.replaces:
-            # The only flow of its table: all rows are its own, and may be of other types than before.
+        if target.replaces:
+            # The only flow of its table: all rows are its own, and may have other types than before.
             writer = writer.option("overwriteSchema", "true")
         else:
-            version = transaction_version(batch_id, place.term, place.attempt)
-            writer = writer.option("txnAppId", f"{place.transaction} quarantine").option("txnVersion", str(version))
+            version = transaction_version(batch_id, target.fencing_token, target.attempt)
+            writer = writer.option("txnAppId", f"{target.transaction} quarantine").option("txnVersion", str(version))
             writer = writer.option("mergeSchema", "true")
-        if again and not place.replaces:
-            mine = f"flow = {sql_text(place.identity)} AND epoch = {place.epoch} AND batch_id = {batch_id}"
-            writer = writer.option("replaceWhere", mine)
-        writer.save(place.quarantine)
+        if is_retry and not target.replaces:
+            own_rows = f"flow = {sql_text(target.identity)} AND epoch = {target.epoch} AND batch_id = {batch_id}"
+            writer = writer.option("replaceWhere", own_rows)
+        writer.save(target.quarantine)
 
 
 def _source(row: StructType) -> Column:
-    """Where a row comes from, as far as its columns say it under the names that its sources give them; else NULL.
+    """The origin of a row, from columns with the names that sources give them; NULL without such columns.
 
-    Of a record of Kafka all three of its columns have to be there.
+    A Kafka record needs all three of its columns.
     """
     types = {field.name: field.dataType for field in row}
     record = ("topic", "partition", "offset")
@@ -102,10 +102,10 @@ def _source(row: StructType) -> Column:
     return F.when(known.isNotNull(), F.struct(*given))
 
 
-def make_quarantine(session: SparkSession, path: str, empty: DataFrame, term: int | None) -> None:
-    """An empty quarantine table for rows like those of *empty*; what was there is gone.
+def create_quarantine(session: SparkSession, path: str, empty: DataFrame, fencing_token: int | None) -> None:
+    """Create or replace an empty quarantine table for rows with the columns of *empty*.
 
-    Nothing is done once a holder of the lease with a number above *term* has done it.
+    Does nothing if a holder of the lease with a greater fencing token has done it.
     """
     columns = (
         f"broken array<string>, source struct<{_SOURCE_COLUMNS}>, update_id string, flow string, epoch int, "
@@ -116,4 +116,4 @@ def make_quarantine(session: SparkSession, path: str, empty: DataFrame, term: in
     writer = frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
     if has_special_names(Schema.from_json(empty.schema.json())):
         writer = writer.options(**MAPPING)
-    writer.options(**of_term(term, "clearing")).partitionBy("flow").save(path)
+    writer.options(**fencing_options(fencing_token, "clearing")).partitionBy("flow").save(path)

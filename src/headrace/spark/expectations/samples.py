@@ -1,4 +1,4 @@
-"""Keeps some of the rows that break rules which count or drop them, for whoever wants to see one."""
+"""Samples rows that violate expectations with the action warn or drop."""
 
 from __future__ import annotations
 
@@ -17,47 +17,47 @@ from headrace.model.outcome import FlowCounts
 from headrace.runtime.ports import Emit
 from headrace.spark.update.batch_target import BatchTarget
 
-# Rows that are looked at for all rules of a batch.
-_LOOKED_AT = 200
+# Rows that are collected for all expectations of a batch.
+_MAX_COLLECTED = 200
 
 
 class SampleWriter:
-    """Of one flow in one update: each rule is sampled once, in the first batch in which a row breaks it.
+    """Samples the batches of one flow in one update: each expectation once, in the first batch that violates it.
 
     Args:
-        place: the flow and its table.
+        target: the flow and its table.
         rules: the expectations of the table.
-        emit: gets the samples.
-        most: rows of each rule.
+        emit: receives the samples.
+        max_rows: how many rows to sample per expectation.
     """
 
-    def __init__(self, place: BatchTarget, rules: Rules, emit: Emit, most: int) -> None:
-        self._place = place
+    def __init__(self, target: BatchTarget, rules: Rules, emit: Emit, max_rows: int) -> None:
+        self._target = target
         self._rules = rules
         self._emit = emit
-        self._most = most
+        self._max_rows = max_rows
         self._sampled: set[str] = set()
 
-    def look(self, judged: DataFrame, batch_id: int, counts: FlowCounts) -> None:
-        """Look at judged rows of a batch with these counts; they are computed again as far as it takes.
+    def sample(self, evaluated: DataFrame, batch_id: int, counts: FlowCounts) -> None:
+        """Sample the evaluated rows of a batch with these counts; the rows are recomputed as far as necessary.
 
-        What a query remembers between batches cannot be asked again: such a flow has no samples.
+        A stateful flow has no samples, because its rows cannot be recomputed.
         """
-        broken = {count.name for count in counts.expectations if count.failed} - self._sampled
-        wanted = [e for e in self._rules.expectations if e.action in (Action.WARN, Action.DROP) and e.name in broken]
-        if not self._most or not wanted or self._place.stateful:
+        violated = {count.name for count in counts.expectations if count.failed} - self._sampled
+        wanted = [e for e in self._rules.expectations if e.action in (Action.WARN, Action.DROP) and e.name in violated]
+        if not self._max_rows or not wanted or self._target.stateful:
             return
-        columns = [F.col(quoted(name)) for name in judged.columns if name not in self._rules.own_columns]
-        names = [F.when(self._rules.broken(e), F.lit(e.name)) for e in wanted]
-        rows = judged.where(self._rules.any_broken(wanted)).select(
+        columns = [F.col(quoted(name)) for name in evaluated.columns if name not in self._rules.internal_columns]
+        names = [F.when(self._rules.violated(e), F.lit(e.name)) for e in wanted]
+        rows = evaluated.where(self._rules.any_violated(wanted)).select(
             F.to_json(F.struct(*columns)).alias("row"), F.array_compact(F.array(*names)).alias("broken")
         )
-        # The rows are written and counted: that some cannot be had again is no reason to fail.
+        # The rows are written and counted already, so a failure to read them again is no reason to fail.
         with suppress(PySparkException, Py4JJavaError):
-            found = rows.limit(_LOOKED_AT).collect()
+            found = rows.limit(_MAX_COLLECTED).collect()
             for e in wanted:
-                texts = tuple(row["row"] for row in found if e.name in row["broken"])[: self._most]
+                texts = tuple(row["row"] for row in found if e.name in row["broken"])[: self._max_rows]
                 if texts:
                     self._sampled.add(e.name)
-                    place = self._place
-                    self._emit(RowsSampled(place.flow, place.dataset, place.epoch, batch_id, e.name, texts))
+                    target = self._target
+                    self._emit(RowsSampled(target.flow, target.dataset, target.epoch, batch_id, e.name, texts))

@@ -1,4 +1,4 @@
-"""The JVM through py4j: its start, its log, class names, plan nodes, causes of exceptions."""
+"""The JVM through py4j: its launch, its log, class names, plan nodes, causes of exceptions."""
 
 # The modules that other packages may import.
 __all__ = [

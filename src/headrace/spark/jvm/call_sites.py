@@ -1,7 +1,7 @@
-"""Where an expression was written: PySpark notes it in Java for each one, so that Spark's errors can name the line.
+"""Call sites of expressions: PySpark records each one in Java, so that Spark's errors can name the line.
 
-That takes a dozen calls of Java for each expression, more than all else that is done for it. For expressions that
-Headrace itself writes nobody is helped by its line, so that the place is noted for the code of others alone.
+That takes a dozen Java calls per expression, more than everything else done for it. The lines of expressions that
+Headrace itself builds help nobody, so that only call sites in other code are recorded.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ _MARK = "_headrace_patched"
 _LIBRARY, _OWN = "pyspark.", "headrace."
 
 
-def note_those_of_others() -> None:
-    """Have PySpark note the places of expressions that Headrace does not write; once in this process."""
+def record_user_call_sites() -> None:
+    """Make PySpark record only call sites outside Headrace; patches once per process."""
     if not hasattr(utils.is_debugging_enabled, _MARK):
-        utils.is_debugging_enabled = _for_others(utils.is_debugging_enabled)
+        utils.is_debugging_enabled = _outside_headrace(utils.is_debugging_enabled)
 
 
-def _for_others(original: Callable[[], bool]) -> Callable[[], bool]:
-    def noted() -> bool:
-        return original() and not _writer().startswith(_OWN)
+def _outside_headrace(original: Callable[[], bool]) -> Callable[[], bool]:
+    def is_recorded() -> bool:
+        return original() and not _calling_module().startswith(_OWN)
 
-    setattr(noted, _MARK, True)
-    return noted
+    setattr(is_recorded, _MARK, True)
+    return is_recorded
 
 
-def _writer() -> str:
-    """The module whose code writes the expression: the nearest caller that is not PySpark itself."""
+def _calling_module() -> str:
+    """The module that builds the expression: the nearest caller outside PySpark."""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None:
         name = str(frame.f_globals.get("__name__", ""))

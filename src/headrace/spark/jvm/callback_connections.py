@@ -1,6 +1,6 @@
-"""Connections by which Java calls Python: each Java thread that has done so keeps one, and a Python thread at its end.
+"""Callback connections, by which Java calls Python: each Java thread keeps one, together with a Python thread.
 
-A stream is a Java thread, and calls Python for each of its batches. py4j lets go of neither when the stream has ended.
+A stream is a Java thread that calls Python for each batch. py4j releases neither when the stream ends.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 
 
 def close_idle_connections(session: SparkSession) -> None:
-    """Close the connections that nobody has used since the last call, and end their Python threads.
+    """Close the connections that were not used since the last call of this function, and end their Python threads.
 
-    A Java thread that lives on opens a new one when it calls next.
+    A Java thread that is still alive opens a new connection with its next call.
     """
     gateway: Any = session.sparkContext._gateway  # noqa: SLF001 - has no public form
     # The JVM may be gone, and the connections with it.

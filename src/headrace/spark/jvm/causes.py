@@ -11,19 +11,19 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.errors.exceptions.captured import CapturedException
 
-# How a message begins that has a condition.
+# The start of a message with an error condition.
 _CONDITION = re.compile(r"\[([A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\] ")
 
 
 @dataclass(frozen=True)
 class Cause:
-    """One link of the chain of an error."""
+    """One link in the chain of an error's causes."""
 
     condition: str | None
     sql_state: str | None
     message: str
     type_name: str
-    # The class in full, of a cause in Java.
+    # The full class name of a cause in Java.
     java_class: str = ""
 
 
@@ -50,8 +50,8 @@ def chain(error: BaseException) -> Iterator[Cause]:
 def _condition(error: PySparkException) -> str | None:
     """The condition of an error.
 
-    Once somebody has imported ``delta.tables``, conflicts of Delta have Python classes of Delta's, which are made of
-    the text of the error and know no condition (``delta.exceptions.captured``).
+    Once ``delta.tables`` is imported, Delta's conflicts are raised as its own Python classes, which are built from the
+    error text and have no condition (``delta.exceptions.captured``).
     """
     known = error.getCondition()
     if known is not None or _java_of(error) is not None:

@@ -1,14 +1,14 @@
-"""Names of Java classes that are looked up once in a session.
+"""Caches lookups of Java classes in a session.
 
-Py4J asks Java for each part of a dotted name whenever it is spelled, PySpark's own code included. Of a part that is a
-package Java first looks for a class, in every jar there is: a millisecond or so, many times in the planning of a query.
+Py4J asks Java for each part of a dotted name on every use, also in PySpark's own code. For a part that is a package,
+Java first searches every jar for a class. That takes about a millisecond, many times while a query is planned.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-# Spelled part by part, by Headrace and by Py4J's own ``is_instance_of``.
+# Looked up part by part, by Headrace and by Py4J's own ``is_instance_of``.
 _DOTTED = (
     "io.delta.tables.DeltaTable",
     "java.util.ArrayList",
@@ -20,8 +20,8 @@ _DOTTED = (
     "org.apache.spark.sql.types.DataType",
     "py4j.reflection.TypeUtil",
 )
-# Asked for as one name by PySpark.
-_WHOLE = (
+# Looked up as one name by PySpark.
+_SINGLE = (
     "PythonErrorUtils",
     "PythonSQLUtils",
     "PythonUtils",
@@ -35,19 +35,19 @@ _WHOLE = (
 )
 
 
-def look_up_once(jvm: Any) -> None:
-    """Have Py4J's view of Java remember the classes that small queries ask for again and again."""
+def cache_class_lookups(jvm: Any) -> None:
+    """Make Py4J's view of Java cache the classes that small queries look up repeatedly."""
     for name in _DOTTED:
-        at = jvm
+        node = jvm
         for part in name.split("."):
-            at = _remembered(at, part)
-    for name in _WHOLE:
-        _remembered(jvm, name)
+            node = _cached(node, part)
+    for name in _SINGLE:
+        _cached(jvm, name)
 
 
-def _remembered(holder: Any, name: str) -> Any:
+def _cached(holder: Any, name: str) -> Any:
     known = vars(holder)
     if name not in known:
-        # What is an attribute is not asked of Java.
+        # An attribute is not looked up in Java.
         known[name] = getattr(holder, name)
     return known[name]

@@ -1,7 +1,7 @@
-"""Starts the JVM without its settings on the command line, which every user of the machine can read.
+"""Launches the JVM without its settings on the command line, which every user of the machine can read.
 
-Spark reads the settings from a file and Java reads its options from another. Both are in a folder that only this user
-can open and that is removed as soon as the JVM has started. The JVM ignores SIGTERM.
+Spark reads the settings from one file, and Java its options from another. Both are in a folder that only this user can
+open, and that is removed once the JVM has started. The JVM ignores SIGTERM.
 """
 
 from __future__ import annotations
@@ -15,69 +15,69 @@ from pathlib import Path
 
 import psutil
 
-from headrace.connectors.java import started_by
+from headrace.connectors.java import started_by_option
 from headrace.errors import PipelineError
 
 _ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
 _SHELL = "pyspark-shell"
 _OPTION_KEYS = ("spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions")
 _FILE_OPTION = "--properties-file"
-# What a script for bash reads before it runs.
+# The variable with a file that bash reads before a script.
 _SCRIPT_START = "BASH_ENV"
 
 
 @contextmanager
 def settings_in_file(settings: Mapping[str, str], folder: Path | None) -> Iterator[None]:
-    """Have ``launch_gateway`` find settings in a file while the block runs; its own argument would show them.
+    """Make ``launch_gateway`` read settings from a file inside the block; its own argument would expose them.
 
     Args:
-        settings: for ``spark-submit``.
-        folder: the working directory of the JVM, where a relative path in ``PYSPARK_SUBMIT_ARGS`` starts.
+        settings: the settings for ``spark-submit``.
+        folder: the JVM's working directory, to which paths in ``PYSPARK_SUBMIT_ARGS`` are relative.
 
     Raises:
-        PipelineError: SETTINGS.JAVA_OPTIONS when the options for Java cannot be read.
+        PipelineError: SETTINGS.JAVA_OPTIONS if the options for Java cannot be parsed.
     """
     with tempfile.TemporaryDirectory(prefix="headrace-start-") as name:
-        place = Path(name)
-        arguments, theirs = _without_file(shlex.split(os.environ.get(_ARGUMENTS, _SHELL)), folder)
-        # Spark leaves its defaults out where it is given a file, unless it is told otherwise.
-        defaults = ["--load-spark-defaults"] if theirs is None else []
-        text = f"{theirs or ''}\n{properties_text(_with_options_in_file(settings, place))}"
-        file = _written(place / "settings", text)
+        files = Path(name)
+        arguments, their_settings = _without_file(shlex.split(os.environ.get(_ARGUMENTS, _SHELL)), folder)
+        # With a settings file, Spark ignores its defaults, unless it gets this option.
+        defaults = ["--load-spark-defaults"] if their_settings is None else []
+        text = f"{their_settings or ''}\n{properties_text(_with_options_in_file(settings, files))}"
+        file = _written(files / "settings", text)
         words = shlex.join([_FILE_OPTION, str(file), *defaults, *arguments])
-        start = _written(place / "start", _deaf_to_sigterm(os.environ.get(_SCRIPT_START)))
+        start = _written(files / "start", _ignoring_sigterm(os.environ.get(_SCRIPT_START)))
         with _variables({_ARGUMENTS: words, _SCRIPT_START: str(start)}):
             yield
 
 
 def properties_text(settings: Mapping[str, str]) -> str:
-    """Settings as a file that ``java.util.Properties`` reads back."""
+    """Settings in the format of ``java.util.Properties``."""
     return "".join(f"{_escaped(key)}={_escaped(value)}\n" for key, value in settings.items())
 
 
 def arguments_text(options: str) -> str:
-    """Options for Java, quoted as for a shell, as a file that ``java @FILE`` reads.
+    """Options for Java, quoted as for a shell, in the format of ``java @FILE``.
 
     Raises:
-        ValueError: a quotation does not end.
+        ValueError: a quotation is not closed.
     """
     return "".join(f"{_quoted(option)}\n" for option in shlex.split(options))
 
 
-def _with_options_in_file(settings: Mapping[str, str], place: Path) -> dict[str, str]:
-    """The settings, with Java's options replaced by the file that has them and by who starts this Java."""
+def _with_options_in_file(settings: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """The settings, with Java's options replaced by a file, and with a mark of the process that starts this Java."""
     options = [settings[key] for key in _OPTION_KEYS if settings.get(key)]
     try:
-        file = _written(place / "java-options", "".join(map(arguments_text, options)))
+        file = _written(folder / "java-options", "".join(map(arguments_text, options)))
     except ValueError as error:
         raise PipelineError("SETTINGS.JAVA_OPTIONS", key=_OPTION_KEYS[-1], reason=str(error).lower()) from None
     others = {key: value for key, value in settings.items() if key not in _OPTION_KEYS}
     me = psutil.Process()
-    return {**others, _OPTION_KEYS[-1]: f"{started_by(me.pid, me.create_time())} {shlex.quote(f'@{file}')}"}
+    return {**others, _OPTION_KEYS[-1]: f"{started_by_option(me.pid, me.create_time())} {shlex.quote(f'@{file}')}"}
 
 
 def _without_file(arguments: list[str], folder: Path | None) -> tuple[list[str], str | None]:
-    """The arguments without a file of settings, and what that file holds: ``spark-submit`` takes one file alone."""
+    """The arguments without a settings file, and the content of that file: ``spark-submit`` accepts only one."""
     kept: list[str] = []
     text: str | None = None
     words = iter(arguments)
@@ -90,10 +90,10 @@ def _without_file(arguments: list[str], folder: Path | None) -> tuple[list[str],
     return kept, text
 
 
-def _deaf_to_sigterm(before: str | None) -> str:
-    """The start of a script whose JVM does not hear of SIGTERM.
+def _ignoring_sigterm(before: str | None) -> str:
+    """The start of a script whose JVM ignores SIGTERM.
 
-    Service managers send it to all processes at once. This process ends the update, and the JVM ends with this process.
+    Service managers send it to all processes at once. This process stops the update, and the JVM ends with it.
     """
     restored = f"export {_SCRIPT_START}={shlex.quote(before)}; . {shlex.quote(before)}" if before else ""
     return f"trap '' TERM\nunset {_SCRIPT_START}\n{restored}\n"

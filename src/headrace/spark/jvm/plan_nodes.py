@@ -8,17 +8,17 @@ from typing import Any
 
 def items(scala_sequence: Any) -> Iterator[Any]:
     """The entries of a Scala sequence."""
-    for place in range(scala_sequence.size()):
-        yield scala_sequence.apply(place)
+    for index in range(scala_sequence.size()):
+        yield scala_sequence.apply(index)
 
 
 def node_kind(node: Any) -> str:
-    """What a node of a plan, or of an expression, is: the name of its class."""
+    """The kind of a plan node or an expression: the name of its class."""
     return str(node.getClass().getSimpleName())
 
 
 def leaves(plan: Any) -> Iterator[Any]:
-    """The nodes of a plan that have none below them, from left to right."""
+    """The leaf nodes of a plan, from left to right."""
     below = list(items(plan.children()))
     if not below:
         yield plan

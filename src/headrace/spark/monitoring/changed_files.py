@@ -1,4 +1,4 @@
-"""Files that Auto Loader has read, and that have changed since: said once, because they are not read again."""
+"""Warns once of files that changed after Auto Loader read them, because they are not read again."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-from headrace.autoloader.pending_files import changed_after
+from headrace.autoloader.pending_files import files_changed_since
 from headrace.autoloader.source import Source as LoaderSource
 from headrace.errors import PipelineError
 from headrace.events.types import Warned
-from headrace.graph.resolved import ResolvedFlow, SourceKind
+from headrace.graph.analysis import SourceKind
+from headrace.graph.resolved_flows import ResolvedFlow
 from headrace.spark.update.context import UpdateContext
 
-_LOOK_EVERY_S = 10.0
+_POLL_INTERVAL_S = 10.0
 
 
 class ChangedFiles:
-    """Warns of the files of a query that were found to have changed since it began."""
+    """Warns of the files of a query that changed since it started."""
 
     def __init__(self, context: UpdateContext, flow: ResolvedFlow, query: StreamingQuery, began_at: float) -> None:
         self._context = context
@@ -28,28 +29,30 @@ class ChangedFiles:
             for number, source in enumerate(flow.analysis.sources)
             if source.kind is SourceKind.AUTO_LOADER
         }
-        # Before the query was started, which looks at once.
+        # Before the start of the query, which lists files at once.
         self._since_s = began_at
-        self._looked_at = context.now()
-        self._said = set[str]()
+        self._reported_at = context.now()
+        self._reported = set[str]()
 
-    def tell(self, *, last: bool = False) -> None:
-        """Warn of what was noted since the last time."""
+    def report(self, *, last: bool = False) -> None:
+        """Warn of the changes since the last call."""
         now = self._context.now()
-        if not self._loaders or (not last and now - self._looked_at < _LOOK_EVERY_S):
+        if not self._loaders or (not last and now - self._reported_at < _POLL_INTERVAL_S):
             return
         progress: Any = self._query.lastProgress
         if progress is None:
             return
-        self._looked_at = now
+        self._reported_at = now
         for number, loader in self._loaders.items():
             offset = progress["sources"][number]["endOffset"] if number < len(progress["sources"]) else None
-            self._warn([path for path in changed_after(loader, offset, self._since_s) if path not in self._said])
+            self._warn(
+                [path for path in files_changed_since(loader, offset, self._since_s) if path not in self._reported]
+            )
 
     def _warn(self, paths: list[str]) -> None:
         if not paths:
             return
-        self._said.update(paths)
+        self._reported.update(paths)
         problem = PipelineError(
             "AUTO_LOADER.FILES_CHANGED_LATER", flow=self._flow.name, count=len(paths), file=paths[0]
         )

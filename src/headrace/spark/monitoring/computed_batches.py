@@ -8,25 +8,25 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 
 class ComputedBatches:
-    """Gives the progress of each batch that a query has computed, as far as Spark remembers it (100 of them).
+    """Returns the progress of each computed batch of a query, if Spark still has it (the last 100).
 
-    A query that waits for input tells of itself too, under the number of the batch that is to come
-    (``ProgressContext.updateIdleness`` of Spark 4.2): that is none.
+    An idle query also reports progress, with the number of the next batch (``ProgressContext.updateIdleness`` of
+    Spark 4.2), which is skipped.
     """
 
     def __init__(self, query: StreamingQuery) -> None:
         self._query = query
         self._seen = -1
-        self._told: tuple[object, object] | None = None
+        self._last: tuple[object, object] | None = None
 
     def new(self) -> list[Any]:
-        """Those since the last call."""
+        """The batches since the last call."""
         last: Any = self._query.lastProgress
-        told = None if last is None else (last["batchId"], last["timestamp"])
-        # To read all of them costs more than to look at the last one.
-        if told is None or told == self._told:
+        newest = None if last is None else (last["batchId"], last["timestamp"])
+        # Reading all of them costs more than reading the last one.
+        if newest is None or newest == self._last:
             return []
-        self._told = told
+        self._last = newest
         found: list[Any] = [
             batch
             for batch in self._query.recentProgress

@@ -1,4 +1,4 @@
-"""How far a running query is behind what it reads: topics by Spark's own progress, files by their ledger too."""
+"""The lag of a running query: for topics from Spark's own progress, for files also from their ledger."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-from headrace.autoloader.pending_files import backlog_of_auto_loader
+from headrace.autoloader.pending_files import auto_loader_backlog
 from headrace.autoloader.source import Source as LoaderSource
-from headrace.events.types import FlowBehind
-from headrace.graph.resolved import ResolvedFlow, SourceKind
+from headrace.events.types import FlowLagMetrics
+from headrace.graph.analysis import SourceKind
+from headrace.graph.resolved_flows import ResolvedFlow
 from headrace.model.outcome import FilesBacklog, PartitionLag
 from headrace.sources.kafka_offsets import lags, positions_of
 from headrace.spark.update.context import UpdateContext
 
-# How Spark describes the source.
+# The start of Spark's description of the source.
 _DESCRIPTION = "KafkaV2["
-_SAY_EVERY_S = 10.0
+_REPORT_INTERVAL_S = 10.0
 
 
 class LagReporter:
-    """Says how far a query is behind its topics and files, when that has changed, now and then, and at its end."""
+    """Reports the lag of a query behind its topics and files, when it has changed: at intervals and at the end."""
 
     def __init__(
         self, context: UpdateContext, flow: ResolvedFlow, query: StreamingQuery, *, reads_topics: bool
@@ -34,30 +35,30 @@ class LagReporter:
             for number, source in enumerate(flow.analysis.sources)
             if source.kind is SourceKind.AUTO_LOADER
         }
-        self._is_told = reads_topics or bool(self._loaders)
-        self._said: FlowBehind | None = None
-        self._looked_at = float("-inf")
+        self._is_enabled = reads_topics or bool(self._loaders)
+        self._reported: FlowLagMetrics | None = None
+        self._reported_at = float("-inf")
 
-    def tell(self, *, last: bool = False) -> None:
-        """Record how far the query is behind if there is news of it."""
+    def report(self, *, last: bool = False) -> None:
+        """Report the lag if it has changed."""
         now = self._context.now()
-        if not self._is_told or (not last and now - self._looked_at < _SAY_EVERY_S):
+        if not self._is_enabled or (not last and now - self._reported_at < _REPORT_INTERVAL_S):
             return
         progress: Any = self._query.lastProgress
         if progress is None:
             return
-        self._looked_at = now
+        self._reported_at = now
         lag, backlog = lag_of_progress(progress), backlog_of_progress(progress, self._loaders)
-        behind = FlowBehind(self._flow.name, str(self._flow.target), lag, backlog)
-        if (lag or backlog) and behind != self._said:
-            self._said = behind
+        behind = FlowLagMetrics(self._flow.name, str(self._flow.target), lag, backlog)
+        if (lag or backlog) and behind != self._reported:
+            self._reported = behind
             self._context.emit(behind)
 
 
 def lag_of_progress(progress: Mapping[str, Any]) -> tuple[PartitionLag, ...]:
-    """The lag of every partition that a query reads, by the progress of its last batch; nothing for other sources.
+    """The lag of every partition that a query reads, from the progress of its last batch; empty for other sources.
 
-    Source: Spark's ``SourceProgress``; ``latestOffset`` is what the broker had when the batch was planned.
+    Source: Spark's ``SourceProgress``; ``latestOffset`` is the broker's latest when the batch was planned.
     """
     return tuple(
         partition
@@ -68,12 +69,12 @@ def lag_of_progress(progress: Mapping[str, Any]) -> tuple[PartitionLag, ...]:
 
 
 def backlog_of_progress(progress: Mapping[str, Any], loaders: Mapping[int, LoaderSource]) -> tuple[FilesBacklog, ...]:
-    """The files that are found and lie behind the last batch, of each source of Auto Loader by its number.
+    """The discovered files after the last batch, for each Auto Loader source by its number.
 
-    Unlike a broker, the ledger is asked as it is now: a stream that waits has found what it will read next.
+    Unlike for a broker, the ledger is read now: an idle stream has already discovered what it reads next.
     """
     found = (
-        backlog_of_auto_loader(loader, progress["sources"][number]["endOffset"])
+        auto_loader_backlog(loader, progress["sources"][number]["endOffset"])
         for number, loader in loaders.items()
         if number < len(progress["sources"])
     )

@@ -1,4 +1,4 @@
-"""Says what a running query has gone on without, from Spark's progress and the broker's answer."""
+"""Reports the offsets that a running query has skipped because they were lost, from Spark's progress and the broker."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import Any
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.errors import PipelineError
-from headrace.graph.resolved import ResolvedFlow
-from headrace.sources.kafka_offsets import Lost, Told, gone_between, lost_between, spans_of
+from headrace.graph.resolved_flows import ResolvedFlow
+from headrace.sources.kafka_offsets import LostOffsets, ReportedLosses, losses_in_batch, offset_ranges, partition_losses
 from headrace.spark.monitoring.computed_batches import ComputedBatches
-from headrace.spark.readers.kafka_topics import TopicSource, first_left, tell_lost
+from headrace.spark.readers.kafka_topics import TopicSource, earliest_offsets, report_lost
 from headrace.spark.update.context import UpdateContext
 
 
 class LossReporter:
-    """Looks at each batch of a query whose sources are told to go on over offsets that are gone.
+    """Checks each batch of a query with ``failOnDataLoss`` off for lost offsets.
 
-    The broker is asked only about a batch that has read fewer records than its offsets are.
+    Queries the broker only about a batch that read fewer records than it has offsets.
 
     Args:
-        context: what the flows of the update share.
-        flow: whose query runs.
-        query: what runs.
-        sources: those of its sources that read topics.
-        told: by the number of a source, what was said before the query started.
+        context: the context of the update.
+        flow: the flow.
+        query: the running query.
+        sources: its sources that read topics.
+        reported: what was reported before the query started, by the number of the source.
     """
 
     def __init__(
@@ -34,30 +34,30 @@ class LossReporter:
         flow: ResolvedFlow,
         query: StreamingQuery,
         sources: Iterable[TopicSource],
-        told: Mapping[int, Told],
+        reported: Mapping[int, ReportedLosses],
     ) -> None:
         self._context = context
         self._flow = flow
         self._batches = ComputedBatches(query)
         self._sources = [source for source in sources if not source.fails_on_loss]
-        self._told = told
+        self._reported = reported
 
-    def tell(self) -> None:
-        """Warn of what the batches since the last call have lost."""
+    def report(self) -> None:
+        """Warn of the offsets that the batches since the last call have lost."""
         for batch in self._batches.new() if self._sources else ():
             for source in self._sources:
-                tell_lost(self._context, self._flow, self._lost(source, batch["sources"][source.number]))
+                report_lost(self._context, self._flow, self._lost(source, batch["sources"][source.number]))
 
-    def _lost(self, source: TopicSource, batch: Any) -> tuple[Lost, ...]:
+    def _lost(self, source: TopicSource, batch: Any) -> tuple[LostOffsets, ...]:
         start, end, rows = batch["startOffset"], batch["endOffset"], int(batch["numInputRows"])
-        told = self._told[source.number]
-        spans = spans_of(start, end, told.firsts)
-        gone = gone_between(start, end, told.gone)
+        reported = self._reported[source.number]
+        spans = offset_ranges(start, end, reported.earliest)
+        gone = partition_losses(start, end, reported.lost_partitions)
         if sum(max(span.end - span.start, 0) for span in spans.values()) <= rows:
             return gone
         try:
-            firsts = first_left(self._context.session, source, self._flow, spans)
+            firsts = earliest_offsets(self._context.session, source, self._flow, spans)
         except PipelineError:
-            # A broker that does not answer now is no reason to end a query that runs.
+            # A broker that does not answer is no reason to stop a running query.
             return gone
-        return (*gone, *lost_between(spans, rows, firsts))
+        return (*gone, *losses_in_batch(spans, rows, firsts))

@@ -1,4 +1,4 @@
-"""Looks after a running query until it ends, or until it is to be stopped."""
+"""Monitors a running query until it ends or has to be stopped."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import Enum
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-_LOOK_EVERY_S = 0.5
+_POLL_INTERVAL_S = 0.5
 
 
 class End(Enum):
@@ -16,60 +16,60 @@ class End(Enum):
     BY_ITSELF = "by itself"
     BETWEEN_BATCHES = "between batches"
     WITHIN_BATCH = "within a batch"
-    # It would have gone on with timers of the clock for ever.
+    # Processing-time timers would have kept it running forever.
     DRAINED = "with its input"
 
 
 class QueryMonitor:
-    """Waits for one query.
+    """Waits for the end of one query.
 
     Args:
-        query: what runs.
-        look: called at each look, about twice a second.
-        current: called once, when a first batch is done or the query waits for input.
-        stop_timeout_s: how long the running batch may still take once the query should end early, None before that.
-        drains_behind: end it once a batch behind this one has brought nothing new; None: never.
-        now: seconds.
+        query: the running query.
+        poll: called about twice a second.
+        on_current: called once, when the first batch is done or the query waits for input.
+        stop_timeout_s: how long the running batch may still take once the query has to stop; None before that.
+        drain_after_batch: stop the query once a batch after this one has no new data; None: never.
+        now: the clock, in seconds.
     """
 
     def __init__(
         self,
         query: StreamingQuery,
         *,
-        look: Callable[[], None],
-        current: Callable[[], None],
+        poll: Callable[[], None],
+        on_current: Callable[[], None],
         stop_timeout_s: Callable[[], float | None],
         now: Callable[[], float],
-        drains_behind: int | None = None,
+        drain_after_batch: int | None = None,
     ) -> None:
         self._query = query
-        self._look = look
-        self._current = current
+        self._poll = poll
+        self._on_current = on_current
         self._stop_timeout_s = stop_timeout_s
         self._now = now
-        self._drains_behind = drains_behind
-        self._said_current = False
+        self._drain_after_batch = drain_after_batch
+        self._was_current = False
         self._deadline: float | None = None
         self._last_batch: int | None = None
 
     def until_end(self) -> End:
-        """How the query ended.
+        """Wait for the end of the query.
 
-        Raises what made the query fail, or what a look raised; the query does not run on without somebody who looks.
+        Raises the error of the query or of a poll, after which the query is stopped too.
         """
         try:
-            return self._watched()
+            return self._monitor()
         except BaseException:
             self._query.stop()
             raise
 
-    def _watched(self) -> End:
-        while not self._query.awaitTermination(_LOOK_EVERY_S):  # type: ignore[arg-type]  # takes parts of a second too
-            self._look()
-            if not self._said_current and self._is_current():
-                self._said_current = True
-                self._current()
-            if self._drains_behind is not None and self._is_drained(self._drains_behind):
+    def _monitor(self) -> End:
+        while not self._query.awaitTermination(_POLL_INTERVAL_S):  # type: ignore[arg-type]  # takes parts of a second too
+            self._poll()
+            if not self._was_current and self._is_current():
+                self._was_current = True
+                self._on_current()
+            if self._drain_after_batch is not None and self._is_drained(self._drain_after_batch):
                 self._query.stop()
                 return End.DRAINED
             stop_timeout_s = self._stop_timeout_s()
@@ -83,9 +83,9 @@ class QueryMonitor:
                 return End.BETWEEN_BATCHES if between_batches else End.WITHIN_BATCH
         return End.BY_ITSELF
 
-    def _is_drained(self, behind: int) -> bool:
+    def _is_drained(self, after: int) -> bool:
         progress = self._query.lastProgress
-        if progress is None or int(progress["batchId"]) <= behind:
+        if progress is None or int(progress["batchId"]) <= after:
             return False
         return all(source["startOffset"] == source["endOffset"] for source in progress["sources"])
 

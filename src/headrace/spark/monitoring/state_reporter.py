@@ -1,4 +1,4 @@
-"""Says what a running query keeps in state, and what its watermark does to events."""
+"""Reports the state of a running query, and the effect of its watermark on events."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-from headrace.events.types import FlowKeeps, Level, Warned
-from headrace.graph.resolved import ResolvedFlow
+from headrace.events.types import FlowStateMetrics, Level, Warned
+from headrace.graph.resolved_flows import ResolvedFlow
 from headrace.model.lateness import duration
-from headrace.model.outcome import KeptState
+from headrace.model.outcome import OperatorState
 from headrace.spark.monitoring.computed_batches import ComputedBatches
 from headrace.spark.update.context import UpdateContext
 
-_SAY_EVERY_S = 10.0
-# Of so many batches each has brought newer events, and none has moved the watermark.
+_REPORT_INTERVAL_S = 10.0
+# After so many batches with newer events that did not advance the watermark, it counts as stuck.
 _STUCK_BATCHES = 10
-# An event that is further ahead of the clock than that is taken for a mistake.
+# An event that is further ahead of the clock is considered a mistake.
 _AHEAD_S = 86_400.0
 
 
 class StateReporter:
-    """Looks at each batch of a query that keeps state; nothing is stopped by what it finds.
+    """Checks each batch of a stateful query, and only warns.
 
-    Source: Spark's ``StateOperatorProgress`` and ``StreamingQueryProgress.eventTime``. Rows that are dropped are
-    counted as they come to an operator: of an aggregation these are sums of parts of a batch, each of one row or more.
+    Source: Spark's ``StateOperatorProgress`` and ``StreamingQueryProgress.eventTime``. Dropped rows are counted as they
+    reach an operator: for an aggregation these are partial aggregates of one or more rows.
     """
 
     def __init__(self, context: UpdateContext, flow: ResolvedFlow, query: StreamingQuery) -> None:
@@ -36,24 +36,24 @@ class StateReporter:
         self._newest_batch: Any = None
         self._updated: Counter[int] = Counter()
         self._duplicates: Counter[int] = Counter()
-        self._said_at = float("-inf")
-        self._said: FlowKeeps | None = None
-        self._watermark, self._newest, self._held = "", "", 0
+        self._reported_at = float("-inf")
+        self._reported: FlowStateMetrics | None = None
+        self._watermark, self._newest, self._stuck_batches = "", "", 0
         self._warned: set[str] = set()
 
-    def tell(self, *, last: bool = False) -> None:
-        """Tell of the batches since the last call."""
+    def report(self, *, last: bool = False) -> None:
+        """Report the batches since the last call."""
         if not self._flow.analysis.operators:
             return
         for batch in self._batches.new():
             self._newest_batch = batch
-            self._look_at(batch)
+            self._check_batch(batch)
         now = self._context.now()
-        if self._newest_batch is not None and (last or now - self._said_at >= _SAY_EVERY_S):
-            self._said_at = now
-            self._say(self._newest_batch)
+        if self._newest_batch is not None and (last or now - self._reported_at >= _REPORT_INTERVAL_S):
+            self._reported_at = now
+            self._emit_state(self._newest_batch)
 
-    def _look_at(self, batch: Any) -> None:
+    def _check_batch(self, batch: Any) -> None:
         for number, operator in enumerate(batch["stateOperators"]):
             self._updated[number] += int(operator["numRowsUpdated"])
             self._duplicates[number] += int(operator["customMetrics"].get("numDroppedDuplicateRows", 0))
@@ -69,11 +69,11 @@ class StateReporter:
                 )
         newest = (batch.get("eventTime") or {}).get("max")
         if newest is not None:
-            # The watermark stays ahead for long after the batch that has moved it.
-            self._look_ahead(max(newest, _watermark(batch), key=_seconds))
-            self._look_at_watermark(_watermark(batch), newest)
+            # The watermark stays ahead long after the batch that advanced it.
+            self._check_future_times(max(newest, _watermark(batch), key=_seconds))
+            self._check_watermark(_watermark(batch), newest)
 
-    def _look_ahead(self, newest: str) -> None:
+    def _check_future_times(self, newest: str) -> None:
         ahead_s = _seconds(newest) - self._context.now()
         if ahead_s > _AHEAD_S and self._once("FLOW.TIME_AHEAD"):
             self._warn(
@@ -83,14 +83,16 @@ class StateReporter:
                 'dp.on_time(..., ahead="1 hour")',
             )
 
-    def _look_at_watermark(self, watermark: str, newest: str) -> None:
-        """Notice where events go on and the watermark does not, which only one of several inputs can hold back."""
+    def _check_watermark(self, watermark: str, newest: str) -> None:
+        """Warn if events advance and the watermark does not, which only one of several inputs can cause."""
         moves = watermark != self._watermark
-        self._held = 0 if moves else self._held + (newest > self._newest and _seconds(newest) > _seconds(watermark))
+        self._stuck_batches = (
+            0 if moves else self._stuck_batches + (newest > self._newest and _seconds(newest) > _seconds(watermark))
+        )
         self._watermark, self._newest = watermark, max(newest, self._newest)
         if moves:
             self._warned.discard("FLOW.WATERMARK_STUCK")
-        elif self._held >= _STUCK_BATCHES and self._once("FLOW.WATERMARK_STUCK"):
+        elif self._stuck_batches >= _STUCK_BATCHES and self._once("FLOW.WATERMARK_STUCK"):
             self._warn(
                 "FLOW.WATERMARK_STUCK",
                 f"the watermark stays at {watermark} while events up to {newest} come, because one of the inputs "
@@ -103,13 +105,13 @@ class StateReporter:
         self._warned.add(code)
         return fresh
 
-    def _warn(self, code: str, said: str, level: Level = Level.WARN) -> None:
+    def _warn(self, code: str, message: str, level: Level = Level.WARN) -> None:
         flow = self._flow
-        self._context.emit(Warned(code, f'flow "{flow.name}": {said}', flow.name, str(flow.target), level))
+        self._context.emit(Warned(code, f'flow "{flow.name}": {message}', flow.name, str(flow.target), level))
 
-    def _say(self, batch: Any) -> None:
+    def _emit_state(self, batch: Any) -> None:
         kept = tuple(
-            KeptState(
+            OperatorState(
                 operator=str(operator["operatorName"]),
                 rows_updated=self._updated[number],
                 duplicates_removed=self._duplicates[number],
@@ -117,10 +119,10 @@ class StateReporter:
             )
             for number, operator in enumerate(batch["stateOperators"])
         )
-        says = FlowKeeps(self._flow.name, str(self._flow.target), kept, _watermark(batch))
-        if kept and says != self._said:
-            self._said = says
-            self._context.emit(says)
+        state = FlowStateMetrics(self._flow.name, str(self._flow.target), kept, _watermark(batch))
+        if kept and state != self._reported:
+            self._reported = state
+            self._context.emit(state)
 
 
 def _watermark(batch: Any) -> str:
@@ -128,9 +130,9 @@ def _watermark(batch: Any) -> str:
 
 
 def _seconds(text: str) -> float:
-    """Seconds since 1970 of a time as Spark's progress has it."""
+    """A time from Spark's progress in seconds since 1970."""
     try:
         return datetime.strptime(text, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC).timestamp()
     except ValueError:
-        # Beyond the year 9999 there is a sign before it.
+        # Years after 9999 have a sign.
         return float("inf") if text.startswith("+") else 0.0

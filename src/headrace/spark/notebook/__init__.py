@@ -1,4 +1,4 @@
-"""The session of scripts and notebooks: table names, paths, checkpoints and settings as notebooks have them."""
+"""The session of scripts and notebooks: table names, paths, checkpoints and settings work as in a notebook."""
 
 # The modules that other packages may import.
 __all__ = [

@@ -1,16 +1,16 @@
-"""The first argument of a call, however it was given."""
+"""The first argument of a call, whether positional or by keyword."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-# What PySpark calls the first argument of methods that take a table.
+# PySpark's names for the first parameter of methods that take a table.
 _NAMES = ("tableName", "name", "table", "identifier")
 
 
 def with_first(arguments: tuple[Any, ...], options: Mapping[str, Any]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    """The first argument, and the others without it; None when there is none."""
+    """The first argument and the remaining ones; None if there is no first argument."""
     if arguments:
         return arguments[0], arguments[1:], dict(options)
     given = next((name for name in _NAMES if name in options), None)

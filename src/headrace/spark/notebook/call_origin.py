@@ -1,4 +1,4 @@
-"""Whether a call of a PySpark method comes from the user's own code, or from code of ours."""
+"""Whether a call of a PySpark method comes from user code or from this package."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from types import FrameType
 import pyspark
 
 _PACKAGE = str(Path(__file__).parents[2]) + os.sep
-# Code that only hands calls on: PySpark's, the wrappers of its methods, and Delta's, which lies in its jar.
-_BETWEEN = (
+# Code that only forwards calls: PySpark's, the wrappers of its methods, and Delta's, which is in its jar.
+_FORWARDING = (
     str(Path(pyspark.__file__).parent) + os.sep,
     str(Path(__file__).parent) + os.sep,
     *(
@@ -24,23 +24,23 @@ _IN_DELTA = ("delta-spark", f"{os.sep}delta{os.sep}tables.py")
 
 
 def by_user() -> bool:
-    """True when the nearest code that is neither PySpark's nor a wrapper is none of this package."""
+    """True when the nearest caller, besides PySpark and the wrappers, is not in this package."""
     frame = _caller()
     return frame is None or not frame.f_code.co_filename.startswith(_PACKAGE)
 
 
 def called_from() -> tuple[str, int]:
-    """The file and the line of that code."""
+    """The file and the line of that caller."""
     frame = _caller()
     return ("", 0) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
 
 
 def _caller() -> FrameType | None:
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and _hands_on(frame.f_code.co_filename):
+    while frame is not None and _forwards(frame.f_code.co_filename):
         frame = frame.f_back
     return frame
 
 
-def _hands_on(file: str) -> bool:
-    return file.startswith(_BETWEEN) or (_IN_DELTA[0] in file and file.endswith(_IN_DELTA[1]))
+def _forwards(file: str) -> bool:
+    return file.startswith(_FORWARDING) or (_IN_DELTA[0] in file and file.endswith(_IN_DELTA[1]))

@@ -1,4 +1,4 @@
-"""Where a streaming query of a script keeps its progress when it does not say: the same place in the next run."""
+"""Default checkpoints of a script's streaming queries, which a query finds again in the next run."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from headrace.spark.data_sources.cloud_files import SOURCE_OPTION
 from headrace.spark.jvm.plan_nodes import node_kind
 
 _RECORD = "query.json"
-# Options that say what a source reads; their values tell one stream from another.
-_READS = (
+# Options that identify the input of a source; their values distinguish streams.
+_INPUT_OPTIONS = (
     "path",
     "paths",
     "table",
@@ -34,12 +34,12 @@ _READS = (
 
 @dataclass(frozen=True)
 class Identity:
-    """What a streaming query reads and writes, as far as its checkpoint depends on it.
+    """The identity of a streaming query, as far as its checkpoint depends on it.
 
     Attributes:
         target: a table, a path, a topic, or the user's function.
-        sources: what its streams read.
-        fingerprint: what it makes of that; it may be another in the next run, when somebody has worked on the script.
+        sources: the inputs of its streams.
+        fingerprint: the fingerprint of its query, which changes when the script is edited.
     """
 
     target: str
@@ -47,136 +47,135 @@ class Identity:
     fingerprint: str
 
     def to_json(self) -> dict[str, Any]:
-        """The record beside a checkpoint."""
+        """The record next to a checkpoint, as JSON."""
         return {"target": self.target, "sources": list(self.sources), "fingerprint": self.fingerprint}
 
 
 @dataclass
-class _Taken:
-    """A checkpoint that a query of this run has, and what it was of before."""
+class _CheckpointInUse:
+    """A checkpoint that a query of this run uses, with its fingerprint of the run before."""
 
     fingerprint: str
     before: str | None
     query: Any = None
 
     @property
-    def runs(self) -> bool:
+    def is_running(self) -> bool:
         return self.query is not None and bool(self.query.isActive)
 
 
 class Checkpoints:
-    """Checkpoints of queries that name none, below ``<storage>/checkpoints/_scripts/<script>``.
+    """The checkpoints of queries that name none, below ``<storage>/checkpoints/_scripts/<script>``.
 
-    A query has the name that it was given, or that of its target; that of another line with the same one has ``~2``
-    behind it. Where one line starts several that differ in what they read or do, as in a loop, the second has ``.2``
-    behind that, and so on. In the next run each finds its own by what it reads and does; where a line has started one
-    alone, that one may have changed.
+    A checkpoint has the name of the query or of its target. A query on another line with the same name gets the suffix
+    ``~2``. If one line starts several different queries, as in a loop, the second gets the suffix ``.2``, and so on. In
+    the next run each query finds its checkpoint by its identity; the only query of a line may have changed.
     """
 
     def __init__(self, layout: StorageLayout, script: str) -> None:
         self._folder = Path(layout.root) / "checkpoints" / "_scripts" / path_safe(script)
         self._script = path_safe(script)
         self._unnamed = Path(layout.root) / "unnamed" / path_safe(script)
-        self._places: dict[str, list[tuple[str, int]]] = {}
-        self._taken: dict[Path, _Taken] = {}
+        self._origins: dict[str, list[tuple[str, int]]] = {}
+        self._in_use: dict[Path, _CheckpointInUse] = {}
         self._lock = Lock()
 
-    def of(self, name: str | None, identity: Identity, place: tuple[str, int], root: str | None = None) -> Path:
+    def of(self, name: str | None, identity: Identity, origin: tuple[str, int], root: str | None = None) -> Path:
         """The checkpoint of a query that is about to start.
 
         Args:
-            name: the query's own, if it has one.
-            identity: what it reads and writes.
-            place: the line that starts it.
-            root: the folder of checkpoints that the session's settings name.
+            name: the query's name, if it has one.
+            identity: the query's identity.
+            origin: the file and line that start it.
+            root: the checkpoint folder from the session's settings.
 
         Raises:
-            PipelineError: SCRIPT.CHECKPOINT_OF_ANOTHER: what is there is the progress of another query;
-                SCRIPT.CHECKPOINT_IN_DOUBT: it may be.
+            PipelineError: SCRIPT.CHECKPOINT_OF_ANOTHER: the checkpoint is that of another query;
+                SCRIPT.CHECKPOINT_IN_DOUBT: it may be that of another query.
         """
         called = name or identity.target
         with self._lock:
-            first = self._base(name, root) / self._key(called, place)
-            there = [first, *(first.with_name(f"{first.name}.{number}") for number in _numbers_behind(first))]
-            folder = self._found(there, identity.fingerprint, called)
+            first = self._base(name, root) / self._key(called, origin)
+            candidates = [first, *(first.with_name(f"{first.name}.{number}") for number in _further_numbers(first))]
+            folder = self._found(candidates, identity.fingerprint, called)
             before = _recorded(folder)
             _check(before, folder, called, identity)
-            taken = self._taken.get(folder)
-            known = before.get("fingerprint") if taken is None else taken.before
-            self._taken[folder] = _Taken(identity.fingerprint, known)
+            in_use = self._in_use.get(folder)
+            known = before.get("fingerprint") if in_use is None else in_use.before
+            self._in_use[folder] = _CheckpointInUse(identity.fingerprint, known)
             folder.mkdir(parents=True, exist_ok=True)
             (folder / _RECORD).write_text(json.dumps(identity.to_json()), encoding="utf-8")
         return folder
 
     def started(self, folder: Path, query: Any) -> None:
-        """Note that the query of a checkpoint runs."""
-        self._taken[folder].query = query
+        """Record that the query of a checkpoint runs."""
+        self._in_use[folder].query = query
 
     def unnamed_target(self, checkpoint: str) -> Path:
-        """Where the rows of a stream go that names no target, given the name of its checkpoint's folder."""
+        """The path for the rows of a stream without a target, by the name of its checkpoint's folder."""
         return self._unnamed / checkpoint
 
     def _base(self, name: str | None, root: str | None) -> Path:
-        """The folder of checkpoints: where settings name one, Spark has named queries there, and others at random."""
+        """The folder of checkpoints; in a folder from the settings, unnamed queries get a subfolder per script."""
         if root is None:
             return self._folder
         return Path(root) if name else Path(root) / self._script
 
-    def _key(self, called: str, place: tuple[str, int]) -> str:
+    def _key(self, called: str, origin: tuple[str, int]) -> str:
         key = path_safe(called)
-        places = self._places.setdefault(key, [])
-        if place not in places:
-            places.append(place)
-        number = places.index(place)
+        origins = self._origins.setdefault(key, [])
+        if origin not in origins:
+            origins.append(origin)
+        number = origins.index(origin)
         return key if number == 0 else f"{key}~{number + 1}"
 
-    def _found(self, there: Sequence[Path], fingerprint: str, called: str) -> Path:
-        """Of the checkpoints of one line: that of the same rows and functions, or a free one that is no other's."""
-        for folder in there:
-            taken = self._taken.get(folder)
-            if taken is None:
+    def _found(self, candidates: Sequence[Path], fingerprint: str, called: str) -> Path:
+        """The checkpoint of one line with the same fingerprint, or else an unused one."""
+        for folder in candidates:
+            in_use = self._in_use.get(folder)
+            if in_use is None:
                 if _recorded(folder).get("fingerprint") == fingerprint:
                     return folder
-            elif taken.fingerprint == fingerprint:
-                if not taken.runs:
+            elif in_use.fingerprint == fingerprint:
+                if not in_use.is_running:
                     return folder
-            elif taken.before == fingerprint:
-                # Another has gone on with it, because this line had started no more than one.
+            elif in_use.before == fingerprint:
+                # Another query has continued it, because this line had started only one.
                 raise PipelineError("SCRIPT.CHECKPOINT_IN_DOUBT", name=called, folder=folder)
-        free = [folder for folder in there if folder not in self._taken]
-        begun = [folder for folder in free if _has_begun(folder)]
-        if begun and len(there) > 1:
-            raise PipelineError("SCRIPT.CHECKPOINT_IN_DOUBT", name=called, folder=begun[0])
-        return free[0] if free else there[0].with_name(f"{there[0].name}.{len(there) + 1}")
+        free = [folder for folder in candidates if folder not in self._in_use]
+        started = [folder for folder in free if _has_batches(folder)]
+        if started and len(candidates) > 1:
+            raise PipelineError("SCRIPT.CHECKPOINT_IN_DOUBT", name=called, folder=started[0])
+        return free[0] if free else candidates[0].with_name(f"{candidates[0].name}.{len(candidates) + 1}")
 
 
-def _numbers_behind(first: Path) -> Iterator[int]:
-    """Those of the further checkpoints of a line, which are there one behind the other."""
+def _further_numbers(first: Path) -> Iterator[int]:
+    """The numbers of the further checkpoints of a line, which are consecutive."""
     return takewhile(lambda number: first.with_name(f"{first.name}.{number}").is_dir(), count(2))
 
 
-def _has_begun(folder: Path) -> bool:
-    """Whether a query has come so far that the progress is its own."""
+def _has_batches(folder: Path) -> bool:
+    """Whether a query has planned a batch in this checkpoint."""
     return any((folder / "offsets").glob("*"))
 
 
 def check_beginning(checkpoint: str) -> None:
-    """Refuse a checkpoint that was deleted under a running stream, which has written further batches into it since.
+    """Refuse a checkpoint that was deleted under a running stream, which has written more batches into it since.
 
     Args:
-        checkpoint: its folder; one that is on no local disk is not looked at.
+        checkpoint: its folder; skipped if it is not on a local disk.
 
     Raises:
-        PipelineError: SCRIPT.CHECKPOINT_CUT. Spark would go on as another query, at positions of the deleted one.
+        PipelineError: SCRIPT.CHECKPOINT_CUT. Spark would continue as another query, at offsets of the deleted one.
     """
     folder = Path(local_path(checkpoint))
-    if checkpoint and _has_begun(folder) and not (folder / "metadata").is_file():
+    if checkpoint and _has_batches(folder) and not (folder / "metadata").is_file():
         raise PipelineError("SCRIPT.CHECKPOINT_CUT", folder=folder)
 
 
 def _recorded(folder: Path) -> dict[str, Any]:
-    """What the query of a checkpoint reads and writes; nothing when none has begun, or nobody has noted it."""
-    if not _has_begun(folder):
+    """The recorded identity of a checkpoint's query; empty if no query has started, or if there is no record."""
+    if not _has_batches(folder):
         return {}
     try:
         found = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
@@ -189,16 +188,20 @@ def _check(found: dict[str, Any], folder: Path, name: str, identity: Identity) -
     for what, now in identity.to_json().items():
         if what != "fingerprint" and found.get(what, now) != now:
             raise PipelineError(
-                "SCRIPT.CHECKPOINT_OF_ANOTHER", name=name, folder=folder, what=_said(found.get(what)), now=_said(now)
+                "SCRIPT.CHECKPOINT_OF_ANOTHER",
+                name=name,
+                folder=folder,
+                what=_as_text(found.get(what)),
+                now=_as_text(now),
             )
 
 
-def _said(value: Any) -> str:
+def _as_text(value: Any) -> str:
     return ", ".join(value) if isinstance(value, list) else str(value)
 
 
 def sources_of(frame: Any) -> tuple[str, ...]:
-    """What the streams of a frame read, as texts without secrets: formats, and the places that options name."""
+    """The inputs of a frame's streams, as texts without secrets: formats, and locations from options."""
     plan = frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - Python has no plans
     leaves = plan.collectLeaves()
     found = [_source(leaves.apply(number)) for number in range(leaves.length()) if leaves.apply(number).isStreaming()]
@@ -216,18 +219,18 @@ def _source(leaf: Any) -> str:
 
 
 def _described(kind: str, table: str, options: Any) -> str:
-    said = [text for key in _READS if (text := _option(options, key)) is not None]
+    parts = [text for key in _INPUT_OPTIONS if (text := _option(options, key)) is not None]
     source = _option(options, SOURCE_OPTION) or ""
     if source.startswith("{"):
-        # One of ours, whose table says nothing more.
-        said.append(str(json.loads(source).get("path", "")))
-    elif table and not said:
-        said.append(table)
-    return " ".join(filter(None, (kind.rpartition(".")[2], *said)))
+        # One of our own sources, whose table name adds nothing.
+        parts.append(str(json.loads(source).get("path", "")))
+    elif table and not parts:
+        parts.append(table)
+    return " ".join(filter(None, (kind.rpartition(".")[2], *parts)))
 
 
 def _option(options: Any, key: str) -> str | None:
-    """An option of a map of Java, or of Scala, which answers with an Option."""
+    """An option from a Java map, or from a Scala map, which returns an Option."""
     value = options.get(key)
     if hasattr(value, "isDefined"):
         value = value.get() if value.isDefined() else None

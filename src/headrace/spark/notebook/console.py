@@ -1,6 +1,6 @@
-"""The console as a target of a script's stream: what Spark prints there goes where the script's own words go.
+"""The console sink of a script's stream, which prints where the script itself prints.
 
-Spark's console sink prints in the JVM, whose output is its log here.
+Spark's console sink prints in the JVM, whose output goes to its log here.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ _LINE = "-" * 43
 _ROWS = 20
 
 
-def shown(options: Mapping[str, Any]) -> Callable[[DataFrame, int], None]:
-    """What prints the batches of a stream.
+def console_printer(options: Mapping[str, Any]) -> Callable[[DataFrame, int], None]:
+    """A function that prints the batches of a stream.
 
     Args:
-        options: of the writer, in lower case: ``numrows`` and ``truncate`` as those of Spark's ``ConsoleWrite``.
+        options: the writer's options in lower case: ``numrows`` and ``truncate``, as in Spark's ``ConsoleWrite``.
     """
     rows = int(options.get("numrows", _ROWS))
     truncate = str(options.get("truncate", True)).casefold() == "true"

@@ -1,4 +1,4 @@
-"""Frames in a ready session: streams that are kept in memory, and rows that are made of literal columns."""
+"""Frames in a notebook session: cached streams, and rows built from literal columns."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Any
 
 from pyspark.sql import Column, Row
 
-from headrace.spark.notebook.notebook_session import ready_for
+from headrace.spark.notebook.notebook_session import notebook_for
 
 _NOT_KEPT = "{what}() of a stream does nothing: its rows come batch by batch; keep those of a batch in foreachBatch"
 
 
 def keeping(what: str) -> Callable[[Any], Any]:
-    """``cache`` and ``persist``: of a stream there are no rows that could be kept, and the stream goes on."""
+    """Wrap ``cache`` and ``persist``: they do nothing for a stream, which has no rows to cache."""
 
     def wrapping(original: Any) -> Any:
         @wraps(original)
         def keep(self: Any, *arguments: Any, **options: Any) -> Any:
-            ready = ready_for(self.sparkSession)
-            if ready is None or not self.isStreaming:
+            notebook = notebook_for(self.sparkSession)
+            if notebook is None or not self.isStreaming:
                 return original(self, *arguments, **options)
-            ready.once(_NOT_KEPT.format(what=what))
+            notebook.once(_NOT_KEPT.format(what=what))
             return self
 
         return keep
@@ -31,11 +31,11 @@ def keeping(what: str) -> Callable[[Any], Any]:
 
 
 def creating(original: Any) -> Any:
-    """``createDataFrame``: columns among the values, such as ``current_timestamp()``, are computed first."""
+    """Wrap ``createDataFrame``: columns among the values, such as ``current_timestamp()``, are evaluated first."""
 
     @wraps(original)
     def create(self: Any, data: Any, *arguments: Any, **options: Any) -> Any:
-        if isinstance(data, list) and any(True for _ in _columns(data)) and ready_for(self) is not None:
+        if isinstance(data, list) and any(True for _ in _columns(data)) and notebook_for(self) is not None:
             data = _computed(self, data)
         return original(self, data, *arguments, **options)
 
@@ -49,7 +49,7 @@ def _columns(rows: list[Any]) -> Iterator[Column]:
 
 
 def _computed(session: Any, rows: list[Any]) -> list[Any]:
-    """The rows with the values of their columns; all are computed at once, so that they have one time."""
+    """The rows with evaluated columns; all are evaluated at once, so that they share one time."""
     columns = [column.alias(f"c{number}") for number, column in enumerate(_columns(rows))]
     values = iter(session.range(1).select(*columns).first())
     found: list[Any] = []

@@ -1,10 +1,10 @@
-"""Names that ``from pyspark.sql.functions import *`` gave before Spark 4, as it does with the vendor's documents."""
+"""Restores names that ``from pyspark.sql.functions import *`` imported before Spark 4; vendor documents use them."""
 
 from __future__ import annotations
 
 import pyspark.sql.functions
 
-# Spark 4 has them, and leaves them out of what a star brings.
+# Spark 4 has them, but does not list them in ``__all__``.
 _FORMER = (
     "approxCountDistinct",
     "bitwiseNOT",
@@ -19,6 +19,6 @@ _FORMER = (
 
 
 def install() -> None:
-    """Let a star import bring them."""
+    """Make a star import include them."""
     known = pyspark.sql.functions.__all__
     known.extend(name for name in _FORMER if name not in known and hasattr(pyspark.sql.functions, name))

@@ -1,4 +1,4 @@
-"""Listeners of streams that are written without Spark's base class."""
+"""Adapts stream listeners that do not extend Spark's base class."""
 
 from __future__ import annotations
 
@@ -7,41 +7,41 @@ from typing import Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from headrace.spark.notebook.notebook_session import ready_for
+from headrace.spark.notebook.notebook_session import notebook_for
 
 _ADAPTED = "_headrace_adapted"
 
 
 class _Adapted(StreamingQueryListener):
-    """Hands what happens to an object that has some of a listener's methods."""
+    """Forwards events to an object that has some of a listener's methods."""
 
     def __init__(self, listener: Any) -> None:
-        self._hearing = listener
+        self._listener = listener
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's name
-        self._tell("onQueryStarted", event)
+        self._forward("onQueryStarted", event)
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802 - Spark's name
-        self._tell("onQueryProgress", event)
+        self._forward("onQueryProgress", event)
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802 - Spark's name
-        self._tell("onQueryIdle", event)
+        self._forward("onQueryIdle", event)
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802 - Spark's name
-        self._tell("onQueryTerminated", event)
+        self._forward("onQueryTerminated", event)
 
-    def _tell(self, method: str, event: Any) -> None:
-        hear = getattr(self._hearing, method, None)
-        if hear is not None:
-            hear(event)
+    def _forward(self, method: str, event: Any) -> None:
+        handle = getattr(self._listener, method, None)
+        if handle is not None:
+            handle(event)
 
 
 def adapting(original: Any) -> Any:
-    """``addListener`` and ``removeListener`` of a session's streams: any object with a listener's methods is taken."""
+    """Wrap ``addListener`` and ``removeListener``, so that they accept any object with a listener's methods."""
 
     @wraps(original)
     def taking(self: Any, listener: Any) -> Any:
-        if ready_for(None) is None or isinstance(listener, StreamingQueryListener):
+        if notebook_for(None) is None or isinstance(listener, StreamingQueryListener):
             return original(self, listener)
         adapted = getattr(listener, _ADAPTED, None) or _Adapted(listener)
         setattr(listener, _ADAPTED, adapted)

@@ -1,4 +1,4 @@
-"""Puts a Delta table that is there into the session's catalog, as one whose rows go with its name."""
+"""Registers an existing Delta table in the session's catalog as a managed table."""
 
 from __future__ import annotations
 
@@ -8,27 +8,29 @@ from pyspark.sql import SparkSession
 
 from headrace.graph.session_names import SessionName
 
-# Which parameter of a table says its format; those behind it have defaults.
+# The position of a table's format among its parameters; the later ones have defaults.
 _PROVIDER = 5
 _KIND = 1
 
 
 def register_managed(session: SparkSession, name: SessionName, path: str, *, managed: bool) -> None:
-    """Register a table that lies at *path*; its columns and properties are those of its log.
+    """Register the table at *path*; its columns and properties are those in its log.
 
     Args:
-        session: whose catalog.
-        name: the table's.
-        path: where its log is.
-        managed: whether DROP TABLE deletes the rows too.
+        session: the session of the catalog.
+        name: the name of the table.
+        path: the path of the table.
+        managed: whether DROP TABLE also deletes the rows.
     """
-    jvm: Any = session._jvm  # noqa: SLF001 - SQL's CREATE TABLE takes no place for a managed table
+    jvm: Any = session._jvm  # noqa: SLF001 - SQL's CREATE TABLE accepts no location for a managed table
     catalyst = jvm.org.apache.spark.sql.catalyst
     kinds = catalyst.catalog.CatalogTableType
     option = jvm.scala.Option.apply
-    nowhere = catalyst.catalog.CatalogStorageFormat.empty()
-    rest = [nowhere.productElement(part) for part in range(1, nowhere.productArity())]
-    place = catalyst.catalog.CatalogStorageFormat(option(jvm.org.apache.hadoop.fs.Path(f"file:{path}").toUri()), *rest)
+    empty = catalyst.catalog.CatalogStorageFormat.empty()
+    rest = [empty.productElement(part) for part in range(1, empty.productArity())]
+    location = catalyst.catalog.CatalogStorageFormat(
+        option(jvm.org.apache.hadoop.fs.Path(f"file:{path}").toUri()), *rest
+    )
     table = catalyst.catalog.CatalogTable
     count = jvm.java.lang.Class.forName("org.apache.spark.sql.catalyst.catalog.CatalogTable").getConstructors()
     defaults = [
@@ -37,8 +39,8 @@ def register_managed(session: SparkSession, name: SessionName, path: str, *, man
     made = table(
         catalyst.TableIdentifier(name.table, option(name.database)),
         kinds.MANAGED() if managed else kinds.EXTERNAL(),
-        place,
-        # Delta's are in its log.
+        location,
+        # The columns of a Delta table are in its log.
         jvm.org.apache.spark.sql.types.StructType(),
         option("delta"),
         *defaults,
@@ -48,7 +50,7 @@ def register_managed(session: SparkSession, name: SessionName, path: str, *, man
 
 
 def unregister(session: SparkSession, name: SessionName) -> None:
-    """Take a table out of the session's catalog, and leave its rows where they are."""
+    """Remove a table from the session's catalog without deleting its rows."""
     jvm: Any = session._jvm  # noqa: SLF001 - as above
     catalyst = jvm.org.apache.spark.sql.catalyst
     catalog: Any = session._jsparkSession.sessionState().catalog()  # noqa: SLF001 - the same
@@ -65,8 +67,8 @@ def tables_below(session: SparkSession, root: str) -> tuple[SessionName, ...]:
     catalog: Any = session._jsparkSession.sessionState().catalog()  # noqa: SLF001 - the same
     schemas, found = catalog.listDatabases(), []
     for schema in (str(schemas.apply(number)) for number in range(schemas.length())):
-        place = str(catalog.getDatabaseMetadata(schema).locationUri()).removeprefix("file:")
-        if not place.startswith(f"{root}/"):
+        location = str(catalog.getDatabaseMetadata(schema).locationUri()).removeprefix("file:")
+        if not location.startswith(f"{root}/"):
             continue
         tables = catalog.listTables(schema)
         names = [tables.apply(number) for number in range(tables.length())]

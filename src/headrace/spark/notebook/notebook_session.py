@@ -1,4 +1,4 @@
-"""The one ready session of this process, and what its patched methods know of it."""
+"""The notebook session of this process, and the state that PySpark's patched methods use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headrace.model.location import Location
 from headrace.spark.notebook.call_origin import by_user
 from headrace.spark.notebook.checkpoints import Checkpoints
 from headrace.spark.notebook.notices import Notices
-from headrace.spark.notebook.path_mapping import Places
+from headrace.spark.notebook.path_mapping import PathMapping
 from headrace.spark.notebook.stream_fingerprint import StreamFingerprints
 from headrace.spark.notebook.table_lookup import TableLookup
 from headrace.spark.session.query_context import query_context
@@ -24,8 +24,8 @@ class StartedQuery:
     """A streaming query that a script has started.
 
     Attributes:
-        query: as the script got it.
-        name: what it is called in texts: its name, or what it writes to.
+        query: the query as the script got it.
+        name: its name in messages: the query name, or else its target.
         location: the line that started it.
     """
 
@@ -33,78 +33,78 @@ class StartedQuery:
     name: str
     location: Location
 
-    def raised(self, error: BaseException) -> bool:
-        """True when it is this query's failure that the script was told."""
-        return self.query.told is error
+    def has_raised(self, error: BaseException) -> bool:
+        """True when the script got this error from this query."""
+        return self.query.reported_error is error
 
 
 @dataclass
 class NotebookSession:
-    """What makes a session ready for scripts.
+    """The state of a notebook session.
 
     Attributes:
-        session: which one.
-        names: tables and schemas by every spelling.
-        places: what paths stand for.
-        checkpoints: of queries that name none.
-        remarks: to the person.
+        session: the Spark session.
+        names: resolves table and schema names.
+        paths: maps paths.
+        checkpoints: the checkpoints of queries that name none.
+        notices: notices to the user.
         queries: the streaming queries that the script has started.
-        fingerprints: what tells streams apart that one line starts.
+        fingerprints: distinguish streams that the same line starts.
     """
 
     session: SparkSession
     names: TableLookup
-    places: Places
+    paths: PathMapping
     checkpoints: Checkpoints
-    remarks: Notices
+    notices: Notices
     queries: list[StartedQuery] = field(default_factory=list)
     fingerprints: StreamFingerprints = field(default_factory=StreamFingerprints)
-    # A query without end takes what is there in batches that follow each other at once.
-    hurries: bool = False
+    # Streams ignore trigger intervals and process the available data without pauses.
+    ignores_trigger_intervals: bool = False
 
     def once(self, text: str) -> None:
-        """Tell a remark that was not told yet."""
-        self.remarks.once(text)
+        """Show a notice, unless it was shown before."""
+        self.notices.once(text)
 
 
-_serving: list[NotebookSession] = []
+_active: list[NotebookSession] = []
 
 
-def serve(ready: NotebookSession) -> None:
-    """Let the session be ready from now on, in the place of the one that was."""
-    _serving[:] = [ready]
+def activate(notebook: NotebookSession) -> None:
+    """Make a notebook session the active one from now on."""
+    _active[:] = [notebook]
 
 
 @contextmanager
-def serving(ready: NotebookSession | None) -> Iterator[None]:
-    """Let the session be ready inside the block; what is made ready there, also without *ready*, ends with it."""
-    before = list(_serving)
-    if ready is not None:
-        serve(ready)
+def activated(notebook: NotebookSession | None) -> Iterator[None]:
+    """Make a notebook session, if given, the active one inside the block; restores the former one afterwards."""
+    before = list(_active)
+    if notebook is not None:
+        activate(notebook)
     try:
         yield
     finally:
-        _serving[:] = before
+        _active[:] = before
 
 
-def served() -> NotebookSession | None:
-    """What was made ready last, if anything."""
-    return _serving[-1] if _serving else None
+def active_notebook() -> NotebookSession | None:
+    """The active notebook session, or None."""
+    return _active[-1] if _active else None
 
 
-def ready_for(session: Any) -> NotebookSession | None:
-    """What the session is ready with, when the user's own code asks; None in a pipeline, and for code of ours."""
-    ready = served()
-    if ready is None or query_context().of_pipeline or not by_user():
+def notebook_for(session: Any) -> NotebookSession | None:
+    """The notebook session of a Spark session, for calls from user code; None in a pipeline and for our own code."""
+    notebook = active_notebook()
+    if notebook is None or query_context().of_pipeline or not by_user():
         return None
-    return ready if session is None or session.sparkContext is ready.session.sparkContext else None
+    return notebook if session is None or session.sparkContext is notebook.session.sparkContext else None
 
 
-def let_go() -> None:
-    """Take the tables of scripts out of the session's catalog, for a pipeline that puts in its own.
+def release_tables() -> None:
+    """Remove the tables of scripts from the session's catalog, before a pipeline registers its own.
 
-    Scripts find theirs again when they name them.
+    They are registered again when a script uses them.
     """
-    ready = served()
-    if ready is not None and ready.session.sparkContext._jsc is not None:  # noqa: SLF001 - None once it was stopped
-        ready.names.forget()
+    notebook = active_notebook()
+    if notebook is not None and notebook.session.sparkContext._jsc is not None:  # noqa: SLF001 - None once it was stopped
+        notebook.names.unregister_all()

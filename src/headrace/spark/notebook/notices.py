@@ -1,4 +1,4 @@
-"""Remarks to the person who runs a script: each is told once."""
+"""Notices to the user of a script; each is shown once."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Notices:
-    """Tells remarks.
+    """Shows notices.
 
     Args:
-        say: tells one.
+        say: shows one.
     """
 
     say: Callable[[str], None]
-    _said: set[str] = field(default_factory=set)
+    _shown: set[str] = field(default_factory=set)
 
     def once(self, text: str) -> None:
-        """Tell a remark that was not told yet."""
-        if text not in self._said:
-            self._said.add(text)
+        """Show a notice, unless it was shown before."""
+        if text not in self._shown:
+            self._shown.add(text)
             self.say(text)

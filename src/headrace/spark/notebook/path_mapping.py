@@ -1,4 +1,4 @@
-"""What the paths of a script stand for on this machine; the one place that decides it."""
+"""Maps the paths of a script to paths on this machine; no other module does."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from headrace.autoloader.stores.paths import mapped
+from headrace.autoloader.stores.paths import replace_prefix
 from headrace.spark.notebook.notices import Notices
 from headrace.sql.lexer import Kind, lex, unquoted
 
@@ -27,44 +27,44 @@ MOUNTS = "/mnt/"
 
 
 def default_paths(storage: str) -> dict[str, str]:
-    """Beginnings of paths to what they stand for: the vendor's file system and its mounts lie in the storage.
+    """The default mapping of path prefixes: the vendor's file system and its mounts are in the storage.
 
-    What lies in the storage stays as it is, so that a path may be looked at twice.
+    The storage itself maps to itself, so that a path may be mapped twice.
     """
     root = f"{storage.rstrip('/')}/{_DBFS}"
     return {"dbfs:/": root, MOUNTS: f"{root}/mnt", storage: storage}
 
 
 @dataclass(frozen=True)
-class Places:
-    """Paths of a script.
+class PathMapping:
+    """The path mapping of a script.
 
     Args:
-        paths: beginnings of paths to what they stand for.
-        remarks: to the person.
+        paths: path prefixes and what they map to.
+        notices: notices to the user.
     """
 
     paths: Mapping[str, str]
-    remarks: Notices
+    notices: Notices
 
-    def placed(self, path: str) -> str:
-        """What a path stands for; one without a known beginning stands for itself."""
-        found = mapped(path, self.paths)
+    def map_path(self, path: str) -> str:
+        """The mapped path; a path without a known prefix stays as it is."""
+        found = replace_prefix(path, self.paths)
         if found != path and path.startswith(MOUNTS):
             mount = Path(*Path(path).parts[:3])
             if mount.is_dir():
-                place = mapped(str(mount), self.paths)
-                self.remarks.once(
-                    f"{mount} of this machine is not used, {place} is; --path {mount}={mount} changes that"
+                target = replace_prefix(str(mount), self.paths)
+                self.notices.once(
+                    f"{mount} of this machine is not used, {target} is; --path {mount}={mount} changes that"
                 )
         return found
 
-    def placed_option(self, key: str, value: object) -> object:
-        """An option's value, its path placed if it is one."""
-        return self.placed(value) if isinstance(value, str) and key.casefold() in PATH_OPTIONS else value
+    def map_option(self, key: str, value: object) -> object:
+        """An option's value, mapped if it is a path."""
+        return self.map_path(value) if isinstance(value, str) and key.casefold() in PATH_OPTIONS else value
 
-    def placed_text(self, text: str) -> str:
-        """A statement with its paths placed: behind LOCATION, and where a table is named by its path."""
+    def map_statement(self, text: str) -> str:
+        """A statement with mapped paths: after LOCATION, and where a path stands for a table."""
         pieces, position = [], 0
         tokens = lex(text).tokens
         for index, token in enumerate(tokens):
@@ -77,8 +77,8 @@ class Places:
                 path, quote = token.text[1:-1], "`"
             else:
                 continue
-            placed = self.placed(path)
-            if placed != path:
-                pieces += [text[position : token.start], f"{quote}{placed}{quote}"]
+            target = self.map_path(path)
+            if target != path:
+                pieces += [text[position : token.start], f"{quote}{target}{quote}"]
                 position = token.end
         return "".join((*pieces, text[position:]))

@@ -1,6 +1,6 @@
-"""What a stream of a script does, as a short text: two streams that one line starts are told apart by it.
+"""Fingerprints of a script's streams, which distinguish streams that the same line starts.
 
-It is the same in the next run, as far as the rows that are asked for and the values that the functions hold are.
+A fingerprint is the same in the next run if the query and the values captured by the functions are the same.
 """
 
 from __future__ import annotations
@@ -21,37 +21,37 @@ from pyspark.sql import DataFrame
 
 from headrace.spark.jvm.plan_nodes import items, node_kind
 
-# Numbers of columns and addresses of objects, which are others in each run.
-_CHANCE = re.compile(r"#\d+L?|@[0-9a-f]{4,}\b")
+# Column ids and object addresses, which differ in each run.
+_VOLATILE = re.compile(r"#\d+L?|@[0-9a-f]{4,}\b")
 _PLAIN = (str, bytes, int, float, complex, type(None), date, timedelta, Decimal, Enum, PurePath)
 _OF_PYTHON = frozenset(("PythonUDF", "PythonUDAF", "PythonUDTF"))
-# How deep the values of functions are looked at: what lies below hardly says what a stream does.
-_DEEPEST = 4
-# Of a plan's text: neither more about each node nor numbers of them, and no list of columns is cut.
-_WHOLE = (False, False, 1_000_000, False, False)
+# How deep captured values are inspected; deeper values hardly matter for what a stream does.
+_MAX_DEPTH = 4
+# Arguments of a plan's text: no verbose details, no node numbers, and no truncated column lists.
+_FULL_TEXT = (False, False, 1_000_000, False, False)
 
 
 class StreamFingerprints:
-    """Those of the streams of one run.
+    """The fingerprints of the streams of one run.
 
-    Lists, dicts and sets are what they were when they were first met: a function may collect in them what it has seen,
-    which says nothing of what it does.
+    Lists, dicts and sets count with their content when they were first seen: a function may collect results in them,
+    which do not affect what it does.
     """
 
     def __init__(self) -> None:
-        self._met: dict[int, tuple[Any, list[str]]] = {}
+        self._seen: dict[int, tuple[Any, list[str]]] = {}
 
     def of(self, frame: DataFrame, *functions: Any) -> str:
-        """A text that changes with what a stream reads and makes of it, and with the functions that take its rows.
+        """The fingerprint of a stream: of its query and of the functions that process its rows.
 
         Args:
-            frame: the rows of the stream.
-            functions: the user's own, such as that of ``foreachBatch``; None for none.
+            frame: the frame of the stream.
+            functions: user functions, such as that of ``foreachBatch``; None for none.
         """
         java: Any = frame._jdf  # noqa: SLF001 - plans have no public form
         plan = java.queryExecution().analyzed()
-        tree = plan.treeString(*_WHOLE)
-        found = sha256(_CHANCE.sub("", tree).encode())
+        tree = plan.treeString(*_FULL_TEXT)
+        found = sha256(_VOLATILE.sub("", tree).encode())
         jvm: Any = frame.sparkSession._jvm  # noqa: SLF001 - the same
         pattern = jvm.org.apache.spark.sql.catalyst.trees.TreePattern.PYTHON_UDF()
         if plan.containsPattern(pattern):
@@ -61,17 +61,17 @@ class StreamFingerprints:
         return found.hexdigest()[:24]
 
     def _described(self, value: Any, depth: int) -> Iterator[str]:
-        """The texts of what a value is, without addresses; of what nobody can look into, its class."""
+        """Texts that describe a value, without addresses; for an opaque value, its class."""
         if isinstance(value, _PLAIN):
             yield f"{type(value).__name__} {value!r}"
-        elif depth == _DEEPEST:
+        elif depth == _MAX_DEPTH:
             yield type(value).__qualname__
         elif isinstance(value, dict | list | set):
-            if id(value) not in self._met:
-                # Kept as well, so that nothing else gets its number.
-                self._met[id(value)] = (value, [])
-                self._met[id(value)][1].extend(self._content(value, depth))
-            yield from self._met[id(value)][1]
+            if id(value) not in self._seen:
+                # The value is kept too, so that no other object gets its id.
+                self._seen[id(value)] = (value, [])
+                self._seen[id(value)][1].extend(self._content(value, depth))
+            yield from self._seen[id(value)][1]
         elif isinstance(value, tuple | frozenset):
             yield from self._content(value, depth)
         else:
@@ -84,20 +84,20 @@ class StreamFingerprints:
         yield from sorted(texts) if isinstance(value, set | frozenset) else texts
 
     def _of_callable(self, value: Any, depth: int) -> Iterator[str]:
-        held: tuple[Any, ...] = ()
+        captured: tuple[Any, ...] = ()
         if isinstance(value, partial):
-            held = (value.func, value.args, *value.keywords.items())
+            captured = (value.func, value.args, *value.keywords.items())
         elif isinstance(value, MethodType):
-            held = (value.__func__, value.__self__)
+            captured = (value.__func__, value.__self__)
         elif isinstance(value, FunctionType):
             yield from self._code(value.__code__)
             named = (value.__kwdefaults__ or {}).items()
-            held = (value.__defaults__, *named, *_cells(value), *_globals(value))
+            captured = (value.__defaults__, *named, *_cells(value), *_globals(value))
         else:
             yield getattr(value, "__qualname__", type(value).__qualname__)
             if _is_own(type(value)):
-                held = tuple(getattr(value, "__dict__", {}).items())
-        for one in held:
+                captured = tuple(getattr(value, "__dict__", {}).items())
+        for one in captured:
             yield from self._described(one, depth + 1)
 
     def _code(self, code: CodeType) -> Iterator[str]:
@@ -107,7 +107,7 @@ class StreamFingerprints:
 
 
 def _python_functions(plan: Any, pattern: Any) -> Iterator[str]:
-    """What the functions of Python in a plan were sent as: the name alone does not say what they hold."""
+    """Hashes of the pickled Python functions in a plan: their names do not show captured values."""
     for expression in items(plan.expressions()):
         yield from _python_functions_in(expression, pattern)
     for child in items(plan.children()):
@@ -124,7 +124,7 @@ def _python_functions_in(expression: Any, pattern: Any) -> Iterator[str]:
 
 
 def _is_own(kind: type) -> bool:
-    """Whether a class is one of the script, or of a file beside it."""
+    """Whether a class is defined in the script or in a file next to it."""
     package = kind.__module__.partition(".")[0]
     file = getattr(sys.modules.get(package), "__file__", None) or ""
     return package == "__main__" or not (package in sys.stdlib_module_names or "site-packages" in file)
@@ -138,12 +138,12 @@ def _content(cell: Any) -> Any:
     try:
         return cell.cell_contents
     except ValueError:
-        # It is filled later.
+        # The cell is still empty.
         return None
 
 
 def _globals(function: FunctionType) -> list[tuple[str, Any]]:
-    """What the names in a function stand for, but for those of Python itself."""
+    """The global values that a function uses, except builtins."""
     names = {name for code in _codes(function.__code__) for name in code.co_names}
     return [(name, function.__globals__[name]) for name in sorted(names & function.__globals__.keys())]
 

@@ -1,4 +1,4 @@
-"""``system.streaming.queries`` and ``system.streaming.query_progress``: the streams of this script, for its SQL."""
+"""The tables ``system.streaming.queries`` and ``system.streaming.query_progress`` of a script's streams."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _COLUMNS = {
 }
 
 
-def with_system_tables(ready: NotebookSession, text: str) -> str:
-    """A statement with these tables as views of what is so now; a text that names none comes back unchanged."""
+def with_system_tables(notebook: NotebookSession, text: str) -> str:
+    """A statement with these tables replaced by views of the current state; unchanged if it uses none."""
     wanted = {found["table"].lower() for found in _TABLE.finditer(text)}
     for name in wanted:
-        rows = list(_queries(ready.queries) if name == "queries" else _progress(ready.queries))
-        _make_view(ready, name, rows)
+        rows = list(_queries(notebook.queries) if name == "queries" else _progress(notebook.queries))
+        _make_view(notebook, name, rows)
     return _TABLE.sub(lambda found: _view(found["table"].lower()), text) if wanted else text
 
 
-def _make_view(ready: NotebookSession, name: str, rows: Sequence[dict[str, Any]]) -> None:
-    session = ready.session
+def _make_view(notebook: NotebookSession, name: str, rows: Sequence[dict[str, Any]]) -> None:
+    session = notebook.session
     lines = session.createDataFrame([(json.dumps(row, default=str),) for row in rows], "line STRING")
     frame = lines.selectExpr(f"from_json(line, '{_COLUMNS[name]}') AS row").select("row.*")
     frame.createOrReplaceTempView(_view(name))
@@ -69,5 +69,5 @@ def _progress(queries: Iterable[StartedQuery]) -> Iterator[dict[str, Any]]:
 
 
 def _is_batch(progress: Any) -> bool:
-    """False for what a query tells now and then while nothing comes: it has the number of the batch that is to be."""
+    """False for the progress of an idle query, which has the number of the next batch."""
     return bool(progress["numInputRows"]) or "addBatch" in progress["durationMs"]

@@ -1,4 +1,4 @@
-"""Brings tables to where the plan wants them, and makes what a flow reads readable."""
+"""Prepares tables as planned, and registers the inputs of flows."""
 
 from __future__ import annotations
 
@@ -9,57 +9,58 @@ from functools import partial, reduce
 
 from pyspark.sql import DataFrame
 
-from headrace.autoloader.schema_store import outdate_schemas
-from headrace.cdc.merge_keys import ROWS_PROPERTY
-from headrace.delta_log.tables import TableVersion, is_made, table_state, version_outside
+from headrace.autoloader.schema_store import mark_schemas_outdated
+from headrace.cdc.merge_keys import MERGE_KEYS_PROPERTY
+from headrace.delta_log.tables import TableVersion, table_exists, table_state, table_version_or_none
 from headrace.expectations.compile import Rules
-from headrace.graph.resolved import Mode, ResolvedDataset, ResolvedFlow
+from headrace.graph.resolved import ResolvedDataset
+from headrace.graph.resolved_flows import ChangeFlow, RefreshFlow, ResolvedFlow
 from headrace.model.expectations import Action
 from headrace.model.names import QualifiedName
 from headrace.model.schema import Schema
 from headrace.plan.source_retention import Restart
 from headrace.plan.steps import TableChange, TableStep
 from headrace.runtime.failpoints import Failpoint
-from headrace.spark.cdc.retained_events import clear_memory
+from headrace.spark.cdc.retained_events import clear_retained_events
 from headrace.spark.delta.alter import change_columns, cluster_table, describe_table
-from headrace.spark.delta.fencing import written_once
+from headrace.spark.delta.fencing import write_fenced
 from headrace.spark.delta.tables import empty_frame
 from headrace.spark.expectations.quarantine_table import widen_quarantine
-from headrace.spark.expectations.quarantine_writer import make_quarantine
-from headrace.spark.preparation.restarts import begin_epoch
+from headrace.spark.expectations.quarantine_writer import create_quarantine
+from headrace.spark.preparation.restarts import start_epoch
 from headrace.spark.queries.flow_frames import flow_frame, register_views
 from headrace.spark.update.context import UpdateContext
-from headrace.storage.backfills import retire_loads
-from headrace.storage.dead_letters import clear_failing
+from headrace.storage.backfills import retire_backfills
+from headrace.storage.dead_letters import delete_dead_letters
 from headrace.storage.flow_record import next_epoch, write_record
 from headrace.storage.inventory import flows_of
 
 
 class Preparation:
-    """Tables and names of one update. ``loading`` is held while a flow is prepared, loaded and started (D4)."""
+    """Tables and names of one update. ``session_lock`` is held while a flow is prepared, loaded and started (D4)."""
 
     def __init__(self, context: UpdateContext) -> None:
         self._context = context
         self._prepared: set[QualifiedName] = set()
         self._resets: dict[QualifiedName, TableStep] = {}
         self._restarted: set[str] = set()
-        # Confs and temporary views belong to the session, so flows are loaded and started one at a time.
-        self.loading = threading.RLock()
+        # Confs and temporary views are session-wide, so that flows are loaded and started one at a time.
+        self.session_lock = threading.RLock()
 
     def announce(self, tables: Iterable[TableStep]) -> None:
-        """Take note of which tables this update will reset."""
+        """Record which tables this update will reset."""
         self._resets = {step.dataset: step for step in tables if step.change is TableChange.RESET}
 
     def prepare(self, flow: ResolvedFlow, table: TableStep | None) -> None:
-        """Bring the target to where the plan wants it, once for all flows that feed it."""
+        """Prepare a flow's target as planned, once for all flows that write to it."""
         context = self._context
         dataset = context.graph.by_name[flow.target]
-        with self.loading:
+        with self.session_lock:
             if flow.target not in self._prepared:
                 context.fence()
                 if table is not None and table.change is TableChange.RESET:
                     self._mark(dataset.name)
-                    self._reset(dataset, cut=table.cut)
+                    self._reset(dataset, rows_lost=table.loses_rows)
                 if dataset.kind.stored:
                     context.catalog.register_table(dataset)
                     if table is not None and table.change is TableChange.EVOLVE:
@@ -69,17 +70,17 @@ class Preparation:
                 self._prepared.add(flow.target)
 
     def restart(self, flow: ResolvedFlow, restart: Restart) -> None:
-        """Drop the progress of a flow, once however often the flow is tried."""
-        with self.loading:
+        """Drop the progress of a flow, once for all its attempts."""
+        with self.session_lock:
             if flow.name not in self._restarted:
                 self._context.fence()
-                begin_epoch(self._context, flow, restart)
+                start_epoch(self._context, flow, restart)
                 self._restarted.add(flow.name)
 
     def _evolve(self, dataset: ResolvedDataset, table: TableStep) -> None:
-        """Properties, the comment and columns, without a row being touched; safe to repeat after a crash."""
+        """Evolve properties, comments and columns without touching rows; safe to repeat after a crash."""
         context = self._context
-        # Properties come first: changes of columns may need them.
+        # Properties come first, because changes of columns may need them.
         text = context.catalog.names.of(dataset.name).text
         describe_table(context.session, text, table.properties, table.comment, table.column_comments)
         change_columns(context.session, text, table.widened, table.relaxed)
@@ -92,29 +93,30 @@ class Preparation:
 
     def _prepare_quarantine(self, dataset: ResolvedDataset) -> None:
         context = self._context
-        merges = any(flow.merges for flow in context.graph.flows_into(dataset.name))
+        flows = context.graph.flows_into(dataset.name)
+        merges = any(isinstance(flow, ChangeFlow) for flow in flows)
         if merges or Rules(dataset.dataset.expectations).with_action(Action.QUARANTINE):
             path = context.layout.quarantine(context.naming, dataset.name)
-            if not is_made(path):
-                make_quarantine(context.session, path, self._empty(dataset), context.term)
-            elif any(flow.mode is not Mode.REPLACE for flow in context.graph.flows_into(dataset.name)):
-                widen = partial(widen_quarantine, context.session, path, self._judged(dataset))
-                written_once(path, context.term, context.fence, widen)
+            if not table_exists(path):
+                create_quarantine(context.session, path, self._empty(dataset), context.term)
+            elif not all(isinstance(flow, RefreshFlow) for flow in flows):
+                widen = partial(widen_quarantine, context.session, path, self._evaluated_schema(dataset))
+                write_fenced(path, context.term, context.fence, widen)
 
     def _empty(self, dataset: ResolvedDataset) -> DataFrame:
-        return empty_frame(self._context.session, self._judged(dataset).nullable)
+        return empty_frame(self._context.session, self._evaluated_schema(dataset).nullable)
 
-    def _judged(self, dataset: ResolvedDataset) -> Schema:
-        """The columns of the rows that a dataset's rules judge: its own, or those of the events that change it."""
-        feeds = [flow.analysis.feed for flow in self._context.graph.flows_into(dataset.name)]
-        schemas = [Schema.from_json(feed.source_json) for feed in feeds if feed is not None]
+    def _evaluated_schema(self, dataset: ResolvedDataset) -> Schema:
+        """The schema of the rows that a dataset's rules evaluate: its own, or that of its change events."""
+        flows = self._context.graph.flows_into(dataset.name)
+        schemas = [Schema.from_json(flow.feed.source_json) for flow in flows if isinstance(flow, ChangeFlow)]
         return reduce(Schema.merged, schemas) if schemas else dataset.schema
 
     def _mark(self, name: QualifiedName) -> None:
-        """Record that a table is being reset, and that its readers of this update must be: the next one does the rest.
+        """Record that a table and its readers in this update are being reset, so that the next update does the rest.
 
-        They cannot go on once it is cleared; what is not reached from it stays as it is when the update ends early.
-        They come first, because they can be reset without it.
+        Stream readers cannot continue once the table is cleared; other tables stay as they are if the update ends
+        early. The readers are recorded first, because they can be reset without the table.
         """
         context = self._context
         reached = {name}
@@ -128,69 +130,71 @@ class Preparation:
                 record = replace(context.state.progress_of(flow), resetting=True, accepted=accepted)
                 write_record(context.state.record_file(flow), record)
 
-    def _reset(self, dataset: ResolvedDataset, *, cut: bool) -> None:
-        """Clear a table and begin a new epoch of every flow that feeds it; safe to repeat after a crash.
+    def _reset(self, dataset: ResolvedDataset, *, rows_lost: bool) -> None:
+        """Clear a table and start a new epoch of every flow that writes to it; safe to repeat after a crash.
 
-        Of a sink nothing is cleared.
+        A sink is not cleared.
 
-        Flows that are not in the code now begin anew as well when they come back: their rows are cleared with the rest.
+        Flows that are no longer in the code start over too if they come back, because their rows are cleared as well.
         """
         context = self._context
         flows = context.graph.flows_into(dataset.name)
         records = {context.state.record_file(flow): context.state.progress_of(flow) for flow in flows}
-        context.at(Failpoint.RESET_BEGUN)
+        context.at(Failpoint.RESET_STARTED)
         if dataset.kind.stored:
             self._clear(dataset)
         context.at(Failpoint.RESET_CLEARED)
         context.fence()
         stored = flows_of(context.layout, context.naming, dataset.name)
-        left = {flow.file: flow.record for flow in stored if flow.file not in records}
+        former = {flow.file: flow.record for flow in stored if flow.file not in records}
         if dataset.name in context.catalog.cleared:
             for name in {*(flow.name for flow in flows), *(flow.name for flow in stored)}:
-                outdate_schemas(context.catalog.auto_loader_folder(dataset.name, name))
-        # Those of the code come last: while one of them says that it is being reset, the next update does it again.
-        for file, record in (*left.items(), *records.items()):
-            retire_loads(file.parent, context.naming.canonical)
-            clear_failing(file.parent, record.epoch, context.fence)
-            fresh = record.cleared(next_epoch(file, record), cut=cut)
+                mark_schemas_outdated(context.catalog.auto_loader_folder(dataset.name, name))
+        # Flows of the code come last: while one of their records is being reset, the next update repeats the reset.
+        for file, record in (*former.items(), *records.items()):
+            retire_backfills(file.parent, context.naming.canonical)
+            delete_dead_letters(file.parent, record.epoch, context.fence)
+            fresh = record.cleared(next_epoch(file, record), rows_lost=rows_lost)
             write_record(file, replace(fresh, resetting=self._reads_from_reset(dataset)))
         context.at(Failpoint.RESET_DONE)
 
     def _clear(self, dataset: ResolvedDataset) -> None:
-        """Leave nothing in a table, in what is set aside of it and in what is remembered beside it."""
+        """Clear a table, its quarantine and its retained events."""
         context = self._context
-        # Before each step, and in its commit, because a process may be stopped in between.
+        # Checked before each step and in its commit, because a process may be paused in between.
         context.fence()
         quarantine = context.layout.quarantine(context.naming, dataset.name)
-        if is_made(quarantine):
+        if table_exists(quarantine):
             empty = self._empty(dataset)
-            clear = partial(make_quarantine, context.session, quarantine, empty)
-            written_once(quarantine, context.term, context.fence, clear)
-        memory = context.layout.memory(context.naming, dataset.name)
-        if is_made(memory):
-            written_once(memory, context.term, context.fence, partial(clear_memory, context.session, memory))
-        context.at(Failpoint.RESET_ASIDE)
+            clear = partial(create_quarantine, context.session, quarantine, empty)
+            write_fenced(quarantine, context.term, context.fence, clear)
+        retained = context.layout.cdc_state(context.naming, dataset.name)
+        if table_exists(retained):
+            write_fenced(
+                retained, context.term, context.fence, partial(clear_retained_events, context.session, retained)
+            )
+        context.at(Failpoint.RESET_QUARANTINE_CLEARED)
         context.fence()
         path = context.table_path(dataset.name)
-        written_once(path, context.term, context.fence, partial(context.catalog.replace_table, dataset))
+        write_fenced(path, context.term, context.fence, partial(context.catalog.replace_table, dataset))
         if dataset.dataset.cluster_by:
-            # Delta takes it from no writer; a crash in between leaves it to the next update, as any change of layout.
+            # Delta accepts it from no writer; after a crash in between, the next update does it, as any layout change.
             cluster_table(context.session, context.catalog.names.of(dataset.name).text, dataset.dataset.cluster_by)
 
     def _reads_from_reset(self, dataset: ResolvedDataset) -> bool:
-        """True when a stream into the dataset reads what a later update is to reset, after which it cannot go on."""
+        """True when a stream into the dataset cannot continue because it reads a table that a later update resets."""
         context = self._context
         flows = context.graph.flows_into(dataset.name)
         inputs = {given.name for flow in flows for given in context.graph.stored_inputs(flow) if given.streaming}
         later = inputs - self._resets.keys()
-        return any(context.state.resetting(up) for name in later for up in context.graph.flows_into(name))
+        return any(context.state.is_resetting(up) for name in later for up in context.graph.flows_into(name))
 
     def frame(self, flow: ResolvedFlow) -> DataFrame:
-        """What a flow's query returns over the tables as they are registered now."""
+        """The frame of a flow's query over the registered tables."""
         return flow_frame(self._context.graph, flow, self._context.catalog)
 
     def register_inputs(self, flow: ResolvedFlow) -> dict[str, TableVersion]:
-        """Make what a flow reads readable as it is now; the versions of the tables."""
+        """Register the inputs of a flow; returns the versions of the tables."""
         context = self._context
         versions = {}
         for given in context.graph.stored_inputs(flow):
@@ -199,7 +203,7 @@ class Preparation:
             if state is not None:
                 versions[str(given.name)] = TableVersion(state.table_id, state.version)
         for path in flow.analysis.external_tables:
-            version = version_outside(path)
+            version = table_version_or_none(path)
             if version is not None:
                 versions[path] = version
         register_views(context.graph, flow, context.catalog)
@@ -207,9 +211,9 @@ class Preparation:
 
 
 def _note_merged(context: UpdateContext, dataset: ResolvedDataset) -> None:
-    """Let a table say by what its rows are merged; those that version 0.1 has made do not."""
+    """Store a table's merge keys in its properties; tables of version 0.1 lack them."""
     table = context.state.table(dataset.name)
-    if dataset.merged is None or table is None or ROWS_PROPERTY in table.properties:
+    if dataset.merge_keys is None or table is None or MERGE_KEYS_PROPERTY in table.properties:
         return
     text = context.catalog.names.of(dataset.name).text
-    describe_table(context.session, text, [(ROWS_PROPERTY, dataset.merged.to_property())], None, ())
+    describe_table(context.session, text, [(MERGE_KEYS_PROPERTY, dataset.merge_keys.to_property())], None, ())

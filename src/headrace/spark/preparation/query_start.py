@@ -1,7 +1,10 @@
-"""Starts the query of a stream, with what its batches go to."""
+"""Starts the query of a stream with its target."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,42 +13,57 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from headrace.graph.resolved import Mode, ResolvedFlow
+from headrace.graph.resolved_flows import CompleteFlow, StreamingFlow, UpdateFlow
 from headrace.model.triggers import Trigger, TriggerKind
 from headrace.sinks.formats import KAFKA
+from headrace.spark.session.query_context import in_query_context, query_context
 from headrace.spark.sinks.kafka import as_records
 from headrace.spark.sinks.progress_counter import OBSERVED, ROWS
 from headrace.spark.sinks.sink_factory import stream_options
-from headrace.spark.update.batch_writer import Calls
+from headrace.spark.update.batch_writer import BatchFunction
 from headrace.spark.update.context import UpdateContext
+from headrace.storage.initial_snapshot import reads_commits
 
-_OUTPUT_MODES = {Mode.COMPLETE: "complete", Mode.UPDATE: "update"}
+_OUTPUT_MODES: dict[type, str] = {CompleteFlow: "complete", UpdateFlow: "update"}
+
+
+@contextmanager
+def starting(context: UpdateContext, checkpoint: Path) -> Iterator[None]:
+    """Context to call a query that starts: readers store schemas, and tables are read by commits if possible."""
+
+    def reads(text: str) -> bool:
+        name = context.catalog.names.dataset_of(text)
+        table = context.state.table(name) if name is not None else None
+        return table is not None and reads_commits(table, checkpoint)
+
+    with in_query_context(replace(query_context(), is_starting=True, reads_commits=reads)):
+        yield
 
 
 def start_query(
     context: UpdateContext,
-    flow: ResolvedFlow,
+    flow: StreamingFlow,
     frame: DataFrame,
     trigger: Trigger,
     checkpoint: Path,
-    target: Calls | None,
+    target: BatchFunction | None,
 ) -> StreamingQuery:
-    """The query of a flow, running.
+    """Start the query of a flow.
 
     Args:
-        context: the pipeline.
-        flow: whose query.
-        frame: what it returns.
-        trigger: when it looks for new input.
-        checkpoint: where its progress is.
-        target: what takes its batches; None where Spark writes them itself, into the flow's table or sink.
+        context: the context of the update.
+        flow: the flow.
+        frame: the frame of its query.
+        trigger: when it polls for new input.
+        checkpoint: the path of its checkpoint.
+        target: receives its batches; None if Spark writes them itself, into the flow's table or sink.
     """
     dataset = context.graph.by_name[flow.target].dataset
     if target is None and dataset.sink is not None:
         frame = as_records(frame) if dataset.sink.format.casefold() == KAFKA else frame
         frame = frame.observe(OBSERVED, F.count(F.lit(1)).alias(ROWS))
     writer = _triggered(frame.writeStream.queryName(flow.name), trigger)
-    writer = writer.option("checkpointLocation", str(checkpoint)).outputMode(_OUTPUT_MODES.get(flow.mode, "append"))
+    writer = writer.option("checkpointLocation", str(checkpoint)).outputMode(_OUTPUT_MODES.get(type(flow), "append"))
     if target is not None:
         return writer.foreachBatch(target).start()
     if dataset.sink is not None:
@@ -62,7 +80,7 @@ def _triggered(writer: DataStreamWriter, trigger: Trigger) -> DataStreamWriter:
         case TriggerKind.AVAILABLE_NOW:
             return writer.trigger(availableNow=True)
         case TriggerKind.REAL_TIME:
-            # The overloads of PySpark 4.2 know all triggers but this one.
+            # PySpark 4.2's overloads lack this trigger.
             untyped: Any = writer
             found: DataStreamWriter = untyped.trigger(realTime=f"{int(trigger.interval_s * 1000)} milliseconds")
             return found

@@ -1,33 +1,39 @@
-"""In which format the state of a query is kept: that of its checkpoint, or what the session has for new ones (D8)."""
+"""The state format of a query: that of its checkpoint, or the session's format for new ones (D8)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from headrace.checkpoints.state_formats import format_for_new, format_in
+from headrace.checkpoints.state_formats import format_for_new, format_in, format_of
 from headrace.spark.session.default_confs import CHECKPOINT_CONFS
 
 
 def new_format(session: SparkSession, own: Mapping[str, str]) -> Mapping[str, str]:
-    """The settings that a new checkpoint is made with.
+    """The settings for a new checkpoint.
 
     Args:
-        session: whose settings are in force.
-        own: those of the query alone, which win.
+        session: the session with the general settings.
+        own: the query's own settings, which win.
     """
     return format_for_new({key: own.get(key) or str(session.conf.get(key)) for key in CHECKPOINT_CONFS})
 
 
+def state_confs(session: SparkSession, checkpoint: Path, own: Mapping[str, str]) -> Mapping[str, str]:
+    """The settings of a local checkpoint: those that it was created with, or those for a new one."""
+    return format_of(checkpoint) or new_format(session, own)
+
+
 def format_at(session: SparkSession, location: str, own: Mapping[str, str]) -> Mapping[str, str]:
-    """The settings that a query starts with, given where its checkpoint is: on a disk, or wherever Hadoop reads."""
+    """The settings that a query starts with, by the location of its checkpoint in any file system of Hadoop."""
     try:
         return _format_of(session, location) or new_format(session, own)
     except Py4JJavaError:
-        # Spark says itself that it cannot go there, and better.
+        # If the location is not accessible, Spark gives a better error itself.
         return new_format(session, own)
 
 

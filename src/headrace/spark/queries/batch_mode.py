@@ -1,7 +1,7 @@
-"""The batch twin of a stream: the same query function over a part of its input, read as a batch.
+"""Batch mode: calls a stream's query function with its input, or a part of it, read as a batch.
 
-While a query is called inside of :func:`as_batch`, ``spark.readStream`` is a :class:`BatchReader`, and ``STREAM`` in
-SQL is left out (``patches.py``).
+While a query is called inside :func:`as_batch`, ``spark.readStream`` is a :class:`BatchReader`, and ``STREAM`` in SQL
+is ignored (``patches.py``).
 """
 
 from __future__ import annotations
@@ -15,36 +15,36 @@ from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 from headrace.errors import PipelineError
 from headrace.sources import event_hubs_options, kafka_options
-from headrace.sources.option_reading import Reads
+from headrace.sources.option_reading import ReadMode
 from headrace.spark.session.query_context import BatchReads, in_query_context, query_context
 
 if TYPE_CHECKING:
     from typing import Self
 
 _TOPICS = (kafka_options.FORMAT, event_hubs_options.FORMAT)
-# Options that say where and how fast a stream reads; a batch reads its part at once.
+# Options for where and how fast a stream reads; a batch reads its part at once.
 _STREAM_OPTIONS = frozenset(
     option.casefold()
     for option in (
         *("startingVersion", "startingTimestamp", "maxFilesPerTrigger", "maxBytesPerTrigger"),
-        *(option.name for source in _TOPICS for option in source.options if option.reads is Reads.STREAMS),
+        *(option.name for source in _TOPICS for option in source.options if option.read_mode is ReadMode.STREAMS),
         *("ignoreChanges", "ignoreDeletes", "skipChangeCommits", "failOnDataLoss"),
         *("latestFirst", "maxFileAge", "maxCachedFiles", "cleanSource", "sourceArchiveDir", "fileNameOnly"),
         *("schemaTrackingLocation", "withEventTimeOrder", "allowSourceColumnTypeChange"),
     )
 )
-# Options by which a stream leaves out what a batch would read.
+# Options by which a stream skips input that a batch would read.
 _FILTERS = frozenset({"excluderegex"})
 _PATTERN = frozenset("*?[]{}\\")
 _FILE_FORMATS = ("csv", "json", "orc", "parquet", "text", "xml")
 
 
 @dataclass(frozen=True)
-class Part:
-    """Which part of its sources a batch reads; by default all of them, as they are now.
+class SourcePart:
+    """The part of its sources that a batch reads; by default their whole current content.
 
-    ``view_of`` gets a table's name in the session, and returns the view with the part of it that is to be read, or
-    None for the table itself; ``of_paths`` gets what a query loads files from, and returns the files to load.
+    ``view_of`` takes a table's name in the session, and returns the view with the part to read, or None for the table
+    itself. ``of_paths`` takes the paths that a query loads, and returns the files to load.
     """
 
     view_of: Callable[[str], str | None] = lambda _name: None
@@ -52,17 +52,17 @@ class Part:
 
 
 @contextmanager
-def as_batch(part: Part) -> Iterator[None]:
-    """Let query functions that are called inside the block read streams as batches."""
+def as_batch(part: SourcePart) -> Iterator[None]:
+    """Make query functions that are called inside the block read streams as batches."""
     reads = BatchReads(lambda session: BatchReader(session, part), part.view_of)
     with in_query_context(replace(query_context(), batch=reads)):
         yield
 
 
 class BatchReader:
-    """Has the methods of ``DataStreamReader``, and returns batch DataFrames."""
+    """Has the methods of ``DataStreamReader`` but returns batch DataFrames."""
 
-    def __init__(self, session: SparkSession, part: Part) -> None:
+    def __init__(self, session: SparkSession, part: SourcePart) -> None:
         self._session = session
         self._reader: DataFrameReader = session.read
         self._part = part
@@ -71,23 +71,23 @@ class BatchReader:
         self._schema: Any = None
 
     def format(self, source: str) -> Self:
-        """The source's format."""
+        """Set the source's format."""
         self._format = source.casefold()
         self._reader = self._reader.format(source)
         return self
 
     def schema(self, schema: Any) -> Self:
-        """The columns."""
+        """Set the columns."""
         self._schema = schema
         self._reader = self._reader.schema(schema)
         return self
 
     def name(self, source_name: str) -> Self:  # noqa: ARG002 - a batch has no checkpoint to name a source in
-        """Nothing."""
+        """Do nothing: a batch has no checkpoint."""
         return self
 
     def option(self, key: str, value: Any) -> Self:
-        """One option; those of streams alone are left out."""
+        """Set an option; options that only streams have are ignored."""
         if key.casefold() in _FILTERS:
             raise PipelineError("FLOW.NO_TWIN", what=f"a stream with the option {key}")
         if key.casefold() == "path":
@@ -97,13 +97,13 @@ class BatchReader:
         return self
 
     def options(self, **options: Any) -> Self:
-        """Several options."""
+        """Set several options."""
         for key, value in options.items():
             self.option(key, value)
         return self
 
     def load(self, path: str | None = None, format: str | None = None, schema: Any = None, **options: Any) -> DataFrame:  # noqa: A002 - PySpark's name
-        """What the source holds, or the part of it that is asked for."""
+        """The content of the source, or the part of it to read."""
         if format is not None:
             self.format(format)
         if schema is not None:
@@ -116,21 +116,21 @@ class BatchReader:
         if not paths:
             return self._session.createDataFrame([], self._schema)
         if paths != [path]:
-            # As Spark's file stream reads what it has listed: names are no patterns, and partitions are columns below
-            # the folder, wherever in it the files lie (FileStreamSource.getBatch).
+            # As Spark's file stream reads listed files: names are not patterns, and partition columns are found below
+            # the base folder, wherever the files are in it (FileStreamSource.getBatch).
             self._reader = self._reader.option("__globPaths__", "false")
             if not _PATTERN & set(path):
                 self._reader = self._reader.option("basePath", path)
         return self._reader.load(paths)
 
     def table(self, tableName: str) -> DataFrame:  # noqa: N803 - PySpark's name
-        """A table, or the part of it that is asked for."""
-        spell = query_context().spell_name
-        view = self._part.view_of(spell(tableName) if spell else tableName)
+        """A table, or the part of it to read."""
+        rewrite = query_context().rewrite_name
+        view = self._part.view_of(rewrite(tableName) if rewrite else tableName)
         return self._session.read.table(tableName if view is None else view)
 
     def changes(self, tableName: str) -> DataFrame:  # noqa: N803 - PySpark's name
-        """Refused: changes are not rows that a batch of the same query would read.
+        """Not supported: a batch of the same query would read rows, not changes.
 
         Raises:
             PipelineError: FLOW.NO_TWIN.

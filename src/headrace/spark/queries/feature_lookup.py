@@ -1,4 +1,4 @@
-"""What a table with history said at the time of each row of another one."""
+"""Point-in-time lookup: joins each row with the values of a history table at the row's time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headrace.errors import PipelineError
 from headrace.model.names import quoted
 
 _KEY, _AT, _KIND, _ROW, _FOUND = "__key_", "__at", "__kind", "__row", "__found"
-_WHOLE = frozenset(("byte", "short", "integer", "long"))
+_INTEGERS = frozenset(("byte", "short", "integer", "long"))
 _TIMES = frozenset(("date", "timestamp", "timestamp_ntz"))
 
 
@@ -28,22 +28,22 @@ def point_in_time(
 ) -> DataFrame:
     """Each row of *labels* once, with the features of its key as they were at its time.
 
-    What holds from a later time on is not looked at, so that a model which is trained on the result sees nothing of its
-    future. A row of features holds from ``__START_AT`` on, that moment included, until ``__END_AT``, which is not.
+    Later values are ignored, so that a model trained on the result does not see its future. A row of features is valid
+    from ``__START_AT`` (inclusive) to ``__END_AT`` (exclusive).
     Times of different types are compared in the session's time zone.
 
     Args:
         labels: a batch; all its columns and rows are in the result.
-        features: a batch of a table with history, such as ``create_feature_table`` makes; of one with two times, what
-            is believed now.
-        keys: columns that both have, of equal types or whole numbers.
+        features: a batch of a history table, such as ``create_feature_table`` makes; of a bitemporal table, the rows
+            of current knowledge.
+        keys: columns that both have, of equal or integer types.
         at: the column of *labels* with the time.
         columns: the features (default: all columns but keys and times).
         prefix: of the names of features in the result.
 
     Returns:
-        The columns of *labels*, then the features, all nullable: NULL where nothing was known at the time, and for rows
-        without a key or a time.
+        The columns of *labels*, then the features, all nullable: NULL if no value was known at the time, or if the row
+        has no key or time.
 
     Raises:
         PipelineError: FEATURES.*.
@@ -53,24 +53,26 @@ def point_in_time(
     keys = [keys] if isinstance(keys, str) else list(keys)
     if not keys:
         raise PipelineError("FEATURES.NO_KEY")
-    _expect(features, (START_AT, END_AT), "FEATURES.NO_HISTORY")
+    _check_columns(features, (START_AT, END_AT), "FEATURES.NO_HISTORY")
     if SYSTEM_END_AT in features.columns:
         features = features.where(_column(SYSTEM_END_AT).isNull()).drop(SYSTEM_START_AT, SYSTEM_END_AT)
-    _expect(labels, (*keys, at), "FEATURES.UNKNOWN_COLUMN", of="labels")
+    _check_columns(labels, (*keys, at), "FEATURES.UNKNOWN_COLUMN", of="labels")
     columns = [columns] if isinstance(columns, str) else columns
     wanted = _features(features, keys) if columns is None else list(dict.fromkeys(columns))
-    _expect(features, (*keys, *wanted), "FEATURES.UNKNOWN_COLUMN")
-    taken = sorted({f"{prefix}{name}".casefold() for name in wanted} & {name.casefold() for name in labels.columns})
-    if taken:
-        raise PipelineError("FEATURES.TAKEN", columns=", ".join(taken))
+    _check_columns(features, (*keys, *wanted), "FEATURES.UNKNOWN_COLUMN")
+    duplicates = sorted(
+        {f"{prefix}{name}".casefold() for name in wanted} & {name.casefold() for name in labels.columns}
+    )
+    if duplicates:
+        raise PipelineError("FEATURES.TAKEN", columns=", ".join(duplicates))
     found = F.struct(_column(END_AT).alias(END_AT), *[_column(name).alias(name) for name in wanted])
     known = features.select(
         *_keys(features, labels, keys), _column(START_AT).alias(_AT), F.lit(0).alias(_KIND), found.alias(_FOUND)
     )
     row = F.struct(*map(_column, labels.columns)).alias(_ROW)
-    asked = labels.select(*_keys(labels, features, keys), _time(labels, at, features), F.lit(1).alias(_KIND), row)
-    # Not a join by a range of times, which would meet all versions of a key with all its labels.
-    together = known.unionByName(asked, allowMissingColumns=True)
+    lookups = labels.select(*_keys(labels, features, keys), _time(labels, at, features), F.lit(1).alias(_KIND), row)
+    # Not a range join, which would pair all versions of a key with all its labels.
+    together = known.unionByName(lookups, allowMissingColumns=True)
     window = Window.partitionBy(*[f"{_KEY}{number}" for number in range(len(keys))]).orderBy(
         _AT, _KIND, F.col(_FOUND)[END_AT].asc_nulls_last()
     )
@@ -91,15 +93,15 @@ def _features(features: DataFrame, keys: Sequence[str]) -> list[str]:
 
 
 def _keys(frame: DataFrame, other: DataFrame, keys: Sequence[str]) -> list[Column]:
-    """The keys of a frame, as they are compared with those of the other one."""
+    """The keys of a frame, cast for the comparison with those of the other one."""
     found = []
     for number, name in enumerate(keys):
         own, others = (side.select(_column(name)).schema.fields[0].dataType for side in (frame, other))
-        whole = own.typeName() in _WHOLE and others.typeName() in _WHOLE
-        if not whole and own.simpleString() != others.simpleString():
+        is_integer = own.typeName() in _INTEGERS and others.typeName() in _INTEGERS
+        if not is_integer and own.simpleString() != others.simpleString():
             types = " and ".join(sorted((own.simpleString(), others.simpleString())))
             raise PipelineError("FEATURES.KEY_TYPE", column=name, types=types)
-        found.append((_column(name).cast("bigint") if whole else _column(name)).alias(f"{_KEY}{number}"))
+        found.append((_column(name).cast("bigint") if is_integer else _column(name)).alias(f"{_KEY}{number}"))
     return found
 
 
@@ -111,9 +113,9 @@ def _time(labels: DataFrame, at: str, features: DataFrame) -> Column:
     return _column(at).cast(wanted).alias(_AT)
 
 
-def _expect(frame: DataFrame, names: Iterable[str], code: str, of: str = "features") -> None:
-    there = {name.casefold() for name in frame.columns}
-    missing = [name for name in names if name.casefold() not in there]
+def _check_columns(frame: DataFrame, names: Iterable[str], code: str, of: str = "features") -> None:
+    present = {name.casefold() for name in frame.columns}
+    missing = [name for name in names if name.casefold() not in present]
     if missing:
         raise PipelineError(code, missing=", ".join(missing), columns=", ".join(frame.columns), of=of)
 

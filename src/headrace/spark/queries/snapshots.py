@@ -1,4 +1,4 @@
-"""Snapshots as flows are given them: by a function that is asked, or by a dataset under the time of the update."""
+"""The snapshots of a flow: from a function that is called, or from a dataset, with the update's time as version."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from headrace.cdc.snapshot_versions import NoVersion, is_later
+from headrace.cdc.snapshot_versions import InvalidSnapshotVersion, is_later
 from headrace.errors import PipelineError
 from headrace.model.datasets import Flow, PythonQuery
 from headrace.model.names import QualifiedName
@@ -18,32 +18,34 @@ from headrace.spark.update.catalog import Catalog
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All rows of a source, and which state of it they are."""
+    """All rows of a source, and the version that they are."""
 
     rows: DataFrame
     version: Any
 
 
 def version_of_update(now_s: float) -> datetime:
-    """The version of a snapshot that is taken of a dataset."""
+    """The version of a snapshot of a dataset: the time of the update."""
     return datetime.fromtimestamp(now_s, UTC)
 
 
-def asked(flow: Flow, catalog: Catalog, before: Any, reads: set[QualifiedName] | None = None) -> Snapshot | None:
-    """What a flow's function gives as the snapshot after a version; None when there is none.
+def next_snapshot(
+    flow: Flow, catalog: Catalog, before: Any, reads: set[QualifiedName] | None = None
+) -> Snapshot | None:
+    """The snapshot after a version, from a flow's function; None when there is none.
 
     Args:
-        flow: whose function is asked. It may look at data: that decides what comes next.
-        catalog: finds every spelling of the pipeline's names.
-        before: the version that was taken last; None when none was.
-        reads: gets the names of the pipeline's datasets that the function has read.
+        flow: the flow whose function is called. The function may run actions to find the next version.
+        catalog: resolves every spelling of the pipeline's names.
+        before: the version of the last snapshot; None when there was none.
+        reads: receives the names of the pipeline's datasets that the function reads.
 
     Raises:
-        PipelineError: CDC.BAD_SNAPSHOT, CDC.BAD_VERSION, CDC.SNAPSHOT_ORDER; whatever the function raises.
+        PipelineError: CDC.BAD_SNAPSHOT, CDC.BAD_VERSION, CDC.SNAPSHOT_ORDER; any error of the function.
     """
     query = flow.query
     assert isinstance(query, PythonQuery)  # noqa: S101 - there is no SQL for it
-    with calling(flow, catalog, resolving=False, reads=reads):
+    with calling(flow, catalog, is_resolving=False, reads=reads):
         found = query.function(before)
     if found is None:
         return None
@@ -56,14 +58,14 @@ def asked(flow: Flow, catalog: Catalog, before: Any, reads: set[QualifiedName] |
 
 
 def check_order(flow: Flow, version: Any, before: Any) -> None:
-    """Nothing, if a version comes after the one that was taken last.
+    """Check that a version comes after that of the last snapshot.
 
     Raises:
         PipelineError: CDC.SNAPSHOT_ORDER, CDC.BAD_VERSION.
     """
     try:
         later = is_later(version, before)
-    except NoVersion as error:
+    except InvalidSnapshotVersion as error:
         raise PipelineError("CDC.BAD_VERSION", location=flow.location, flow=flow.name, reason=error) from error
     if not later:
         raise PipelineError(

@@ -1,4 +1,4 @@
-"""``format("cloudFiles")`` of the session's readers: the driver finds the columns, Spark's workers the rows."""
+"""``format("cloudFiles")`` of the session's readers: the driver plans the schema, Spark's workers read the rows."""
 
 from __future__ import annotations
 
@@ -22,63 +22,63 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StructType
 
 from headrace.autoloader.ddl import InvalidDdl, parse_struct
-from headrace.autoloader.options import options_of_function, without_effect_of
+from headrace.autoloader.options import function_options, options_without_effect
 from headrace.autoloader.preparing import Place, prepare
 from headrace.autoloader.reading.plan import METADATA
-from headrace.autoloader.source import LEDGERS_ELSEWHERE
+from headrace.autoloader.source import LEDGER_POINTER
 from headrace.errors import PipelineError, Problems
 from headrace.spark.data_sources.cloud_files import NAME, SOURCE_OPTION, CloudFiles
 from headrace.spark.session.active_session import while_active
 from headrace.spark.session.guards import unguarded
 from headrace.spark.session.query_context import query_context, set_query_context
-from headrace.sql.input_file import FIELDS, names_column, with_metadata
+from headrace.sql.input_file import FIELDS, names_column, replace_input_file_calls
 from headrace.sql.source_functions import READ_FILES, SourceCall, source_calls
 
 FORMAT = "cloudfiles"
-# Of a session: beginnings of paths to what they stand for, as JSON.
+# The session's conf with the path mapping, as JSON.
 PATHS = "headrace.paths"
-# Of a reader: its options, format and schema as they were given.
-GIVEN = "_headrace_given"
-NOTED_FORMAT, NOTED_SCHEMA = "_headrace_format", "_headrace_schema"
-# So that two queries that are analyzed at a time read different views.
+# The attributes of a reader that hold its options, format and schema as the user has set them.
+GIVEN_OPTIONS = "_headrace_given"
+GIVEN_FORMAT, GIVEN_SCHEMA = "_headrace_format", "_headrace_schema"
+# Numbers the views, so that queries that are analyzed in parallel read different ones.
 _views = count()
-# Where code lies that is nobody's query.
-_OURS = (str(Path(__file__).parents[2]) + os.sep, str(Path(pyspark.__file__).parent) + os.sep)
+# The folders of our code and Spark's, which is not part of a user's query.
+_OWN_CODE = (str(Path(__file__).parents[2]) + os.sep, str(Path(pyspark.__file__).parent) + os.sep)
 
 
 def folders_below(folder: Path) -> Iterator[Path]:
-    """A folder for each reader, in the order in which a query function makes them."""
+    """A folder for each reader, in the order in which a query function creates them."""
     return (folder / str(number) for number in count())
 
 
-def reading(load: Any) -> Any:
-    """Of a reader's ``load``: that of ``cloudFiles`` is ours."""
+def wrap_load(load: Any) -> Any:
+    """Wrap a reader's ``load``: handles ``cloudFiles``."""
 
     @wraps(load)
-    def loading(self: Any, path: Any = None, format: str | None = None, schema: Any = None, **options: Any) -> Any:  # noqa: A002 - Spark's name
-        noted = vars(self)
-        if (format or noted.get(NOTED_FORMAT, "")).casefold() != FORMAT:
+    def wrapper(self: Any, path: Any = None, format: str | None = None, schema: Any = None, **options: Any) -> Any:  # noqa: A002 - Spark's name
+        attributes = vars(self)
+        if (format or attributes.get(GIVEN_FORMAT, "")).casefold() != FORMAT:
             return load(self, path, format, schema, **options)
-        given = {**noted.get(GIVEN, {}), **options}
+        given = {**attributes.get(GIVEN_OPTIONS, {}), **options}
         wanted = path if path is not None else next((v for k, v in given.items() if k.casefold() == "path"), None)
         if not isinstance(wanted, str) or not wanted:
             raise PipelineError("AUTO_LOADER.PATH", given=repr(wanted))
-        schema = schema if schema is not None else noted.get(NOTED_SCHEMA)
+        schema = schema if schema is not None else attributes.get(GIVEN_SCHEMA)
         return _frame(self, given, wanted, schema, metadata=_names_metadata())
 
-    return loading
+    return wrapper
 
 
-def reading_sources(sql: Any) -> Any:
-    """Of a session's ``sql``: ``read_files``, ``read_kafka`` and so on are views of what is read, for as long."""
+def wrap_sql(sql: Any) -> Any:
+    """Wrap a session's ``sql``: ``read_files``, ``read_kafka`` and so on become temporary views for the query."""
 
     @wraps(sql)
-    def querying(self: SparkSession, text: str, *arguments: Any, **options: Any) -> Any:
+    def wrapper(self: SparkSession, text: str, *arguments: Any, **options: Any) -> Any:
         calls = source_calls(text)
         if not calls:
             return sql(self, text, *arguments, **options)
         views = [f"headrace_files_{next(_views)}" for _ in calls]
-        mapped = with_metadata(_with_views(text, calls, views), METADATA)
+        mapped = replace_input_file_calls(_with_views(text, calls, views), METADATA)
         named = names_column(text, METADATA)
         try:
             for call, view in zip(calls, views, strict=True):
@@ -92,7 +92,7 @@ def reading_sources(sql: Any) -> Any:
                 for view in views:
                     self.catalog.dropTempView(view)
 
-    return querying
+    return wrapper
 
 
 def _with_views(text: str, calls: Sequence[SourceCall], views: Sequence[str]) -> str:
@@ -110,66 +110,71 @@ def _frame_of(session: SparkSession, call: SourceCall, *, metadata: bool) -> Dat
         return source.format(call.format).options(**given).load()  # type: ignore[no-any-return]  # either kind of reader
     schema = given.pop("schema", None)
     if call.function == READ_FILES:
-        given = options_of_function(given)
+        given = function_options(given)
     elif call.format is not None:
         given["cloudFiles.format"] = call.format
     reader: Any = session.readStream if call.streams else session.read
     if isinstance(reader, (DataStreamReader, DataFrameReader)):
-        return _frame(reader, given, call.path, schema, metadata=metadata, hides=False)
-    # While a stream is read as a batch, what stands in for its reader.
-    return _frame(session.read, given, call.path, schema, metadata=metadata, hides=False)
+        return _frame(reader, given, call.path, schema, metadata=metadata, hide_metadata=False)
+    # The stand-in for a stream's reader while the stream is read as a batch.
+    return _frame(session.read, given, call.path, schema, metadata=metadata, hide_metadata=False)
 
 
-def noting_format(original: Any) -> Any:
-    """Of a reader's ``format``: kept for ``load``."""
+def wrap_format(original: Any) -> Any:
+    """Wrap a reader's ``format``: stores it for ``load``."""
 
     @wraps(original)
-    def noting(self: Any, source: str) -> Any:
-        vars(self)[NOTED_FORMAT] = source
+    def wrapper(self: Any, source: str) -> Any:
+        vars(self)[GIVEN_FORMAT] = source
         return original(self, source)
 
-    return noting
+    return wrapper
 
 
-def noting_schema(original: Any) -> Any:
-    """Of a reader's ``schema``: kept for ``load``."""
+def wrap_schema(original: Any) -> Any:
+    """Wrap a reader's ``schema``: stores it for ``load``."""
 
     @wraps(original)
-    def noting(self: Any, schema: Any) -> Any:
-        vars(self)[NOTED_SCHEMA] = schema
+    def wrapper(self: Any, schema: Any) -> Any:
+        vars(self)[GIVEN_SCHEMA] = schema
         return original(self, schema)
 
-    return noting
+    return wrapper
 
 
 def _frame(
-    reader: Any, given: dict[str, Any], path: str, schema: Any, *, metadata: bool, hides: bool = True
+    reader: Any, given: dict[str, Any], path: str, schema: Any, *, metadata: bool, hide_metadata: bool = True
 ) -> DataFrame:
     session: SparkSession = reader._spark  # noqa: SLF001 - has no public form
-    place = _place(session)
-    source = prepare(_texts(given), path, _struct(schema), place, metadata=metadata)
+    location = _location(session)
+    source = prepare(_texts(given), path, _struct(schema), location, metadata=metadata)
     streams = isinstance(reader, DataStreamReader)
     if not (streams and query_context().of_pipeline):
-        # Of the streams of a pipeline, each update says it.
-        for name, why in without_effect_of(source.options):
+        # For the streams of a pipeline, each update warns.
+        for name, why in options_without_effect(source.options):
             warnings.warn(f'option "{name}" has no effect: {why}', stacklevel=2)
     if not streams:
-        # Nobody starts a batch again with another schema: there, what is new is rescued.
+        # A batch is not restarted with a new schema, so new columns are rescued.
         source = replace(source, plan=replace(source.plan, evolves=False))
-    folder = place.schema_location
-    if query_context().of_pipeline and place.stores and folder and not Path(source.ledgers).is_relative_to(folder):
+    folder = location.schema_location
+    if (
+        query_context().of_pipeline
+        and location.can_write
+        and folder
+        and not Path(source.ledgers).is_relative_to(folder)
+    ):
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / LEDGERS_ELSEWHERE).write_text(source.ledgers, encoding="utf-8")
+        (folder / LEDGER_POINTER).write_text(source.ledgers, encoding="utf-8")
     with while_active(session):
         session.dataSource.register(CloudFiles)
-        # The kind of the reader that was asked: a stream, or the files that are there.
-        fresh = type(reader)(session)
-        columns = StructType.fromJson(source.plan.whole)
-        frame: DataFrame = fresh.format(NAME).schema(columns).option(SOURCE_OPTION, source.to_json()).load()
-    # What a view hides cannot be named: in SQL, a query that names the column has it in its ``*`` too.
-    if hides:
+        # The same kind of reader: for a stream, or for the available files.
+        reader_copy = type(reader)(session)
+        columns = StructType.fromJson(source.plan.all_columns)
+        frame: DataFrame = reader_copy.format(NAME).schema(columns).option(SOURCE_OPTION, source.to_json()).load()
+    # A view cannot expose a hidden column: in SQL, the ``*`` of a query that names the column includes it.
+    if hide_metadata:
         set_query_context(replace(query_context(), input_file_in_metadata=source.plan.metadata))
-    return _with_hidden(frame) if source.plan.metadata and hides else frame
+    return _with_hidden(frame) if source.plan.metadata and hide_metadata else frame
 
 
 def _texts(given: dict[str, Any]) -> dict[str, str]:
@@ -191,7 +196,7 @@ def _struct(schema: Any) -> Any:
     return schema.jsonValue()
 
 
-def _place(session: SparkSession) -> Place:
+def _location(session: SparkSession) -> Place:
     context = query_context()
     folder = next(context.schema_folders) if context.schema_folders is not None else None
     return Place(
@@ -201,22 +206,22 @@ def _place(session: SparkSession) -> Place:
         paths=json.loads(session.conf.get(PATHS, "{}") or "{}"),
         now_ns=time.time_ns(),
         tasks=session.sparkContext.defaultParallelism,
-        stores=folder is None or context.runs,
-        infers_again=context.infers_again,
+        can_write=folder is None or context.is_starting,
+        reinfers_schema=context.infers_again,
         plain_names=context.plain_names,
     )
 
 
 def _state_folder() -> Path:
-    """Where a user's programs keep what is to stay; a script's checkpoint needs its ledger again."""
+    """The user's state folder. A script's ledgers must persist as long as its checkpoints."""
     base = os.environ.get("XDG_STATE_HOME")
     return (Path(base) if base else Path.home() / ".local" / "state") / "headrace"
 
 
 def _names_metadata() -> bool:
-    """Whether the function, or script, that reads names ``_metadata``, or a function that is a field of it."""
+    """True if the calling function or script names ``_metadata``, or a function that maps to one of its fields."""
     frame: FrameType | None = sys._getframe()
-    while frame is not None and frame.f_code.co_filename.startswith(_OURS):
+    while frame is not None and frame.f_code.co_filename.startswith(_OWN_CODE):
         frame = frame.f_back
     names = (METADATA, *FIELDS)
     return frame is not None and any(name in text for text in _texts_of(frame.f_code) for name in names)
@@ -234,9 +239,9 @@ def _texts_of(code: CodeType) -> Iterator[str]:
 
 
 def _with_hidden(frame: DataFrame) -> DataFrame:
-    """The frame without its column ``_metadata``, which can be named all the same, as that of Spark's file sources.
+    """The frame with a hidden column ``_metadata``: not in ``*``, but available by name, as in Spark's file sources.
 
-    So does Spark with the columns that a join with USING hides (``Project.hiddenOutputTag``).
+    Spark does the same with the columns that a join with USING hides (``Project.hiddenOutputTag``).
     """
     jvm: Any = frame.sparkSession._jvm  # noqa: SLF001 - has no public form
     visible = frame.drop(METADATA)

@@ -1,8 +1,8 @@
-"""``from_confluent``: values of a topic in the registry's wire format as columns.
+"""``from_confluent``: decodes topic values in the registry's wire format into columns.
 
-Rows are read in Python workers, with fastavro, over Arrow. Spark's own ``from_avro`` takes one writer's schema for a
-whole column, and which ids a batch holds is known only once it is read; a UDF takes each row by its own id, and
-resolves it to the reader's schema as Avro says.
+Python workers decode the rows with fastavro, over Arrow. Spark's own ``from_avro`` needs one writer schema for a whole
+column, but the schema ids of a batch are known only once it is read. A UDF decodes each row by its own id, and resolves
+it to the reader schema by Avro's rules.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from pyspark.sql.types import DataType, StringType, StructField, StructType, _pa
 from headrace.errors import PipelineError
 from headrace.sources.confluent import BadPayload, decoder, shared_registry
 from headrace.sources.confluent_schema import UnsupportedSchema, converter, spark_type
-from headrace.sources.worker_errors import telling
+from headrace.sources.worker_errors import relay_problems
 from headrace.spark.session.query_context import query_context
 
 
 class OnError(str, Enum):
-    """What becomes of a payload that cannot be read."""
+    """What to do with a payload that cannot be decoded."""
 
     FAIL = "fail"
     NULL = "null"
@@ -41,18 +41,18 @@ def from_confluent(
     version: int | None = None,
     on_error: str = "fail",
 ) -> Column:
-    """A payload of Confluent's wire format as a struct, or what else the subject's schema says.
+    """Decode payloads in Confluent's wire format, to a struct or whatever type the subject's schema has.
 
-    Records are read with the schema that they were written with, and resolved to the subject's latest one, as it is
-    when the query is called: fields that were added later have their defaults, ones that were removed are left out.
+    Records are decoded with their writer schemas, and resolved to the latest schema of the subject at the time of this
+    call: fields that were added later have their defaults, removed fields are left out.
 
     Args:
         column: bytes, such as ``value`` of a topic.
-        subject: whose schema gives the columns, usually ``<topic>-value``.
-        registry: its address, or the settings of Confluent's client, such as ``url`` and ``basic.auth.user.info``.
+        subject: the subject of the schema, usually ``<topic>-value``.
+        registry: its URL, or the settings of Confluent's client, such as ``url`` and ``basic.auth.user.info``.
         version: of the subject's schema, instead of the latest.
-        on_error: ``fail`` ends the query; ``null`` gives NULL; ``tell`` gives a struct of ``value`` and ``error``, one
-            of which is NULL. A registry that does not answer always ends the query.
+        on_error: ``fail`` fails the query; ``null`` returns NULL; ``tell`` returns a struct of ``value`` and ``error``,
+            one of which is NULL. If the registry does not answer, the query always fails.
 
     Raises:
         PipelineError: CONFLUENT.*.
@@ -60,8 +60,8 @@ def from_confluent(
     if on_error not in set(OnError):
         raise PipelineError("CONFLUENT.ON_ERROR", given=on_error)
     settings = json.dumps({"url": registry} if isinstance(registry, str) else dict(registry), sort_keys=True)
-    # The table has the columns that the update has found; and others wait while a flow is started.
-    reader = shared_registry(settings).reader(subject, version, again=not query_context().runs)
+    # The schema must be that of the table's columns, which the update has found. And other flows wait for this start.
+    reader = shared_registry(settings).reader_schema(subject, version, refresh=not query_context().is_starting)
     try:
         type_ = spark_type(reader)
     except UnsupportedSchema as error:
@@ -70,17 +70,17 @@ def from_confluent(
     result: DataType = value_type
     if OnError(on_error) is OnError.TELL:
         result = StructType([StructField("value", value_type), StructField("error", StringType())])
-    # PySpark finds out by the function's annotations what it takes; its own declarations do not know that form.
-    made: Any = arrow_udf
-    reads = made(_reading(settings, json.dumps(reader), type_, result, OnError(on_error)), result)
-    decoded: Column = reads(column)
+    # PySpark reads the parameters from the function's annotations; its type stubs do not include that form.
+    make_udf: Any = arrow_udf
+    decode = make_udf(_payload_decoder(settings, json.dumps(reader), type_, result, OnError(on_error)), result)
+    decoded: Column = decode(column)
     return decoded
 
 
-def _reading(
+def _payload_decoder(
     settings: str, reader_text: str, type_: Any, result: DataType, on_error: OnError
 ) -> Callable[[pa.Array], pa.Array]:
-    @telling
+    @relay_problems
     def from_confluent(payloads: pa.Array) -> pa.Array:
         decode = decoder(shared_registry(settings), json.loads(reader_text))
         convert = converter(type_)

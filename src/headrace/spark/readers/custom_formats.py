@@ -1,4 +1,7 @@
-"""``format("synthetic")`` and the others of ``headrace.sources``: the driver checks options, Spark's workers read."""
+"""``format("synthetic")`` and the other formats of ``headrace.sources``, for the session's readers.
+
+The driver checks the options, Spark's workers read.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +19,17 @@ from headrace.autoloader.ddl import InvalidDdl, JsonType, nullable, parse_struct
 from headrace.errors import PipelineError, Problems
 from headrace.sources.jdbc_incremental import prepare_jdbc
 from headrace.sources.kinesis_options import prepare_kinesis
-from headrace.sources.stream_source import Prepared, Session
+from headrace.sources.stream_source import PreparedSource, ReadContext
 from headrace.sources.synthetic import prepare_synthetic
 from headrace.spark.data_sources import python_sources
-from headrace.spark.readers.auto_loader import GIVEN, NOTED_FORMAT, NOTED_SCHEMA
+from headrace.spark.readers.auto_loader import GIVEN_FORMAT, GIVEN_OPTIONS, GIVEN_SCHEMA
 from headrace.spark.session.active_session import while_active
 from headrace.spark.session.query_context import query_context
 
 
 @dataclass(frozen=True)
 class _Format:
-    prepare: Callable[[Mapping[str, Any], JsonType | None, Session], Prepared]
+    prepare: Callable[[Mapping[str, Any], JsonType | None, ReadContext], PreparedSource]
     source: type[python_sources.PythonSource]
 
 
@@ -37,51 +40,53 @@ _FORMATS: Mapping[str, _Format] = {
 }
 
 
-def reading(load: Any) -> Any:
-    """Of a reader's ``load``: that of the formats of ``headrace.sources`` is ours."""
+def wrap_load(load: Any) -> Any:
+    """Wrap a reader's ``load``: handles the formats of ``headrace.sources``."""
 
     @wraps(load)
-    def loading(self: Any, path: Any = None, format: str | None = None, schema: Any = None, **options: Any) -> Any:  # noqa: A002 - Spark's name
-        noted = vars(self)
-        found = _FORMATS.get((format or noted.get(NOTED_FORMAT, "")).casefold())
-        if found is None:
+    def wrapper(self: Any, path: Any = None, format: str | None = None, schema: Any = None, **options: Any) -> Any:  # noqa: A002 - Spark's name
+        attributes = vars(self)
+        custom_format = _FORMATS.get((format or attributes.get(GIVEN_FORMAT, "")).casefold())
+        if custom_format is None:
             return load(self, path, format, schema, **options)
-        given = {**noted.get(GIVEN, {}), **options, **({} if path is None else {"path": path})}
-        schema = schema if schema is not None else noted.get(NOTED_SCHEMA)
-        return _frame(self, found, given, schema)
+        given = {**attributes.get(GIVEN_OPTIONS, {}), **options, **({} if path is None else {"path": path})}
+        schema = schema if schema is not None else attributes.get(GIVEN_SCHEMA)
+        return _frame(self, custom_format, given, schema)
 
-    return loading
+    return wrapper
 
 
-def _frame(reader: Any, found: _Format, given: Mapping[str, Any], schema: Any) -> Any:
+def _frame(reader: Any, custom_format: _Format, given: Mapping[str, Any], schema: Any) -> Any:
     session: SparkSession = reader._spark  # noqa: SLF001 - has no public form
     streams = isinstance(reader, DataStreamReader)
-    place = Session(
-        streams=streams,
+    read_context = ReadContext(
+        is_streaming=streams,
         time_zone=str(session.conf.get("spark.sql.session.timeZone", "UTC")),
         parallelism=session.sparkContext.defaultParallelism,
-        resolves=query_context().resolving,
+        schema_only=query_context().is_resolving,
     )
-    prepared = found.prepare(given, _struct(found, schema), place)
+    prepared = custom_format.prepare(given, _struct(custom_format, schema), read_context)
     if not (streams and query_context().of_pipeline):
-        # Of the streams of a pipeline, each update says it.
+        # For the streams of a pipeline, each update warns.
         for name, why in prepared.without_effect:
             warnings.warn(f'option "{name}" has no effect: {why}', stacklevel=2)
     with while_active(session):
-        session.dataSource.register(found.source)
-        # The kind of the reader that was asked: a stream, or what is there.
-        fresh = type(reader)(session).format(found.source.name()).schema(StructType.fromJson(prepared.columns))
-        return fresh.options(**{python_sources.SOURCE_OPTION: prepared.to_json(), **prepared.secrets}).load()
+        session.dataSource.register(custom_format.source)
+        # The same kind of reader: for a stream or for a batch.
+        reader_copy = (
+            type(reader)(session).format(custom_format.source.name()).schema(StructType.fromJson(prepared.columns))
+        )
+        return reader_copy.options(**{python_sources.SOURCE_OPTION: prepared.to_json(), **prepared.secrets}).load()
 
 
-def _struct(found: _Format, schema: Any) -> JsonType | None:
+def _struct(custom_format: _Format, schema: Any) -> JsonType | None:
     if schema is None:
         return None
     if isinstance(schema, str):
         try:
             return nullable(parse_struct(schema))
         except InvalidDdl as error:
-            name = found.source.kind
+            name = custom_format.source.kind
             problem = PipelineError("SOURCE.SCHEMA", format=name, reason=str(error))
             raise Problems([problem]) from error
     return nullable(schema.jsonValue())

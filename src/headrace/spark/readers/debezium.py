@@ -1,4 +1,4 @@
-"""Messages of Debezium opened: the columns of the row, what happened to it, and what its events are ordered by.
+"""Unpacks Debezium messages: the columns of the row, the operation, and the sequence of its events.
 
 Source: Debezium's documentation of its connectors, "Data change events", for the envelope and each connector's source.
 """
@@ -18,13 +18,13 @@ from pyspark.sql.types import BinaryType, DataType, StringType, StructField, Str
 from headrace.cdc.envelope import DELETE, ENVELOPE, ERROR, OP, OPERATIONS, SEQUENCE, SETS, TRUNCATE, UNAVAILABLE, VALUE
 from headrace.spark.errors.spark_errors import first_line
 from headrace.spark.readers.confluent import from_confluent
-from headrace.spark.readers.debezium_values import Values, refused, wire_type
+from headrace.spark.readers.debezium_values import Values, invalid_argument, wire_type
 
-_MESSAGE, _OPENED, _BROKEN = "__headrace_message", "__headrace_opened", "__headrace_broken"
+_MESSAGE, _UNPACKED, _MALFORMED = "__headrace_message", "__headrace_opened", "__headrace_broken"
 _PAYLOAD = "payload"
-# Of each connector's source: PostgreSQL; MySQL and MariaDB; SQL Server and Db2. The clock is everyone's.
+# Fields of the connectors' ``source``: PostgreSQL; MySQL and MariaDB; SQL Server and Db2; all connectors.
 _SOURCE = ("lsn", "file", "pos", "row", "commit_lsn", "change_lsn", "event_serial_no", "ts_ms")
-# As many digits as numbers of 64 bits have, so that texts are ordered as the numbers are.
+# The number of digits of 64-bit numbers, so that texts have the order of the numbers.
 _DIGITS, _FEWER_DIGITS = 20, 10
 _NO_CHANGE_LSN = "00000000:00000000:0000"
 _UNAVAILABLE_BYTES = UNAVAILABLE.encode()
@@ -32,20 +32,20 @@ _UNAVAILABLE_BYTES = UNAVAILABLE.encode()
 
 @dataclass(frozen=True)
 class _Envelopes:
-    """Messages that were parsed.
+    """Parsed messages.
 
-    ``envelope`` is the envelope's struct, of the type ``kind``; ``broken`` says why there is none, and ``text`` what
-    stands there.
+    ``envelope`` is the envelope's struct of type ``kind``. ``malformed`` says why there is none, and ``text`` is the
+    message then.
     """
 
     rows: DataFrame
     envelope: Column
     kind: StructType
-    broken: Column
+    malformed: Column
     text: Column
 
 
-def opened(
+def unpack_messages(
     messages: DataFrame,
     row: str | StructType | None,
     *,
@@ -54,71 +54,73 @@ def opened(
     subject: str | None,
     registry: str | Mapping[str, Any] | None,
 ) -> DataFrame:
-    """What ``headrace.pipelines.debezium`` promises."""
+    """Implements ``headrace.pipelines.debezium``."""
     if "value" not in messages.columns:
-        raise refused("messages", 'they have no column "value"')
+        raise invalid_argument("messages", 'they have no column "value"')
     if (subject is None) != (registry is None):
-        raise refused("subject", "subject and registry must be set together")
+        raise invalid_argument("subject", "subject and registry must be set together")
     wanted = _row_type(row)
     if wanted is not None and ENVELOPE in wanted.names:
-        raise refused("row", f'debezium() adds the column "{ENVELOPE}" itself')
+        raise invalid_argument("row", f'debezium() adds the column "{ENVELOPE}" itself')
     present = messages.filter(F.col("value").isNotNull())
     if subject is not None and registry is not None:
         found = _from_avro(present, subject, registry)
         row_kind = _struct(found.kind, "after", subject)
         wanted = wanted if wanted is not None else row_kind
-        values = Values(wanted, timestamps, decimals, needed=False)
+        values = Values(wanted, timestamps, decimals, requires_units=False)
     else:
         if wanted is None:
-            raise refused("row", "JSON does not describe its columns; pass them as DDL")
-        values = Values(wanted, timestamps, decimals, needed=True)
+            raise invalid_argument("row", "JSON does not describe its columns; pass them as DDL")
+        values = Values(wanted, timestamps, decimals, requires_units=True)
         found = _from_json(present, wire_type(wanted))
         row_kind = wire_type(wanted)
     unknown = [name for name in wanted.names if name not in row_kind.names]
     if unknown:
-        raise refused("row", f'"{unknown[0]}" is not a column of the subject, which has {", ".join(row_kind.names)}')
+        raise invalid_argument(
+            "row", f'"{unknown[0]}" is not a column of the subject, which has {", ".join(row_kind.names)}'
+        )
     return _flat(found, row_kind, wanted, values)
 
 
-def _flat(found: _Envelopes, given: StructType, wanted: StructType, values: Values) -> DataFrame:
-    """The columns of the row and the one beside them."""
+def _flat(found: _Envelopes, wire_row: StructType, wanted: StructType, values: Values) -> DataFrame:
+    """The columns of the row, and the column with the envelope's metadata."""
     envelope = found.envelope
     op = envelope.getField(OP)
     image = F.when(op == DELETE, envelope.getField("before")).otherwise(envelope.getField("after"))
     read = {field.name: image.getField(field.name) for field in wanted.fields}
     converted = {
-        field.name: values.converted(read[field.name], given[field.name].dataType, field) for field in wanted.fields
+        field.name: values.convert(read[field.name], wire_row[field.name].dataType, field) for field in wanted.fields
     }
-    lost = [
+    unreadable = [
         F.when(
             read[field.name].isNotNull() & converted[field.name].isNull(),
             F.lit(f'column "{field.name}" has no readable {field.dataType.simpleString()} value'),
         )
         for field in wanted.fields
-        if given[field.name].dataType != field.dataType
+        if wire_row[field.name].dataType != field.dataType
     ]
     unknown = op.isNull() | ~op.isin(*OPERATIONS)
-    broken = F.coalesce(
-        found.broken,
+    malformed = F.coalesce(
+        found.malformed,
         F.when(unknown, F.lit("it is not a change event: its operation is missing or unknown")),
         F.when((op == DELETE) & image.isNull(), F.lit("it is a delete without the row before the change")),
         F.when((op != TRUNCATE) & image.isNull(), F.lit("it is a change without the row after the change")),
-        *lost,
+        *unreadable,
     )
-    whole = F.col(_BROKEN).isNull()
-    beside = F.struct(
-        F.when(whole, op).alias(OP),
-        F.when(whole, _sequence(found)).alias(SEQUENCE),
-        F.when(whole, _sets(wanted, given, read)).alias(SETS),
-        F.col(_BROKEN).alias(ERROR),
-        F.when(~whole, found.text).alias(VALUE),
+    is_valid = F.col(_MALFORMED).isNull()
+    metadata = F.struct(
+        F.when(is_valid, op).alias(OP),
+        F.when(is_valid, _sequence(found)).alias(SEQUENCE),
+        F.when(is_valid, _set_columns(wanted, wire_row, read)).alias(SETS),
+        F.col(_MALFORMED).alias(ERROR),
+        F.when(~is_valid, found.text).alias(VALUE),
     )
-    columns = [F.when(whole, value).alias(name) for name, value in converted.items()]
-    return found.rows.withColumn(_BROKEN, broken).select(*columns, beside.alias(ENVELOPE))
+    columns = [F.when(is_valid, value).alias(name) for name, value in converted.items()]
+    return found.rows.withColumn(_MALFORMED, malformed).select(*columns, metadata.alias(ENVELOPE))
 
 
 def _from_json(messages: DataFrame, row: StructType) -> _Envelopes:
-    """Messages of the JSON converter, with schemas or without."""
+    """Messages of the JSON converter, with or without schemas."""
     source = StructType([StructField(name, StringType()) for name in _SOURCE])
     kind = StructType(
         [
@@ -129,29 +131,31 @@ def _from_json(messages: DataFrame, row: StructType) -> _Envelopes:
             StructField("ts_ms", StringType()),
         ]
     )
-    whole = StructType([StructField(_PAYLOAD, kind), *kind.fields, StructField(_BROKEN, StringType())])
+    message_type = StructType([StructField(_PAYLOAD, kind), *kind.fields, StructField(_MALFORMED, StringType())])
     text = F.col("value").cast("string")
-    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _BROKEN}
-    parsed = messages.withColumn(_MESSAGE, F.from_json(text, whole, options))
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _MALFORMED}
+    parsed = messages.withColumn(_MESSAGE, F.from_json(text, message_type, options))
     message = F.col(_MESSAGE)
     bare = F.struct(*[message.getField(name).alias(name) for name in kind.names])
     payload = message.getField(_PAYLOAD)
-    rows = parsed.withColumn(_OPENED, F.when(payload.isNotNull(), payload).otherwise(bare))
-    readable = message.isNotNull() & message.getField(_BROKEN).isNull()
-    broken = F.when(~readable, F.lit("it is not JSON with values of the column types"))
-    return _Envelopes(rows, F.col(_OPENED), kind, broken, text)
+    rows = parsed.withColumn(_UNPACKED, F.when(payload.isNotNull(), payload).otherwise(bare))
+    readable = message.isNotNull() & message.getField(_MALFORMED).isNull()
+    malformed = F.when(~readable, F.lit("it is not JSON with values of the column types"))
+    return _Envelopes(rows, F.col(_UNPACKED), kind, malformed, text)
 
 
 def _from_avro(messages: DataFrame, subject: str, registry: str | Mapping[str, Any]) -> _Envelopes:
     """Messages of the Avro converter, in the wire format of Confluent's registry."""
     rows = messages.withColumn(_MESSAGE, from_confluent("value", subject, registry, on_error="tell"))
     message = F.col(_MESSAGE)
-    told = rows.schema[_MESSAGE].dataType
-    kind = told["value"].dataType if isinstance(told, StructType) else told
+    payload_type = rows.schema[_MESSAGE].dataType
+    kind = payload_type["value"].dataType if isinstance(payload_type, StructType) else payload_type
     if not isinstance(kind, StructType) or not {"before", "after", "source", OP} <= set(kind.names):
-        raise refused("subject", f'the schema of "{subject}" is not a Debezium envelope (before, after, source, op)')
-    broken = message.getField("error")
-    return _Envelopes(rows, message.getField("value"), kind, broken, F.base64(F.col("value")))
+        raise invalid_argument(
+            "subject", f'the schema of "{subject}" is not a Debezium envelope (before, after, source, op)'
+        )
+    malformed = message.getField("error")
+    return _Envelopes(rows, message.getField("value"), kind, malformed, F.base64(F.col("value")))
 
 
 def _sequence(found: _Envelopes) -> Column:
@@ -173,7 +177,7 @@ def _sequence(found: _Envelopes) -> Column:
 
 
 def _position(of: Any) -> Column:
-    """Where in the log of the database an event stands, as a text that is ordered as the log is; NULL if unknown."""
+    """An event's position in the database log, as a text with the order of the log; NULL if unknown."""
 
     def number(value: Column, digits: int = _DIGITS) -> Column:
         return F.lpad(F.coalesce(value, F.lit("0")), digits, "0")
@@ -189,24 +193,24 @@ def _position(of: Any) -> Column:
     )
 
 
-def _sets(wanted: StructType, given: StructType, read: Mapping[str, Column]) -> Column:
-    """The columns that an event sets: all, unless the log did not hold some of them."""
+def _set_columns(wanted: StructType, wire_row: StructType, read: Mapping[str, Column]) -> Column:
+    """The columns that an event sets; NULL means all, unless the log lacks some."""
     placeholders: dict[DataType, str | bytes] = {StringType(): UNAVAILABLE, BinaryType(): _UNAVAILABLE_BYTES}
-    held = {
-        name: ~read[name].eqNullSafe(F.lit(placeholders[given[name].dataType]))
+    is_held = {
+        name: ~read[name].eqNullSafe(F.lit(placeholders[wire_row[name].dataType]))
         for name in wanted.names
-        if given[name].dataType in placeholders
+        if wire_row[name].dataType in placeholders
     }
-    if not held:
+    if not is_held:
         return F.lit(None).cast("array<string>")
-    names = F.array(*[F.when(held[n], F.lit(n)) if n in held else F.lit(n) for n in wanted.names])
-    return F.when(~reduce(Column.__and__, held.values()), F.array_compact(names))
+    names = F.array(*[F.when(is_held[n], F.lit(n)) if n in is_held else F.lit(n) for n in wanted.names])
+    return F.when(~reduce(Column.__and__, is_held.values()), F.array_compact(names))
 
 
 def _struct(envelope: StructType, name: str, subject: str) -> StructType:
     found: DataType = envelope[name].dataType
     if not isinstance(found, StructType):
-        raise refused("subject", f'"{name}" in the schema of "{subject}" is not a record')
+        raise invalid_argument("subject", f'"{name}" in the schema of "{subject}" is not a record')
     return found
 
 
@@ -216,7 +220,7 @@ def _row_type(row: str | StructType | None) -> StructType | None:
     try:
         parsed = StructType.fromDDL(row)
     except PySparkException as error:
-        raise refused("row", first_line(str(error))) from error
+        raise invalid_argument("row", first_line(str(error))) from error
     if not isinstance(parsed, StructType):
-        raise refused("row", "it is not a list of columns and types")
+        raise invalid_argument("row", "it is not a list of columns and types")
     return parsed

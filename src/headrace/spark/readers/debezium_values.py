@@ -1,4 +1,4 @@
-"""Values of Debezium's messages as those of a table's columns, whichever way the connector writes them.
+"""Converts values in Debezium messages to the table's column types, for every encoding of the connectors.
 
 Source: Debezium's documentation of its connectors, "Data type mappings": ``time.precision.mode`` and
 ``decimal.handling.mode``.
@@ -26,53 +26,55 @@ from pyspark.sql.types import (
 
 from headrace.errors import PipelineError
 
-# Microseconds since 1970 that a time of Spark's can be, with room to spare.
-_MOST_MICROS = 900_000_000_000_000_000
+# A limit within Spark's range of timestamps, in microseconds since 1970.
+_MAX_MICROS = 900_000_000_000_000_000
 _UNITS = ("millis", "micros", "nanos", "text")
 _DECIMALS = ("bytes", "text")
 _MILLIS, _NANOS = 1000, 1000
 _NUMBER = r"^-?\d{1,19}$"
-# An unscaled value of 16 bytes in hexadecimal digits; Spark has no larger decimals.
-_HEX, _HALF, _MOST_DIGITS = 32, 16, 39
+# The hexadecimal digits of a 16-byte unscaled value, the largest that Spark's decimals have.
+_HEX, _HALF, _MAX_DECIMAL_DIGITS = 32, 16, 39
 
 
 class Values:
-    """How the values of a row are written.
+    """Converts the values of a row.
 
     Args:
         row: the columns that the user wants.
-        timestamps: what numbers in columns of times mean.
-        decimals: what texts in columns of decimals mean.
-        needed: messages do not say themselves of which type a value is.
+        timestamps: the unit of numbers in timestamp columns.
+        decimals: the encoding of texts in decimal columns.
+        requires_units: the messages do not describe the types of values.
 
     Raises:
         PipelineError: DEBEZIUM.ARGUMENT.
     """
 
     def __init__(
-        self, row: StructType, timestamps: str | Mapping[str, str] | None, decimals: str | None, *, needed: bool
+        self, row: StructType, timestamps: str | Mapping[str, str] | None, decimals: str | None, *, requires_units: bool
     ) -> None:
         self._times = {field.name: _unit(field.name, timestamps) for field in row.fields if _is_time(field.dataType)}
         self._decimals = decimals
         for field in row.fields:
-            if _has_inside(field.dataType):
+            if _has_nested_special(field.dataType):
                 kind = field.dataType.simpleString()
                 wrong = "nested dates, times and decimals are not converted; use the type in the message"
-                raise refused("row", f'"{field.name}" is {kind}: {wrong}')
-        unsaid = [name for name, unit in self._times.items() if unit is None]
-        if needed and unsaid:
-            said = "the unit of its numbers is unknown (see time.precision.mode of the connector)"
-            ways = "set millis, micros or nanos, or text if it has no numbers"
-            raise refused("timestamps", f'"{unsaid[0]}" is a time, and {said}; {ways}')
+                raise invalid_argument("row", f'"{field.name}" is {kind}: {wrong}')
+        without_unit = [name for name, unit in self._times.items() if unit is None]
+        if requires_units and without_unit:
+            problem = "the unit of its numbers is unknown (see time.precision.mode of the connector)"
+            choices = "set millis, micros or nanos, or text if it has no numbers"
+            raise invalid_argument("timestamps", f'"{without_unit[0]}" is a time, and {problem}; {choices}')
         if decimals not in (None, *_DECIMALS):
-            raise refused("decimals", f"it must be bytes or text, not {decimals!r}")
+            raise invalid_argument("decimals", f"it must be bytes or text, not {decimals!r}")
         fixed = [field.name for field in row.fields if isinstance(field.dataType, DecimalType)]
-        if needed and fixed and decimals is None:
-            ways = 'set "bytes" for decimal.handling.mode precise, or "text" for string and double'
-            raise refused("decimals", f'"{fixed[0]}" is a decimal, which Debezium encodes in two ways; {ways}')
+        if requires_units and fixed and decimals is None:
+            choices = 'set "bytes" for decimal.handling.mode precise, or "text" for string and double'
+            raise invalid_argument(
+                "decimals", f'"{fixed[0]}" is a decimal, which Debezium encodes in two ways; {choices}'
+            )
 
-    def converted(self, value: Column, given: DataType, field: StructField) -> Column:
-        """A value in the type of its column; NULL where it is none."""
+    def convert(self, value: Column, given: DataType, field: StructField) -> Column:
+        """A value in its column's type; NULL if it is invalid."""
         wanted = field.dataType
         if given == wanted:
             return value
@@ -86,15 +88,15 @@ class Values:
 
 
 def wire_type(row: StructType) -> StructType:
-    """The types in which the columns of a row are read from JSON: as text what JSON has no type for."""
+    """The types in which the columns are read from JSON; types that JSON lacks are text."""
     special = (DateType, TimestampType, TimestampNTZType, DecimalType)
     return StructType(
         [StructField(f.name, StringType() if isinstance(f.dataType, special) else f.dataType) for f in row.fields]
     )
 
 
-def refused(argument: str, reason: str) -> PipelineError:
-    """The problem of an argument."""
+def invalid_argument(argument: str, reason: str) -> PipelineError:
+    """The error for an invalid argument."""
     return PipelineError("DEBEZIUM.ARGUMENT", argument=argument, reason=reason)
 
 
@@ -105,12 +107,12 @@ def _is_time(kind: DataType) -> bool:
 def _unit(name: str, timestamps: str | Mapping[str, str] | None) -> str | None:
     unit = timestamps.get(name) if isinstance(timestamps, Mapping) else timestamps
     if unit not in (None, *_UNITS):
-        raise refused("timestamps", f'the unit of "{name}" must be one of {", ".join(_UNITS)}, not {unit!r}')
+        raise invalid_argument("timestamps", f'the unit of "{name}" must be one of {", ".join(_UNITS)}, not {unit!r}')
     return unit
 
 
-def _has_inside(kind: DataType) -> bool:
-    """True for a type with values inside that are written in another form than they are read."""
+def _has_nested_special(kind: DataType) -> bool:
+    """True for a type with nested values whose encoding differs from their type."""
     inner: list[DataType] = []
     if isinstance(kind, StructType):
         inner = [field.dataType for field in kind.fields]
@@ -119,11 +121,11 @@ def _has_inside(kind: DataType) -> bool:
     elif isinstance(kind, MapType):
         inner = [kind.keyType, kind.valueType]
     special = (DateType, TimestampType, TimestampNTZType, DecimalType)
-    return any(isinstance(found, special) or _has_inside(found) for found in inner)
+    return any(isinstance(found, special) or _has_nested_special(found) for found in inner)
 
 
 def _date(value: Column, given: DataType) -> Column:
-    """Days since 1970, or ISO 8601."""
+    """A date from days since 1970, or ISO 8601."""
     if isinstance(given, (TimestampType, TimestampNTZType)):
         return value.try_cast("date")
     text = value.cast("string")
@@ -132,7 +134,7 @@ def _date(value: Column, given: DataType) -> Column:
 
 
 def _time(value: Column, unit: str | None, wanted: DataType) -> Column:
-    """A number since 1970, or ISO 8601, which has a zone where the database knows one."""
+    """A timestamp from a number since 1970, or ISO 8601, with a zone if the database has one."""
     text = value.cast("string")
     number = text.try_cast("bigint")
     micros = {
@@ -140,7 +142,7 @@ def _time(value: Column, unit: str | None, wanted: DataType) -> Column:
         "micros": number,
         "nanos": F.call_function("div", F.try_subtract(number, F.pmod(number, F.lit(_NANOS))), F.lit(_NANOS)),
     }.get(unit or "", F.lit(None).cast("bigint"))
-    known = F.when(micros.between(-_MOST_MICROS, _MOST_MICROS), micros)
+    known = F.when(micros.between(-_MAX_MICROS, _MAX_MICROS), micros)
     if isinstance(wanted, TimestampNTZType):
         seconds = (known.cast(DecimalType(20, 0)) * F.lit(Decimal("0.000001"))).cast(DecimalType(18, 6))
         zero = F.lit(0)
@@ -151,15 +153,15 @@ def _time(value: Column, unit: str | None, wanted: DataType) -> Column:
 
 
 def _decimal(value: Column, wanted: DecimalType) -> Column:
-    """The unscaled value as bytes in base64, the highest first, as Kafka Connect's Decimal is written."""
+    """A decimal from its unscaled value as big-endian bytes in base64, the encoding of Kafka Connect's Decimal."""
     digits = F.hex(F.try_to_binary(value, F.lit("base64")))
     negative = F.substring(digits, 1, 1).isin(*"89ABCDEF")
     padded = F.when(negative, F.lpad(digits, _HEX, "F")).otherwise(F.lpad(digits, _HEX, "0"))
     high = F.conv(F.substring(padded, 1, _HALF), 16, -10).cast(DecimalType(20, 0))
     low = F.conv(F.substring(padded, _HALF + 1, _HALF), 16, 10).cast(DecimalType(20, 0))
     unscaled = F.try_add(F.try_multiply(high, F.lit(Decimal(1 << 64))), low)
-    plain = F.lpad(F.abs(unscaled).cast("string"), _MOST_DIGITS, "0")
-    whole = _MOST_DIGITS - wanted.scale
+    plain = F.lpad(F.abs(unscaled).cast("string"), _MAX_DECIMAL_DIGITS, "0")
+    whole = _MAX_DECIMAL_DIGITS - wanted.scale
     text = F.concat(F.substring(plain, 1, whole), F.lit("."), F.substring(plain, whole + 1, wanted.scale))
     signed = F.concat(F.when(unscaled < 0, "-").otherwise(""), text)
     return F.when(F.length(digits).between(1, _HEX), signed.try_cast(wanted))

@@ -1,4 +1,4 @@
-"""``format("delta")`` of the session's readers: Delta's own source, the names of its options checked."""
+"""``format("delta")`` of the session's readers: Delta's own source, with checked option names."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from pyspark.sql import functions as F
 
 from headrace.cdc.change_feed import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION
 from headrace.sources.delta_options import NAME, check_delta_options
-from headrace.spark.readers.auto_loader import GIVEN, NOTED_FORMAT
+from headrace.spark.readers.auto_loader import GIVEN_FORMAT, GIVEN_OPTIONS
 from headrace.spark.session.query_context import query_context
 
 _FEED_TYPES = {CHANGE_TYPE: "string", COMMIT_VERSION: "bigint", COMMIT_TIMESTAMP: "timestamp"}
 
 
 def with_feed_columns(frame: DataFrame) -> DataFrame:
-    """The frame with the columns of a change feed, where it lacks them."""
+    """The frame with the columns of a change feed, if it lacks them."""
     known = {column.casefold() for column in frame.columns}
     return frame.withColumns({name: F.lit(None).cast(t) for name, t in _FEED_TYPES.items() if name not in known})
 
 
-def reading_delta(load: Any) -> Any:
-    """Of a reader's ``load``: in a query function, options that Delta does not know are refused."""
+def wrap_delta_load(load: Any) -> Any:
+    """Wrap a reader's ``load``: in a query function, refuses options that Delta does not know."""
 
     @wraps(load)
-    def loading(self: Any, path: Any = None, format: str | None = None, schema: Any = None, **options: Any) -> Any:  # noqa: A002 - Spark's name
-        noted = vars(self)
-        if query_context().of_pipeline and (format or noted.get(NOTED_FORMAT, "")).casefold() == NAME:
-            check_delta_options({**noted.get(GIVEN, {}), **options})
+    def wrapper(self: Any, path: Any = None, format: str | None = None, schema: Any = None, **options: Any) -> Any:  # noqa: A002 - Spark's name
+        attributes = vars(self)
+        if query_context().of_pipeline and (format or attributes.get(GIVEN_FORMAT, "")).casefold() == NAME:
+            check_delta_options({**attributes.get(GIVEN_OPTIONS, {}), **options})
         return load(self, path, format, schema, **options)
 
-    return loading
+    return wrapper

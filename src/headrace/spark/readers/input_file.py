@@ -1,7 +1,7 @@
-"""``input_file_name()`` and its like over files that Auto Loader reads: of those, Spark's functions know nothing.
+"""``input_file_name()`` and similar functions, over files that Auto Loader reads.
 
-Spark keeps what they say in the task that reads a file; the rows of a source in Python come without it, and the
-functions would give empty texts.
+Spark stores the file's name in the task that reads it. Rows of a Python source come without it, so Spark's functions
+would return empty texts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from headrace.spark.analysis.plans import analyzed, tree_text
 from headrace.spark.data_sources.cloud_files import NAME
 from headrace.spark.jvm.plan_nodes import items, node_kind
 from headrace.spark.session.query_context import query_context
-from headrace.sql.input_file import FIELDS, said_by
+from headrace.sql.input_file import FIELDS, metadata_expression
 
 _CLASSES = {
     "InputFileName": "input_file_name",
@@ -30,7 +30,7 @@ _CLASSES = {
 
 
 def install() -> None:
-    """Let Spark's functions mean fields of the column, once in this process."""
+    """Map Spark's functions to fields of ``_metadata``, once in this process."""
     for name in FIELDS:
         mapped = _mapped(getattr(builtin, name), name)
         for module in (builtin, F):
@@ -41,25 +41,25 @@ def _mapped(original: Callable[[], Any], name: str) -> Callable[[], Any]:
     @wraps(original)
     def mapped() -> Any:
         if query_context().input_file_in_metadata:
-            return F.expr(said_by(METADATA, name)).alias(f"{name}()")
+            return F.expr(metadata_expression(METADATA, name)).alias(f"{name}()")
         return original()
 
     return mapped
 
 
-def refusing_to_start(original: Any) -> Any:
-    """Of a writer's ``start``: a stream that would get empty texts is not started."""
+def wrap_start(original: Any) -> Any:
+    """Wrap a writer's ``start``: refuses a stream that would get empty texts."""
 
     @wraps(original)
-    def starting(self: Any, *arguments: Any, **options: Any) -> Any:
+    def wrapper(self: Any, *arguments: Any, **options: Any) -> Any:
         check_input_file(self._df)
         return original(self, *arguments, **options)
 
-    return starting
+    return wrapper
 
 
 def check_input_file(frame: DataFrame) -> None:
-    """Refuse a plan in which one of the functions stands above files that Auto Loader reads.
+    """Refuse a plan that calls one of the functions over files that Auto Loader reads.
 
     Raises:
         PipelineError: ``AUTO_LOADER.INPUT_FILE``.

@@ -1,4 +1,4 @@
-"""Asks a Kafka broker about the topics that a query reads, with the client that Spark's own source brings."""
+"""Queries a Kafka broker about the topics of a flow, with the client of Spark's own source."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from headrace.checkpoints.offsets import read_progress
 from headrace.checkpoints.topic_offsets import next_positions, planned_positions, positions_before
 from headrace.errors import PipelineError
 from headrace.events.types import Warned
-from headrace.graph.resolved import ResolvedFlow
-from headrace.sources.kafka_offsets import Bounds, Lost, Partition, Positions, Told, losses
-from headrace.sources.kafka_options import PASSED_ON, partitions_named, topics_named
+from headrace.graph.resolved_flows import ResolvedFlow
+from headrace.sources.kafka_offsets import Bounds, LostOffsets, Partition, Positions, ReportedLosses, losses
+from headrace.sources.kafka_options import PASSED_ON, named_partitions, named_topics
 from headrace.spark.analysis.plans import analyzed
 from headrace.spark.errors.kafka_errors import is_of_kafka, kafka_problem
 from headrace.spark.jvm.causes import chain
@@ -27,16 +27,16 @@ from headrace.spark.jvm.plan_nodes import items, node_kind
 from headrace.spark.update.context import UpdateContext
 
 _SOURCE = "kafka"
-_PATIENCE_MS = 15_000
+_MAX_TIMEOUT_MS = 15_000
 _NO_SUCH_TOPIC = (".UnknownTopicOrPartitionException", ".InvalidTopicException")
-# How many partitions a topic had when a query was looked at, by a digest of the client's options and the topic. What
-# is run a little later does not ask again, because others wait for it.
-_counted: dict[str, int] = {}
+# The partition counts from the resolution of queries, by a digest of the client's options and the topic. When a query
+# starts, other flows wait for it, so it does not ask again.
+_partition_counts: dict[str, int] = {}
 
 
 @dataclass(frozen=True)
 class TopicSource:
-    """One Kafka source of a query: which of its sources it is, and its options, which may hold secrets."""
+    """One Kafka source of a query: its number among the sources, and its options, which may contain secrets."""
 
     number: int
     options: Mapping[str, str] = field(repr=False)
@@ -44,18 +44,18 @@ class TopicSource:
     @property
     def topics(self) -> frozenset[str]:
         """The topics that the options name."""
-        return topics_named(self.options)
+        return named_topics(self.options)
 
     @property
     def fails_on_loss(self) -> bool:
-        """Whether offsets that are gone end the stream."""
+        """True if lost offsets fail the stream."""
         return self.options.get("failondataloss", "true").strip().casefold() != "false"
 
 
 def topic_sources(frame: DataFrame) -> tuple[TopicSource, ...]:
-    """The Kafka sources of a streaming query, numbered as its checkpoint numbers them.
+    """The Kafka sources of a streaming query, with their numbers in the checkpoint.
 
-    One that is read twice is one source (``MicroBatchExecution.logicalPlan``).
+    A source that is read twice counts once (``MicroBatchExecution.logicalPlan``).
     """
     found: list[TopicSource] = []
     nodes: list[Any] = []
@@ -71,139 +71,139 @@ def topic_sources(frame: DataFrame) -> tuple[TopicSource, ...]:
 
 def check_topics(
     context: UpdateContext, flow: ResolvedFlow, sources: Iterable[TopicSource], checkpoint: Path
-) -> dict[int, Told]:
-    """Look whether the broker still has what the flow reads next, before it starts.
+) -> dict[int, ReportedLosses]:
+    """Check that the broker still has what the flow reads next, before it starts.
 
-    Where the stream is told to go on without, offsets that are gone are said in a warning for each partition; what
-    comes back is what was said, by the number of the source.
+    If the stream tolerates losses, warn of the lost offsets of each partition. Returns the reported losses by source
+    number.
 
     Raises:
         PipelineError: KAFKA.DATA_LOSS, KAFKA.NO_TOPIC, KAFKA.NO_PARTITION, or why the broker does not answer.
     """
-    told: dict[int, Told] = {}
+    reported: dict[int, ReportedLosses] = {}
     for source in sources:
         read = next_positions(checkpoint, source.number)
-        gone, there = _look(context.session, flow, source, read)
-        if gone and source.fails_on_loss:
-            raise _data_loss(flow, gone)
-        tell_lost(context, flow, gone)
-        told[source.number] = Told.of(read, planned_positions(checkpoint, source.number), there)
-    return told
+        lost_offsets, available = _find_losses(context.session, flow, source, read)
+        if lost_offsets and source.fails_on_loss:
+            raise _data_loss(flow, lost_offsets)
+        report_lost(context, flow, lost_offsets)
+        reported[source.number] = ReportedLosses.of(read, planned_positions(checkpoint, source.number), available)
+    return reported
 
 
 def count_partitions(session: SparkSession, flow: ResolvedFlow, source: TopicSource) -> int:
-    """How many partitions the topics have that the options name; 0 for a pattern.
+    """The number of partitions of the topics that the options name; 0 for a pattern.
 
     Raises:
         PipelineError: why the broker does not answer.
     """
-    with _asking(session, source.options, flow) as admin:
+    with _admin_client(session, source.options, flow) as admin:
         return len(_partitions(session, admin, source.topics))
 
 
 def explain_failure(
     context: UpdateContext, flow: ResolvedFlow, sources: Iterable[TopicSource], checkpoint: Path, error: Exception
 ) -> None:
-    """Ask the broker what has become of a topic, when a running query failed because of it: it knows better.
+    """Find a better explanation for a failed query: ask the broker about its topics.
 
     Raises:
-        PipelineError: KAFKA.DATA_LOSS, KAFKA.NO_TOPIC, KAFKA.NO_PARTITION; nothing when the broker does not answer, or
-            says otherwise.
+        PipelineError: KAFKA.DATA_LOSS, KAFKA.NO_TOPIC, KAFKA.NO_PARTITION; nothing if the broker does not answer, or
+            has everything.
     """
     if not is_of_kafka(tuple(chain(error))):
         return
     for source in sources:
         try:
-            gone, _ = _look(context.session, flow, source, next_positions(checkpoint, source.number))
+            lost_offsets, _ = _find_losses(context.session, flow, source, next_positions(checkpoint, source.number))
         except PipelineError as problem:
             if problem.code in ("KAFKA.NO_TOPIC", "KAFKA.NO_PARTITION"):
                 raise
             continue
-        if gone and source.fails_on_loss:
-            raise _data_loss(flow, gone) from error
+        if lost_offsets and source.fails_on_loss:
+            raise _data_loss(flow, lost_offsets) from error
 
 
 def can_repeat_last_batch(
     context: UpdateContext, flow: ResolvedFlow, sources: Iterable[TopicSource], checkpoint: Path
 ) -> bool:
-    """Whether the broker still has all that the last batch of a checkpoint has read of topics."""
+    """True if the broker still has all records of the checkpoint's last batch."""
     progress = read_progress(checkpoint)
     for source in sources:
         read = {} if progress is None else positions_before(checkpoint, source.number, progress.batch_id)
-        gone, _ = _look(context.session, flow, source, read)
-        if gone or not read:
+        lost_offsets, _ = _find_losses(context.session, flow, source, read)
+        if lost_offsets or not read:
             return False
     return True
 
 
-def tell_lost(context: UpdateContext, flow: ResolvedFlow, gone: Iterable[Lost]) -> None:
-    """Warn of what a flow goes on without."""
-    for lost in gone:
+def report_lost(context: UpdateContext, flow: ResolvedFlow, lost_offsets: Iterable[LostOffsets]) -> None:
+    """Warn of offsets that a flow has lost."""
+    for lost in lost_offsets:
         message = f'flow "{flow.name}": lost {lost.text}'
         context.emit(Warned("KAFKA.OFFSETS_LOST", message, flow.name, str(flow.target)))
 
 
-def first_left(
+def earliest_offsets(
     session: SparkSession, source: TopicSource, flow: ResolvedFlow, partitions: Iterable[Partition]
 ) -> dict[Partition, int]:
-    """The first offsets that the broker has of partitions; those that are gone are left out.
+    """The first available offsets of partitions; deleted partitions are left out.
 
     Raises:
         PipelineError: why the broker does not answer.
     """
     wanted = set(partitions)
-    with _asking(session, source.options, flow) as admin:
-        there = _partitions(session, admin, {topic for topic, _ in wanted})
-        return {place: bounds.first for place, bounds in _bounds(session, admin, wanted & there).items()}
+    with _admin_client(session, source.options, flow) as admin:
+        available = _partitions(session, admin, {topic for topic, _ in wanted})
+        return {partition: bounds.first for partition, bounds in _bounds(session, admin, wanted & available).items()}
 
 
-def partitions_of_topic(session: SparkSession, options: Mapping[str, str], topic: str, *, again: bool) -> int:
-    """How many partitions a topic has; *again* asks although it is known.
+def cached_partition_count(session: SparkSession, options: Mapping[str, str], topic: str, *, refresh: bool) -> int:
+    """The number of partitions of a topic, from the cache unless *refresh* is set.
 
     Raises:
         PipelineError: EVENT_HUBS.NO_HUB, or why the broker does not answer.
     """
     folded = {name.casefold(): text for name, text in options.items()}
     digest = hashlib.sha256(repr((sorted(folded.items()), topic)).encode()).hexdigest()
-    if again or digest not in _counted:
-        with _asking(session, folded, None) as admin:
+    if refresh or digest not in _partition_counts:
+        with _admin_client(session, folded, None) as admin:
             found = _partitions(session, admin, [topic])
         if not found:
             raise PipelineError("EVENT_HUBS.NO_HUB", hub=topic)
-        _counted[digest] = len(found)
-    return _counted[digest]
+        _partition_counts[digest] = len(found)
+    return _partition_counts[digest]
 
 
-def _look(
+def _find_losses(
     session: SparkSession, flow: ResolvedFlow, source: TopicSource, read: Positions
-) -> tuple[tuple[Lost, ...], dict[Partition, Bounds]]:
-    """What of the positions is gone, and the bounds of their partitions that are there."""
+) -> tuple[tuple[LostOffsets, ...], dict[Partition, Bounds]]:
+    """The losses at the positions *read*, and the bounds of the partitions that still exist."""
     names = {*source.topics, *(topic for topic, _ in read)}
-    with _asking(session, source.options, flow) as admin:
+    with _admin_client(session, source.options, flow) as admin:
         partitions = _partitions(session, admin, names)
-        _check_there(flow, source, read, partitions)
-        there = _bounds(session, admin, partitions & read.keys()) if read else {}
-    return losses(read, there), there
+        _check_exist(flow, source, read, partitions)
+        available = _bounds(session, admin, partitions & read.keys()) if read else {}
+    return losses(read, available), available
 
 
-def _check_there(flow: ResolvedFlow, source: TopicSource, read: Positions, there: AbstractSet[Partition]) -> None:
-    """Refuse topics and partitions that the options name and the broker has not."""
-    missing = sorted(source.topics - {topic for topic, _ in there})
-    place = flow.flow.location
+def _check_exist(flow: ResolvedFlow, source: TopicSource, read: Positions, available: AbstractSet[Partition]) -> None:
+    """Refuse topics and partitions that the options name, but the broker lacks."""
+    missing = sorted(source.topics - {topic for topic, _ in available})
+    location = flow.flow.location
     if missing:
         known = "; it was read before" if set(missing) & {topic for topic, _ in read} else ""
         named = ", ".join(f'"{name}"' for name in missing)
         raise PipelineError(
-            "KAFKA.NO_TOPIC", location=place, flow=flow.name, topics=named, known=known, name=flow.target
+            "KAFKA.NO_TOPIC", location=location, flow=flow.name, topics=named, known=known, name=flow.target
         )
-    absent = sorted(partitions_named(source.options) - there)
+    absent = sorted(named_partitions(source.options) - available)
     if absent:
         topics = {topic for topic, _ in absent}
         raise PipelineError(
             "KAFKA.NO_PARTITION",
-            location=place,
+            location=location,
             missing=_listed(absent),
-            there=_listed(sorted(known for known in there if known[0] in topics)),
+            there=_listed(sorted(known for known in available if known[0] in topics)),
         )
 
 
@@ -211,14 +211,14 @@ def _listed(partitions: Iterable[Partition]) -> str:
     return ", ".join(f'{number} of "{topic}"' for topic, number in partitions)
 
 
-def _data_loss(flow: ResolvedFlow, gone: Iterable[Lost]) -> PipelineError:
-    said = "; ".join(lost.text for lost in gone)
-    place = flow.flow.location
-    return PipelineError("KAFKA.DATA_LOSS", location=place, flow=flow.name, name=flow.target, lost=said)
+def _data_loss(flow: ResolvedFlow, lost_offsets: Iterable[LostOffsets]) -> PipelineError:
+    lost_texts = "; ".join(lost.text for lost in lost_offsets)
+    location = flow.flow.location
+    return PipelineError("KAFKA.DATA_LOSS", location=location, flow=flow.name, name=flow.target, lost=lost_texts)
 
 
 def _streams(node: Any) -> Iterator[Any]:
-    """The streaming leaves of a plan, in the order in which Spark numbers them."""
+    """The streaming leaves of a plan, in the order of Spark's numbers."""
     children = list(items(node.children()))
     if not children and node.isStreaming():
         yield node
@@ -227,15 +227,15 @@ def _streams(node: Any) -> Iterator[Any]:
 
 
 @contextmanager
-def _asking(session: SparkSession, options: Mapping[str, str], flow: ResolvedFlow | None) -> Iterator[Any]:
+def _admin_client(session: SparkSession, options: Mapping[str, str], flow: ResolvedFlow | None) -> Iterator[Any]:
     jvm: Any = session._jvm  # noqa: SLF001 - Kafka's client has no other form here
     settings = jvm.java.util.HashMap()
     for name, text in options.items():
         if name.startswith(PASSED_ON) and name != "kafka.group.id":
             settings.put(name.removeprefix(PASSED_ON), text)
-    patience_ms = _patience_ms(options)
-    settings.put("default.api.timeout.ms", str(patience_ms))
-    settings.put("request.timeout.ms", str(patience_ms // 2))
+    timeout_ms = _timeout_ms(options)
+    settings.put("default.api.timeout.ms", str(timeout_ms))
+    settings.put("request.timeout.ms", str(timeout_ms // 2))
     admin = None
     try:
         admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(settings)
@@ -250,23 +250,23 @@ def _asking(session: SparkSession, options: Mapping[str, str], flow: ResolvedFlo
             admin.close(jvm.java.time.Duration.ofSeconds(1))
 
 
-def _patience_ms(options: Mapping[str, str]) -> int:
-    """How long the broker may take: as long as the options let the client wait, but for 15 s at most."""
+def _timeout_ms(options: Mapping[str, str]) -> int:
+    """The timeout of requests: that of the client's options, but 15 s at most."""
     given = options.get("kafka.default.api.timeout.ms", "").strip()
-    return min(int(given), _PATIENCE_MS) if given.isdecimal() and int(given) > 1 else _PATIENCE_MS
+    return min(int(given), _MAX_TIMEOUT_MS) if given.isdecimal() and int(given) > 1 else _MAX_TIMEOUT_MS
 
 
 def _partitions(session: SparkSession, admin: Any, topics: Iterable[str]) -> set[Partition]:
-    """The partitions of those topics that are there."""
+    """The partitions of those topics that exist."""
     jvm: Any = session._jvm  # noqa: SLF001 - the same
-    asked = jvm.java.util.HashSet()
+    requested = jvm.java.util.HashSet()
     for topic in topics:
-        asked.add(topic)
-    answers = admin.describeTopics(asked).topicNameValues()
+        requested.add(topic)
+    results = admin.describeTopics(requested).topicNameValues()
     found = set()
-    for topic in answers:
+    for topic in results:
         try:
-            described = answers[topic].get()
+            described = results[topic].get()
         except Py4JJavaError as error:
             if any(cause.java_class.endswith(_NO_SUCH_TOPIC) for cause in chain(error)):
                 continue
@@ -278,13 +278,13 @@ def _partitions(session: SparkSession, admin: Any, topics: Iterable[str]) -> set
 def _bounds(session: SparkSession, admin: Any, partitions: Iterable[Partition]) -> dict[Partition, Bounds]:
     jvm: Any = session._jvm  # noqa: SLF001 - the same
     spec = jvm.org.apache.kafka.clients.admin.OffsetSpec
-    places = {place: jvm.org.apache.kafka.common.TopicPartition(*place) for place in partitions}
+    topic_partitions = {partition: jvm.org.apache.kafka.common.TopicPartition(*partition) for partition in partitions}
     first, last = jvm.java.util.HashMap(), jvm.java.util.HashMap()
-    for place in places.values():
-        first.put(place, spec.earliest())
-        last.put(place, spec.latest())
+    for topic_partition in topic_partitions.values():
+        first.put(topic_partition, spec.earliest())
+        last.put(topic_partition, spec.latest())
     firsts, ends = admin.listOffsets(first), admin.listOffsets(last)
     return {
-        name: Bounds(int(firsts.partitionResult(place).get().offset()), int(ends.partitionResult(place).get().offset()))
-        for name, place in places.items()
+        name: Bounds(int(firsts.partitionResult(found).get().offset()), int(ends.partitionResult(found).get().offset()))
+        for name, found in topic_partitions.items()
     }

@@ -1,4 +1,4 @@
-"""Runs the load of a flow to its end: a range of its sources, or rows that were set aside."""
+"""Runs a flow's backfill to its end: over a range of its sources, or over quarantined rows and dead letters."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from dataclasses import dataclass, replace
 from pyspark.sql import DataFrame
 
 from headrace.errors import PipelineError
-from headrace.graph.resolved import ResolvedFlow
-from headrace.plan.backfills import Load, Replay
+from headrace.graph.resolved_flows import ResolvedFlow
+from headrace.plan.backfills import Backfill, Replay
 from headrace.runtime.ports import Completed, Report
 from headrace.runtime.retry import retryable
 from headrace.spark.deadletter.row_errors import RowErrors
 from headrace.spark.preparation.prepare import Preparation
-from headrace.spark.replay.backfill import complete_load
-from headrace.spark.replay.backfill_rows import frame_of, settle, take_back
-from headrace.spark.replay.replay_query import give_up, with_rows_that_pass
-from headrace.spark.replay.replay_sink import deliver_refused
-from headrace.spark.sinks.sink_factory import deliveries
+from headrace.spark.replay.backfill import complete_backfill
+from headrace.spark.replay.backfill_rows import finish_replay, frame_of, remove_quarantined
+from headrace.spark.replay.replay_query import abandon, with_passing_rows
+from headrace.spark.replay.replay_sink import redeliver_rejected
+from headrace.spark.sinks.sink_factory import create_sink_writer
 from headrace.spark.tables.writer_factory import WriterFactory
 from headrace.spark.update.context import UpdateContext
-from headrace.storage.backfills import loads_of, store_load
+from headrace.storage.backfills import store_backfill, stored_backfills
 from headrace.storage.dead_letters import SINK_REFUSED
 from headrace.storage.flow_record import FlowRecord
 
 
 @dataclass(frozen=True)
-class LoadRun:
-    """One try of a load; ``started`` is called once it is known what it reads."""
+class BackfillRun:
+    """One attempt of a backfill; ``started`` is called once it is known what it reads."""
 
     context: UpdateContext
     preparation: Preparation
@@ -37,72 +37,79 @@ class LoadRun:
     attempt: int
     started: Callable[[], None]
 
-    def complete(self, load: Load) -> Report:
-        """Do what is left to do of a load; raises what made it fail."""
+    def complete(self, backfill: Backfill) -> Report:
+        """Complete a backfill; raises the error on which it fails."""
         context, flow = self.context, self.flow
         record = context.state.progress_of(flow)
         folder = context.state.record_file(flow).parent
-        stored = next((one for one in loads_of(folder, context.naming.canonical) if one.number == load.number), None)
+        stored = next(
+            (one for one in stored_backfills(folder, context.naming.canonical) if one.number == backfill.number), None
+        )
         if stored is not None and not stored.pending:
-            # By an attempt before, which failed in the stream that follows.
+            # An earlier attempt has completed it, and then failed in the stream.
             return Completed(flow.name)
-        if load.retired:
+        if backfill.retired:
             context.fence()
-            store_load(folder, load)
+            store_backfill(folder, backfill)
             return Completed(flow.name)
         if stored is not None:
-            # Which rows a replay means was found by its first try.
-            load = replace(load, replay=stored.replay)
-        if load.replay is None:
-            self._write(record, load, frame_of(context, self.preparation, flow, record, load))
-            complete_load(context, flow, load)
-        elif load.replay.rules == (SINK_REFUSED,):
+            # The first attempt of a replay has determined its rows.
+            backfill = replace(backfill, replay=stored.replay)
+        if backfill.replay is None:
+            self._write(record, backfill, frame_of(context, self.preparation, flow, record, backfill))
+            complete_backfill(context, flow, backfill)
+        elif backfill.replay.rules == (SINK_REFUSED,):
             self.started()
-            deliver_refused(context, self.preparation, flow, record, load, load.replay, self.attempt)
+            redeliver_rejected(context, self.preparation, flow, record, backfill, backfill.replay, self.attempt)
         else:
-            self._replay(record, load, load.replay)
+            self._replay(record, backfill, backfill.replay)
         return Completed(flow.name)
 
-    def _replay(self, record: FlowRecord, load: Load, asked: Replay) -> None:
+    def _replay(self, record: FlowRecord, backfill: Backfill, requested: Replay) -> None:
         context, flow = self.context, self.flow
-        if asked.failing is not None:
-            load = with_rows_that_pass(context, self.preparation, flow, load, asked)
+        if requested.dead_letter_ids is not None:
+            backfill = with_passing_rows(context, self.preparation, flow, backfill, requested)
         try:
-            frame = frame_of(context, self.preparation, flow, record, load)
+            frame = frame_of(context, self.preparation, flow, record, backfill)
         except PipelineError as error:
-            if error.code != "REPLAY.NOT_FROM_SOURCE" or not context.state.load_is_in_table(flow, load):
+            if error.code != "REPLAY.NOT_FROM_SOURCE" or not context.state.is_backfill_committed(flow, backfill):
                 raise
-            # What it came from is gone by now, so that nobody can tell how many of it the rules have dropped.
+            # The source records are gone by now, so the number of rows that expectations dropped is unknown.
             self.started()
-            self.targets.table(flow, replace(record, epoch=load.epoch), replaces=False).tell_taken(0, 0)
+            self.targets.table_writer(flow, replace(record, epoch=backfill.epoch), replaces=False).count_if_written(
+                0, 0
+            )
         else:
-            self._write(record, load, frame)
-        settle(context, flow, record, load, load.replay or asked)
+            self._write(record, backfill, frame)
+        finish_replay(context, flow, record, backfill, backfill.replay or requested)
 
-    def _write(self, record: FlowRecord, load: Load, frame: DataFrame) -> None:
+    def _write(self, record: FlowRecord, backfill: Backfill, frame: DataFrame) -> None:
         context, flow = self.context, self.flow
         self.started()
-        # Only a load that can be read is one that has to be finished.
+        # Store it only now: a stored backfill must be completed, so it must be readable.
         context.fence()
-        store_load(context.state.record_file(flow).parent, load)
-        if load.replay is not None:
-            take_back(context, flow, record, load)
-        judged = load.replay is None or load.replay.judged
-        # A sink takes what is replayed as a delivery of its own.
-        own = replace(record, epoch=load.epoch, delivery=f"{record.delivery}:{load.number}")
-        taker = deliveries(context, flow, own, self.attempt, once=True)
+        store_backfill(context.state.record_file(flow).parent, backfill)
+        if backfill.replay is not None:
+            remove_quarantined(context, flow, record, backfill)
+        apply_expectations = backfill.replay is None or backfill.replay.applies_rules
+        # For a sink, a replay is a delivery of its own.
+        own_record = replace(record, epoch=backfill.epoch, delivery=f"{record.delivery}:{backfill.number}")
+        sink_writer = create_sink_writer(context, flow, own_record, self.attempt, single_batch=True)
         try:
-            (taker or self.targets.table(flow, own, replaces=False, judged=judged)).write(frame, 0)
+            (
+                sink_writer
+                or self.targets.table_writer(flow, own_record, replaces=False, apply_expectations=apply_expectations)
+            ).write(frame, 0)
         except Exception as error:
-            if load.replay is not None and taker is None:
-                self._give_up_if_lasting(record, load, error)
+            if backfill.replay is not None and sink_writer is None:
+                self._abandon_if_permanent(record, backfill, error)
             raise
 
-    def _give_up_if_lasting(self, record: FlowRecord, load: Load, error: Exception) -> None:
-        """Let rows wait as before that today's query fails with for good, so that no later update begins with them."""
+    def _abandon_if_permanent(self, record: FlowRecord, backfill: Backfill, error: Exception) -> None:
+        """Abandon a replay that fails permanently, so that later updates do not retry it; its rows stay open."""
         context, flow = self.context, self.flow
         report = RowErrors(context, flow).report(error)
-        if report.condition is None or retryable(report) or context.state.load_is_in_table(flow, load):
+        if report.condition is None or retryable(report) or context.state.is_backfill_committed(flow, backfill):
             return
-        take_back(context, flow, record, replace(load, begun=True))
-        give_up(context, flow, load, ())
+        remove_quarantined(context, flow, record, replace(backfill, is_resumed=True))
+        abandon(context, flow, backfill, ())

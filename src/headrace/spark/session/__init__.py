@@ -1,4 +1,4 @@
-"""Settings, catalog entries, listeners and guards of a session, and the context of a query call."""
+"""Settings, catalog entries, listeners and guards of a session, and the context of query calls."""
 
 # The modules that other packages may import.
 __all__ = [

@@ -1,4 +1,4 @@
-"""The active session of a thread: which one Spark takes where no session is named."""
+"""The active session of a thread, which Spark uses when no session is given."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from pyspark.sql import SparkSession
 
 
 def make_active(session: SparkSession) -> None:
-    """Make the session the active one of this thread, as code expects that asks for it.
+    """Make the session the active one of this thread, for code that asks for the active session.
 
-    PySpark is such code: it notes which line of the user's built an expression only while a session is active.
+    PySpark does: it records which line of user code built an expression only while a session is active.
     """
     _java_class(session).setActiveSession(session._jsparkSession)  # noqa: SLF001 - it has no public form
 
 
 def make_current(session: SparkSession) -> None:
-    """Make the session the one that ``SparkSession.getActiveSession()`` returns too.
+    """Make the session also the one that ``SparkSession.getActiveSession()`` returns.
 
-    PySpark has one for all threads, the last that has made a frame of rows; it may be a batch's, of another query.
+    PySpark has one for all threads, the last that created a frame from rows; it may belong to another query's batch.
     """
     make_active(session)
     SparkSession._activeSession = session  # noqa: SLF001 - it has no public form
@@ -28,9 +28,9 @@ def make_current(session: SparkSession) -> None:
 
 @contextmanager
 def while_active(session: SparkSession) -> Iterator[None]:
-    """The session is the active one of this thread inside the block, and the one before it afterwards.
+    """Make the session the active one of this thread inside the block, then restore the former one.
 
-    Spark looks up a data source's name in the active session, whichever one registers it or reads
+    Spark looks up a data source's name in the active session, whichever session registers or reads it
     (``DataSource.lookupDataSource``).
     """
     java_class = _java_class(session)

@@ -1,6 +1,6 @@
-"""What pipelines have put into the catalog of this process's session, which outlives projects and is not theirs alone.
+"""The entries of pipelines in the session's catalog, which outlives projects and is shared with other code.
 
-A notebook that runs updates has views and tables of its own, managed ones too, whose rows go when their names are
+A notebook that runs updates has views and tables of its own, also managed ones, whose rows are deleted when they are
 dropped.
 """
 
@@ -15,66 +15,66 @@ from headrace.errors import PipelineError
 from headrace.graph.session_names import SessionName
 from headrace.model.local_path import local_path
 
-# By application: another session of this process starts with an empty catalog, in which no name is a pipeline's. What a
-# pipeline has put under a name: the place of a table, or which view it is.
+# By application, because another session of this process starts with an empty catalog. The value of an entry is the
+# path of a table, or the identity of a view.
 _ENTRIES: dict[str, dict[SessionName, str]] = {}
-# The functions that a pipeline's files have registered: where their code stands.
+# The functions that a pipeline's files have registered, with the locations of their code.
 _FUNCTIONS: dict[str, dict[str, str]] = {}
 
 
-def note(session: SparkSession, name: SessionName, path: str | None = None) -> None:
-    """A name is a pipeline's from now on; *path* is where its table lies, and nothing for a view."""
+def register(session: SparkSession, name: SessionName, path: str | None = None) -> None:
+    """Record that a name belongs to a pipeline; *path* is that of its table, None for a view."""
     _of(session)[name] = _identity(session, name) if path is None else path
 
 
-def drop(session: SparkSession, name: SessionName, ours: tuple[Path, Path]) -> None:
-    """Take a table's name out of the catalog, if it is there; the data stays.
+def drop(session: SparkSession, name: SessionName, own_folders: tuple[Path, Path]) -> None:
+    """Drop a table's name from the catalog, if it exists; the data stays.
 
     Args:
-        session: whose catalog.
-        name: a table's.
-        ours: the storage and the folder of stand-ins, by which what an earlier process has left in a catalog that
-            lasts is known.
+        session: the session of the catalog.
+        name: the table's name.
+        own_folders: the storage and the folder of stand-ins, to recognise what an earlier process left in a
+            persistent catalog.
 
     Raises:
-        PipelineError: CATALOG.NAME_TAKEN, when the table is not a pipeline's.
+        PipelineError: CATALOG.NAME_TAKEN, if the table does not belong to a pipeline.
     """
-    if not _is_there(session, name):
+    if not _exists(session, name):
         _of(session).pop(name, None)
         return
-    noted = _of(session).get(name)
-    if not _lies_in(_place(session, name), ours, noted):
+    recorded = _of(session).get(name)
+    if not _belongs_to(_external_location(session, name), own_folders, recorded):
         raise PipelineError("CATALOG.NAME_TAKEN", name=name.text.replace("`", ""))
     session.sql(f"DROP TABLE IF EXISTS {name.text}")
     _of(session).pop(name, None)
 
 
 def clear(session: SparkSession) -> None:
-    """Take out all that pipelines have put in, if the catalog is one in memory.
+    """Drop all entries of pipelines, if the catalog is in memory.
 
-    What somebody else has put under such a name meanwhile stays.
+    Entries that other code has replaced meanwhile stay.
     """
     catalog: Any = session._jsparkSession.sessionState().catalog()  # noqa: SLF001 - Python cannot drop functions
     for function in _FUNCTIONS.pop(_application(session), {}):
         catalog.dropTempFunction(function, True)  # noqa: FBT003 - Scala's
     if session.conf.get("spark.sql.catalogImplementation") != "in-memory":
         return
-    for name, noted in tuple(_of(session).items()):
+    for name, recorded in tuple(_of(session).items()):
         if name.database is None:
-            if _identity(session, name) == noted:
+            if _identity(session, name) == recorded:
                 session.catalog.dropTempView(name.table)
-        elif _is_there(session, name) and _lies_in(_place(session, name), None, noted):
+        elif _exists(session, name) and _belongs_to(_external_location(session, name), None, recorded):
             session.sql(f"DROP TABLE IF EXISTS {name.text}")
     _of(session).clear()
 
 
-def note_function(session: SparkSession, name: str, place: str) -> str | None:
-    """A function is a pipeline's from now on, unless the session had it; where another one of the name stands."""
+def register_function(session: SparkSession, name: str, location: str) -> str | None:
+    """Record a pipeline's function, unless the session had it; returns the location of another one with the name."""
     functions = _FUNCTIONS.setdefault(_application(session), {})
     known = functions.get(name.casefold())
     if known is None and not session.catalog.functionExists(name):
-        functions[name.casefold()] = place
-    return known if known != place else None
+        functions[name.casefold()] = location
+    return known if known != location else None
 
 
 def _application(session: SparkSession) -> str:
@@ -86,21 +86,21 @@ def _of(session: SparkSession) -> dict[SessionName, str]:
 
 
 def _identity(session: SparkSession, name: SessionName) -> str:
-    """Which view there is under a name; nothing when there is none."""
+    """The identity of the view with a name; empty if there is none."""
     catalog: Any = session._jsparkSession.sessionState().catalog()  # noqa: SLF001 - Python shows names alone
     jvm: Any = session._jvm  # noqa: SLF001 - the same
     found = catalog.getRawTempView(name.table)
     return str(jvm.System.identityHashCode(found.get())) if found.isDefined() else ""
 
 
-def _is_there(session: SparkSession, name: SessionName) -> bool:
-    """Whether the catalog has a table of this name, be its data there or not."""
+def _exists(session: SparkSession, name: SessionName) -> bool:
+    """Whether the catalog has a table of this name, whether or not its data exists."""
     catalog: Any = session._jsparkSession.sessionState().catalog()  # noqa: SLF001 - Python's own asks Delta for the data
     return bool(catalog.tableExists(_identifier(session, name)))
 
 
-def _place(session: SparkSession, name: SessionName) -> Path | None:
-    """Where a table lies whose rows stay when its name is dropped; None for any other."""
+def _external_location(session: SparkSession, name: SessionName) -> Path | None:
+    """The location of an external table, whose rows stay when it is dropped; None for any other table."""
     catalog: Any = session._jsparkSession.sessionState().catalog()  # noqa: SLF001 - Python has no location
     found = catalog.getTableMetadata(_identifier(session, name))
     return Path(local_path(str(found.location()))) if str(found.tableType().name()) == "EXTERNAL" else None
@@ -111,20 +111,20 @@ def _identifier(session: SparkSession, name: SessionName) -> Any:
     return jvm.org.apache.spark.sql.catalyst.TableIdentifier(name.table, jvm.scala.Option.apply(name.database))
 
 
-def _lies_in(place: Path | None, folders: tuple[Path, Path] | None, noted: str | None) -> bool:
-    """Whether a place is a pipeline's: the noted one, or below the folders."""
-    if place is None:
+def _belongs_to(location: Path | None, folders: tuple[Path, Path] | None, recorded: str | None) -> bool:
+    """Whether a location belongs to a pipeline: it is the recorded one, or below the folders."""
+    if location is None:
         return False
-    if noted is not None and place == Path(noted):
+    if recorded is not None and location == Path(recorded):
         return True
     if folders is None:
         return False
     storage, stubs = folders
-    # Each process has a folder of stand-ins of its own, with the same beginning.
-    return place.is_relative_to(storage) or place.name.startswith(stubs.name.rpartition("-")[0])
+    # Each process has its own folder of stand-ins, with the same prefix.
+    return location.is_relative_to(storage) or location.name.startswith(stubs.name.rpartition("-")[0])
 
 
 def temporary_views(session: SparkSession) -> frozenset[str]:
-    """The names of the session's temporary views, whoever made them."""
+    """The names of all temporary views of the session."""
     names: Any = session._jsparkSession.sessionState().catalog().getTempViewNames()  # noqa: SLF001 - all at once
     return frozenset(str(names.mkString("\n")).split("\n")) - {""}

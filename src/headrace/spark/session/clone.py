@@ -1,4 +1,4 @@
-"""Queries in a clone of the session, which has the settings of the moment and whose work can be interrupted."""
+"""Runs queries in a clone of the session, which keeps the current settings and whose jobs can be cancelled."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 
 def on_clone(frame: DataFrame, work_group: str) -> DataFrame:
-    """The same query in a session of its own, with the settings that are in force now.
+    """The same query in its own session, with the settings that are in force now.
 
-    Later changes of the session's settings, for other flows, do not reach it.
+    Later changes of the original session's settings, for other flows, do not affect it.
 
     Args:
-        frame: what to run.
-        work_group: by which the frame's work can be interrupted from another thread.
+        frame: the query.
+        work_group: the job group by which another thread can cancel the query.
     """
     own = clone_of(frame.sparkSession, work_group)
     jvm: Any = own._jvm  # noqa: SLF001
@@ -23,7 +23,7 @@ def on_clone(frame: DataFrame, work_group: str) -> DataFrame:
 
 
 def clone_of(session: SparkSession, work_group: str) -> SparkSession:
-    """A session of its own with the settings that are in force now, whose work in this thread is *work_group*'s."""
+    """A new session with the settings that are in force now, whose jobs in this thread belong to *work_group*."""
     java_session: Any = session._jsparkSession.cloneSession()  # noqa: SLF001 - what Spark does for each stream
     session.sparkContext.setJobGroup(work_group, work_group, interruptOnCancel=True)
     return SparkSession(session.sparkContext, java_session)

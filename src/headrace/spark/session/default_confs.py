@@ -10,7 +10,7 @@ from headrace.errors import PipelineError
 
 DEFAULT_MASTER = "local[*]"
 
-# Lists: what a project says is added to what is needed anyway, and does not replace it.
+# List settings: the project's values are appended to the required ones.
 _LISTS: Mapping[str, str] = {
     "spark.jars": ",",
     "spark.driver.extraClassPath": os.pathsep,
@@ -22,8 +22,8 @@ _LOG_STORE = "spark.delta.logStore.file.impl"
 # Delta refuses a session that names a log store for one scheme and another one for all of them.
 _ONE_LOG_STORE = "spark.delta.logStore.class"
 
-# In force when a checkpoint is made, and applied again whenever it is opened: a checkpoint of one state format does
-# not open under another.
+# In force when a checkpoint is created, and applied again whenever it is opened: a checkpoint with one state format
+# does not open under another.
 CHECKPOINT_CONFS: Mapping[str, str] = {
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -34,17 +34,17 @@ CHECKPOINT_CONFS: Mapping[str, str] = {
 }
 
 
-def within_one_process(master: str) -> bool:
-    """Whether the tasks of a master run in the JVM of the session; those of a local cluster do not."""
+def is_single_process(master: str) -> bool:
+    """Whether the tasks of a master run in the session's JVM; those of a local cluster do not."""
     return re.fullmatch(r"local(\[.*\])?", master) is not None
 
 
 def check_submitted(master: str, submitted: str | None) -> None:
-    """Refuse a master that spark-submit was given and that the session would not have.
+    """Refuse a master that differs from the one given to spark-submit.
 
     Args:
-        master: the one of the settings, or of the environment.
-        submitted: the one that Java was started with by spark-submit, if it was.
+        master: the master from the settings or the environment.
+        submitted: the master that spark-submit started Java with, if it did.
 
     Raises:
         PipelineError: SESSION.OTHER_MASTER.
@@ -54,7 +54,7 @@ def check_submitted(master: str, submitted: str | None) -> None:
 
 
 def cores_of(master: str) -> int:
-    """How many tasks run at a time on a master; for a cluster, a guess that suits small ones."""
+    """How many tasks run at a time on a master; for a cluster, an estimate that suits small ones."""
     local = re.fullmatch(r"local(?:\[(\*|\d+)(?:,\s*\d+)?\])?", master)
     if local:
         count = local.group(1) or "1"
@@ -63,10 +63,10 @@ def cores_of(master: str) -> int:
     return int(cluster.group(1)) * int(cluster.group(2)) if cluster else 8
 
 
-def with_own(needed: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
-    """The confs of a new session: a project's own win, but what it lists is added behind what is needed.
+def merge_confs(needed: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+    """The confs of a new session: the project's own win, but list settings are appended to the required ones.
 
-    ``spark.jars.packages`` is no such list: Spark adds what it names to ``spark.jars`` by itself.
+    ``spark.jars.packages`` is not such a list: Spark itself adds its packages to ``spark.jars``.
     """
     joined = dict(needed)
     for key, value in own.items():
@@ -76,7 +76,7 @@ def with_own(needed: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str
 
 
 def static_confs(master: str, warehouse: str) -> dict[str, str]:
-    """Settings that must be there before the JVM starts."""
+    """Settings that must be set before the JVM starts."""
     confs = {
         "spark.master": master,
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -97,10 +97,10 @@ def static_confs(master: str, warehouse: str) -> dict[str, str]:
 
 
 def local_disk_confs(own: Mapping[str, str]) -> dict[str, str]:
-    """Settings for a session whose class path has the package's own jar, which is used for local disks.
+    """Settings for a session with the package's own jar for local disks on its class path.
 
     Args:
-        own: the project's settings; a log store that it chooses for all schemes stays the only one.
+        own: the project's settings; if they choose a log store for all schemes, none is set here.
     """
     confs = {
         _FILE_SYSTEM: "io.headrace.storage.ProcessFreeLocalFileSystem",
@@ -110,35 +110,35 @@ def local_disk_confs(own: Mapping[str, str]) -> dict[str, str]:
 
 
 def session_confs(cores: int) -> dict[str, str]:
-    """Settings that may change while the session lives."""
+    """Settings that can change during the session."""
     return {
         "spark.sql.sources.default": "delta",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(max(cores, 1)),
-        # Spark 4.2.0 and a Python UDF right above a scan of Parquet wait for each other for ever (SPARK-58241).
+        # In Spark 4.2.0, a Python UDF directly above a Parquet scan deadlocks (SPARK-58241).
         "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false",
-        # Spark's own default of 96 bits has no unit. Other readers take it for nanoseconds, in which years before 1678
-        # and after 2262 are others, without an error.
+        # Spark's default, INT96, has no unit. Other readers interpret it as nanoseconds, which silently changes years
+        # before 1678 and after 2262.
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.streaming.pollingDelay": "50",
         "spark.sql.streaming.minBatchesToRetain": "20",
-        # Java never compiles a method of more bytes, such as the one for many rules: Spark is to make several of it.
+        # Java never compiles larger methods, such as generated code for many rules, so that Spark must split them.
         "spark.sql.codegen.hugeMethodLimit": "8000",
-        # The other one that Spark has for local disks starts a process for each name that it looks at before it
-        # renames, eight of them a batch. Both write a draft, look whether the name is free, and rename.
+        # Spark's alternative for local disks starts a process for each file name that it checks before a rename, eight
+        # per batch. Both write a draft, check that the name is free, and rename.
         "spark.sql.streaming.checkpointFileManagerClass": (
             "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
         ),
-        # A query that is told to stop must not keep the update waiting for ever.
+        # A query that is stopping must not block the update forever.
         "spark.sql.streaming.stopTimeout": "10s",
         # Delta rebuilds a table's state in this many tasks; its default of 50 is for clusters.
         "spark.databricks.delta.snapshotPartitions": str(max(cores // 4, 1)),
-        # Where the time zone is not UTC, Delta reads a table's whole log after each commit to check the list of files
-        # that it keeps beside it (Snapshot.scala). The check is for what old times become in checkpoints of the log.
+        # If the time zone is not UTC, Delta reads a table's whole log after each commit to verify the file list in its
+        # checksum file (Snapshot.scala). The check is about old timestamps in checkpoints of the log.
         "spark.databricks.delta.allFilesInCrc.verificationMode.forceOnNonUTC.enabled": "false",
-        # Small batches: fewer checkpoints of the log. Small files are put together by ``compaction.py``.
+        # Fewer log checkpoints, because batches are small; ``compaction.py`` compacts small files.
         "spark.databricks.delta.properties.defaults.checkpointInterval": "100",
-        # A folder for the schemas of a stream's source is named in code, that of its checkpoint is the pipeline's.
+        # The user's code names the schema location of a stream's source; the pipeline chooses the checkpoint location.
         "spark.databricks.delta.streaming.allowSchemaLocationOutsideCheckpointLocation": "true",
         **CHECKPOINT_CONFS,
     }

@@ -1,8 +1,9 @@
-"""What a pipeline's code may not do to session, catalog and tables while it is loaded, or its queries are called.
+"""Refuses what a pipeline's code must not do to session, catalog and tables while its files load or its queries run.
 
-Files are loaded, and query functions called, whenever a pipeline is checked: ``validate`` and ``plan`` would write. And
-all flows share one session, so that a setting of one would change the results of others. Spark's own pipelines refuse
-the same methods; ``udf.register`` is taken while files are loaded, as by the vendor, and goes with the project.
+Files are loaded and query functions called whenever a pipeline is checked, so that ``validate`` and ``plan`` would
+write. All flows share one session, so that a setting of one would change the results of others. Spark's own pipelines
+refuse the same methods. ``udf.register`` is allowed while files load, as by the vendor; the function is removed with
+the project.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ from pyspark.sql.udf import UDFRegistration
 from pyspark.sql.udtf import UDTFRegistration
 
 from headrace.errors import PipelineError
-from headrace.spark.session.catalog_entries import note_function
+from headrace.spark.session.catalog_entries import register_function
 
 
 class Code(Enum):
-    """Which code of the user's is running; the value is for the reader."""
+    """The kind of user code that is running; the value is for messages."""
 
     FILE = "a file of the pipeline"
     QUERY = "a query function"
@@ -67,7 +68,7 @@ _FUNCTION_METHODS: tuple[tuple[type, str, tuple[str, ...]], ...] = (
     (UDFRegistration, "spark.udf", ("register", "registerJavaFunction", "registerJavaUDAF")),
     (UDTFRegistration, "spark.udtf", ("register",)),
 )
-# Of ``delta.tables``, which is there where the package is installed.
+# Methods of ``delta.tables``, if that package is installed.
 _DELTA: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "DeltaTable": (
@@ -95,8 +96,8 @@ _MARK = "_headrace_guarded"
 
 
 @contextmanager
-def running(code: Code) -> Iterator[None]:
-    """Refuse in the block what code of the user's may not do; code of ours does none of it inside."""
+def guarded(code: Code) -> Iterator[None]:
+    """Refuse inside the block what user code must not do; our own code does none of it there."""
     token = RUNNING.set(code)
     try:
         yield
@@ -106,7 +107,7 @@ def running(code: Code) -> Iterator[None]:
 
 @contextmanager
 def unguarded() -> Iterator[None]:
-    """Let code of ours, which the user's has called, do inside of the block what the user's may not."""
+    """Allow our own code, called from user code, to do inside the block what user code must not."""
     token = RUNNING.set(None)
     try:
         yield
@@ -115,18 +116,18 @@ def unguarded() -> Iterator[None]:
 
 
 def install() -> None:
-    """Wrap PySpark's methods once in this process; called by ``patches.install``."""
-    for owner, spelled, methods, instead in _METHODS:
+    """Wrap PySpark's methods once per process; called by ``patches.install``."""
+    for owner, prefix, methods, fix in _METHODS:
         for method in methods:
-            _wrap(owner, method, f"{spelled}.{method}", instead)
-    for registration, spelled, methods in _FUNCTION_METHODS:
+            _wrap(owner, method, f"{prefix}.{method}", fix)
+    for registration, prefix, methods in _FUNCTION_METHODS:
         for method in methods:
-            _wrap_registration(registration, method, f"{spelled}.{method}")
+            _wrap_registration(registration, method, f"{prefix}.{method}")
     SparkSession.Builder.getOrCreate = _building(SparkSession.Builder.getOrCreate)  # type: ignore[method-assign]
 
 
 def guard_delta() -> None:
-    """Wrap the methods of Delta's Python classes that write, if they can be imported."""
+    """Wrap the writing methods of Delta's Python classes, if they can be imported."""
     try:
         tables: Any = import_module("delta.tables")
     except ImportError:
@@ -140,46 +141,46 @@ def guard_delta() -> None:
                 _wrap(getattr(tables, owner), method, f"{owner}.{method}", _TABLES)
 
 
-def _wrap(owner: type, method: str, spelled: str, instead: str) -> None:
+def _wrap(owner: type, method: str, api: str, fix: str) -> None:
     original: Callable[..., Any] = getattr(owner, method)
 
     @wraps(original)
     def guarding(*arguments: Any, **options: Any) -> Any:
         code = RUNNING.get()
         if code is not None:
-            raise _refusal(spelled, code, instead)
+            raise _refusal(api, code, fix)
         return original(*arguments, **options)
 
     setattr(owner, method, guarding)
 
 
-def _wrap_registration(owner: type, method: str, spelled: str) -> None:
-    """Functions have one meaning in a project, and are gone with it."""
+def _wrap_registration(owner: type, method: str, api: str) -> None:
+    """Wrap a registration: a function has one definition per project, and is removed with it."""
     original: Callable[..., Any] = getattr(owner, method)
 
     @wraps(original)
     def guarding(self: Any, name: str, *arguments: Any, **options: Any) -> Any:
         code = RUNNING.get()
         if code is Code.QUERY:
-            raise _refusal(spelled, code, _FUNCTIONS)
+            raise _refusal(api, code, _FUNCTIONS)
         if code is Code.FILE:
-            place = _place_of(next(iter((*arguments, *options.values())), None))
-            other = note_function(self.sparkSession, str(name), place)
+            location = _location_of(next(iter((*arguments, *options.values())), None))
+            other = register_function(self.sparkSession, str(name), location)
             if other is not None:
-                raise PipelineError("FILE.FUNCTION_TWICE", name=name, first=other, second=place)
+                raise PipelineError("FILE.FUNCTION_TWICE", name=name, first=other, second=location)
         return original(self, name, *arguments, **options)
 
     setattr(owner, method, guarding)
 
 
-def _place_of(function: Any) -> str:
-    """Where the code of a function stands, or what else tells it apart."""
+def _location_of(function: Any) -> str:
+    """The location of a function's code, or another text that identifies it."""
     code = getattr(getattr(function, "func", function), "__code__", None)
     return str(function) if code is None else f"{code.co_filename}:{code.co_firstlineno}"
 
 
 def _building(original: Callable[..., Any]) -> Callable[..., Any]:
-    """``getOrCreate`` gives a session that is there the settings of the builder."""
+    """Wrap ``getOrCreate``, which applies the builder's settings to an existing session."""
 
     @wraps(original)
     def building(self: Any) -> Any:
@@ -192,5 +193,5 @@ def _building(original: Callable[..., Any]) -> Callable[..., Any]:
     return building
 
 
-def _refusal(spelled: str, code: Code, instead: str) -> PipelineError:
-    return PipelineError("FILE.SESSION_CHANGED", what=spelled, code=code.value, instead=instead)
+def _refusal(api: str, code: Code, fix: str) -> PipelineError:
+    return PipelineError("FILE.SESSION_CHANGED", what=api, code=code.value, instead=fix)

@@ -1,6 +1,6 @@
-"""Listeners that a project's files add to the session's streams: there until the session serves another project.
+"""Listeners that a project's files add to the session's streams; removed when the session loads another project.
 
-The session is shared by whatever runs in the process, so listeners that the program itself has added stay.
+The session is shared by everything in the process, so listeners that the program itself added stay.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import Any
 
-# Set while files of a project load: what they add is noted here.
-_NOTED: ContextVar[list[tuple[Any, Any]] | None] = ContextVar("headrace_noted_listeners", default=None)
+# Set while files of a project load: records the listeners that they add.
+_RECORDED: ContextVar[list[tuple[Any, Any]] | None] = ContextVar("headrace_noted_listeners", default=None)
 _added: list[tuple[Any, Any]] = []
 
 
 @contextmanager
-def noting_listeners() -> Iterator[None]:
-    """Take note of the listeners that are added inside the block."""
-    token = _NOTED.set(_added)
+def recording_listeners() -> Iterator[None]:
+    """Record the listeners that are added inside the block."""
+    token = _RECORDED.set(_added)
     try:
         yield
     finally:
-        _NOTED.reset(token)
+        _RECORDED.reset(token)
 
 
 def remove_listeners() -> None:
-    """Take away the listeners that files of the project which was loaded last have added."""
+    """Remove the listeners that the files of the last loaded project added."""
     while _added:
         manager, listener = _added.pop()
         # The session it was added to may be gone, and the listener with it.
@@ -35,15 +35,15 @@ def remove_listeners() -> None:
             manager.removeListener(listener)
 
 
-def noted(original: Any) -> Any:
-    """``addListener`` that notes what a project's files add."""
+def recording(original: Any) -> Any:
+    """Wrap ``addListener`` to record what a project's files add."""
 
     @wraps(original)
     def adding(self: Any, listener: Any) -> Any:
         result = original(self, listener)
-        noting = _NOTED.get()
-        if noting is not None:
-            noting.append((self, listener))
+        recorded = _RECORDED.get()
+        if recorded is not None:
+            recorded.append((self, listener))
         return result
 
     return adding

@@ -1,7 +1,6 @@
-"""For what a query function is being called: what its readers store, how names are spelled, and what is refused.
+"""The context of a query function's call: what its readers store, how names are rewritten, and what is refused.
 
-One value for each call, which the patched methods of PySpark look at. Spark's workers import this module: keep the
-imports few.
+One value per call, which PySpark's patched methods read. Spark's workers import this module: keep its imports few.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-Spelling = Callable[[str], str]
+NameRewrite = Callable[[str], str]
 
 
 @dataclass(frozen=True)
@@ -21,8 +20,8 @@ class BatchReads:
     """How a query reads while it is called as a batch.
 
     Args:
-        reader: from a session to what takes the place of ``spark.readStream``.
-        view_of: from a table's name to the view with the part of it to read; None means the table itself.
+        reader: makes the replacement of ``spark.readStream`` from a session.
+        view_of: returns the view with the part of a table to read; None means the table itself.
     """
 
     reader: Callable[[Any], Any]
@@ -31,29 +30,29 @@ class BatchReads:
 
 @dataclass(frozen=True)
 class QueryContext:
-    """The context of one call of a query function; the default holds outside of such calls.
+    """The context of one call of a query function; the default applies outside of such calls.
 
     Args:
-        resolving: the inputs are empty stand-ins, so that actions are refused and sources are not asked for data.
-        runs: the query is about to run, so that readers store the schemas that they infer.
-        queries_only: ``spark.sql`` takes queries and no statements.
-        spell_name: from the name of a dataset to the name in the session's catalog.
-        spell_query: the same for the names in a query's text.
+        is_resolving: the inputs are empty stand-ins, so that actions are refused and sources are not read.
+        is_starting: the query is about to run, so that readers store the schemas that they infer.
+        queries_only: ``spark.sql`` accepts only queries, no statements.
+        rewrite_name: turns the name of a dataset into its name in the session's catalog.
+        rewrite_query: does the same for the names in a query's text.
         check_path: raises for the path of one of the pipeline's own tables.
         batch: how streams are read as batches, if they are.
         reads_commits: whether a stream that is about to start reads the table of that name from its first commit.
-        schema_folders: gives each Auto Loader reader of a pipeline the folder of its schemas and ledgers; None in a
+        schema_folders: the folders of schemas and ledgers, one for each Auto Loader reader of a pipeline; None in a
             script, whose options name the folder.
         infers_again: Auto Loader infers its schemas again, because the flow's table was cleared.
         plain_names: the flow's table cannot map column names, so that special characters in names are refused.
-        input_file_in_metadata: the files read last have the hidden column that answers ``input_file_name()``.
+        input_file_in_metadata: the last files read have the hidden column for ``input_file_name()``.
     """
 
-    resolving: bool = False
-    runs: bool = False
+    is_resolving: bool = False
+    is_starting: bool = False
     queries_only: bool = False
-    spell_name: Spelling | None = None
-    spell_query: Spelling | None = None
+    rewrite_name: NameRewrite | None = None
+    rewrite_query: NameRewrite | None = None
     check_path: Callable[[str], None] | None = None
     batch: BatchReads | None = None
     reads_commits: Callable[[str], bool] | None = None
@@ -64,7 +63,7 @@ class QueryContext:
 
     @property
     def of_pipeline(self) -> bool:
-        """Whether a pipeline calls one of its query functions; false in a script."""
+        """Whether a pipeline is calling one of its query functions; false in a script."""
         return self.schema_folders is not None
 
 
@@ -73,7 +72,7 @@ _OUTSIDE = QueryContext()
 
 
 def query_context() -> QueryContext:
-    """The context of the call that is under way in this thread."""
+    """The context of the current call in this thread."""
     return _CONTEXT.get(_OUTSIDE)
 
 

@@ -1,4 +1,4 @@
-"""Settings of a session that are in force for a while."""
+"""Settings of a session that are in force inside a block."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pyspark.sql import SparkSession
 from headrace.spark.session.guards import unguarded
 
 
-def settable(session: SparkSession, key: str) -> bool:
-    """True for a setting that a session that is there already takes: Spark's own while it runs, and all of a user's."""
+def is_settable(session: SparkSession, key: str) -> bool:
+    """True if a running session accepts a setting: Spark's runtime settings, and all of the user's own."""
     return bool(session.conf.isModifiable(key)) or not key.startswith("spark.")
 
 
 @contextmanager
 def with_confs(session: SparkSession, confs: Mapping[str, str]) -> Iterator[None]:
-    """Settings for the queries that are started inside the block; each keeps a copy of its own."""
+    """Set confs for the queries that are started inside the block; each query keeps its own copy."""
     before: dict[str, str | None] = {key: session.conf.get(key, None) for key in confs}
     try:
         with unguarded():
@@ -27,7 +27,7 @@ def with_confs(session: SparkSession, confs: Mapping[str, str]) -> Iterator[None
     finally:
         with unguarded():
             for key, value in before.items():
-                if not settable(session, key):
+                if not is_settable(session, key):
                     continue
                 if value is None:
                     session.conf.unset(key)

@@ -1,4 +1,4 @@
-"""Writes batches of flows to sinks: one module for each kind, and the one that hands them their batches."""
+"""Writes batches of flows to sinks: one module per kind of sink, and those that deliver the batches."""
 
 # The modules that other packages may import.
 __all__ = [

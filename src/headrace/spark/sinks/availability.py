@@ -1,4 +1,4 @@
-"""Whether the session has what writes the format of a sink."""
+"""Checks that the session can write the format of a sink."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from headrace.sinks.formats import FORMATS, format_of
 
 
 def unknown_format(session: SparkSession, dataset: Dataset, sink: SinkDefinition) -> tuple[PipelineError, ...]:
-    """A problem for a sink whose format needs a connector that is not named, or is known to nobody."""
+    """A problem if the format of a sink is unknown, or needs a connector that is not named."""
     known = format_of(sink.format)
     if known is not None and known.connector is None:
         return ()
-    if _is_there(session, sink.format):
+    if _is_available(session, sink.format):
         return ()
     if known is not None:
         name = known.connector
@@ -37,7 +37,7 @@ def unknown_format(session: SparkSession, dataset: Dataset, sink: SinkDefinition
     )
 
 
-def _is_there(session: SparkSession, name: str) -> bool:
+def _is_available(session: SparkSession, name: str) -> bool:
     """Source: Spark's ``DataSource.lookupDataSource``, and its registry of sources in Python."""
     jvm: Any = session._jvm  # noqa: SLF001 - neither has a public form
     java_session: Any = session._jsparkSession  # noqa: SLF001 - the same

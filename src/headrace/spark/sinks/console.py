@@ -1,4 +1,4 @@
-"""The terminal as a sink: the first rows of each batch are shown."""
+"""The terminal as a sink: shows the first rows of each batch."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from pyspark.storagelevel import StorageLevel
 from headrace.runtime.failpoints import Failpoint
 from headrace.spark.sinks.sink import Batch, Guard
 
-_LONGEST_VALUE = 20
+_MAX_VALUE_LENGTH = 20
 
 
 @dataclass(frozen=True)
 class ConsoleSink:
-    """Shows batches where the log of an update goes, beside the result.
+    """Writes batches to stderr, where the update's log goes.
 
     Attributes:
         name: of the sink.
-        rows: how many of a batch are shown.
-        truncate: whether long values are cut.
-        guard: what is done around it.
+        rows: the maximum number of rows shown per batch.
+        truncate: cut long values.
+        guard: failpoints and fencing.
     """
 
     name: str
@@ -32,16 +32,16 @@ class ConsoleSink:
 
     def deliver(self, rows: DataFrame, batch: Batch) -> int | None:
         """Show a batch."""
-        self.guard.before(Failpoint.TO_WRITE)
-        # What is shown and what is counted are computed once.
-        kept = rows.persist(StorageLevel.MEMORY_AND_DISK)
+        self.guard.before(Failpoint.BEFORE_WRITE)
+        # Compute the rows once, to show and to count them.
+        cached = rows.persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            count = kept.count()
-            # The text that DataFrame.show prints, which has no public form of its own.
-            text = kept._jdf.showString(self.rows, _LONGEST_VALUE if self.truncate else 0, False)  # noqa: FBT003, SLF001
+            count = cached.count()
+            # The text that DataFrame.show prints; it has no public API.
+            text = cached._jdf.showString(self.rows, _MAX_VALUE_LENGTH if self.truncate else 0, False)  # noqa: FBT003, SLF001
         finally:
-            kept.unpersist()
-        said = f"{self.name}, batch {batch.number} of flow {batch.flow}: {count} row{'' if count == 1 else 's'}"
-        sys.stderr.write(f"{said}\n{text}\n")
-        self.guard.at(Failpoint.WRITTEN)
+            cached.unpersist()
+        title = f"{self.name}, batch {batch.number} of flow {batch.flow}: {count} row{'' if count == 1 else 's'}"
+        sys.stderr.write(f"{title}\n{text}\n")
+        self.guard.failpoint(Failpoint.WRITTEN)
         return count

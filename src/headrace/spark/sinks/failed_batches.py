@@ -1,4 +1,4 @@
-"""Batches that a sink fails with as a whole: set aside, as the query has returned them, while the flow goes on."""
+"""Stores batches on which a sink fails as dead letters, while the flow continues."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ from pyspark.sql import DataFrame
 
 from headrace.errors import PipelineError
 from headrace.events.types import Warned
-from headrace.model.failing_rows import MOST_OF_A_WHOLE_BATCH, too_many_batches
+from headrace.model.failing_rows import MAX_ROWS_OF_DEAD_BATCH, too_many_batches
 from headrace.runtime.failpoints import Failpoint
 from headrace.runtime.ports import Emit, Failed
 from headrace.runtime.retry import retryable
 from headrace.spark.deadletter.json_rows import as_json, whole_row
 from headrace.spark.sinks.sink import Batch, Guard, Sink
-from headrace.storage.dead_letters import FailingRow, OfBatch, keep_failing, whole_batches
+from headrace.storage.dead_letters import DeadLetter, DeadLetterBatch, whole_batches, write_dead_letters
 
-# What is said of rows that are not taken, and of a batch of which nothing is there then: by a data source of the
-# user's, in a worker, and by a database that has taken back its transaction.
-_VERDICTS = frozenset({"FLOW.USER_CODE", "ROWS.TOO_MANY_REFUSED"})
-# Of these the rows are to blame, and not the table or what the user may do (SQLSTATE).
-_DATABASE, _STATES_OF_ROWS = "JDBC.WRITE", ("22", "23")
-_LONGEST_REASON = 500
+# Errors about rows after which the sink has nothing of the batch: from the user's data source, in a worker, and from a
+# database that has rolled back its transaction.
+_ROW_ERROR_CODES = frozenset({"FLOW.USER_CODE", "ROWS.TOO_MANY_REFUSED"})
+# SQLSTATE classes of errors in rows, not in the table or in privileges.
+_DATABASE, _ROW_ERROR_STATES = "JDBC.WRITE", ("22", "23")
+_MAX_REASON_LENGTH = 500
 
 
 @dataclass(frozen=True)
-class FailedBatchPlace:
-    """Whose batches are set aside, and where.
+class FailedBatchContext:
+    """The flow whose failed batches become dead letters.
 
     Attributes:
-        folder: of the flow, in which its record lies.
-        identity: by which the flow's rows are known.
+        folder: of the flow; holds its record.
+        identity: identifies the flow's dead letters.
         update_id: of this update.
         dataset: the flow's target.
-        report: of an error of the flow, what it is.
-        guard: what is done around each step.
+        report: describes an error of the flow.
+        guard: failpoints and fencing of each step.
         emit: gets a warning for each batch.
         now: the time, in seconds since 1970.
-        redact: takes secrets out of a text.
-        storing: held by who stores rows; sinks of a flow fail side by side.
+        redact: removes secrets from a text.
+        dead_letter_lock: held while rows are stored, because the sinks of a flow may fail in parallel.
     """
 
     folder: Path
@@ -54,96 +54,98 @@ class FailedBatchPlace:
     emit: Emit
     now: Callable[[], float]
     redact: Callable[[str], str]
-    storing: Lock
+    dead_letter_lock: Lock
 
 
 class StillFails(Exception):
-    """A sink fails with a batch that was set aside, and nothing but the batch is to blame; the cause says how."""
+    """In a replay, a sink fails again on a batch, because of the batch itself; the cause is the sink's error."""
 
 
-class WithFailedBatches:
-    """A sink without the batches that it fails with.
+class DeadLetterSink:
+    """A sink whose failed batches become dead letters.
 
-    It is meant for sinks that have nothing of a batch that they fail with, or whose owner says what a repeat is.
+    Use it for sinks that have nothing of a batch on which they fail, or whose owner handles repeats.
 
     Args:
-        sink: that may fail.
+        sink: the sink, which may fail.
         name: of the sink.
-        place: where its batches are set aside.
-        goes_on: set aside what it fails with; otherwise a batch that was set aside and comes again is delivered, and
-            nothing else is different.
+        context: the flow.
+        stores_batches: store failed batches. Otherwise, it only delivers repeated batches that were stored before.
     """
 
-    def __init__(self, sink: Sink, name: str, place: FailedBatchPlace, *, goes_on: bool) -> None:
+    def __init__(self, sink: Sink, name: str, context: FailedBatchContext, *, stores_batches: bool) -> None:
         self._sink = sink
         self._name = name
-        self._place = place
-        self._goes_on = goes_on
+        self._context = context
+        self._stores_batches = stores_batches
 
     def deliver(self, rows: DataFrame, batch: Batch) -> int | None:
-        """Take a batch, or set it aside; one that has waited fails as ever.
+        """Deliver a batch, or store it as dead letters. A batch from the spill queue fails as without this class.
 
         Raises:
-            StillFails: of a replay.
+            StillFails: in a replay.
         """
-        place = self._place
-        if batch.waited:
+        context = self._context
+        if batch.was_spilled:
             return self._sink.deliver(rows, batch)
-        with place.storing:
-            # What an earlier try has set aside of a whole batch is delivered once more. Rows that the sink has refused
-            # stay where they are: a sink that has the others already is not asked again.
-            if batch.number in whole_batches(place.folder, batch.epoch, self._name):
-                keep_failing(place.folder, self._of(batch), [], place.guard.fence)
-        if not self._goes_on and batch.epoch >= 0:
+        with context.dead_letter_lock:
+            # A whole batch that an earlier attempt has stored is delivered once more. Single rejected rows stay dead
+            # letters: if the sink has the other rows already, it does not get the batch again.
+            if batch.number in whole_batches(context.folder, batch.epoch, self._name):
+                write_dead_letters(context.folder, self._dead_letter_batch(batch), [], context.guard.fence)
+        if not self._stores_batches and batch.epoch >= 0:
             return self._sink.deliver(rows, batch)
-        by_user: list[Exception] = []
+        from_user_code: list[Exception] = []
         try:
-            return self._sink.deliver(rows, replace(batch, failed=by_user.append))
+            return self._sink.deliver(rows, replace(batch, on_failure=from_user_code.append))
         except Exception as error:
-            if not self._is_to_blame(self._place.report(error), by_user=error in by_user):
+            if not self._is_caused_by_batch(self._context.report(error), from_user_code=error in from_user_code):
                 raise
             if batch.epoch < 0:
                 raise StillFails from error
-            self._set_aside(rows, batch, error)
+            self._store_batch(rows, batch, error)
             return None
 
-    def _is_to_blame(self, report: Failed, *, by_user: bool) -> bool:
+    def _is_caused_by_batch(self, report: Failed, *, from_user_code: bool) -> bool:
         if retryable(report):
             return False
         state = str(report.error.params.get("state", ""))
-        of_rows = report.condition == _DATABASE and state.startswith(_STATES_OF_ROWS)
-        return by_user or of_rows or report.condition in _VERDICTS
+        is_row_error = report.condition == _DATABASE and state.startswith(_ROW_ERROR_STATES)
+        return from_user_code or is_row_error or report.condition in _ROW_ERROR_CODES
 
-    def _set_aside(self, rows: DataFrame, batch: Batch, error: Exception) -> None:
-        """Store all rows of a batch.
+    def _store_batch(self, rows: DataFrame, batch: Batch, error: Exception) -> None:
+        """Store all rows of a batch as dead letters.
 
         Raises:
             PipelineError: ROWS.BATCHES_FAIL, ROWS.BATCH_TOO_LARGE.
         """
-        place, report = self._place, self._place.report(error)
+        context, report = self._context, self._context.report(error)
         first = report.error
-        reason = place.redact(str(first.params.get("reason", first.message)))[:_LONGEST_REASON]
-        many = too_many_batches(whole_batches(place.folder, batch.epoch, self._name), batch.number)
-        if many is not None:
-            said = {"flow": batch.flow, "count": many, "reason": reason}
-            raise PipelineError("ROWS.BATCHES_FAIL", location=first.location, **said) from error
-        texts = [row[0] for row in rows.select(as_json(whole_row(rows))).limit(MOST_OF_A_WHOLE_BATCH + 1).collect()]
-        if len(texts) > MOST_OF_A_WHOLE_BATCH:
-            size = {"batch": batch.number, "count": rows.count(), "most": MOST_OF_A_WHOLE_BATCH, "flow": batch.flow}
+        reason = context.redact(str(first.params.get("reason", first.message)))[:_MAX_REASON_LENGTH]
+        failed_batches = too_many_batches(whole_batches(context.folder, batch.epoch, self._name), batch.number)
+        if failed_batches is not None:
+            params = {"flow": batch.flow, "count": failed_batches, "reason": reason}
+            raise PipelineError("ROWS.BATCHES_FAIL", location=first.location, **params) from error
+        whole_rows = rows.select(as_json(whole_row(rows)))
+        rows_json = [row[0] for row in whole_rows.limit(MAX_ROWS_OF_DEAD_BATCH + 1).collect()]
+        if len(rows_json) > MAX_ROWS_OF_DEAD_BATCH:
+            size = {"batch": batch.number, "count": rows.count(), "most": MAX_ROWS_OF_DEAD_BATCH, "flow": batch.flow}
             raise PipelineError("ROWS.BATCH_TOO_LARGE", location=first.location, reason=reason, **size) from error
-        place.guard.at(Failpoint.TO_SET_ASIDE)
-        with place.storing:
-            told = [FailingRow(text, reason, report.condition, {}) for text in texts]
-            keep_failing(place.folder, self._of(batch), told, place.guard.fence)
-        place.guard.at(Failpoint.QUARANTINED)
-        count = f"{len(texts)} row{'' if len(texts) == 1 else 's'}"
+        context.guard.failpoint(Failpoint.BEFORE_QUARANTINE)
+        with context.dead_letter_lock:
+            dead_letters = [DeadLetter(text, reason, report.condition, {}) for text in rows_json]
+            write_dead_letters(context.folder, self._dead_letter_batch(batch), dead_letters, context.guard.fence)
+        context.guard.failpoint(Failpoint.QUARANTINED)
+        count = f"{len(rows_json)} row{'' if len(rows_json) == 1 else 's'}"
         message = f'flow "{batch.flow}": sink "{self._name}" fails with batch {batch.number}'
-        said_of_rows = f"{message}, set aside with all of its {count}: {reason}"
-        place.emit(Warned("ROWS.BATCH_SET_ASIDE", said_of_rows, batch.flow, place.dataset))
-        if batch.refusals is not None:
-            batch.refusals.forget()
+        warning = f"{message}, set aside with all of its {count}: {reason}"
+        context.emit(Warned("ROWS.BATCH_SET_ASIDE", warning, batch.flow, context.dataset))
+        if batch.rejected_rows is not None:
+            batch.rejected_rows.clear()
 
-    def _of(self, batch: Batch) -> OfBatch:
-        place = self._place
-        at = datetime.fromtimestamp(place.now(), UTC)
-        return OfBatch(place.identity, batch.epoch, batch.number, place.update_id, at, self._name, whole=True)
+    def _dead_letter_batch(self, batch: Batch) -> DeadLetterBatch:
+        context = self._context
+        at = datetime.fromtimestamp(context.now(), UTC)
+        return DeadLetterBatch(
+            context.identity, batch.epoch, batch.number, context.update_id, at, self._name, whole=True
+        )

@@ -1,4 +1,4 @@
-"""A function of the user's as a sink: it gets each batch with its number."""
+"""A user's function as a sink: it gets each batch with its number."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from pyspark.sql import DataFrame
 from headrace.runtime.failpoints import Failpoint
 from headrace.spark.sinks.sink import Batch, Guard
 
-# Under which helpers of ``headrace.delivery`` find, in the thread of the function, what is delivered.
+# The thread's local property with the batch's transaction, for the helpers of ``headrace.delivery``.
 DELIVERY_PROPERTY = "headrace.delivery"
 
 
 @dataclass(frozen=True)
 class FunctionSink:
-    """A function that is called with a batch.
+    """A function that is called with each batch.
 
     Attributes:
-        function: takes the rows and the number of the batch; what it returns is passed over.
-        guard: what is done around the call.
+        function: takes the rows and the number of the batch; its result is ignored.
+        guard: failpoints and fencing.
     """
 
     function: Callable[[Any, int], Any]
@@ -29,15 +29,15 @@ class FunctionSink:
 
     def deliver(self, rows: DataFrame, batch: Batch) -> int | None:
         """Call the function."""
-        self.guard.before(Failpoint.TO_WRITE)
+        self.guard.before(Failpoint.BEFORE_WRITE)
         context = rows.sparkSession.sparkContext
         context.setLocalProperty(DELIVERY_PROPERTY, batch.transaction)
         try:
             self.function(rows, batch.number)
         except Exception as error:
-            batch.failed(error)
+            batch.on_failure(error)
             raise
         finally:
             context.setLocalProperty(DELIVERY_PROPERTY, None)  # type: ignore[arg-type]  # takes it away
-        self.guard.at(Failpoint.WRITTEN)
+        self.guard.failpoint(Failpoint.WRITTEN)
         return None

@@ -1,7 +1,7 @@
-"""Topics of Kafka as a sink, through Spark's own writer.
+"""Kafka topics as a sink, through Spark's own writer.
 
-Its producers have no transactions, so that a batch which breaks off is in the topic in part, and comes again whole.
-Each record says in its headers which batch, attempt and row it is, from which repeats are told.
+The writer's producers have no transactions. If a batch is interrupted, the topic has a part of it, and the whole batch
+is repeated. The headers of each record hold its batch, attempt and row, so that consumers can recognize repeats.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class KafkaSink:
     """The topics of one cluster.
 
     Attributes:
-        options: of Spark's writer; they may hold secrets.
-        guard: what is done around the write.
-        headers: whether records get those by which repeats are told.
+        options: of Spark's writer; they may contain secrets.
+        guard: failpoints and fencing.
+        headers: add headers for recognizing repeats to each record.
     """
 
     options: Mapping[str, str] = field(repr=False)
@@ -36,31 +36,33 @@ class KafkaSink:
 
     def deliver(self, rows: DataFrame, batch: Batch) -> int | None:
         """Send the rows of a batch as records."""
-        records = _told(rows, batch) if self.headers else as_records(rows)
-        self.guard.before(Failpoint.TO_WRITE)
+        records = _with_headers(rows, batch) if self.headers else as_records(rows)
+        self.guard.before(Failpoint.BEFORE_WRITE)
         records.write.format("kafka").options(**self.options).save()
-        self.guard.at(Failpoint.WRITTEN)
+        self.guard.failpoint(Failpoint.WRITTEN)
         return None
 
 
 def as_records(rows: DataFrame) -> DataFrame:
-    """The rows with the columns of records in the letters in which Spark's writer looks for them."""
+    """The rows with record columns in lower case, as Spark's writer expects them."""
     return rows.withColumnsRenamed({name: name.casefold() for name in rows.columns if name.casefold() in _COLUMNS})
 
 
-def _told(rows: DataFrame, batch: Batch) -> DataFrame:
-    """The rows with headers that say which batch, attempt and row each is."""
+def _with_headers(rows: DataFrame, batch: Batch) -> DataFrame:
+    """The rows with headers for their batch, attempt and row."""
     names = {name.casefold(): name for name in rows.columns}
     columns = [F.col(f"`{names[name]}`").alias(name) for name in _COLUMNS if name in names and name != "headers"]
-    ours = F.array(
+    own_headers = F.array(
         _header(BATCH_HEADER, F.lit(f"{batch.transaction}:{batch.number}")),
         _header(ATTEMPT_HEADER, F.lit(str(batch.attempt))),
         _header(ROW_HEADER, F.monotonically_increasing_id().cast("string")),
     )
-    given = F.lit(None).cast(_HEADERS_TYPE)
+    user_headers = F.lit(None).cast(_HEADERS_TYPE)
     if "headers" in names:
-        given = F.col(f"`{names['headers']}`")
-    return rows.select(*columns, F.concat(F.coalesce(given, F.array().cast(_HEADERS_TYPE)), ours).alias("headers"))
+        user_headers = F.col(f"`{names['headers']}`")
+    return rows.select(
+        *columns, F.concat(F.coalesce(user_headers, F.array().cast(_HEADERS_TYPE)), own_headers).alias("headers")
+    )
 
 
 def _header(key: str, value: Column) -> Column:

@@ -1,26 +1,26 @@
-"""Counts the batches of a sink that Spark writes as a stream, from the progress of its query."""
+"""Counts the batches of a sink to which Spark itself writes a stream, from the query's progress."""
 
 from __future__ import annotations
 
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.events.types import BatchDone
-from headrace.graph.resolved import ResolvedFlow
+from headrace.graph.resolved_flows import ResolvedFlow
 from headrace.model.outcome import FlowCounts
 from headrace.spark.update.context import UpdateContext
 
-# Under which name what is counted stands in the progress.
+# The name of the observed metric, and its field.
 OBSERVED, ROWS = "headrace", "rows"
 
 
 class ProgressCounter:
-    """Follows the batches of one query, as far as Spark still tells of them.
+    """Counts the batches of one query that are in Spark's recent progress.
 
     Args:
-        context: where the events go.
-        flow: whose batches.
+        context: gets the events.
+        flow: the query's flow.
         epoch: of the flow.
-        query: that runs, or ran.
+        query: the query, which may have ended.
     """
 
     def __init__(self, context: UpdateContext, flow: ResolvedFlow, epoch: int, query: StreamingQuery) -> None:
@@ -29,7 +29,7 @@ class ProgressCounter:
         self._epoch = epoch
         self._query = query
         self._last = -1
-        # Of sinks, no version is known.
+        # Sinks have no versions.
         self.counted_version = -1
         self.batches = 0
 

@@ -1,4 +1,4 @@
-"""What every kind of sink does, and what it is told of the batch that it gets."""
+"""The interface of sinks, and the batch that they get."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import Protocol, runtime_checkable
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.runtime.failpoints import Failpoint, Failpoints
-from headrace.sinks.commit_notes import Note
-from headrace.sinks.refusals import Refusals
+from headrace.sinks.commit_notes import CommitRecord
+from headrace.sinks.refusals import RejectedRows
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Which batch is delivered, and by whom.
+    """The identity of a batch.
 
     Attributes:
-        transaction: what the flow delivers to this sink in its epoch, by a name that nothing else in the world has.
+        transaction: a globally unique name of what the flow delivers to this sink in its epoch.
         flow: the flow's name.
         epoch: of the flow.
-        number: of the batch in its epoch; the same batch has the same number however often it comes.
-        attempt: grows with every try of the batch.
-        refusals: gets rows that the sink refuses, where it can tell which they are; None where none may be.
-        failed: is told what a function of the user's has raised.
-        waited: whether it has waited for the sink, and others come behind it.
-        positions: a digest of where it ends in its sources; empty where that is not known.
+        number: of the batch in its epoch; a repeated batch has the same number.
+        attempt: grows with every attempt of the batch.
+        rejected_rows: gets rows that the sink rejects, if it can identify them; None if no row may be rejected.
+        on_failure: gets errors of the user's function.
+        was_spilled: it comes from the spill queue, and others come after it.
+        positions: a digest of its end in its sources; empty if unknown.
     """
 
     transaction: str
@@ -34,48 +34,48 @@ class Batch:
     epoch: int
     number: int
     attempt: int
-    refusals: Refusals | None = None
-    failed: Callable[[Exception], None] = lambda _error: None
-    waited: bool = False
+    rejected_rows: RejectedRows | None = None
+    on_failure: Callable[[Exception], None] = lambda _error: None
+    was_spilled: bool = False
     positions: str = ""
 
 
 class Sink(Protocol):
-    """Takes the batches of a flow, one at a time."""
+    """Gets the batches of a flow, one at a time."""
 
     def deliver(self, rows: DataFrame, batch: Batch) -> int | None:
-        """Take a batch, unless it was taken before; how many rows it has, if that is known when it is taken.
+        """Write a batch, unless it was written before; returns its number of rows, if known.
 
-        Rows that were refused are among them.
+        The number includes rejected rows.
         """
 
 
 @runtime_checkable
-class NotingSink(Protocol):
-    """A sink that notes itself which batch it has taken last, in the same step as the rows."""
+class CommittingSink(Protocol):
+    """A sink that records its last batch itself, atomically with the rows."""
 
-    def note_of(self, transaction: str, session: SparkSession) -> Note:
-        """The last batch that it has noted of a transaction."""
+    def last_commit(self, transaction: str, session: SparkSession) -> CommitRecord:
+        """The last batch that it has recorded for a transaction."""
 
 
-def delivered_as(delivery: str, sink: str) -> str:
-    """What a flow delivers to one of its sinks, by a name that nothing else in the world has."""
+def transaction_name(delivery: str, sink: str) -> str:
+    """A globally unique name of what a flow delivers to one of its sinks."""
     return f"headrace:{delivery}:{sink}"
 
 
 @dataclass(frozen=True)
 class Guard:
-    """What a sink does around each of its steps.
+    """The failpoints and the fencing of a sink's steps.
 
     Attributes:
-        at: is told each point that a crash could part from the next.
-        fence: returns while this update may commit, raises once another has taken over.
+        failpoint: called at each point where a test may crash the update.
+        fence: returns if this update may commit; raises if another one has taken over.
     """
 
-    at: Failpoints
+    failpoint: Failpoints
     fence: Callable[[], None]
 
     def before(self, point: Failpoint) -> None:
-        """Go on with a step that is seen from outside."""
-        self.at(point)
+        """Called before a step with effects: passes the failpoint, and checks the fence."""
+        self.failpoint(point)
         self.fence()

@@ -1,4 +1,4 @@
-"""A format that Spark writes, such as that of a data source in Python, as a sink that gets whole batches."""
+"""A sink for any format that Spark can write, such as a Python data source; it gets whole batches."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from headrace.spark.sinks.sink import Batch, Guard
 
 @dataclass(frozen=True)
 class FormatSink:
-    """What Spark's writer finds by a format's name.
+    """A sink that Spark's writer finds by the name of its format.
 
     Attributes:
         format: its name.
-        options: of the writer; they may hold secrets.
-        guard: what is done around the write.
+        options: of the writer; they may contain secrets.
+        guard: failpoints and fencing.
     """
 
     format: str
     options: Mapping[str, str] = field(repr=False)
     guard: Guard
 
-    def deliver(self, rows: DataFrame, batch: Batch) -> int | None:  # noqa: ARG002 - the writer is told no number
+    def deliver(self, rows: DataFrame, batch: Batch) -> int | None:  # noqa: ARG002 - the writer takes no number
         """Append a batch."""
-        self.guard.before(Failpoint.TO_WRITE)
+        self.guard.before(Failpoint.BEFORE_WRITE)
         with while_active(rows.sparkSession):
             rows.write.format(self.format).mode("append").options(**self.options).save()
-        self.guard.at(Failpoint.WRITTEN)
+        self.guard.failpoint(Failpoint.WRITTEN)
         return None

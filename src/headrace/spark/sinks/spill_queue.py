@@ -1,4 +1,4 @@
-"""A sink whose batches wait in the pipeline's storage while it is down, and reach it in their order when it is back."""
+"""A sink with a spill queue: batches wait in the pipeline's storage while it is down, and are delivered in order."""
 
 from __future__ import annotations
 
@@ -10,140 +10,140 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headrace.runtime.failpoints import Failpoint
 from headrace.spark.sinks.sink import Batch, Guard, Sink
-from headrace.storage.spill_queue import BatchToKeep, SpilledBatch, keep_waiting, let_go, waiting_batches
+from headrace.storage.spill_queue import BatchToSpill, SpilledBatch, remove_spilled_batch, spill_batch, spilled_batches
 
-# For so long nobody asks a sink that was down.
+# How long a sink that was down gets no requests.
 PAUSE_S = 30.0
-# A batch takes no more of those that wait along with it.
-_MOST_WITH_A_BATCH = 20
+# How many waiting batches a new batch delivers before itself.
+_MAX_SPILLED_PER_BATCH = 20
 
 
-# Of Spark's reader, which takes brackets in a path for those of a pattern (DataSource.GLOB_PATHS_KEY).
+# An option of Spark's reader, which would interpret brackets in a path as a glob (DataSource.GLOB_PATHS_KEY).
 _GLOBS = "__globPaths__"
 
 
 @dataclass(frozen=True)
-class SpillPlace:
-    """Where batches wait for a sink.
+class SpillQueue:
+    """The queue of batches that wait for a sink.
 
     Attributes:
-        folder: for the batches.
-        keeps: whether batches begin to wait when the sink is down; else those that do are only delivered.
-        outage: of an error of the sink, why it is down; None for what would come again.
-        monotonic: seconds that only grow.
-        tell: is told, with a code, what became of the sink.
+        folder: holds the batches.
+        spills: new batches may join the queue; otherwise it is only drained.
+        outage_reason: for an error of the sink, why it is down; None for any other error.
+        monotonic: a monotonic clock in seconds.
+        report: gets the state of the sink, with a code.
     """
 
     folder: Path
-    keeps: bool
-    outage: Callable[[BaseException], str | None]
+    spills: bool
+    outage_reason: Callable[[BaseException], str | None]
     monotonic: Callable[[], float]
-    tell: Callable[[str, str], None]
+    report: Callable[[str, str], None]
 
 
-class WithSpillQueue:
-    """Delivers to a sink, or lets batches wait for it, in their order: while one waits, those behind it do.
+class SpillQueueSink:
+    """Delivers batches to a sink, or queues them, in order: while one waits, later ones wait too.
 
-    A batch that comes again while it waits is not taken twice. One that the sink has, and that waits still because of a
-    crash, goes to the sink again under its own number, as any batch that comes again.
+    A batch that is repeated while it waits is queued once. If a crash comes between the delivery of a waiting batch and
+    its removal, the sink gets it again under its own number, like any repeated batch.
 
     Args:
-        sink: that may be down.
-        place: where its batches wait.
-        guard: what is done around each step.
-        batch_of: a batch that has waited, as the sink gets it.
+        sink: the sink, which may be down.
+        queue: the queue of its batches.
+        guard: failpoints and fencing of each step.
+        batch_of: the batch that the sink gets for a waiting one.
     """
 
-    def __init__(self, sink: Sink, place: SpillPlace, guard: Guard, batch_of: Callable[[SpilledBatch], Batch]) -> None:
+    def __init__(self, sink: Sink, queue: SpillQueue, guard: Guard, batch_of: Callable[[SpilledBatch], Batch]) -> None:
         self._sink = sink
-        self._place = place
+        self._queue = queue
         self._guard = guard
         self._batch_of = batch_of
         self._not_before = 0.0
-        self._told = False
+        self._has_reported = False
 
     def deliver(self, rows: DataFrame, batch: Batch) -> int | None:
-        """Take a batch, or let it wait; how many rows it has, if that is known."""
-        whose = (batch.epoch, batch.number)
-        known = [one.rows() for one in self._waiting() if (one.epoch, one.number) == whose]
-        free = self.catch_up(rows.sparkSession, _MOST_WITH_A_BATCH)
+        """Deliver or queue a batch; returns its number of rows, if known."""
+        batch_key = (batch.epoch, batch.number)
+        known = [one.rows() for one in self._pending() if (one.epoch, one.number) == batch_key]
+        is_drained = self.catch_up(rows.sparkSession, _MAX_SPILLED_PER_BATCH)
         if known:
             return known[0]
         reason: str | None = None
-        if free:
+        if is_drained:
             try:
-                return self._taken(rows, batch)
+                return self._deliver(rows, batch)
             except Exception as error:  # noqa: BLE001 - raised again, unless the sink is down
-                reason = self._down(error)
-        count = self._keep(rows, batch)
-        # Only now is it sure that it was the sink's error, and not that of what computes the rows.
+                reason = self._outage_reason(error)
+        count = self._spill(rows, batch)
+        # Only now is it certain that the error came from the sink, and not from the computation of the rows.
         if reason is not None:
-            self._tell_once(reason)
+            self._report_outage(reason)
         return count
 
     def catch_up(
-        self, session: SparkSession, most: int | None = None, stopping: Callable[[], bool] = lambda: False
+        self, session: SparkSession, limit: int | None = None, is_stopping: Callable[[], bool] = lambda: False
     ) -> bool:
-        """Deliver what waits; True when nothing does any more, and the sink may be asked.
+        """Deliver waiting batches; True if none is left, and the sink may get new ones.
 
         Args:
-            session: reads the rows, under the flow's own settings.
-            most: how many batches, at most.
-            stopping: is asked between batches.
+            session: reads the rows, with the flow's own settings.
+            limit: the maximum number of batches.
+            is_stopping: checked between batches.
         """
-        if self._place.monotonic() < self._not_before:
+        if self._queue.monotonic() < self._not_before:
             return False
-        waiting = self._waiting()
-        due = waiting[:most]
+        pending = self._pending()
+        due = pending[:limit]
         for done, one in enumerate(due):
-            if stopping():
+            if is_stopping():
                 return False
             rows = session.read.option(_GLOBS, "false").parquet(str(one.data))
             try:
-                self._taken(rows, self._batch_of(one))
+                self._deliver(rows, self._batch_of(one))
             except Exception as error:  # noqa: BLE001 - the same
-                self._tell_once(self._down(error, one))
+                self._report_outage(self._outage_reason(error, one))
                 return False
-            self._guard.before(Failpoint.CAUGHT_UP)
-            let_go(one)
-            if done + 1 == len(waiting):
-                self._place.tell("SINK.CAUGHT_UP", "is back, and has all batches that had to wait")
-        return len(due) == len(waiting)
+            self._guard.before(Failpoint.SPILL_DELIVERED)
+            remove_spilled_batch(one)
+            if done + 1 == len(pending):
+                self._queue.report("SINK.CAUGHT_UP", "is back, and has all batches that had to wait")
+        return len(due) == len(pending)
 
-    def _waiting(self) -> list[SpilledBatch]:
-        return waiting_batches(self._place.folder)
+    def _pending(self) -> list[SpilledBatch]:
+        return spilled_batches(self._queue.folder)
 
-    def _taken(self, rows: DataFrame, batch: Batch) -> int | None:
+    def _deliver(self, rows: DataFrame, batch: Batch) -> int | None:
         count = self._sink.deliver(rows, batch)
-        self._not_before, self._told = 0.0, False
+        self._not_before, self._has_reported = 0.0, False
         return count
 
-    def _down(self, error: Exception, waited: SpilledBatch | None = None) -> str:
+    def _outage_reason(self, error: Exception, spilled: SpilledBatch | None = None) -> str:
         """Why the sink is down.
 
         Raises:
-            Exception: *error*, where that is no outage, or nothing may wait for its end.
+            Exception: *error*, if it is not an outage, or batches may not wait.
         """
-        reason = self._place.outage(error)
-        if reason is not None and (waited is not None or self._place.keeps):
-            self._not_before = self._place.monotonic() + PAUSE_S
-        if reason is None and waited is not None:
-            self._place.tell("SINK.WAITING", f"does not take the batch that has waited in {waited.folder}")
-        if reason is None or not self._place.keeps:
+        reason = self._queue.outage_reason(error)
+        if reason is not None and (spilled is not None or self._queue.spills):
+            self._not_before = self._queue.monotonic() + PAUSE_S
+        if reason is None and spilled is not None:
+            self._queue.report("SINK.WAITING", f"does not take the batch that has waited in {spilled.folder}")
+        if reason is None or not self._queue.spills:
             raise error
         return reason
 
-    def _tell_once(self, reason: str) -> None:
-        if not self._told:
-            self._place.tell("SINK.DOWN", f"is down, and batches wait for it in the storage: {reason}")
-        self._told = True
+    def _report_outage(self, reason: str) -> None:
+        if not self._has_reported:
+            self._queue.report("SINK.DOWN", f"is down, and batches wait for it in the storage: {reason}")
+        self._has_reported = True
 
-    def _keep(self, rows: DataFrame, batch: Batch) -> int:
+    def _spill(self, rows: DataFrame, batch: Batch) -> int:
         def write(folder: Path) -> None:
             rows.write.parquet(str(folder))
 
-        self._guard.before(Failpoint.TO_WRITE)
-        kept = BatchToKeep(batch.transaction, batch.epoch, batch.number, batch.positions)
-        count = keep_waiting(self._place.folder, kept, write, self._guard.fence)
-        self._guard.at(Failpoint.WAITS)
+        self._guard.before(Failpoint.BEFORE_WRITE)
+        batch_to_spill = BatchToSpill(batch.transaction, batch.epoch, batch.number, batch.positions)
+        count = spill_batch(self._queue.folder, batch_to_spill, write, self._guard.fence)
+        self._guard.failpoint(Failpoint.SPILLED)
         return count

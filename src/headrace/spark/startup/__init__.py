@@ -1,4 +1,4 @@
-"""Opens the session and patches PySpark's classes."""
+"""Opens the Spark session and patches PySpark's classes."""
 
 # The modules that other packages may import.
 __all__ = ["open_session"]

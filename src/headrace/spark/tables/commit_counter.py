@@ -9,7 +9,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.delta_log.tables import commit_file, newest_version
 from headrace.events.types import BatchDone
-from headrace.graph.resolved import ResolvedFlow
+from headrace.graph.resolved_flows import ResolvedFlow
 from headrace.model.outcome import FlowCounts
 from headrace.spark.delta.commit_counts import StreamCommit, stream_commits
 from headrace.spark.delta.rescued_rows import rescued_column
@@ -17,15 +17,15 @@ from headrace.spark.update.context import UpdateContext
 
 
 class CommitCounter:
-    """Follows one query's commits into its target.
+    """Counts the commits of one query to its target.
 
     Args:
-        context: where the events go.
-        flow: whose commits.
+        context: receives the events.
+        flow: the flow.
         epoch: the flow's epoch.
-        query_id: the query's own id, which its commits carry.
+        query_id: Spark's id of the query, which its commits carry.
         counted_version: the version of the target up to which commits are in the event log.
-        query: the query while it runs, which tells how long its batches took; None where it has ended before.
+        query: the running query, which reports how long its batches took; None if it has ended.
     """
 
     def __init__(
@@ -47,31 +47,31 @@ class CommitCounter:
         self.batches = 0
 
     def count(self) -> None:
-        """Record the batches that were committed since the last call; costs a look at one file when there are none."""
+        """Record the batches that were committed since the last call; without any, it checks only one file."""
         path = self._context.table_path(self._flow.target)
-        # After a start, older commits may be gone from the log; from then on the next one has its file.
+        # At first, older commits may have been removed from the log; from then on the next commit has a file.
         if not self._first and not commit_file(Path(path), self.counted_version + 1).exists():
             return
         newest = newest_version(path)
         if newest <= self.counted_version:
             self._first = False
             return
-        # Asked before what took how long: of a query that has ended, nothing more will be told.
+        # Check this before reading durations: a query that has ended reports no more.
         ended = self._query is None or not self._query.isActive
         column = rescued_column(self._flow)
         commits = tuple(stream_commits(path, self._query_id, self.counted_version + 1, newest, column))
-        took_ms = _durations_ms(self._query, commits[0].batch_id) if self._query is not None and commits else {}
+        durations_ms = _durations_ms(self._query, commits[0].batch_id) if self._query is not None and commits else {}
         for commit in commits:
-            if not ended and commit.batch_id not in took_ms:
-                # Spark tells of it in a moment.
+            if not ended and commit.batch_id not in durations_ms:
+                # Spark will report it soon.
                 return
-            self._record(commit, took_ms.get(commit.batch_id))
+            self._record(commit, durations_ms.get(commit.batch_id))
             self.counted_version = commit.version
         self._first = False
         self.counted_version = newest
 
     def _record(self, commit: StreamCommit, duration_ms: int | None) -> None:
-        # Before a crash, the last batches may have been recorded without the record of this having been stored.
+        # An update that crashed may have recorded batches without storing counted_version.
         if self._first and self._context.known_counts(self._flow.name, self._epoch, commit.batch_id) is not None:
             return
         self.batches += 1
@@ -88,14 +88,14 @@ class CommitCounter:
 
 
 def _durations_ms(query: StreamingQuery, first: int) -> dict[int, int]:
-    """How long the batches from *first* on took, as far as Spark still tells of them."""
-    # In Python the whole list is made anew for each call.
-    told: Any = query._jsq.recentProgress()  # noqa: SLF001 - has no public form
+    """The durations of the batches from *first* on, as far as Spark still reports them."""
+    # PySpark would convert the whole list at each call.
+    progress: Any = query._jsq.recentProgress()  # noqa: SLF001 - has no public form
     found: dict[int, int] = {}
-    for place in range(len(told) - 1, -1, -1):
-        batch_id = int(told[place].batchId())
+    for index in range(len(progress) - 1, -1, -1):
+        batch_id = int(progress[index].batchId())
         if batch_id < first:
             break
-        # Looks without new input have the number of the next batch.
-        found.setdefault(batch_id, int(told[place].batchDuration()))
+        # Triggers without new input report the number of the next batch.
+        found.setdefault(batch_id, int(progress[index].batchDuration()))
     return found

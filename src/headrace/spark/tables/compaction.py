@@ -1,7 +1,7 @@
-"""Puts the small files of a table together once there are many.
+"""Compacts the small files of a table once there are many.
 
-Delta's own auto compaction is off: it rewrites every table at its first commit in each process, because it counts small
-files in memory from there on (``AutoCompactPartitionStats``), and a stream waits for it.
+Delta's auto compaction is off: it rewrites every table at its first commit in each process, because it counts small
+files in memory (``AutoCompactPartitionStats``), and the stream waits for it.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ from headrace.model.pipeline_keys import MANAGED_KEY
 from headrace.spark.update.context import UpdateContext
 
 SMALL_FILE_BYTES = 32 * 1024 * 1024
-# So many small files make a table due; each is rewritten about once, since what comes out is not small.
+# A table with more small files is compacted; each file is rewritten about once, because the result is not small.
 COMPACT_ABOVE_FILES = 256
-_LOOK_EVERY_S = 0.2
+_POLL_INTERVAL_S = 0.2
 _TARGET_FILE_BYTES = 4 * SMALL_FILE_BYTES
-# A file of any size of which more rows are deleted is rewritten then, too.
+# A file of any size with a greater share of deleted rows is rewritten too.
 _DELETED_SHARE = 0.2
 
 
 class Compaction:
-    """Compacts the tables of one update, one after the other, in a thread of its own.
+    """Compacts the tables of one update, one after the other, in a separate thread.
 
-    No flow waits for it, but those that merge changes into the table. No row changes, and streams that read the tables
-    see nothing new.
+    Only flows that merge changes into the table wait for it. Rows do not change, and streams that read the table see
+    no new data.
     """
 
     def __init__(self, context: UpdateContext) -> None:
         self._context = context
-        self._wanted: queue.SimpleQueue[QualifiedName | None] = queue.SimpleQueue()
-        self._waiting: set[QualifiedName] = set()
-        self._asking = threading.Lock()
+        self._requests: queue.SimpleQueue[QualifiedName | None] = queue.SimpleQueue()
+        self._pending: set[QualifiedName] = set()
+        self._request_lock = threading.Lock()
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._group = f"headrace {context.update_id} maintenance"
 
-    def ask(self, name: QualifiedName) -> None:
-        """Look at a table soon; returns at once. A table that is waiting already is looked at once."""
+    def request(self, name: QualifiedName) -> None:
+        """Request the compaction of a table; returns at once. Requests for a pending table are ignored."""
         dataset = self._context.graph.by_name[name]
         properties = dataset.dataset.properties
         if (
@@ -55,26 +55,26 @@ class Compaction:
             or properties.get(MANAGED_KEY, "true").strip().casefold() == "false"
         ):
             return
-        with self._asking:
-            if name not in self._waiting:
-                self._waiting.add(name)
-                self._wanted.put(name)
+        with self._request_lock:
+            if name not in self._pending:
+                self._pending.add(name)
+                self._requests.put(name)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name="headrace-maintenance", daemon=True)
                 self._thread.start()
 
-    def close(self, in_haste: Callable[[], bool]) -> None:
-        """Return once nothing is being rewritten: after all that was asked for, or broken off when there is haste."""
+    def close(self, is_urgent: Callable[[], bool]) -> None:
+        """Wait until all requests are done; cancel them once *is_urgent* returns True."""
         if self._thread is None:
             return
-        self._wanted.put(None)
+        self._requests.put(None)
         while self._thread.is_alive():
-            if in_haste():
-                self.break_off()
-            self._thread.join(_LOOK_EVERY_S)
+            if is_urgent():
+                self.cancel()
+            self._thread.join(_POLL_INTERVAL_S)
 
-    def break_off(self) -> None:
-        """Rewrite nothing any more: a flow that waits for its turn may be one that is to stop."""
+    def cancel(self) -> None:
+        """Cancel the compaction and all requests: a flow that has to stop may be waiting for the table lock."""
         if not self._stopping.is_set():
             self._stopping.set()
             cancel_group(self._context, self._group)
@@ -82,20 +82,20 @@ class Compaction:
     def _work(self) -> None:
         context = self._context
         context.session.sparkContext.setJobGroup(self._group, self._group, interruptOnCancel=True)
-        while (name := self._wanted.get()) is not None and not self._stopping.is_set():
-            self._waiting.discard(name)
+        while (name := self._requests.get()) is not None and not self._stopping.is_set():
+            self._pending.discard(name)
             layout, naming = context.layout, context.naming
-            for path in (context.table_path(name), layout.quarantine(naming, name), layout.memory(naming, name)):
-                # Tidying is a favour to readers: whatever goes wrong, the next update tries again. It would go wrong
+            for path in (context.table_path(name), layout.quarantine(naming, name), layout.cdc_state(naming, name)):
+                # Compaction is optional: after an error the next update tries again. Without the lock it would fail
                 # with each batch of changes that is merged meanwhile.
                 with context.turns[name].lock, suppress(Exception):
-                    self._compact_if_due(path)
+                    self._compact_if_needed(path)
 
-    def _compact_if_due(self, path: str) -> None:
-        if small_files(path) <= COMPACT_ABOVE_FILES:
+    def _compact_if_needed(self, path: str) -> None:
+        if count_small_files(path) <= COMPACT_ABOVE_FILES:
             return
         session = self._context.session
-        java_session: Any = session._jsparkSession.cloneSession()  # noqa: SLF001 - settings for this work alone
+        java_session: Any = session._jsparkSession.cloneSession()  # noqa: SLF001 - settings for this job alone
         java_session.conf().set("spark.databricks.delta.optimize.minFileSize", str(SMALL_FILE_BYTES))
         java_session.conf().set("spark.databricks.delta.optimize.maxFileSize", str(_TARGET_FILE_BYTES))
         java_session.conf().set("spark.databricks.delta.optimize.maxDeletedRowsRatio", str(_DELETED_SHARE))
@@ -104,8 +104,8 @@ class Compaction:
         jvm.io.delta.tables.DeltaTable.forPath(java_session, path).optimize().executeCompaction()
 
 
-def small_files(path: str) -> int:
-    """How many files of a table are small, by its log; 0 when there is no table."""
+def count_small_files(path: str) -> int:
+    """The number of small files of a table, from its log; 0 if it does not exist."""
     table = open_table(path)
     if table is None:
         return 0
@@ -114,8 +114,8 @@ def small_files(path: str) -> int:
 
 
 def cancel_group(context: UpdateContext, group: str) -> None:
-    """Break off what a work group runs, and what it would run next."""
+    """Cancel the running and the future Spark jobs of a job group."""
     spark: Any = context.session.sparkContext
-    # Spark's own exceptions say nothing here that the reports of flows do not.
+    # Spark's exceptions add nothing to the reports of flows.
     with suppress(Exception):
-        spark._jsc.sc().cancelJobGroupAndFutureJobs(group)  # noqa: SLF001 - Python has the half of it
+        spark._jsc.sc().cancelJobGroupAndFutureJobs(group)  # noqa: SLF001 - PySpark cannot cancel future jobs

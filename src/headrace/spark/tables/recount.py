@@ -1,4 +1,4 @@
-"""The counts of batches that a crash left committed and not counted: what can be is computed again, nothing written."""
+"""Recounts batches that a crash left committed but not counted; writes nothing."""
 
 from __future__ import annotations
 
@@ -19,58 +19,60 @@ from headrace.spark.update.batch_target import BatchTarget
 
 @dataclass(frozen=True)
 class Recount:
-    """Of one flow into its table.
+    """Recounts the batches of one flow.
 
     Attributes:
-        place: where it writes.
-        judging: the rules of the table.
-        merges: rows are not added as they are, so that what a commit changes says nothing of what it was given.
+        target: where the flow writes.
+        evaluation: the expectations of the table.
+        merges: rows are merged, not appended, so that the number of changed rows is not that of input rows.
     """
 
-    place: BatchTarget
-    judging: Evaluation
+    target: BatchTarget
+    evaluation: Evaluation
     merges: bool
 
-    def committed_as(self, batch_id: int) -> str | None:
-        """The transaction that has brought a batch, ours or that of Delta's own sink; None when none has."""
-        for transaction in (self.place.transaction, self.place.query_id):
-            newest = committed_transaction(self.place.table, transaction) if transaction else None
+    def transaction_of(self, batch_id: int) -> str | None:
+        """The id of the transaction that committed a batch, ours or that of Delta's own sink; None if none did."""
+        for transaction in (self.target.transaction, self.target.query_id):
+            newest = committed_transaction(self.target.table, transaction) if transaction else None
             if newest is not None and newest >= batch_id:
                 return transaction
         return None
 
     def counts(self, frame: DataFrame, batch_id: int) -> FlowCounts:
-        """The counts of a batch with these rows."""
-        place, judging = self.place, self.judging
-        transaction = self.committed_as(batch_id) or place.transaction
-        written = rows_of_transaction(place.table, transaction, batch_id)
-        if judging.beyond is not None:
-            return self._by_table(frame, batch_id, transaction, written)
-        if not judging.rules.expectations:
+        """The counts of a committed batch with these rows."""
+        target, evaluation = self.target, self.evaluation
+        transaction = self.transaction_of(batch_id) or target.transaction
+        written = rows_of_transaction(target.table, transaction, batch_id)
+        if evaluation.table_rules is not None:
+            return self._against_previous_version(frame, batch_id, transaction, written)
+        if not evaluation.rules.expectations:
             return FlowCounts(rows_written=written if written is not None else frame.count())
-        counts = judging.aggregated(judging.judged(frame))
+        counts = evaluation.count(evaluation.evaluate(frame))
         if self.merges:
-            return replace(counts, recovered=not judging.is_repeatable(frame))
+            return replace(counts, recovered=not evaluation.is_deterministic(frame))
         return self._as_committed(counts, written, frame, batch_id)
 
-    def _by_table(self, frame: DataFrame, batch_id: int, transaction: str, written: int | None) -> FlowCounts:
-        """The same where rules look at the table: as it was before the batch, while it can still be read."""
-        place, judging = self.place, self.judging
-        version = version_of_transaction(place.table, transaction, batch_id)
+    def _against_previous_version(
+        self, frame: DataFrame, batch_id: int, transaction: str, written: int | None
+    ) -> FlowCounts:
+        """The same with table rules: evaluated on the version before the batch, if it can still be read."""
+        target, evaluation = self.target, self.evaluation
+        version = version_of_transaction(target.table, transaction, batch_id)
         if version is not None:
-            # Old versions lose their files, and may lack columns that rules speak of by now.
+            # Files of old versions may be vacuumed, and columns of newer rules may be absent.
             with suppress(PySparkException, Py4JJavaError, PipelineError):
-                counts = judging.aggregated(judging.judged(frame, version - 1))
-                return self._as_committed(judging.with_row_counts(counts, version), written, frame, batch_id)
-        quarantined = quarantined_rows(place.quarantine, place.identity, place.epoch, batch_id)
+                counts = evaluation.count(evaluation.evaluate(frame, version - 1))
+                return self._as_committed(evaluation.with_row_counts(counts, version), written, frame, batch_id)
+        quarantined = quarantined_rows(target.quarantine, target.identity, target.epoch, batch_id)
         return FlowCounts(rows_written=written or 0, rows_quarantined=quarantined, recovered=True)
 
     def _as_committed(self, counts: FlowCounts, written: int | None, frame: DataFrame, batch_id: int) -> FlowCounts:
-        """Counts that were computed again, with what the commits tell where that is something else."""
-        place = self.place
-        quarantined = quarantined_rows(place.quarantine, place.identity, place.epoch, batch_id)
+        """Recomputed counts, corrected by the numbers in the commits if these differ."""
+        target = self.target
+        quarantined = quarantined_rows(target.quarantine, target.identity, target.epoch, batch_id)
         same = (written, quarantined) == (counts.rows_written, counts.rows_quarantined)
-        if written is None or (same and self.judging.is_repeatable(frame)):
+        if written is None or (same and self.evaluation.is_deterministic(frame)):
             return counts
         return replace(
             counts,

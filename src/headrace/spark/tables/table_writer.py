@@ -1,8 +1,8 @@
-"""Writes one batch of a flow into its target, exactly once, with its expectations applied and counted.
+"""Writes the batches of a flow into its target exactly once, with expectations applied and counted.
 
 The commit point is the target's commit, which carries (flow, epoch, batch) as its transaction id. Quarantine rows are
-written before it, replacing those of an earlier attempt of the same batch, so that whatever crashes: rows written,
-quarantined and dropped are together the rows that the flow's function returned.
+written before it and replace those of an earlier attempt of the same batch. So after any crash, the rows written,
+quarantined and dropped together are the rows that the flow's function returned.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pyspark.storagelevel import StorageLevel
 
 from headrace.delta_log.tables import table_state
 from headrace.events.types import BatchDone
-from headrace.expectations.split import counts_from, kept
+from headrace.expectations.split import accepted_rows, counts_from
 from headrace.model.expectations import Action
 from headrace.model.names import quoted
 from headrace.model.outcome import FlowCounts
@@ -31,26 +31,26 @@ from headrace.spark.delta.commit_counts import (
     quarantined_rows,
     rows_of_transaction,
 )
-from headrace.spark.delta.not_null_columns import with_values
-from headrace.spark.delta.rescued_rows import rows_with
+from headrace.spark.delta.not_null_columns import reject_nulls
+from headrace.spark.delta.rescued_rows import count_non_null
 from headrace.spark.expectations.evaluation import Evaluation
 from headrace.spark.expectations.quarantine_writer import QuarantineWriter
 from headrace.spark.expectations.samples import SampleWriter
-from headrace.spark.tables.observed_rows import completed, computed_once
+from headrace.spark.tables.observed_rows import computed_once, was_computed
 from headrace.spark.tables.recount import Recount
 from headrace.spark.update.batch_target import BatchTarget
 
 
-class Merges(Protocol):
-    """What is done with the rows of a batch that are not added as they are."""
+class RowMerger(Protocol):
+    """Merges the rows of a batch into the target, instead of appending them."""
 
-    def events_among(self, rows: DataFrame) -> DataFrame:
-        """The rows that are counted, judged and merged."""
+    def select_events(self, rows: DataFrame) -> DataFrame:
+        """The rows that are counted, evaluated and merged."""
 
-    def __call__(self, rows: DataFrame, batch_id: int, judged: DataFrame) -> bool:
-        """Commit the rows that passed, as the batch's transaction; *judged* are all rows.
+    def __call__(self, rows: DataFrame, batch_id: int, evaluated: DataFrame) -> bool:
+        """Commit the rows that passed, as the batch's transaction; *evaluated* are all rows.
 
-        False where there was nothing to commit.
+        False if there was nothing to commit.
         """
 
 
@@ -58,185 +58,187 @@ class TableWriter:
     """The sink of one flow in one update; its batches come one at a time.
 
     Args:
-        place: where to write.
-        judging: the expectations of the dataset.
-        emit: gets a BatchDone for each batch, durable before :meth:`write` returns.
-        known_counts: the counts of a batch that are in the event log already, or None.
-        at: is told each point that a crash could part from the next.
-        fence: returns while this update may commit, raises once another has taken over.
-        merge: commits the rows of a batch that passed, where they are not added as they are.
-        turn: is held from the look at the table to its commit, where flows into the table take turns.
-        samples: how many rows are kept to be looked at, of each rule that counts or drops rows.
+        target: where to write.
+        evaluation: the expectations of the dataset.
+        emit: receives a BatchDone for each batch, durable before :meth:`write` returns.
+        known_counts: returns the counts of a batch from the event log, or None.
+        failpoint: called between writes that a crash could separate.
+        fence: raises once another process holds the lease.
+        merge: merges the rows of a batch that passed; None if they are appended.
+        table_lock: held from reading the table to the commit, if flows into the table need it.
+        samples: how many rows to sample per expectation that warns or drops.
     """
 
     def __init__(
         self,
-        place: BatchTarget,
-        judging: Evaluation,
+        target: BatchTarget,
+        evaluation: Evaluation,
         emit: Emit,
         known_counts: Callable[[str, int, int], FlowCounts | None],
-        at: Failpoints,
+        failpoint: Failpoints,
         fence: Callable[[], None],
-        merge: Merges | None = None,
-        turn: AbstractContextManager[object] | None = None,
+        merge: RowMerger | None = None,
+        table_lock: AbstractContextManager[object] | None = None,
         samples: int = 0,
     ) -> None:
-        self._place = place
-        self._judging = judging
-        self._sampling = SampleWriter(place, judging.rules, emit, samples)
-        self._turn = nullcontext() if turn is None else turn
+        self._target = target
+        self._evaluation = evaluation
+        self._sampler = SampleWriter(target, evaluation.rules, emit, samples)
+        self._table_lock = nullcontext() if table_lock is None else table_lock
         self._emit = emit
         self._known_counts = known_counts
-        self._at = at
+        self._failpoint = failpoint
         self._fence = fence
         self._merge = merge
-        self._recounting = Recount(place, judging, merge is not None)
-        self._quarantining = QuarantineWriter(place, judging.rules, at, fence)
-        self._fresh = True
-        # Whether the newest batch is a commit of the table.
+        self._recount = Recount(target, evaluation, merge is not None)
+        self._quarantine_writer = QuarantineWriter(target, evaluation.rules, failpoint, fence)
+        # True if an earlier attempt may have written the next batch.
+        self._may_repeat = True
+        # True if the newest batch made a commit of the table.
         self._committed = True
         self.batches = 0
-        # How many rows of the function came, in all batches.
+        # Rows that the flow's function returned, in all batches.
         self.rows = 0
 
-    def write(self, frame: DataFrame, batch_id: int, *, aside: int = 0) -> None:
+    def write(self, frame: DataFrame, batch_id: int, *, dead_letters: int = 0) -> None:
         """Write a batch, unless its transaction is in the target already; count it in either case.
 
-        *aside* of its rows were set aside before they came here.
+        *dead_letters* is the number of its rows that were written as dead letters before.
         """
-        with self._turn:
-            self._write(frame, batch_id, aside)
+        with self._table_lock:
+            self._write(frame, batch_id, dead_letters)
 
-    def _write(self, frame: DataFrame, batch_id: int, aside: int) -> None:
-        began = time.monotonic()
-        # A batch that fails may come again.
-        fresh, self._fresh, self._committed = self._fresh, True, True
+    def _write(self, frame: DataFrame, batch_id: int, dead_letters: int) -> None:
+        started = time.monotonic()
+        # A batch that fails may be repeated.
+        may_repeat, self._may_repeat, self._committed = self._may_repeat, True, True
         if self._merge is not None:
-            frame = self._merge.events_among(frame)
-        if fresh and self._recounting.committed_as(batch_id) is not None:
-            with computed_once(frame, self._place.stateful) as rows:
-                counts = self._known_counts(self._place.flow, self._place.epoch, batch_id)
+            frame = self._merge.select_events(frame)
+        if may_repeat and self._recount.transaction_of(batch_id) is not None:
+            with computed_once(frame, self._target.stateful) as rows:
+                counts = self._known_counts(self._target.flow, self._target.epoch, batch_id)
                 if counts is not None:
-                    self._fresh = False
+                    self._may_repeat = False
                     return
-                counts = self._recounting.counts(rows, batch_id)
-        elif self._judging.before_writing:
-            counts = self._write_with_quarantine(frame, batch_id, fresh=fresh)
-        elif self._judging.rules.expectations:
-            counts = self._write_judged(frame, batch_id)
+                counts = self._recount.counts(rows, batch_id)
+        elif self._evaluation.evaluates_whole_batches:
+            counts = self._write_with_quarantine(frame, batch_id, may_repeat=may_repeat)
+        elif self._evaluation.rules.expectations:
+            counts = self._write_evaluated(frame, batch_id)
         else:
             self._commit(frame, batch_id, frame)
-            written = rows_of_transaction(self._place.table, self._place.transaction, batch_id)
-            counts = self._judging.with_row_counts(FlowCounts(rows_written=written or 0))
-        if self._place.rescued_column is not None:
-            column = self._place.rescued_column
-            transaction = self._recounting.committed_as(batch_id) or self._place.transaction
-            actions = actions_of_transaction(self._place.table, transaction, batch_id)
-            counts = replace(counts, rows_rescued=None if actions is None else rows_with(column, actions))
-        counts = replace(counts, rows_quarantined=counts.rows_quarantined + aside)
-        self._tell(batch_id, counts, duration_ms=int((time.monotonic() - began) * 1000))
-        self._fresh = False
+            written = rows_of_transaction(self._target.table, self._target.transaction, batch_id)
+            counts = self._evaluation.with_row_counts(FlowCounts(rows_written=written or 0))
+        if self._target.rescued_column is not None:
+            column = self._target.rescued_column
+            transaction = self._recount.transaction_of(batch_id) or self._target.transaction
+            actions = actions_of_transaction(self._target.table, transaction, batch_id)
+            counts = replace(counts, rows_rescued=None if actions is None else count_non_null(column, actions))
+        counts = replace(counts, rows_quarantined=counts.rows_quarantined + dead_letters)
+        self._report(batch_id, counts, duration_ms=int((time.monotonic() - started) * 1000))
+        self._may_repeat = False
         self.batches += 1
         self.rows += counts.rows_read
-        self._at(Failpoint.COUNTED)
+        self._failpoint(Failpoint.COUNTED)
 
-    def tell_taken(self, batch_id: int, aside: int) -> bool:
-        """Count a batch that is in the table by what its commits tell; *aside* of its rows were set aside before.
+    def count_if_written(self, batch_id: int, dead_letters: int) -> bool:
+        """Count a batch from its commits, without its rows; False if it is not in the table.
 
-        False where it is not in the table.
+        *dead_letters* is the number of its rows that were written as dead letters.
         """
-        place, transaction = self._place, self._recounting.committed_as(batch_id)
+        target, transaction = self._target, self._recount.transaction_of(batch_id)
         if transaction is None:
             return False
-        self._fresh = False
-        if self._known_counts(place.flow, place.epoch, batch_id) is not None:
+        self._may_repeat = False
+        if self._known_counts(target.flow, target.epoch, batch_id) is not None:
             return True
         counts = FlowCounts(
-            rows_written=rows_of_transaction(place.table, transaction, batch_id) or 0,
-            rows_quarantined=aside + quarantined_rows(place.quarantine, place.identity, place.epoch, batch_id),
+            rows_written=rows_of_transaction(target.table, transaction, batch_id) or 0,
+            rows_quarantined=dead_letters
+            + quarantined_rows(target.quarantine, target.identity, target.epoch, batch_id),
             recovered=True,
         )
-        self._tell(batch_id, counts)
+        self._report(batch_id, counts)
         self.batches += 1
-        self._at(Failpoint.COUNTED)
+        self._failpoint(Failpoint.COUNTED)
         return True
 
-    def tell_committed(self, batch_id: int) -> None:
-        """Count a batch that is in the table and whose rows cannot be had again, by what its commit tells."""
-        place = self._place
-        if self._known_counts(place.flow, place.epoch, batch_id) is None:
-            self._tell(batch_id, FlowCounts(recovered=True))
+    def count_committed(self, batch_id: int) -> None:
+        """Count a batch that is in the table and whose rows cannot be read again, from its commit."""
+        target = self._target
+        if self._known_counts(target.flow, target.epoch, batch_id) is None:
+            self._report(batch_id, FlowCounts(recovered=True))
 
-    def _write_judged(self, frame: DataFrame, batch_id: int) -> FlowCounts:
+    def _write_evaluated(self, frame: DataFrame, batch_id: int) -> FlowCounts:
         observation = Observation()
-        judged = self._judging.judged(frame)
-        rows = judged.observe(observation, *self._judging.counters)
-        self._commit(kept(rows, self._judging.rules), batch_id, rows)
-        if not completed(observation, frame.sparkSession):
+        evaluated = self._evaluation.evaluate(frame)
+        rows = evaluated.observe(observation, *self._evaluation.counters)
+        self._commit(accepted_rows(rows, self._evaluation.rules), batch_id, rows)
+        if not was_computed(observation, frame.sparkSession):
             # Delta skipped the write: another process has committed this very batch meanwhile.
-            return self._recounting.counts(frame, batch_id)
-        counts = counts_from(observation.get, self._judging.rules)
-        self._sampling.look(judged, batch_id, counts)
-        return self._judging.with_row_counts(counts)
+            return self._recount.counts(frame, batch_id)
+        counts = counts_from(observation.get, self._evaluation.rules)
+        self._sampler.sample(evaluated, batch_id, counts)
+        return self._evaluation.with_row_counts(counts)
 
-    def _write_with_quarantine(self, frame: DataFrame, batch_id: int, *, fresh: bool) -> FlowCounts:
-        rows = self._judging.judged(frame).persist(StorageLevel.MEMORY_AND_DISK)
-        sets_aside = bool(self._judging.rules.with_action(Action.QUARANTINE))
+    def _write_with_quarantine(self, frame: DataFrame, batch_id: int, *, may_repeat: bool) -> FlowCounts:
+        rows = self._evaluation.evaluate(frame).persist(StorageLevel.MEMORY_AND_DISK)
+        quarantines = bool(self._evaluation.rules.with_action(Action.QUARANTINE))
         try:
-            counts = self._judging.aggregated(rows)
-            if self._judging.beyond is not None:
-                self._judging.beyond.check_rows(counts, self._place.flow, self._place.dataset)
-            # Another attempt at this batch may have left rows there, or may still come to it and be kept out.
-            again = fresh and self._place.repeats
-            if sets_aside and (counts.rows_quarantined or self._place.replaces or again):
-                self._quarantining(rows, batch_id, again=again)
-            self._commit(kept(rows, self._judging.rules), batch_id, rows)
-            self._sampling.look(rows, batch_id, counts)
+            counts = self._evaluation.count(rows)
+            if self._evaluation.table_rules is not None:
+                self._evaluation.table_rules.check_rows(counts, self._target.flow, self._target.dataset)
+            # Another attempt at this batch may have quarantined rows, or may still try to and must be prevented.
+            is_retry = may_repeat and self._target.repeats
+            if quarantines and (counts.rows_quarantined or self._target.replaces or is_retry):
+                self._quarantine_writer(rows, batch_id, is_retry=is_retry)
+            self._commit(accepted_rows(rows, self._evaluation.rules), batch_id, rows)
+            self._sampler.sample(rows, batch_id, counts)
         finally:
             rows.unpersist()
-        return self._judging.with_row_counts(counts)
+        return self._evaluation.with_row_counts(counts)
 
-    def _commit(self, rows: DataFrame, batch_id: int, judged: DataFrame) -> None:
+    def _commit(self, rows: DataFrame, batch_id: int, evaluated: DataFrame) -> None:
         if self._merge is not None:
-            self._committed = self._merge(rows, batch_id, judged)
+            self._committed = self._merge(rows, batch_id, evaluated)
         else:
             self._add(rows, batch_id)
 
-    def _tell(self, batch_id: int, counts: FlowCounts, duration_ms: int | None = None) -> None:
-        """Say that a batch is done; of one that was merged, with what its commit tells."""
-        place, path, written = self._place, None, None
+    def _report(self, batch_id: int, counts: FlowCounts, duration_ms: int | None = None) -> None:
+        """Report that a batch is done, with the merge metrics of its commit."""
+        target, path, written = self._target, None, None
         merges = self._merge is not None and self._committed
-        found = merged_rows(place.table, place.transaction, batch_id) if merges else None
+        found = merged_rows(target.table, target.transaction, batch_id) if merges else None
         if found is not None:
             path, written = found.path, found.written
             counts = replace(counts, rows_upserted=found.upserted, rows_deleted=found.deleted, changes=found.changes)
-        self._emit(BatchDone(place.flow, place.dataset, place.epoch, batch_id, counts, duration_ms, path, written))
+        self._emit(BatchDone(target.flow, target.dataset, target.epoch, batch_id, counts, duration_ms, path, written))
 
     def _add(self, rows: DataFrame, batch_id: int) -> None:
-        rows = with_values(rows, self._place.required, self._place.dataset)
-        writer = rows.write.format("delta").mode("overwrite" if self._place.replaces else "append")
-        writer = writer.option("txnAppId", self._place.transaction).option("txnVersion", str(batch_id))
-        clusters_anew = False
-        if self._place.replaces and self._place.cluster_by and self._fits(rows):
-            # A condition that all rows meet: Delta replaces the rows and keeps the clustering.
+        rows = reject_nulls(rows, self._target.required, self._target.dataset)
+        writer = rows.write.format("delta").mode("overwrite" if self._target.replaces else "append")
+        writer = writer.option("txnAppId", self._target.transaction).option("txnVersion", str(batch_id))
+        reclusters = False
+        if self._target.replaces and self._target.cluster_by and self._fits(rows):
+            # With a condition that is always true, Delta replaces all rows and keeps the clustering.
             writer = writer.option("replaceWhere", "true")
-        elif self._place.replaces:
-            clusters_anew = bool(self._place.cluster_by)
+        elif self._target.replaces:
+            reclusters = bool(self._target.cluster_by)
             writer = writer.option("overwriteSchema", "true")
-            if self._place.partition_by:
-                writer = writer.partitionBy(*self._place.partition_by)
-        self._at(Failpoint.TO_WRITE)
+            if self._target.partition_by:
+                writer = writer.partitionBy(*self._target.partition_by)
+        self._failpoint(Failpoint.BEFORE_WRITE)
         self._fence()
-        writer.save(self._place.table)
-        if clusters_anew:
-            # Delta forgets the clustering with the old schema.
-            columns = ", ".join(quoted(*column.split(".")) for column in self._place.cluster_by)
-            rows.sparkSession.sql(f"ALTER TABLE delta.{quoted(self._place.table)} CLUSTER BY ({columns})")
-        self._at(Failpoint.WRITTEN)
+        writer.save(self._target.table)
+        if reclusters:
+            # Delta drops the clustering together with the old schema.
+            columns = ", ".join(quoted(*column.split(".")) for column in self._target.cluster_by)
+            rows.sparkSession.sql(f"ALTER TABLE delta.{quoted(self._target.table)} CLUSTER BY ({columns})")
+        self._failpoint(Failpoint.WRITTEN)
 
     def _fits(self, rows: DataFrame) -> bool:
-        """True when the rows have the columns that the table has, and it is not partitioned."""
-        state = table_state(self._place.table)
+        """True if the rows have the columns of the table and it is not partitioned."""
+        state = table_state(self._target.table)
         if state is None or state.partition_by:
             return False
         return state.schema.nullable == Schema.from_json(rows.schema.json()).nullable

@@ -1,4 +1,4 @@
-"""What takes the batches of a running query, and what counts those that Spark writes itself."""
+"""Writers for the batches of a running query, and counters of batches that Spark writes itself."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from pyspark.sql import DataFrame
 
 
 class BatchWriter(Protocol):
-    """Takes the batches of a query, one at a time."""
+    """Writes the batches of a query, one at a time."""
 
     @property
     def batches(self) -> int:
-        """How many were taken."""
+        """Number of written batches."""
 
     def write(self, frame: DataFrame, batch_id: int) -> None:
-        """Take a batch, once however often it comes."""
+        """Write a batch. A repeated batch is written once."""
 
 
-class Calls:
-    """What foreachBatch calls: hands batches on, and keeps what that raises, because py4j loses it on the way out."""
+class BatchFunction:
+    """The function for ``foreachBatch``. Keeps the exception of its writer, because py4j loses it."""
 
     def __init__(self, writer: BatchWriter) -> None:
         self._writer = writer
@@ -27,11 +27,11 @@ class Calls:
 
     @property
     def batches(self) -> int:
-        """How many were taken."""
+        """Number of written batches."""
         return self._writer.batches
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
-        """Hand a batch on."""
+        """Write a batch."""
         try:
             self._writer.write(frame, batch_id)
         except BaseException as error:
@@ -39,11 +39,11 @@ class Calls:
             raise
 
 
-class Counter(Protocol):
+class BatchCounter(Protocol):
     """Counts the batches that Spark itself writes."""
 
     batches: int
     counted_version: int
 
     def count(self) -> None:
-        """Record the batches that were written since the last call."""
+        """Count the batches written since the last call."""

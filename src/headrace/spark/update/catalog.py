@@ -1,4 +1,4 @@
-"""The pipeline's tables in the session's catalog: empty stand-ins while resolving, then Delta tables by path."""
+"""The pipeline's tables in the session's catalog: empty stubs during resolution, then Delta tables by path."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from threading import RLock
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from headrace.delta_log.tables import is_made
+from headrace.delta_log.tables import table_exists
 from headrace.events.views import VIEWS
-from headrace.graph.new_tables import as_made
+from headrace.graph.new_tables import with_default_properties
 from headrace.graph.resolved import ResolvedDataset
 from headrace.graph.session_names import SessionName
 from headrace.model.names import Naming, QualifiedName, quoted
 from headrace.model.schema import Schema
 from headrace.settings.storage import StorageLayout
 from headrace.spark.delta.clear import clear_table
-from headrace.spark.delta.fencing import of_term
-from headrace.spark.delta.first_commit import make_plain_table, plain
+from headrace.spark.delta.fencing import fencing_options
+from headrace.spark.delta.first_commit import is_plain_table, make_plain_table
 from headrace.spark.delta.tables import build_table, clear_drafts, make_stub, struct_type
 from headrace.spark.session import catalog_entries
 from headrace.spark.update.dataset_names import Names
@@ -40,23 +40,23 @@ class Catalog:
         self.stubs = stubs
         self.names = Names(layout, naming)
         self._registered: dict[str, str] = {}
-        # Datasets that the update clears, and flows whose schemas were inferred anew since.
+        # Datasets that the update clears, and flows whose schemas were inferred again since then.
         self.cleared: frozenset[QualifiedName] = frozenset()
         self.inferred = set[str]()
-        # Datasets whose tables say that they map no names of columns.
+        # Datasets that disable column mapping.
         self.unmapped: frozenset[QualifiedName] = frozenset()
         self._lock = RLock()
         self._make_database(naming.schema)
         session.catalog.setCurrentDatabase(naming.schema)
 
-    def know(self, names: Iterable[QualifiedName], views: Iterable[QualifiedName]) -> None:
-        """Make the pipeline's names known, so that every spelling finds them and nothing else.
+    def register_names(self, names: Iterable[QualifiedName], views: Iterable[QualifiedName]) -> None:
+        """Register the pipeline's names, so that every spelling finds its dataset and nothing else.
 
-        A temporary view that the session has under the name of one of the *views* is taken out: a query that reads the
-        pipeline's before it is resolved would be resolved with the other one.
+        Drops temporary views of the session with the name of one of the *views*: otherwise a query that reads the
+        pipeline's view before it is resolved would read the other one.
         """
         views = tuple(views)
-        self.names.know(names, views)
+        self.names.add(names, views)
         taken = {self.names.of(name).table.casefold() for name in views}
         for view in catalog_entries.temporary_views(self.session):
             if view.casefold() in taken:
@@ -65,95 +65,97 @@ class Catalog:
             self._make_database(database)
 
     def auto_loader_folder(self, dataset: QualifiedName, flow: str) -> Path:
-        """Where a flow, or a view, keeps what it knows of the files that it reads."""
+        """The folder in which a flow or a view stores its Auto Loader state."""
         return Path(self._layout.auto_loader(self._naming, dataset, flow))
 
     def register_stub(self, name: QualifiedName, schema: Schema) -> None:
-        """An empty Parquet table of this schema under the dataset's name; both batch and streaming reads resolve."""
+        """Register an empty Parquet table of this schema, which batch and streaming reads can resolve."""
         with self._lock:
             session_name = self.names.of(name)
             create = partial(make_stub, self.session, session_name.text, struct_type(schema), self.stubs)
             try:
                 create()
             except AnalysisException as error:
-                # Asking first would cost as much as making it.
+                # Checking first would cost as much as creating it.
                 if not (error.getCondition() or "").endswith("ALREADY_EXISTS"):
                     raise
                 self._drop(session_name)
                 create()
-            self._note(session_name, str(self.stubs))
+            self._record_registration(session_name, str(self.stubs))
 
     def register_view(self, name: QualifiedName, frame: DataFrame) -> None:
-        """A temporary view over a frame."""
+        """Register a temporary view over a frame."""
         with self._lock:
             session_name = self.names.of(name)
             frame.createOrReplaceTempView(session_name.table)
-            catalog_entries.note(self.session, session_name)
+            catalog_entries.register(self.session, session_name)
 
     def register_table(self, dataset: ResolvedDataset) -> None:
-        """The dataset's Delta table under its name; made as declared when it is not there."""
+        """Register the dataset's Delta table. Create it as declared if it does not exist."""
         with self._lock:
             path = self._layout.table(self._naming, dataset.name)
-            dataset = as_made(dataset, self._defaults)
-            if is_made(path) or self._made_plain(dataset, path):
+            dataset = with_default_properties(dataset, self._defaults)
+            if table_exists(path) or self._create_plain_table(dataset, path):
                 self.register_path(dataset.name, path)
             else:
                 session_name = self.names.of(dataset.name)
                 self._drop(session_name)
                 build_table(self.session, "createIfNotExists", session_name.text, dataset, path)
-                self._note(session_name, path)
+                self._record_registration(session_name, path)
 
-    def _made_plain(self, dataset: ResolvedDataset, path: str) -> bool:
-        """True when the table was made without Spark; what lies in its way is for Delta to name."""
+    def _create_plain_table(self, dataset: ResolvedDataset, path: str) -> bool:
+        """Create the table without Spark if possible; True if it was. Delta reports files that are in the way."""
         clear_drafts(path)
         folder = Path(path)
-        if (folder.is_dir() and any(folder.iterdir())) or not plain(dataset, self._defaults):
+        if (folder.is_dir() and any(folder.iterdir())) or not is_plain_table(dataset, self._defaults):
             return False
         return make_plain_table(path, dataset, self._defaults, int(time.time() * 1000), str(uuid.uuid4()))
 
     @cached_property
     def _defaults(self) -> dict[str, str]:
-        """Properties that the session gives to new tables."""
+        """Default properties of the session for new tables."""
         confs = self.session.conf.getAll
         return {f"delta.{k[len(_DEFAULTS) :]}": v for k, v in confs.items() if k.startswith(_DEFAULTS)}
 
-    def replace_table(self, dataset: ResolvedDataset, term: int | None) -> None:
-        """A new, empty version of the dataset's table: schema, properties and layout as declared now, one commit.
+    def replace_table(self, dataset: ResolvedDataset, fencing_token: int | None) -> None:
+        """Replace the dataset's table by an empty version as declared (schema, properties, layout), in one commit.
 
-        Nothing is done once a holder of the lease with a number above *term* has done it.
+        Does nothing if a holder of the lease with a higher *fencing_token* has done it.
         """
         with self._lock:
             path = self._layout.table(self._naming, dataset.name)
-            if not is_made(path):
+            if not table_exists(path):
                 self.register_table(dataset)
                 return
-            # Delta replaces what the catalog has under the name; what it only finds at the path, it keeps.
+            # Delta replaces a table that the catalog has under the name, but keeps one that it only finds at the path.
             self.register_path(dataset.name, path)
-            made = as_made(dataset, self._defaults)
-            clear_table(self.session, self.names.of(dataset.name).text, made, path, of_term(term, "clearing"))
+            made = with_default_properties(dataset, self._defaults)
+            clear_table(
+                self.session, self.names.of(dataset.name).text, made, path, fencing_options(fencing_token, "clearing")
+            )
 
-    def forget(self, names: Iterable[QualifiedName]) -> None:
-        """Take names out of the catalog, and out of what is known; the data stays."""
+    def unregister(self, names: Iterable[QualifiedName]) -> None:
+        """Remove names from the catalog and from the registered names. The data stays."""
         with self._lock:
             for name in names:
                 self._drop(self.names.of(name))
-                self.names.forget(name)
+                self.names.remove(name)
 
     def register_event_views(self, path: str) -> None:
-        """The event log as a table ``event_log``, and flat views over it."""
+        """Register the event log as a table ``event_log``, and flat views over it."""
         if not (Path(path) / "_delta_log").is_dir():
             return
         name = SessionName(self._naming.schema, "event_log")
         with self._lock:
             self._drop(name)
             self.session.catalog.createTable(name.text, path=path, source="delta")
-            self._note(name, path)
+            self._record_registration(name, path)
             for view, text in VIEWS.items():
                 self.session.sql(text(name.text)).createOrReplaceTempView(view)
-                catalog_entries.note(self.session, SessionName(None, view))
+                catalog_entries.register(self.session, SessionName(None, view))
 
     def register_path(self, name: QualifiedName, path: str) -> None:
-        """A Delta table that is there, under its name, be it a dataset of the pipeline or not."""
+        """Register an existing Delta table under a name, whether or not it is a dataset of the pipeline."""
         with self._lock:
             session_name = self.names.of(name)
             if session_name.database not in (None, *self.names.databases):
@@ -162,11 +164,11 @@ class Catalog:
                 return
             self._drop(session_name)
             self.session.catalog.createTable(session_name.text, path=path, source="delta")
-            self._note(session_name, path)
+            self._record_registration(session_name, path)
 
-    def _note(self, name: SessionName, path: str) -> None:
+    def _record_registration(self, name: SessionName, path: str) -> None:
         self._registered[name.key] = path
-        catalog_entries.note(self.session, name, path)
+        catalog_entries.register(self.session, name, path)
 
     def _drop(self, name: SessionName) -> None:
         catalog_entries.drop(self.session, name, (Path(self._layout.root), self.stubs))

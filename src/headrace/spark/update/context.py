@@ -1,4 +1,4 @@
-"""What all flows of an update share."""
+"""The context that all flows of an update share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from headrace.cdc.table_lock import TableLock
 from headrace.graph.resolved import ResolvedGraph
-from headrace.model.failing_rows import OnFailingRows
+from headrace.model.failing_rows import DeadLetterPolicy
 from headrace.model.names import Naming, QualifiedName
 from headrace.model.outcome import FlowCounts
 from headrace.model.sequence_conflicts import OnTie
@@ -24,7 +24,7 @@ from headrace.storage.change_detection import StoredState
 
 @dataclass(frozen=True)
 class UpdateContext:
-    """The pipeline, its storage and its session, as the flows of one update see them."""
+    """The pipeline, its storage and its session for the flows of one update."""
 
     update_id: str
     pipeline_id: str
@@ -38,27 +38,27 @@ class UpdateContext:
     known_counts: Callable[[str, int, int], FlowCounts | None]
     now: Callable[[], float]
     redact: Callable[[str], str]
-    # Where the whole traces of failures go.
+    # The file for complete stack traces of failures.
     traces: Path
-    # Is told each point that a crash could part from the next.
+    # Called at each failpoint, between two steps that a crash could separate.
     at: Failpoints
-    # Returns while this update may commit, raises once another has taken over.
+    # Returns while this update may commit; raises after another has taken over.
     fence: Callable[[], None]
-    # The number of the lease, which only grows.
+    # The fencing token: the number of the lease, which only increases.
     term: int
-    # Of tables that change events are merged into, where they do not say so themselves.
+    # Defaults for tables with merged change events.
     retention: Retention
     on_tie: OnTie
-    # Of flows that do not say so themselves.
-    on_failing_rows: OnFailingRows
+    # Default for flows.
+    on_failing_rows: DeadLetterPolicy
     # How many rows of each expectation are sampled, by the pipeline's settings. Not read from the session while flows
-    # run: another flow's settings may be in force there.
+    # run, because the confs of another flow may be set there.
     samples: str | None
-    # For flows that merge into one table.
+    # Table locks for flows that merge into the same table.
     turns: Mapping[QualifiedName, TableLock]
-    # How long a running batch may take once the update is told to stop.
+    # How long a running batch may take after a stop was requested.
     stop_timeout_s: float = 10.0
-    # How many batches of views run at a time.
+    # How many batches of views run at the same time.
     max_parallel_flows: int = 4
 
     @property
@@ -67,9 +67,9 @@ class UpdateContext:
         return self.catalog.session
 
     def work_group(self, flow: str) -> str:
-        """By which the work of a batch of a flow can be interrupted."""
+        """The Spark job group of a flow, by which its batch can be cancelled."""
         return f"headrace {self.update_id} {flow}"
 
     def table_path(self, name: QualifiedName) -> str:
-        """Where a dataset's table lies."""
+        """The path of a dataset's table."""
         return self.layout.table(self.naming, name)

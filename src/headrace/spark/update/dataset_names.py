@@ -1,4 +1,4 @@
-"""Every spelling of the pipeline's names, and the one that the session's catalog takes."""
+"""Maps every spelling of the pipeline's names to the name in the session's catalog."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headrace.sql.rewrite import rewrite_names
 
 
 class Names:
-    """The names of one pipeline. Spark refuses three-part names and ``LIVE.x``; here they find their table."""
+    """The names of one pipeline. Spark refuses three-part names and ``LIVE.x``; this class resolves them."""
 
     def __init__(self, layout: StorageLayout, naming: Naming) -> None:
         self._layout = layout
@@ -24,33 +24,33 @@ class Names:
         self._known: dict[QualifiedName, SessionName] = {}
         self._reads: set[QualifiedName] | None = None
 
-    def noting(self, reads: set[QualifiedName]) -> Names:
-        """The same names; *reads* gets those that are spelled through it."""
+    def recording(self, reads: set[QualifiedName]) -> Names:
+        """The same names. Adds each name that is looked up through it to *reads*."""
         found = Names(self._layout, self._naming)
         found._known, found._reads = self._known, reads
         return found
 
-    def know(self, names: Iterable[QualifiedName], views: Iterable[QualifiedName]) -> None:
-        """Make the pipeline's names known, so that every spelling finds them."""
+    def add(self, names: Iterable[QualifiedName], views: Iterable[QualifiedName]) -> None:
+        """Add names of the pipeline, so that every spelling finds them."""
         without_database = set(views)
         for name in names:
             self._known[name] = session_name(self._naming, name, view=name in without_database)
 
-    def forget(self, name: QualifiedName) -> None:
-        """Let a name be unknown again."""
+    def remove(self, name: QualifiedName) -> None:
+        """Remove a name."""
         self._known.pop(name, None)
 
     def of(self, name: QualifiedName) -> SessionName:
-        """The session's name of a dataset, or of a table that is none."""
+        """The session's name of a dataset or of any other table."""
         return self._known.get(name) or session_name(self._naming, name, view=False)
 
     @property
     def databases(self) -> frozenset[str]:
-        """The databases that the known names are in."""
+        """The databases of the known names."""
         return frozenset(known.database for known in self._known.values() if known.database is not None)
 
-    def name_behind(self, session_text: str) -> QualifiedName | None:
-        """The dataset that the session spells so (one or two parts), or None."""
+    def dataset_of(self, session_text: str) -> QualifiedName | None:
+        """The dataset with this name in the session (one or two parts), or None."""
         try:
             parts = split_name(session_text)
         except InvalidName:
@@ -62,26 +62,26 @@ class Names:
             wanted.add(f"{self._naming.schema}.{parts[0]}".casefold())
         return next((name for name, session in self._known.items() if session.key in wanted), None)
 
-    def spelled(self, text: str, naming: Naming) -> str:
-        """A user's spelling of a table as the session's; unknown names are left as they are."""
+    def to_session_name(self, text: str, naming: Naming) -> str:
+        """Translate a user's spelling of a table to the session's. Unknown names stay unchanged."""
         try:
             name = naming.canonical(text)
         except InvalidName:
-            self._refuse_own_parts(text)
+            self._refuse_own_path_in_name(text)
             return text
         return self._session_text(name, naming) or text
 
-    def spelled_query(self, text: str, naming: Naming) -> str:
-        """A query with every spelling of the pipeline's names as the session's."""
+    def to_session_query(self, text: str, naming: Naming) -> str:
+        """Translate every spelling of the pipeline's names in a query to the session's."""
         for token in lex(text).tokens:
             if token.kind is Kind.QUOTED and "/" in token.text:
-                self.refuse_own(token.text.strip("`"))
+                self.refuse_own_path(token.text.strip("`"))
         return rewrite_names(text, naming, partial(self._session_text, naming=naming))
 
     def _session_text(self, name: QualifiedName, naming: Naming) -> str | None:
-        """The session's spelling of a name that is known, or None.
+        """The session's spelling of a known name, or None.
 
-        Temporary views are in no schema, so that a USE before does not hide them.
+        Temporary views have no schema, so an earlier USE does not hide them.
         """
         known = self._known.get(name)
         if known is None and name == naming.canonical(quoted(name.name)):
@@ -92,23 +92,23 @@ class Names:
             self._reads.add(name)
         return known.text if known else None
 
-    def _refuse_own_parts(self, text: str) -> None:
-        """Check the path in a spelling such as ``delta.`/path```, which is no name of a dataset."""
+    def _refuse_own_path_in_name(self, text: str) -> None:
+        """Check the path in a spelling such as ``delta.`/path```, which is not the name of a dataset."""
         try:
             parts = split_name(text)
         except InvalidName:
             return
         for part in parts:
             if "/" in part:
-                self.refuse_own(part)
+                self.refuse_own_path(part)
 
-    def refuse_own(self, path: str) -> None:
-        """Nothing, unless a path leads into a table of the pipeline.
+    def refuse_own_path(self, path: str) -> None:
+        """Refuse a path into a table of the pipeline.
 
         Raises:
             PipelineError: GRAPH.OWN_TABLE_BY_PATH.
         """
-        place = Path(local_path(path)).resolve()
+        resolved = Path(local_path(path)).resolve()
         for name in self._known:
-            if place.is_relative_to(Path(self._layout.table(self._naming, name)).resolve()):
+            if resolved.is_relative_to(Path(self._layout.table(self._naming, name)).resolve()):
                 raise PipelineError("GRAPH.OWN_TABLE_BY_PATH", name=name, path=path)

@@ -1,0 +1,52 @@
+"""Files that are written atomically: a reader, or a restart after a crash, sees all of a file or none of it."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def replace_file(file: Path, text: str) -> None:
+    """Write a file, in place of the one that is there; its folder must exist.
+
+    Law: a reader sees the old text or the new one, and after a crash of the machine too.
+
+    Raises:
+        OSError: the file cannot be written; the old one stays.
+    """
+    with _draft(file, text) as draft:
+        draft.replace(file)
+
+
+def create_file(file: Path, text: str) -> bool:
+    """Write a file unless it exists, and return whether it was written; its folder must exist.
+
+    Law: of all writers of one file, exactly one gets True, and readers see its text.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    with _draft(file, text) as draft:
+        try:
+            # Unlike a rename, a link fails if the name exists.
+            os.link(draft, file)
+        except FileExistsError:
+            return False
+        return True
+
+
+@contextmanager
+def _draft(file: Path, text: str) -> Iterator[Path]:
+    # Processes of several hosts may have the same id.
+    draft = file.with_name(f".{file.name}.{uuid.uuid4().hex}")
+    try:
+        with draft.open("w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        yield draft
+    finally:
+        draft.unlink(missing_ok=True)
