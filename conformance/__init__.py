@@ -1,5 +1,5 @@
-"""The code examples of documents, run against real local services, and what came of each.
+"""Runs the code examples of documents against real local services, and checks the results.
 
 ``make conformance DOCS=folder`` runs all of them; ``python -m conformance --help`` says how to run less. The documents
-are no part of this repository: ``conformance/documents`` has, for each, what its blocks need and what they must do.
+are not part of this repository: ``conformance/documents`` has the inputs and expected results of their blocks.
 """

@@ -24,15 +24,15 @@ _VERDICTS = "verdicts.json"
 PAGE = ROOT / "docs" / "reference" / "conformance.md"
 
 
-# What runs the blocks of a session that have some names, and leaves their verdicts in the folder of the work.
+# Runs the named blocks of a session, and writes their verdicts to the work folder; returns an exit code.
 Worker = Callable[[str, str, argparse.Namespace, Sequence[str]], int]
 
 
 def run_in_process(session: str, source: str, arguments: argparse.Namespace, names: Sequence[str]) -> int:
-    """A process of its own for a session; its exit code."""
+    """Run the blocks of a session in a new process; returns its exit code."""
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     environ = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": path}
-    # Times that Python collects are those that Spark shows.
+    # Makes Python show collected timestamps as Spark does.
     environ["TZ"] = "UTC"
     folders = [str(folder.absolute()) for folder in (arguments.work, arguments.docs, arguments.mappings)]
     call = [sys.executable, "-m", "conformance.worker", session, source, *folders, *names]
@@ -40,14 +40,14 @@ def run_in_process(session: str, source: str, arguments: argparse.Namespace, nam
 
 
 def main(words: Sequence[str], worker: Worker = run_in_process) -> int:
-    """Run the blocks; 1 when one that was asked for does not reach its kind, or too few are of the first two.
+    """Run the blocks; 1 if a requested block does not reach its kind, or too few are of the first two kinds.
 
     Args:
-        words: of the command line.
+        words: the command line.
         worker: runs the blocks of a session.
 
     Raises:
-        ValueError: no block is asked for, or a part of them is to be published.
+        ValueError: no block is selected, or only a part of them is to be published.
         FileNotFoundError: a mapping has no document.
     """
     arguments = _parser().parse_args(words)
@@ -61,10 +61,10 @@ def main(words: Sequence[str], worker: Worker = run_in_process) -> int:
         print(f"{name} has no mapping in {arguments.mappings}: none of its blocks is looked at.")
     if arguments.list:
         return _list(documents)
-    replaced = replacements_in(arguments.mappings)
-    wrong = _faults(documents, replaced)
-    if wrong:
-        print("\n".join(["The mapping is not that of the documents:", *(f"  {fault}" for fault in wrong)]))
+    replacements = replacements_in(arguments.mappings)
+    mapping_faults = _faults(documents, replacements)
+    if mapping_faults:
+        print("\n".join(["The mapping is not that of the documents:", *(f"  {fault}" for fault in mapping_faults)]))
         return 1
     names = arguments.only.split(",") if arguments.only else []
     sessions = (arguments.session,) if arguments.session else (PLAIN, READY)
@@ -74,30 +74,34 @@ def main(words: Sequence[str], worker: Worker = run_in_process) -> int:
     wanted = wanted_of(documents, names, sessions)
     began = time.monotonic()
     found, ended_well = _found(documents, arguments, _sessions_of(documents, wanted), worker)
-    _write(found, replaced, arguments.work / "conformance.md", *([PAGE] if arguments.publish and ended_well else []))
+    _write(
+        found, replacements, arguments.work / "conformance.md", *([PAGE] if arguments.publish and ended_well else [])
+    )
     reached = [entry["block"] in wanted and entry["reached"] for entry in found["blocks"]].count(True)
-    told = f"{reached} of the {len(wanted)} blocks that were asked for reached their kinds" if part else summary(found)
+    message = (
+        f"{reached} of the {len(wanted)} blocks that were asked for reached their kinds" if part else summary(found)
+    )
     minutes = (time.monotonic() - began) / 60
-    print(f"\n{told}\n{minutes:.1f} minutes; the table is {arguments.work / 'conformance.md'}")
+    print(f"\n{message}\n{minutes:.1f} minutes; the table is {arguments.work / 'conformance.md'}")
     return int(not ended_well or reached < len(wanted) or (not part and (bool(unmapped) or not meets_minimum(found))))
 
 
-def _write(found: Mapping[str, Any], replaced: Mapping[int, Replacement], *files: Path) -> None:
+def _write(found: Mapping[str, Any], replacements: Mapping[int, Replacement], *files: Path) -> None:
     for file in files:
-        file.write_text(page(found, replaced), encoding="utf-8")
+        file.write_text(page(found, replacements), encoding="utf-8")
         file.with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 def wanted_of(documents: Sequence[Document], names: Sequence[str], sessions: Sequence[str]) -> set[str]:
-    """The blocks that *names* ask for, all of them where there are none.
+    """The names of the blocks that *names* select; without names, all of them.
 
     Args:
-        documents: all of them.
-        names: of blocks, documents and pipelines.
-        sessions: those that are run.
+        documents: all documents.
+        names: names of blocks, documents and pipelines.
+        sessions: the sessions to run.
 
     Raises:
-        ValueError: nothing has such a name, or what has it is not run in these sessions.
+        ValueError: a name is unknown, or these sessions run none of the blocks.
     """
     claims = [claim for document in documents for claim in document.mapping.claims]
     called = {claim.name: {claim.name, claim.name.partition("-")[0], claim.pipeline} - {""} for claim in claims}
@@ -127,7 +131,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _sessions_of(documents: Sequence[Document], wanted: Collection[str]) -> list[str]:
-    """Those that something of it runs in."""
+    """The sessions that run any wanted block."""
     claims = [claim for document in documents for claim in document.mapping.claims if claim.kind is not Kind.NOT_CODE]
     return [name for name in (PLAIN, READY) if any(claim.session == name and claim.name in wanted for claim in claims)]
 
@@ -135,11 +139,11 @@ def _sessions_of(documents: Sequence[Document], wanted: Collection[str]) -> list
 def _found(
     documents: Sequence[Document], arguments: argparse.Namespace, sessions: Sequence[str], worker: Worker
 ) -> tuple[dict[str, Any], bool]:
-    """Run the sessions; their results, and whether all ended by themselves, of one program."""
+    """Run the sessions; returns the results, and whether all succeeded and the program did not change meanwhile."""
     names = arguments.only.split(",") if arguments.only else []
     source = source_digest(ROOT)
     arguments.work.mkdir(parents=True, exist_ok=True)
-    # Blocks that are run by themselves are added to what an earlier call has found.
+    # A partial run updates the verdicts of earlier calls.
     before = _stored(arguments.work) if names or arguments.session else {}
     codes = [_run(session, source, arguments, names, worker) for session in sessions]
     verdicts = {**before, **_new(arguments.work, sessions)}
@@ -150,8 +154,8 @@ def _found(
     return results(documents, verdicts, source), not changed and not any(codes)
 
 
-def _faults(documents: Sequence[Document], replaced: Mapping[int, Replacement]) -> list[str]:
-    found = [fault for document in documents for fault in faults(document.blocks, document.mapping, replaced)]
+def _faults(documents: Sequence[Document], replacements: Mapping[int, Replacement]) -> list[str]:
+    found = [fault for document in documents for fault in faults(document.blocks, document.mapping, replacements)]
     found += [
         f"line {line} of document {document.mapping.document} looks like code and is in no block"
         for document in documents

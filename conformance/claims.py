@@ -1,4 +1,4 @@
-"""What is claimed of each block of a document, read from its mapping file."""
+"""The claims about each block of a document, read from its mapping file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Kind(str, Enum):
 
     @property
     def label(self) -> str:
-        """In the table."""
+        """The label in the table."""
         return _LABELS[self]
 
 
@@ -39,13 +39,13 @@ PLAIN, READY = "plain", "ready"
 
 @dataclass(frozen=True)
 class Check:
-    """One effect of a block; exactly one of the questions is asked.
+    """One effect of a block; exactly one of the first three fields is set.
 
     Attributes:
-        rows_of: a query in SQL, whose rows must be ``answer``.
-        value: an expression in Python, which must equal ``answer``.
-        printed: a pattern that what the block prints must contain.
-        answer: expected rows, or the value.
+        rows_of: a SQL query, whose rows must be ``answer``.
+        value: a Python expression, which must equal ``answer``.
+        printed: a pattern that the output of the block must match.
+        answer: the expected rows, or the expected value.
     """
 
     rows_of: str = ""
@@ -56,12 +56,12 @@ class Check:
 
 @dataclass(frozen=True)
 class Edit:
-    """A text of a block, and what takes its place.
+    """A replacement of a text in a block.
 
     Attributes:
-        before: it is found at least once.
-        after: in its place.
-        without: a pattern of what the block fails with when all edits are made but this one.
+        before: the text, which the block has at least once.
+        after: the replacement.
+        without: a pattern of the error of the block with all edits but this one.
     """
 
     before: str
@@ -71,33 +71,33 @@ class Edit:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a mapping says of one block.
+    """The claim of a mapping about one block.
 
     Attributes:
-        name: of the block.
-        line: where it was found.
-        digest: of its text.
+        name: the name of the block.
+        line: the line of the block.
+        digest: the digest of its text.
         kind: how it runs.
         session: ``plain`` or ``ready``.
         what: a short description.
-        checked: what the checks look at, in words.
-        given: code of ours that runs before, in the same names.
-        then: code of ours that runs after it: it calls what the block defines.
-        feed: code of ours that runs once the block's queries have started.
-        until: an expression that is true once queries that never rest may end.
-        fails: a pattern of the failures that queries of the block have to have.
-        streams: names of streams of the block that are started to look at their rows, by the views they are put into.
-        mode: the output mode of these.
-        places: those of the document that are others here.
-        edits: texts that others take the place of.
-        code: takes the place of the whole block.
-        completion: what a fragment is put into; ``@@3-5@@`` is its lines 3 to 5.
+        checked: a description of the checks.
+        given: code of the harness that runs before the block, in the same namespace.
+        then: code of the harness that runs after the block, and calls its definitions.
+        feed: code of the harness that runs once the block's queries are idle for the first time.
+        until: an expression that becomes true when queries that never become idle may stop.
+        fails: a pattern of the expected failures of the block's queries.
+        streams: streams of the block that the harness starts to check their rows, by target view.
+        mode: the output mode of these streams.
+        places: replacements of servers, paths and credentials that override those of the document.
+        edits: replacements of texts.
+        code: a replacement of the whole block.
+        completion: a text that includes a fragment; ``@@3-5@@`` stands for its lines 3 to 5.
         replacement: the number of the replacement.
-        refused: a pattern of the error that the block fails with as it is written.
-        goes_on: the name of the block before it, whose names, tables and files are still there.
-        pipeline: the name of the pipeline that it is a file of.
-        limit_s: how long it may take.
-        checks: its effects.
+        refused: a pattern of the error of the unchanged block.
+        goes_on: the name of the preceding block, whose names, tables and files this block uses.
+        pipeline: the name of the pipeline that the block is a file of.
+        limit_s: the time limit.
+        checks: its expected effects.
     """
 
     name: str
@@ -128,14 +128,14 @@ class Claim:
 
 @dataclass(frozen=True)
 class PipelineClaim:
-    """Blocks that are files of one pipeline.
+    """A pipeline whose files are blocks.
 
     Attributes:
-        name: by which claims call it.
-        given: code of ours that runs before the first update.
-        feed: code of ours between two updates; without it there is one.
-        files: of ours, beside those of the blocks, by path.
-        settings: of the pipeline.
+        name: its name in claims.
+        given: code of the harness that runs before the first update.
+        feed: code of the harness between two updates; without it, there is only one update.
+        files: additional files of the harness, by path.
+        settings: the settings of the pipeline.
     """
 
     name: str
@@ -151,12 +151,12 @@ class DocumentClaims:
 
     Attributes:
         document: its number.
-        about: what the document is.
-        prelude: imports that its blocks take for granted.
-        places: what stands for a server, a path or a credential, and what it is here.
+        about: a description of the document.
+        prelude: imports that its blocks assume.
+        places: texts for servers, paths and credentials, each with its replacement on this machine.
         pieces: its blocks without a fence.
-        claims: one for each block.
-        pipelines: those that blocks are files of.
+        claims: one claim per block.
+        pipelines: the pipelines whose files are blocks.
     """
 
     document: str
@@ -174,13 +174,13 @@ class DocumentClaims:
 
 @dataclass(frozen=True)
 class Replacement:
-    """What cannot run on open-source Spark as it is written, and what does.
+    """A construct that cannot run on open-source Spark, and its replacement.
 
     Attributes:
-        number: by which claims call it.
-        why: it cannot run.
-        told: what a user finds out by: what Spark or Python say, or a rule of lint.
-        instead: what runs.
+        number: its number in claims.
+        why: the reason why it cannot run.
+        told: how a user finds out: an error of Spark or Python, or a lint rule.
+        instead: the replacement that runs.
     """
 
     number: int
@@ -199,7 +199,7 @@ def read_claims(file: Path) -> DocumentClaims:
 
 
 def claims_of(content: Mapping[str, Any]) -> DocumentClaims:
-    """The same from what a file says."""
+    """The mapping from the parsed content of its file."""
     given = dict(content)
     blocks, pipelines = given.pop("block", []), given.pop("pipeline", [])
     places = tuple((place["text"], place["is"]) for place in given.pop("place", []))
@@ -235,7 +235,7 @@ def _check(entry: dict[str, Any]) -> Check:
 
 
 def _piece(text: str) -> Lines:
-    """``12-20 python``."""
+    """Parse lines such as ``12-20 python``."""
     numbers, _, language = text.partition(" ")
     first, _, last = numbers.partition("-")
     return Lines(int(first), int(last), language or "python")

@@ -1,4 +1,4 @@
-"""What results depend on: with any of it changed, they are those of another program."""
+"""Digests of everything that results depend on; a change of any of it invalidates them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from conformance.claims import DocumentClaims
 
 
 def source_digest(root: Path) -> str:
-    """What changes with the program, the harness, or a server of the tests."""
+    """The digest of the program, the harness, and the test servers."""
     found = sha256()
     for file in sorted(_sources(root)):
         found.update(f"{file.relative_to(root).as_posix()}\n".encode())
@@ -19,7 +19,7 @@ def source_digest(root: Path) -> str:
 
 
 def edition(mapping: DocumentClaims, source: str) -> str:
-    """What changes with the source, or with anything that the mapping of a document says."""
+    """The digest of the source and of the mapping of a document."""
     return sha256(f"{source} {mapping!r}".encode()).hexdigest()[:12]
 
 

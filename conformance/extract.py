@@ -1,4 +1,4 @@
-"""The blocks of a document: fenced ones, cells of a notebook, and pieces without a fence, named by their lines."""
+"""The blocks of a document: fenced blocks, notebook cells, and unfenced pieces given by their lines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hashlib import sha256
 
 _FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w*) *$")
 _CELL = re.compile(r"^In \[.*\]:$")
-# Behind a cell; a comment of Python has one sign and is part of it.
+# Ends a cell; a Python comment has a single `#` and is part of the cell.
 _HEADING = re.compile(r"^#{2,} ")
 _LIKE_CODE = re.compile(
     r"^\s*(\.\w+\(|from [\w.]+ import |import \w|def \w+\(|class \w+[(:]|@\w|return\b|\w+ = |spark\.|\)$|SELECT\b)"
@@ -23,11 +23,11 @@ class Block:
 
     Attributes:
         document: the document's number.
-        ordinal: the block's, counted from 1 in the order of the lines.
-        line: of its first line of text.
+        ordinal: the number of the block, from 1, in the order of the lines.
+        line: the number of its first line of text.
         form: ``fence``, ``cell`` or ``lines``.
-        language: as the fence says it; ``python`` for a cell.
-        text: without its fence.
+        language: the language of the fence; ``python`` for a cell.
+        text: the text without its fence.
     """
 
     document: str
@@ -39,17 +39,17 @@ class Block:
 
     @property
     def name(self) -> str:
-        """By which the mapping and the results call it."""
+        """The name of the block in the mapping and the results."""
         return f"{self.document}-{self.ordinal:02}"
 
     @property
     def digest(self) -> str:
-        """What changes with the text."""
+        """The digest of the text."""
         return sha256(self.text.encode()).hexdigest()[:12]
 
     @property
     def parses(self) -> bool:
-        """True when it is Python that parses."""
+        """Whether it is Python that parses."""
         if self.language != "python":
             return False
         try:
@@ -61,7 +61,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Lines:
-    """Lines of a document that are a block without a fence, counted from 1, the last one included."""
+    """Lines of a document that form a block without a fence, counted from 1, including the last."""
 
     first: int
     last: int
@@ -72,12 +72,12 @@ def blocks_of(document: str, text: str, pieces: Sequence[Lines] = ()) -> list[Bl
     """Every block of a document, in the order of its lines.
 
     Args:
-        document: its number.
-        text: all of it.
+        document: the document's number.
+        text: the whole text.
         pieces: blocks without a fence.
 
     Raises:
-        ValueError: a fence is not closed, or a piece has lines of another block or none of the document.
+        ValueError: a fence is not closed, or a piece overlaps another block or lies outside the document.
     """
     lines = text.split("\n")
     taken: dict[int, str] = {}
@@ -95,7 +95,7 @@ def blocks_of(document: str, text: str, pieces: Sequence[Lines] = ()) -> list[Bl
 
 
 def code_outside(text: str, blocks: Iterable[Block]) -> list[int]:
-    """The lines, counted from 1, that look like code and are in no block."""
+    """The numbers, from 1, of lines that look like code but are in no block."""
     inside = {line for block in blocks for line in range(block.line, block.line + block.text.count("\n") + 1)}
     lines = enumerate(text.split("\n"), 1)
     return [number for number, line in lines if number not in inside and _LIKE_CODE.match(line)]

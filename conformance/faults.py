@@ -1,4 +1,4 @@
-"""What keeps a mapping from being that of its document."""
+"""The mismatches between a mapping and its document."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from conformance.claims import Claim, DocumentClaims, Kind
 from conformance.extract import Block
 from conformance.wording import places_of
 
-# What is read or written, and the names of options, say what a block does.
+# Formats and option names define what a block does, so places must not replace them.
 _NO_PLACES = re.compile(
     r"""\.format\(\s*(?P<format>["'][^"'\n]*["'])\s*\)|\.option\(\s*(?P<name>["'][^"'\n]*["'])\s*,"""
 )
-# What stands for something on this machine; without it a place is a value of ours.
+# A reference to this machine; a place without one would be a value made up by the mapping.
 _OF_HERE = re.compile(r"\{\w+\}")
 
 
 def faults(blocks: Sequence[Block], mapping: DocumentClaims, known: Iterable[int]) -> list[str]:
-    """What keeps a mapping from being the document's: blocks without a claim, changed ones, claims without a check."""
+    """The mismatches as texts: blocks without a claim, changed blocks, claims without a check, and others."""
     claims = {claim.name: claim for claim in mapping.claims}
     found = [f"{claim.name} is claimed twice" for claim in mapping.claims if claims[claim.name] is not claim]
     found += [f"{name} is no block of the document" for name in claims.keys() - {block.name for block in blocks}]
@@ -55,7 +55,7 @@ def _own_faults(claim: Claim, mapping: DocumentClaims, known: Iterable[int]) -> 
 
 
 def _before(claim: Claim, mapping: DocumentClaims) -> str:
-    """The block that runs before one, of those that can be gone on from."""
+    """The name of the preceding block that the claim's block may continue from; empty without one."""
     alone = [
         one.name
         for one in mapping.claims
@@ -65,7 +65,7 @@ def _before(claim: Claim, mapping: DocumentClaims) -> str:
 
 
 def _place_faults(block: Block, claim: Claim, mapping: DocumentClaims) -> Iterator[str]:
-    """Places are servers, paths and credentials: not formats, options, nor anything else that a block says itself."""
+    """Check that places replace servers, paths and credentials, but no formats or option names."""
     for text, here in places_of(claim, mapping).items():
         if text in block.text and not _OF_HERE.search(here):
             yield f"the place {text!r} becomes {here!r}, which is no server, path or credential of this machine"

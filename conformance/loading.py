@@ -14,7 +14,7 @@ _DOCUMENTS = (".txt", ".md")
 
 @dataclass(frozen=True)
 class Document:
-    """A document and what is claimed of its blocks."""
+    """A document, its mapping, its blocks, and the lines that look like code but are in no block."""
 
     mapping: DocumentClaims
     blocks: tuple[Block, ...]
@@ -22,7 +22,7 @@ class Document:
 
 
 def documents_in(folder: Path, mappings: Path) -> list[Document]:
-    """Those that *mappings* has a file for, in the order of their numbers.
+    """The documents with a file in *mappings*, by number.
 
     Raises:
         FileNotFoundError: a mapping has no document.
@@ -31,14 +31,14 @@ def documents_in(folder: Path, mappings: Path) -> list[Document]:
 
 
 def unmapped_in(folder: Path, mappings: Path) -> list[str]:
-    """The documents that *mappings* has no file for, by name."""
+    """The names of documents without a file in *mappings*."""
     known = {file.stem for file in mappings.glob("[0-9]*.toml")}
     files = (file for file in folder.iterdir() if file.suffix in _DOCUMENTS)
     return sorted(file.name for file in files if not any(file.name.startswith(number) for number in known))
 
 
 def replacements_in(mappings: Path) -> dict[int, Replacement]:
-    """All replacements by number."""
+    """All replacements, by number."""
     return read_replacements(mappings / "replacements.toml")
 
 

@@ -38,17 +38,17 @@ before the example has run is a failure, and so is a replacement of what runs as
 - **not code**: nothing is there to run.
 """
 
-# Of the fenced blocks of Python that parse.
+# The minimum share of the first two kinds, among the fenced Python blocks that parse.
 MIN_FIRST_TWO = 0.82
 _NOT_RUN: Mapping[str, Any] = {"edition": "", "faults": ["it was not run"]}
 
 
 def results(documents: Sequence[Document], verdicts: Mapping[str, Mapping[str, Any]], source: str) -> dict[str, Any]:
-    """Everything that the page shows, as JSON.
+    """The content of the page, as JSON.
 
     Args:
-        documents: all of them.
-        verdicts: by block; those of another edition do not count.
+        documents: all documents.
+        verdicts: the verdicts by block; those of another edition do not count.
         source: the digest of the program that ran.
     """
     blocks = [_entry(block, document, verdicts, source) for document in documents for block in document.blocks]
@@ -61,8 +61,8 @@ def results(documents: Sequence[Document], verdicts: Mapping[str, Mapping[str, A
     }
 
 
-def page(found: Mapping[str, Any], replaced: Mapping[int, Replacement]) -> str:
-    """The page of the documents."""
+def page(found: Mapping[str, Any], replacements: Mapping[int, Replacement]) -> str:
+    """The results as a page of the docs."""
     lines = [_HEAD, *_summary(found), ""]
     for document in found["documents"]:
         lines += [f"## {document['document']}: {document['about']}", ""]
@@ -71,20 +71,20 @@ def page(found: Mapping[str, Any], replaced: Mapping[int, Replacement]) -> str:
         lines.append("")
     lines += ["## Replacements", "", "Rules are those of [`headrace lint`](lint.md).", ""]
     lines += ["| number | why it cannot run | what says so | what runs instead | blocks |", "|---|---|---|---|---|"]
-    for number, one in sorted(replaced.items()):
+    for number, one in sorted(replacements.items()):
         names = [entry["block"] for entry in found["blocks"] if entry["replacement"] == number]
         lines.append(f"| {number} | {one.why} | {one.told} | {one.instead} | {', '.join(names)} |")
     return "\n".join(lines) + "\n"
 
 
 def meets_minimum(found: Mapping[str, Any]) -> bool:
-    """False when fewer of the fenced blocks of Python that parse are of the first two kinds than there have to be."""
+    """Whether enough of the fenced Python blocks that parse are of the first two kinds."""
     python = found["python"]
     return bool(python["first_two"] >= MIN_FIRST_TWO * python["parse"])
 
 
 def summary(found: Mapping[str, Any]) -> str:
-    """What a person wants to know first."""
+    """A summary for the terminal."""
     failed = [entry["block"] for entry in found["blocks"] if not entry["reached"]]
     python = found["python"]
     lines = [f"{found['kinds'].get(kind.label, 0):>5}  {kind.label}" for kind in Kind]
@@ -110,7 +110,7 @@ def _entry(block: Block, document: Document, verdicts: Mapping[str, Mapping[str,
         return {**entry, "what": "", "kind": "", "replacement": 0, "checked": "", "reached": False, "faults": []}
     verdict = verdicts.get(block.name, _NOT_RUN)
     if verdict["edition"] != edition(document.mapping, source):
-        # What was claimed when it ran is claimed no more, or what ran is another program now.
+        # The claim or the program has changed since the block ran.
         verdict = _NOT_RUN
     faults = [] if claim.kind is Kind.NOT_CODE else list(verdict["faults"])
     labels = {

@@ -20,40 +20,40 @@ _LONGEST = 1500
 
 
 def run_pipeline_blocks(
-    made: PipelineClaim, members: Sequence[tuple[Block, Claim]], mapping: DocumentClaims, scene: Scene
+    pipeline: PipelineClaim, members: Sequence[tuple[Block, Claim]], mapping: DocumentClaims, scene: Scene
 ) -> list[Verdict]:
-    """Run the pipeline that some blocks are files of; a verdict for each of them.
+    """Run a pipeline whose files are blocks, and return a verdict for each block.
 
     Args:
-        made: what the mapping says of the pipeline.
+        pipeline: the claim about the pipeline.
         members: the blocks.
         mapping: the whole mapping.
-        scene: a ready session.
+        scene: a scene with the notebook session.
     """
     began = time.monotonic()
     found: dict[str, list[str]] = {block.name: [] for block, _ in members}
     try:
         for block, claim in members:
             if claim.kind is Kind.REPLACED:
-                found[block.name] += _replacement_faults(made, block, claim, mapping, scene)
-        common = _together(made, members, mapping, scene, found)
-    except Exception as error:  # noqa: BLE001 - whatever the pipeline raises is the verdict of its blocks
+                found[block.name] += _replacement_faults(pipeline, block, claim, mapping, scene)
+        common = _together(pipeline, members, mapping, scene, found)
+    except Exception as error:  # noqa: BLE001 - any error is the verdict of the blocks
         common = [_error_text(error, mapping)]
     seconds = (time.monotonic() - began) / len(members)
     return [Verdict(block.name, scene.edition, (*common, *found[block.name]), seconds) for block, _ in members]
 
 
 def _together(
-    made: PipelineClaim,
+    pipeline: PipelineClaim,
     members: Sequence[tuple[Block, Claim]],
     mapping: DocumentClaims,
     scene: Scene,
     found: dict[str, list[str]],
 ) -> list[str]:
-    places = scene.prepare(f"{mapping.document}-{made.name}")
+    places = scene.prepare(f"{mapping.document}-{pipeline.name}")
     texts = {block.name: as_run(block, claim, mapping, places) for block, claim in members}
     with scene.runner.settings():
-        _write(made, texts, mapping, scene)
+        _write(pipeline, texts, mapping, scene)
         for block, claim in members:
             found[block.name] += [
                 f"{question(check)} was answered before the pipeline ran"
@@ -61,11 +61,11 @@ def _together(
                 if passes(check, scene.names, scene.runner, "")
             ]
         faults = _update(scene)
-        if made.feed and not faults:
-            execute(made.feed, f"<{mapping.document} {made.name} feed>", scene.names)
+        if pipeline.feed and not faults:
+            execute(pipeline.feed, f"<{mapping.document} {pipeline.name} feed>", scene.names)
             faults = _update(scene)
         if not faults:
-            # As a script of the project finds its tables.
+            # The names with which a script of the project finds its tables.
             scene.names.update(scene.runner.names(scene.folder, fresh=True))
             for block, claim in members:
                 found[block.name] += failed_checks(claim.checks, scene.names, scene.runner, "")
@@ -73,32 +73,32 @@ def _together(
 
 
 def _replacement_faults(
-    made: PipelineClaim, block: Block, claim: Claim, mapping: DocumentClaims, scene: Scene
+    pipeline: PipelineClaim, block: Block, claim: Claim, mapping: DocumentClaims, scene: Scene
 ) -> list[str]:
-    """Nothing, when a pipeline of the block alone fails without what is replaced as the claim says."""
+    """Faults, unless a pipeline of the block alone fails as claimed without its replacement."""
     found = []
     for way, pattern, text in replacement_proofs(block, claim, mapping):
         places = scene.prepare(f"{block.name}-{way.replace(' ', '-')}")
         with scene.runner.settings():
-            _write(made, {block.name: text(places)}, mapping, scene)
+            _write(pipeline, {block.name: text(places)}, mapping, scene)
             try:
                 faults = _update(scene)
-            except Exception as error:  # noqa: BLE001 - what is looked for
+            except Exception as error:  # noqa: BLE001 - the expected result
                 faults = [_error_text(error, mapping)]
         if not any(re.search(pattern, fault) for fault in faults):
             found.append(f"{way} it should fail with {pattern!r}, and {faults or 'runs'}"[:_LONGEST])
     return found
 
 
-def _write(made: PipelineClaim, texts: Mapping[str, str], mapping: DocumentClaims, scene: Scene) -> None:
+def _write(pipeline: PipelineClaim, texts: Mapping[str, str], mapping: DocumentClaims, scene: Scene) -> None:
     execute(mapping.prelude, f"<{mapping.document} prelude>", scene.names)
-    execute(made.given, f"<{mapping.document} {made.name} given>", scene.names)
+    execute(pipeline.given, f"<{mapping.document} {pipeline.name} given>", scene.names)
     scene.names["here"].give_away()
-    settings: dict[str, Any] = {"name": made.name, "connectors": ["kafka"], **made.settings}
+    settings: dict[str, Any] = {"name": pipeline.name, "connectors": ["kafka"], **pipeline.settings}
     files = {
         f"transformations/{name.replace('-', '_')}.py": f"{mapping.prelude}\n{text}" for name, text in texts.items()
     }
-    for path, text in {"pipeline.yml": yaml.safe_dump(settings), **files, **made.files}.items():
+    for path, text in {"pipeline.yml": yaml.safe_dump(settings), **files, **pipeline.files}.items():
         file = scene.folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")

@@ -1,7 +1,7 @@
-"""The streaming queries of a block: they take what is there, are given more, and end; the block's text is not changed.
+"""The streaming queries of a block: they read all input, are fed more, and stop; the block's text is not changed.
 
-Two things of PySpark are changed while a block runs. Intervals of triggers are left out, so that nobody waits for the
-next one; and each query that is started is kept, with the trigger that it was given, so that its failure is seen.
+While a block runs, PySpark is patched in two ways: trigger intervals are ignored, to save time; and each started query
+is recorded with its trigger, so that its failure is noticed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 _POLL_INTERVAL_S = 0.1
-# A block that stands at the same line for so long waits for something; queries that go on without end are it.
+# A block that stays at the same line for this long waits for something, probably for queries that never end.
 _SAME_LINE_S = 1.0
 _MAX_ROUNDS = 20
 _TRIGGER = "_conformance_trigger"
@@ -31,17 +31,17 @@ _WAITING = ("awaitTermination", "awaitAnyTermination")
 
 
 class TookTooLong(Exception):
-    """A block did not end in its time."""
+    """A block exceeded its time limit."""
 
 
 @dataclass
 class Queries:
-    """The queries that were started since, by whomever.
+    """All queries started since tracking began.
 
     Attributes:
-        session: theirs.
-        started: all of them.
-        triggers: what each was given, by the id of its run.
+        session: their session.
+        started: the queries.
+        triggers: the trigger arguments of each query, by run id.
         stopped: names, or ids, of the queries that were stopped and would have run on.
     """
 
@@ -51,11 +51,11 @@ class Queries:
     stopped: list[str] = field(default_factory=list)
 
     def drain(self) -> None:
-        """Return once no query finds anything more; those that read what others write come to rest as well."""
+        """Wait until all queries are idle, including those that read the output of others."""
         for _ in range(_MAX_ROUNDS):
             before = self._batches()
             for query in self._active():
-                # One without batches never has processed everything.
+                # `processAllAvailable` never returns in continuous processing.
                 if "continuous" not in self.triggers.get(str(query.runId), {}):
                     with suppress(Exception):
                         query.processAllAvailable()
@@ -63,19 +63,19 @@ class Queries:
                 return
 
     def stop(self) -> None:
-        """End those that run."""
+        """Stop the active queries."""
         for query in self._active():
             self.stopped.append(query.name or str(query.id))
             with suppress(Exception):
                 query.stop()
 
     def triggers_by_name(self) -> dict[str, dict[str, Any]]:
-        """Of the queries that have a name."""
+        """The triggers of the named queries."""
         named = [(query.name, self.triggers[str(query.runId)]) for query in self.started if query.name]
         return {name: dict(trigger) for name, trigger in named}
 
     def failures(self) -> list[str]:
-        """What queries have failed with."""
+        """The errors of failed queries."""
         found = [query.exception() for query in self.started if not query.isActive]
         return [str(error) for error in found if error is not None]
 
@@ -89,7 +89,7 @@ class Queries:
 
 @contextmanager
 def tracked_queries(session: SparkSession) -> Iterator[Queries]:
-    """Keep the queries that are started inside the block, and end them with it."""
+    """Record the queries that start in the ``with`` block, and stop them at its end."""
     found = Queries(session)
     original_start, original_trigger = DataStreamWriter._sq, DataStreamWriter.trigger  # noqa: SLF001 - where all queries come from
 
@@ -100,7 +100,7 @@ def tracked_queries(session: SparkSession) -> Iterator[Queries]:
 
     @wraps(original_trigger)
     def trigger_without_interval(self: DataStreamWriter, **given: Any) -> DataStreamWriter:
-        # As it is given, for what Spark says of it.
+        # Called with the original arguments, for Spark's validation.
         original_trigger(self, **given)
         vars(self)[_TRIGGER] = given
         return (
@@ -124,19 +124,19 @@ def run_until_idle(
     file: str,
     limit_s: float,
 ) -> None:
-    """Run a block, and its queries until they rest.
+    """Run a block, and its queries until they are idle.
 
     Args:
-        run: the block; what it waits for comes: its queries end once they rest.
-        feed: called once, when they do so for the first time.
-        is_done: true once queries that never become idle may stop.
-        queries: its own.
-        file: what the block's frames are called.
-        limit_s: how long all of it may take.
+        run: the block; it may wait for its queries, which are stopped once they are idle.
+        feed: called once, when the queries are idle for the first time.
+        is_done: returns true once queries that never become idle may stop.
+        queries: the queries of the block.
+        file: the file name in the block's stack frames.
+        limit_s: the time limit.
 
     Raises:
-        TookTooLong: it did not end.
-        Exception: whatever the block, or *feed*, raised.
+        TookTooLong: the time limit was exceeded.
+        Exception: any error of the block or of *feed*.
     """
     watcher = _Watcher(feed, is_done, queries, file, limit_s)
     watcher.thread.start()
@@ -170,11 +170,11 @@ class _Watcher:
         self.timed_out = False
         self.failed: BaseException | None = None
         self.thread = threading.Thread(target=self._watch, name="conformance-watch", daemon=True)
-        # Of its own: the other one may wait for a query that never rests.
+        # A separate thread: the other may wait for a query that never becomes idle.
         self.limit = threading.Timer(limit_s, self._time_out)
 
     def finish(self) -> None:
-        """Let the queries take what is there, and what they are fed with, and end them."""
+        """Let the queries read all input, feed them once, and stop them."""
         self._queries.drain()
         if not self._fed:
             self._fed = True
@@ -190,7 +190,7 @@ class _Watcher:
         try:
             while not self._is_done():
                 if time.monotonic() > self._deadline:
-                    raise TookTooLong("what it is to do until its end has not come")  # noqa: TRY301 - kept below
+                    raise TookTooLong("what it is to do until its end has not come")  # noqa: TRY301 - stored below
                 time.sleep(_POLL_INTERVAL_S)
         except Exception as error:  # noqa: BLE001 - raised again in the block's own thread
             self.failed = self.failed or error
@@ -207,7 +207,7 @@ class _Watcher:
             os.kill(os.getpid(), signal.SIGINT)
 
     def _is_waiting(self) -> bool:
-        frame: FrameType | None = sys._current_frames().get(self._main)  # noqa: SLF001 - Python's own door
+        frame: FrameType | None = sys._current_frames().get(self._main)  # noqa: SLF001 - Python's only API for this
         if frame is None:
             return False
         line = (frame.f_code.co_filename, frame.f_lineno)

@@ -1,4 +1,4 @@
-"""Runs one block: what it is given, its text, what it is fed with, and the checks of what came of it."""
+"""Runs one block: its preparation, its text, its feed, and its checks."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ from conformance.surroundings import Here, Places, Servers
 from conformance.wording import as_run, replacement_proofs
 
 _LONGEST = 1500
-# In a query, the folder of the block.
+# Stands for the folder of the block in a query.
 _ROOT = "{root}"
 _THREADS_END_S = 30.0
 
 
 @dataclass
 class Scene:
-    """What is there for the blocks of one document in one session.
+    """The environment of the blocks of one document in one session.
 
     Attributes:
         runner: the session.
-        servers: those that are there.
-        base: where each block gets a folder.
-        edition: of the document's mapping and of the program.
-        names: what blocks have left behind, and take for granted.
-        folder: of the block that ran last.
+        servers: the test servers.
+        base: the folder that holds the folders of the blocks.
+        edition: the digest of the document's mapping and of the program.
+        names: the global names of the current block.
+        folder: the folder of the current block.
     """
 
     runner: SessionRunner
@@ -52,7 +52,7 @@ class Scene:
     folder: Path = Path()
 
     def prepare(self, name: str, *, goes_on: bool = False) -> Places:
-        """Where something runs: in a folder of its own without tables, or where what ran before has left them."""
+        """Prepare a new folder without tables, or continue in the folder and with the names of the previous block."""
         if not goes_on:
             self.folder = self.base / name
             self.folder.mkdir(parents=True)
@@ -64,13 +64,13 @@ class Scene:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came of a block; without faults it reached its kind.
+    """The result of a block; without faults it reached its kind.
 
     Attributes:
-        name: of the block.
-        edition: of the mapping and of the program.
-        faults: why it did not reach it.
-        seconds: how long it took.
+        name: the name of the block.
+        edition: the digest of the mapping and of the program.
+        faults: the reasons why it did not reach its kind.
+        seconds: the duration.
     """
 
     name: str
@@ -79,7 +79,7 @@ class Verdict:
     seconds: float
 
     def to_json(self) -> dict[str, Any]:
-        """For the file of results."""
+        """The verdict as stored."""
         return {
             "name": self.name,
             "edition": self.edition,
@@ -89,12 +89,12 @@ class Verdict:
 
 
 def run_block(block: Block, claim: Claim, mapping: DocumentClaims, scene: Scene) -> Verdict:
-    """Run a block, and look whether it reaches the kind that is claimed."""
+    """Run a block, and check whether it reaches its claimed kind."""
     began = time.monotonic()
     try:
         faults = _replacement_faults(block, claim, mapping, scene) if claim.kind is Kind.REPLACED else []
         faults += _faults(block, claim, mapping, scene)
-    except Exception as error:  # noqa: BLE001 - whatever the block raises is its verdict
+    except Exception as error:  # noqa: BLE001 - any error is the verdict
         faults = [error_text(error, mapping)]
     return Verdict(block.name, scene.edition, tuple(faults), time.monotonic() - began)
 
@@ -118,7 +118,7 @@ def _faults(block: Block, claim: Claim, mapping: DocumentClaims, scene: Scene) -
 
 
 def _replacement_faults(block: Block, claim: Claim, mapping: DocumentClaims, scene: Scene) -> list[str]:
-    """Nothing, when the block fails without what is replaced as the claim says; a replacement needs a reason."""
+    """Faults, unless the block fails as claimed without its replacement."""
     found = []
     for way, pattern, text in replacement_proofs(block, claim, mapping):
         places = scene.prepare(f"{block.name}-{way.replace(' ', '-')}", goes_on=bool(claim.goes_on))
@@ -129,13 +129,13 @@ def _replacement_faults(block: Block, claim: Claim, mapping: DocumentClaims, sce
 
 
 def _failures(block: Block, claim: Claim, mapping: DocumentClaims, scene: Scene, text: Callable[[], str]) -> list[str]:
-    """What a text fails with in the place of the block, itself or one of its queries."""
+    """The errors of a text that runs in place of the block, and of its queries."""
     with scene.runner.settings(), tracked_queries(scene.runner.session) as queries:
         try:
             execute(mapping.prelude, f"<{mapping.document} prelude>", scene.names)
             execute(claim.given, f"<{block.name} given>", scene.names)
             run_and_wait(claim, text(), scene, queries, io.StringIO(), block.language)
-        except Exception as error:  # noqa: BLE001 - what is looked for
+        except Exception as error:  # noqa: BLE001 - the expected result
             return [f"{type(error).__name__}: {error}"]
         return queries.failures()
 
@@ -148,16 +148,16 @@ def run_and_wait(
     printed: io.StringIO,
     language: str,
 ) -> None:
-    """Run a text in the scene's names, until its queries rest and the threads that it has started end.
+    """Run a text in the scene's names, until its queries are idle and its threads end.
 
-    Afterwards ``triggers`` has what its queries with a name were given, and ``ended_for_it`` those that went on until
-    they were ended here.
+    Afterwards the name ``triggers`` holds the triggers of its named queries, and ``ended_for_it`` the queries that ran
+    until they were stopped here.
     """
     own = scene.names
     file = f"<{claim.name}>"
     before = set(threading.enumerate())
 
-    # For a mapping that runs a block twice, as a person does who starts it again.
+    # Lets a mapping run a block a second time, like a user who restarts it.
     own["again"] = partial(_in_language, language, text, file, own, scene)
 
     def run() -> None:
@@ -180,21 +180,23 @@ def run_and_wait(
 
 
 def failed_checks(checks: Sequence[Check], names: Mapping[str, Any], runner: SessionRunner, printed: str) -> list[str]:
-    """What the checks find, where it is not the answer."""
+    """The failed checks, as texts."""
     found = []
     for check in checks:
         try:
             if not passes(check, names, runner, printed):
-                found.append(f"{question(check)} is {_answered(check, names, runner, printed)!r}, not {check.answer!r}")
-        except Exception as error:  # noqa: BLE001 - a question that cannot be asked is not answered
+                found.append(
+                    f"{question(check)} is {_answer_of(check, names, runner, printed)!r}, not {check.answer!r}"
+                )
+        except Exception as error:  # noqa: BLE001 - an error is a failed check
             found.append(f"{question(check)}: {type(error).__name__}: {str(error).splitlines()[0]}")
     return found
 
 
 def passes(check: Check, names: Mapping[str, Any], runner: SessionRunner, printed: str) -> bool:
-    """True when a check finds its answer; one that cannot be asked yet does not."""
+    """Whether a check finds its answer; False if it raises."""
     with suppress(Exception):
-        answer = _answered(check, names, runner, printed)
+        answer = _answer_of(check, names, runner, printed)
         if check.printed:
             return re.search(check.printed, printed) is not None
         return bool(answer == (in_order(check.answer) if check.rows_of else check.answer))
@@ -202,17 +204,17 @@ def passes(check: Check, names: Mapping[str, Any], runner: SessionRunner, printe
 
 
 def question(check: Check) -> str:
-    """What a check asks, in a line."""
+    """The question of a check, on one line."""
     return " ".join((check.rows_of or check.value or f"printed {check.printed}").split())
 
 
 def in_order(rows: Iterable[Any]) -> list[Any]:
-    """Rows in an order that is always the same."""
+    """The rows in a stable order."""
     return sorted((list(row) for row in rows), key=repr)
 
 
 def plain(value: Any) -> Any:
-    """A value as a mapping can say it."""
+    """A value in the form that a mapping can express."""
     if isinstance(value, bool | int | float | str):
         return value
     if value is None:
@@ -227,7 +229,7 @@ def plain(value: Any) -> Any:
 
 
 def error_text(error: BaseException, mapping: DocumentClaims) -> str:
-    """An error, and the lines of blocks that it came through."""
+    """An error, with the lines of blocks in its stack trace."""
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
@@ -238,17 +240,17 @@ def error_text(error: BaseException, mapping: DocumentClaims) -> str:
 
 
 def execute(text: str, file: str, names: dict[str, Any]) -> None:
-    """Run a text in names, with its own lines in what Python says of it.
+    """Run a text in names, with its own lines in stack traces.
 
-    ``were`` has, for each name, all values that the text has given to it, in their order.
+    The name ``were`` holds, for each name, all values that the text assigned to it, in order.
     """
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-    # In one piece, as a script runs.
-    exec(compile(text, file, "exec"), names, _Noting(names))  # noqa: S102 - what this package is for
+    # As a whole, like a script.
+    exec(compile(text, file, "exec"), names, _RecordingNames(names))  # noqa: S102 - what this package is for
 
 
-class _Noting(dict[str, Any]):
-    """Names in which a text runs that are those of *names*; each value that one is given is kept."""
+class _RecordingNames(dict[str, Any]):
+    """A namespace over *names* that also records every assigned value."""
 
     def __init__(self, names: dict[str, Any]) -> None:
         super().__init__()
@@ -266,7 +268,7 @@ class _Noting(dict[str, Any]):
         del self._names[name]
 
 
-def _answered(check: Check, names: Mapping[str, Any], runner: SessionRunner, printed: str) -> Any:
+def _answer_of(check: Check, names: Mapping[str, Any], runner: SessionRunner, printed: str) -> Any:
     if check.printed:
         return printed
     if check.rows_of:
@@ -289,7 +291,7 @@ def _in_language(language: str, text: str, file: str, names: dict[str, Any], sce
 
 
 def _show(claim: Claim, names: Mapping[str, Any]) -> None:
-    """Start the streams that the block has made and left to others to start."""
+    """Start the streams that the block creates but does not start."""
     for view, text in claim.streams.items():
         name, _, number = text.partition("#")
         stream = names["were"][name][int(number) - 1] if number else names[name]
@@ -298,7 +300,7 @@ def _show(claim: Claim, names: Mapping[str, Any]) -> None:
 
 
 def _unexpected(claim: Claim, failures: Sequence[str]) -> list[str]:
-    """Failures that the claim does not speak of, and what it speaks of and nobody failed with."""
+    """The failures that the claim does not expect, and an expected failure that did not happen."""
     if not claim.fails:
         return list(failures)
     expected = [failure for failure in failures if re.search(claim.fails, failure)]

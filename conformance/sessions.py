@@ -1,4 +1,4 @@
-"""The two sessions that blocks run in: Spark with Delta and Kafka as they come, and the ready one."""
+"""The two sessions that blocks run in: plain Spark with Delta and Kafka, and the notebook session."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from conformance.surroundings import java_options
 from headrace.connectors.fetch import jars
 
 _CONNECTORS = ("delta", "kafka")
-# What fails is told by the verdict of its block.
+# Failures are in the verdict of the block.
 _NOISY_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "py4j")
 _SMALL = {
     "spark.master": "local[2]",
@@ -36,18 +36,18 @@ _SMALL = {
 
 
 class SessionRunner(ABC):
-    """A session that serves one block after the other."""
+    """A session that runs one block after the other."""
 
     session: SparkSession
 
     @abstractmethod
     def names(self, folder: Path, *, fresh: bool) -> dict[str, Any]:
-        """What a block finds without an import; without tables of earlier ones where it is *fresh*."""
+        """The predefined names of a block; *fresh* also drops the tables of earlier blocks."""
 
     def drop_all(self) -> None:
-        """Take every table and view out of the catalog, those of pipelines too; names stand for those of no schema."""
+        """Drop all tables and views, also those of pipelines, and reset the current schema to ``default``."""
         self.session.catalog.setCurrentDatabase("default")
-        java: Any = self.session._jsparkSession  # noqa: SLF001 - what Python sends is a script's
+        java: Any = self.session._jsparkSession  # noqa: SLF001 - SQL from Python counts as a script's
         for (schema,) in self.session.sql("SHOW SCHEMAS").collect():
             for _, table, temporary in self.session.sql(f"SHOW TABLES IN `{schema}`").collect():
                 if temporary:
@@ -57,7 +57,7 @@ class SessionRunner(ABC):
 
     @contextmanager
     def settings(self) -> Iterator[None]:
-        """Put the session's settings back after the block."""
+        """Restore the session's configuration and listeners after the block."""
         before = dict(self.session.conf.getAll)
         streams: Any = self.session._jsparkSession.streams()  # noqa: SLF001 - Python cannot list listeners
         listening = set(streams.listListeners())
@@ -77,7 +77,7 @@ class SessionRunner(ABC):
 
 
 def open_runner(kind: str, folder: Path) -> SessionRunner:
-    """One of the two, with its log in *folder*; a process has one."""
+    """Open one of the two sessions, with its log in *folder*; a process can open only one."""
     os.chdir(folder)
     for logger in _NOISY_LOGGERS:
         logging.getLogger(logger).setLevel(logging.CRITICAL + 1)
@@ -86,11 +86,11 @@ def open_runner(kind: str, folder: Path) -> SessionRunner:
 
 
 class _PlainRunner(SessionRunner):
-    """What ``pip install pyspark delta-spark`` gives, with the connector to Kafka."""
+    """The session of ``pip install pyspark delta-spark``, with the Kafka connector."""
 
     def __init__(self, confs: Mapping[str, str], folder: Path) -> None:
         files = jars(_CONNECTORS, environ=os.environ)
-        # As --packages does: Delta's Python classes lie in its jar.
+        # Delta's jar contains its Python classes; --packages also adds it to the path.
         sys.path += [str(file) for file in files if file.name.startswith("delta-spark")]
         builder: Any = SparkSession.builder
         needed = {
@@ -106,7 +106,7 @@ class _PlainRunner(SessionRunner):
         self._warehouse = folder / "warehouse"
 
     def names(self, folder: Path, *, fresh: bool) -> dict[str, Any]:
-        """``spark`` alone."""
+        """Only ``spark``."""
         del folder
         if fresh:
             self.drop_all()
@@ -118,7 +118,7 @@ class _PlainRunner(SessionRunner):
 
 
 class _NotebookRunner(SessionRunner):
-    """What ``headrace.spark_session()`` gives, and the names beside ``spark`` that a script finds."""
+    """The session of ``headrace.spark_session()``, with all predefined names of a script."""
 
     def __init__(self, confs: Mapping[str, str], folder: Path) -> None:
         self._confs, self._folder = confs, folder
@@ -127,7 +127,7 @@ class _NotebookRunner(SessionRunner):
     def names(self, folder: Path, *, fresh: bool) -> dict[str, Any]:
         """``spark``, ``dbutils`` and ``display``."""
         if fresh:
-            # What pipelines have put into the catalog is theirs until they take it out.
+            # Only the pipelines' own cleanup removes their catalog entries.
             import_module("headrace.spark.session.catalog_entries").clear(self.session)
             self.drop_all()
             self._open(folder / "storage")

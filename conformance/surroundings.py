@@ -1,4 +1,4 @@
-"""What is around a block: an empty folder, servers that are started when they are first needed, and tables of ours."""
+"""The environment of a block: an empty folder, servers that start on first use, and tables of the harness."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.servers.receiver import Receiver, running_receiver
 
 from headrace.connectors.java import java_command
 
-# The event hub that the broker stands for.
+# The event hub that the broker emulates.
 _HUB = "hub"
 _LOGIN, _STORE = "login.conf", "trusted.p12"
 _STORE_PASSWORD = "changeit"  # noqa: S105 - of a store that holds public certificates
@@ -28,43 +28,43 @@ _MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
 
 def java_options(folder: Path) -> str:
-    """What a cluster is told of a broker that wants a password: whom to trust, and as whom to come.
+    """The Java options for a broker that requires a password: trust store and login.
 
-    The files are there once the broker of :class:`Servers` is; Java reads them when somebody first connects.
+    The broker of :class:`Servers` writes the files when it starts; Java reads them at the first connection.
     """
     trusted = f"-Djavax.net.ssl.trustStore={folder / _STORE} -Djavax.net.ssl.trustStorePassword={_STORE_PASSWORD}"
     return f"-Djava.security.auth.login.config={folder / _LOGIN} {trusted}"
 
 
 class Servers:
-    """Real servers on this machine, each of which is started when it is first asked for."""
+    """Real servers on this machine; each starts on first use."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._open = ExitStack()
 
     def close(self) -> None:
-        """End those that were started."""
+        """Stop the started servers."""
         self._open.close()
 
     @cached_property
     def kafka(self) -> KafkaBroker:
-        """A broker of one process."""
+        """A single-process Kafka broker."""
         folder = self._folder / "kafka"
         folder.mkdir(parents=True)
         broker = KafkaBroker(folder, _HUB)
         self._open.callback(broker.stop)
-        self._let_in(broker)
+        self._write_login(broker)
         broker.start()
         return broker
 
     @cached_property
     def receiver(self) -> Receiver:
-        """A server of HTTP that keeps what it is sent."""
+        """An HTTP server that stores the requests."""
         found: Receiver = self._open.enter_context(running_receiver())
         return found
 
-    def _let_in(self, broker: KafkaBroker) -> None:
+    def _write_login(self, broker: KafkaBroker) -> None:
         login = f'KafkaClient {{ {_MODULE} required username="{USER}" password="{broker.password}"; }};\n'
         (self._folder / _LOGIN).write_text(login, encoding="utf-8")
         tool = Path(java_command(os.environ)).resolve().with_name("keytool")
@@ -74,12 +74,12 @@ class Servers:
 
 
 class Places(Mapping[str, str]):
-    """What the names in a mapping's places stand for; a server is started by being asked for.
+    """The values of the names in a mapping's places; reading the name of a server starts the server.
 
     Args:
-        servers: those that are there.
-        folder: of the block.
-        names: which are known besides.
+        servers: the test servers.
+        folder: the folder of the block.
+        names: additional names.
     """
 
     def __init__(self, servers: Servers, folder: Path, names: Mapping[str, Any]) -> None:
@@ -108,20 +108,20 @@ class Places(Mapping[str, str]):
 
 
 class Here:
-    """Called ``here`` in what a mapping gives a block: rows, files and records, put where the block looks for them."""
+    """The object ``here`` in code of mappings: writes rows, files and records where the block expects them."""
 
     def __init__(self, session: SparkSession, servers: Servers, folder: Path) -> None:
         self._session, self.servers, self.folder = session, servers, folder
         self._numbers = iter(range(1, 1_000_000))
-        # The queries that show streams of the block, by their views.
+        # The queries that write streams of the block to views, by view.
         self.shown: dict[str, StreamingQuery] = {}
 
     def path(self, place: str) -> Path:
-        """A place below the block's folder."""
+        """A path inside the block's folder."""
         return self.folder / place.lstrip("/")
 
     def land(self, place: str, *rows: Mapping[str, Any] | str) -> Path:
-        """A new file of JSON lines, or of lines as they are, in a folder."""
+        """Write a new file of JSON lines, or of raw lines, into a folder."""
         folder = self.path(place)
         folder.mkdir(parents=True, exist_ok=True)
         file = folder / f"part-{next(self._numbers):04}{'' if '.' in folder.name else '.json'}"
@@ -132,18 +132,18 @@ class Here:
         return file
 
     def frame(self, columns: str, *rows: Sequence[Any]) -> DataFrame:
-        """Rows as a DataFrame; times are ISO texts, structs are dictionaries."""
+        """A DataFrame of rows; pass times as ISO texts, structs as dictionaries."""
         names = [field.split()[0] for field in _top_level(columns)]
         place = f"given/{next(self._numbers)}"
         self.land(place, *(dict(zip(names, row, strict=True)) for row in rows))
         return self._session.read.schema(columns).json(str(self.path(place)))
 
     def table(self, name: str, columns: str, *rows: Sequence[Any], properties: Mapping[str, str] | None = None) -> None:
-        """A Delta table with exactly these rows."""
+        """Create a Delta table with these rows."""
         table_properties = ", ".join(f"'{key}' = '{value}'" for key, value in (properties or {}).items())
         if "." in name:
             self._session.sql(f"CREATE SCHEMA IF NOT EXISTS {name.rpartition('.')[0]}")
-        # Outside of any storage: it is nobody's table, neither a script's nor a pipeline's.
+        # Outside any storage, so that neither scripts nor pipelines own the table.
         place = f"USING delta LOCATION '{self.path('given') / name}'"
         self._session.sql(
             f"CREATE TABLE {name} ({columns}) {place}"
@@ -153,47 +153,47 @@ class Here:
             self.add(name, *rows)
 
     def give_away(self) -> None:
-        """Let the schemas that are there lie in no storage: to a pipeline, their tables are those of others."""
-        java: Any = self._session._jsparkSession  # noqa: SLF001 - what Python sends is a script's
+        """Move the locations of all schemas out of any storage, so that their tables are external to a pipeline."""
+        java: Any = self._session._jsparkSession  # noqa: SLF001 - SQL from Python counts as a script's
         for (schema,) in self._session.sql("SHOW SCHEMAS").collect():
             java.sql(f"ALTER DATABASE `{schema}` SET LOCATION '{self.path('given') / schema}'")
 
     def add(self, name: str, *rows: Sequence[Any]) -> None:
-        """One more commit of a table."""
+        """Append rows to a table, in one commit."""
         columns = self._session.table(name).schema
         ddl = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in columns)
         self.frame(ddl, *rows).write.format("delta").mode("append").saveAsTable(name)
 
     def stream(self, columns: str, *rows: Sequence[Any]) -> DataFrame:
-        """A stream of rows: of a Delta table that has them."""
+        """A stream of a new Delta table with these rows."""
         place = str(self.path(f"given/stream{next(self._numbers)}"))
         self.frame(columns, *rows).write.format("delta").save(place)
         return self._session.readStream.format("delta").load(place)
 
     def topic(self, name: str, partitions: int = 1) -> None:
-        """A topic without records."""
-        known = self.servers.kafka._admin().list_topics(timeout=30).topics  # noqa: SLF001 - of the same project
+        """Create an empty topic; replaces an existing one."""
+        known = self.servers.kafka._admin().list_topics(timeout=30).topics  # noqa: SLF001 - a test server of this project
         if name in known:
             self.servers.kafka.delete(name)
         self.servers.kafka.create(name, partitions)
 
     def send(self, topic: str, *values: Mapping[str, Any] | str, key: str | None = None) -> None:
-        """Records of a topic."""
+        """Send records to a topic."""
         texts = [value if isinstance(value, str) else json.dumps(value) for value in values]
         self.servers.kafka.produce(topic, *texts, key=key)
 
     def records(self, topic: str) -> list[list[Any]]:
-        """Keys and values of a topic, which are JSON."""
+        """The keys and the parsed JSON values of a topic."""
         found = self.servers.kafka.records(topic)
         return [[None if one.key() is None else one.key().decode(), json.loads(one.value())] for one in found]
 
     def plan(self, frame: DataFrame) -> str:
-        """The plan of what a frame asks for, as Spark writes it."""
-        java: Any = frame._jdf  # noqa: SLF001 - a plan has no public form
+        """The analyzed plan of a DataFrame, as text."""
+        java: Any = frame._jdf  # noqa: SLF001 - plans have no public API
         return str(java.queryExecution().analyzed().toString())
 
     def kept_in(self, checkpoint: str) -> str:
-        """How a query keeps its state: ``RocksDB``, or ``HDFS`` for files of changes that are held in memory."""
+        """The state store of a checkpoint: ``RocksDB``, or ``HDFS`` for the in-memory store with files of changes."""
         kinds = {file.suffix for file in self.path(checkpoint).glob("state/*/*/*") if file.suffix in _STATE_FILES}
         return " and ".join(sorted({_STATE_FILES[kind] for kind in kinds}))
 
@@ -203,7 +203,7 @@ class Here:
 
 
 def _top_level(columns: str) -> list[str]:
-    """The columns of a schema, not those inside of structs and maps."""
+    """The top-level columns of a schema, without those inside structs and maps."""
     depth, found = 0, [""]
     for letter in columns:
         depth += (letter in "<(") - (letter in ">)")

@@ -1,4 +1,4 @@
-"""The text that is run for a block: its own, with places, edits and completions put in."""
+"""The text that runs for a block: its own text, after places, edits and completions."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from functools import partial
 from conformance.claims import Claim, DocumentClaims, Edit
 from conformance.extract import Block
 
-# A text of a block, by what its places stand for.
+# Makes the text of a block from the values of its places.
 Wording = Callable[[Mapping[str, str]], str]
 _MARK = re.compile(r"@@(?P<first>\d+)(?:-(?P<last>\d+))?@@")
 
 
 def as_written(block: Block, claim: Claim, mapping: DocumentClaims, places: Mapping[str, str]) -> str:
-    """The block's own text, in which nothing but servers, paths and credentials is others."""
+    """The block's own text, with only servers, paths and credentials replaced."""
     return _placed(block.text, claim, mapping, places)
 
 
 def as_run(block: Block, claim: Claim, mapping: DocumentClaims, places: Mapping[str, str]) -> str:
-    """What is run for the block: its own text, what takes its place, or what it is completed to.
+    """The text that runs for the block: its own, its replacement, or its completion.
 
     Args:
-        block: of the document.
-        claim: of the block.
-        mapping: all that the mapping says.
-        places: what the names in the mapping's places stand for now.
+        block: the block.
+        claim: its claim.
+        mapping: the whole mapping.
+        places: the current values of the names in the mapping's places.
 
     Raises:
-        ValueError: an edit is not found, or a completion leaves a line out.
+        ValueError: the text of an edit is not found, or a completion omits a line.
     """
     text = _edited(claim.code or block.text, claim.edits, block)
     if claim.completion:
@@ -38,7 +38,7 @@ def as_run(block: Block, claim: Claim, mapping: DocumentClaims, places: Mapping[
 
 
 def replacement_proofs(block: Block, claim: Claim, mapping: DocumentClaims) -> list[tuple[str, str, Wording]]:
-    """The texts that show what a replacement is needed for: how each is called, what it has to fail with, and it."""
+    """The texts that prove a replacement necessary: label, pattern of the expected error, and text of each."""
     found: list[tuple[str, str, Wording]] = [("as written", claim.refused, partial(as_written, block, claim, mapping))]
     for number, edit in enumerate(claim.edits, 1):
         if edit.without:
@@ -47,29 +47,29 @@ def replacement_proofs(block: Block, claim: Claim, mapping: DocumentClaims) -> l
 
 
 def places_of(claim: Claim, mapping: DocumentClaims) -> dict[str, str]:
-    """What stands for servers, paths and credentials in a block, and what it is here."""
+    """The texts for servers, paths and credentials in a block, with their replacements."""
     return {**dict(mapping.places), **claim.places}
 
 
 def completed(fragment: str, completion: str) -> str:
-    """The completion with the fragment's lines in it, as they are.
+    """The completion, with the fragment's lines inserted unchanged.
 
     Raises:
-        ValueError: a line of the fragment that is no comment is not in it exactly once.
+        ValueError: a non-comment line of the fragment is not inserted exactly once.
     """
     lines = fragment.split("\n")
     used: list[int] = []
 
-    def taken(mark: re.Match[str]) -> str:
+    def insert_lines(mark: re.Match[str]) -> str:
         first, last = int(mark["first"]), int(mark["last"] or mark["first"])
         used.extend(range(first, last + 1))
         return "\n".join(lines[first - 1 : last])
 
-    text = _MARK.sub(taken, completion)
+    text = _MARK.sub(insert_lines, completion)
     wanted = [number for number, line in enumerate(lines, 1) if line.strip() and not line.lstrip().startswith("#")]
-    failed_checks = [number for number in wanted if used.count(number) != 1]
-    if failed_checks:
-        raise ValueError(f"lines {failed_checks} of the fragment are not in its completion exactly once")
+    misused = [number for number in wanted if used.count(number) != 1]
+    if misused:
+        raise ValueError(f"lines {misused} of the fragment are not in its completion exactly once")
     return text
 
 
@@ -88,7 +88,7 @@ def _edited(text: str, edits: Iterable[Edit], block: Block) -> str:
 
 
 def _placed(text: str, claim: Claim, mapping: DocumentClaims, places: Mapping[str, str]) -> str:
-    """The longest texts first, in one pass, so that nothing is put into what was put in."""
+    """Replace places in one pass, longest first, so that no replacement is replaced again."""
     known = places_of(claim, mapping)
     if not known:
         return text

@@ -20,7 +20,7 @@ data. `_rescued_data` is shown only if it has a value.
 
 
 def auto_loader_cases_page() -> str:
-    """docs/reference/auto-loader-cases.md as it must be."""
+    """The expected text of docs/reference/auto-loader-cases.md."""
     return "\n".join([_INTRODUCTION, *(line for name in _ORDER for line in _chapter(name))])
 
 
@@ -29,13 +29,13 @@ def _chapter(name: str) -> Iterator[str]:
     yield f"## {document['title']}\n\n{document['about']}\n"
     for case in document["case"]:
         yield f"### {case['title']}\n"
-        yield from _told(case, {"cloudFiles.format": case["format"]})
+        yield from _step_lines(case, {"cloudFiles.format": case["format"]})
         for step in case.get("then", ()):
             yield "Then:\n"
-            yield from _told(step, {})
+            yield from _step_lines(step, {})
 
 
-def _told(step: Mapping[str, Any], options: Mapping[str, str]) -> Iterator[str]:
+def _step_lines(step: Mapping[str, Any], options: Mapping[str, str]) -> Iterator[str]:
     given = [f'{name} = "{value}"' for name, value in {**options, **step.get("options", {})}.items()]
     if "schema" in step:
         given.append(f"schema: {step['schema']}")

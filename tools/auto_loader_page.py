@@ -273,7 +273,7 @@ next run reads the same files.
 
 
 def auto_loader_reference() -> str:
-    """docs/reference/auto-loader.md as it must be."""
+    """The expected text of docs/reference/auto-loader.md."""
     options = list(OPTIONS.values())
     used = (o for o in options if o.treatment is Treatment.USED)
     inert = (o for o in options if o.treatment is Treatment.ACCEPTED)

@@ -52,34 +52,34 @@ class Parameter:
 
     @property
     def is_argument(self) -> bool:
-        """True when it is given without a name."""
+        """Whether it is positional."""
         return isinstance(self.info, ArgumentInfo)
 
     @property
     def written(self) -> str:
-        """How it stands on the command line."""
+        """Its notation on the command line."""
         if self.is_argument:
             return str(self.info.metavar)
-        # In an annotation, the option's first name stands where its default would.
+        # Typer stores the first name of an annotated option in its default.
         first = [self.info.default] if isinstance(self.info.default, str) else []
         names = ", ".join((*first, *self.info.param_decls))
         return names if self.type is bool else f"{names} {self.info.metavar or self._values}"
 
     @property
     def row(self) -> tuple[str, str, str]:
-        """Its line in the table."""
-        default = "" if self.default in (None, False, inspect.Parameter.empty) else f"`{_said(self.default)}`"
+        """Its row in the table."""
+        default = "" if self.default in (None, False, inspect.Parameter.empty) else f"`{_value_text(self.default)}`"
         return f"`{self.written}`", default, str(self.info.help)
 
     @property
     def _values(self) -> str:
         choices = [kind for kind in (self.type, *get_args(self.type)) if isinstance(kind, type)]
         enum = next((kind for kind in choices if issubclass(kind, Enum)), None)
-        return "N" if enum is None else "|".join(_said(member) for member in enum)
+        return "N" if enum is None else "|".join(_value_text(member) for member in enum)
 
 
 def command_line_page() -> str:
-    """docs/reference/command-line.md as it must be."""
+    """The expected text of docs/reference/command-line.md."""
     app = _app()
     parts = [_INTRODUCTION, "## Global options\n", "Write them before or after the command.\n"]
     parts.append(_table(app.registered_callback.callback if app.registered_callback else None))
@@ -124,5 +124,5 @@ def _table(verb: Callable[..., Any] | None) -> str:
     return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |\n" for cells in lines)
 
 
-def _said(value: Any) -> str:
+def _value_text(value: Any) -> str:
     return str(getattr(value, "value", value))

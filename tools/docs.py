@@ -1,4 +1,4 @@
-"""Write the reference pages that are generated from the code: `make docs`. A house test compares them."""
+"""Write the reference pages generated from the code: `make docs`. A test compares them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ braces on this page are parameters of the error.
 
 
 def errors_page() -> str:
-    """docs/reference/errors.md as it must be."""
+    """The expected text of docs/reference/errors.md."""
     parts = [_ERRORS]
     by_code = sorted(conditions().values(), key=lambda condition: condition.code)
     for group, members in groupby(by_code, key=lambda condition: condition.code.partition(".")[0]):

@@ -74,5 +74,5 @@ Writing to an event hub is not supported.
 
 
 def event_hubs_reference() -> str:
-    """docs/reference/event-hubs.md as it must be."""
+    """The expected text of docs/reference/event-hubs.md."""
     return "\n".join((_BEFORE, options_of(FORMAT), _AFTER))

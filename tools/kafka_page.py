@@ -171,5 +171,5 @@ holds records of many.
 
 
 def kafka_reference() -> str:
-    """docs/reference/kafka.md as it must be."""
+    """The expected text of docs/reference/kafka.md."""
     return "\n".join((_BEFORE, options_of(FORMAT), _AFTER))

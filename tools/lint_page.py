@@ -70,7 +70,7 @@ quotes works too. A comment that suppresses nothing, or is misspelled, is a find
 
 
 def lint_reference() -> str:
-    """docs/reference/lint.md as it must be."""
+    """The expected text of docs/reference/lint.md."""
     rows = [f"| [{rule.id}](#{rule.id}) | {rule.severity.value} | {rule.title} |\n" for rule in RULES]
     table = f"| rule | severity | what it finds |\n| --- | --- | --- |\n{''.join(rows)}"
     return "\n".join((_INTRODUCTION, "## Rules\n", table, *(_section(rule) for rule in RULES)))

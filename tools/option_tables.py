@@ -11,19 +11,19 @@ _HEADS = ("option", "value", "default", "what it is")
 
 
 def options_of(source: SourceFormat) -> str:
-    """Its tables: what is used, by all readers or by some, what has no effect, and what is refused and why."""
+    """The tables of a source: used options (by all readers or by some), ignored options, and refused ones."""
     used = [o for o in source.options if o.treatment is Treatment.USED]
-    inert = [o for o in source.options if o.treatment is Treatment.ACCEPTED]
+    accepted = [o for o in source.options if o.treatment is Treatment.ACCEPTED]
     refused = [o for o in source.options if o.treatment is Treatment.REFUSED]
     parts = [_table(_HEADS, (_used_row(o) for o in used if o.read_mode is ReadMode.BOTH))]
-    for reads, said in (
+    for read_mode, heading in (
         (ReadMode.STREAMS, "Of streams; in a batch they have no effect, which is said:"),
         (ReadMode.BATCHES, "Of batches (`spark.read`); refused for streams:"),
     ):
-        some = [o for o in used if o.read_mode is reads]
-        parts += [f"{said}\n\n{_table(_HEADS, map(_used_row, some))}"] if some else []
-    if inert:
-        rows = ((f"`{o.name}`", f"{o.about}.") for o in inert)
+        some = [o for o in used if o.read_mode is read_mode]
+        parts += [f"{heading}\n\n{_table(_HEADS, map(_used_row, some))}"] if some else []
+    if accepted:
+        rows = ((f"`{o.name}`", f"{o.about}.") for o in accepted)
         parts.append("Accepted without effect, and said:\n\n" + _table(("option", "why"), rows))
     if refused:
         rows_of_refused = ((f"`{o.name}`", f"{o.about}.", f"{o.fix}.") for o in refused)

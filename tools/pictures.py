@@ -57,7 +57,7 @@ def main() -> None:
 
 
 def picture(name: str, command: str, shown: Any) -> None:
-    """Write a terminal with a command and what it shows."""
+    """Write a picture of a terminal with a command and its output."""
     console = Console(record=True, file=io.StringIO(), width=COLUMNS, force_terminal=True, color_system="truecolor")
     console.print(f"$ {command}", style="bold", highlight=False)
     console.print(shown, highlight=False, markup=False) if isinstance(shown, str) else console.print(shown)

@@ -138,7 +138,7 @@ that are installed. `_sqldf` is the result of the last `%sql`.
 
 
 def ready_reference() -> str:
-    """docs/reference/ready-session.md as it must be."""
+    """The expected text of docs/reference/ready-session.md."""
     confs = [(f"`{conf.name}`" + _value(conf), conf.effect.value, _about(conf)) for conf in VENDOR_CONFS]
     fixed = [(f"`{key}`", why) for key, why in FIXED.items()]
     properties = [(f"`{key}`", why) for key, why in VENDOR_PROPERTIES.items()]

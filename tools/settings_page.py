@@ -67,7 +67,7 @@ Under `configuration`, these keys set the defaults of all flows and tables. A fl
 
 
 def settings_reference() -> str:
-    """docs/reference/settings.md as it must be."""
+    """The expected text of docs/reference/settings.md."""
     used = _table(("key", "type", "default", "what it is"), Treatment.USED, _used_row)
     accepted = _table(("key", "type", "what it is", "why it has no effect"), Treatment.ACCEPTED, _accepted_row)
     refused = _table(("key", "type", "what it is", "why it is refused", "instead"), Treatment.REFUSED, _refused_row)
@@ -107,7 +107,7 @@ def _accepted_row(key: Key) -> tuple[str, ...]:
 
 
 def _refused_row(key: Key) -> tuple[str, ...]:
-    return (_name(key), key.type.value, key.about, _sentence(key.reason), key.instead)
+    return (_name(key), key.type.value, key.about, _sentence(key.reason), key.fix)
 
 
 def _name(key: Key) -> str:

@@ -148,7 +148,7 @@ a move is a copy; this is not tested.
 
 
 def sinks_reference() -> str:
-    """docs/reference/sinks.md as it must be."""
+    """The expected text of docs/reference/sinks.md."""
     named = [found for found in FORMATS.values() if found.name not in FILES and found.declared_by_name]
     parts = [_BEFORE.format(promises=_promises())]
     parts += [f"## {found.name}\n\n{options_of(found.options)}\n{_AFTER.get(found.name, '')}" for found in named]

@@ -200,7 +200,7 @@ _SPARK = """
 
 
 def sources_reference() -> str:
-    """docs/reference/sources.md as it must be."""
+    """The expected text of docs/reference/sources.md."""
     fields = kinesis_options.COLUMNS["fields"]
     columns = ", ".join(f"{field['name']} {field['type'].upper()}" for field in fields)
     return "\n".join(

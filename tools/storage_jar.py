@@ -28,7 +28,7 @@ _TIME = (1980, 1, 1, 0, 0, 0)
 
 
 def compiler_release() -> int | None:
-    """The release of the Java compiler on PATH; None when there is none."""
+    """The release of the Java compiler on PATH, or None."""
     compiler = shutil.which("javac")
     if compiler is None:
         return None
@@ -38,7 +38,7 @@ def compiler_release() -> int | None:
 
 
 def build() -> bytes:
-    """The jar's bytes, which depend on the sources, the locked jars and the compiler's release alone."""
+    """The jar's bytes, which depend only on the sources, the locked jars and the compiler's release."""
     hadoop = Path(pyspark.__file__).with_name("jars").glob("hadoop-client-api-*.jar")
     class_path = os.pathsep.join(map(str, (*jars(environ=os.environ), *hadoop)))
     sources = sorted(SOURCES.rglob("*.java"))

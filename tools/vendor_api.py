@@ -1,4 +1,4 @@
-"""The reference page of the vendor's API: what works is found out by declaring it, never stated from memory."""
+"""The reference page of the vendor's API: declares each feature to find out whether it works."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ _ARGUMENTS: Mapping[str, tuple[Any, str]] = {
 
 @dataclass(frozen=True)
 class Form:
-    """A form of SQL with an example that is loaded to see what becomes of it.
+    """A SQL syntax with an example; loading the example shows whether it works.
 
-    ``verdict`` is for what loading does not show: words without effect, and what only Spark can refuse.
+    ``verdict`` covers what loading does not show: clauses without effect, and errors that only Spark can raise.
     """
 
     written: str
@@ -185,7 +185,7 @@ _FORMS: Mapping[str, tuple[Form, ...]] = {
 
 
 def vendor_api_page() -> str:
-    """docs/reference/vendor-api.md as it must be."""
+    """The expected text of docs/reference/vendor-api.md."""
     parts = [_INTRODUCTION, "## Python\n", _table(("name", "", "what it does, or why not and what then"), _functions())]
     parts += [
         "Arguments of the decorators of datasets, and of `create_streaming_table`:\n",
@@ -204,7 +204,7 @@ def vendor_api_page() -> str:
 
 
 def sql_problems(text: str) -> list[PipelineError]:
-    """What loading the statements finds wrong."""
+    """The errors of loading the statements."""
     registry = Registry(Naming(), Path())
     load_sql(text, "file.sql", registry, {"floor": "1"}, {"floor": "1"})
     return registry.problems
@@ -246,8 +246,8 @@ def _form_row(form: Form) -> tuple[str, str, str]:
         raise ValueError(f"{form.written} is said to be {form.verdict}, and was: {problems[0]}")
     problem = problems[0]
     reason = problem.params.get("reason", problem.message)
-    instead = problem.params.get("instead", problem.hint)
-    return f"`{form.written}`", "refused", f"{_sentence(reason)} {_sentence(instead)}"
+    fix = problem.params.get("instead", problem.hint)
+    return f"`{form.written}`", "refused", f"{_sentence(reason)} {_sentence(fix)}"
 
 
 def _others() -> Iterator[tuple[str, str, str]]:
@@ -256,7 +256,7 @@ def _others() -> Iterator[tuple[str, str, str]]:
         for words, refusal in table.items():
             grouped.setdefault(refusal, []).append(f"`{before}{' '.join(words)}`")
     for refusal, statements in grouped.items():
-        yield ", ".join(statements), _sentence(refusal.reason), _sentence(refusal.instead)
+        yield ", ".join(statements), _sentence(refusal.reason), _sentence(refusal.fix)
 
 
 def _sentence(text: object) -> str:

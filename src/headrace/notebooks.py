@@ -146,13 +146,13 @@ def _from_json(text: str, name: str) -> Iterator[Cell]:
 
 
 def _language(metadata: dict[str, Any], name: str) -> Language:
-    """The language of cells that name none."""
-    said = [
+    """The language of cells without one of their own."""
+    candidates = [
         (metadata.get(_METADATA) or {}).get("language"),
         (metadata.get("language_info") or {}).get("name"),
         (metadata.get("kernelspec") or {}).get("language"),
     ]
-    language = next((str(word).lower() for word in said if word), Language.PYTHON.value)
+    language = next((str(word).lower() for word in candidates if word), Language.PYTHON.value)
     if language in ("python", "ipython", "python3"):
         return Language.PYTHON
     if language == "sql":

@@ -128,3 +128,17 @@ def test_a_socket_is_read_while_a_continuous_update_goes_on_and_each_update_says
     )
     assert f"socket 127.0.0.1:{lines}, which cannot be read again" in at_once
     assert ("before it reads a line" in at_once, "before it reads a line" in going_on) == (True, False)
+
+
+def test_files_that_a_view_reads_are_named_in_the_graph(project, tmp_path):
+    (tmp_path / "prices.csv").write_text("id\n1\n")
+
+    graph = project(
+        f"""
+        @dp.materialized_view
+        def prices():
+            return spark.read.csv("{tmp_path}/prices.csv", header=True)
+        """
+    ).project.graph()
+
+    assert graph.describe().splitlines() == ["prices  (materialized view)", f"  <- csv {tmp_path}/prices.csv"]

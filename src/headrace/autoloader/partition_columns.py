@@ -13,6 +13,7 @@ from headrace.autoloader.reading.converters import Times, text_converter
 from headrace.autoloader.reading.partitions import common_keys, folder_values
 from headrace.autoloader.reading.splits import Split
 from headrace.autoloader.reading.values import TypeMismatch
+from headrace.autoloader.tree import Tree
 
 # Metadata key of a schema's field that is a partition column.
 PARTITION = "headrace.partition"
@@ -37,6 +38,14 @@ def partition_columns(files: Iterable[Split], base: str, options: LoaderOptions,
         kind = _type_of([value for value in values if value is not None], zone) if options.infer_types else "string"
         columns.append({**field_of(name, kind), "metadata": {PARTITION: True}})
     return columns
+
+
+def partition_names(tree: Tree, options: LoaderOptions) -> set[str]:
+    """Partition columns when a schema is given: those in the options, or the keys in the first file's path."""
+    if options.partition_columns is not None or options.recursive:
+        return set(options.partition_columns or ())
+    first = next(tree.files(), None)
+    return set() if first is None else set(folder_values(tree.base, first[0]))
 
 
 def _type_of(values: Sequence[str], zone: str) -> str:

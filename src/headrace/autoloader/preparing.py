@@ -14,10 +14,9 @@ from headrace.autoloader.hints import HintMismatch, with_hints
 from headrace.autoloader.inference import add_new_fields
 from headrace.autoloader.option_table import PATH_OPTIONS
 from headrace.autoloader.options import RESCUED, LoaderOptions, loader_options
-from headrace.autoloader.partition_columns import PARTITION, partition_columns
+from headrace.autoloader.partition_columns import PARTITION, partition_columns, partition_names
 from headrace.autoloader.reading.arrow_types import NoArrowType, arrow_schema
 from headrace.autoloader.reading.column_names import can_be_column
-from headrace.autoloader.reading.partitions import folder_values
 from headrace.autoloader.reading.plan import METADATA, ReadPlan
 from headrace.autoloader.reading.text_and_binary import FIXED
 from headrace.autoloader.reading.values import zone_name
@@ -92,7 +91,7 @@ def prepare(
         found = _stored_or_inferred(tree, options, place)
         columns, version, names = found.schema, found.number, set[str]()
     else:
-        columns, version, names = _given_schema(schema, options), None, _partition_names(tree, options)
+        columns, version, names = _given_schema(schema, options), None, partition_names(tree, options)
     partitions = [f for f in columns["fields"] if PARTITION in f.get("metadata", {}) or f["name"] in names]
     data = [field for field in columns["fields"] if field not in partitions]
     corrupt = any(f["name"] == options.corrupt_column and f["type"] == "string" for f in data)
@@ -208,14 +207,6 @@ def _given_schema(schema: JsonType, options: LoaderOptions) -> JsonType:
     rescued = options.rescued_column
     fields = [field for field in nullable(schema["fields"]) if field["name"] != rescued]
     return {**schema, "fields": fields}
-
-
-def _partition_names(tree: Tree, options: LoaderOptions) -> set[str]:
-    """Partition columns when a schema is given: those in the options, or the keys in the first file's path."""
-    if options.partition_columns is not None or options.recursive:
-        return set(options.partition_columns or ())
-    first = next(tree.files(), None)
-    return set() if first is None else set(folder_values(tree.base, first[0]))
 
 
 def _stored_or_inferred(tree: Tree, options: LoaderOptions, place: Place) -> SchemaVersion:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from headrace.cdc.scd_spec import ScdSpec, ScdType
+from headrace.cdc.scd_spec import ScdSpec
 from headrace.model.cdc import NO_COLUMNS, Columns
 
 
@@ -63,7 +63,7 @@ class ChangeFeed:
         spec = self.spec
         if spec.bitemporal:
             return MergePath.REBUILT, "what is known changes what was believed at each time"
-        if spec.scd_type is ScdType.TWO:
+        if spec.keeps_versions:
             return MergePath.REBUILT, "a late event changes versions before and after it"
         if not spec.events_are_full_rows:
             return MergePath.REBUILT, "a row is made of several events, because an event may leave columns as they were"

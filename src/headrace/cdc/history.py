@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from headrace.cdc.events import Change, Event, resolve_sequence_conflicts, sort_key
-from headrace.cdc.scd_spec import ScdSpec, ScdType
+from headrace.cdc.scd_spec import ScdSpec
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def target_rows(events: Iterable[Event], spec: ScdSpec) -> list[Version]:
         # Events that are not newer than a truncate have no effect.
         valid = (event for event in by_key[key] if truncated is None or sort_key(event.sequence) > truncated)
         found += history(valid, spec)
-    return found if spec.scd_type is ScdType.TWO else [version for version in found if version.end is None]
+    return found if spec.keeps_versions else [version for version in found if version.end is None]
 
 
 def history(events: Iterable[Event], spec: ScdSpec) -> list[Version]:

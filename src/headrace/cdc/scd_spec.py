@@ -43,9 +43,14 @@ class ScdSpec:
     bitemporal: bool = False
 
     @property
+    def keeps_versions(self) -> bool:
+        """True if the target has a row for each version of a key (SCD type 2)."""
+        return self.scd_type is ScdType.TWO
+
+    @property
     def validity_columns(self) -> tuple[str, ...]:
         """The columns that the target adds to ``columns``."""
-        found = (START_AT, END_AT) if self.scd_type is ScdType.TWO else ()
+        found = (START_AT, END_AT) if self.keeps_versions else ()
         return (*found, SYSTEM_START_AT, SYSTEM_END_AT) if self.bitemporal else found
 
     @property
@@ -56,4 +61,4 @@ class ScdSpec:
     @property
     def versioning_columns(self) -> tuple[str, ...]:
         """The columns whose change begins a new version; none for SCD type 1."""
-        return self.tracked if self.scd_type is ScdType.TWO else ()
+        return self.tracked if self.keeps_versions else ()

@@ -70,8 +70,8 @@ def preview(
     invocation = invocation_of(context)
     found = invocation.open(configuration_of(settings)).preview(name, rows)
     show_rows(invocation, found.rows)
-    for remark in found.notices():
-        invocation.say(invocation.redact(remark))
+    for notice in found.notices():
+        invocation.say(invocation.redact(notice))
 
 
 def files(

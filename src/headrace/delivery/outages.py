@@ -16,8 +16,9 @@ from pyspark.sql import DataFrame
 from headrace.delivery.identity import writer_of
 from headrace.runtime.failpoints import no_failpoint
 from headrace.sinks.retrying import Clock, Patience, with_retries
-from headrace.spark.sinks.sink import Batch, Guard
+from headrace.spark.sinks.sink import Batch
 from headrace.spark.sinks.spill_queue import SpillQueue, SpillQueueSink
+from headrace.spark.update.guard import Guard
 from headrace.storage.spill_queue import SpilledBatch, clear_drafts
 
 _Result = TypeVar("_Result")
@@ -91,7 +92,7 @@ def deliver_or_keep(
 
     clear_drafts(Path(folder) / digest)
     queue = SpillQueue(Path(folder) / digest, True, outage_reason, time.monotonic, report)  # noqa: FBT003 - it spills
-    guard = Guard(no_failpoint, lambda: None)
+    guard = Guard(no_failpoint, lambda: None, 0)
     sink = SpillQueueSink(_Function(deliver), queue, guard, batch_of)
     sink.deliver(batch, Batch(writer, writer, 0, batch_id, 0))
 

@@ -25,16 +25,18 @@ from headrace.storage.source_retention import modified_at
 from headrace.storage.start_positions import describe_source
 
 
-def with_backfill(plan: Plan, wanted: BackfillRequest, state: StoredState, past: StoredHistory, naming: Naming) -> Plan:
+def with_backfill(
+    plan: Plan, request: BackfillRequest, state: StoredState, past: StoredHistory, naming: Naming
+) -> Plan:
     """The plan with one flow that backfills a range, and nothing else.
 
     Raises:
         Problems: the flow cannot be loaded so, or the range is wrong.
     """
-    flow = _flow(plan.graph, wanted.name, naming)
+    flow = _flow(plan.graph, request.name, naming)
     if (error := plan.step_for(flow.name).error) is not None:
         raise error
-    backfill = _backfill(flow, wanted, state, past, naming)
+    backfill = _backfill(flow, request, state, past, naming)
     own = FlowStep(flow, Decision.START, backfill.describe(), backfill=backfill, streams=False)
     steps = tuple(own if step.flow is flow else _excluded(step) for step in plan.flows)
     return replace(plan, flows=steps, tables=tuple(table for table in plan.tables if table.dataset == flow.target))
@@ -73,16 +75,16 @@ def _flow(graph: ResolvedGraph, text: str, naming: Naming) -> StoredFlow:
 
 
 def _backfill(
-    flow: ResolvedFlow, wanted: BackfillRequest, state: StoredState, past: StoredHistory, naming: Naming
+    flow: ResolvedFlow, request: BackfillRequest, state: StoredState, past: StoredHistory, naming: Naming
 ) -> Backfill:
     folder = state.record_file(flow).parent
     before = stored_backfills(folder, naming.canonical)
     pending = next((backfill for backfill in before if backfill.pending), None)
-    if wanted.abandon:
+    if request.abandon:
         return _abandoned(flow, pending, state)
     if pending is not None:
         return pending
-    ranges = _ranges(flow, wanted, past, naming)
+    ranges = _ranges(flow, request, past, naming)
     _check_added(flow, ranges, state)
     record = state.progress_of(flow)
     covered = [Coverage(state.checkpoint(flow, epoch)) for epoch in range(record.first_epoch, record.epoch + 1)]
@@ -93,11 +95,11 @@ def _backfill(
     # A fence that the stream has not passed moves on with the backfill.
     streams = covered[:-1] if starts_at_range else covered
     new = not any(coverage.has_read for coverage in covered) and not current.is_unread
-    if new and _start(wanted.start, "--from") != EARLIEST:
-        raise PipelineError("BACKFILL.GAP", flow=flow.name, start=wanted.start, reset=f"{flow.name}={wanted.start}")
-    if not wanted.again:
+    if new and _start(request.start, "--from") != EARLIEST:
+        raise PipelineError("BACKFILL.GAP", flow=flow.name, start=request.start, reset=f"{flow.name}={request.start}")
+    if not request.again:
         _check_overlap(flow, ranges, streams, before)
-    # Rows that are wanted twice are wanted from the backfill: a stream that has read nothing still begins behind it.
+    # With `again`, the backfill adds the rows a second time: a new stream still starts after the range.
     return Backfill(next_number(before), ranges, starts_at_range or new)
 
 
@@ -125,9 +127,9 @@ def _abandoned(flow: ResolvedFlow, pending: Backfill | None, state: StoredState)
 
 
 def _ranges(
-    flow: ResolvedFlow, wanted: BackfillRequest, past: StoredHistory, naming: Naming
+    flow: ResolvedFlow, request: BackfillRequest, past: StoredHistory, naming: Naming
 ) -> tuple[SourceRange, ...]:
-    start, end = _start(wanted.start, "--from"), _start(wanted.end, "--to")
+    start, end = _start(request.start, "--from"), _start(request.end, "--to")
     if end.kind is StartKind.EARLIEST:
         raise PipelineError("BACKFILL.EMPTY", flow=flow.name, range=f"{start} to {end}")
     begins = _positions(flow, start, past, "--from")

@@ -23,7 +23,7 @@ class LoggedBatches:
         self._before = before
         self._newest: dict[tuple[str, str], tuple[int, int]] | None = None
 
-    def forget(self) -> None:
+    def invalidate(self) -> None:
         """Read the log again at the next call."""
         self._newest = None
 

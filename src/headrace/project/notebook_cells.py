@@ -25,7 +25,7 @@ _DATA = "Read data with spark.read, and local files with pathlib."
 _UNNEEDED = "Remove the line. Every update reads all files again."
 _SHOWN = "Remove the line. A pipeline cannot display plots."
 # Magics that a pipeline does not support, and what to do instead.
-_INSTEAD: Mapping[str, str] = {
+_FIXES: Mapping[str, str] = {
     "scala": "Write the cell in Python or SQL.",
     "r": "Write the cell in Python or SQL.",
     "sh": _BY_HAND,
@@ -223,9 +223,9 @@ class _Run:
         return Location(self.notebooks.registry.relative(Path(known[-1].filename)), known[-1].lineno or 0)
 
     def _refuse(self, cell: Cell, magic: Magic) -> None:
-        instead = _INSTEAD.get(magic.name, _OTHER)
+        fix = _FIXES.get(magic.name, _OTHER)
         what = magic.name if magic.name == "!" else f"%{magic.name}"
-        self._problem("NOTEBOOK.MAGIC", cell.at(magic), what=what, instead=instead)
+        self._problem("NOTEBOOK.MAGIC", cell.at(magic), what=what, instead=fix)
 
     def _problem(self, code: str, location: Location, **params: object) -> None:
         self._problems.append(PipelineError(code, location=location, **params))

@@ -95,7 +95,7 @@ class Project(StoredProject):
         Raises:
             Problems: all problems of the project.
         """
-        graph = self._resolver.resolve(self._planning.wanted(Selection(), skip_unavailable=False)).graph
+        graph = self._resolver.resolve(self._planning.resolve_request(Selection(), skip_unavailable=False)).graph
         self._planning.plan(graph, Selection())
         return graph
 
@@ -106,7 +106,7 @@ class Project(StoredProject):
             Problems: all problems of the code.
         """
         kept, cleared = self._planning.kept_schema(Selection()), self._planning.cleared(Selection())
-        return self._resolver.resolve(ResolveRequest(kept, cleared, taken=self._planning.taken)).graph
+        return self._resolver.resolve(ResolveRequest(kept, cleared, snapshot_state=self._planning.snapshot_state)).graph
 
     def plan(self, selection: Selection | None = None) -> Plan:
         """What :meth:`run` would do and why; writes nothing.
@@ -116,7 +116,7 @@ class Project(StoredProject):
         """
         selection = selection or Selection()
         return self._planning.plan(
-            self._resolver.resolve(self._planning.wanted(selection, skip_unavailable=True)).graph, selection
+            self._resolver.resolve(self._planning.resolve_request(selection, skip_unavailable=True)).graph, selection
         )
 
     def run(
@@ -156,7 +156,7 @@ class Project(StoredProject):
 
         return self._update(selection, planned, on_event, stop, skip_unavailable=True)
 
-    def backfill(self, wanted: BackfillRequest, *, on_event: Callable[[Event], None] | None = None) -> Outcome:
+    def backfill(self, request: BackfillRequest, *, on_event: Callable[[Event], None] | None = None) -> Outcome:
         """Run an update that executes one stream's query as a batch over a range, into the same table, exactly once.
 
         A stream that has read nothing yet then starts after the range, without a gap or an overlap.
@@ -167,11 +167,11 @@ class Project(StoredProject):
 
         def planned(graph: ResolvedGraph, selection: Selection) -> Plan:
             del selection
-            return self._planning.backfill(graph, wanted)
+            return self._planning.backfill(graph, request)
 
         return self._update(Selection(), planned, on_event, None, skip_unavailable=False)
 
-    def replay(self, wanted: ReplayRequest, *, on_event: Callable[[Event], None] | None = None) -> Outcome:
+    def replay(self, request: ReplayRequest, *, on_event: Callable[[Event], None] | None = None) -> Outcome:
         """Run an update that checks quarantined rows of a dataset again with its current rules, each exactly once.
 
         Rows that pass are written to the table; those that violate a rule are dropped or quarantined again, with their
@@ -183,7 +183,7 @@ class Project(StoredProject):
 
         def planned(graph: ResolvedGraph, selection: Selection) -> Plan:
             del selection
-            return self._planning.replay(graph, wanted)
+            return self._planning.replay(graph, request)
 
         return self._update(Selection(), planned, on_event, None, skip_unavailable=False)
 
@@ -248,7 +248,9 @@ class Project(StoredProject):
 
     def _resolved_with(self, name: str, *, partly: bool = False) -> tuple[Resolved, QualifiedName]:
         """The project with all flows of a dataset, or *partly* with some, even if other sources are unavailable."""
-        resolved = self._resolver.resolve(replace(self._planning.wanted(Selection(), skip_unavailable=True), known=()))
+        resolved = self._resolver.resolve(
+            replace(self._planning.resolve_request(Selection(), skip_unavailable=True), known=())
+        )
         dataset = dataset_name(resolved.graph, name, self.settings.naming)
         if not partly or dataset in resolved.graph.unavailable_datasets:
             raise_all(distinct_errors(resolved.graph.unavailable_into(dataset)))
@@ -264,7 +266,7 @@ class Project(StoredProject):
         skip_unavailable: bool,
     ) -> Outcome:
         # Find all problems before writing anything, including the lease.
-        resolved = self._resolver.resolve(self._planning.wanted(selection, skip_unavailable=skip_unavailable))
+        resolved = self._resolver.resolve(self._planning.resolve_request(selection, skip_unavailable=skip_unavailable))
         planned(resolved.graph, selection)
         make_storage(self.settings)
         host, timing = host_name(self._environ), self._harness.lease_timing
@@ -275,7 +277,7 @@ class Project(StoredProject):
         def replan(board: Board) -> tuple[Resolved, Plan]:
             nonlocal remaining
             remaining = remaining_selection(remaining, board)
-            now = self._resolver.resolve(self._planning.wanted(remaining, skip_unavailable=skip_unavailable))
+            now = self._resolver.resolve(self._planning.resolve_request(remaining, skip_unavailable=skip_unavailable))
             return now, planned(now.graph, remaining)
 
         with StopSignals(stop) as stop_signals, Lease(file, host, time.time, timing=timing) as lease:

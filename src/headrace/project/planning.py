@@ -81,7 +81,7 @@ class Planning:
 
         return kept_schema
 
-    def taken(self, flow: Flow) -> SnapshotState:
+    def snapshot_state(self, flow: Flow) -> SnapshotState:
         """The snapshots that a flow has processed, if its table keeps its rows."""
         table = self.state.table(flow.target)
         return SnapshotState(self.state.last_snapshot_version(flow), None if table is None else table.schema)
@@ -107,7 +107,7 @@ class Planning:
             Problems: all problems of the selection, and all conflicts between the storage and the declarations.
         """
         settings = self._settings
-        self._logged.forget()
+        self._logged.invalidate()
         selected = select(graph, selection, settings.naming)
         past = self._past()
         plan = build_plan(graph, self.state, past, selected.without(self._harness.given))
@@ -117,12 +117,14 @@ class Planning:
         is_continuous = settings.continuous if continuous is None else continuous
         return with_triggers(plan, continuous=is_continuous, interval_s=settings.trigger_interval_s)
 
-    def wanted(self, selection: Selection, *, skip_unavailable: bool) -> ResolveRequest:
+    def resolve_request(self, selection: Selection, *, skip_unavailable: bool) -> ResolveRequest:
         """The request to resolve the project for an update of a selection."""
         kept_schema, cleared = self.kept_schema(selection), self.cleared(selection)
-        return ResolveRequest(kept_schema, cleared, storage_problems(self._settings), skip_unavailable, self.taken)
+        return ResolveRequest(
+            kept_schema, cleared, storage_problems(self._settings), skip_unavailable, self.snapshot_state
+        )
 
-    def backfill(self, graph: ResolvedGraph, wanted: BackfillRequest) -> Plan:
+    def backfill(self, graph: ResolvedGraph, request: BackfillRequest) -> Plan:
         """The plan of a backfill.
 
         Raises:
@@ -130,9 +132,9 @@ class Planning:
         """
         past = self._past()
         plan = self.plan(graph, Selection(), continuous=False)
-        return with_backfill(plan, wanted, self.state, past, self._settings.naming)
+        return with_backfill(plan, request, self.state, past, self._settings.naming)
 
-    def replay(self, graph: ResolvedGraph, wanted: ReplayRequest) -> Plan:
+    def replay(self, graph: ResolvedGraph, request: ReplayRequest) -> Plan:
         """The plan of a quarantine replay.
 
         Raises:
@@ -140,7 +142,7 @@ class Planning:
         """
         settings = self._settings
         plan = self.plan(graph, Selection(), continuous=False)
-        return with_replay(plan, wanted, self.state, settings.layout, settings.naming)
+        return with_replay(plan, request, self.state, settings.layout, settings.naming)
 
     def renames(self, graph: ResolvedGraph) -> tuple[Rename, ...]:
         """The pending renames of the settings.

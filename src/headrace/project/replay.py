@@ -21,15 +21,15 @@ from headrace.storage.open_quarantine import read_open_quarantine
 from headrace.storage.spill_queue import spilled_batches
 
 
-def with_replay(plan: Plan, wanted: ReplayRequest, state: StoredState, layout: StorageLayout, naming: Naming) -> Plan:
+def with_replay(plan: Plan, request: ReplayRequest, state: StoredState, layout: StorageLayout, naming: Naming) -> Plan:
     """The plan that replays the open rows of a dataset, and does nothing else.
 
     Raises:
         PipelineError: DATASET.UNKNOWN, QUARANTINE.NONE, REPLAY.*.
     """
     graph = plan.graph
-    name = dataset_name(graph, wanted.name, naming)
-    open_rows, requested = _open_rows(graph, name, wanted, state, layout, naming)
+    name = dataset_name(graph, request.name, naming)
+    open_rows, requested = _open_rows(graph, name, request, state, layout, naming)
     reset = any(table.dataset == name and table.change is TableChange.RESET for table in plan.tables)
     steps = []
     for step in plan.flows:
@@ -41,18 +41,18 @@ def with_replay(plan: Plan, wanted: ReplayRequest, state: StoredState, layout: S
         problem = (
             step.error
             or no_replay_reason(flow)
-            or (None if wanted.abandon else _blocking_problem(graph, flow, state, pending, requested, reset=reset))
+            or (None if request.abandon else _blocking_problem(graph, flow, state, pending, requested, reset=reset))
         )
         if problem is not None:
             raise problem
         before = stored_backfills(state.record_file(flow).parent, naming.canonical)
         backfill = pending or Backfill(next_number(before), (), stream_starts_after=False, replay=requested)
-        if wanted.abandon:
+        if request.abandon:
             backfill = _abandoned(flow, pending, state)
         steps.append(FlowStep(flow, Decision.START, backfill.describe(), backfill=backfill, streams=False))
     if not any(step.decision is Decision.START for step in steps):
         raise PipelineError(
-            "REPLAY.NOTHING", name=name, rules=f" that broke {', '.join(wanted.rules)}" * bool(wanted.rules)
+            "REPLAY.NOTHING", name=name, rules=f" that broke {', '.join(request.rules)}" * bool(request.rules)
         )
     return replace(plan, flows=tuple(steps), tables=tuple(table for table in plan.tables if table.dataset == name))
 
@@ -60,7 +60,7 @@ def with_replay(plan: Plan, wanted: ReplayRequest, state: StoredState, layout: S
 def _open_rows(
     graph: ResolvedGraph,
     name: QualifiedName,
-    wanted: ReplayRequest,
+    request: ReplayRequest,
     state: StoredState,
     layout: StorageLayout,
     naming: Naming,
@@ -71,37 +71,42 @@ def _open_rows(
     refused.
     """
     flows = graph.flows_into(name)
-    if wanted.from_source and wanted.changes:
-        raise PipelineError("REPLAY.SET_FROM_SOURCE", change=wanted.changes[0])
+    if request.from_source and request.changes:
+        raise PipelineError("REPLAY.SET_FROM_SOURCE", change=request.changes[0])
     folders = {flow.name: state.record_file(flow).parent for flow in flows}
     open_batches = {flow.name: unfinished_batch(state, flow) for flow in flows}
     failing = {flow: read_dead_letters(folder, exclude=open_batches[flow]) for flow, folder in folders.items()}
     cause = QUERY_FAILED
-    if wanted.rules == (SINK_REFUSED,) or (not wanted.rules and not any(failing.values())):
+    if request.rules == (SINK_REFUSED,) or (not request.rules and not any(failing.values())):
         cause = SINK_REFUSED
         failing = {
             flow: read_dead_letters(folder, from_sinks=True, exclude=open_batches[flow])
             for flow, folder in folders.items()
         }
-    if len(wanted.rules) > 1 and {QUERY_FAILED, SINK_REFUSED}.intersection(wanted.rules):
-        raise PipelineError("REPLAY.ONE_CAUSE", name=wanted.name, causes=", ".join(wanted.rules))
-    from_rules = wanted.rules not in ((QUERY_FAILED,), (SINK_REFUSED,))
-    quarantined = read_open_quarantine(layout.quarantine(naming, name), wanted.rules) if from_rules else None
+    if len(request.rules) > 1 and {QUERY_FAILED, SINK_REFUSED}.intersection(request.rules):
+        raise PipelineError("REPLAY.ONE_CAUSE", name=request.name, causes=", ".join(request.rules))
+    from_rules = request.rules not in ((QUERY_FAILED,), (SINK_REFUSED,))
+    quarantined = read_open_quarantine(layout.quarantine(naming, name), request.rules) if from_rules else None
     if quarantined is not None:
         rows = {flow.name: quarantined.rows.get(state.progress_of(flow).identity, 0) for flow in flows}
-        if wanted.rules or any(rows.values()) or not any(failing.values()):
-            changes = tuple(_change(text, quarantined.columns) for text in wanted.changes)
+        if request.rules or any(rows.values()) or not any(failing.values()):
+            changes = tuple(_change(text, quarantined.columns) for text in request.changes)
             requested = Replay(
-                name, quarantined.version, wanted.rules, changes, wanted.applies_rules, from_source=wanted.from_source
+                name,
+                quarantined.version,
+                request.rules,
+                changes,
+                request.applies_rules,
+                from_source=request.from_source,
             )
             return rows, requested
     elif not any(failing.values()) and not any(map(has_dead_letters, folders.values())):
-        raise PipelineError("QUARANTINE.NONE", name=wanted.name, suggestion="")
-    if (from_rules and wanted.rules) or wanted.from_source:
+        raise PipelineError("QUARANTINE.NONE", name=request.name, suggestion="")
+    if (from_rules and request.rules) or request.from_source:
         failing = {}
     columns = dict.fromkeys(column for rows in failing.values() for row in rows for column in json.loads(row.row))
-    changes = tuple(_change(text, tuple(columns)) for text in wanted.changes)
-    requested = Replay(name, -1, (cause,), changes, wanted.applies_rules, dead_letter_ids=())
+    changes = tuple(_change(text, tuple(columns)) for text in request.changes)
+    requested = Replay(name, -1, (cause,), changes, request.applies_rules, dead_letter_ids=())
     return {flow: len(rows) for flow, rows in failing.items()}, requested
 
 

@@ -62,18 +62,18 @@ class ResolveRequest:
     """A request to resolve a project.
 
     Attributes:
-        kept: finds the schemas of tables that keep their rows.
+        kept_schema: finds the schemas of tables that keep their rows.
         cleared: finds the datasets that lose their rows, so that the schemas of their inputs are inferred again.
         known: known problems, reported together with new ones.
         skip_unavailable: skip flows whose sources are unavailable, instead of raising.
-        taken: finds the snapshots that flows have processed.
+        snapshot_state: finds the snapshots that flows have processed.
     """
 
-    kept: StoredSchema
+    kept_schema: StoredSchema
     cleared: Cleared = lambda _definitions: frozenset()
     known: tuple[PipelineError, ...] = ()
     skip_unavailable: bool = False
-    taken: Callable[[Flow], SnapshotState] = lambda _flow: SnapshotState()
+    snapshot_state: Callable[[Flow], SnapshotState] = lambda _flow: SnapshotState()
 
 
 class Resolver:
@@ -110,7 +110,7 @@ class Resolver:
         remove_listeners()
         return catalog
 
-    def resolve(self, wanted: ResolveRequest) -> Resolved:
+    def resolve(self, request: ResolveRequest) -> Resolved:
         """The graph, resolved on empty stand-in tables that are registered in the catalog.
 
         Raises:
@@ -118,7 +118,7 @@ class Resolver:
         """
         files = source_files(self._settings)
         catalog = self.catalog()
-        return self._resolved(catalog, self._loaded(catalog.session, files), wanted)
+        return self._resolved(catalog, self._loaded(catalog.session, files), request)
 
     def _loaded(self, session: SparkSession, files: tuple[Path, ...]) -> LoadResult:
         settings = self._settings
@@ -135,7 +135,7 @@ class Resolver:
             needed=settings.dependencies,
         )
 
-    def _resolved(self, catalog: Catalog, loaded: LoadResult, wanted: ResolveRequest) -> Resolved:
+    def _resolved(self, catalog: Catalog, loaded: LoadResult, request: ResolveRequest) -> Resolved:
         settings = self._settings
         definitions = self._harness.rewrite(loaded.definitions)
         graph, graph_problems = build(definitions, settings.naming)
@@ -146,7 +146,7 @@ class Resolver:
         )
         graph_problems += _stored_secrets(definitions, self._secrets)
         views = [dataset.name for dataset in definitions.datasets if dataset.kind.is_view]
-        catalog.cleared = wanted.cleared(definitions)
+        catalog.cleared = request.cleared(definitions)
         catalog.unmapped = frozenset(d.name for d in definitions.datasets if maps_names(d.properties) is False)
         catalog.register_names([dataset.name for dataset in definitions.datasets], views)
         for name, path in foreign_tables(settings.layout, settings.naming):
@@ -155,16 +155,18 @@ class Resolver:
             if name not in graph.datasets and not exists:
                 catalog.register_path(name, path)
         modules = sorted({*source_modules(settings.root_path), *loaded.notebooks})
-        analyzer = StubAnalyzer(catalog, definitions, settings.root, modules, self._parameters(), wanted.taken)
+        analyzer = StubAnalyzer(
+            catalog, definitions, settings.root, modules, self._parameters(), request.snapshot_state
+        )
         try:
             resolved = resolve(
                 graph,
                 analyzer,
                 self._path_of,
-                problems=(*wanted.known, *loaded.problems, *graph_problems),
+                problems=(*request.known, *loaded.problems, *graph_problems),
                 only=self._harness.only,
-                stored_schema=wanted.kept,
-                skip_unavailable=wanted.skip_unavailable,
+                stored_schema=request.kept_schema,
+                skip_unavailable=request.skip_unavailable,
             )
         except Problems as found:
             raise Problems([self._redacted(error) for error in found]) from None

@@ -47,7 +47,8 @@ from headrace.settings.settings import Settings
 from headrace.spark.execution.flow_threads import ThreadedFlows
 from headrace.spark.jvm.process import jvm_pid
 from headrace.spark.session.active_session import make_active
-from headrace.spark.update.context import UpdateContext
+from headrace.spark.update.context import FlowDefaults, Reporting, UpdateContext
+from headrace.spark.update.guard import Guard
 from headrace.storage.change_detection import StoredState
 from headrace.storage.view_definitions import apply_view_step
 
@@ -68,7 +69,7 @@ class Update:
     failpoints: Failpoints
     # Applies renames, after the event log has recorded them.
     apply_renames: Callable[[tuple[Rename, ...]], None]
-    # Resolves and plans again the flows that a board has left, after the schema of a source has evolved.
+    # Resolves and plans the remaining flows of a board again, after the schema of a source evolved.
     replan: Callable[[Board], tuple[Resolved, Plan]]
 
     def run(
@@ -167,19 +168,21 @@ class Update:
             layout=settings.layout,
             naming=settings.naming,
             root=settings.root,
-            emit=emit,
-            known_counts=known_counts(EventReader(settings.layout.events), self.state, self.resolved.graph),
-            now=time.time,
-            redact=self.secrets.redact,
-            traces=Path(settings.layout.logs) / f"{update_id}.log",
-            at=self.failpoints,
-            fence=self.lease.check,
-            term=self.lease.number,
-            retention=settings.retention,
-            on_tie=settings.on_tie,
-            on_failing_rows=settings.on_failing_rows,
-            samples=self.resolved.catalog.session.conf.get(SAMPLES_KEY, None),
-            turns={dataset.name: TableLock() for dataset in self.resolved.graph.datasets},
+            reporting=Reporting(
+                emit=emit,
+                known_counts=known_counts(EventReader(settings.layout.events), self.state, self.resolved.graph),
+                now=time.time,
+                redact=self.secrets.redact,
+                traces=Path(settings.layout.logs) / f"{update_id}.log",
+            ),
+            guard=Guard(self.failpoints, self.lease.check, self.lease.number),
+            defaults=FlowDefaults(
+                retention=settings.retention,
+                on_tie=settings.on_tie,
+                dead_letter_policy=settings.on_failing_rows,
+                samples=self.resolved.catalog.session.conf.get(SAMPLES_KEY, None),
+            ),
+            table_locks={dataset.name: TableLock() for dataset in self.resolved.graph.datasets},
             stop_timeout_s=settings.stop_timeout_s,
             max_parallel_flows=settings.max_parallel_flows,
         )

@@ -16,7 +16,7 @@ from headrace.spark.notebook.notices import Notices
 from headrace.spark.notebook.path_mapping import MOUNTS, PathMapping, default_paths
 
 _MOUNT = "Say what it stands for: headrace exec --path /mnt/NAME=PLACE, or paths in the settings of a project."
-_INSTEAD: Mapping[str, str] = {
+_FIXES: Mapping[str, str] = {
     "mount": _MOUNT,
     "mounts": _MOUNT,
     "refreshMounts": _MOUNT,
@@ -130,8 +130,8 @@ class FileSystem:
         scheme, colon, rest = mapped.partition(":")
         if colon and "/" not in scheme:
             if scheme.casefold() != "file":
-                instead = "Of other stores than local disks, read and write files with Spark."
-                refuse(f"fs with {scheme}: paths", instead)
+                fix = "Of other stores than local disks, read and write files with Spark."
+                refuse(f"fs with {scheme}: paths", fix)
             mapped = unquote("/" + rest.lstrip("/"))
         return Path(mapped)
 
@@ -155,7 +155,7 @@ class FileSystem:
         return source, target
 
     def __getattr__(self, name: str) -> NoReturn:
-        refuse(f"fs.{name}", _INSTEAD.get(name, _WORKING))
+        refuse(f"fs.{name}", _FIXES.get(name, _WORKING))
 
     def __repr__(self) -> str:
         return "dbutils.fs"

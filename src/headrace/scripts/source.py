@@ -16,7 +16,7 @@ from headrace.project.tool_calls import with_tool_calls
 SUFFIXES = (".py", JSON_SUFFIX, ".sql")
 _NOTHING_TO_DO = frozenset(("restart_python", "autoreload", "load_ext", "matplotlib"))
 _OUTSIDE = "Do it before the script, outside of it, and remove the cell."
-_INSTEAD = {
+_FIXES = {
     "scala": "Write the cell in Python or SQL.",
     "r": "Write the cell in Python or SQL.",
     "sh": _OUTSIDE,
@@ -83,8 +83,8 @@ def _step(cell: Cell, file: Path, problems: list[PipelineError]) -> Step:
     for magic in cell.magics:
         if not _is_supported(cell, magic):
             what = magic.name if magic.name == "!" else f"%{magic.name}"
-            instead = _INSTEAD.get(magic.name, _OTHER)
-            problems.append(PipelineError("SCRIPT.MAGIC", location=cell.at(magic), what=what, instead=instead))
+            fix = _FIXES.get(magic.name, _OTHER)
+            problems.append(PipelineError("SCRIPT.MAGIC", location=cell.at(magic), what=what, instead=fix))
     if cell.language is not Language.PYTHON:
         return Step(cell)
     number = split_cell(cell.file)[1]

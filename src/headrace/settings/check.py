@@ -138,7 +138,7 @@ class Checker:
         if key.treatment is Treatment.REFUSED:
             if not _is_empty(node):
                 line = line_of(key_node)
-                self._problem("SETTINGS.REFUSED", line, key=label, reason=key.reason, instead=key.instead)
+                self._problem("SETTINGS.REFUSED", line, key=label, reason=key.reason, instead=key.fix)
             return None
         if key.treatment is Treatment.ACCEPTED and not silent:
             self.notices.setdefault(key.path, key.reason)
@@ -176,8 +176,8 @@ class Checker:
         if "\x00" not in text:
             return text
         reason = "a string cannot contain the character NUL"
-        instead = "Remove the character."
-        self._problem("SETTINGS.WRONG_VALUE", line_of(node), key=label, reason=reason, instead=instead)
+        fix = "Remove the character."
+        self._problem("SETTINGS.WRONG_VALUE", line_of(node), key=label, reason=reason, instead=fix)
         return None
 
     def _texts(self, node: yaml.SequenceNode, label: str) -> tuple[str, ...]:
@@ -230,9 +230,9 @@ class Checker:
         else:
             found = "a list" if isinstance(node, yaml.SequenceNode) else "a mapping"
         quotes = expected is ValueType.TEXT and node.tag in (BOOLEAN, INTEGER, FLOAT)
-        instead = "Put quotes around the value." if quotes else f"Write {expected.value}."
+        fix = "Put quotes around the value." if quotes else f"Write {expected.value}."
         self._problem(
-            "SETTINGS.WRONG_TYPE", line_of(node), key=label, expected=expected.value, found=found, instead=instead
+            "SETTINGS.WRONG_TYPE", line_of(node), key=label, expected=expected.value, found=found, instead=fix
         )
 
     def _problem(self, code: str, line: int, **params: object) -> None:

@@ -9,7 +9,7 @@ from typing import NoReturn, TypeAlias
 from headrace.errors import PipelineError
 from headrace.settings.secrets import Secrets
 
-_INSTEAD: Mapping[str, str] = {
+_FIXES: Mapping[str, str] = {
     "fs": "Read data with spark.read, and local files with pathlib.",
     "widgets": 'Put the value into configuration and read it with spark.conf.get("key").',
     "notebook": "Import the module that holds the code.",
@@ -90,7 +90,7 @@ class LibraryUtils:
         """Do nothing: an update installs no packages, so Python needs no restart."""
 
     def __getattr__(self, name: str) -> NoReturn:
-        refuse(f"library.{name}", _INSTEAD["library"])
+        refuse(f"library.{name}", _FIXES["library"])
 
     def __repr__(self) -> str:
         return "dbutils.library"
@@ -107,13 +107,13 @@ class DbUtils:
         self.library = LibraryUtils()
 
     def __getattr__(self, name: str) -> NoReturn:
-        refuse(name, _INSTEAD.get(name, _SECRETS_ONLY))
+        refuse(name, _FIXES.get(name, _SECRETS_ONLY))
 
     def __repr__(self) -> str:
         return "dbutils"
 
 
-def refuse(name: str, instead: str) -> NoReturn:
+def refuse(name: str, fix: str) -> NoReturn:
     """Refuse an unsupported part of ``dbutils``.
 
     Raises:
@@ -122,4 +122,4 @@ def refuse(name: str, instead: str) -> NoReturn:
     # Python itself looks up special names, and needs an AttributeError.
     if name.rpartition(".")[2].startswith("_"):
         raise AttributeError(name)
-    raise PipelineError("UNSUPPORTED.DBUTILS", what=f"dbutils.{name}", instead=instead)
+    raise PipelineError("UNSUPPORTED.DBUTILS", what=f"dbutils.{name}", instead=fix)

@@ -41,7 +41,7 @@ class Treatment(Enum):
 class Key:
     """One key. In ``path``, ``[]`` stands for each item of a list and ``*`` for any name.
 
-    ``reason`` says why a key has no effect or is refused, ``instead`` what to do. A refused key is allowed with an
+    ``reason`` says why a key has no effect or is refused, ``fix`` what to do. A refused key is allowed with an
     empty value: null, false, or empty.
     """
 
@@ -51,7 +51,7 @@ class Key:
     about: str
     default: str = ""
     reason: str = ""
-    instead: str = ""
+    fix: str = ""
     in_profile: bool = False
 
     @property
@@ -77,9 +77,9 @@ def _accepted(path: str, kind: ValueType, about: str, reason: str) -> Key:
 
 
 def _refused(
-    path: str, kind: ValueType, about: str, reason: str, instead: str, default: str = "", *, in_profile: bool = False
+    path: str, kind: ValueType, about: str, reason: str, fix: str, default: str = "", *, in_profile: bool = False
 ) -> Key:
-    return Key(path, kind, Treatment.REFUSED, about, default, reason, instead, in_profile)
+    return Key(path, kind, Treatment.REFUSED, about, default, reason, fix, in_profile)
 
 
 _PIPELINE = (

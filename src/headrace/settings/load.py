@@ -241,8 +241,8 @@ class _Loader:
         given = {f"configuration.{key}" for key in overrides}
         return MappingProxyType({key: self._location(line) for key, line in lines.items() if key not in given})
 
-    def _invalid(self, section: Section, key: str, reason: str, instead: str) -> None:
-        self._problem("SETTINGS.WRONG_VALUE", section.line_of(key), key=key, reason=reason, instead=instead)
+    def _invalid(self, section: Section, key: str, reason: str, fix: str) -> None:
+        self._problem("SETTINGS.WRONG_VALUE", section.line_of(key), key=key, reason=reason, instead=fix)
 
     def _problem(self, code: str, line: int, **params: Any) -> None:
         self.problems.append(PipelineError(code, location=self._location(line), **params))
@@ -257,8 +257,8 @@ def _configuration(
     """The entries of ``configuration``, overridden by those of the command line."""
     found: dict[str, str] = {}
     for given in (section.mapping("configuration"), overrides):
-        for key, reason, instead in invalid_keys(given, KeyScope.PIPELINE):
-            wrong(f"configuration.{key}", reason, instead)
+        for key, reason, fix in invalid_keys(given, KeyScope.PIPELINE):
+            wrong(f"configuration.{key}", reason, fix)
         found |= normalize_keys(given)
     for key in filter(is_pipeline_key, section.mapping("spark_conf")):
         wrong(f"spark_conf.{key}", "Spark knows no such setting", "Put it into configuration.")

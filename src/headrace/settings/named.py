@@ -45,15 +45,15 @@ def event_log_of(section: Section, report: Report) -> QualifiedName | None:
     line = section.line_of("event_log")
     if name is None:
         if not named.has_errors and "event_log" in section.values and named.values.keys() != {"retain"}:
-            instead = "Write event_log.name, or leave event_log out."
-            report("SETTINGS.WRONG_VALUE", line, key="event_log", reason="it has no name", instead=instead)
+            fix = "Write event_log.name, or leave event_log out."
+            report("SETTINGS.WRONG_VALUE", line, key="event_log", reason="it has no name", instead=fix)
         return None
     try:
         for part in filter(None, (name, schema, catalog)):
             check_part(part)
     except InvalidName as invalid:
-        instead = "Use letters, digits and underscores."
-        report("SETTINGS.WRONG_VALUE", line, key="event_log", reason=invalid, instead=instead)
+        fix = "Use letters, digits and underscores."
+        report("SETTINGS.WRONG_VALUE", line, key="event_log", reason=invalid, instead=fix)
         return None
     naming = Naming(section.text("schema") or DEFAULT_SCHEMA, section.text("catalog"))
     return naming.use(schema=schema, catalog=catalog).canonical(quoted(name))
@@ -66,12 +66,12 @@ def event_log_retain_s_of(section: Section, report: Report) -> float | None:
     try:
         return None if written is None else parse_interval_s(written)
     except InvalidInterval as invalid:
-        instead = 'Write it as "90 days", or leave it out to keep all events.'
+        fix = 'Write it as "90 days", or leave it out to keep all events.'
         report(
             "SETTINGS.WRONG_VALUE",
             named.line_of("retain"),
             key="event_log.retain",
             reason=str(invalid),
-            instead=instead,
+            instead=fix,
         )
         return None

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
@@ -20,18 +19,10 @@ from headrace.errors import PipelineError, Problems, problems_of
 from headrace.expectations.check import check
 from headrace.graph.analysis import Analysis, ChangeAnalysis, Input
 from headrace.graph.resolve import MissingInput
-from headrace.model.cdc import ApplyChanges, CompareSnapshots
 from headrace.model.datasets import Dataset, Definitions, Flow
-from headrace.model.names import QualifiedName
 from headrace.model.schema import Schema
-from headrace.spark.analysis.plans import (
-    PlanReading,
-    fingerprint,
-    needs_complete_mode,
-    plan_identity,
-    read_plan,
-    without_reader_paths,
-)
+from headrace.spark.analysis.plans import PlanReading, needs_complete_mode, read_plan
+from headrace.spark.analysis.query_identity import QueryIdentities
 from headrace.spark.analysis.state_operators import stateful_operators
 from headrace.spark.cdc.declaration import feed_of, snapshot_feed, target_schema
 from headrace.spark.delta.tables import empty_frame
@@ -44,13 +35,6 @@ from headrace.spark.sinks.availability import unknown_format
 from headrace.spark.update.catalog import Catalog
 
 _MISSING = ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND", "CATALOG_NOT_FOUND", "REQUIRES_SINGLE_PART_NAMESPACE")
-
-
-class _Identity(NamedTuple):
-    """The fingerprint of a query, in the current form and in that of version 0.1."""
-
-    now: str
-    former: str
 
 
 class StubAnalyzer:
@@ -77,11 +61,8 @@ class StubAnalyzer:
         self._catalog = catalog
         self._datasets = {dataset.name: dataset for dataset in definitions.datasets}
         self._root = root
-        self._files = tuple(files)
-        self._parameters = parameters
         self._stored_snapshots = stored_snapshots
-        # Rules and confs of a view apply in the queries that read it, and are not part of its plan.
-        self._views: dict[QualifiedName, _Identity] = {}
+        self._identities = QueryIdentities(self._datasets, tuple(files), parameters, str(catalog.stubs))
 
     def declared_schema(self, dataset: Dataset) -> Schema | None:
         """The schema that the user declared for a dataset, if any."""
@@ -157,7 +138,7 @@ class StubAnalyzer:
         if sample.tables_read is None:
             return found
         # The next snapshot has other rows and perhaps other columns, but the query is the same.
-        identity = self._identity(flow, self._catalog.session.range(0), PlanReading(python=True))
+        identity = self._identities.of(flow, self._catalog.session.range(0), PlanReading(python=True))
         inputs = {given.name: given for given in found.inputs}
         inputs |= {name: Input(name, streaming=False) for name in sample.tables_read if name not in inputs}
         return replace(
@@ -180,10 +161,7 @@ class StubAnalyzer:
         check_input_file(frame)
         reading = read_plan(frame, self._catalog.names.dataset_of)
         streaming = frame.isStreaming
-        dataset = self._datasets.get(flow.target)
-        identity = self._identity(flow, frame, reading)
-        if dataset is not None and dataset.kind.is_view:
-            self._views[dataset.name] = identity
+        identity = self._identities.of(flow, frame, reading)
         complete = streaming and not (flow.once or flow.updates) and needs_complete_mode(frame)
         keeps_state = streaming and reading.keeps_state
         return Analysis(
@@ -200,22 +178,6 @@ class StubAnalyzer:
             unrepeatable=reading.unrepeatable,
         )
 
-    def _identity(self, flow: Flow, frame: DataFrame, reading: PlanReading) -> _Identity:
-        """Equal as long as a flow computes the same from the same inputs."""
-        dataset = self._datasets.get(flow.target)
-        rules = [f"{e.name} {e.action.value} {e.text}" for e in dataset.expectations] if dataset else []
-        rules += _sorted(dataset.column_comments) if dataset else []
-        rules += [_fingerprint_text(declared) for declared in (flow.changes, flow.snapshots) if declared is not None]
-        code = self._code_digest() if reading.python else ""
-        settings = (self._parameters, code, *rules, *_sorted(flow.spark_conf))
-        views = [self._views.get(name, _Identity("", "")) for name in reading.inputs]
-        tables = () if frame.isStreaming else reading.tables
-        plan = plan_identity(frame, str(self._catalog.stubs))
-        return _Identity(
-            fingerprint(without_reader_paths(plan), reading, *tables, *settings, *(view.now for view in views)),
-            fingerprint(plan, reading, *settings, *(view.former for view in views)),
-        )
-
     def _target_columns(self, flow: Flow) -> tuple[str, ...]:
         dataset = self._datasets.get(flow.target)
         declared = self.declared_schema(dataset) if dataset is not None else None
@@ -229,24 +191,9 @@ class StubAnalyzer:
         text = next((params[key] for key in ("relationName", "identifier", "schemaName") if key in params), "?")
         return MissingInput(self._catalog.names.dataset_of(text), text.replace("`", ""))
 
-    def _code_digest(self) -> str:
-        digest = hashlib.sha256()
-        for file in self._files:
-            digest.update(file.read_bytes())
-        return digest.hexdigest()
-
-
-def _fingerprint_text(declared: ApplyChanges | CompareSnapshots) -> str:
-    """The text of a declaration in fingerprints, which are stored with the former name of a field."""
-    return str(declared).replace(", ignore_null_columns=Columns(", ", null_keeps=Columns(", 1)
-
 
 def _parsed(text: str, catalog: Catalog) -> DataType:
     """A DDL string as a type, through Spark's own parser."""
     java: Any = catalog.session._jvm  # noqa: SLF001 - the parser has no public form
     parsed = java.org.apache.spark.sql.types.StructType.fromDDL(text)
     return StructType.fromJson(json.loads(parsed.json()))
-
-
-def _sorted(conf: Any) -> list[str]:
-    return [f"{key}={value}" for key, value in sorted(conf.items())]

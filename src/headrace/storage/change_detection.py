@@ -9,17 +9,9 @@ from typing import Any
 from headrace.autoloader.pending_files import auto_loader_changes
 from headrace.autoloader.positions import offset_problem
 from headrace.autoloader.source import Source as LoaderSource
-from headrace.cdc.merge_keys import MERGE_KEYS_PROPERTY, MergeKeys
-from headrace.checkpoints.offsets import Progress, files_seen, newest_listing, read_progress
-from headrace.delta_log.table_layout import TableLayout, table_layout
+from headrace.checkpoints.offsets import Progress, read_progress
 from headrace.delta_log.tables import (
-    Commit,
     TableState,
-    TableVersion,
-    commit_actions,
-    committed_transaction,
-    has_data_changes,
-    table_state,
     table_version_or_none,
 )
 from headrace.graph.analysis import Source, SourceKind
@@ -27,82 +19,23 @@ from headrace.graph.flows import GraphFlow
 from headrace.graph.resolved import ResolvedGraph
 from headrace.graph.resolved_flows import AppendFlow, OneTimeFlow, ResolvedFlow, SnapshotFlow, StreamingFlow
 from headrace.model.datasets import Flow, Kind
-from headrace.model.names import Naming, QualifiedName
+from headrace.model.names import QualifiedName
 from headrace.plan.agreement import Disagreement
 from headrace.plan.deployed import NewInput, full_refresh_hint
-from headrace.settings.storage import StorageLayout
 from headrace.sinks.formats import format_of
-from headrace.storage.agreement import BETWEEN_COMMITS, disagreement_of
-from headrace.storage.file_listing import listed_files
+from headrace.storage.agreement import disagreement_of
 from headrace.storage.flow_record import FlowRecord
-from headrace.storage.flow_records import StoredRecords
 from headrace.storage.flow_stores import TABLE
-from headrace.storage.inventory import flows_of
+from headrace.storage.input_changes import files_change, input_change, once_changes, table_change
 from headrace.storage.spill_queue import spill_folders, spilled_batches
+from headrace.storage.table_states import StoredTables
 
 # An idle flow is started once in a while, so that its offset does not age out of its source's log.
 MAX_REST_S = 7 * 24 * 3600.0
 
 
-class StoredState(StoredRecords):
-    """Deployed tables and flow records of one pipeline on a local disk.
-
-    Args:
-        layout: the paths in the storage.
-        naming: resolves names to qualified ones.
-        pipeline_id: the id that the flows' transactions carry.
-        now: the clock, in seconds since 1970.
-        logged: the newest epoch and its newest batch that the event log has for a flow and dataset; None without any.
-    """
-
-    def __init__(
-        self,
-        layout: StorageLayout,
-        naming: Naming,
-        pipeline_id: str,
-        now: Callable[[], float],
-        logged: Callable[[str, str], tuple[int, int] | None],
-    ) -> None:
-        super().__init__(layout, naming, pipeline_id, logged)
-        self.now = now
-        self._tables: dict[str, tuple[Commit, TableState]] = {}
-        self._layouts: dict[tuple[str, str, int], TableLayout] = {}
-
-    def table(self, name: QualifiedName) -> TableState | None:
-        """The current state of a dataset's table, or None; cached until the log has a newer commit."""
-        path = self._layout.table(self._naming, name)
-        seen = self._tables.get(path)
-        if seen is not None and seen[0].is_newest():
-            return seen[1]
-        found = table_state(path)
-        if found is None:
-            self._tables.pop(path, None)
-        else:
-            self._tables[path] = (Commit.of(path, found.version), found)
-        return found
-
-    def layout(self, name: QualifiedName) -> TableLayout:
-        """Clustering and protocol of a dataset's table."""
-        found = self.table(name)
-        if found is None:
-            return TableLayout()
-        key = (found.path, found.table_id, found.version)
-        if key not in self._layouts:
-            self._layouts = {other: kept for other, kept in self._layouts.items() if other[0] != found.path}
-            self._layouts[key] = table_layout(found.path)
-        return self._layouts[key]
-
-    def merge_keys(self, name: QualifiedName) -> MergeKeys | None:
-        """The merge keys of a table: from its properties, or else from the records of flows that merged into it."""
-        found = self.table(name)
-        stored = found.properties.get(MERGE_KEYS_PROPERTY) if found is not None else None
-        if stored is not None:
-            return MergeKeys.of_property(stored)
-        records = [flow.record for flow in flows_of(self._layout, self._naming, name) if flow.has_run]
-        descriptions = [
-            known.description for r in records if r.state_signature is not None for known in r.state_signature.operators
-        ]
-        return next(filter(None, map(MergeKeys.of_signature, descriptions)), None)
+class StoredState(StoredTables):
+    """Deployed tables and flow records of one pipeline on a local disk, and what flows have to do."""
 
     def disagreement(self, flow: ResolvedFlow) -> Disagreement | None:
         """The first disagreement between the stores of a flow; None when it can continue."""
@@ -140,7 +73,7 @@ class StoredState(StoredRecords):
             if graph.by_name[flow.target].kind is Kind.SINK:
                 return NewInput(is_due=False, reason="delivered once")
             path = self._layout.table(self._naming, flow.target)
-            return _once_changes(path, self.transaction(self.progress_of(flow)))
+            return once_changes(path, self.transaction(self.progress_of(flow)))
         streams = isinstance(flow, StreamingFlow)
         queues = self.spill_queues(graph, flow).values() if streams else ()
         spilled = sum(len(spilled_batches(queue)) for queue in queues)
@@ -202,9 +135,9 @@ class StoredState(StoredRecords):
     def _source_change(self, source: Source, offset: Any, checkpoint: Path, number: int) -> str | None:
         match source.kind:
             case SourceKind.DATASET:
-                return _table_change(source, self.table(self._naming.canonical(source.detail)), offset)
+                return table_change(source, self.table(self._naming.canonical(source.detail)), offset)
             case SourceKind.FILES:
-                return _files_change(source.detail, offset, checkpoint, number)
+                return files_change(source.detail, offset, checkpoint, number)
             case SourceKind.AUTO_LOADER:
                 return auto_loader_changes(LoaderSource.from_json(source.detail), offset, self.now)
             case SourceKind.OTHER:
@@ -243,53 +176,14 @@ def _view_changes(
         return NewInput(is_due=True, reason="its table is older than its last result")
     for given in graph.stored_inputs(flow):
         table = table_of(given.name)
-        reason = _input_change(str(given.name), table.path if table else "", table, record)
+        reason = input_change(str(given.name), table.path if table else "", table, record)
         if reason:
             return NewInput(is_due=True, reason=reason)
     for path in flow.analysis.external_tables:
-        reason = _input_change(path, path, table_version_or_none(path), record)
+        reason = input_change(path, path, table_version_or_none(path), record)
         if reason:
             return NewInput(is_due=True, reason=reason)
     return NewInput(is_due=False, reason="inputs, code and settings are unchanged")
-
-
-def _input_change(name: str, path: str, now: TableState | TableVersion | None, record: FlowRecord) -> str | None:
-    """What changed in a table that a view was computed from; None when nothing did."""
-    known = record.inputs.get(name)
-    if now is None or known is None:
-        return f'"{name}" is a new input'
-    if now.table_id != known.table_id or now.version < known.version:
-        return f'"{name}" was replaced'
-    return f'"{name}" changed' if has_data_changes(path, known.version + 1, now.version) else None
-
-
-def _once_changes(table: str, app_id: str) -> NewInput:
-    if committed_transaction(table, app_id) is None:
-        return NewInput(is_due=True, reason="once flow that has not run yet")
-    return NewInput(is_due=False, reason="ran once")
-
-
-def _table_change(source: Source, table: TableState | None, offset: Any) -> str | None:
-    if table is None:
-        return f'"{source.detail}" does not exist yet'
-    if offset is None:
-        return f'"{source.detail}" has rows' if has_data_changes(table.path, 0, table.version) else None
-    version, index = int(offset["reservoirVersion"]), int(offset.get("index", 0))
-    if index != BETWEEN_COMMITS:
-        if not source.reads_feed or offset.get("isStartingVersion") or _has_more(table.path, version, index):
-            return f'"{source.detail}" has unread rows'
-        version += 1
-    changed = has_data_changes(table.path, version, table.version)
-    return f'"{source.detail}" has new rows' if changed else None
-
-
-def _has_more(path: str, version: int, index: int) -> bool:
-    """Whether a commit has changes after a position in it; a change feed keeps the position of the last one it read."""
-    actions = commit_actions(path, version) or []
-    feed_changes = [action for action in actions if "cdc" in action]
-    files = [action.get("add") or action.get("remove") or {} for action in actions]
-    changes = feed_changes or [file for file in files if file.get("dataChange")]
-    return not actions or index < len(changes) - 1
 
 
 def _pending(flow: ResolvedFlow, progress: Progress | None) -> str | None:
@@ -299,14 +193,3 @@ def _pending(flow: ResolvedFlow, progress: Progress | None) -> str | None:
     if not progress.completed:
         return f"batch {progress.batch_id} is unfinished"
     return "its watermark closed results that are not written yet" if has_closed_results(flow, progress) else None
-
-
-def _files_change(detail: str, offset: Any, checkpoint: Path, number: int) -> str | None:
-    processed = -1 if offset is None else offset.get("logOffset")
-    if processed != newest_listing(checkpoint, number):
-        return "listed files are not processed yet"
-    try:
-        fresh = listed_files(detail) - files_seen(checkpoint, number)
-    except OSError as error:
-        return f'"{error.filename}" cannot be listed'
-    return f"{len(fresh)} new file{'s' if len(fresh) > 1 else ''}" if fresh else None

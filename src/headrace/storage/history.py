@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
-from headrace.cdc.scd_spec import ScdType
 from headrace.checkpoints.offsets import read_progress
 from headrace.delta_log.tables import committed_transaction, count_rows, open_table
-from headrace.errors import PipelineError, raise_all
-from headrace.graph.analysis import Source, SourceKind
-from headrace.graph.build import QUARANTINE_SUFFIX
 from headrace.graph.resolved import ResolvedGraph
-from headrace.graph.resolved_flows import Mode, RefreshFlow, ResolvedFlow, SnapshotFlow, StreamingFlow, ViewFlow
+from headrace.graph.resolved_flows import Mode, RefreshFlow, ResolvedFlow, ViewFlow
 from headrace.graph.starts import Start
 from headrace.graph.unavailable_sources import UnavailableFlow
 from headrace.model.datasets import Kind
@@ -21,22 +16,14 @@ from headrace.model.views import ViewDefinition
 from headrace.plan.inactive import Inactive
 from headrace.plan.source_retention import SourceRetention, SourceStart
 from headrace.settings.storage import StorageLayout
-from headrace.sinks.checks import table_of
 from headrace.storage.change_detection import StoredState
+from headrace.storage.flow_source_retention import last_input_commit, retention_of
+from headrace.storage.inactive import inactive_entries
 from headrace.storage.initial_snapshot import is_offset_of
-from headrace.storage.inventory import StoredFlow, flows_of, stored_flows, stored_tables
+from headrace.storage.inventory import StoredFlow, flows_of
 from headrace.storage.renaming import CurrentNames
-from headrace.storage.source_retention import (
-    Epoch,
-    auto_loader_retention,
-    committed_at,
-    epochs,
-    file_retention,
-    table_retention,
-    unknown_retention,
-)
-from headrace.storage.start_positions import describe_source, resolve_start
-from headrace.storage.view_definitions import stored_view, view_files
+from headrace.storage.start_positions import start_positions
+from headrace.storage.view_definitions import stored_view
 
 _KINDS = {
     Mode.APPEND: Kind.STREAMING_TABLE,
@@ -111,23 +98,7 @@ class StoredHistory:
 
     def source_retention(self, flow: ResolvedFlow) -> tuple[SourceRetention, ...]:
         """Whether each source of a flow still has all that it read; empty for flows that recompute their result."""
-        if not isinstance(flow, StreamingFlow):
-            return _snapshot_retention(flow) if self._state.has_run(flow) else ()
-        record = self._state.progress_of(flow)
-        # An initial checkpoint after a backfill names the files whose rows are in the table.
-        has_started = self._state.has_run(flow) or record.running or self._state.state_signature(flow) is not None
-        last = record.epoch if has_started else record.epoch - 1
-        paths = [self._state.checkpoint(flow, epoch) for epoch in range(record.first_epoch, last + 1)]
-        read = epochs(paths)
-        found = [
-            self._source_retention(flow, number, source, read) for number, source in enumerate(flow.analysis.sources)
-        ]
-        more = max((len(epoch.progress.offsets) for epoch in read if epoch.progress), default=0)
-        if more > len(found):
-            found.append(
-                SourceRetention(flow.name, "a source", unrecoverable="the flow reads fewer sources than before")
-            )
-        return tuple(found)
+        return retention_of(flow, self._state, self._layout, self._naming)
 
     def start_positions(
         self, flow: ResolvedFlow, start: Start, cleared: frozenset[QualifiedName]
@@ -137,19 +108,7 @@ class StoredHistory:
         Raises:
             Problems: sources cannot be read from there.
         """
-        found: list[SourceStart] = []
-        problems: list[PipelineError] = []
-        for source in flow.analysis.sources:
-            name = self._naming.canonical(source.detail) if source.kind is SourceKind.DATASET else None
-            table = self._state.table(name) if name is not None else None
-            try:
-                found.append(
-                    resolve_start(flow, source, start, table, cleared=name in cleared, now_s=self._state.now())
-                )
-            except PipelineError as error:
-                problems.append(error)
-        raise_all(problems)
-        return tuple(found)
+        return start_positions(flow, start, cleared, self._state, self._naming)
 
     def has_streamed(self, flow: UnavailableFlow, name: QualifiedName) -> bool:
         """True when a flow's stream has read the current table of a dataset."""
@@ -161,77 +120,11 @@ class StoredHistory:
 
     def last_input_commit(self, flow: ResolvedFlow) -> float:
         """The time of the last commit to the tables that a flow streams from; 0 when it reads none."""
-        sources = [source for source in flow.analysis.sources if source.kind is SourceKind.DATASET]
-        tables = [self._state.table(self._naming.canonical(source.detail)) for source in sources]
-        return max((committed_at(table.path, table.version) for table in tables if table is not None), default=0.0)
+        return last_input_commit(flow, self._state, self._naming)
 
     def inactive(self, graph: ResolvedGraph) -> tuple[Inactive, ...]:
         """Tables, flows and persisted views that the code does not define; omits the flows of undefined tables."""
-        defined = {dataset.name: dataset.kind for dataset in graph.datasets}
-        defined |= {name: dataset.kind for name, dataset in graph.unavailable_datasets.items()}
-        known = {name for name, kind in defined.items() if kind.stored} | self._names.datasets.keys()
-        known |= {table for d in graph.datasets if d.dataset.sink and (table := table_of(d.dataset.sink)) is not None}
-        tables = {
-            name: path
-            for name, path in stored_tables(self._layout, self._naming)
-            if name not in known and not name.name.endswith(QUARANTINE_SUFFIX)
-        }
-        found = [Inactive(str(name), path) for name, path in tables.items()]
-        running = {(flow.target, flow.name) for flow in graph.stored_flows}
-        running |= {
-            (unavailable.target, unavailable.name)
-            for unavailable in graph.unavailable
-            if unavailable.dataset.kind.has_flows
-        }
-        found += [
-            Inactive(str(self._names.of(flow)[0]), str(flow.file.parent), flow.name)
-            for flow in stored_flows(self._layout, self._naming)
-            if flow.has_run and flow.dataset not in tables and self._names.of(flow) not in running
-        ]
-        views = view_files(self._layout, self._naming)
-        found += [
-            Inactive(str(name), str(file), view=True)
-            for name, file in views
-            if name not in defined and name not in self._names.datasets
-        ]
-        return tuple(found)
-
-    def _source_retention(
-        self, flow: ResolvedFlow, number: int, source: Source, read: Sequence[Epoch]
-    ) -> SourceRetention:
-        lost = next((epoch for epoch in read if epoch.is_lost), None)
-        if source.kind is SourceKind.DATASET:
-            name = self._naming.canonical(source.detail)
-            rows_lost = any(record.record.rows_lost for record in flows_of(self._layout, self._naming, name))
-            before = self._state.progress_of(flow).sources
-            same = not before or before[number : number + 1] == (source.digest,)
-            table = self._state.table(name)
-            return table_retention(flow.name, number, source, name, table, read, rows_lost=rows_lost, same=same)
-        if lost is not None:
-            unrecoverable = f"it is unknown what was read, because {lost.checkpoint} is missing"
-            return SourceRetention(
-                flow.name, describe_source(source), unrecoverable=unrecoverable, checkpoint_lost=read[-1].is_lost
-            )
-        if source.kind is SourceKind.FILES:
-            return file_retention(flow.name, number, source, read)
-        if source.kind is SourceKind.AUTO_LOADER:
-            return auto_loader_retention(flow.name, describe_source(source), number, source, read)
-        return unknown_retention(flow.name, describe_source(source), read)
-
-
-def _snapshot_retention(flow: ResolvedFlow) -> tuple[SourceRetention, ...]:
-    """The snapshots that a flow's history was made from; a table of current rows needs only the newest one."""
-    if not isinstance(flow, SnapshotFlow) or flow.feed.spec.scd_type is ScdType.ONE:
-        return ()
-    if flow.comparison.source is not None:
-        return (
-            SourceRetention(flow.name, f'"{flow.comparison.source}"', unrecoverable="it returns only current rows"),
-        )
-    return (
-        SourceRetention(
-            flow.name, "its function", unrecoverable="it is unknown whether it still returns the first snapshot"
-        ),
-    )
+        return inactive_entries(graph, self._layout, self._naming, self._names)
 
 
 def _ran_as_stream(flow: StoredFlow) -> bool:

@@ -9,11 +9,13 @@ from headrace.autoloader.source import Source as LoaderSource
 from headrace.autoloader.start_position import existing_files
 from headrace.checkpoints.initial_offsets import DeltaPosition, FilesPosition, UnreadFiles
 from headrace.delta_log.tables import TableState
-from headrace.errors import PipelineError
+from headrace.errors import PipelineError, raise_all
 from headrace.graph.analysis import Source, SourceKind
 from headrace.graph.resolved_flows import ResolvedFlow
 from headrace.graph.starts import Start, StartKind, format_timestamp
+from headrace.model.names import Naming, QualifiedName
 from headrace.plan.source_retention import SourceStart
+from headrace.storage.change_detection import StoredState
 from headrace.storage.file_listing import listed_files, paths_text
 from headrace.storage.source_retention import committed_at, modified_at
 
@@ -149,3 +151,28 @@ def _out_of_range(flow: ResolvedFlow, start: Start, name: str, range_: str) -> P
     return PipelineError(
         "RESET.OUT_OF_RANGE", location=flow.flow.location, flow=flow.name, start=start, source=name, range=range_
     )
+
+
+def start_positions(
+    flow: ResolvedFlow,
+    start: Start,
+    cleared: frozenset[QualifiedName],
+    state: StoredState,
+    naming: Naming,
+) -> tuple[SourceStart, ...]:
+    """The position at which a flow starts to read each source.
+
+    Raises:
+        Problems: sources cannot be read from there.
+    """
+    found: list[SourceStart] = []
+    problems: list[PipelineError] = []
+    for source in flow.analysis.sources:
+        name = naming.canonical(source.detail) if source.kind is SourceKind.DATASET else None
+        table = state.table(name) if name is not None else None
+        try:
+            found.append(resolve_start(flow, source, start, table, cleared=name in cleared, now_s=state.now()))
+        except PipelineError as error:
+            problems.append(error)
+    raise_all(problems)
+    return tuple(found)

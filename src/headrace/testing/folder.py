@@ -15,7 +15,7 @@ from headrace.settings.settings import Settings
 from headrace.testing.result import rows_at, table_path
 from headrace.testing.rows import SortedRows
 
-# How long ago a file was written that lands in a test: it has settled, and no update waits for it.
+# The age of new files in tests: old enough that no update waits for them to be complete.
 _LANDED_AGO_NS = int(2 * STABLE_AFTER_S * 1_000_000_000)
 
 

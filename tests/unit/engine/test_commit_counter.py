@@ -32,35 +32,32 @@ class Query:
         return self.told
 
 
-class Around:
+class Context:
     """Keeps the events; nothing was counted before."""
 
     def __init__(self, path):
         self.events = []
-        self.emit = self.events.append
+        self.reporting = SimpleNamespace(emit=self.events.append, known_counts=lambda *_batch: None)
         self._path = path
 
     def table_path(self, _target):
         return self._path
-
-    def known_counts(self, _flow, _epoch, _batch_id):
-        return None
 
 
 @pytest.fixture
 def made(make, tmp_path):
     """A counter with its query, a function that commits batches, and one that gives what was recorded of each."""
     path, query = str(tmp_path / "orders"), Query()
-    around = Around(path)
+    context = Context(path)
     write_deltalake(path, pa.table({"id": pa.array([], pa.int32())}))
-    counter = CommitCounter(around, make.flow("orders", "~raw", mode=Mode.APPEND), 0, QUERY_ID, 0, query)
+    counter = CommitCounter(context, make.flow("orders", "~raw", mode=Mode.APPEND), 0, QUERY_ID, 0, query)
 
     def commit(batch_id):
         info = {"operationParameters": {"queryId": QUERY_ID, "epochId": str(batch_id)}}
         file = commit_file(Path(path), batch_id + 1)
         file.write_text(json.dumps({"commitInfo": {"operation": "STREAMING UPDATE", **info}}))
 
-    return counter, query, commit, lambda: [(event.batch_id, event.duration_ms) for event in around.events]
+    return counter, query, commit, lambda: [(event.batch_id, event.duration_ms) for event in context.events]
 
 
 def test_each_batch_has_the_duration_that_spark_tells_of_it(made):

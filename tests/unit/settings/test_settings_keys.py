@@ -104,7 +104,7 @@ def test_every_cluster_key_of_the_vendor_is_known(name):
 def test_a_key_says_why_when_it_does_not_work(key):
     assert key.about
     assert bool(key.reason) == (key.treatment is not Treatment.USED)
-    assert bool(key.instead) == (key.treatment is Treatment.REFUSED)
+    assert bool(key.fix) == (key.treatment is Treatment.REFUSED)
 
 
 def test_every_section_has_keys_below_it():

@@ -280,11 +280,21 @@ def _read_at_once(node: Any, found: PlanReading) -> None:
     """Record a batch input from outside the pipeline; only for Delta tables, changes can be detected."""
     path = latest_table_path(node)
     if path is None:
-        found.external.append(str(node.simpleString(3)).split("[")[0].strip())
+        found.external.append(_relation_text(node))
         found.unrepeatable = "reads an external source"
     else:
         found.external.append(path)
         found.tables.append(path)
+
+
+def _relation_text(node: Any) -> str:
+    """What a batch reads, for the reader: the format and the paths of files, or what Spark says of it."""
+    relation = node.relation() if node_kind(node) == "LogicalRelation" else None
+    if relation is None or str(relation.getClass().getSimpleName()) != "HadoopFsRelation":
+        return str(node.simpleString(3)).split("[")[0].strip()
+    first, *others = (str(path).removeprefix("file:") for path in items(relation.location().rootPaths()))
+    more = f" and {len(others)} more" if others else ""
+    return f"{str(relation.fileFormat()).lower()} {first}{more}"
 
 
 def _stream_source(data_source: Any) -> Source:

@@ -11,7 +11,7 @@ from pyspark.sql.types import ArrayType, DataType, StringType, StructField, Stru
 from headrace.cdc.change_feed import COMMIT_VERSION
 from headrace.cdc.envelope import DELETE, ENVELOPE, OP
 from headrace.cdc.feed import ChangeFeed
-from headrace.cdc.scd_spec import START_AT, SYSTEM_START_AT, ScdType
+from headrace.cdc.scd_spec import START_AT, SYSTEM_START_AT
 from headrace.model.cdc import ApplyChanges
 from headrace.model.datasets import Flow
 from headrace.model.names import quoted
@@ -54,7 +54,7 @@ def cast_to_target(events: DataFrame, feed: ChangeFeed, target: DataFrame) -> Da
         name: StructType([StructField(column, types[column.casefold()]) for column in columns])
         for name, columns in (("key", feed.spec.keys), ("row", feed.spec.columns))
     }
-    if feed.spec.scd_type is ScdType.TWO:
+    if feed.spec.keeps_versions:
         wanted["sequence"] = types[START_AT.casefold()]
     if feed.spec.bitemporal:
         wanted[SYSTEM] = types[SYSTEM_START_AT.casefold()]

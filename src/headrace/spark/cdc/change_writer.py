@@ -12,7 +12,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headrace.cdc.feed import ChangeFeed, MergePath
 from headrace.cdc.merge_commit import MergeSummary
-from headrace.cdc.scd_spec import ScdType
 from headrace.cdc.table_lock import TableLock
 from headrace.delta_log.tables import newest_version
 from headrace.model.datasets import Flow
@@ -111,7 +110,7 @@ class ChangeWriter:
                 retained.add(changes.to_retain, self.transaction, batch_id)
                 self.failpoint(Failpoint.EVENTS_RETAINED)
             self.failpoint(Failpoint.BEFORE_WRITE)
-            summary = MergeSummary(path, changes.counts, self.feed.spec.scd_type is ScdType.TWO)
+            summary = MergeSummary(path, changes.counts, self.feed.spec.keeps_versions)
             transaction = (self.transaction, batch_id)
             Commit(changes.merge, self.table, self.fence, transaction, summary, read_version).execute()
             self.table_lock.is_clean = True

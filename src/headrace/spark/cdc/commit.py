@@ -59,7 +59,7 @@ class Commit:
     def _replace_rows(self) -> bool:
         """False if only a MERGE can write the changes; nothing was written then."""
         session = self.merge.source.sparkSession
-        # Delta reads settings from the active session, and this session has them.
+        # Delta reads settings from the active session, so the one that has them is made active.
         make_active(session)
         opened = delta_transaction(session, self.table)
         # A process that has taken over may rely on the current rows.

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
 
-from headrace.cdc.scd_spec import ScdSpec, ScdType
+from headrace.cdc.scd_spec import ScdSpec
 from headrace.model.names import quoted
 
 # Where an event comes from: the batch, the table of retained events, or the rows of the target.
@@ -94,7 +94,7 @@ def fold_events(events: DataFrame, spec: ScdSpec) -> DataFrame:
 def target_versions(rows: DataFrame, spec: ScdSpec) -> DataFrame:
     """The rows of the target: ``key``, ``state`` (struct), ``valid_from``, ``valid_to`` (NULL for open versions)."""
     found = rows.filter(F.col("lasts") & ~F.col("deleted"))
-    if spec.scd_type is ScdType.ONE:
+    if not spec.keeps_versions:
         found = found.filter(F.col("valid_to").isNull())
     return found.select("key", "state", "valid_from", "valid_to")
 
@@ -209,7 +209,7 @@ def _is_derivable(rows: DataFrame, spec: ScdSpec, version: WindowSpec) -> Column
     the version has changed the row.
     """
     types = _row_type(rows)
-    if spec.scd_type is ScdType.ONE:
+    if not spec.keeps_versions:
         return ~F.col("deleted") & ~F.col("hides") & F.lit(spec.events_are_full_rows)
     final = F.max_by("state", "sequence").over(version)
     same = comparable(F.col("row"), types).eqNullSafe(comparable(final, types))

@@ -9,7 +9,6 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from headrace.cdc.scd_spec import ScdType
 from headrace.model.names import quoted
 from headrace.model.outcome import ChangeCounts
 from headrace.spark.cdc.change_events import sequence_column
@@ -43,7 +42,7 @@ def recomputed_changes(batch: Batch) -> BatchResult:
         )
         .collect()[0]
     )
-    lone = (found["lone"], found["lone_column"]) if batch.feed.spec.scd_type is ScdType.TWO else (None, None)
+    lone = (found["lone"], found["lone_column"]) if batch.feed.spec.keeps_versions else (None, None)
     counts = ChangeCounts(found["tied"] or 0, found["late"] or 0, found["blanks"], None, *lone)
     merge = build_merge(changes, batch.feed.spec, keys)
     if not found["to_retain"] and not truncates:
@@ -73,7 +72,7 @@ def _known(batch: Batch, events: DataFrame, keys: KeyRange, *, truncates: bool) 
 def _current_rows(batch: Batch) -> DataFrame:
     """The rows of the target, with the sequences of their events if these are derivable."""
     spec = batch.feed.spec
-    if spec.scd_type is ScdType.TWO:
+    if spec.keeps_versions:
         return current_rows(batch.target, spec)
     kind = batch.events.schema["sequence"].dataType
     valid_from = sequence_column(batch.flow, batch.feed) if batch.feed.derivable_from_rows else F.lit(None)
@@ -92,7 +91,7 @@ def _derived_events(batch: Batch, current: DataFrame) -> DataFrame:
         F.lit(TARGET).alias("origin"),
         F.lit(False).alias("truncates"),
     )
-    if batch.feed.spec.scd_type is ScdType.ONE:
+    if not batch.feed.spec.keeps_versions:
         return beginnings
     closed = current.filter("valid_to IS NOT NULL").select("key", F.col("valid_to").alias("sequence"))
     ends = closed.join(beginnings.select("key", "sequence"), ["key", "sequence"], "left_anti").select(
@@ -110,9 +109,9 @@ def _derived_events(batch: Batch, current: DataFrame) -> DataFrame:
 def _must_retain(batch: Batch) -> Column:
     """True for an event that will not be derivable from the target and is not retained yet."""
     spec = batch.feed.spec
-    derivable = F.col("derivable") if spec.scd_type is ScdType.TWO or batch.feed.derivable_from_rows else F.lit(False)
+    derivable = F.col("derivable") if spec.keeps_versions or batch.feed.derivable_from_rows else F.lit(False)
     found = ~derivable & (F.col("origin") != RETAINED)
-    if spec.scd_type is ScdType.ONE and spec.events_are_full_rows:
+    if not spec.keeps_versions and spec.events_are_full_rows:
         # Full rows that a later event has replaced are not needed.
         found = found & F.col("lasts") & F.col("valid_to").isNull()
     return found

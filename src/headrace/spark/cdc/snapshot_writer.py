@@ -16,7 +16,7 @@ from pyspark.sql.types import DataType
 
 from headrace.cdc.feed import ChangeFeed, MergePath
 from headrace.cdc.merge_commit import MergeSummary
-from headrace.cdc.scd_spec import END_AT, ScdSpec, ScdType
+from headrace.cdc.scd_spec import END_AT, ScdSpec
 from headrace.cdc.table_lock import TableLock
 from headrace.delta_log.tables import newest_version
 from headrace.errors import PipelineError
@@ -134,7 +134,7 @@ class SnapshotWriter:
         key, state, before, valid_from = (F.col(name) for name in ("key", "state", "before", "valid_from"))
         kind = found.schema["valid_from"].dataType
         never = F.lit(None).cast(kind)
-        two = self.feed.spec.scd_type is ScdType.TWO
+        two = self.feed.spec.keeps_versions
         version = F.lit(self.version).cast(kind) if two else never
 
         def step(action: str, row: Column, begins: Column, ends: Column) -> Column:
@@ -162,7 +162,7 @@ class SnapshotWriter:
 
 def _current(target: DataFrame, spec: ScdSpec) -> DataFrame:
     """The current rows of the table: all for SCD type 1, open versions for type 2."""
-    if spec.scd_type is ScdType.ONE:
+    if not spec.keeps_versions:
         return current_rows(target, spec, F.lit(None).cast("bigint").alias("valid_from"))
     return current_rows(target.filter(F.col(END_AT).isNull()), spec)
 

@@ -24,7 +24,6 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from headrace.cdc.feed import ChangeFeed
-from headrace.cdc.scd_spec import ScdType
 from headrace.spark.cdc.batch_cache import cached_frames
 from headrace.spark.cdc.commit import Commit
 from headrace.spark.cdc.fold import is_set
@@ -124,7 +123,7 @@ def expire(
 
 
 def _any_event_expires(feed: ChangeFeed) -> bool:
-    return feed.spec.scd_type is ScdType.TWO or feed.derivable_from_rows
+    return feed.spec.keeps_versions or feed.derivable_from_rows
 
 
 def _expiring(found: DataFrame, feed: ChangeFeed, until: float) -> DataFrame:
@@ -134,7 +133,7 @@ def _expiring(found: DataFrame, feed: ChangeFeed, until: float) -> DataFrame:
     """
     expiring = _with_expiry(_sequences(found.filter(IS_EVENT), feed), feed, until).filter("superseded OR expires")
     columns = ("truncates", "key", "sequence")
-    marked = (F.col("truncates") | F.col("deleted")) if feed.spec.scd_type is ScdType.ONE else F.lit(True)
+    marked = (F.col("truncates") | F.col("deleted")) if not feed.spec.keeps_versions else F.lit(True)
     marks = found.filter(IS_MARK).select("sequence")
     lost = expiring.filter(~F.col("superseded") & marked).select("sequence")
     greatest = lost.unionByName(marks).agg(F.max("sequence").alias("m"))
@@ -179,9 +178,9 @@ def _with_expiry(sequences: DataFrame, feed: ChangeFeed, until: float) -> DataFr
     after = by_key.rowsBetween(1, Window.unboundedFollowing)
     rows = sequences.withColumn("old", F.max("at").over(until_now) <= _timestamp(until))
     follows = F.lead("old").over(by_key)
-    if spec.scd_type is ScdType.TWO and spec.events_are_full_rows:
+    if spec.keeps_versions and spec.events_are_full_rows:
         expires = F.col("old") & F.coalesce(follows, F.lit(True))
-    elif spec.scd_type is ScdType.TWO:
+    elif spec.keeps_versions:
         expires = F.min("old").over(Window.partitionBy("truncates", "key"))
     elif feed.derivable_from_rows:
         expires = F.col("old")
@@ -195,7 +194,7 @@ def _with_expiry(sequences: DataFrame, feed: ChangeFeed, until: float) -> DataFr
         ]
         expires = F.col("old") & (F.col("deleted") | ended | reduce(Column.__and__, set_since))
     rows = rows.withColumn("expires", F.when(F.col("truncates"), F.col("at") <= _timestamp(until)).otherwise(expires))
-    if spec.scd_type is ScdType.TWO:
+    if spec.keeps_versions:
         return rows.withColumn("superseded", F.lit(False))
     truncate = sequences.filter("truncates").agg(F.max("sequence").alias("cut"))
     older = F.col("sequence") < F.col("cut")

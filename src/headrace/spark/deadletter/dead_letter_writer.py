@@ -192,7 +192,7 @@ class DeadLetterWriter:
             for source, row in rows.all_rows(_row_columns())
         ]
         self._store(batch_id, dead_letters, whole=True)
-        self._context.emit(self._row_errors.batch_warning(batch_id, rows.count, error))
+        self._context.reporting.emit(self._row_errors.batch_warning(batch_id, rows.count, error))
         self._target.write(rows.empty(), batch_id, dead_letters=rows.count)
 
     def _find_failing_rows(self, rows: NumberedRows, error: Exception) -> dict[int, Exception]:
@@ -206,7 +206,7 @@ class DeadLetterWriter:
     def _write_without(self, rows: NumberedRows, batch_id: int, found: Mapping[int, Exception]) -> None:
         self._store(batch_id, self._dead_letters(rows, found))
         self._dead_letter_count += len(found)
-        self._context.emit(self._row_errors.warning(batch_id, found))
+        self._context.reporting.emit(self._row_errors.warning(batch_id, found))
         self._target.write(rows.without(list(found)), batch_id, dead_letters=len(found))
 
     def _count_read(self, rows: int) -> None:
@@ -268,11 +268,11 @@ class DeadLetterWriter:
 
     def _store(self, batch_id: int, rows: Sequence[DeadLetter], *, whole: bool = False) -> None:
         context, scope = self._context, self._scope
-        at = datetime.fromtimestamp(context.now(), UTC)
-        context.at(Failpoint.BEFORE_QUARANTINE)
+        at = datetime.fromtimestamp(context.reporting.now(), UTC)
+        context.guard.failpoint(Failpoint.BEFORE_QUARANTINE)
         of_batch = DeadLetterBatch(scope.identity, scope.epoch, batch_id, context.update_id, at, whole=whole)
-        write_dead_letters(scope.folder, of_batch, rows, context.fence)
-        context.at(Failpoint.QUARANTINED)
+        write_dead_letters(scope.folder, of_batch, rows, context.guard.fence)
+        context.guard.failpoint(Failpoint.QUARANTINED)
 
 
 def with_dead_letters(
@@ -281,14 +281,14 @@ def with_dead_letters(
     """The writer of a flow's batches: *writer*, with dead letters if the flow is configured so."""
     if writer is None or not uses_dead_letters(context, flow):
         return writer
-    policy = context.on_failing_rows.with_confs(flow.flow.spark_conf)
+    policy = context.defaults.dead_letter_policy.with_confs(flow.flow.spark_conf)
     scope = DeadLetterScope(flow, record.identity, record.epoch, context.state.record_file(flow).parent, policy)
     return DeadLetterWriter(context, scope, writer)
 
 
 def uses_dead_letters(context: UpdateContext, flow: ResolvedFlow) -> bool:
     """True if a flow stores failing rows as dead letters, or has some: their batch may be repeated."""
-    policy = context.on_failing_rows.with_confs(flow.flow.spark_conf)
+    policy = context.defaults.dead_letter_policy.with_confs(flow.flow.spark_conf)
     return policy.is_enabled or has_dead_letters(context.state.record_file(flow).parent)
 
 

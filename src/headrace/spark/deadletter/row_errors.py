@@ -49,7 +49,7 @@ class RowErrors:
     def reason(self, error: BaseException) -> str:
         """The text of an error, without secrets."""
         first = self.report(error).error
-        return self.context.redact(str(first.params.get("reason", first.message)))
+        return self.context.reporting.redact(str(first.params.get("reason", first.message)))
 
     def warning(self, batch_id: int, found: Mapping[int, Exception]) -> Warned:
         """The warning that rows became dead letters."""

@@ -177,23 +177,23 @@ class Attempt:
             self._write_trace(error)
             return replace(self._redacted(report), progressed=self._progressed)
         except Exception:  # noqa: BLE001 - the JVM that would explain the error may have ended
-            reason = context.redact(f"{type(error).__name__}: {error}")[:500]
+            reason = context.reporting.redact(f"{type(error).__name__}: {error}")[:500]
             location = flow.flow.location
             lost = PipelineError("FLOW.FAILED", location=location, flow=flow.name, condition="no answer", reason=reason)
             return Failed(flow.name, lost)
 
     def _write_trace(self, error: BaseException) -> None:
         text = full_text(error)
-        traces = self._context.traces
+        traces = self._context.reporting.traces
         with suppress(OSError):
             if traces.is_file() and traces.stat().st_size > _MAX_TRACES_BYTES:
                 # The same failure may repeat for days; the event log has it too.
                 return
             traces.parent.mkdir(parents=True, exist_ok=True)
             with traces.open("a", encoding="utf-8") as stream:
-                stream.write(f"flow {self._flow.name}\n{self._context.redact(text)}\n")
+                stream.write(f"flow {self._flow.name}\n{self._context.reporting.redact(text)}\n")
 
     def _redacted(self, report: Failed) -> Failed:
-        params = {key: self._context.redact(value) for key, value in report.error.params.items()}
+        params = {key: self._context.reporting.redact(value) for key, value in report.error.params.items()}
         error = PipelineError(report.error.code, location=report.error.location, **params)
         return replace(report, error=error)

@@ -44,7 +44,7 @@ class BatchFlowExecution:
         """Compute the query and write its rows; raises whatever made it fail."""
         context, flow = self._context, self._flow
         record = context.state.progress_of(flow)
-        began_at = context.now()
+        began_at = context.reporting.now()
         replaces = isinstance(flow, RefreshFlow)
         with self._preparation.session_lock:
             inputs = self._preparation.register_inputs(flow)
@@ -53,7 +53,7 @@ class BatchFlowExecution:
         self._hooks.on_start()
         record, stored = with_delivery(context, flow, record), record
         if record != stored:
-            context.fence()
+            context.guard.fence()
             write_record(context.state.record_file(flow), record)
         target: BatchWriter | None = create_sink_writer(context, flow, record, self._attempt, single_batch=True)
         target = target or self._targets.table_writer(flow, record, replaces=replaces)
@@ -69,7 +69,7 @@ class BatchFlowExecution:
             target_id=written.table_id if written else "",
             table_versions=context.state.stores(flow).table_versions(),
         )
-        context.fence()
+        context.guard.fence()
         write_record(context.state.record_file(flow), done)
         self.progressed = True
         return Completed(flow.name)

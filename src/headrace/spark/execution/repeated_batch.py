@@ -53,6 +53,6 @@ def repeat_last_batch(
         return as_it_is
     if sources and not can_repeat_last_batch(context, flow, sources, checkpoint):
         return as_it_is
-    context.fence()
+    context.guard.fence()
     reopen_batch(checkpoint, progress.batch_id)
     return Repeat(Trigger() if trigger.kind is TriggerKind.ONCE else trigger, progress.batch_id)

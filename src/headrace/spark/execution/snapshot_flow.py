@@ -68,7 +68,7 @@ class SnapshotFlowExecution:
 
     def _apply_all(self, record: FlowRecord, inputs: dict[str, TableVersion]) -> Report:
         context, flow = self._context, self._flow
-        began_at = context.now()
+        began_at = context.reporting.now()
         record = self._count_committed(record)
         before = context.state.last_snapshot_version(flow)
         while True:
@@ -95,7 +95,7 @@ class SnapshotFlowExecution:
             target_id=table.table_id if table else "",
             table_versions=context.state.stores(flow).table_versions(),
         )
-        context.fence()
+        context.guard.fence()
         write_record(context.state.record_file(flow), done)
         return Completed(flow.name)
 
@@ -111,7 +111,7 @@ class SnapshotFlowExecution:
         else:
             self._target.count_committed(started.number)
         counted = replace(record, running=False)
-        context.fence()
+        context.guard.fence()
         write_record(context.state.record_file(flow), counted)
         return counted
 
@@ -131,7 +131,7 @@ class SnapshotFlowExecution:
                 found = next_snapshot(flow.flow, context.catalog, before, reads)
                 self._check_reads(reads)
             else:
-                found = Snapshot(self._preparation.frame(flow), version_of_update(context.now()))
+                found = Snapshot(self._preparation.frame(flow), version_of_update(context.reporting.now()))
                 check_order(flow.flow, found.version, before)
             if found is None:
                 return None
@@ -189,12 +189,12 @@ class SnapshotFlowExecution:
             running=True,
             state_signature=flow.state_signature,
         )
-        context.fence()
+        context.guard.fence()
         write_record(context.state.record_file(flow), started)
         self._comparison.version = snapshot.version
         self._target.write(conform(snapshot.rows, Schema.from_json(self._flow.feed.source_json)), number)
         done = replace(started, running=False)
-        context.fence()
+        context.guard.fence()
         write_record(context.state.record_file(flow), done)
         return done
 

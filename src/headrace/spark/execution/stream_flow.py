@@ -86,14 +86,14 @@ class StreamFlowExecution:
 
     def _stream(self) -> Report:
         context, flow = self._context, self._flow
-        began_at = context.now()
+        began_at = context.reporting.now()
         record = context.state.progress_of(flow)
         checkpoint = context.state.checkpoint(flow, record.epoch)
         record = self._with_confs_of_checkpoint(record, checkpoint)
         # If this fails from here on, the next update starts the flow, which counts the committed batches.
         delivered_before = bool(record.delivery)
         was_interrupted, record = record.running, replace(with_delivery(context, flow, record), running=True)
-        context.fence()
+        context.guard.fence()
         write_record(context.state.record_file(flow), record)
         remove_batch_drafts(checkpoint)
         own_sink = self._target.needs_table_writer(checkpoint, record)

@@ -62,7 +62,7 @@ class StreamMonitor:
         self._reports = reports
         self._hooks = hooks
         self._counter = _counter(context, flow, record, query) if target is None else None
-        self._stored_at = context.now()
+        self._stored_at = context.reporting.now()
         self._compacted_at = 0
         # Whether a batch was finished before the query failed.
         self.progressed = False
@@ -85,7 +85,7 @@ class StreamMonitor:
             poll=self._poll,
             on_current=self._hooks.on_current,
             stop_timeout_s=self._stop_timeout_s,
-            now=context.now,
+            now=context.reporting.now,
             drain_after_batch=repeated if ends else None,
         )
         try:
@@ -101,9 +101,9 @@ class StreamMonitor:
         counted_version = record.counted_version
         checkpoint = context.state.checkpoint(flow, record.epoch)
         if counter is not None:
-            context.at(Failpoint.WRITTEN)
+            context.guard.failpoint(Failpoint.WRITTEN)
             counter.count()
-            context.at(Failpoint.COUNTED)
+            context.guard.failpoint(Failpoint.COUNTED)
             counted_version = counter.counted_version
         if end is End.WITHIN_BATCH and self._trigger.kind is not TriggerKind.REAL_TIME:
             return Canceled(flow.name)
@@ -117,7 +117,7 @@ class StreamMonitor:
             state_signature=flow.state_signature,
             table_versions=context.state.stores(flow).table_versions(),
         )
-        context.fence()
+        context.guard.fence()
         write_record(context.state.record_file(flow), done)
         if self._batches():
             self._hooks.compact()
@@ -141,11 +141,14 @@ class StreamMonitor:
             return
         self._counter.count()
         counted_version = self._counter.counted_version
-        if counted_version > self._record.counted_version and self._context.now() - self._stored_at > _STORE_EVERY_S:
+        if (
+            counted_version > self._record.counted_version
+            and self._context.reporting.now() - self._stored_at > _STORE_EVERY_S
+        ):
             self._record = replace(self._record, counted_version=counted_version)
-            self._context.fence()
+            self._context.guard.fence()
             write_record(self._context.state.record_file(self._flow), self._record)
-            self._stored_at = self._context.now()
+            self._stored_at = self._context.reporting.now()
 
     def _batches(self) -> int:
         counted = 0 if self._counter is None else self._counter.batches

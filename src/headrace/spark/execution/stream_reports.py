@@ -57,7 +57,7 @@ class StreamReports:
         self._changes = ChangedFiles(context, flow, query, began_at)
         self._losses = LossReporter(context, flow, query, topics.sources, topics.reported_losses)
         self._state = StateReporter(context, flow, query)
-        self._listings = FolderListings(query, static_inputs.relist_interval_s or float("inf"), context.now)
+        self._listings = FolderListings(query, static_inputs.relist_interval_s or float("inf"), context.reporting.now)
         self._on_poll = on_poll
 
     def report(self, *, last: bool = False) -> None:

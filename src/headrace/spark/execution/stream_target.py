@@ -73,7 +73,7 @@ class StreamTarget:
         counter.count()
         counted = replace(record, counted_version=counter.counted_version)
         # Store it now, so that no later start counts the same commits.
-        context.fence()
+        context.guard.fence()
         write_record(context.state.record_file(flow), counted)
         return counted
 

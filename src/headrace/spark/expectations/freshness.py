@@ -42,7 +42,7 @@ class FreshnessCheck:
         counts = tuple(
             ExpectationCount(e.name, e.action, int(_holds(e, age)), int(not _holds(e, age))) for e, age in found
         )
-        self._context.emit(TableEvaluated(self._flow.name, str(self._flow.target), counts))
+        self._context.reporting.emit(TableEvaluated(self._flow.name, str(self._flow.target), counts))
         stale = [(e, age) for e, age in found if not _holds(e, age)]
         for e, age_s in stale:
             if e.action is Action.FAIL:
@@ -51,7 +51,7 @@ class FreshnessCheck:
 
     def poll(self) -> None:
         """Check the table at intervals during an update, and warn once per violated rule until it holds again."""
-        now = self._context.now()
+        now = self._context.reporting.now()
         if not self._rules or (self._polled_at is not None and now - self._polled_at < _POLL_INTERVAL_S):
             return
         self._polled_at = now
@@ -68,7 +68,7 @@ class FreshnessCheck:
         context = self._context
         assert isinstance(expectation.predicate, Fresh)  # noqa: S101 - only those are here
         newest = newest_micros(context.session, context.table_path(self._flow.target), expectation.predicate.column)
-        return None if newest is None else context.now() - newest / 1e6
+        return None if newest is None else context.reporting.now() - newest / 1e6
 
     def _problem(self, expectation: Expectation, age_s: float | None) -> PipelineError:
         return PipelineError(
@@ -83,7 +83,7 @@ class FreshnessCheck:
 
     def _warn(self, expectation: Expectation, age_s: float | None) -> None:
         problem, flow = self._problem(expectation, age_s), self._flow
-        self._context.emit(Warned(problem.code, problem.message, flow.name, str(flow.target)))
+        self._context.reporting.emit(Warned(problem.code, problem.message, flow.name, str(flow.target)))
 
 
 def _holds(expectation: Expectation, age_s: float | None) -> bool:

@@ -9,13 +9,17 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from headrace.errors import PipelineError
 from headrace.events.types import RowsSampled
 from headrace.expectations.compile import Rules
+from headrace.graph.resolved_flows import ResolvedFlow
 from headrace.model.expectations import Action
 from headrace.model.names import quoted
 from headrace.model.outcome import FlowCounts
+from headrace.model.samples import SAMPLES_KEY, InvalidSamples, samples_of
 from headrace.runtime.ports import Emit
 from headrace.spark.update.batch_target import BatchTarget
+from headrace.spark.update.context import UpdateContext
 
 # Rows that are collected for all expectations of a batch.
 _MAX_COLLECTED = 200
@@ -61,3 +65,18 @@ class SampleWriter:
                     self._sampled.add(e.name)
                     target = self._target
                     self._emit(RowsSampled(target.flow, target.dataset, target.epoch, batch_id, e.name, texts))
+
+
+def samples_per_rule(context: UpdateContext, flow: ResolvedFlow) -> int:
+    """How many rows to sample per expectation: from the flow's confs, else from the pipeline's.
+
+    Raises:
+        PipelineError: ``ROWS.BAD_CONF``: the conf is not a valid number.
+    """
+    value = flow.flow.spark_conf.get(SAMPLES_KEY, context.defaults.samples)
+    try:
+        return samples_of(value)
+    except InvalidSamples as invalid:
+        raise PipelineError(
+            "ROWS.BAD_CONF", location=flow.flow.location, flow=flow.name, key=SAMPLES_KEY, reason=invalid
+        ) from invalid

@@ -31,12 +31,12 @@ class ChangedFiles:
         }
         # Before the start of the query, which lists files at once.
         self._since_s = began_at
-        self._reported_at = context.now()
+        self._reported_at = context.reporting.now()
         self._reported = set[str]()
 
     def report(self, *, last: bool = False) -> None:
         """Warn of the changes since the last call."""
-        now = self._context.now()
+        now = self._context.reporting.now()
         if not self._loaders or (not last and now - self._reported_at < _POLL_INTERVAL_S):
             return
         progress: Any = self._query.lastProgress
@@ -57,4 +57,4 @@ class ChangedFiles:
             "AUTO_LOADER.FILES_CHANGED_LATER", flow=self._flow.name, count=len(paths), file=paths[0]
         )
         message = f"{problem.message}. {problem.hint}"
-        self._context.emit(Warned(problem.code, message, self._flow.name, str(self._flow.target)))
+        self._context.reporting.emit(Warned(problem.code, message, self._flow.name, str(self._flow.target)))

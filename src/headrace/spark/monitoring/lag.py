@@ -41,7 +41,7 @@ class LagReporter:
 
     def report(self, *, last: bool = False) -> None:
         """Report the lag if it has changed."""
-        now = self._context.now()
+        now = self._context.reporting.now()
         if not self._is_enabled or (not last and now - self._reported_at < _REPORT_INTERVAL_S):
             return
         progress: Any = self._query.lastProgress
@@ -52,7 +52,7 @@ class LagReporter:
         behind = FlowLagMetrics(self._flow.name, str(self._flow.target), lag, backlog)
         if (lag or backlog) and behind != self._reported:
             self._reported = behind
-            self._context.emit(behind)
+            self._context.reporting.emit(behind)
 
 
 def lag_of_progress(progress: Mapping[str, Any]) -> tuple[PartitionLag, ...]:

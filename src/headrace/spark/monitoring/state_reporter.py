@@ -48,7 +48,7 @@ class StateReporter:
         for batch in self._batches.new():
             self._newest_batch = batch
             self._check_batch(batch)
-        now = self._context.now()
+        now = self._context.reporting.now()
         if self._newest_batch is not None and (last or now - self._reported_at >= _REPORT_INTERVAL_S):
             self._reported_at = now
             self._emit_state(self._newest_batch)
@@ -74,7 +74,7 @@ class StateReporter:
             self._check_watermark(_watermark(batch), newest)
 
     def _check_future_times(self, newest: str) -> None:
-        ahead_s = _seconds(newest) - self._context.now()
+        ahead_s = _seconds(newest) - self._context.reporting.now()
         if ahead_s > _AHEAD_S and self._once("FLOW.TIME_AHEAD"):
             self._warn(
                 "FLOW.TIME_AHEAD",
@@ -107,7 +107,7 @@ class StateReporter:
 
     def _warn(self, code: str, message: str, level: Level = Level.WARN) -> None:
         flow = self._flow
-        self._context.emit(Warned(code, f'flow "{flow.name}": {message}', flow.name, str(flow.target), level))
+        self._context.reporting.emit(Warned(code, f'flow "{flow.name}": {message}', flow.name, str(flow.target), level))
 
     def _emit_state(self, batch: Any) -> None:
         kept = tuple(
@@ -122,7 +122,7 @@ class StateReporter:
         state = FlowStateMetrics(self._flow.name, str(self._flow.target), kept, _watermark(batch))
         if kept and state != self._reported:
             self._reported = state
-            self._context.emit(state)
+            self._context.reporting.emit(state)
 
 
 def _watermark(batch: Any) -> str:

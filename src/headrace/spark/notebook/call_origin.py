@@ -9,16 +9,19 @@ from types import FrameType
 
 import pyspark
 
+from headrace.spark.readers import auto_loader, custom_formats, delta_reader, input_file, kafka_reader
+from headrace.spark.session import listeners
+
 _PACKAGE = str(Path(__file__).parents[2]) + os.sep
+_SPARK_ROOMS = Path(__file__).parents[1]
 # Code that only forwards calls: PySpark's, the wrappers of its methods, and Delta's, which is in its jar.
 _FORWARDING = (
     str(Path(pyspark.__file__).parent) + os.sep,
-    str(Path(__file__).parent) + os.sep,
+    *(str(_SPARK_ROOMS / room) + os.sep for room in ("notebook", "startup")),
     *(
-        f"{_PACKAGE}spark{os.sep}{name}.py"
-        for name in ("auto_loader", "delta_reader", "input_file", "kafka_reader", "listeners", "patches")
+        module.__file__ or ""
+        for module in (auto_loader, custom_formats, delta_reader, input_file, kafka_reader, listeners)
     ),
-    f"{_PACKAGE}spark{os.sep}source_formats.py",
 )
 _IN_DELTA = ("delta-spark", f"{os.sep}delta{os.sep}tables.py")
 

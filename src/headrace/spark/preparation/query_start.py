@@ -17,9 +17,9 @@ from headrace.graph.resolved_flows import CompleteFlow, StreamingFlow, UpdateFlo
 from headrace.model.triggers import Trigger, TriggerKind
 from headrace.sinks.formats import KAFKA
 from headrace.spark.session.query_context import in_query_context, query_context
+from headrace.spark.sinks.create_sink import stream_options
 from headrace.spark.sinks.kafka import as_records
 from headrace.spark.sinks.progress_counter import OBSERVED, ROWS
-from headrace.spark.sinks.sink_factory import stream_options
 from headrace.spark.update.batch_writer import BatchFunction
 from headrace.spark.update.context import UpdateContext
 from headrace.storage.initial_snapshot import reads_commits

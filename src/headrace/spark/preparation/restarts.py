@@ -53,12 +53,12 @@ def start_epoch(context: UpdateContext, flow: ResolvedFlow, restart: Restart) ->
         if len(known) != len(restart.sources):
             raise InternalError(f'flow "{flow.name}" starts at positions of some of its sources only')
         checkpoint = context.state.checkpoint(flow, epoch)
-        metadata = batch_metadata(context.session, int(context.now() * 1000))
+        metadata = batch_metadata(context.session, int(context.reporting.now() * 1000))
         create_initial_checkpoint(checkpoint, str(uuid.uuid4()), known, metadata=metadata)
         confs = new_format(context.session, flow.flow.spark_conf)
         fresh = replace(fresh, confs=confs, state_signature=flow.state_signature)
-    context.at(Failpoint.CHECKPOINT_CREATED)
-    context.fence()
+    context.guard.failpoint(Failpoint.CHECKPOINT_CREATED)
+    context.guard.fence()
     table = table_state(context.table_path(flow.target))
     write_record(file, replace(fresh, counted_version=table.version if table else -1))
 
@@ -67,7 +67,7 @@ def _stored_position(position: DeltaPosition | FilesPosition | UnreadFiles, cont
     """The position as stored in a checkpoint; a ledger left by a crash is harmless, because nothing refers to it."""
     if not isinstance(position, UnreadFiles):
         return position
-    offset = start_after(Source.from_json(position.source), position.files, now_ms=int(context.now() * 1000))
+    offset = start_after(Source.from_json(position.source), position.files, now_ms=int(context.reporting.now() * 1000))
     return LedgerPosition(offset.ledger, offset.number)
 
 

@@ -140,7 +140,7 @@ def report_lost(context: UpdateContext, flow: ResolvedFlow, lost_offsets: Iterab
     """Warn of offsets that a flow has lost."""
     for lost in lost_offsets:
         message = f'flow "{flow.name}": lost {lost.text}'
-        context.emit(Warned("KAFKA.OFFSETS_LOST", message, flow.name, str(flow.target)))
+        context.reporting.emit(Warned("KAFKA.OFFSETS_LOST", message, flow.name, str(flow.target)))
 
 
 def earliest_offsets(

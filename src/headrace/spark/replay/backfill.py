@@ -90,14 +90,14 @@ def complete_backfill(context: UpdateContext, flow: ResolvedFlow, backfill: Back
 
     After a crash in between, the stream starts there already.
     """
-    context.fence()
+    context.guard.fence()
     positions = [range_end_position(found) for found in backfill.ranges]
     epoch = context.state.progress_of(flow).epoch
     if backfill.stream_starts_after and not Coverage(context.state.checkpoint(flow, epoch)).starts_at(positions):
         behind = Start(StartKind.LATEST)
         start_epoch(context, flow, Restart(behind, tuple(SourceStart("", "", position) for position in positions)))
-        context.at(Failpoint.STREAM_REPOSITIONED)
-        context.fence()
+        context.guard.failpoint(Failpoint.STREAM_REPOSITIONED)
+        context.guard.fence()
     store_backfill(context.state.record_file(flow).parent, finished(backfill))
 
 

@@ -68,7 +68,7 @@ def remove_quarantined(context: UpdateContext, flow: ResolvedFlow, record: FlowR
     path = context.layout.quarantine(context.naming, flow.target)
     if not backfill.is_resumed or table_state(path) is None or context.state.is_backfill_committed(flow, backfill):
         return
-    context.fence()
+    context.guard.fence()
     previous_attempt = (F.col("flow") == record.identity) & (F.col("epoch") == backfill.epoch)
     delta_table(context.session, path).delete(previous_attempt._jc)  # noqa: SLF001 - Delta's API for columns is Java's
 
@@ -90,11 +90,11 @@ def finish_replay(
     in_batches = F.struct("epoch", "batch_id").isin(*(F.struct(F.lit(e), F.lit(b).cast("bigint")) for e, b in batches))
     rows = matches_replay(record, replay) & (F.col("epoch") != backfill.epoch) & in_batches
     status = REPLAYED if replay.applies_rules else RELEASED
-    context.fence()
+    context.guard.fence()
     jvm: Any = context.session._jvm  # noqa: SLF001 - Delta's API for columns is Java's
     values = jvm.java.util.HashMap()
     values.put("status", F.lit(status)._jc)  # noqa: SLF001 - the same
     delta_table(context.session, path).update(rows._jc, values)  # noqa: SLF001 - the same
-    context.at(Failpoint.MARKED_REPLAYED)
-    context.fence()
+    context.guard.failpoint(Failpoint.MARKED_REPLAYED)
+    context.guard.fence()
     store_backfill(context.state.record_file(flow).parent, finished(backfill))

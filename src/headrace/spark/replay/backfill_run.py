@@ -49,7 +49,7 @@ class BackfillRun:
             # An earlier attempt has completed it, and then failed in the stream.
             return Completed(flow.name)
         if backfill.retired:
-            context.fence()
+            context.guard.fence()
             store_backfill(folder, backfill)
             return Completed(flow.name)
         if stored is not None:
@@ -87,7 +87,7 @@ class BackfillRun:
         context, flow = self.context, self.flow
         self.started()
         # Store it only now: a stored backfill must be completed, so it must be readable.
-        context.fence()
+        context.guard.fence()
         store_backfill(context.state.record_file(flow).parent, backfill)
         if backfill.replay is not None:
             remove_quarantined(context, flow, record, backfill)

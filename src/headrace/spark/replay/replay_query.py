@@ -59,7 +59,7 @@ def with_passing_rows(
         if len(found) == len(ordered):
             raise PipelineError("REPLAY.STILL_FAIL", location=at, flow=flow.name, count=len(found), reason=reason)
         message = f'flow "{flow.name}": its query still fails with {len(found)} of {len(ordered)} rows: {reason}'
-        context.emit(Warned("ROWS.SET_ASIDE", message, flow.name, str(flow.target)))
+        context.reporting.emit(Warned("ROWS.SET_ASIDE", message, flow.name, str(flow.target)))
     passing = tuple(row.id for position, row in enumerate(ordered) if position not in found)
     return replace(backfill, replay=replace(requested, dead_letter_ids=passing))
 
@@ -100,19 +100,19 @@ def finish_dead_letter_replay(
 ) -> None:
     """Mark replayed rows, and record that the replay is done; both can be repeated after a crash."""
     folder = context.state.record_file(flow).parent
-    context.fence()
+    context.guard.fence()
     set_dead_letter_status(folder, ids, _REPLAYED)
-    context.at(Failpoint.MARKED_REPLAYED)
-    context.fence()
+    context.guard.failpoint(Failpoint.MARKED_REPLAYED)
+    context.guard.fence()
     store_backfill(folder, finished(backfill))
 
 
 def abandon(context: UpdateContext, flow: ResolvedFlow, backfill: Backfill, delivered: Sequence[str]) -> None:
     """Retire a replay; its rows stay open, except those *delivered*."""
     folder = context.state.record_file(flow).parent
-    context.fence()
+    context.guard.fence()
     set_dead_letter_status(folder, delivered, _REPLAYED)
-    context.fence()
+    context.guard.fence()
     store_backfill(folder, replace(backfill, retired=True))
 
 

@@ -68,7 +68,7 @@ def redeliver_rejected(
         # Before it is stored: a stored backfill must be completed, so it must be readable.
         with preparation.session_lock, with_confs(context.session, {**flow.flow.spark_conf, **record.confs}):
             frames = [_frame(context, flow, requested, batch) for batch in rest]
-        context.fence()
+        context.guard.fence()
         store_backfill(folder, backfill)
         own_record = replace(record, epoch=backfill.epoch, delivery=f"{record.delivery}:{backfill.number}")
         done, error = _delivered(context, flow, own_record, attempt, list(zip(rest, frames, strict=True)))

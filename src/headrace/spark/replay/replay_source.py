@@ -79,7 +79,7 @@ def frame_from_source(
     skipped = requested - rows.count()
     if skipped > 0:
         message = f'flow "{flow.name}": its query skips {skipped} of the {requested} records that were read again'
-        context.emit(Warned("REPLAY.LEFT_OUT", message, flow.name, str(flow.target)))
+        context.reporting.emit(Warned("REPLAY.LEFT_OUT", message, flow.name, str(flow.target)))
     return rows
 
 

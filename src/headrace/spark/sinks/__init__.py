@@ -3,6 +3,7 @@
 # The modules that other packages may import.
 __all__ = [
     "availability",
+    "create_sink",
     "failed_batches",
     "function",
     "kafka",

@@ -9,7 +9,8 @@ from pyspark.sql import DataFrame
 from pyspark.storagelevel import StorageLevel
 
 from headrace.runtime.failpoints import Failpoint
-from headrace.spark.sinks.sink import Batch, Guard
+from headrace.spark.sinks.sink import Batch
+from headrace.spark.update.guard import Guard
 
 _MAX_VALUE_LENGTH = 20
 

@@ -12,7 +12,8 @@ from headrace.delta_log.tables import committed_transaction
 from headrace.runtime.failpoints import Failpoint
 from headrace.sinks.commit_notes import NO_BATCH, CommitRecord
 from headrace.spark.delta.commit_counts import rows_of_transaction, user_metadata
-from headrace.spark.sinks.sink import Batch, Guard
+from headrace.spark.sinks.sink import Batch
+from headrace.spark.update.guard import Guard
 
 # The key in a commit's user metadata.
 _POSITIONS = "headrace.positions"

@@ -17,7 +17,8 @@ from headrace.runtime.failpoints import Failpoint
 from headrace.runtime.ports import Emit, Failed
 from headrace.runtime.retry import retryable
 from headrace.spark.deadletter.json_rows import as_json, whole_row
-from headrace.spark.sinks.sink import Batch, Guard, Sink
+from headrace.spark.sinks.sink import Batch, Sink
+from headrace.spark.update.guard import Guard
 from headrace.storage.dead_letters import DeadLetter, DeadLetterBatch, whole_batches, write_dead_letters
 
 # Errors about rows after which the sink has nothing of the batch: from the user's data source, in a worker, and from a

@@ -21,7 +21,8 @@ from headrace.atomic_write import replace_file
 from headrace.errors import PipelineError
 from headrace.runtime.failpoints import Failpoint
 from headrace.sinks.commit_notes import CommitRecord
-from headrace.spark.sinks.sink import Batch, Guard
+from headrace.spark.sinks.sink import Batch
+from headrace.spark.update.guard import Guard
 
 # Readers of Spark, Hive and Auto Loader ignore names with this prefix.
 _HIDDEN_FOLDER = "_headrace"

@@ -9,7 +9,8 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from headrace.runtime.failpoints import Failpoint
-from headrace.spark.sinks.sink import Batch, Guard
+from headrace.spark.sinks.sink import Batch
+from headrace.spark.update.guard import Guard
 
 # The thread's local property with the batch's transaction, for the helpers of ``headrace.delivery``.
 DELIVERY_PROPERTY = "headrace.delivery"

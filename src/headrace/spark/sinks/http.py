@@ -12,7 +12,8 @@ from headrace.model.names import quoted
 from headrace.runtime.failpoints import Failpoint
 from headrace.sinks.http import HttpSender
 from headrace.spark.deadletter.json_rows import as_json, whole_row
-from headrace.spark.sinks.sink import Batch, Guard
+from headrace.spark.sinks.sink import Batch
+from headrace.spark.update.guard import Guard
 
 _BODY, _LANE, _WHOLE_ROW = "headrace_body", "headrace_lane", "headrace_whole"
 

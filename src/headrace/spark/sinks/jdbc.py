@@ -26,7 +26,8 @@ from headrace.sinks.database_types import column_types, is_nested
 from headrace.sinks.refusals import RejectedRow
 from headrace.sources.worker_errors import relay_problems
 from headrace.spark.deadletter.json_rows import as_json, whole_row
-from headrace.spark.sinks.sink import Batch, Guard
+from headrace.spark.sinks.sink import Batch
+from headrace.spark.update.guard import Guard
 
 if TYPE_CHECKING:
     import sqlalchemy as sa

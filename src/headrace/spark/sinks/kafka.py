@@ -13,7 +13,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from headrace.runtime.failpoints import Failpoint
-from headrace.spark.sinks.sink import Batch, Guard
+from headrace.spark.sinks.sink import Batch
+from headrace.spark.update.guard import Guard
 
 BATCH_HEADER, ATTEMPT_HEADER, ROW_HEADER = "headrace-batch", "headrace-attempt", "headrace-row"
 _COLUMNS = ("key", "value", "topic", "partition", "headers")

@@ -42,7 +42,7 @@ class ProgressCounter:
                 continue
             self._last = number
             self.batches += 1
-            self._context.emit(
+            self._context.reporting.emit(
                 BatchDone(
                     flow=self._flow.name,
                     dataset=str(self._flow.target),

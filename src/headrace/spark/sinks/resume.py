@@ -62,7 +62,7 @@ def resume_delivery(
     if writer is not None and writer.fallbacks:
         with session_lock, with_confs(context.session, {**record.confs, **flow.flow.spark_conf}):
             session = clone_of(context.session, context.work_group(flow.name))
-        context.fence()
+        context.guard.fence()
         for folder in context.state.spill_queues(context.graph, flow).values():
             clear_drafts(folder)
         writer.record_spilled()
@@ -83,7 +83,7 @@ def _check_notes(
     planned, done = (NONE if newest is None else newest for newest in newest_batches(checkpoint))
     done = max(done, planned - 1)
     # Empty batches are not queued, and dead letters are not delivered, so gaps are normal with both.
-    policy = context.on_failing_rows.with_confs(flow.flow.spark_conf)
+    policy = context.defaults.dead_letter_policy.with_confs(flow.flow.spark_conf)
     has_gaps = policy.accepts_batches or has_dead_letters(context.state.record_file(flow).parent)
     for name, sink in committing_sinks(context, flow).items():
         try:
@@ -124,8 +124,8 @@ def _fallbacks(context: UpdateContext, flow: ResolvedFlow) -> dict[str, SpillQue
 
 def _why_down(context: UpdateContext, flow: ResolvedFlow, error: BaseException) -> str | None:
     problem = failure_report(flow.flow, error, context.root).error
-    return context.redact(str(problem.params.get("reason", problem.message))) if is_outage(problem) else None
+    return context.reporting.redact(str(problem.params.get("reason", problem.message))) if is_outage(problem) else None
 
 
 def _report(context: UpdateContext, flow: ResolvedFlow, sink: str, code: str, what: str) -> None:
-    context.emit(Warned(code, f'flow "{flow.name}": sink "{sink}" {what}', flow.name, str(flow.target)))
+    context.reporting.emit(Warned(code, f'flow "{flow.name}": sink "{sink}" {what}', flow.name, str(flow.target)))

@@ -8,7 +8,6 @@ from typing import Protocol, runtime_checkable
 
 from pyspark.sql import DataFrame, SparkSession
 
-from headrace.runtime.failpoints import Failpoint, Failpoints
 from headrace.sinks.commit_notes import CommitRecord
 from headrace.sinks.refusals import RejectedRows
 
@@ -61,21 +60,3 @@ class CommittingSink(Protocol):
 def transaction_name(delivery: str, sink: str) -> str:
     """A globally unique name of what a flow delivers to one of its sinks."""
     return f"headrace:{delivery}:{sink}"
-
-
-@dataclass(frozen=True)
-class Guard:
-    """The failpoints and the fencing of a sink's steps.
-
-    Attributes:
-        failpoint: called at each point where a test may crash the update.
-        fence: returns if this update may commit; raises if another one has taken over.
-    """
-
-    failpoint: Failpoints
-    fence: Callable[[], None]
-
-    def before(self, point: Failpoint) -> None:
-        """Called before a step with effects: passes the failpoint, and checks the fence."""
-        self.failpoint(point)
-        self.fence()

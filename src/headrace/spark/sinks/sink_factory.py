@@ -2,44 +2,28 @@
 
 from __future__ import annotations
 
-import json
-import random
-import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from threading import Lock
 from types import MappingProxyType
 
-from headrace.autoloader.stores.paths import replace_prefix
 from headrace.graph.resolved_flows import ResolvedFlow
 from headrace.model.datasets import Kind
-from headrace.model.sinks import FOREACH_BATCH, SinkDefinition
-from headrace.settings.storage import StorageLayout
-from headrace.sinks.checks import named_columns, options_of, table_of, writer_options
-from headrace.sinks.database import TableWriter
-from headrace.sinks.formats import CONSOLE, DELTA, FILES, HEADER_PREFIX, HTTP, JDBC, KAFKA, format_of
-from headrace.sinks.http import Body, HttpPlace, HttpSender
-from headrace.sinks.retrying import Clock, Patience
-from headrace.sources.jdbc_connection import database_of
-from headrace.sources.option_reading import ParsedOptions
+from headrace.model.sinks import SinkDefinition
+from headrace.sinks.formats import KAFKA, format_of
 from headrace.spark.deadletter.row_errors import RowErrors
-from headrace.spark.readers.auto_loader import PATHS
-from headrace.spark.sinks.console import ConsoleSink
-from headrace.spark.sinks.delta import DeltaSink
+from headrace.spark.sinks.create_sink import create_sink
 from headrace.spark.sinks.failed_batches import DeadLetterSink, FailedBatchContext
-from headrace.spark.sinks.files import FilesSink
 from headrace.spark.sinks.function import FunctionSink
-from headrace.spark.sinks.http import HttpSink
 from headrace.spark.sinks.jdbc import JdbcSink
-from headrace.spark.sinks.kafka import KafkaSink
-from headrace.spark.sinks.sink import CommittingSink, Guard, Sink
+from headrace.spark.sinks.sink import CommittingSink, Sink
 from headrace.spark.sinks.sink_writer import DeliveryContext, SinkWriter
 from headrace.spark.sinks.spark_format import FormatSink
 from headrace.spark.sinks.spill_queue import SpillQueue
 from headrace.spark.update.batch_target import transaction_version
 from headrace.spark.update.context import UpdateContext
+from headrace.spark.update.guard import Guard
 from headrace.storage.dead_letters import has_dead_letters
 from headrace.storage.flow_record import FlowRecord
 
@@ -87,11 +71,11 @@ def create_sink_writer(
     sink = dataset.dataset.sink
     if sink is None or not (single_batch or delivers_batches(context, flow)):
         return None
-    guard = Guard(context.at, context.fence)
+    guard = context.guard
     folder = context.state.record_file(flow).parent
-    policy = context.on_failing_rows.with_confs(flow.flow.spark_conf)
+    policy = context.defaults.dead_letter_policy.with_confs(flow.flow.spark_conf)
     members = {name: member for name, member in _members(context, flow).items() if only_sink in (None, name)}
-    sinks = {name: _create_sink(context, name, member, guard) for name, member in members.items()}
+    sinks = {name: create_sink(context, name, member) for name, member in members.items()}
     dead_letter_lock = Lock()
     if policy.accepts_batches or has_dead_letters(folder):
         failed_batches = _failed_batch_context(context, flow, record, guard, dead_letter_lock)
@@ -105,25 +89,26 @@ def create_sink_writer(
         dataset=str(flow.target),
         delivery=record.delivery,
         epoch=record.epoch,
-        attempt=transaction_version(0, context.term, attempt),
+        attempt=transaction_version(0, context.guard.fencing_token, attempt),
         folder=folder,
         is_stateful=bool(flow.analysis.operators),
         identity=record.identity,
         update_id=context.update_id,
         policy=policy,
         fallbacks=fallbacks,
-        redact=context.redact,
+        redact=context.reporting.redact,
         # Spark's writer runs the plan itself, so that no observation is reported (``KafkaSourceProvider``).
         counts_first=policy.accepts_batches or any(member.format.casefold() == KAFKA for member in members.values()),
         dead_letter_lock=dead_letter_lock,
     )
-    return SinkWriter(delivery, sinks, context.emit, context.known_counts, guard, context.now)
+    return SinkWriter(
+        delivery, sinks, context.reporting.emit, context.reporting.known_counts, guard, context.reporting.now
+    )
 
 
 def committing_sinks(context: UpdateContext, flow: ResolvedFlow) -> dict[str, CommittingSink]:
     """The sinks of a flow that record their last batch themselves, by name."""
-    guard = Guard(context.at, context.fence)
-    sinks = {name: _create_sink(context, name, member, guard) for name, member in _members(context, flow).items()}
+    sinks = {name: create_sink(context, name, member) for name, member in _members(context, flow).items()}
     return {name: sink for name, sink in sinks.items() if isinstance(sink, CommittingSink)}
 
 
@@ -151,90 +136,8 @@ def _failed_batch_context(
         dataset=str(flow.target),
         report=RowErrors(context, flow).report,
         guard=guard,
-        emit=context.emit,
-        now=context.now,
-        redact=context.redact,
+        emit=context.reporting.emit,
+        now=context.reporting.now,
+        redact=context.reporting.redact,
         dead_letter_lock=dead_letter_lock,
     )
-
-
-def _create_sink(context: UpdateContext, name: str, definition: SinkDefinition, guard: Guard) -> Sink:
-    kind = definition.format.casefold()
-    if definition.function is not None and definition.format == FOREACH_BATCH:
-        return FunctionSink(definition.function, guard)
-    parsed = options_of(definition)
-    if kind == DELTA:
-        table = table_of(definition)
-        if table is not None:
-            path = StorageLayout(context.layout.root).table(context.naming, table)
-        else:
-            path = _path(context, parsed.texts["path"])
-        merges = {"mergeSchema": parsed.texts["mergeSchema"]} if "mergeSchema" in parsed.texts else {}
-        return DeltaSink(path, guard, merges, named_columns(parsed, "partitionBy"), local=path.startswith("/"))
-    if kind == KAFKA:
-        return KafkaSink(_kafka_options(parsed), guard, headers=parsed.get("deliveryHeaders", True))
-    if kind == CONSOLE:
-        return ConsoleSink(name, parsed.get("numRows", 20), parsed.get("truncate", True), guard)
-    if kind in FILES:
-        path = _path(context, parsed.texts["path"])
-        return FilesSink(kind, path, guard, writer_options(parsed), named_columns(parsed, "partitionBy"))
-    if kind == JDBC:
-        return JdbcSink(_table_writer(parsed), guard, context.now, parsed.get("numPartitions"))
-    if kind == HTTP:
-        target = _http_target(parsed)
-        sender = HttpSender(target, name, Clock(time.monotonic, time.sleep, random.random))
-        keys, order = named_columns(parsed, "keys"), named_columns(parsed, "orderBy")
-        return HttpSink(sender, guard, target.lanes, target.rows, keys, order)
-    return FormatSink(definition.format, definition.options, guard)
-
-
-def stream_options(definition: SinkDefinition) -> Mapping[str, str]:
-    """The options of a sink for Spark's own stream writer; they may contain secrets."""
-    if definition.format.casefold() == KAFKA:
-        return _kafka_options(options_of(definition))
-    return definition.options
-
-
-def _kafka_options(parsed: ParsedOptions) -> dict[str, str]:
-    topic = {"topic": parsed.texts["topic"]} if "topic" in parsed.texts else {}
-    return {**parsed.passed_on, **topic, "kafka.bootstrap.servers": parsed.texts["kafka.bootstrap.servers"]}
-
-
-def _table_writer(parsed: ParsedOptions) -> TableWriter:
-    return TableWriter(
-        database=database_of(parsed.values["url"], parsed.get("user"), parsed.get("password")),
-        table=parsed.values["dbtable"],
-        commits=parsed.get("commitTable", "headrace_commits"),
-        transaction="",
-        keys=named_columns(parsed, "keys"),
-        sequence_by=parsed.get("sequenceBy"),
-        rows_per_statement=parsed.get("batchSize", 1000),
-    )
-
-
-def _http_target(parsed: ParsedOptions) -> HttpPlace:
-    headers = {name.removeprefix(HEADER_PREFIX): text for name, text in parsed.passed_on.items()}
-    if "bearerToken" in parsed.values:
-        headers["authorization"] = f"Bearer {parsed.values['bearerToken']}"
-    body, usual = Body(parsed.get("body", "array")), Patience()
-    return HttpPlace(
-        url=parsed.values["url"],
-        method=parsed.get("method", "POST"),
-        headers=headers,
-        body=body,
-        rows=1 if body is Body.OBJECT else parsed.get("rowsPerRequest", 100),
-        lanes=parsed.get("concurrency", 4),
-        timeout_s=parsed.get("timeout", 30.0),
-        per_second=parsed.get("requestsPerSecond"),
-        key_header=parsed.get("idempotencyHeader", "Idempotency-Key"),
-        patience=Patience(parsed.get("maxAttempts", usual.attempts), parsed.get("retryBudget", usual.budget_s)),
-    )
-
-
-def _path(context: UpdateContext, text: str) -> str:
-    """A user's path in full: with the settings' path mapping, and relative to the project's folder."""
-    paths = json.loads(context.session.conf.get(PATHS, "{}") or "{}")
-    path = replace_prefix(text, paths)
-    if path.startswith("file:"):
-        path = "/" + path.removeprefix("file:").lstrip("/")
-    return path if ":" in path.partition("/")[0] else str(Path(context.root, path))

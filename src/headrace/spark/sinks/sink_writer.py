@@ -24,9 +24,10 @@ from headrace.model.outcome import FlowCounts
 from headrace.runtime.failpoints import Failpoint
 from headrace.runtime.ports import Emit
 from headrace.sinks.refusals import RejectedRow, RejectedRows
-from headrace.spark.sinks.sink import Batch, Guard, Sink, transaction_name
+from headrace.spark.sinks.sink import Batch, Sink, transaction_name
 from headrace.spark.sinks.spill_queue import SpillQueue, SpillQueueSink
 from headrace.spark.tables.observed_rows import computed_once, observed_number
+from headrace.spark.update.guard import Guard
 from headrace.storage.dead_letters import DeadLetter, DeadLetterBatch, count_rejected_rows, write_dead_letters
 from headrace.storage.deliveries import last_delivered, record_delivered
 from headrace.storage.spill_queue import SpilledBatch, spilled_batches

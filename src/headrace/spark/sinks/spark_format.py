@@ -9,7 +9,8 @@ from pyspark.sql import DataFrame
 
 from headrace.runtime.failpoints import Failpoint
 from headrace.spark.session.active_session import while_active
-from headrace.spark.sinks.sink import Batch, Guard
+from headrace.spark.sinks.sink import Batch
+from headrace.spark.update.guard import Guard
 
 
 @dataclass(frozen=True)

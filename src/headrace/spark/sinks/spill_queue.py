@@ -9,7 +9,8 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.runtime.failpoints import Failpoint
-from headrace.spark.sinks.sink import Batch, Guard, Sink
+from headrace.spark.sinks.sink import Batch, Sink
+from headrace.spark.update.guard import Guard
 from headrace.storage.spill_queue import BatchToSpill, SpilledBatch, remove_spilled_batch, spill_batch, spilled_batches
 
 # How long a sink that was down gets no requests.

@@ -72,10 +72,13 @@ class CommitCounter:
 
     def _record(self, commit: StreamCommit, duration_ms: int | None) -> None:
         # An update that crashed may have recorded batches without storing counted_version.
-        if self._first and self._context.known_counts(self._flow.name, self._epoch, commit.batch_id) is not None:
+        if (
+            self._first
+            and self._context.reporting.known_counts(self._flow.name, self._epoch, commit.batch_id) is not None
+        ):
             return
         self.batches += 1
-        self._context.emit(
+        self._context.reporting.emit(
             BatchDone(
                 flow=self._flow.name,
                 dataset=str(self._flow.target),

@@ -88,7 +88,7 @@ class Compaction:
             for path in (context.table_path(name), layout.quarantine(naming, name), layout.cdc_state(naming, name)):
                 # Compaction is optional: after an error the next update tries again. Without the lock it would fail
                 # with each batch of changes that is merged meanwhile.
-                with context.turns[name].lock, suppress(Exception):
+                with context.table_locks[name].lock, suppress(Exception):
                     self._compact_if_needed(path)
 
     def _compact_if_needed(self, path: str) -> None:
@@ -99,7 +99,7 @@ class Compaction:
         java_session.conf().set("spark.databricks.delta.optimize.minFileSize", str(SMALL_FILE_BYTES))
         java_session.conf().set("spark.databricks.delta.optimize.maxFileSize", str(_TARGET_FILE_BYTES))
         java_session.conf().set("spark.databricks.delta.optimize.maxDeletedRowsRatio", str(_DELETED_SHARE))
-        self._context.fence()
+        self._context.guard.fence()
         jvm: Any = session._jvm  # noqa: SLF001 - Delta's builder; its Python wheel would add nothing
         jvm.io.delta.tables.DeltaTable.forPath(java_session, path).optimize().executeCompaction()
 

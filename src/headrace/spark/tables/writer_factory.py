@@ -7,14 +7,12 @@ from contextlib import AbstractContextManager
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.checkpoints.offsets import query_id_of
-from headrace.errors import PipelineError
 from headrace.expectations.compile import Rules
 from headrace.graph.resolved_flows import ChangeFlow, ResolvedFlow, SnapshotFlow
 from headrace.graph.table_rules import table_rules_of
 from headrace.model.datasets import Dataset
 from headrace.model.expectations import Action, Expectation
 from headrace.model.names import QualifiedName
-from headrace.model.samples import SAMPLES_KEY, InvalidSamples, samples_of
 from headrace.model.sequence_conflicts import OnTie
 from headrace.spark.cdc.change_writer import ChangeWriter
 from headrace.spark.cdc.event_rules import rules_of, snapshot_rules
@@ -22,6 +20,7 @@ from headrace.spark.cdc.sequence_conflicts import CONFLICT_COLUMN, conflict_rule
 from headrace.spark.cdc.snapshot_writer import SnapshotWriter
 from headrace.spark.delta.rescued_rows import rescued_column
 from headrace.spark.expectations.evaluation import Evaluation
+from headrace.spark.expectations.samples import samples_per_rule
 from headrace.spark.expectations.table_rules import TableRules
 from headrace.spark.tables.table_writer import TableWriter
 from headrace.spark.update.batch_target import BatchTarget
@@ -55,7 +54,7 @@ class WriterFactory:
             epoch=record.epoch,
             identity=record.identity,
             update_id=context.update_id,
-            fencing_token=context.term,
+            fencing_token=context.guard.fencing_token,
             attempt=self._attempt,
             query_id=query_id_of(context.state.checkpoint(flow, record.epoch)) or "",
             stateful=bool(flow.analysis.operators),
@@ -78,13 +77,19 @@ class WriterFactory:
             feed=feed,
             table=target.table,
             transaction=target.transaction,
-            failpoint=context.at,
-            fence=context.fence,
-            table_lock=context.turns[flow.target],
+            failpoint=context.guard.failpoint,
+            fence=context.guard.fence,
+            table_lock=context.table_locks[flow.target],
             rejects_rows=rejects_rows,
         )
         return TableWriter(
-            target, Evaluation(rules), context.emit, context.known_counts, context.at, context.fence, snapshot_writer
+            target,
+            Evaluation(rules),
+            context.reporting.emit,
+            context.reporting.known_counts,
+            context.guard.failpoint,
+            context.guard.fence,
+            snapshot_writer,
         ), snapshot_writer
 
     def table_writer(
@@ -111,14 +116,14 @@ class WriterFactory:
         if isinstance(flow, ChangeFlow):
             return self._merge_writer(flow, target, dataset.expectations if apply_expectations else ())
         evaluation, table_lock = _evaluation(context, dataset, target, apply_expectations=apply_expectations)
-        samples = _samples(context, flow)
+        samples = samples_per_rule(context, flow)
         return TableWriter(
             target,
             evaluation,
-            context.emit,
-            context.known_counts,
-            context.at,
-            context.fence,
+            context.reporting.emit,
+            context.reporting.known_counts,
+            context.guard.failpoint,
+            context.guard.fence,
             table_lock=table_lock,
             samples=samples,
         )
@@ -126,7 +131,7 @@ class WriterFactory:
     def _merge_writer(self, flow: ChangeFlow, target: BatchTarget, declared: tuple[Expectation, ...]) -> TableWriter:
         context, feed = self._context, flow.feed
         dataset = context.graph.by_name[flow.target].dataset
-        on_tie = context.on_tie.with_confs(dataset.properties)
+        on_tie = context.defaults.on_tie.with_confs(dataset.properties)
         rules = Rules(rules_of(flow.flow, feed, declared))
         if on_tie is OnTie.QUARANTINE:
             rules = Rules((*rules.expectations, conflict_rule(flow.flow)), helper_columns=(CONFLICT_COLUMN,))
@@ -136,16 +141,22 @@ class WriterFactory:
             table=target.table,
             retained_events=context.layout.cdc_state(context.naming, flow.target),
             transaction=target.transaction,
-            failpoint=context.at,
-            fence=context.fence,
-            table_lock=context.turns[flow.target],
-            retention=context.retention.with_confs(dataset.properties),
-            now=context.now,
-            fencing_token=context.term,
+            failpoint=context.guard.failpoint,
+            fence=context.guard.fence,
+            table_lock=context.table_locks[flow.target],
+            retention=context.defaults.retention.with_confs(dataset.properties),
+            now=context.reporting.now,
+            fencing_token=context.guard.fencing_token,
             on_tie=on_tie,
         )
         return TableWriter(
-            target, Evaluation(rules), context.emit, context.known_counts, context.at, context.fence, change_writer
+            target,
+            Evaluation(rules),
+            context.reporting.emit,
+            context.reporting.known_counts,
+            context.guard.failpoint,
+            context.guard.fence,
+            change_writer,
         )
 
 
@@ -161,17 +172,6 @@ def _evaluation(
         return Evaluation(Rules(dataset.expectations if apply_expectations else ())), None
     table_rules = TableRules(dataset.expectations, read_table, target.table, replaces=target.replaces)
     # Rows that are written without expectations still affect the rows of other flows.
-    table_lock = context.turns[dataset.name].lock if table_rules.needs_table_lock else None
+    table_lock = context.table_locks[dataset.name].lock if table_rules.needs_table_lock else None
     evaluation = Evaluation(table_rules.rules, table_rules) if apply_expectations else Evaluation(Rules(()))
     return evaluation, table_lock
-
-
-def _samples(context: UpdateContext, flow: ResolvedFlow) -> int:
-    """How many rows to sample per expectation: from the flow's confs, else from the pipeline's."""
-    value = flow.flow.spark_conf.get(SAMPLES_KEY, context.samples)
-    try:
-        return samples_of(value)
-    except InvalidSamples as invalid:
-        raise PipelineError(
-            "ROWS.BAD_CONF", location=flow.flow.location, flow=flow.name, key=SAMPLES_KEY, reason=invalid
-        ) from invalid

@@ -15,11 +15,48 @@ from headrace.model.names import Naming, QualifiedName
 from headrace.model.outcome import FlowCounts
 from headrace.model.sequence_conflicts import OnTie
 from headrace.model.tombstone_retention import Retention
-from headrace.runtime.failpoints import Failpoints
 from headrace.runtime.ports import Emit
 from headrace.settings.storage import StorageLayout
 from headrace.spark.update.catalog import Catalog
+from headrace.spark.update.guard import Guard
 from headrace.storage.change_detection import StoredState
+
+
+@dataclass(frozen=True)
+class Reporting:
+    """Where flows report what they do.
+
+    Attributes:
+        emit: gets the events.
+        known_counts: the counts of a flow's batch that the event log has already; by flow, epoch and batch id.
+        now: the time in seconds since 1970.
+        redact: removes secrets from a text.
+        traces: the file for whole stack traces of failures.
+    """
+
+    emit: Emit
+    known_counts: Callable[[str, int, int], FlowCounts | None]
+    now: Callable[[], float]
+    redact: Callable[[str], str]
+    traces: Path
+
+
+@dataclass(frozen=True)
+class FlowDefaults:
+    """The pipeline's settings for flows and tables that do not set them themselves.
+
+    Attributes:
+        retention: of the tombstones of tables that change events are merged into.
+        on_tie: what happens to events whose order is undefined.
+        dead_letter_policy: what happens to rows that fail.
+        samples: how many violating rows of each expectation are sampled, as text; None if not set. It is not read from
+            the session while flows run, because another flow's settings may be in force there.
+    """
+
+    retention: Retention
+    on_tie: OnTie
+    dead_letter_policy: DeadLetterPolicy
+    samples: str | None
 
 
 @dataclass(frozen=True)
@@ -34,28 +71,11 @@ class UpdateContext:
     layout: StorageLayout
     naming: Naming
     root: Path
-    emit: Emit
-    known_counts: Callable[[str, int, int], FlowCounts | None]
-    now: Callable[[], float]
-    redact: Callable[[str], str]
-    # The file for complete stack traces of failures.
-    traces: Path
-    # Called at each failpoint, between two steps that a crash could separate.
-    at: Failpoints
-    # Returns while this update may commit; raises after another has taken over.
-    fence: Callable[[], None]
-    # The fencing token: the number of the lease, which only increases.
-    term: int
-    # Defaults for tables with merged change events.
-    retention: Retention
-    on_tie: OnTie
-    # Default for flows.
-    on_failing_rows: DeadLetterPolicy
-    # How many rows of each expectation are sampled, by the pipeline's settings. Not read from the session while flows
-    # run, because the confs of another flow may be set there.
-    samples: str | None
-    # Table locks for flows that merge into the same table.
-    turns: Mapping[QualifiedName, TableLock]
+    reporting: Reporting
+    guard: Guard
+    defaults: FlowDefaults
+    # For flows that merge into the same table.
+    table_locks: Mapping[QualifiedName, TableLock]
     # How long a running batch may take after a stop was requested.
     stop_timeout_s: float = 10.0
     # How many batches of views run at the same time.
