@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from tests.tiers import EVERYTHING
 
-from headrace.testing.java import BOTH_COMPILERS, FIRST_COMPILER, ONE_THREAD_COLLECTOR
+from headrace.testing.java import BOTH_COMPILERS, FIRST_COMPILER
 
 # For every short-lived Java that a test starts, too.
 os.environ.setdefault("JDK_JAVA_OPTIONS", FIRST_COMPILER)
@@ -135,12 +135,11 @@ def kinesis():
 
 
 def pytest_configure(config):
-    """Start Java for hundreds of updates on few cores, and plan each query once where a change is tested.
+    """Let Java compile what hundreds of updates run, and plan each query once where a change is tested.
 
     `make test-all` has the Spark settings that pipelines have.
     """
-    java_options = f"{BOTH_COMPILERS} {ONE_THREAD_COLLECTOR}"
-    config.addinivalue_line("headrace_confs", f"spark.driver.extraJavaOptions={java_options}")
+    config.addinivalue_line("headrace_confs", f"spark.driver.extraJavaOptions={BOTH_COMPILERS}")
     if not EVERYTHING:
         config.addinivalue_line("headrace_confs", "spark.sql.adaptive.enabled=false")
 

@@ -7,7 +7,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-from headrace.connectors.fetch import cache_folder, fetched
+from headrace.connectors.fetch import cache_folder, ensure_jars
 from headrace.connectors.lock import Jar
 from headrace.errors import PipelineError
 
@@ -16,7 +16,7 @@ _LOCK = Path(__file__).with_name("kafka.lock.toml")
 
 def server_jars():
     """The files, downloaded where the cache lacks them, each with the locked digest."""
-    return fetched(_locked(), cache_folder(os.environ).absolute() / "test-jars", environ=os.environ)
+    return ensure_jars(_locked(), cache_folder(os.environ).absolute() / "test-jars", environ=os.environ)
 
 
 def _locked():

@@ -4,47 +4,28 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
-
-from headrace.errors import PipelineError, raise_all
 from headrace.events.types import Event
 from headrace.graph.resolved import ResolvedGraph
-from headrace.graph.select import Selection, dataset_name
-from headrace.graph.unavailable_sources import distinct_errors
-from headrace.model.datasets import Kind
-from headrace.model.names import QualifiedName
+from headrace.graph.select import Selection
 from headrace.model.outcome import Outcome
 from headrace.model.preview import Preview
 from headrace.model.rows import Rows
 from headrace.plan.backfills import BackfillRequest, ReplayRequest
 from headrace.plan.steps import Plan
-from headrace.project.early_stop import StopSignals
 from headrace.project.explain_dataset import explanation
 from headrace.project.explanation import Explanation
-from headrace.project.lease import Lease
-from headrace.project.lease_holders import host_name
+from headrace.project.one_dataset import OneDataset, preview_rows, recomputed_rows, resolve_dataset
 from headrace.project.planning import Planning
-from headrace.project.preview import Previewer
-from headrace.project.recompute import recomputed
-from headrace.project.resolution import Resolved, Resolver, ResolveRequest
-from headrace.project.sql_access import run_query
+from headrace.project.resolution import Resolver
+from headrace.project.sql_access import run_statement
 from headrace.project.stored_project import StoredProject
-from headrace.project.stored_tables import make_storage
 from headrace.project.test_harness import REAL, Harness
-from headrace.project.update import Update
-from headrace.runtime.board import Board, remaining_selection
-from headrace.settings.discover import find_settings
-from headrace.settings.load import load_settings
+from headrace.project.update_start import UpdateStart
+from headrace.settings.load import nearest_settings
 from headrace.settings.settings import Settings
-from headrace.spark.errors.spark_errors import innermost
-from headrace.spark.jvm.causes import chain
-from headrace.sql.readonly import check_readonly
 
 
 class Project(StoredProject):
@@ -81,8 +62,8 @@ class Project(StoredProject):
             PipelineError, Problems: the settings are missing or wrong.
         """
         environ = os.environ if environ is None else environ
-        file = find_settings(Path(directory or Path.cwd()).absolute())
-        return cls(load_settings(file, profile=profile, overrides=configuration or {}, environ=environ), environ)
+        start = Path(directory or Path.cwd())
+        return cls(nearest_settings(start, profile=profile, overrides=configuration or {}, environ=environ), environ)
 
     @property
     def continuous(self) -> bool:
@@ -105,8 +86,7 @@ class Project(StoredProject):
         Raises:
             Problems: all problems of the code.
         """
-        kept, cleared = self._planning.kept_schema(Selection()), self._planning.cleared(Selection())
-        return self._resolver.resolve(ResolveRequest(kept, cleared, snapshot_state=self._planning.snapshot_state)).graph
+        return self._resolver.resolve(self._planning.graph_request()).graph
 
     def plan(self, selection: Selection | None = None) -> Plan:
         """What :meth:`run` would do and why; writes nothing.
@@ -198,17 +178,9 @@ class Project(StoredProject):
         Raises:
             PipelineError: SQL.NOT_READ_ONLY, SQL.PRIVATE, SQL.FAILED; VIEW.UNUSABLE.
         """
-        if not write:
-            check_readonly(query)
-        try:
-            return run_query(
-                query, self._resolver.catalog(), self.settings, private=private, redact=self._secrets.redact
-            )
-        except (PySparkException, Py4JJavaError) as error:
-            # PySpark converts only some Java exceptions.
-            message = str(error) if isinstance(error, PySparkException) else innermost(tuple(chain(error))).message
-            reason = message.strip().splitlines()[0]
-            raise PipelineError("SQL.FAILED", reason=self._secrets.redact(reason)) from error
+        return run_statement(
+            query, self._resolver.catalog, self.settings, write=write, private=private, redact=self._secrets.redact
+        )
 
     def preview(self, name: str, rows: int = 20) -> Preview:
         """Compute some rows of one dataset from the current tables; writes nothing.
@@ -217,10 +189,7 @@ class Project(StoredProject):
             Problems: the project is wrong, or a source of the dataset is unavailable.
             PipelineError: DATASET.UNKNOWN, or the error with which a flow fails.
         """
-        resolved, dataset = self._resolved_with(name)
-        _check_has_rows(resolved.graph, dataset)
-        root, redact = self.settings.root, self._secrets.redact
-        return Previewer(resolved.graph, resolved.catalog, self._state, root, redact).preview(dataset, rows)
+        return preview_rows(self._one(name), rows, self._state, self.settings.root, self._secrets.redact)
 
     def explain(self, name: str) -> Explanation:
         """Kind, table, schema, flows, their checkpoints and positions, trigger and refresh effect of one dataset.
@@ -229,9 +198,8 @@ class Project(StoredProject):
             Problems: the project is wrong, or all sources of the dataset are unavailable.
             PipelineError: DATASET.UNKNOWN.
         """
-        resolved, dataset = self._resolved_with(name, partly=True)
-        graph = resolved.graph
-        return explanation(graph, graph.by_name[dataset], self._planning, self.settings)
+        one = self._one(name, partly=True)
+        return explanation(one.graph, one.graph.by_name[one.name], self._planning, self.settings)
 
     def recompute(self, name: str) -> Rows:
         """Compute all rows of one dataset with streams read as batches; writes nothing.
@@ -242,19 +210,11 @@ class Project(StoredProject):
             Problems: the project is wrong, or a source of the dataset is unavailable.
             PipelineError: DATASET.UNKNOWN, RECOMPUTE.INPUT_MISSING.
         """
-        resolved, dataset = self._resolved_with(name)
-        _check_has_rows(resolved.graph, dataset)
-        return recomputed(resolved.graph, dataset, resolved.catalog, self._state)
+        return recomputed_rows(self._one(name), self._state)
 
-    def _resolved_with(self, name: str, *, partly: bool = False) -> tuple[Resolved, QualifiedName]:
-        """The project with all flows of a dataset, or *partly* with some, even if other sources are unavailable."""
-        resolved = self._resolver.resolve(
-            replace(self._planning.resolve_request(Selection(), skip_unavailable=True), known=())
-        )
-        dataset = dataset_name(resolved.graph, name, self.settings.naming)
-        if not partly or dataset in resolved.graph.unavailable_datasets:
-            raise_all(distinct_errors(resolved.graph.unavailable_into(dataset)))
-        return resolved, dataset
+    def _one(self, name: str, *, partly: bool = False) -> OneDataset:
+        request = self._planning.resolve_request(Selection(), skip_unavailable=True)
+        return resolve_dataset(self._resolver, request, name, self.settings.naming, partly=partly)
 
     def _update(
         self,
@@ -265,41 +225,7 @@ class Project(StoredProject):
         *,
         skip_unavailable: bool,
     ) -> Outcome:
-        # Find all problems before writing anything, including the lease.
-        resolved = self._resolver.resolve(self._planning.resolve_request(selection, skip_unavailable=skip_unavailable))
-        planned(resolved.graph, selection)
-        make_storage(self.settings)
-        host, timing = host_name(self._environ), self._harness.lease_timing
-        file = Path(self.settings.layout.lease)
-
-        remaining = selection
-
-        def replan(board: Board) -> tuple[Resolved, Plan]:
-            nonlocal remaining
-            remaining = remaining_selection(remaining, board)
-            now = self._resolver.resolve(self._planning.resolve_request(remaining, skip_unavailable=skip_unavailable))
-            return now, planned(now.graph, remaining)
-
-        with StopSignals(stop) as stop_signals, Lease(file, host, time.time, timing=timing) as lease:
-            update = Update(
-                settings=self.settings,
-                secrets=self._secrets,
-                resolved=resolved,
-                state=self._state,
-                lease=lease,
-                failpoints=self._harness.failpoints,
-                apply_renames=lambda renamed: self._planning.apply_renames(renamed, self._harness.failpoints),
-                replan=replan,
-            )
-            return update.run(planned(resolved.graph, selection), selection, on_event, stop_signals)
-
-
-def _check_has_rows(graph: ResolvedGraph, name: QualifiedName) -> None:
-    """Refuse a sink, which has no rows of its own.
-
-    Raises:
-        PipelineError: SINK.NO_ROWS.
-    """
-    if graph.by_name[name].kind is Kind.SINK:
-        inputs = {str(given.name): None for flow in graph.flows_into(name) for given in flow.analysis.inputs}
-        raise PipelineError("SINK.NO_ROWS", name=name, inputs=", ".join(inputs) or "its upstream tables")
+        start = UpdateStart(
+            self.settings, self._environ, self._harness, self._secrets, self._planning, self._resolver, skip_unavailable
+        )
+        return start.run(selection, planned, on_event, stop)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F
 
@@ -16,11 +17,45 @@ from headrace.model.names import InvalidName, QualifiedName, quoted
 from headrace.model.rows import Rows
 from headrace.model.views import ViewDefinition
 from headrace.settings.settings import Settings
+from headrace.spark.errors.spark_errors import innermost
+from headrace.spark.jvm.causes import chain
 from headrace.spark.session.scoped_confs import with_confs
 from headrace.spark.update.catalog import Catalog
 from headrace.sql.readonly import check_readonly
 from headrace.storage.inventory import stored_tables
 from headrace.storage.view_definitions import stored_views
+
+
+def run_statement(
+    query: str,
+    catalog: Callable[[], Catalog],
+    settings: Settings,
+    *,
+    write: bool,
+    private: bool,
+    redact: Callable[[str], str],
+) -> Rows:
+    """The rows of a statement, which reads only unless *write* is true.
+
+    Args:
+        query: one statement.
+        catalog: opens a session's empty catalog; called for a statement that is allowed.
+        settings: the pipeline's.
+        write: allow statements that change data.
+        private: include private tables.
+        redact: removes secrets from error messages.
+
+    Raises:
+        PipelineError: SQL.NOT_READ_ONLY, SQL.PRIVATE, SQL.FAILED; VIEW.UNUSABLE; STORAGE.*.
+    """
+    if not write:
+        check_readonly(query)
+    try:
+        return run_query(query, catalog(), settings, private=private, redact=redact)
+    except (PySparkException, Py4JJavaError) as error:
+        # PySpark converts only some Java exceptions.
+        message = str(error) if isinstance(error, PySparkException) else innermost(tuple(chain(error))).message
+        raise PipelineError("SQL.FAILED", reason=redact(message.strip().splitlines()[0])) from error
 
 
 def run_query(query: str, catalog: Catalog, settings: Settings, *, private: bool, redact: Callable[[str], str]) -> Rows:

@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-import socket
-import threading
-import time
 import uuid
 from collections.abc import Callable
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from itertools import count
-from pathlib import Path
+from dataclasses import dataclass
 
-from headrace.cdc.table_lock import TableLock
 from headrace.errors import InternalError, PipelineError
-from headrace.events.envelope import Origin, redacted
-from headrace.events.log import EventLog
-from headrace.events.outcome import OutcomeBuilder
-from headrace.events.reader import EventReader
-from headrace.events.types import BatchDone, Event, FlowStateChanged, UpdateCreated, UpdateStateChanged, Warned
+from headrace.events.types import Event, FlowStateChanged, UpdateCreated, UpdateStateChanged, Warned
 from headrace.graph.select import Selection
 from headrace.model.outcome import FlowState, Outcome, UpdateState
-from headrace.model.samples import SAMPLES_KEY
 from headrace.plan.renames import Rename
 from headrace.plan.steps import Plan
 from headrace.project.early_stop import StopSignals
-from headrace.project.hooks import Hooks
 from headrace.project.initial_events import (
     definition_events,
     graph_warnings,
@@ -35,22 +21,17 @@ from headrace.project.initial_events import (
     recorded_settings,
     settings_warnings,
 )
-from headrace.project.java_garbage import GarbageCollection
 from headrace.project.lease import Lease
-from headrace.project.planning import known_counts
-from headrace.project.resolution import Resolved
+from headrace.project.recorded_events import recorded_events
+from headrace.project.resolve_request import Resolved
+from headrace.project.run_plan import PlanRun
 from headrace.runtime.board import Board
 from headrace.runtime.failpoints import Failpoints
-from headrace.runtime.loop import first_error, run, state_of
+from headrace.runtime.loop import first_error, state_of
 from headrace.settings.secrets import Secrets
 from headrace.settings.settings import Settings
-from headrace.spark.execution.flow_threads import ThreadedFlows
 from headrace.spark.jvm.process import jvm_pid
-from headrace.spark.session.active_session import make_active
-from headrace.spark.update.context import FlowDefaults, Reporting, UpdateContext
-from headrace.spark.update.guard import Guard
 from headrace.storage.change_detection import StoredState
-from headrace.storage.view_definitions import apply_view_step
 
 _CAUSE = "USER_ACTION"
 _TOTAL_EVERY_BATCHES = 1000
@@ -82,39 +63,8 @@ class Update:
         """Run the plan until it is done or stopped; every event goes to the log and to *on_event*."""
         settings = self.settings
         update_id = str(uuid.uuid4())
-        session = self.resolved.catalog.session
-        self.lease.record_jvm(jvm_pid(session))
-        origin = Origin(settings.id, settings.name, update_id, host=socket.gethostname())
-        log = EventLog(
-            settings.layout.events,
-            origin=origin,
-            clock=now,
-            new_id=lambda: str(uuid.uuid4()),
-            redact=self.secrets.redact,
-            on_row=lambda row: hooks.notify(row),  # noqa: PLW0108 - hooks is assigned after the log
-            retain_s=settings.event_log_retain_s,
-        )
-        # The outcome comes from the logged events, built as any other process would build it.
-        builder = OutcomeBuilder(update_id)
-        order = threading.Lock()
-        batches = count(1)
-        garbage = GarbageCollection()
-        with log, ExitStack() as stack:
-
-            def emit(event: Event) -> None:
-                # Terminals and programs receive only what the log stores.
-                event = redacted(event, self.secrets.redact)
-                with order:
-                    builder.apply(event, log.emit(event))
-                    if isinstance(event, BatchDone) and next(batches) % _TOTAL_EVERY_BATCHES == 0:
-                        # So that `status` need not read all batches of a continuous update.
-                        log.emit(builder.total())
-                if on_event is not None:
-                    on_event(event)
-                if isinstance(event, BatchDone):
-                    garbage.batch_done()
-
-            hooks = stack.enter_context(Hooks(self.resolved.hooks, emit, lambda: make_active(session)))
+        self.lease.record_jvm(jvm_pid(self.resolved.catalog.session))
+        with recorded_events(update_id, settings, self.secrets, self.resolved, on_event) as (emit, builder):
             emit(UpdateCreated(_CAUSE, recorded_settings(settings), recorded_selection(selection)))
             for initial_event in (
                 *settings_warnings(settings),
@@ -127,11 +77,20 @@ class Update:
             emit(UpdateStateChanged(UpdateState.RUNNING))
             try:
                 self.apply_renames(plan.renames)
-                board = self._run_plan(plan, update_id, emit, stop_signals)
+                run = PlanRun(
+                    settings,
+                    self.state,
+                    self.lease,
+                    self.failpoints,
+                    self.secrets.redact,
+                    update_id,
+                    emit,
+                    stop_signals,
+                )
+                board = run.run(plan, self.resolved)
                 while not board.is_finished:
                     resolved, plan = self.replan(board)
-                    evolved = replace(self, resolved=resolved)
-                    board = evolved._run_plan(plan, update_id, emit, stop_signals, board)  # noqa: SLF001 - its own
+                    board = run.run(plan, resolved, board)
                 self.lease.check()
             except BaseException as error:
                 # Readers of the log must not wait for this update.
@@ -146,77 +105,3 @@ class Update:
         if outcome is None:
             raise InternalError("the update left no event")
         return outcome
-
-    def _run_plan(
-        self,
-        plan: Plan,
-        update_id: str,
-        emit: Callable[[Event], None],
-        stop_signals: StopSignals,
-        before: Board | None = None,
-    ) -> Board:
-        settings = self.settings
-        for step in plan.views:
-            self.lease.check()
-            apply_view_step(step, settings.layout, settings.naming)
-        context = UpdateContext(
-            update_id=update_id,
-            pipeline_id=settings.id,
-            graph=self.resolved.graph,
-            catalog=self.resolved.catalog,
-            state=self.state,
-            layout=settings.layout,
-            naming=settings.naming,
-            root=settings.root,
-            reporting=Reporting(
-                emit=emit,
-                known_counts=known_counts(EventReader(settings.layout.events), self.state, self.resolved.graph),
-                now=time.time,
-                redact=self.secrets.redact,
-                traces=Path(settings.layout.logs) / f"{update_id}.log",
-            ),
-            guard=Guard(self.failpoints, self.lease.check, self.lease.number),
-            defaults=FlowDefaults(
-                retention=settings.retention,
-                on_tie=settings.on_tie,
-                dead_letter_policy=settings.on_failing_rows,
-                samples=self.resolved.catalog.session.conf.get(SAMPLES_KEY, None),
-            ),
-            table_locks={dataset.name: TableLock() for dataset in self.resolved.graph.datasets},
-            stop_timeout_s=settings.stop_timeout_s,
-            max_parallel_flows=settings.max_parallel_flows,
-        )
-        flows = ThreadedFlows(context)
-        self.lease.when_lost(flows.abandon)
-        flows.announce(plan.tables)
-        with stop_signals.on_stop(flows.request_stop, flows.stop_now):
-            try:
-                return run(
-                    plan,
-                    flows,
-                    _Clock(),
-                    emit,
-                    limit=settings.max_parallel_flows,
-                    max_retries=settings.flow_retries(continuous=plan.continuous),
-                    before=before,
-                )
-            finally:
-                # Nothing may write for this update after the lease is released.
-                flows.close()
-
-
-class _Clock:
-    """The real clock."""
-
-    def monotonic(self) -> float:
-        """Monotonic seconds."""
-        return time.monotonic()
-
-    def now(self) -> datetime:
-        """The time of day, UTC."""
-        return now()
-
-
-def now() -> datetime:
-    """The time of day, UTC."""
-    return datetime.now(tz=UTC)

@@ -29,6 +29,7 @@ from headrace.model.tombstone_retention import DEFAULT_RETENTION, RETENTION_KEYS
 from headrace.model.triggers import INTERVAL_KEY, InvalidInterval, parse_interval_s
 from headrace.settings.check import Checker, Section, nearest
 from headrace.settings.clusters import spark_conf_of
+from headrace.settings.discover import find_settings
 from headrace.settings.document import read_document
 from headrace.settings.named import dependencies_of, event_log_of, event_log_retain_s_of, libraries_of
 from headrace.settings.settings import (
@@ -45,6 +46,17 @@ _SCHEMA_KEYS = ("schema", "target", "database")
 # Two pipelines with the same name get the same id: the storage, not the id, distinguishes pipelines.
 _IDS = uuid.UUID("5b0b4a1e-6f0c-5d0e-9a57-3f6f8c1f2d10")
 _NONE: Mapping[str, str] = MappingProxyType({})
+
+
+def nearest_settings(
+    directory: Path, *, profile: str | None, overrides: Mapping[str, str], environ: Mapping[str, str]
+) -> Settings:
+    """The settings of the nearest settings file at or above a folder.
+
+    Raises:
+        PipelineError, Problems: the settings are missing or wrong.
+    """
+    return load_settings(find_settings(directory.absolute()), profile=profile, overrides=overrides, environ=environ)
 
 
 def load_settings(

@@ -9,6 +9,3 @@ FIRST_COMPILER = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 # A process that runs hundreds of updates is faster with both: 65 updates of three flows took 218 s of CPU with the
 # first compiler alone and 219 s with both, and each one after the first five 3.15 s against 2.81 s.
 BOTH_COMPILERS = "-XX:TieredStopAtLevel=4 -XX:MetaspaceSize=512m"
-# The default collector runs concurrently with the program, and needs spare cores: 48 tests of updates on two workers
-# and two cores took 161 s and 176 s with it, 156 s with the parallel one, 149 s with this one.
-ONE_THREAD_COLLECTOR = "-XX:+UseSerialGC"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headrace.errors import PipelineError, conditions
-from headrace.plan.restarts import again
+from headrace.plan.restarts import reset_command
 
 _TAIL = re.compile(r"headrace (?:-\S+ )*[a-z-]+(?: (?:-\S+|\{\w+(?::q)?\}|[A-Z]+|\"[^\"]*\"|[a-z]+(?=$|\.$)))*")
 
@@ -30,7 +30,7 @@ HINTS = [
     for words in commands_in(sentence)
 ]
 MADE = [
-    shlex.split(again("a flow", "earliest"))[1:],
+    shlex.split(reset_command("a flow", "earliest"))[1:],
 ]
 
 

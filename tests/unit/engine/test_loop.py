@@ -81,7 +81,9 @@ def stops_with(report):
 
 @pytest.fixture
 def play(make, clock):
-    def played(*flows, decisions=(), limit=4, max_retries=2, continuous=False, starter=Starter, unavailable=(), **scripts):
+    def played(
+        *flows, decisions=(), limit=4, max_retries=2, continuous=False, starter=Starter, unavailable=(), **scripts
+    ):
         decided = defaultdict(lambda: Decision.START, decisions)
         steps = tuple(FlowStep(f, decided[f.name], "why") for f in flows)
         plan = Plan(make.graph(*flows), (), steps, continuous, unavailable=unavailable)

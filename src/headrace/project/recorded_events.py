@@ -1,0 +1,78 @@
+"""Records the events of an update: in the event log, in its outcome, and for those who listen."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from itertools import count
+
+from headrace.events.envelope import Origin, redacted
+from headrace.events.log import EventLog
+from headrace.events.outcome import OutcomeBuilder
+from headrace.events.types import BatchDone, Event
+from headrace.project.hooks import Hooks
+from headrace.project.java_garbage import GarbageCollection
+from headrace.project.resolve_request import Resolved
+from headrace.settings.secrets import Secrets
+from headrace.settings.settings import Settings
+from headrace.spark.session.active_session import make_active
+
+_TOTAL_EVERY_BATCHES = 1000
+
+
+@contextmanager
+def recorded_events(
+    update_id: str,
+    settings: Settings,
+    secrets: Secrets,
+    resolved: Resolved,
+    on_event: Callable[[Event], None] | None,
+) -> Iterator[tuple[Callable[[Event], None], OutcomeBuilder]]:
+    """Open the log of an update; its hooks run, and its log is written, until the end of the block.
+
+    Args:
+        update_id: of the update.
+        settings: the pipeline's.
+        secrets: what no event may contain.
+        resolved: the project, with its hooks.
+        on_event: receives every event after it was logged.
+
+    Yields:
+        A function that records an event, from any thread; and the builder of the outcome, made from what was logged.
+    """
+    session = resolved.catalog.session
+    log = EventLog(
+        settings.layout.events,
+        origin=Origin(settings.id, settings.name, update_id, host=socket.gethostname()),
+        clock=lambda: datetime.now(tz=UTC),
+        new_id=lambda: str(uuid.uuid4()),
+        redact=secrets.redact,
+        on_row=lambda row: hooks.notify(row),  # noqa: PLW0108 - hooks is assigned after the log
+        retain_s=settings.event_log_retain_s,
+    )
+    # The outcome comes from the logged events, built as any other process would build it.
+    builder = OutcomeBuilder(update_id)
+    order = threading.Lock()
+    batches = count(1)
+    garbage = GarbageCollection()
+    with log, ExitStack() as stack:
+
+        def emit(event: Event) -> None:
+            # Terminals and programs receive only what the log stores.
+            event = redacted(event, secrets.redact)
+            with order:
+                builder.apply(event, log.emit(event))
+                if isinstance(event, BatchDone) and next(batches) % _TOTAL_EVERY_BATCHES == 0:
+                    # So that `status` need not read all batches of a continuous update.
+                    log.emit(builder.total())
+            if on_event is not None:
+                on_event(event)
+            if isinstance(event, BatchDone):
+                garbage.batch_done()
+
+        hooks = stack.enter_context(Hooks(resolved.hooks, emit, lambda: make_active(session)))
+        yield emit, builder

@@ -1,0 +1,92 @@
+"""Starts an update: resolves and plans the project, takes the lease, and runs the plan."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from headrace.events.types import Event
+from headrace.graph.resolved import ResolvedGraph
+from headrace.graph.select import Selection
+from headrace.model.outcome import Outcome
+from headrace.plan.steps import Plan
+from headrace.project.early_stop import StopSignals
+from headrace.project.lease import Lease
+from headrace.project.lease_holders import host_name
+from headrace.project.planning import Planning
+from headrace.project.resolution import Resolver
+from headrace.project.resolve_request import Resolved
+from headrace.project.stored_tables import make_storage
+from headrace.project.test_harness import Harness
+from headrace.project.update import Update
+from headrace.runtime.board import Board, remaining_selection
+from headrace.settings.secrets import Secrets
+from headrace.settings.settings import Settings
+
+
+@dataclass(frozen=True)
+class UpdateStart:
+    """What an update starts from."""
+
+    settings: Settings
+    environ: Mapping[str, str]
+    harness: Harness
+    secrets: Secrets
+    planning: Planning
+    resolver: Resolver
+    # Flows whose sources are unavailable are left out, instead of stopping the update.
+    skip_unavailable: bool
+
+    def run(
+        self,
+        selection: Selection,
+        planned: Callable[[ResolvedGraph, Selection], Plan],
+        on_event: Callable[[Event], None] | None,
+        stop: threading.Event | None,
+    ) -> Outcome:
+        """Run an update to its end.
+
+        Args:
+            selection: what to update.
+            planned: plans an update of a resolved graph; called again after a schema evolved.
+            on_event: receives every event as it happens.
+            stop: stops the update early when set.
+
+        Raises:
+            Problems: all problems of the project; nothing was written.
+            PipelineError: LEASE.HELD if another update of the pipeline is running.
+        """
+        # Find all problems before writing anything, including the lease.
+        resolved = self.resolver.resolve(
+            self.planning.resolve_request(selection, skip_unavailable=self.skip_unavailable)
+        )
+        planned(resolved.graph, selection)
+        make_storage(self.settings)
+        host, timing = host_name(self.environ), self.harness.lease_timing
+        file = Path(self.settings.layout.lease)
+
+        remaining = selection
+
+        def replan(board: Board) -> tuple[Resolved, Plan]:
+            nonlocal remaining
+            remaining = remaining_selection(remaining, board)
+            now = self.resolver.resolve(
+                self.planning.resolve_request(remaining, skip_unavailable=self.skip_unavailable)
+            )
+            return now, planned(now.graph, remaining)
+
+        with StopSignals(stop) as stop_signals, Lease(file, host, time.time, timing=timing) as lease:
+            update = Update(
+                settings=self.settings,
+                secrets=self.secrets,
+                resolved=resolved,
+                state=self.planning.state,
+                lease=lease,
+                failpoints=self.harness.failpoints,
+                apply_renames=lambda renamed: self.planning.apply_renames(renamed, self.harness.failpoints),
+                replan=replan,
+            )
+            return update.run(planned(resolved.graph, selection), selection, on_event, stop_signals)
