@@ -144,7 +144,7 @@ def test_a_batch_that_has_to_wait_waits_once_when_the_update_dies(project, serve
     die_in_turn(pipeline.run, pipeline, *deaths)
     again = pipeline.run()
     waiting = Path(pipeline.settings.storage) / "checkpoints" / "default" / "out" / "deliver" / "waiting" / "sink"
-    batches = [(one.place, one.number) for one in spilled_batches(waiting)]
+    batches = [(one.position, one.number) for one in spilled_batches(waiting)]
     server.answer = lambda _request, _number: 200
     pipeline.run()
 
