@@ -9,7 +9,7 @@ from headrace.connectors.fetch import jars
 from headrace.connectors.java import check_java
 from headrace.connectors.lock import connectors
 from headrace.errors import PipelineError
-from headrace.project.class_archive import make_class_archive
+from headrace.project.create_class_archive import make_class_archive
 
 if __name__ == "__main__":
     try:

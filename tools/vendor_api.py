@@ -12,7 +12,7 @@ from headrace.errors import PipelineError
 from headrace.model.names import Naming
 from headrace.pipelines.registry import Registry, collecting
 from headrace.sql.load import load_sql
-from headrace.sql.refusals import CREATED, STATEMENTS, Refusal
+from headrace.sql.unsupported_sql import CREATED, STATEMENTS, Refusal
 
 _INTRODUCTION = """\
 # The vendor's API

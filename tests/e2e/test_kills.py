@@ -26,7 +26,7 @@ GUARDS = (
         "tests/spark/test_exactly_once.py"
         "::test_a_stream_with_state_goes_on_when_an_update_dies_after_one_of_its_batches_was_written"
     ),
-    "tests/spark/test_term_guard.py::test_who_was_taken_over_is_told_before_anything_else_is_written",
+    "tests/spark/test_fencing.py::test_who_was_taken_over_is_told_before_anything_else_is_written",
     "tests/e2e/test_stopping.py::test_given_an_interrupt_when_an_update_runs_then_the_next_one_makes_it_whole",
 )
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(1800), pytest.mark.long(guard=GUARDS)]

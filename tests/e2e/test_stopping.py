@@ -126,7 +126,7 @@ def test_given_sigterm_when_a_continuous_update_runs_then_it_ends_well_and_nothi
 
 @pytest.mark.long(
     guard=(
-        "tests/unit/engine/test_lease.py::test_a_second_holder_is_refused_and_the_first_named_when_the_lease_is_held",
+        "tests/unit/project/test_lease.py::test_a_second_holder_is_refused_and_the_first_named_when_the_lease_is_held",
         "tests/unit/cli/test_verbs.py::test_exit_code_says_what_went_wrong",
     )
 )
@@ -142,7 +142,7 @@ def test_given_an_update_that_runs_when_another_starts_then_it_exits_3_and_names
     assert update.returncode == 0
 
 
-GUARD = "tests/unit/engine/test_lease.py::test_a_second_signal_breaks_off_what_runs_and_a_third_does_what_it_did"
+GUARD = "tests/unit/project/test_lease.py::test_a_second_signal_breaks_off_what_runs_and_a_third_does_what_it_did"
 
 
 @pytest.mark.long(guard=GUARD)

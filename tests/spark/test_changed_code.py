@@ -106,7 +106,7 @@ def two():
 
 @pytest.mark.long(
     guard=(
-        "tests/unit/engine/test_starts_and_losses.py::test_a_flow_that_is_no_longer_in_the_code_cannot_bring_its_rows_again",
+        "tests/unit/plan/test_starts_and_losses.py::test_a_flow_that_is_no_longer_in_the_code_cannot_bring_its_rows_again",
         "tests/spark/test_changed_code.py::test_what_leaves_the_code_is_inactive_and_comes_back_with_its_state",
     )
 )
@@ -142,7 +142,7 @@ def test_a_table_of_another_kind_is_refused_until_it_is_computed_anew(code):
 
 @pytest.mark.long(
     guard=(
-        "tests/unit/engine/test_starts_and_losses.py::test_a_table_of_another_kind_is_refused_unless_it_is_cleared",
+        "tests/unit/plan/test_starts_and_losses.py::test_a_table_of_another_kind_is_refused_unless_it_is_cleared",
         "tests/spark/test_changed_code.py::test_a_table_of_another_kind_is_refused_until_it_is_computed_anew",
     )
 )
@@ -206,7 +206,7 @@ def test_a_rename_that_dies_halfway_is_finished_by_the_next_update(code):
 
 @pytest.mark.long(
     guard=(
-        "tests/unit/engine/test_renaming.py::test_a_flow_keeps_the_identity_that_it_began_with",
+        "tests/unit/storage/test_renaming.py::test_a_flow_keeps_the_identity_that_it_began_with",
         "tests/spark/test_exactly_once.py::test_no_row_is_lost_or_doubled_when_an_update_dies_within_a_batch",
         "tests/spark/test_changed_code.py::test_a_rename_takes_everything_along_and_reads_nothing_twice",
     )
@@ -230,8 +230,8 @@ def test_a_batch_that_is_committed_under_the_old_name_is_known_under_the_new_one
 
 @pytest.mark.long(
     guard=(
-        "tests/unit/engine/test_starts_and_losses.py::test_a_name_that_a_renamed_flow_had_is_new_for_whoever_has_it_now",
-        "tests/unit/engine/test_renaming.py::test_a_flow_keeps_the_identity_that_it_began_with",
+        "tests/unit/plan/test_starts_and_losses.py::test_a_name_that_a_renamed_flow_had_is_new_for_whoever_has_it_now",
+        "tests/unit/storage/test_renaming.py::test_a_flow_keeps_the_identity_that_it_began_with",
         "tests/spark/test_changed_code.py::test_a_rename_takes_everything_along_and_reads_nothing_twice",
     )
 )
@@ -264,7 +264,7 @@ UNCLEAR = {
 
 @pytest.mark.long(
     guard=(
-        "tests/unit/engine/test_starts_and_losses.py::test_names_that_do_not_lead_from_one_thing_to_one_other_are_refused",
+        "tests/unit/plan/test_starts_and_losses.py::test_names_that_do_not_lead_from_one_thing_to_one_other_are_refused",
         "tests/spark/test_changed_code.py::test_a_new_name_that_has_rows_already_is_refused",
     )
 )
@@ -295,8 +295,8 @@ def test_a_new_name_that_has_rows_already_is_refused(code):
 
 @pytest.mark.long(
     guard=(
-        "tests/unit/engine/test_renaming.py::test_everything_is_found_after_each_move_and_the_rest_is_moved_later",
-        "tests/unit/engine/test_renaming.py::test_flows_that_wait_for_their_new_names_have_not_left",
+        "tests/unit/storage/test_renaming.py::test_everything_is_found_after_each_move_and_the_rest_is_moved_later",
+        "tests/unit/storage/test_renaming.py::test_flows_that_wait_for_their_new_names_have_not_left",
         "tests/spark/test_changed_code.py::test_a_rename_takes_everything_along_and_reads_nothing_twice",
     )
 )
@@ -316,7 +316,7 @@ def test_a_full_refresh_knows_what_waits_for_its_new_name_and_says_it_before_it_
 
 @pytest.mark.long(
     guard=(
-        "tests/unit/engine/test_starts_and_losses.py::test_rows_that_a_flow_did_not_bring_are_not_replaced_by_its_result",
+        "tests/unit/plan/test_starts_and_losses.py::test_rows_that_a_flow_did_not_bring_are_not_replaced_by_its_result",
         "tests/spark/test_names.py::test_a_dataset_does_not_take_the_place_of_a_table_of_others",
     )
 )

@@ -49,7 +49,7 @@ def numbers(spark: SparkSession, first: int, end: int, word: str) -> DataFrame:
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_ready_session.py::test_delta_tables_are_found_by_name_from_python",
+        "tests/spark/test_notebook_session.py::test_delta_tables_are_found_by_name_from_python",
         "tests/spark/test_connectors.py::test_the_history_and_the_change_feed_of_a_delta_table_are_read",
     )
 )

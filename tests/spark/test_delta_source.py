@@ -215,7 +215,7 @@ def test_limits_divide_what_is_read_into_batches(project, source):
 @pytest.mark.long(
     guard=(
         "tests/unit/sources/test_delta_options.py::test_what_delta_knows_passes_in_any_case_with_what_is_of_the_file_system_and_the_table",
-        "tests/unit/engine/test_starts_and_losses.py::test_what_a_stream_passes_over_is_not_known_once_the_log_has_lost_it",
+        "tests/unit/plan/test_starts_and_losses.py::test_what_a_stream_passes_over_is_not_known_once_the_log_has_lost_it",
         "tests/spark/test_delta_source.py::test_a_source_that_was_changed_is_named_with_commit_operation_and_the_ways_on",
     )
 )

@@ -193,7 +193,7 @@ def test_a_stream_with_state_goes_on_when_an_update_dies_after_one_of_its_batche
 
 @pytest.mark.long(
     guard=(
-        "tests/unit/engine/test_checkpoints.py::test_a_stateful_stream_is_started_when_its_watermark_has_closed_results",
+        "tests/unit/storage/test_change_detection.py::test_a_stateful_stream_is_started_when_its_watermark_has_closed_results",
         "tests/spark/test_exactly_once.py::test_a_stream_with_state_goes_on_when_an_update_dies_after_one_of_its_batches_was_written",
     )
 )

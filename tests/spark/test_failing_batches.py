@@ -274,7 +274,7 @@ def test_a_flow_is_stopped_too_when_many_of_the_last_batches_were_set_aside(proj
     guard=(
         "tests/spark/test_failing_batches.py::test_a_whole_batch_goes_through_the_corrected_query_once_more",
         "tests/spark/test_failing_rows.py::test_rows_go_through_a_query_that_was_mended_and_the_others_stay",
-        "tests/unit/engine/test_halving.py::test_the_search_ends_when_more_rows_fail_than_are_looked_for",
+        "tests/unit/runtime/test_bisect.py::test_the_search_ends_when_more_rows_fail_than_are_looked_for",
     )
 )
 def test_rows_of_a_whole_batch_that_pass_go_in_although_many_others_still_fail(project):
@@ -341,7 +341,7 @@ def test_a_database_sets_batches_aside_for_their_rows_alone(project, postgres, o
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_fallback.py::test_rows_that_are_refused_after_they_waited_are_set_aside",
+        "tests/spark/test_spill_queue.py::test_rows_that_are_refused_after_they_waited_are_set_aside",
         "tests/spark/test_failing_batches.py::test_a_database_sets_batches_aside_for_their_rows_alone",
         "tests/spark/test_failing_batches.py::test_a_batch_is_not_to_blame_for_what_passes_by_itself",
     )

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import functions as F
 from tests.ending import ends
 
-from headrace.lint.linting import lint_text
+from headrace.lint.lint_files import lint_text
 from headrace.lint.rules import Severity
 from headrace.testing.warm import unchanged
 

@@ -212,7 +212,7 @@ LONG = pytest.mark.long(
     guard=(
         "its other cases",
         "tests/spark/test_lint_claims.py::test_timers_of_the_clock_keep_a_stream_from_ending",
-        "tests/spark/test_ready_session.py::test_options_of_writers_that_are_settings_of_delta_are_in_force",
+        "tests/spark/test_notebook_session.py::test_options_of_writers_that_are_settings_of_delta_are_in_force",
     )
 )
 SLOW = (

@@ -13,7 +13,7 @@ from tests.spark.test_auto_loader import landing
 from headrace.testing.result import table_path
 
 GUARD = (
-    "tests/unit/engine/test_new_tables.py"
+    "tests/unit/graph/test_new_tables.py"
     "::test_a_table_that_is_there_is_mapped_with_the_first_column_that_needs_it_unless_the_code_says"
 )
 pytestmark = [pytest.mark.spark, pytest.mark.long(guard=GUARD)]

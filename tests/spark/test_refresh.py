@@ -141,8 +141,8 @@ def test_a_full_refresh_that_ends_early_clears_nothing_later_that_it_had_not_rea
 
 @pytest.mark.long(
     guard=(
-        "tests/unit/engine/test_starts_and_losses.py::test_a_reset_that_clears_already_or_may_lose_rows_is_not_asked_about_again",
-        "tests/unit/engine/test_plan.py::test_a_table_that_an_interrupted_full_refresh_has_not_touched_can_be_kept",
+        "tests/unit/plan/test_starts_and_losses.py::test_a_reset_that_clears_already_or_may_lose_rows_is_not_asked_about_again",
+        "tests/unit/plan/test_plan.py::test_a_table_that_an_interrupted_full_refresh_has_not_touched_can_be_kept",
         "tests/spark/test_refresh.py::test_an_interrupted_full_refresh_asks_nothing_again",
     )
 )
@@ -176,7 +176,7 @@ def test_rows_that_a_table_has_lost_are_asked_about_after_its_next_clearing_too(
 
 @pytest.mark.long(
     guard=(
-        "tests/unit/engine/test_starts_and_losses.py::test_rows_in_quarantine_of_a_table_that_somebody_deleted_are_not_cleared_unasked",
+        "tests/unit/plan/test_starts_and_losses.py::test_rows_in_quarantine_of_a_table_that_somebody_deleted_are_not_cleared_unasked",
         "tests/spark/test_refresh.py::test_rows_that_no_source_has_any_more_are_cleared_only_when_they_are_given_up",
     )
 )
@@ -205,7 +205,7 @@ def test_rows_of_a_file_that_was_written_anew_are_not_cleared_unasked(chain):
 
 @pytest.mark.long(
     guard=(
-        "tests/unit/engine/test_starts_and_losses.py::test_what_a_stream_passes_over_is_not_known_once_the_log_has_lost_it",
+        "tests/unit/plan/test_starts_and_losses.py::test_what_a_stream_passes_over_is_not_known_once_the_log_has_lost_it",
         "tests/spark/test_refresh.py::test_rows_that_no_source_has_any_more_are_cleared_only_when_they_are_given_up",
     )
 )
@@ -226,7 +226,7 @@ def test_a_stream_that_passes_over_changes_is_known_by_its_options(project):
 
 @pytest.mark.long(
     guard=(
-        "tests/unit/engine/test_plan.py::test_a_stream_of_a_table_that_is_cleared_is_said_to_need_clearing_too",
+        "tests/unit/plan/test_plan.py::test_a_stream_of_a_table_that_is_cleared_is_said_to_need_clearing_too",
         "tests/spark/test_shapes.py::test_a_reader_of_a_table_that_was_rebuilt_names_the_way_out",
     )
 )
@@ -319,7 +319,7 @@ def test_the_plan_says_what_a_reset_reads_again(calm):
 
 @pytest.mark.long(
     guard=(
-        "tests/unit/engine/test_stores.py::test_an_epoch_that_a_crash_left_seeded_and_without_a_batch_is_none_that_the_flow_was_in",
+        "tests/unit/storage/test_stores.py::test_an_epoch_that_a_crash_left_seeded_and_without_a_batch_is_none_that_the_flow_was_in",
         "tests/spark/test_refresh.py::test_a_flow_starts_at_the_version_the_moment_or_the_end_that_is_asked_for",
     )
 )
@@ -366,8 +366,8 @@ def test_a_flow_that_keeps_state_starts_at_the_earliest_position_only(project):
 
 @pytest.mark.long(
     guard=(
-        "tests/unit/engine/test_plan.py::test_a_lost_checkpoint_is_refused_unless_the_table_is_cleared",
-        "tests/spark/test_news.py::test_a_stream_that_is_known_by_the_event_log_alone_never_reads_into_a_full_table",
+        "tests/unit/plan/test_plan.py::test_a_lost_checkpoint_is_refused_unless_the_table_is_cleared",
+        "tests/spark/test_change_detection.py::test_a_stream_that_is_known_by_the_event_log_alone_never_reads_into_a_full_table",
         "tests/spark/test_refresh.py::test_a_flow_starts_at_the_version_the_moment_or_the_end_that_is_asked_for",
     )
 )

@@ -156,7 +156,7 @@ def refused_by_both(project, postgres, server):
 @pytest.mark.long(
     guard=(
         "tests/spark/test_refused_rows.py::test_rows_that_were_refused_go_to_their_sink_once_more",
-        "tests/spark/test_fallback.py::test_a_batch_that_was_sent_in_part_is_sent_again_under_the_same_keys",
+        "tests/spark/test_spill_queue.py::test_a_batch_that_was_sent_in_part_is_sent_again_under_the_same_keys",
     )
 )
 def test_a_replay_that_is_tried_again_settles_the_rows_that_it_began_with(project, postgres, out_orders, monkeypatch):

@@ -103,7 +103,7 @@ def test_wider_types_and_new_columns_reach_every_table_in_one_update(pipeline):
 
 @pytest.mark.long(
     guard=(
-        "tests/unit/engine/test_evolution.py::test_a_narrower_type_changes_nothing",
+        "tests/unit/plan/test_schema_evolution.py::test_a_narrower_type_changes_nothing",
         "tests/spark/test_schema_change.py::test_a_column_that_leaves_the_code_stays_in_the_table_for_those_who_read_it",
     )
 )

@@ -8,8 +8,8 @@ import textwrap
 import pytest
 
 from headrace.errors import PipelineError, Problems
-from headrace.scripts.ending import Limits
-from headrace.scripts.running import run_script
+from headrace.scripts.run_script import run_script
+from headrace.scripts.stop_streams import Limits
 
 pytestmark = pytest.mark.spark
 

@@ -538,7 +538,7 @@ def test_a_row_that_a_database_refuses_leaves_none_of_its_batch(project, postgre
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_fallback.py::test_a_batch_that_was_sent_in_part_is_sent_again_under_the_same_keys",
+        "tests/spark/test_spill_queue.py::test_a_batch_that_was_sent_in_part_is_sent_again_under_the_same_keys",
         "tests/unit/sinks/test_http.py::test_keys_are_the_same_for_a_batch_that_comes_again_and_differ_between_batches",
     )
 )

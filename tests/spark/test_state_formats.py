@@ -153,7 +153,7 @@ def test_a_flow_may_ask_for_another_provider_of_state_and_keeps_it(totals):
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_ready_session.py::test_settings_of_the_vendor_become_those_of_open_spark",
+        "tests/spark/test_notebook_session.py::test_settings_of_the_vendor_become_those_of_open_spark",
         "tests/spark/test_state_formats.py::test_a_flow_keeps_state_in_the_newest_format_and_explains_how_much",
     )
 )

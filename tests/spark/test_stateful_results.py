@@ -87,7 +87,7 @@ LONGER = [[minutes(30, 5, 28, 35, 33), minutes(12, 41, 27, 40)], [minutes(20, 36
 @pytest.mark.long(
     guard=(
         "tests/spark/test_patterns.py::test_a_stream_gives_what_a_batch_gives_in_any_order",
-        "tests/spark/test_state_told.py::test_a_row_that_the_watermark_has_passed_is_an_error_event_and_stops_nothing",
+        "tests/spark/test_state_reporter.py::test_a_row_that_the_watermark_has_passed_is_an_error_event_and_stops_nothing",
         "tests/spark/test_exactly_once.py::test_a_stream_with_state_goes_on_when_an_update_dies_after_one_of_its_batches_was_written",
     )
 )

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from headrace.model.failing_rows import MAX_CONSECUTIVE_BATCHES, MAX_RECENT_BATCHES, RECENT_BATCHES, too_many_batches
+from headrace.model.dead_letter_policy import (
+    MAX_CONSECUTIVE_BATCHES,
+    MAX_RECENT_BATCHES,
+    RECENT_BATCHES,
+    too_many_batches,
+)
 
 
 def test_many_in_a_row_are_too_many() -> None:

@@ -29,7 +29,7 @@ def sync(context: typer.Context) -> None:
     invocation = invocation_of(context)
     fetch_jars(connectors(), environ=os.environ)
     # Imported by name, so that the other verbs start without Spark.
-    import_module("headrace.project.class_archive").make_class_archive(os.environ)
+    import_module("headrace.project.create_class_archive").make_class_archive(os.environ)
     _show(invocation, jars_report(environ=os.environ))
 
 

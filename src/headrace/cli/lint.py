@@ -13,7 +13,7 @@ from headrace.cli.invocation import Output, invocation_of
 from headrace.errors import PipelineError
 
 # Loaded by name, so that other verbs start without it.
-LINTING = "headrace.cli.linting"
+LINTING = "headrace.cli.lint_command"
 
 
 class LintFormat(str, Enum):

@@ -48,8 +48,8 @@ def exec_(
     """Run a Structured Streaming script or notebook. Provides spark, dbutils and display."""
     invocation = invocation_of(context)
     limit_s = None if for_ is None else _seconds(for_)
-    running = import_module("headrace.scripts.running")
-    limits = import_module("headrace.scripts.ending").Limits(limit_s, until_idle)
+    running = import_module("headrace.scripts.run_script")
+    limits = import_module("headrace.scripts.stop_streams").Limits(limit_s, until_idle)
     with _output_of(invocation):
         end = running.run_script(
             file,

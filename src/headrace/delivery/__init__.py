@@ -5,7 +5,7 @@ id, so a batch that is repeated after a crash changes nothing.
 """
 
 from headrace.delivery.delta import append_once, merge_into, upsert
+from headrace.delivery.fan_out import deliver_to_all
 from headrace.delivery.outages import deliver_or_keep, retry
-from headrace.delivery.several import deliver_to_all
 
 __all__ = ["append_once", "deliver_or_keep", "deliver_to_all", "merge_into", "retry", "upsert"]

@@ -19,7 +19,7 @@ from deltalake import DeltaTable, PostCommitHookProperties, write_deltalake
 from headrace.errors import PipelineError
 from headrace.events.envelope import SCHEMA, Origin, Stamp, id_floor, seq_no_of, to_row
 from headrace.events.expiry import remove_expired
-from headrace.events.refusals import STORAGE_ERRORS, reason_of
+from headrace.events.storage_errors import STORAGE_ERRORS, reason_of
 from headrace.events.types import Event, is_durable
 
 if TYPE_CHECKING:

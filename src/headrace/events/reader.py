@@ -12,7 +12,7 @@ from deltalake import DeltaTable, QueryBuilder
 from headrace.errors import PipelineError
 from headrace.events.envelope import from_row, id_floor, seq_no_of
 from headrace.events.outcome import OutcomeBuilder, Tally
-from headrace.events.refusals import STORAGE_ERRORS, reason_of
+from headrace.events.storage_errors import STORAGE_ERRORS, reason_of
 from headrace.events.types import BatchDone, FlowStateChanged, UpdateCreated, UpdateTotals, Warned
 from headrace.model.outcome import FlowCounts, Outcome
 

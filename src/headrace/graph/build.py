@@ -15,8 +15,13 @@ from headrace.graph.change_sources import with_feed_readers
 from headrace.graph.session_names import session_name
 from headrace.graph.table_rules import table_rule_problems
 from headrace.model.datasets import Dataset, Definitions, Flow, Kind
+from headrace.model.dead_letter_policy import (
+    FAILING_ROWS_KEY,
+    FAILING_ROWS_KEYS,
+    NO_DEAD_LETTERS,
+    InvalidDeadLetterPolicy,
+)
 from headrace.model.expectations import Action
-from headrace.model.failing_rows import FAILING_ROWS_KEY, FAILING_ROWS_KEYS, NO_DEAD_LETTERS, InvalidDeadLetterPolicy
 from headrace.model.names import MAX_PART_LENGTH, InvalidName, Naming, QualifiedName, check_in_catalog
 from headrace.model.pipeline_keys import KeyScope, invalid_keys
 from headrace.model.properties import KNOWN_PROPERTIES, PREFIX, values_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from headrace.cdc.change_feed import FEED_PROPERTY
+from headrace.cdc.delta_change_feed import FEED_PROPERTY
 from headrace.errors import PipelineError
 from headrace.graph.analysis import SourceKind
 from headrace.graph.resolved import ResolvedDataset

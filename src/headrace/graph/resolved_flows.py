@@ -8,7 +8,7 @@ from typing import ClassVar, Self, TypeAlias
 
 from headrace.cdc.feed import ChangeFeed
 from headrace.graph.analysis import CHANGES, Analysis, ChangeAnalysis, Input, StatefulOperator
-from headrace.graph.flows import GraphFlow
+from headrace.graph.graph_flow import GraphFlow
 from headrace.model.cdc import ApplyChanges, CompareSnapshots
 from headrace.model.datasets import Dataset, Flow, Kind
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from headrace.errors import ErrorKind, PipelineError, spark_condition
-from headrace.graph.flows import GraphFlow
+from headrace.graph.graph_flow import GraphFlow
 from headrace.model.datasets import Dataset
 
 

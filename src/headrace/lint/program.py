@@ -12,7 +12,7 @@ from operator import itemgetter
 from headrace.lint.evaluation import defines_pipeline, facts_of
 from headrace.lint.facts import Facts
 from headrace.lint.scopes import FUNCTIONS, bound_names
-from headrace.lint.sources import Text
+from headrace.lint.source_files import Text
 from headrace.lint.values import Bound, Frame, Imported, Literal, Step, Value
 
 _NOTEBOOK_SESSIONS = ("headrace.spark_session", "headrace.scripts.session.spark_session")

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from headrace.errors import PipelineError
 from headrace.lint.catalog import RULES
-from headrace.lint.linting import Finding
+from headrace.lint.lint_files import Finding
 from headrace.lint.rules import Rule
 from headrace.model.location import Location, split_cell
 

@@ -12,7 +12,7 @@ from itertools import pairwise
 from headrace.errors import PipelineError
 from headrace.lint.program import Program, Span
 from headrace.lint.scopes import EXPR
-from headrace.lint.sources import Text
+from headrace.lint.source_files import Text
 from headrace.lint.values import Bound, Frame, Imported, Literal, Session
 from headrace.sql.lexer import Token, lex
 from headrace.sql.statements import read_statements

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from headrace.lint.program import Program, Span
-from headrace.lint.sources import Text
+from headrace.lint.source_files import Text
 from headrace.lint.sql_texts import sql_strings
 from headrace.notebooks import Language
 from headrace.sql.lexer import lex

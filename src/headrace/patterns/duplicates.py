@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 
 from headrace.errors import PipelineError
-from headrace.patterns.given import check_columns, with_event_time
+from headrace.patterns.arguments import check_columns, with_event_time
 
 
 def deduplicate(

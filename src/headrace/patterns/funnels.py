@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from headrace.errors import PipelineError
-from headrace.patterns.given import (
+from headrace.patterns.arguments import (
     check_columns,
     check_distinct_names,
     interval,

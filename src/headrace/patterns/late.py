@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from headrace.atomic_write import replace_file
 from headrace.errors import PipelineError
 from headrace.model.local_path import local_path
-from headrace.patterns.given import micros, millis, with_event_time
+from headrace.patterns.arguments import micros, millis, with_event_time
 
 
 def split_late(batch: DataFrame, batch_id: int, at: str, within: str, folder: str) -> tuple[DataFrame, DataFrame]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from headrace.patterns.given import check_columns, check_distinct_names, interval, quote_columns, with_event_time
+from headrace.patterns.arguments import check_columns, check_distinct_names, interval, quote_columns, with_event_time
 
 _WINDOW = "__session"
 _MADE = ("session_start", "session_end", "events_in_session")

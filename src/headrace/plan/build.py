@@ -14,6 +14,7 @@ from headrace.plan.backfills import no_backfill_reason, no_replay_reason
 from headrace.plan.deployed import DeployedHistory, DeployedState
 from headrace.plan.flow_steps import flow_step
 from headrace.plan.missing_inputs import missing_feeds, missing_inputs
+from headrace.plan.persisted_views import view_steps
 from headrace.plan.restarts import reset_command, restarts, resume_start
 from headrace.plan.source_retention import Restart
 from headrace.plan.state_compatibility import changed_states, table_mismatches
@@ -23,7 +24,6 @@ from headrace.plan.tables import table_steps
 from headrace.plan.unavailable_sources import stranded, unavailable_steps
 from headrace.plan.unfinished_clears import pending_clears
 from headrace.plan.unrecoverable_rows import plan_clears
-from headrace.plan.views import view_steps
 
 
 def build_plan(graph: ResolvedGraph, state: DeployedState, history: DeployedHistory, selected: Selected) -> Plan:

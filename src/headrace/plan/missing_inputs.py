@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.cdc.change_feed import FEED_PROPERTY
+from headrace.cdc.delta_change_feed import FEED_PROPERTY
 from headrace.errors import PipelineError
 from headrace.graph.resolved import ResolvedGraph
 from headrace.graph.select import Selected

@@ -15,9 +15,9 @@ from headrace.model.preview import Preview
 from headrace.model.rows import Rows
 from headrace.plan.backfills import BackfillRequest, ReplayRequest
 from headrace.plan.steps import Plan
+from headrace.project.dataset_resolution import OneDataset, preview_rows, recomputed_rows, resolve_dataset
 from headrace.project.explain_dataset import explanation
 from headrace.project.explanation import Explanation
-from headrace.project.one_dataset import OneDataset, preview_rows, recomputed_rows, resolve_dataset
 from headrace.project.planning import Planning
 from headrace.project.resolution import Resolver
 from headrace.project.sql_access import run_statement

@@ -21,7 +21,7 @@ from headrace.project.test_harness import Harness
 from headrace.project.worker_modules import source_modules
 from headrace.settings.secrets import Secrets
 from headrace.settings.settings import Settings
-from headrace.settings.sources import source_files
+from headrace.settings.source_files import source_files
 from headrace.spark.analyzer import StubAnalyzer
 from headrace.spark.update.catalog import Catalog
 from headrace.storage.inventory import foreign_tables

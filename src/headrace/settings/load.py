@@ -12,7 +12,12 @@ from types import MappingProxyType
 from typing import Any
 
 from headrace.errors import PipelineError, Problems, raise_all
-from headrace.model.failing_rows import FAILING_ROWS_KEYS, NO_DEAD_LETTERS, DeadLetterPolicy, InvalidDeadLetterPolicy
+from headrace.model.dead_letter_policy import (
+    FAILING_ROWS_KEYS,
+    NO_DEAD_LETTERS,
+    DeadLetterPolicy,
+    InvalidDeadLetterPolicy,
+)
 from headrace.model.location import Location
 from headrace.model.names import InvalidName, check_in_catalog, check_part
 from headrace.model.pipeline_keys import (

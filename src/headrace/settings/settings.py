@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from headrace.errors import PipelineError, raise_all
-from headrace.model.failing_rows import NO_DEAD_LETTERS, DeadLetterPolicy
+from headrace.model.dead_letter_policy import NO_DEAD_LETTERS, DeadLetterPolicy
 from headrace.model.location import Location
 from headrace.model.names import Naming, QualifiedName
 from headrace.model.sequence_conflicts import OnTie

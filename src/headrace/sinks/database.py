@@ -16,10 +16,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import PipelineError
-from headrace.model.failing_rows import MAX_DEAD_LETTERS_PER_BATCH
+from headrace.model.dead_letter_policy import MAX_DEAD_LETTERS_PER_BATCH
 from headrace.model.names import split_name
 from headrace.sinks.commit_notes import CommitRecord
-from headrace.sinks.refusals import RejectedRow
+from headrace.sinks.rejected_rows import RejectedRow
 from headrace.sources.jdbc_connection import Database
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from headrace.errors import PipelineError
-from headrace.sinks.refusals import RejectedRow, RejectedRows
+from headrace.sinks.rejected_rows import RejectedRow, RejectedRows
 from headrace.sinks.retrying import CircuitBreaker, CircuitOpen, Clock, Patience, RateLimiter, with_retries
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from headrace.model.names import QualifiedName
 from headrace.sql.columns import plain_name
 from headrace.sql.cursor import Cursor
 from headrace.sql.readonly import QUERY_WORDS
-from headrace.sql.refusals import Refusal, unsupported
 from headrace.sql.state import FileState
+from headrace.sql.unsupported_sql import Refusal, unsupported
 
 _USAGE = (
     "AUTO CDC [ONCE] INTO target FROM STREAM source [WITH (options)] KEYS (columns) [IGNORE NULL UPDATES [ON columns]] "

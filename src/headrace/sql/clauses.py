@@ -9,8 +9,8 @@ from headrace.errors import PipelineError
 from headrace.sql.columns import ColumnList, column_list, plain_name
 from headrace.sql.cursor import Cursor
 from headrace.sql.lexer import Kind
-from headrace.sql.refusals import CLAUSES, FLOW_CLAUSES, found_ahead, unsupported
 from headrace.sql.table_rules import ResolveName
+from headrace.sql.unsupported_sql import CLAUSES, FLOW_CLAUSES, found_ahead, unsupported
 
 _NUMBER_SIGNS = ("-", "+")
 _ENDS = (("AS",), ("FLOW", "AUTO", "CDC"), ("FLOW", "REPLACE", "USING"))

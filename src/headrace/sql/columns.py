@@ -9,8 +9,8 @@ from headrace.model.expectations import Action, Expectation
 from headrace.model.names import InvalidName, split_name
 from headrace.sql.cursor import Cursor, unclosed
 from headrace.sql.lexer import Token
-from headrace.sql.refusals import COLUMNS, found_ahead, unsupported
 from headrace.sql.table_rules import ResolveName, key_ahead
+from headrace.sql.unsupported_sql import COLUMNS, found_ahead, unsupported
 
 _ACTIONS = {("DROP", "ROW"): Action.DROP, ("FAIL", "UPDATE"): Action.FAIL, ("QUARANTINE", "ROW"): Action.QUARANTINE}
 _AFTER_TYPE = {"NOT", "NULL", "COMMENT", *(words[0] for words in COLUMNS)}

@@ -14,7 +14,8 @@ from headrace.sql.columns import plain_name
 from headrace.sql.cursor import Cursor
 from headrace.sql.lexer import bracket_pairs
 from headrace.sql.readonly import changing_verb, starts_query
-from headrace.sql.refusals import (
+from headrace.sql.state import FileState
+from headrace.sql.unsupported_sql import (
     CHANGING_QUERY,
     CREATED,
     FLOW_TARGETS,
@@ -28,7 +29,6 @@ from headrace.sql.refusals import (
     found_ahead,
     unsupported,
 )
-from headrace.sql.state import FileState
 
 _USAGE = {
     Kind.STREAMING_TABLE: "CREATE STREAMING TABLE name [(columns, expectations)] [clauses] [AS query]",

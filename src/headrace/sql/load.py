@@ -14,9 +14,9 @@ from headrace.sql.cursor import Cursor
 from headrace.sql.lexer import Kind, unquoted
 from headrace.sql.markers import bind
 from headrace.sql.parameters import substitute
-from headrace.sql.refusals import OTHER_SET, STATEMENTS, VALUE_SHOWN, found_ahead, unsupported
 from headrace.sql.state import Declarations, FileState
 from headrace.sql.statements import Statement, read_statements
+from headrace.sql.unsupported_sql import OTHER_SET, STATEMENTS, VALUE_SHOWN, found_ahead, unsupported
 
 _CONF_PREFIXES = ("pipelines.", "spark.")
 _USAGE = (

@@ -15,7 +15,7 @@ from headrace.delta_log.tables import (
     table_version_or_none,
 )
 from headrace.graph.analysis import Source, SourceKind
-from headrace.graph.flows import GraphFlow
+from headrace.graph.graph_flow import GraphFlow
 from headrace.graph.resolved import ResolvedGraph
 from headrace.graph.resolved_flows import AppendFlow, OneTimeFlow, ResolvedFlow, SnapshotFlow, StreamingFlow
 from headrace.model.datasets import Flow, Kind

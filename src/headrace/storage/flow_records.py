@@ -8,7 +8,7 @@ from pathlib import Path
 
 from headrace.checkpoints.offsets import read_progress
 from headrace.delta_log.tables import committed_transaction
-from headrace.graph.flows import GraphFlow
+from headrace.graph.graph_flow import GraphFlow
 from headrace.graph.resolved_flows import ResolvedFlow, StateSignature, StreamingFlow
 from headrace.model.datasets import Flow
 from headrace.model.names import Naming

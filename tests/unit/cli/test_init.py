@@ -9,7 +9,7 @@ import pytest
 from headrace.cli.init import make_project, templates
 from headrace.settings.discover import find_settings
 from headrace.settings.load import load_settings
-from headrace.settings.sources import source_files
+from headrace.settings.source_files import source_files
 
 
 @pytest.mark.parametrize("template", templates())

@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from headrace.lint.linting import ALL_RULES, lint_text
+from headrace.lint.lint_files import ALL_RULES, lint_text
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from headrace.lint.linting import lint_text
+from headrace.lint.lint_files import lint_text
 
 SOURCE = 'src = spark.readStream.table("t")\n'
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.lint.linting import lint_text
+from headrace.lint.lint_files import lint_text
 
 HEAD = """from pyspark.sql import functions as F
 rows = spark.readStream.table("a")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.lint.linting import lint_text
+from headrace.lint.lint_files import lint_text
 from headrace.lint.rules import Severity
 
 READY = "import headrace\nspark = headrace.spark_session()\n"

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from headrace.lint.linting import lint_text
+from headrace.lint.lint_files import lint_text
 
 CACHED = "stream-cache"
 

@@ -7,7 +7,7 @@ import ast
 import pytest
 
 from headrace.lint.catalog import RULES
-from headrace.lint.linting import lint_text
+from headrace.lint.lint_files import lint_text
 
 # These give the first line of a class, and SQL.
 SPECIAL = {"listener-base-class": "{}\n    pass"}

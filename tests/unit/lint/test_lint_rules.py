@@ -8,7 +8,7 @@ import re
 import pytest
 
 from headrace.lint.catalog import RULES
-from headrace.lint.linting import lint_text
+from headrace.lint.lint_files import lint_text
 
 SOURCE = 'orders = spark.readStream.schema("id INT").json("/data/orders")\n'
 LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"

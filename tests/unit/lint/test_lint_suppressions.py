@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.lint.linting import Selection, lint_text
+from headrace.lint.lint_files import Selection, lint_text
 
 CACHE = "spark.readStream.table('t').cache()"
 

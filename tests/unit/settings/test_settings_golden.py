@@ -11,7 +11,7 @@ import pytest
 from headrace.errors import PipelineError, Problems, problems_of
 from headrace.settings.discover import find_settings
 from headrace.settings.load import load_settings
-from headrace.settings.sources import source_files
+from headrace.settings.source_files import source_files
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.md"))
 BLOCK = re.compile(r"^```(\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

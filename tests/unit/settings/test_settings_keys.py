@@ -13,7 +13,7 @@ from headrace.errors import Problems
 from headrace.model.names import QualifiedName
 from headrace.settings.keys import KEYS, Treatment, ValueType, keys_below
 from headrace.settings.load import load_settings
-from headrace.settings.sources import source_files
+from headrace.settings.source_files import source_files
 
 EXAMPLE = Path(__file__).parent / "vendor_pipeline.json"
 VENDOR_TOP = [

@@ -6,7 +6,7 @@ import pytest
 
 from headrace.errors import Problems
 from headrace.settings.load import load_settings
-from headrace.settings.sources import source_files
+from headrace.settings.source_files import source_files
 
 
 @pytest.fixture

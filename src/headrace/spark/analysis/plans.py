@@ -13,7 +13,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.autoloader.source import Source as LoaderSource
-from headrace.cdc.change_feed import FEED_OPTIONS
+from headrace.cdc.delta_change_feed import FEED_OPTIONS
 from headrace.graph.analysis import READER_ENVIRONMENT_KEYS, Input, Source, SourceKind
 from headrace.model.names import QualifiedName
 from headrace.sources import kafka_options

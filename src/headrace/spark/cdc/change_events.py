@@ -8,14 +8,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, StringType, StructField, StructType
 
-from headrace.cdc.change_feed import COMMIT_VERSION
+from headrace.cdc.delta_change_feed import COMMIT_VERSION
 from headrace.cdc.envelope import DELETE, ENVELOPE, OP
 from headrace.cdc.feed import ChangeFeed
 from headrace.cdc.scd_spec import START_AT, SYSTEM_START_AT
 from headrace.model.cdc import ApplyChanges
 from headrace.model.datasets import Flow
 from headrace.model.names import quoted
-from headrace.spark.cdc.change_feed import is_preimage
+from headrace.spark.cdc.delta_change_feed import is_preimage
 from headrace.spark.cdc.fold import BATCH, SYSTEM
 from headrace.spark.delta.conform import cast_nested
 from headrace.spark.delta.tables import data_type

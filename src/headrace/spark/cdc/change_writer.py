@@ -21,8 +21,8 @@ from headrace.runtime.failpoints import Failpoint, Failpoints
 from headrace.spark.cdc.batch_cache import cached_frames
 from headrace.spark.cdc.bitemporal import bitemporal_changes
 from headrace.spark.cdc.change_events import cast_to_target, events_of
-from headrace.spark.cdc.change_feed import without_replaced_rows
 from headrace.spark.cdc.commit import Commit
+from headrace.spark.cdc.delta_change_feed import without_replaced_rows
 from headrace.spark.cdc.latest_event import latest_event_changes
 from headrace.spark.cdc.merge_batch import Batch
 from headrace.spark.cdc.recompute_keys import recomputed_changes

@@ -19,7 +19,7 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from headrace.cdc.change_feed import COMMIT_TIMESTAMP, COMMIT_VERSION, is_change_feed, without_feed_columns
+from headrace.cdc.delta_change_feed import COMMIT_TIMESTAMP, COMMIT_VERSION, is_change_feed, without_feed_columns
 from headrace.cdc.envelope import ENVELOPE, FIELDS
 from headrace.cdc.feed import ChangeFeed
 from headrace.cdc.scd_spec import ALL_TIMES, ScdSpec, ScdType

@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from headrace.cdc.change_feed import FEED_PROPERTY
+from headrace.cdc.delta_change_feed import FEED_PROPERTY
 from headrace.cdc.merge_commit import WritePath
 from headrace.delta_log.tables import table_state
 from headrace.model.names import quoted

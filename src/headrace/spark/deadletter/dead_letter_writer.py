@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 
 from headrace.errors import PipelineError
 from headrace.graph.resolved_flows import ResolvedFlow
-from headrace.model.failing_rows import (
+from headrace.model.dead_letter_policy import (
     MAX_DEAD_LETTERS_PER_BATCH,
     MAX_ROWS_OF_DEAD_BATCH,
     MIN_ALLOWED_ROWS,

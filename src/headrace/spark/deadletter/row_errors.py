@@ -11,7 +11,7 @@ from headrace.checkpoints.offsets import first_offsets
 from headrace.errors import PipelineError
 from headrace.events.types import Warned
 from headrace.graph.resolved_flows import ResolvedFlow
-from headrace.model.failing_rows import MAX_ROWS_OF_DEAD_BATCH
+from headrace.model.dead_letter_policy import MAX_ROWS_OF_DEAD_BATCH
 from headrace.runtime.ports import Failed
 from headrace.runtime.retry import retryable
 from headrace.spark.errors.spark_errors import failure_report

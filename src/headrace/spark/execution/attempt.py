@@ -16,8 +16,8 @@ from headrace.runtime.ports import Canceled, Completed, Current, Failed, Idle, N
 from headrace.runtime.retry import retryable
 from headrace.spark.errors.changed_sources import name_of, with_schema_change
 from headrace.spark.errors.spark_errors import failure_report, full_text
+from headrace.spark.execution.attempt_hooks import FlowExecution, Hooks
 from headrace.spark.execution.batch_flow import BatchFlowExecution
-from headrace.spark.execution.hooks import FlowExecution, Hooks
 from headrace.spark.execution.snapshot_flow import SnapshotFlowExecution
 from headrace.spark.execution.stream_flow import StreamFlowExecution
 from headrace.spark.expectations.freshness import FreshnessCheck

@@ -7,7 +7,7 @@ from dataclasses import replace
 from headrace.delta_log.tables import table_state
 from headrace.graph.resolved_flows import BatchFlow, RefreshFlow
 from headrace.runtime.ports import Completed, Report
-from headrace.spark.execution.hooks import Hooks
+from headrace.spark.execution.attempt_hooks import Hooks
 from headrace.spark.preparation.prepare import Preparation
 from headrace.spark.session.clone import on_clone
 from headrace.spark.session.scoped_confs import with_confs

@@ -15,7 +15,7 @@ from headrace.model.schema import Schema
 from headrace.model.type_changes import schema_change
 from headrace.runtime.ports import Canceled, Completed, Failed, Report, SchemaEvolution
 from headrace.spark.delta.conform import conform
-from headrace.spark.execution.hooks import Hooks
+from headrace.spark.execution.attempt_hooks import Hooks
 from headrace.spark.preparation.prepare import Preparation
 from headrace.spark.queries.snapshots import Snapshot, check_order, next_snapshot, version_of_update
 from headrace.spark.session.clone import on_clone

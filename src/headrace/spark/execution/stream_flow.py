@@ -18,7 +18,7 @@ from headrace.model.static_inputs import STATIC_INPUTS_KEY, StaticInputs
 from headrace.model.triggers import Trigger, TriggerKind
 from headrace.runtime.ports import Report
 from headrace.spark.analysis.static_inputs import pin_static_tables
-from headrace.spark.execution.hooks import Hooks
+from headrace.spark.execution.attempt_hooks import Hooks
 from headrace.spark.execution.real_time import check_real_time
 from headrace.spark.execution.repeated_batch import repeat_last_batch
 from headrace.spark.execution.stream_monitor import StreamMonitor, is_unfinished

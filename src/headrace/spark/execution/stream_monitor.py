@@ -13,7 +13,7 @@ from headrace.model.datasets import Kind
 from headrace.model.triggers import Trigger, TriggerKind
 from headrace.runtime.failpoints import Failpoint
 from headrace.runtime.ports import Canceled, Completed, Report
-from headrace.spark.execution.hooks import Hooks
+from headrace.spark.execution.attempt_hooks import Hooks
 from headrace.spark.execution.stream_reports import StreamReports
 from headrace.spark.monitoring.query_monitor import End, QueryMonitor
 from headrace.spark.sinks.progress_counter import ProgressCounter

@@ -11,7 +11,7 @@ from headrace.graph.resolved_flows import CompleteFlow, MergeFlow, StreamingFlow
 from headrace.model.datasets import Kind
 from headrace.model.triggers import Trigger, TriggerKind
 from headrace.spark.deadletter.dead_letter_writer import uses_dead_letters, with_dead_letters
-from headrace.spark.execution.hooks import Hooks
+from headrace.spark.execution.attempt_hooks import Hooks
 from headrace.spark.preparation.prepare import Preparation
 from headrace.spark.sinks.resume import resume_delivery
 from headrace.spark.sinks.sink_writer import SinkWriter

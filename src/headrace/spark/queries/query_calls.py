@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from headrace.cdc.change_feed import FEED_OPTION
+from headrace.cdc.delta_change_feed import FEED_OPTION
 from headrace.errors import PipelineError
 from headrace.model.datasets import Flow, PythonQuery, SqlQuery
 from headrace.model.names import QualifiedName

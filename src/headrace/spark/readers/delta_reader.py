@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from headrace.cdc.change_feed import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION
+from headrace.cdc.delta_change_feed import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION
 from headrace.sources.delta_options import NAME, check_delta_options
 from headrace.spark.readers.auto_loader import GIVEN_FORMAT, GIVEN_OPTIONS
 from headrace.spark.session.query_context import query_context

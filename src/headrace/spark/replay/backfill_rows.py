@@ -18,7 +18,7 @@ from headrace.spark.delta.tables import delta_table
 from headrace.spark.expectations.quarantine_table import RELEASED, REPLAYED, matches_replay
 from headrace.spark.preparation.prepare import Preparation
 from headrace.spark.queries.batch_mode import as_batch
-from headrace.spark.replay.backfill import open_part
+from headrace.spark.replay.backfill_ranges import open_part
 from headrace.spark.replay.replay_query import finish_dead_letter_replay, frame_of_dead_letters
 from headrace.spark.replay.replay_source import frame_from_source
 from headrace.spark.session.clone import on_clone

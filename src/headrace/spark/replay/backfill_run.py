@@ -14,7 +14,7 @@ from headrace.runtime.ports import Completed, Report
 from headrace.runtime.retry import retryable
 from headrace.spark.deadletter.row_errors import RowErrors
 from headrace.spark.preparation.prepare import Preparation
-from headrace.spark.replay.backfill import complete_backfill
+from headrace.spark.replay.backfill_ranges import complete_backfill
 from headrace.spark.replay.backfill_rows import finish_replay, frame_of, remove_quarantined
 from headrace.spark.replay.replay_query import abandon, with_passing_rows
 from headrace.spark.replay.replay_sink import redeliver_rejected

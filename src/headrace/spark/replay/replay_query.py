@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 from headrace.errors import PipelineError
 from headrace.events.types import Warned
 from headrace.graph.resolved_flows import ResolvedFlow
-from headrace.model.failing_rows import MAX_DEAD_LETTERS_PER_BATCH
+from headrace.model.dead_letter_policy import MAX_DEAD_LETTERS_PER_BATCH
 from headrace.plan.backfills import Backfill, Replay
 from headrace.runtime.bisect import NoSingleRowFails, TooManyFailures, find_failing_rows
 from headrace.runtime.failpoints import Failpoint

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 
 from headrace.errors import PipelineError
 from headrace.events.types import Warned
-from headrace.model.failing_rows import MAX_ROWS_OF_DEAD_BATCH, too_many_batches
+from headrace.model.dead_letter_policy import MAX_ROWS_OF_DEAD_BATCH, too_many_batches
 from headrace.runtime.failpoints import Failpoint
 from headrace.runtime.ports import Emit, Failed
 from headrace.runtime.retry import retryable

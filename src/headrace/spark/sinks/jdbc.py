@@ -23,7 +23,7 @@ from headrace.runtime.failpoints import Failpoint
 from headrace.sinks.commit_notes import CommitRecord
 from headrace.sinks.database import WHOLE_ROW, WRITE_FAILED, StagedPart, TableWriter
 from headrace.sinks.database_types import column_types, is_nested
-from headrace.sinks.refusals import RejectedRow
+from headrace.sinks.rejected_rows import RejectedRow
 from headrace.sources.worker_errors import relay_problems
 from headrace.spark.deadletter.json_rows import as_json, whole_row
 from headrace.spark.sinks.sink import Batch

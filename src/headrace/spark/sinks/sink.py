@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.sinks.commit_notes import CommitRecord
-from headrace.sinks.refusals import RejectedRows
+from headrace.sinks.rejected_rows import RejectedRows
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,16 @@ from pyspark.storagelevel import StorageLevel
 from headrace.checkpoints.offsets import positions_digest
 from headrace.errors import PipelineError
 from headrace.events.types import BatchDone, Warned
-from headrace.model.failing_rows import MAX_DEAD_LETTERS_PER_BATCH, MIN_ALLOWED_ROWS, NO_DEAD_LETTERS, DeadLetterPolicy
+from headrace.model.dead_letter_policy import (
+    MAX_DEAD_LETTERS_PER_BATCH,
+    MIN_ALLOWED_ROWS,
+    NO_DEAD_LETTERS,
+    DeadLetterPolicy,
+)
 from headrace.model.outcome import FlowCounts
 from headrace.runtime.failpoints import Failpoint
 from headrace.runtime.ports import Emit
-from headrace.sinks.refusals import RejectedRow, RejectedRows
+from headrace.sinks.rejected_rows import RejectedRow, RejectedRows
 from headrace.spark.sinks.sink import Batch, Sink, transaction_name
 from headrace.spark.sinks.spill_queue import SpillQueue, SpillQueueSink
 from headrace.spark.tables.observed_rows import computed_once, observed_number

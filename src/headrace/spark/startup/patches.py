@@ -45,7 +45,7 @@ from pyspark.sql.session import SparkSession
 from pyspark.sql.streaming.query import StreamingQueryManager
 from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 
-from headrace.cdc.change_feed import requests_change_feed
+from headrace.cdc.delta_change_feed import requests_change_feed
 from headrace.errors import PipelineError
 from headrace.spark.notebook import await_any, confs, frames, functions, group_by_key, listener_adapter, reads, writes
 from headrace.spark.readers import auto_loader, custom_formats, input_file

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from headrace.cdc.table_lock import TableLock
 from headrace.graph.resolved import ResolvedGraph
-from headrace.model.failing_rows import DeadLetterPolicy
+from headrace.model.dead_letter_policy import DeadLetterPolicy
 from headrace.model.names import Naming, QualifiedName
 from headrace.model.outcome import FlowCounts
 from headrace.model.sequence_conflicts import OnTie

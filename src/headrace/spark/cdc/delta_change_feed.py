@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from headrace.cdc.change_feed import CHANGE_TYPE, COMMIT_VERSION, REMOVING_CHANGE_TYPES
+from headrace.cdc.delta_change_feed import CHANGE_TYPE, COMMIT_VERSION, REMOVING_CHANGE_TYPES
 from headrace.model.names import quoted
 
 

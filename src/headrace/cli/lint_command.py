@@ -23,12 +23,12 @@ from headrace.cli.lint import LintFormat
 from headrace.cli.printable import printable
 from headrace.errors import PipelineError, Problems, raise_all
 from headrace.lint.catalog import rule_ids, rule_of
-from headrace.lint.linting import Finding, LintResult, Selection, lint_text
+from headrace.lint.lint_files import Finding, LintResult, Selection, lint_text
 from headrace.lint.rules import Rule, Severity
 from headrace.lint.sarif import sarif_of
-from headrace.lint.sources import SUFFIXES
+from headrace.lint.source_files import SUFFIXES
 from headrace.model.location import Location, split_cell
-from headrace.settings.sources import source_files
+from headrace.settings.source_files import source_files
 
 _DEEPEST = 10_000
 _COLOURS = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow"}

@@ -58,7 +58,7 @@ def test_rows_that_were_deleted_are_not_read_and_a_query_may_say_where_it_begins
 
 @pytest.mark.long(
     guard=(
-        "tests/unit/engine/test_first_reads.py::test_a_first_batch_that_a_crash_has_left_is_read_as_it_was_planned",
+        "tests/unit/storage/test_initial_snapshot.py::test_a_first_batch_that_a_crash_has_left_is_read_as_it_was_planned",
         "tests/spark/test_exactly_once.py::test_no_row_is_lost_or_doubled_when_an_update_dies_within_a_batch",
     )
 )

@@ -129,8 +129,8 @@ def test_what_is_away_fails_its_own_flow_and_what_reads_from_it_while_the_others
 
 @pytest.mark.long(
     guard=(
-        "tests/unit/engine/test_loop.py::test_flows_whose_source_is_away_fail_and_what_reads_their_tables_is_skipped_while_others_run",
-        "tests/spark/test_sources_away.py::test_a_folder_that_is_not_there_is_told_with_what_to_do_and_fails_its_own_flow",
+        "tests/unit/runtime/test_loop.py::test_flows_whose_source_is_away_fail_and_what_reads_their_tables_is_skipped_while_others_run",
+        "tests/spark/test_unavailable_sources.py::test_a_folder_that_is_not_there_is_told_with_what_to_do_and_fails_its_own_flow",
     )
 )
 def test_an_update_that_begins_with_nothing_there_fails_those_flows_and_no_other(project, outside):
@@ -190,7 +190,7 @@ def test_a_file_that_the_schema_would_be_inferred_from_fails_its_own_flow(projec
 @pytest.mark.long(
     guard=(
         "tests/unit/sources/test_jdbc.py::test_columns_that_are_given_resolve_a_query_while_the_database_is_down_and_no_stream_starts",
-        "tests/spark/test_sources_away.py::test_what_is_away_fails_its_own_flow_and_what_reads_from_it_while_the_others_run",
+        "tests/spark/test_unavailable_sources.py::test_what_is_away_fails_its_own_flow_and_what_reads_from_it_while_the_others_run",
     )
 )
 def test_a_database_that_is_down_is_tried_again_when_its_columns_are_given(project, outside):
@@ -225,7 +225,7 @@ VIEWS = """
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_sources_away.py::test_what_is_away_fails_its_own_flow_and_what_reads_from_it_while_the_others_run",
+        "tests/spark/test_unavailable_sources.py::test_what_is_away_fails_its_own_flow_and_what_reads_from_it_while_the_others_run",
         "tests/spark/test_surface.py::test_a_persisted_view_answers_when_no_file_is_loaded_and_follows_its_definition",
     )
 )
@@ -278,8 +278,8 @@ KEPT = """
 
 @pytest.mark.long(
     guard=(
-        "tests/unit/engine/test_plan.py::test_a_table_is_not_cleared_whose_reader_is_away",
-        "tests/spark/test_sources_away.py::test_what_is_away_fails_its_own_flow_and_what_reads_from_it_while_the_others_run",
+        "tests/unit/plan/test_plan.py::test_a_table_is_not_cleared_whose_reader_is_away",
+        "tests/spark/test_unavailable_sources.py::test_what_is_away_fails_its_own_flow_and_what_reads_from_it_while_the_others_run",
     )
 )
 @pytest.mark.parametrize("resettable", ["true", "false"])

@@ -148,7 +148,9 @@ def test_a_watermark_that_one_quiet_input_holds_back_is_warned_of(updates):
     assert [event.flow for event in told(updates.events, "FLOW.WATERMARK_STUCK")] == ["pairs_of_slowest"]
 
 
-@pytest.mark.long(guard="tests/spark/test_state_told.py::test_a_watermark_that_one_quiet_input_holds_back_is_warned_of")
+@pytest.mark.long(
+    guard="tests/spark/test_state_reporter.py::test_a_watermark_that_one_quiet_input_holds_back_is_warned_of"
+)
 def test_a_watermark_follows_the_fastest_input_where_the_settings_say_so(project):
     text = EACH.replace("@dp.table\n    def pairs_of_slowest", f"{FASTEST}\n    def pairs_of_fastest")
     pipeline = project(text).given("busy", *minutes(4)).given("quiet", [NOON])
@@ -158,7 +160,7 @@ def test_a_watermark_follows_the_fastest_input_where_the_settings_say_so(project
     assert result.flow("pairs_of_fastest").watermark == "2026-01-01T12:02:00.000Z"
 
 
-@pytest.mark.long(guard="tests/spark/test_state_told.py::test_rows_that_come_in_time_are_no_event")
+@pytest.mark.long(guard="tests/spark/test_state_reporter.py::test_rows_that_come_in_time_are_no_event")
 def test_a_watermark_that_goes_on_with_both_inputs_is_not_warned_of(project):
     pipeline = project(EACH).given("busy", *minutes(14)).given("quiet", *minutes(14))
 
@@ -179,7 +181,7 @@ def test_duplicates_that_were_removed_are_in_the_outcome_with_the_watermark(upda
 
 
 @pytest.mark.long(
-    guard="tests/spark/test_state_told.py::test_a_row_that_the_watermark_has_passed_is_an_error_event_and_stops_nothing"
+    guard="tests/spark/test_state_reporter.py::test_a_row_that_the_watermark_has_passed_is_an_error_event_and_stops_nothing"
 )
 def test_a_late_row_is_told_of_after_a_pause_of_a_query_that_goes_on(project):
     text = WINDOWS.replace(".table(name)", '.schema("id INT, at TIMESTAMP").json(spark.conf.get("root") + "/in")')

@@ -20,11 +20,11 @@ from headrace.model.location import Location
 from headrace.model.names import Naming, QualifiedName
 from headrace.model.schema import Schema
 from headrace.model.views import ViewDefinition
+from headrace.plan.persisted_views import view_steps
 from headrace.plan.steps import ViewChange, ViewStep
 from headrace.plan.table_kinds import changed_kinds
 from headrace.plan.tables import table_steps
 from headrace.plan.unfinished_clears import PendingClears
-from headrace.plan.views import view_steps
 from headrace.settings.storage import StorageLayout
 from headrace.storage.change_detection import StoredState
 from headrace.storage.history import StoredHistory

@@ -19,7 +19,6 @@ from headrace.errors import PipelineError
 from headrace.model.location import Location
 from headrace.project.scratch import scratch
 from headrace.project.worker_modules import ship_modules
-from headrace.scripts.ending import Limits, QueryStopper, Stopped
 from headrace.scripts.failures import query_problem, script_problem, user_traceback
 from headrace.scripts.literals import literals_of
 from headrace.scripts.namespace import Namespace
@@ -27,6 +26,7 @@ from headrace.scripts.notebook import run_steps, trees_of
 from headrace.scripts.script_storage import ScriptStorage, script_storage_of
 from headrace.scripts.session import open_notebook_session
 from headrace.scripts.source import Source, read_source
+from headrace.scripts.stop_streams import Limits, QueryStopper, Stopped
 from headrace.spark.notebook.confs import starting_confs
 from headrace.spark.notebook.notebook_session import NotebookSession, StartedQuery, activated, release_tables
 

@@ -188,7 +188,7 @@ def test_rows_that_were_committed_before_a_failure_are_counted(project):
 
 @pytest.mark.long(
     guard=(
-        "tests/unit/engine/test_checkpoints.py::test_a_view_is_computed_again_when_a_table_was_made_anew",
+        "tests/unit/storage/test_change_detection.py::test_a_view_is_computed_again_when_a_table_was_made_anew",
         "tests/spark/test_exactly_once.py::test_a_batch_flow_writes_its_rows_once_when_an_update_dies_within_it",
     )
 )

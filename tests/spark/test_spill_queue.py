@@ -115,7 +115,9 @@ def test_a_batch_that_was_sent_in_part_is_sent_again_under_the_same_keys(project
     assert ids(server.taken) == [10, 11, 12, 13]
 
 
-@pytest.mark.long(guard="tests/spark/test_fallback.py::test_a_batch_that_has_to_wait_waits_once_when_the_update_dies")
+@pytest.mark.long(
+    guard="tests/spark/test_spill_queue.py::test_a_batch_that_has_to_wait_waits_once_when_the_update_dies"
+)
 def test_a_batch_that_waits_reaches_a_server_once_that_is_back_when_the_next_update_begins(project, server):
     pipeline = project(http(server)).given("source", FIRST, SECOND)
     server.answer = down
@@ -165,7 +167,7 @@ def test_what_may_come_again_fails_the_flow(project, server, status, code):
 
 
 @pytest.mark.long(
-    guard="tests/spark/test_fallback.py::test_a_batch_that_was_sent_in_part_is_sent_again_under_the_same_keys"
+    guard="tests/spark/test_spill_queue.py::test_a_batch_that_was_sent_in_part_is_sent_again_under_the_same_keys"
 )
 def test_the_keys_of_requests_are_those_of_the_settings_of_the_flow(project, server):
     query = '.withColumn("at", F.timestamp_seconds("id"))'
@@ -185,8 +187,8 @@ def test_the_keys_of_requests_are_those_of_the_settings_of_the_flow(project, ser
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_fallback.py::test_batches_wait_while_a_server_is_down_and_reach_it_in_their_order_when_it_is_back",
-        "tests/spark/test_fallback.py::test_what_waits_is_delivered_when_nothing_new_comes",
+        "tests/spark/test_spill_queue.py::test_batches_wait_while_a_server_is_down_and_reach_it_in_their_order_when_it_is_back",
+        "tests/spark/test_spill_queue.py::test_what_waits_is_delivered_when_nothing_new_comes",
     )
 )
 def test_groups_that_a_watermark_has_closed_wait_and_are_delivered_once(project, server):
@@ -221,8 +223,8 @@ def test_rows_that_are_refused_after_they_waited_are_set_aside(project, server):
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_fallback.py::test_batches_wait_while_a_server_is_down_and_reach_it_in_their_order_when_it_is_back",
-        "tests/spark/test_fallback.py::test_what_waits_is_delivered_before_everything_is_delivered_again",
+        "tests/spark/test_spill_queue.py::test_batches_wait_while_a_server_is_down_and_reach_it_in_their_order_when_it_is_back",
+        "tests/spark/test_spill_queue.py::test_what_waits_is_delivered_before_everything_is_delivered_again",
     )
 )
 def test_what_waits_comes_first_when_the_fallback_is_taken_away(project, server):
@@ -292,9 +294,9 @@ def test_each_row_is_in_a_database_once_that_goes_away_and_comes_back(project, p
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_fallback.py::test_what_may_come_again_fails_the_flow",
-        "tests/spark/test_fallback.py::test_a_user_whom_a_database_does_not_let_in_fails_the_flow",
-        "tests/spark/test_fallback.py::test_each_row_is_in_a_database_once_that_goes_away_and_comes_back",
+        "tests/spark/test_spill_queue.py::test_what_may_come_again_fails_the_flow",
+        "tests/spark/test_spill_queue.py::test_a_user_whom_a_database_does_not_let_in_fails_the_flow",
+        "tests/spark/test_spill_queue.py::test_each_row_is_in_a_database_once_that_goes_away_and_comes_back",
     )
 )
 def test_a_flow_fails_whose_database_is_down_and_goes_on_when_it_is_back(project, postgres, out_orders):
@@ -318,7 +320,7 @@ def test_a_user_whom_a_database_does_not_let_in_fails_the_flow(project, postgres
 
 
 @pytest.mark.long(
-    guard="tests/spark/test_fallback.py::test_each_row_is_in_a_database_once_that_goes_away_and_comes_back"
+    guard="tests/spark/test_spill_queue.py::test_each_row_is_in_a_database_once_that_goes_away_and_comes_back"
 )
 def test_records_wait_for_a_broker_that_is_stopped_and_started_again(project, kafka):
     topic = kafka.topic()

@@ -13,7 +13,7 @@ from headrace.lint.catalog import RULES, SUPPRESSION, rule_ids
 from headrace.lint.program import Program, Span
 from headrace.lint.rules import Rule, Severity, Violation
 from headrace.lint.secrets import masked, secrets_in
-from headrace.lint.sources import Text, texts_of
+from headrace.lint.source_files import Text, texts_of
 from headrace.lint.sql_texts import Sql, sql_in, sql_strings, statements_of
 from headrace.lint.suppressions import Suppression, suppressions_in, suppressions_in_strings
 from headrace.model.location import Location
