@@ -34,7 +34,6 @@ from headrace.spark.jvm.process import jvm_pid
 from headrace.storage.change_detection import StoredState
 
 _CAUSE = "USER_ACTION"
-_STOP_POLL_INTERVAL_S = 0.2
 
 
 @dataclass(frozen=True)
