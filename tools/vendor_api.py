@@ -17,11 +17,11 @@ from headrace.sql.unsupported_sql import CREATED, STATEMENTS, Refusal
 _INTRODUCTION = """\
 # The vendor's API
 
-What of Databricks' Python and SQL for declarative pipelines, and of Spark's own `pyspark.pipelines`, works here.
+Which parts of Databricks' Python and SQL for declarative pipelines, and of Spark's own `pyspark.pipelines`, work here.
 
 - **works**: does what the vendor documents.
-- **accepted**: may stand in the file and changes nothing, because it is so anyway.
-- **refused**: an error with code, place and reason, before anything is written.
+- **accepted**: has no effect, because it is already the case here.
+- **refused**: an error with code, location and reason, before anything is written.
 
 `from headrace import pipelines as dp`, `from pyspark import pipelines as dp` and `import dlt` all give the names of the
 first table, and mix. Files written for Spark's own pipelines therefore have expectations too.
@@ -186,7 +186,11 @@ _FORMS: Mapping[str, tuple[Form, ...]] = {
 
 def vendor_api_page() -> str:
     """The expected text of docs/reference/vendor-api.md."""
-    parts = [_INTRODUCTION, "## Python\n", _table(("name", "", "what it does, or why not and what then"), _functions())]
+    parts = [
+        _INTRODUCTION,
+        "## Python\n",
+        _table(("name", "", "what it does, or why not and what to use instead"), _functions()),
+    ]
     parts += [
         "Arguments of the decorators of datasets, and of `create_streaming_table`:\n",
         _table(_HEADS, _arguments()),

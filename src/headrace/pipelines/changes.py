@@ -42,7 +42,7 @@ def create_auto_cdc_flow(
     columns_to_update: Any = None,
     **later: Any,
 ) -> None:
-    """Merge the change events of a stream into a streaming table, whatever order they come in.
+    """Merge a stream of change events into a streaming table, in any order of arrival.
 
     The result depends only on the set of events. If several events have the same key and sequence, a delete wins, then
     the greatest row. Events with a NULL key or sequence are quarantined.
@@ -119,7 +119,7 @@ def replace_flow(
     comment: str | None = None,
     spark_conf: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Define a flow whose rows replace those of the same key: of each key the row with the greatest sequence is kept.
+    """Define a flow that keeps, for each key, the row with the greatest sequence.
 
     The result depends only on the set of rows, not on their order. If several rows have the same key and sequence, the
     greatest is kept. Rows with a NULL key or sequence are quarantined.

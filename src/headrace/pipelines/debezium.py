@@ -17,7 +17,7 @@ def debezium(
     subject: str | None = None,
     registry: str | Mapping[str, Any] | None = None,
 ) -> Any:
-    """Open the envelopes of Debezium's messages, as JSON or, with *subject* and *registry*, as Avro.
+    """Unpack the envelopes of Debezium messages: JSON, or Avro with *subject* and *registry*.
 
     Change flows understand the result: deletes remove rows, and ``_debezium`` is not a column of the target. The flow
     needs ``keys`` and ``sequence_by="_debezium.sequence"``.

@@ -53,7 +53,7 @@ def streaming_table(query_function: F, /) -> F: ...
 @overload
 def streaming_table(query_function: None = None, /, **options: Any) -> Decorator[F]: ...
 def streaming_table(query_function: Any = None, /, **options: Any) -> Any:
-    """Define a table that appends what is new in its sources; the function returns a streaming DataFrame.
+    """Define a table that appends new rows from its sources; the function returns a streaming DataFrame.
 
     Options as for :func:`table`.
     """
@@ -91,7 +91,7 @@ view = temporary_view
 
 
 def create_streaming_table(name: str, **options: Any) -> None:
-    """Define a streaming table that has no query of its own; flows feed it.
+    """Define a streaming table without a query; flows write to it.
 
     Args:
         name: the table's name, with one to three parts.
@@ -112,22 +112,22 @@ def create_streaming_table(name: str, **options: Any) -> None:
 
 
 def expect(name: str, inv: Any) -> Decorator[F]:
-    """Count the rows that break *inv* (SQL text or a Column) and keep them."""
+    """Count the rows that violate *inv* (SQL text or a Column), and keep them."""
     return _expect({name: inv}, Action.WARN)
 
 
 def expect_or_drop(name: str, inv: Any) -> Decorator[F]:
-    """Count the rows that break *inv* and leave them out of the target."""
+    """Count the rows that violate *inv*, and drop them."""
     return _expect({name: inv}, Action.DROP)
 
 
 def expect_or_fail(name: str, inv: Any) -> Decorator[F]:
-    """Fail the flow at the first row that breaks *inv*, before anything is written."""
+    """Fail the flow at the first row that violates *inv*, before anything is written."""
     return _expect({name: inv}, Action.FAIL)
 
 
 def expect_or_quarantine(name: str, inv: Any) -> Decorator[F]:
-    """Set the rows that break *inv* aside in ``<dataset>_quarantine`` and leave them out of the target."""
+    """Move the rows that violate *inv* to ``<dataset>_quarantine``."""
     return _expect({name: inv}, Action.QUARANTINE)
 
 
@@ -162,7 +162,7 @@ def read_stream(name: str) -> Any:
 
 
 def enable_local_execution() -> None:
-    """Nothing: files of a pipeline run wherever Headrace runs. There for files that call the vendor's function."""
+    """Has no effect. It exists for files that call the vendor's function."""
 
 
 _EXPECT_ARGUMENTS = {

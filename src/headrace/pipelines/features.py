@@ -20,7 +20,7 @@ def create_feature_table(
     ignore_null_updates: bool | None = None,
     **options: Any,
 ) -> None:
-    """Define a streaming table of features: of each key all values that it has had, with the time from which they held.
+    """Define a streaming table with the history of features: all values of each key, with the time they became valid.
 
     The table has history (``create_auto_cdc_flow`` with SCD type 2): ``__START_AT`` and ``__END_AT`` are the period in
     which a row is valid, and the newest row has ``__END_AT IS NULL``. Events can arrive in any order.

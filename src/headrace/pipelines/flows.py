@@ -32,7 +32,7 @@ def append_flow(
     spark_conf: Mapping[str, str] | None = None,
     once: bool = False,
 ) -> Any:
-    """Define a flow that appends to a streaming table or delivers to a sink; several may feed the same one.
+    """Define a flow that appends to a streaming table or delivers to a sink; a target can have several.
 
     Args:
         query_function: the decorated function, when used without parentheses (an error, because *target* is missing).
@@ -57,7 +57,7 @@ def update_flow(
     comment: str | None = None,
     spark_conf: Mapping[str, str] | None = None,
 ) -> Any:
-    """Define a flow that delivers to a sink, in each batch, the rows of its result that have changed.
+    """Define a flow that delivers the changed rows of its result to a sink, in each batch.
 
     An aggregation needs no watermark: each batch delivers the new values of the groups that got rows.
 

@@ -13,7 +13,7 @@ Hook = Callable[[dict[str, Any]], Any]
 
 
 def on_event_hook(fn: Any = None, max_allowable_consecutive_failures: int | None = None) -> Any:
-    """Let a function be told every stable event of an update, as a dictionary in the shape of the event log's rows.
+    """Call a function with each stable event of an update, as a dictionary with the columns of the event log.
 
     Hooks run one after the other in their own thread, in the order of events. Their errors never fail the update.
 

@@ -24,7 +24,7 @@ def create_sink(
     options: Mapping[str, Any] | None = None,
     comment: str | None = None,
 ) -> None:
-    """Define a place outside of the pipeline that flows deliver rows to; ``append_flow`` and ``update_flow`` feed it.
+    """Define a system outside the pipeline to which ``append_flow`` and ``update_flow`` deliver rows.
 
     Delivered rows are final: a full refresh delivers them again and removes nothing.
 
@@ -48,7 +48,7 @@ def create_sink(
 
 
 def foreach_batch_sink(function: Any = None, /, *, name: str | None = None) -> Any:
-    """Define a sink by a function that gets each batch: ``f(df, batch_id)``.
+    """Define a sink as a function that receives each batch: ``f(df, batch_id)``.
 
     A batch is repeated with the same ``batch_id`` if the function, or the update, ends before the batch is committed. A
     full refresh starts again at batch 0. ``headrace.delivery`` helps to write exactly once in such a function.

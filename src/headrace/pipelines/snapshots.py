@@ -28,7 +28,7 @@ def create_auto_cdc_from_snapshot_flow(
     name: str | None = None,
     flow_name: str | None = None,
 ) -> None:
-    """Bring a streaming table to where the newest snapshot of a source is: new rows, changed rows, rows that are gone.
+    """Update a streaming table to match the newest snapshot of a source: insert, update and delete rows.
 
     Keys must be unique in a snapshot, and versions must ascend; otherwise the flow fails and the table is unchanged.
     Rows with a NULL key are quarantined. A row that an expectation drops or quarantines counts as present: the table's

@@ -12,7 +12,7 @@ from headrace.pipelines.registry import current_registry
 
 
 def unique(*columns: str | Sequence[str]) -> Unique:
-    """No two rows of the table have the same values in *columns*: the table has one of them, the first that came.
+    """No two rows of the table have the same values in *columns*: the first one stays.
 
     NULL equals no other value, as in SQL. Example: ``@dp.expect_or_drop("one of each", dp.unique("id"))``.
     """
@@ -20,12 +20,12 @@ def unique(*columns: str | Sequence[str]) -> Unique:
 
 
 def primary_key(*columns: str | Sequence[str]) -> Unique:
-    """As :func:`unique`, and a row with a NULL in one of *columns* breaks the rule."""
+    """Like :func:`unique`; a NULL in one of *columns* is a violation."""
     return Unique(_columns("primary_key", columns), required=True)
 
 
 def foreign_key(*columns: str | Sequence[str], references: str, referenced: str | Sequence[str] = ()) -> ForeignKey:
-    """The values of *columns* are in a row of another table of the pipeline, as it is when the row comes.
+    """The values of *columns* exist in another table of the pipeline when the row is written.
 
     The other table is updated first. A row with a NULL in one of the columns references nothing, as in SQL.
 
@@ -48,7 +48,7 @@ def foreign_key(*columns: str | Sequence[str], references: str, referenced: str 
 
 
 def on_time(column: str, *, within: str, ahead: str | None = None) -> OnTime:
-    """The time in *column* is less than *within* behind the newest one of the batches before; NULL is late.
+    """The time in *column* is less than *within* behind the newest time of earlier batches; NULL is late.
 
     The newest time comes from the table before the batch, so a repeated batch has the same late rows. With
     ``expect_or_quarantine``, the table's quarantine holds the late rows. A downstream operator with
@@ -67,7 +67,7 @@ def on_time(column: str, *, within: str, ahead: str | None = None) -> OnTime:
 
 
 def fresh(column: str, *, within: str) -> Fresh:
-    """The newest time in *column* is at most *within* old when an update ends, for ``expect`` and ``expect_or_fail``.
+    """The newest time in *column* is at most *within* old when an update ends; for ``expect`` and ``expect_or_fail``.
 
     It is checked in each update, even without new rows. A table without times is not fresh, nor is one whose newest
     time is further ahead of the clock than *within*. A continuous update checks it at intervals and only warns.
@@ -80,7 +80,7 @@ def fresh(column: str, *, within: str) -> Fresh:
 
 
 def row_count(*, at_least: int | None = None, at_most: int | None = None) -> RowCount:
-    """The table has so many rows once a batch is written, for ``expect`` and ``expect_or_fail``."""
+    """The number of rows of the table after a batch; for ``expect`` and ``expect_or_fail``."""
     registry = current_registry("row_count")
     given = [bound for bound in (at_least, at_most) if bound is not None]
     if not given or not all(isinstance(bound, int) for bound in given):

@@ -8,7 +8,7 @@ from headrace.pipelines.registry import current_registry
 
 
 def persisted_view(name: str, sql: str, comment: str | None = None) -> None:
-    """Define a view whose query is stored, so that it can be read when the pipeline's files are not loaded.
+    """Define a view whose query is stored, so that it can be queried without the pipeline's files.
 
     It is a batch query over tables and other persisted views, and other datasets can read it. This is ``CREATE VIEW``
     in Python.
