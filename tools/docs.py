@@ -7,18 +7,18 @@ from collections.abc import Callable, Mapping
 from itertools import groupby
 from pathlib import Path
 
-from auto_loader_cases import auto_loader_cases_page
+from auto_loader_cases_page import auto_loader_cases_page
 from auto_loader_page import auto_loader_reference
-from command_line import command_line_page
+from command_line_page import command_line_page
 from event_hubs_page import event_hubs_reference
 from headrace.errors import Condition, conditions
 from kafka_page import kafka_reference
 from lint_page import lint_reference
-from ready_page import ready_reference
+from notebook_session_page import notebook_session_page
 from settings_page import settings_reference
 from sinks_page import sinks_reference
 from sources_page import sources_reference
-from vendor_api import vendor_api_page
+from vendor_api_page import vendor_api_page
 
 _PARAMETER = re.compile(r"\{\w+\}\.?")
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -65,7 +65,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "reference/event-hubs.md": event_hubs_reference,
     "reference/kafka.md": kafka_reference,
     "reference/lint.md": lint_reference,
-    "reference/ready-session.md": ready_reference,
+    "reference/notebook-session.md": notebook_session_page,
     "reference/settings.md": settings_reference,
     "reference/sinks.md": sinks_reference,
     "reference/sources.md": sources_reference,

@@ -278,7 +278,7 @@ def test_every_condition_is_worded_like_the_others() -> None:
         "event-hubs",
         "kafka",
         "lint",
-        "ready-session",
+        "notebook-session",
         "settings",
         "sinks",
         "sources",

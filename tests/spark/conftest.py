@@ -18,7 +18,7 @@ def out_orders(postgres):
 @pytest.fixture
 def scripts(headrace_session, tmp_path):
     """Scripts that share one storage."""
-    from tests.spark.ready import Scripts  # noqa: PLC0415 - the same
+    from tests.spark.notebook_scripts import Scripts  # noqa: PLC0415 - the same
 
     from headrace.testing.warm import unchanged  # noqa: PLC0415 - with Spark, for tests that need it
 

@@ -137,8 +137,8 @@ that are installed. `_sqldf` is the result of the last `%sql`.
 """
 
 
-def ready_reference() -> str:
-    """The expected text of docs/reference/ready-session.md."""
+def notebook_session_page() -> str:
+    """The expected text of docs/reference/notebook-session.md."""
     confs = [(f"`{conf.name}`" + _value(conf), conf.effect.value, _about(conf)) for conf in VENDOR_CONFS]
     fixed = [(f"`{key}`", why) for key, why in FIXED.items()]
     properties = [(f"`{key}`", why) for key, why in VENDOR_PROPERTIES.items()]
