@@ -35,8 +35,6 @@ class Violation:
     severity: Severity | None = None
 
 
-# Keys of ``rules.toml`` whose fields have other names.
-_FIELDS = {"quiet": "exceptions", "instead": "fix"}
 Check = Callable[[Program], Iterable[Violation]]
 CheckSql = Callable[[Sql], Iterable[Violation]]
 
@@ -72,7 +70,7 @@ class Rule:
 
 def rule(id_: str, check: Check | None = None, *, sql: CheckSql | None = None) -> Rule:
     """The rule whose texts are in ``rules.toml`` under *id_*."""
-    texts = {_FIELDS.get(key, key): text for key, text in _texts()[id_].items()}
+    texts = dict(_texts()[id_])
     severity = Severity(texts.pop("severity"))
     return Rule(id=id_, severity=severity, check=check, check_sql=sql, **{k: v.strip() for k, v in texts.items()})
 
