@@ -66,7 +66,7 @@ def cleared(numbers_after_one_update):
     """A pipeline with rows, and what clears its table as the holder of a number."""
     pipeline = numbers_after_one_update.restored()
     opened = pipeline.project
-    resolved = opened._resolver.resolve(ResolveRequest(opened._planning.kept_schema(Selection())))
+    resolved = opened._resolver.resolve(ResolveRequest(opened._planning.tables.kept_schema(Selection())))
     dataset = next(iter(resolved.graph.datasets))
     path = opened.settings.layout.table(opened.settings.naming, dataset.name)
 
@@ -160,7 +160,7 @@ def test_a_table_with_columns_that_may_not_be_null_is_cleared_by_none_that_was_t
     pipeline = project(STRICT.replace("{data}", str(data)))
     pipeline.run()
     opened = pipeline.project
-    resolved = opened._resolver.resolve(ResolveRequest(opened._planning.kept_schema(Selection())))
+    resolved = opened._resolver.resolve(ResolveRequest(opened._planning.tables.kept_schema(Selection())))
     (dataset,) = resolved.graph.datasets
     path = opened.settings.layout.table(opened.settings.naming, dataset.name)
 
