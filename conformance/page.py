@@ -30,8 +30,8 @@ An example counts when its effect was found: rows in a table, records of a topic
 before the example has run is a failure, and so is a replacement of what runs as it is written.
 
 - **runs as written**: in a session of PySpark with Delta and Kafka's connector, without any of Headrace.
-- **runs with the ready session**: as it is written, in [`headrace.spark_session()`](notebook-session.md), or as a file of
-  a pipeline.
+- **runs with the ready session**: as it is written, in [`headrace.spark_session()`](notebook-session.md), or as a file
+  of a pipeline.
 - **runs after replacement**: it runs on no open-source Spark as it is written, which is tried every time; a part of it
   was replaced, as the [list below](#replacements) says.
 - **fragment completed by the harness**: it is no statement of its own, and runs as a part of one.
