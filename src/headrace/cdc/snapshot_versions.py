@@ -58,7 +58,7 @@ class SnapshotState:
     """The state before the next snapshot.
 
     Attributes:
-        version: version of the newest snapshot in the table; None if there is none.
+        version: version of the newest snapshot in the table; None without one.
         table: columns of the table; None if it does not exist or is cleared.
     """
 

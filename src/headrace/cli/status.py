@@ -72,7 +72,7 @@ def events(
 def followed(reader: EventReader, sleep: Callable[[float], None], *, limit: int | None = None) -> Iterator[Row]:
     """Yield the events of the latest update as they are stored, from the first (or the newest *limit*) to its end.
 
-    Waits for the first update if there is none yet. After a killed update, continues with the next one.
+    Waits for the first update if none has started yet. After a killed update, continues with the next one.
     """
     while (update_id := reader.latest_update_id()) is None:
         sleep(POLL_S)

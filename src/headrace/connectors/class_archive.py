@@ -38,7 +38,7 @@ def create_archive_option(archive: Path) -> str:
 
 
 def use_archive_option(archive: Path, options: str) -> str:
-    """The Java option that uses an archive; "" if there is none, or *options* already mention one."""
+    """The Java option that uses an archive; "" if none exists, or if *options* name one already."""
     if not archive.is_file() or _MAKES in options or _USES in options:
         return ""
     return f'{_USES}"{archive}"'

@@ -61,7 +61,7 @@ def download(jars: Sequence[Jar], folder: Path, *, environ: Mapping[str, str]) -
 
 
 def find_spark_jars(environ: Mapping[str, str]) -> Path | None:
-    """The folder of Spark's jars, found without importing pyspark; None if there is none."""
+    """The folder of Spark's jars, found without importing pyspark; None without one."""
     spec = find_spec("pyspark")
     homes = [Path(location) for location in (spec.submodule_search_locations or ())] if spec else []
     if environ.get("SPARK_HOME"):

@@ -30,7 +30,7 @@ def operation_of(path: str, version: int) -> str:
 
 
 def schema_change(path: str, first: int) -> SchemaChange | None:
-    """The first commit from a version on whose columns differ from the version before; None if there is none."""
+    """The first commit from a version on whose columns differ from the version before; None without one."""
     table = open_table(path)
     if table is None:
         return None

@@ -69,7 +69,7 @@ def _identity(file: Path) -> tuple[int, int, int] | None:
 
 
 def table_state(path: str) -> TableState | None:
-    """The current state of the table at a path, or None if there is none."""
+    """The current state of the table at a path, or None."""
     table = open_table(path)
     if table is None:
         return None
@@ -86,7 +86,7 @@ def table_state(path: str) -> TableState | None:
 
 
 def open_table(path: str, version: int | None = None) -> DeltaTable | None:
-    """The table at a path, at its newest version or a given one; None if there is none.
+    """The table at a path, at its newest version or a given one; None without one.
 
     Raises:
         PipelineError: STORAGE.TABLE_UNREADABLE, STORAGE.EMPTY_COMMIT.
@@ -105,7 +105,7 @@ def open_table(path: str, version: int | None = None) -> DeltaTable | None:
 
 
 def table_version(path: str) -> TableVersion | None:
-    """The id and newest version of the table at a path; None if there is none.
+    """The id and newest version of the table at a path; None without one.
 
     Raises:
         PipelineError: STORAGE.TABLE_UNREADABLE.

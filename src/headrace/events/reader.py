@@ -63,7 +63,7 @@ class EventReader:
         return (row for row in rows if update_id is None or row["origin"]["update_id"] == update_id)
 
     def latest_update_id(self) -> str | None:
-        """The id of the latest update; None if there is none."""
+        """The id of the latest update; None without one."""
         row = self._newest_of(UpdateCreated.event_type, 0)
         return row["origin"]["update_id"] if row else None
 

@@ -61,7 +61,7 @@ def called_stream(name: str) -> bool:
 
 
 def conventional(name: str) -> Value | None:
-    """The usual meaning of an unbound name in notebooks and fragments; None if there is none."""
+    """The usual meaning of an unbound name in notebooks and fragments; None without one."""
     if name in _STARRED:
         return Imported(f"{FUNCTIONS}.{name}")
     return _CONVENTIONS.get(name)

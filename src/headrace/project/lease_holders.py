@@ -47,7 +47,7 @@ class Process:
 
     @staticmethod
     def of(pid: int) -> Process | None:
-        """The process with an id, or None if there is none."""
+        """The process with an id, or None."""
         try:
             return Process(pid, psutil.Process(pid).create_time())
         except psutil.Error:

@@ -119,7 +119,7 @@ def _blocking_problem(
     *,
     reset: bool,
 ) -> PipelineError | None:
-    """The problem that prevents a replay before the next update; None if there is none.
+    """The problem that prevents a replay before the next update; None without one.
 
     A batch that is not in the table yet is retried, and quarantines its rows again, or not.
     """

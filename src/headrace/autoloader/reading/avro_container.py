@@ -129,7 +129,7 @@ def encode_long(value: int) -> bytes:
 
 
 def _first_marker(file: BinaryIO, header: AvroHeader, start: int) -> int | None:
-    """The position of the first sync marker at or after *start*; None if there is none."""
+    """The position of the first sync marker at or after *start*; None without one."""
     first = header.length - _MARKER_BYTES
     if start <= first:
         return first

@@ -23,7 +23,7 @@ class LongSeparatorParser(LineParser):
 
     def __init__(self, dialect: Dialect) -> None:
         super().__init__(dialect)
-        # After a stray quote, univocity looks for a separator of one character, and there is none.
+        # After a stray quote, univocity looks for a separator of one character, in vain.
         self._delimiter = NONE
         self._matched = 0
         first, others = self._separator[0], self._separator[1:]

@@ -78,7 +78,7 @@ class CsvRecords:
             at += len(self._separator)
 
     def _after_closing_quote(self, line: str, at: int) -> int | None:
-        """The position after the closing quote; doubled and escaped quotes do not close; None if there is none."""
+        """The position after the closing quote; doubled and escaped quotes do not close; None without one."""
         while (position := line.find(self._quote, at)) >= 0:
             escapes = len(line[at:position]) - len(line[at:position].rstrip(self._escape)) if self._escape else 0
             if escapes % 2:

@@ -60,7 +60,7 @@ def _started_twice(program: Program) -> Iterator[Violation]:
 
 
 def target_value(started: StartedStream) -> Value | None:
-    """The value of the target; None if there is none."""
+    """The value of the target; None without one."""
     if started.step.name in ("toTable", "table", "saveAsTable"):
         return started.step.argument(0, "tableName")
     return started.step.argument(0, "path") or option_of(started.steps, "path") or option_of(started.steps, "topic")

@@ -74,7 +74,7 @@ class UserException:
 
 
 def find_user_exception(causes: Sequence[Cause]) -> UserException | None:
-    """The exception of a user function that made a streaming query fail; None if there is none."""
+    """The exception of a user function that made a streaming query fail; None without one."""
     for cause in reversed(causes):
         called_back = _CALLED_BACK in cause.message
         if not called_back and not from_worker(cause):

@@ -65,7 +65,7 @@ def sample_snapshot(flow: Flow, catalog: Catalog, state: SnapshotState, known: S
 def _next(
     flow: Flow, catalog: Catalog, state: SnapshotState, reads: set[QualifiedName]
 ) -> tuple[Snapshot | None, str | None]:
-    """The next snapshot, and why the flow has work to do; None if there is none.
+    """The next snapshot, and why the flow has work to do; None without one.
 
     If the table defines the columns, the flow reports problems with the snapshot when it runs. A function that reads
     the pipeline's own tables has seen empty stubs here, so its result says nothing.
