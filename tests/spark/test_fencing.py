@@ -13,7 +13,7 @@ from headrace.delta_log.tables import table_state
 from headrace.errors import PipelineError
 from headrace.graph.select import Selection
 from headrace.model.schema import Schema
-from headrace.project.resolve_request import ResolveRequest
+from headrace.project.resolution.resolve_request import ResolveRequest
 from headrace.spark.delta.fencing import write_fenced
 from headrace.spark.delta.tables import empty_frame
 from headrace.spark.expectations.quarantine_table import widen_quarantine

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from headrace.project.java_garbage import GarbageCollection
+from headrace.project.update.java_garbage import GarbageCollection
 
 
 class Frame:

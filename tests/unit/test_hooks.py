@@ -16,7 +16,7 @@ from headrace.model.location import Location
 from headrace.model.names import Naming
 from headrace.model.outcome import UpdateState
 from headrace.pipelines.registry import Registry, collecting
-from headrace.project.hooks import Hooks
+from headrace.project.update.event_hooks import Hooks
 
 HERE = Location("a.py", 3)
 NOW = datetime(2026, 1, 2, tzinfo=UTC)

@@ -9,7 +9,7 @@ import pyspark
 import pytest
 
 from headrace.model.names import Naming
-from headrace.project.files import load_files
+from headrace.project.loading.files import load_files
 
 FILE = """
 import dlt

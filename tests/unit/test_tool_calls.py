@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from headrace.errors import PipelineError
-from headrace.project import tool_calls
-from headrace.project.tool_calls import called, with_tool_calls
+from headrace.project.loading import tool_calls
+from headrace.project.loading.tool_calls import called, with_tool_calls
 
 CALL = 'mcp__data-knowledge-base__get_document("pipeline", "streaming-tables")'
 

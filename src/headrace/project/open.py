@@ -15,15 +15,15 @@ from headrace.model.preview import Preview
 from headrace.model.rows import Rows
 from headrace.plan.backfills import BackfillRequest, ReplayRequest
 from headrace.plan.steps import Plan
-from headrace.project.dataset_resolution import OneDataset, preview_rows, recomputed_rows, resolve_dataset
-from headrace.project.explain_dataset import explanation
-from headrace.project.explanation import Explanation
-from headrace.project.planning import Planning
-from headrace.project.resolution import Resolver
-from headrace.project.sql_access import run_statement
-from headrace.project.stored_project import StoredProject
+from headrace.project.inspection.dataset_resolution import OneDataset, preview_rows, recomputed_rows, resolve_dataset
+from headrace.project.inspection.explain_dataset import explanation
+from headrace.project.inspection.explanation import Explanation
+from headrace.project.inspection.sql_access import run_statement
+from headrace.project.inspection.stored_project import StoredProject
+from headrace.project.planning.plan_update import Planning
+from headrace.project.resolution.resolver import Resolver
 from headrace.project.test_harness import REAL, Harness
-from headrace.project.update_start import UpdateStart
+from headrace.project.update.update_start import UpdateStart
 from headrace.settings.load import nearest_settings
 from headrace.settings.settings import Settings
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from headrace.project import tool_calls
+from headrace.project.loading import tool_calls
 from headrace.scripts.dbutils import NotebookExit, ScriptDbUtils
 from headrace.scripts.display import Display, display_html
 from headrace.scripts.file_system import FileSystem

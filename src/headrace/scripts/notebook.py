@@ -12,7 +12,7 @@ from pathlib import Path
 from headrace.errors import PipelineError, Problems, raise_all
 from headrace.model.location import Location
 from headrace.notebooks import Cell, Language
-from headrace.project.load_result import PackageChecker
+from headrace.project.loading.load_result import PackageChecker
 from headrace.scripts.display import Display
 from headrace.scripts.source import SUFFIXES, Source, read_source
 from headrace.spark.notebook.notebook_session import NotebookSession

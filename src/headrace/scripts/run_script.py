@@ -17,8 +17,8 @@ from typing import Any
 
 from headrace.errors import PipelineError
 from headrace.model.location import Location
+from headrace.project.loading.worker_modules import ship_modules
 from headrace.project.scratch import scratch
-from headrace.project.worker_modules import ship_modules
 from headrace.scripts.failures import query_problem, script_problem, user_traceback
 from headrace.scripts.literals import literals_of
 from headrace.scripts.namespace import Namespace

@@ -11,7 +11,7 @@ from pathlib import Path
 from headrace.errors import PipelineError, raise_all
 from headrace.model.location import Location, cell_name, split_cell
 from headrace.notebooks import JSON_SUFFIX, Cell, Language, Magic, read_notebook
-from headrace.project.tool_calls import with_tool_calls
+from headrace.project.loading.tool_calls import with_tool_calls
 
 SUFFIXES = (".py", JSON_SUFFIX, ".sql")
 _NOTHING_TO_DO = frozenset(("restart_python", "autoreload", "load_ext", "matplotlib"))

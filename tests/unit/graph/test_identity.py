@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.project.resolution import parameters_digest
+from headrace.project.resolution.resolver import parameters_digest
 from headrace.spark.analysis.plans import can_be_listed
 
 

@@ -21,7 +21,7 @@ from headrace.errors import PipelineError, Problems
 from headrace.model.location import Location
 from headrace.model.names import Naming
 from headrace.notebooks import read_notebook
-from headrace.project.files import load_files
+from headrace.project.loading.files import load_files
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.md"))
 BLOCK = re.compile(r"^```(\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

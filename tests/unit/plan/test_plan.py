@@ -24,7 +24,7 @@ from headrace.plan.notices import without_effect
 from headrace.plan.renames import Rename, RenameKind
 from headrace.plan.steps import Decision
 from headrace.plan.unavailable_sources import unavailable_steps
-from headrace.project.initial_events import plan_warnings
+from headrace.project.update.initial_events import plan_warnings
 
 A = QualifiedName("a")
 REST = NewInput(is_due=False, reason="nothing new")

@@ -23,7 +23,7 @@ from headrace.model.rows import Rows
 from headrace.model.triggers import Trigger
 from headrace.plan.schema_evolution import EvolvedBy, evolution
 from headrace.plan.steps import Decision, FlowStep, Plan, TableChange, TableStep
-from headrace.project.explanation import Explanation, FlowExplanation, MergedBatch, TableFacts
+from headrace.project.inspection.explanation import Explanation, FlowExplanation, MergedBatch, TableFacts
 
 GOLDEN = Path(__file__).parent / "golden"
 HERE = Location("transformations/a.py", 7)

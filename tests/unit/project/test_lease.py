@@ -17,9 +17,9 @@ import pytest
 
 from headrace.connectors.java import SPARK_PROGRAM, started_by_option
 from headrace.errors import PipelineError
-from headrace.project.early_stop import StopSignals
 from headrace.project.lease import Lease
 from headrace.project.lease_holders import EXPIRES_AFTER_S, LeaseTiming, is_held, read_holder
+from headrace.project.update.early_stop import StopSignals
 
 HERE = "here"
 # A holder that is dead: no process has this id.

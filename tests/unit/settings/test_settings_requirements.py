@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.model.location import Location
-from headrace.project.load_result import PackageChecker
+from headrace.project.loading.load_result import PackageChecker
 
 HERE = Location("transformations/setup.py", 1)
 

@@ -14,9 +14,9 @@ from headrace.events.envelope import Origin, redacted
 from headrace.events.log import EventLog
 from headrace.events.outcome import OutcomeBuilder
 from headrace.events.types import BatchDone, Event
-from headrace.project.hooks import Hooks
-from headrace.project.java_garbage import GarbageCollection
-from headrace.project.resolve_request import Resolved
+from headrace.project.resolution.resolve_request import Resolved
+from headrace.project.update.event_hooks import Hooks
+from headrace.project.update.java_garbage import GarbageCollection
 from headrace.settings.secrets import Secrets
 from headrace.settings.settings import Settings
 from headrace.spark.session.active_session import make_active

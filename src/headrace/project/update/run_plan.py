@@ -13,10 +13,10 @@ from headrace.events.reader import EventReader
 from headrace.events.types import Event
 from headrace.model.samples import SAMPLES_KEY
 from headrace.plan.steps import Plan
-from headrace.project.early_stop import StopSignals
-from headrace.project.known_counts import known_counts
 from headrace.project.lease import Lease
-from headrace.project.resolve_request import Resolved
+from headrace.project.resolution.resolve_request import Resolved
+from headrace.project.update.early_stop import StopSignals
+from headrace.project.update.known_counts import known_counts
 from headrace.runtime.board import Board
 from headrace.runtime.failpoints import Failpoints
 from headrace.runtime.loop import run as run_flows

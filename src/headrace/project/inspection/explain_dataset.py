@@ -19,8 +19,8 @@ from headrace.model.datasets import Kind
 from headrace.model.names import Naming
 from headrace.plan.steps import Plan
 from headrace.plan.triggers import trigger_of
-from headrace.project.explanation import Explanation, FlowExplanation, MergedBatch, TableFacts
-from headrace.project.planning import Planning
+from headrace.project.inspection.explanation import Explanation, FlowExplanation, MergedBatch, TableFacts
+from headrace.project.planning.plan_update import Planning
 from headrace.settings.settings import Settings
 from headrace.spark.delta.commit_counts import merged_rows
 from headrace.storage.change_detection import StoredState

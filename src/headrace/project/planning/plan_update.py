@@ -12,13 +12,13 @@ from headrace.plan.build import build_plan
 from headrace.plan.renames import Rename
 from headrace.plan.steps import Plan
 from headrace.plan.triggers import with_triggers
-from headrace.project.kept_tables import KeptTables
-from headrace.project.logged_batches import LoggedBatches
-from headrace.project.pending_renames import old_names, pending_renames
-from headrace.project.plan_backfill import with_backfill
-from headrace.project.plan_replay import with_replay
-from headrace.project.resolve_request import ResolveRequest
-from headrace.project.stored_tables import storage_problems
+from headrace.project.planning.kept_tables import KeptTables
+from headrace.project.planning.logged_batches import LoggedBatches
+from headrace.project.planning.pending_renames import old_names, pending_renames
+from headrace.project.planning.plan_backfill import with_backfill
+from headrace.project.planning.plan_replay import with_replay
+from headrace.project.resolution.resolve_request import ResolveRequest
+from headrace.project.storage_folder import storage_problems
 from headrace.project.test_harness import Harness
 from headrace.runtime.failpoints import Failpoint, Failpoints
 from headrace.settings.settings import Settings

@@ -12,8 +12,10 @@ from headrace.graph.select import Selection
 from headrace.model.outcome import FlowState, Outcome, UpdateState
 from headrace.plan.renames import Rename
 from headrace.plan.steps import Plan
-from headrace.project.early_stop import StopSignals
-from headrace.project.initial_events import (
+from headrace.project.lease import Lease
+from headrace.project.resolution.resolve_request import Resolved
+from headrace.project.update.early_stop import StopSignals
+from headrace.project.update.initial_events import (
     definition_events,
     graph_warnings,
     plan_warnings,
@@ -21,10 +23,8 @@ from headrace.project.initial_events import (
     recorded_settings,
     settings_warnings,
 )
-from headrace.project.lease import Lease
-from headrace.project.recorded_events import recorded_events
-from headrace.project.resolve_request import Resolved
-from headrace.project.run_plan import PlanRun
+from headrace.project.update.recorded_events import recorded_events
+from headrace.project.update.run_plan import PlanRun
 from headrace.runtime.board import Board
 from headrace.runtime.failpoints import Failpoints
 from headrace.runtime.loop import first_error, state_of

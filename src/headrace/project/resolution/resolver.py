@@ -12,13 +12,13 @@ from headrace.graph.build import build
 from headrace.graph.new_tables import maps_names
 from headrace.graph.resolve import resolve
 from headrace.model.names import QualifiedName
-from headrace.project.load_project import load_project
-from headrace.project.load_result import LoadResult
-from headrace.project.open_catalog import open_catalog
-from headrace.project.resolve_request import Resolved, ResolveRequest
-from headrace.project.stored_secrets import stored_secrets
+from headrace.project.loading.load_project import load_project
+from headrace.project.loading.load_result import LoadResult
+from headrace.project.loading.worker_modules import source_modules
+from headrace.project.resolution.open_catalog import open_catalog
+from headrace.project.resolution.resolve_request import Resolved, ResolveRequest
+from headrace.project.resolution.stored_secrets import stored_secrets
 from headrace.project.test_harness import Harness
-from headrace.project.worker_modules import source_modules
 from headrace.settings.secrets import Secrets
 from headrace.settings.settings import Settings
 from headrace.settings.source_files import source_files

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from headrace.project.files import load_files
-from headrace.project.load_result import LoadResult
+from headrace.project.loading.files import load_files
+from headrace.project.loading.load_result import LoadResult
+from headrace.project.loading.worker_modules import ship_modules
 from headrace.project.scratch import scratch
-from headrace.project.worker_modules import ship_modules
 from headrace.settings.dbutils import DbUtils
 from headrace.settings.secrets import Secrets
 from headrace.settings.settings import Settings

@@ -13,15 +13,15 @@ from headrace.graph.resolved import ResolvedGraph
 from headrace.graph.select import Selection
 from headrace.model.outcome import Outcome
 from headrace.plan.steps import Plan
-from headrace.project.early_stop import StopSignals
 from headrace.project.lease import Lease
 from headrace.project.lease_holders import host_name
-from headrace.project.planning import Planning
-from headrace.project.resolution import Resolver
-from headrace.project.resolve_request import Resolved
-from headrace.project.stored_tables import make_storage
+from headrace.project.planning.plan_update import Planning
+from headrace.project.resolution.resolve_request import Resolved
+from headrace.project.resolution.resolver import Resolver
+from headrace.project.storage_folder import create_storage
 from headrace.project.test_harness import Harness
-from headrace.project.update import Update
+from headrace.project.update.early_stop import StopSignals
+from headrace.project.update.update import Update
 from headrace.runtime.board import Board, remaining_selection
 from headrace.settings.secrets import Secrets
 from headrace.settings.settings import Settings
@@ -64,7 +64,7 @@ class UpdateStart:
             self.planning.resolve_request(selection, skip_unavailable=self.skip_unavailable)
         )
         planned(resolved.graph, selection)
-        make_storage(self.settings)
+        create_storage(self.settings)
         host, timing = host_name(self.environ), self.harness.lease_timing
         file = Path(self.settings.layout.lease)
 

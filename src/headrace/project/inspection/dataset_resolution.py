@@ -14,10 +14,10 @@ from headrace.model.datasets import Kind
 from headrace.model.names import Naming, QualifiedName
 from headrace.model.preview import Preview
 from headrace.model.rows import Rows
-from headrace.project.preview import Previewer
-from headrace.project.recompute import recomputed
-from headrace.project.resolution import Resolver
-from headrace.project.resolve_request import Resolved, ResolveRequest
+from headrace.project.inspection.preview import Previewer
+from headrace.project.inspection.recompute import recomputed
+from headrace.project.resolution.resolve_request import Resolved, ResolveRequest
+from headrace.project.resolution.resolver import Resolver
 from headrace.storage.change_detection import StoredState
 
 

@@ -18,10 +18,10 @@ from headrace.errors import PipelineError, Problems
 from headrace.model.location import Location
 from headrace.model.names import Naming
 from headrace.pipelines.registry import Registry, collecting
-from headrace.project import tool_calls
-from headrace.project.imports import import_from
-from headrace.project.load_result import LoadResult, PackageChecker, user_exception
-from headrace.project.notebook_cells import Notebooks, is_notebook
+from headrace.project.loading import tool_calls
+from headrace.project.loading.imports import import_from
+from headrace.project.loading.load_result import LoadResult, PackageChecker, user_exception
+from headrace.project.loading.notebook_cells import Notebooks, is_notebook
 from headrace.spark.session.guards import Code, guard_delta, guarded
 from headrace.spark.session.listeners import recording_listeners
 from headrace.sql.load import load_sql

@@ -10,11 +10,11 @@ from headrace.events.reader import EventReader
 from headrace.model.lateness import DEFAULT_DROPPED_SHARE, Lateness
 from headrace.model.outcome import FilesBacklog, Outcome
 from headrace.model.rows import Rows
-from headrace.project.ingested_files import files_to_read, seen_files
+from headrace.project.inspection.ingested_files import files_to_read, seen_files
+from headrace.project.inspection.sql_access import hidden_tables
+from headrace.project.inspection.stored_tables import lateness, quarantined, quarantines, row_count
 from headrace.project.lease_holders import host_name, with_lost_state
 from headrace.project.repair import repair_flows
-from headrace.project.sql_access import hidden_tables
-from headrace.project.stored_tables import lateness, quarantined, quarantines, row_count
 from headrace.settings.settings import Settings
 from headrace.storage.health import FlowHealth, health_of_flows
 from headrace.storage.inventory import stored_tables

@@ -14,8 +14,8 @@ from headrace.errors import PipelineError, Problems
 from headrace.model.location import Location, cell_name, split_cell
 from headrace.notebooks import JSON_SUFFIX, Cell, Language, Magic, read_notebook
 from headrace.pipelines.registry import Registry
-from headrace.project.load_result import PackageChecker, user_exception
-from headrace.project.tool_calls import with_tool_calls
+from headrace.project.loading.load_result import PackageChecker, user_exception
+from headrace.project.loading.tool_calls import with_tool_calls
 from headrace.sql.load import load_statements
 from headrace.sql.state import FileState
 

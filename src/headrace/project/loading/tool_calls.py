@@ -17,7 +17,7 @@ from headrace.errors import PipelineError
 # The name of the function in the rewritten text.
 NAME = "__headrace_tool__"
 _CALL = re.compile(r"mcp__([A-Za-z0-9_]+(?:-[A-Za-z0-9_]+)+?)__([A-Za-z]\w*)(?=\s*\()")
-_DOCS = Path(__file__).parents[3] / "docs"
+_DOCS = Path(__file__).parents[4] / "docs"
 
 
 def with_tool_calls(text: str) -> str:

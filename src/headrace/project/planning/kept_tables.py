@@ -11,7 +11,7 @@ from headrace.graph.select import Selection, cleared_names
 from headrace.model.datasets import Dataset, Definitions, Flow
 from headrace.model.names import Naming, QualifiedName
 from headrace.model.schema import Schema
-from headrace.project.resolve_request import Cleared
+from headrace.project.resolution.resolve_request import Cleared
 from headrace.storage.change_detection import StoredState
 
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from deltalake import DeltaTable
@@ -16,10 +13,8 @@ from headrace.delta_log.tables import count_rows, open_table, query_rows
 from headrace.errors import PipelineError
 from headrace.graph.build import QUARANTINE_SUFFIX, did_you_mean
 from headrace.model.lateness import Lateness
-from headrace.model.location import Location
 from headrace.model.names import InvalidName, Naming, quoted
 from headrace.model.rows import Rows
-from headrace.settings.settings import Settings
 from headrace.settings.storage import StorageLayout
 from headrace.storage.dead_letters import QUERY_FAILED, SINK_REFUSED, dead_letter_table
 from headrace.storage.inventory import stored_flows, stored_tables
@@ -31,35 +26,6 @@ _BY_CAUSE = f"""\
 SELECT CASE WHEN sink IS NULL THEN '{QUERY_FAILED}' ELSE '{SINK_REFUSED}' END AS rule, count(*) AS n FROM q
 WHERE status = 'open' GROUP BY 1 ORDER BY 1"""  # noqa: S608 - words of ours
 _OPEN = "SELECT count(*) AS n FROM q WHERE status = 'open'"
-
-
-def storage_problems(settings: Settings) -> tuple[PipelineError, ...]:
-    """Problems that would prevent an update from writing to the storage; creates nothing."""
-    storage = Path(settings.storage)
-    existing = next(folder for folder in (storage, *storage.parents) if folder.exists())
-    if not existing.is_dir():
-        reason = f'"{existing}" is not a folder'
-    elif not os.access(existing, os.W_OK | os.X_OK):
-        reason = f'"{existing}" is not writable'
-    else:
-        return ()
-    location = Location(settings.file.name)
-    return (PipelineError("STORAGE.UNUSABLE", location=location, path=storage, reason=reason),)
-
-
-def make_storage(settings: Settings) -> None:
-    """Create the storage's folder, and check that it is writable.
-
-    Raises:
-        PipelineError: STORAGE.UNUSABLE.
-    """
-    storage = Path(settings.storage)
-    try:
-        storage.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=storage):
-            pass
-    except OSError as error:
-        raise PipelineError("STORAGE.UNUSABLE", path=storage, reason=error.strerror or error) from error
 
 
 def row_count(path: str) -> int | None:
