@@ -18,7 +18,7 @@ import psutil
 from scenario import Contestant, Scenario, Step
 
 from headrace.autoloader.discovery import Clock
-from headrace.autoloader.ledger import Ledger
+from headrace.autoloader.ledger.ledger import Ledger
 from headrace.autoloader.preparing import Place, prepare
 from headrace.autoloader.stream import FileStream, Offset
 

@@ -12,13 +12,13 @@ from pyspark.sql import functions as F
 
 from headrace.autoloader.ddl import parse_struct
 from headrace.autoloader.options import loader_options
-from headrace.autoloader.reading.converters import Times, text_converter
-from headrace.autoloader.reading.datetime_patterns import date_pattern
+from headrace.autoloader.reading.conversion.converters import Times, text_converter
+from headrace.autoloader.reading.conversion.datetime_patterns import date_pattern
+from headrace.autoloader.reading.conversion.values import TypeMismatch
 from headrace.autoloader.reading.files import read_splits
 from headrace.autoloader.reading.plan import ReadPlan
 from headrace.autoloader.reading.splits import Split
-from headrace.autoloader.reading.values import TypeMismatch
-from headrace.autoloader.schema_sample import infer_schema
+from headrace.autoloader.schemas.schema_sample import infer_schema
 from headrace.model.schema import type_text
 
 pytestmark = pytest.mark.spark

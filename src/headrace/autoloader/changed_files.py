@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from headrace.autoloader.discovery import is_due
-from headrace.autoloader.ledger import MOVED_UPTO, Ledger, join_path
+from headrace.autoloader.ledger.ledger import MOVED_UPTO, Ledger, join_path
 from headrace.autoloader.stores.store import FoundFile, Store
 from headrace.errors import PipelineError
 

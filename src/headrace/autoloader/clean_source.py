@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from headrace.autoloader.file_states import files_to_clean, record_cleaned
-from headrace.autoloader.ledger import Ledger
+from headrace.autoloader.ledger.file_states import files_to_clean, record_cleaned
+from headrace.autoloader.ledger.ledger import Ledger
 from headrace.autoloader.options import LoaderOptions
 from headrace.autoloader.stores.paths import normalize_path
 from headrace.autoloader.tree import Tree

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from stat import S_ISDIR
 
 from headrace.autoloader.file_notifications import FolderWatch
-from headrace.autoloader.ledger import Ledger, join_path
-from headrace.autoloader.seen_files import SeenFiles
+from headrace.autoloader.ledger.ledger import Ledger, join_path
+from headrace.autoloader.ledger.seen_files import SeenFiles
 from headrace.autoloader.stores.local import stat_file, stat_path
 from headrace.autoloader.stores.open_writers import is_being_written
 from headrace.autoloader.stores.store import FoundFile

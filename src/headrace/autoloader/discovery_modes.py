@@ -6,7 +6,7 @@ from typing import Protocol
 
 from headrace.autoloader.discovery import Clock, LocalDiscovery
 from headrace.autoloader.file_notifications import FolderWatch
-from headrace.autoloader.ledger import Ledger
+from headrace.autoloader.ledger.ledger import Ledger
 from headrace.autoloader.listing import ListingDiscovery
 from headrace.autoloader.object_notifications import SqsQueue
 from headrace.autoloader.source import Source

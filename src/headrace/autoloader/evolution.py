@@ -20,12 +20,12 @@ from headrace.autoloader.reading.files import read_splits
 from headrace.autoloader.reading.plan import ReadPlan, UnknownFields
 from headrace.autoloader.reading.splits import Split
 from headrace.autoloader.reading.stable_files import ensuring_unchanged
-from headrace.autoloader.schema_sample import infer_schema
+from headrace.autoloader.schemas.schema_sample import infer_schema
+from headrace.autoloader.schemas.type_widening import MODE as WIDENS
+from headrace.autoloader.schemas.type_widening import mismatched_columns
 from headrace.autoloader.source import Source
 from headrace.autoloader.stores.paths import store_of
 from headrace.autoloader.stream import ReadTask
-from headrace.autoloader.type_widening import MODE as WIDENS
-from headrace.autoloader.type_widening import mismatched_columns
 
 # The error condition in the vendor's documentation, which users' handlers match.
 CONDITION = "UNKNOWN_FIELD_EXCEPTION.NEW_FIELDS_IN_RECORD_WITH_FILE_PATH"

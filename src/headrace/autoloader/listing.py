@@ -11,9 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
 from headrace.autoloader.discovery import EMPTY_AFTER_S, LAST_FULL_LISTING, MAX_WAIT_S, STABLE_AFTER_S, Clock, is_due
-from headrace.autoloader.ledger import Ledger
+from headrace.autoloader.ledger.ledger import Ledger
+from headrace.autoloader.ledger.seen_files import SeenFiles
 from headrace.autoloader.object_notifications import ObjectQueue
-from headrace.autoloader.seen_files import SeenFiles
 from headrace.autoloader.stores.store import FoundFile
 from headrace.autoloader.tree import Tree
 

@@ -11,13 +11,13 @@ from typing import Any
 from headrace.autoloader.ddl import InvalidDdl, NamedType, parse_named_types
 from headrace.autoloader.globs import InvalidGlob, name_pattern
 from headrace.autoloader.option_table import FORMATS, OPTIONS, PREFIX, Kind, Option
-from headrace.autoloader.reading.avro_schema import check_avro_schema
-from headrace.autoloader.reading.converters import PATTERNS
-from headrace.autoloader.reading.csv_lines import Dialect, InvalidDialect
-from headrace.autoloader.reading.datetime_patterns import date_pattern
+from headrace.autoloader.reading.avro.avro_schema import check_avro_schema
+from headrace.autoloader.reading.conversion.converters import PATTERNS
+from headrace.autoloader.reading.conversion.datetime_patterns import date_pattern
+from headrace.autoloader.reading.conversion.values import TypeMismatch, parse_timestamp, zone_of
+from headrace.autoloader.reading.csv.lines import Dialect, InvalidDialect
 from headrace.autoloader.reading.limits import EXPANSION_OPTION, RECORD_OPTION
 from headrace.autoloader.reading.plan import CORRUPT
-from headrace.autoloader.reading.values import TypeMismatch, parse_timestamp, zone_of
 from headrace.errors import PipelineError, Problems
 from headrace.model.triggers import InvalidInterval, parse_interval_s
 from headrace.settings.check import nearest

@@ -11,9 +11,9 @@ from typing import Any
 from headrace.autoloader.changed_files import find_changes, recorded_changes
 from headrace.autoloader.discovery import Clock
 from headrace.autoloader.discovery_modes import open_discovery
-from headrace.autoloader.ledger import Ledger
-from headrace.autoloader.positions import LedgerState, Offset, position_problem
-from headrace.autoloader.relocation import has_moved
+from headrace.autoloader.ledger.ledger import Ledger
+from headrace.autoloader.ledger.positions import LedgerState, Offset, position_problem
+from headrace.autoloader.ledger.relocation import has_moved
 from headrace.autoloader.source import Source
 from headrace.errors import PipelineError
 from headrace.model.outcome import FilesBacklog

@@ -10,24 +10,24 @@ from pathlib import Path
 
 from headrace.autoloader.ddl import JsonType, nullable, struct_of
 from headrace.autoloader.globs import InvalidGlob
-from headrace.autoloader.hints import HintMismatch, with_hints
-from headrace.autoloader.inference import add_new_fields
 from headrace.autoloader.option_table import PATH_OPTIONS
 from headrace.autoloader.options import RESCUED, LoaderOptions, loader_options
-from headrace.autoloader.partition_columns import PARTITION, partition_columns, partition_names
-from headrace.autoloader.reading.arrow_types import NoArrowType, arrow_schema
 from headrace.autoloader.reading.column_names import can_be_column
+from headrace.autoloader.reading.conversion.arrow_types import NoArrowType, arrow_schema
+from headrace.autoloader.reading.conversion.values import zone_name
 from headrace.autoloader.reading.plan import METADATA, ReadPlan
 from headrace.autoloader.reading.text_and_binary import FIXED
-from headrace.autoloader.reading.values import zone_name
-from headrace.autoloader.sampled_files import Sample, newest_files
-from headrace.autoloader.schema_sample import infer_schema
-from headrace.autoloader.schema_store import SchemaStore, SchemaVersion
+from headrace.autoloader.schemas.hints import HintMismatch, with_hints
+from headrace.autoloader.schemas.inference import add_new_fields
+from headrace.autoloader.schemas.partition_columns import PARTITION, partition_columns, partition_names
+from headrace.autoloader.schemas.sampled_files import Sample, newest_files
+from headrace.autoloader.schemas.schema_sample import infer_schema
+from headrace.autoloader.schemas.schema_store import SchemaStore, SchemaVersion
+from headrace.autoloader.schemas.type_widening import MODE as WIDENS
+from headrace.autoloader.schemas.type_widening import widen
 from headrace.autoloader.source import LEDGERS, Source, tree_of
 from headrace.autoloader.stores.paths import local_path, normalize_path, replace_prefix, root_of
 from headrace.autoloader.tree import Tree
-from headrace.autoloader.type_widening import MODE as WIDENS
-from headrace.autoloader.type_widening import widen
 from headrace.errors import PipelineError
 
 

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from headrace.autoloader.discovery import MAX_WAIT_S, STABLE_AFTER_S, Clock
-from headrace.autoloader.ledger import Ledger, SeenFile
+from headrace.autoloader.ledger.ledger import Ledger, SeenFile
 from headrace.autoloader.reading.stable_files import is_unchanged
 from headrace.autoloader.stores.open_writers import is_being_written
 from headrace.autoloader.stores.store import FoundFile, Store

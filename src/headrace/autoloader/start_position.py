@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from headrace.autoloader.discovery import STABLE_AFTER_S
-from headrace.autoloader.ledger import FIRST_NUMBER, Ledger
-from headrace.autoloader.positions import Offset
-from headrace.autoloader.seen_files import SeenFiles
+from headrace.autoloader.ledger.ledger import FIRST_NUMBER, Ledger
+from headrace.autoloader.ledger.positions import Offset
+from headrace.autoloader.ledger.seen_files import SeenFiles
 from headrace.autoloader.source import Source
 from headrace.autoloader.stores.store import FoundFile
 

@@ -10,12 +10,12 @@ from headrace.autoloader.changed_files import record_changes
 from headrace.autoloader.clean_source import clean_committed_files
 from headrace.autoloader.discovery import STABLE_AFTER_S, Clock
 from headrace.autoloader.discovery_modes import Discovery, open_discovery
-from headrace.autoloader.file_states import committed_number, prune_files
-from headrace.autoloader.ledger import FIRST_NUMBER, Ledger
-from headrace.autoloader.positions import LedgerState, Offset, position_problem
+from headrace.autoloader.ledger.file_states import committed_number, prune_files
+from headrace.autoloader.ledger.ledger import FIRST_NUMBER, Ledger
+from headrace.autoloader.ledger.positions import LedgerState, Offset, position_problem
+from headrace.autoloader.ledger.relocation import relocate_ledger
 from headrace.autoloader.reading.splits import DIVISIBLE, Split, pack, split_files
 from headrace.autoloader.rebuilt_batches import refresh_files
-from headrace.autoloader.relocation import relocate_ledger
 from headrace.autoloader.source import Source
 
 # The defaults of spark.sql.files.maxPartitionBytes and openCostInBytes.

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from headrace.autoloader.ddl import JsonType, array_of
-from headrace.autoloader.reading.arrow_types import arrow_type, decimal_of
-from headrace.autoloader.reading.values import zone_of
+from headrace.autoloader.reading.conversion.arrow_types import arrow_type, decimal_of
+from headrace.autoloader.reading.conversion.values import zone_of
 from headrace.errors import PipelineError
 
 if TYPE_CHECKING:

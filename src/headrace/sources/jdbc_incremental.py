@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from headrace.autoloader.ddl import JsonType
 from headrace.autoloader.discovery import Clock
-from headrace.autoloader.reading.arrow_types import NoArrowType, arrow_schema
+from headrace.autoloader.reading.conversion.arrow_types import NoArrowType, arrow_schema
 from headrace.errors import PipelineError
 from headrace.settings.check import nearest
 from headrace.sources.jdbc_columns import JdbcColumn

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from headrace.autoloader.discovery import Clock
-from headrace.autoloader.reading.arrow_types import arrow_schema
+from headrace.autoloader.reading.conversion.arrow_types import arrow_schema
 from headrace.errors import PipelineError
 from headrace.sources.kinesis_client import Access, IteratorExpired, Record, Shard, fetch, get_iterator, list_shards
 from headrace.sources.kinesis_options import AFTER, AT, BEGINNING, COLUMNS, LATEST

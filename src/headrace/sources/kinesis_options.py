@@ -11,7 +11,7 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from headrace.autoloader.ddl import JsonType, struct_of
-from headrace.autoloader.reading.values import zone_of
+from headrace.autoloader.reading.conversion.values import zone_of
 from headrace.errors import PipelineError
 from headrace.sources.kinesis_client import EXTERNAL_ID_SECRET, Access
 from headrace.sources.option_reading import (

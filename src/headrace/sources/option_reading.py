@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
 
-from headrace.autoloader.reading.values import zone_of
+from headrace.autoloader.reading.conversion.values import zone_of
 from headrace.errors import PipelineError, Problems
 from headrace.model.triggers import parse_interval_s
 from headrace.settings.check import nearest

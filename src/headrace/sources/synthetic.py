@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from headrace.autoloader.ddl import InvalidDdl, JsonType, parse_struct
 from headrace.autoloader.discovery import Clock
-from headrace.autoloader.reading.arrow_types import NoArrowType, arrow_schema
+from headrace.autoloader.reading.conversion.arrow_types import NoArrowType, arrow_schema
 from headrace.sources.option_reading import Kind, SourceFormat, SourceOption, read_options
 from headrace.sources.stream_source import Offset, PreparedSource, ReadContext
 from headrace.sources.synthetic_values import (

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.autoloader.ddl import JsonType
-from headrace.autoloader.reading.arrow_types import NoArrowType, arrow_type, decimal_of
+from headrace.autoloader.reading.conversion.arrow_types import NoArrowType, arrow_type, decimal_of
 
 Codes = npt.NDArray[np.uint64]
 

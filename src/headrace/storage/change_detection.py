@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.autoloader.pending_files import auto_loader_changes
-from headrace.autoloader.positions import offset_problem
+from headrace.autoloader.ledger.positions import offset_problem
 from headrace.autoloader.source import Source as LoaderSource
 from headrace.checkpoints.offsets import Progress, read_progress
 from headrace.delta_log.tables import (

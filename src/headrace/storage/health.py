@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from headrace.autoloader.positions import offset_problem
+from headrace.autoloader.ledger.positions import offset_problem
 from headrace.checkpoints.damage import move_damaged_file
 from headrace.checkpoints.offsets import read_progress
 from headrace.delta_log.tables import TableState, table_state

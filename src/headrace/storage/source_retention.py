@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from headrace.autoloader.ledger import Ledger, join_path
+from headrace.autoloader.ledger.ledger import Ledger, join_path
 from headrace.autoloader.source import Source as LoaderSource
 from headrace.autoloader.stores.paths import store_of
 from headrace.autoloader.stores.store import FoundFile

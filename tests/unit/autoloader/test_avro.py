@@ -20,12 +20,12 @@ from hypothesis import strategies as st
 from headrace.autoloader.ddl import parse_struct
 from headrace.autoloader.options import loader_options
 from headrace.autoloader.preparing import Place, prepare
-from headrace.autoloader.reading.avro_container import encode_long, read_blocks, read_header
+from headrace.autoloader.reading.avro.container import encode_long, read_blocks, read_header
 from headrace.autoloader.reading.files import read_splits
 from headrace.autoloader.reading.opening import CorruptFile
 from headrace.autoloader.reading.plan import ReadPlan, UnknownFields
 from headrace.autoloader.reading.splits import Split, split_files
-from headrace.autoloader.schema_sample import infer_schema
+from headrace.autoloader.schemas.schema_sample import infer_schema
 from headrace.errors import PipelineError, Problems
 from headrace.model.schema import type_text
 

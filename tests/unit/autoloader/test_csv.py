@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from headrace.autoloader.ddl import parse_struct
 from headrace.autoloader.preparing import Place, prepare
-from headrace.autoloader.reading.csv_blocks import CsvBlocks
-from headrace.autoloader.reading.csv_lines import Dialect
-from headrace.autoloader.reading.csv_long_separators import create_parser
+from headrace.autoloader.reading.csv.blocks import CsvBlocks
+from headrace.autoloader.reading.csv.lines import Dialect
+from headrace.autoloader.reading.csv.long_separators import create_parser
 from headrace.autoloader.reading.files import read_splits
 from headrace.autoloader.reading.plan import MalformedRecord, ReadPlan, UnknownFields
 from headrace.autoloader.reading.splits import Split, split_files

@@ -22,7 +22,7 @@ from headrace.autoloader.reading.files import read_splits
 from headrace.autoloader.reading.opening import CorruptFile
 from headrace.autoloader.reading.plan import ReadPlan
 from headrace.autoloader.reading.splits import Split
-from headrace.autoloader.schema_sample import infer_schema
+from headrace.autoloader.schemas.schema_sample import infer_schema
 from headrace.errors import PipelineError
 
 ROWS = [{"a": number, "b": "x" * (number % 7)} for number in range(300)]

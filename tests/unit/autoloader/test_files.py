@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.autoloader.discovery import Clock, LocalDiscovery
-from headrace.autoloader.file_states import file_states, files_to_clean, prune_files, record_cleaned
 from headrace.autoloader.globs import InvalidGlob, path_pattern
-from headrace.autoloader.ledger import FIRST_NUMBER, Ledger
-from headrace.autoloader.seen_files import SeenFiles
+from headrace.autoloader.ledger.file_states import file_states, files_to_clean, prune_files, record_cleaned
+from headrace.autoloader.ledger.ledger import FIRST_NUMBER, Ledger
+from headrace.autoloader.ledger.seen_files import SeenFiles
 from headrace.autoloader.stores.local import LocalStore
 from headrace.autoloader.stores.store import FoundFile
 from headrace.autoloader.tree import Selection, Tree

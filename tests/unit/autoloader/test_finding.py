@@ -14,11 +14,11 @@ import pytest
 
 from headrace.autoloader import discovery
 from headrace.autoloader.discovery import Clock, LocalDiscovery
-from headrace.autoloader.file_states import files_to_clean
-from headrace.autoloader.ledger import Ledger
+from headrace.autoloader.ledger.file_states import files_to_clean
+from headrace.autoloader.ledger.ledger import Ledger
+from headrace.autoloader.ledger.seen_files import SeenFiles
 from headrace.autoloader.pending_files import auto_loader_changes
 from headrace.autoloader.preparing import Place, prepare
-from headrace.autoloader.seen_files import SeenFiles
 from headrace.autoloader.stores.local import LocalStore
 from headrace.autoloader.stores.store import FoundFile
 from headrace.autoloader.tree import Selection, Tree

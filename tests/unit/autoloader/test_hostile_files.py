@@ -17,7 +17,7 @@ import pytest
 from headrace.autoloader.ddl import parse_struct
 from headrace.autoloader.evolution import UnknownFieldException, parse_new_fields, rows_of
 from headrace.autoloader.preparing import Place, prepare
-from headrace.autoloader.reading.avro_container import encode_long
+from headrace.autoloader.reading.avro.container import encode_long
 from headrace.autoloader.reading.opening import CorruptFile
 from headrace.autoloader.reading.plan import MalformedRecord
 from headrace.autoloader.stream import all_tasks

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from headrace.autoloader.discovery import Clock
-from headrace.autoloader.ledger import Ledger
+from headrace.autoloader.ledger.ledger import Ledger
+from headrace.autoloader.ledger.positions import LedgerState, offset_problem, position_problem
 from headrace.autoloader.pending_files import auto_loader_backlog, auto_loader_changes
-from headrace.autoloader.positions import LedgerState, offset_problem, position_problem
 from headrace.autoloader.preparing import Place, prepare
 from headrace.autoloader.stream import FileStream
 from headrace.errors import PipelineError
@@ -170,7 +170,7 @@ def test_a_copy_of_the_file_alone_has_what_was_left_out_when_a_stream_has_begun(
 
 
 def test_a_ledger_of_another_writer_is_waited_for_by_name(source, update, monkeypatch):
-    monkeypatch.setattr("headrace.autoloader.ledger_connection.BUSY_S", 0.01)
+    monkeypatch.setattr("headrace.autoloader.ledger.connection.BUSY_S", 0.01)
     end, file = update()
     other = sqlite3.connect(file, isolation_level=None)
     other.execute("begin immediate")

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.autoloader.options import loader_options
-from headrace.autoloader.reading.datetime_patterns import date_pattern
-from headrace.autoloader.reading.values import TypeMismatch
+from headrace.autoloader.reading.conversion.datetime_patterns import date_pattern
+from headrace.autoloader.reading.conversion.values import TypeMismatch
 from headrace.errors import Problems
 
 

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.autoloader.ddl import parse_struct
-from headrace.autoloader.inference import json_struct
 from headrace.autoloader.reading.files import read_splits
-from headrace.autoloader.reading.json_blocks import JsonBlocks
-from headrace.autoloader.reading.json_records import read_records
+from headrace.autoloader.reading.json.blocks import JsonBlocks
+from headrace.autoloader.reading.json.records import read_records
 from headrace.autoloader.reading.lines import line_blocks
 from headrace.autoloader.reading.plan import MalformedRecord, ReadPlan, UnknownFields
 from headrace.autoloader.reading.splits import Split, pack, split_files
+from headrace.autoloader.schemas.inference import json_struct
 
 PATH = "/in/a.json"
 
@@ -309,7 +309,7 @@ def at_once(monkeypatch):
     def refuse(*_):
         pytest.fail("record by record")
 
-    monkeypatch.setattr("headrace.autoloader.reading.json_blocks.read_records", refuse)
+    monkeypatch.setattr("headrace.autoloader.reading.json.blocks.read_records", refuse)
 
 
 @pytest.mark.usefixtures("at_once")

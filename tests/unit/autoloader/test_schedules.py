@@ -20,7 +20,7 @@ from tests.tiers import examples
 
 from headrace.autoloader.discovery import Clock
 from headrace.autoloader.evolution import rows_of
-from headrace.autoloader.positions import Offset
+from headrace.autoloader.ledger.positions import Offset
 from headrace.autoloader.preparing import Place, prepare
 from headrace.autoloader.stream import FileStream
 

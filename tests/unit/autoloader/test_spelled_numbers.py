@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from headrace.autoloader.ddl import parse_struct
-from headrace.autoloader.reading.json_blocks import JsonBlocks
-from headrace.autoloader.reading.number_texts import quote_numbers
+from headrace.autoloader.reading.json.blocks import JsonBlocks
+from headrace.autoloader.reading.json.number_texts import quote_numbers
 from headrace.autoloader.reading.plan import ReadPlan
 
 PATH = "/in/a.json"
@@ -27,7 +27,7 @@ def at_once(monkeypatch):
     def refuse(*_):
         pytest.fail("record by record")
 
-    monkeypatch.setattr("headrace.autoloader.reading.json_blocks.read_records", refuse)
+    monkeypatch.setattr("headrace.autoloader.reading.json.blocks.read_records", refuse)
 
 
 def test_numbers_are_put_in_quotes_where_a_name_says_so_and_nowhere_else():

@@ -12,7 +12,7 @@ import pytest
 
 from headrace.autoloader.discovery import Clock
 from headrace.autoloader.evolution import UnknownFieldException, rows_of
-from headrace.autoloader.ledger import Ledger
+from headrace.autoloader.ledger.ledger import Ledger
 from headrace.autoloader.pending_files import auto_loader_backlog
 from headrace.autoloader.preparing import Place, prepare
 from headrace.autoloader.source import Source

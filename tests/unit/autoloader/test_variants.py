@@ -12,12 +12,12 @@ from pyspark.sql.variant_utils import VariantBuilder, VariantUtils
 from headrace.autoloader.ddl import parse_struct
 from headrace.autoloader.options import loader_options
 from headrace.autoloader.preparing import Place, prepare
+from headrace.autoloader.reading.conversion.values import TypeMismatch
 from headrace.autoloader.reading.files import read_splits
+from headrace.autoloader.reading.json.variants import encode_variant
 from headrace.autoloader.reading.json_scan import ParseOptions, read_json
 from headrace.autoloader.reading.plan import MalformedRecord, ReadPlan
 from headrace.autoloader.reading.splits import Split
-from headrace.autoloader.reading.values import TypeMismatch
-from headrace.autoloader.reading.variants import encode_variant
 from headrace.errors import PipelineError
 
 VALUES = st.recursive(

@@ -13,8 +13,8 @@ from headrace.autoloader.ddl import parse_struct
 from headrace.autoloader.discovery import Clock
 from headrace.autoloader.evolution import UnknownFieldException, rows_of
 from headrace.autoloader.preparing import Place, prepare
+from headrace.autoloader.schemas.type_widening import widen
 from headrace.autoloader.stream import FileStream
-from headrace.autoloader.type_widening import widen
 from headrace.errors import PipelineError
 from headrace.model.schema import type_text
 

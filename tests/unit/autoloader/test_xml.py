@@ -15,8 +15,8 @@ from headrace.autoloader.options import loader_options
 from headrace.autoloader.reading.files import read_splits
 from headrace.autoloader.reading.plan import MalformedRecord, ReadPlan, UnknownFields
 from headrace.autoloader.reading.splits import Split
-from headrace.autoloader.reading.xml_texts import rows_between
-from headrace.autoloader.schema_sample import infer_schema
+from headrace.autoloader.reading.xml.texts import rows_between
+from headrace.autoloader.schemas.schema_sample import infer_schema
 from headrace.errors import Problems
 from headrace.model.schema import type_text
 

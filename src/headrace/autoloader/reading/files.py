@@ -6,23 +6,23 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import pyarrow as pa
 
-from headrace.autoloader.reading.arrow_types import arrow_schema
-from headrace.autoloader.reading.avro import avro_rows
+from headrace.autoloader.reading.avro.avro_files import avro_rows
 from headrace.autoloader.reading.bad_records import BadRecords
-from headrace.autoloader.reading.csv_blocks import csv_rows
-from headrace.autoloader.reading.json_blocks import JsonBlocks
-from headrace.autoloader.reading.json_records import read_records
+from headrace.autoloader.reading.columnar.orc import orc_rows
+from headrace.autoloader.reading.columnar.parquet import parquet_rows
+from headrace.autoloader.reading.conversion.arrow_types import arrow_schema
+from headrace.autoloader.reading.csv.blocks import csv_rows
+from headrace.autoloader.reading.json.blocks import JsonBlocks
+from headrace.autoloader.reading.json.records import read_records
 from headrace.autoloader.reading.limits import LongRecord, join_blocks
 from headrace.autoloader.reading.lines import line_blocks
 from headrace.autoloader.reading.metadata_columns import MetadataColumns
 from headrace.autoloader.reading.opening import CorruptFile
-from headrace.autoloader.reading.orc import orc_rows
-from headrace.autoloader.reading.parquet import parquet_rows
 from headrace.autoloader.reading.plan import ReadPlan
 from headrace.autoloader.reading.rows import long_record_rows
 from headrace.autoloader.reading.splits import Split
 from headrace.autoloader.reading.text_and_binary import binary_files, text_lines
-from headrace.autoloader.reading.xml_rows import xml_rows
+from headrace.autoloader.reading.xml.rows import xml_rows
 
 Contents = Callable[[ReadPlan, Split], Iterator[pa.RecordBatch]]
 

@@ -9,14 +9,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.autoloader.reading.arrow_types import arrow_type
-from headrace.autoloader.reading.converters import Times, text_converter
+from headrace.autoloader.reading.conversion.arrow_types import arrow_type
+from headrace.autoloader.reading.conversion.converters import Times, text_converter
+from headrace.autoloader.reading.conversion.values import TypeMismatch
 from headrace.autoloader.reading.json_scan import Members
 from headrace.autoloader.reading.partitions import folder_keys_and_values
 from headrace.autoloader.reading.plan import METADATA, METADATA_FIELD, ReadPlan
 from headrace.autoloader.reading.rows import rescued_text
 from headrace.autoloader.reading.splits import Split, modified_at
-from headrace.autoloader.reading.values import TypeMismatch
 from headrace.autoloader.stores.paths import store_of
 
 # The rescued data ends with the path of its file.

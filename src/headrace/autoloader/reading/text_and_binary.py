@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from headrace.autoloader.ddl import JsonType, struct_of
-from headrace.autoloader.reading.arrow_types import arrow_schema
+from headrace.autoloader.reading.conversion.arrow_types import arrow_schema
 from headrace.autoloader.reading.limits import LongRecord, join_blocks
 from headrace.autoloader.reading.lines import line_blocks
 from headrace.autoloader.reading.opening import open_file

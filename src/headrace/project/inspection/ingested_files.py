@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from headrace.autoloader.file_states import FileState, committed_number, file_states
-from headrace.autoloader.ledger import SUFFIX, Ledger
+from headrace.autoloader.ledger.file_states import FileState, committed_number, file_states
+from headrace.autoloader.ledger.ledger import SUFFIX, Ledger
 from headrace.autoloader.source import LEDGER_POINTER, LEDGERS
 from headrace.checkpoints.offsets import read_progress
 from headrace.errors import PipelineError

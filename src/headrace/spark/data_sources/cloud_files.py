@@ -16,7 +16,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from headrace.autoloader.discovery import Clock
-from headrace.autoloader.positions import Offset
+from headrace.autoloader.ledger.positions import Offset
 from headrace.autoloader.source import Source
 from headrace.autoloader.stream import FileStream, all_tasks
 from headrace.sources.worker_errors import relay_problems

@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from functools import partial
 
-from headrace.autoloader.schema_store import mark_schemas_outdated
+from headrace.autoloader.schemas.schema_store import mark_schemas_outdated
 from headrace.delta_log.tables import table_exists
 from headrace.graph.resolved import ResolvedDataset
 from headrace.model.names import QualifiedName

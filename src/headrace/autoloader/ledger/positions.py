@@ -1,0 +1,74 @@
+"""Check that a ledger and the offset of its checkpoint belong together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headrace.autoloader.ledger.file_states import committed_number
+from headrace.autoloader.ledger.ledger import Ledger
+from headrace.errors import PipelineError
+
+
+@dataclass(frozen=True)
+class Offset:
+    """A ledger's id and the number up to which a stream has read it."""
+
+    ledger: str
+    number: int
+
+    def to_json(self) -> dict[str, Any]:
+        """The offset as Spark stores it."""
+        return {"ledger": self.ledger, "number": self.number}
+
+    @staticmethod
+    def of(document: Mapping[str, Any]) -> Offset:
+        """The inverse of :meth:`to_json`."""
+        return Offset(str(document["ledger"]), int(document["number"]))
+
+
+@dataclass(frozen=True)
+class LedgerState:
+    """The state of a ledger: the highest number it has given, and the number up to which rows are in the target."""
+
+    file: str
+    last: int
+    committed: int
+
+    @staticmethod
+    def of(ledger: Ledger) -> LedgerState:
+        """The current state of a ledger."""
+        return LedgerState(str(ledger.file), ledger.last_number, committed_number(ledger))
+
+
+def position_problem(state: LedgerState, planned: int) -> PipelineError | None:
+    """The mismatch of a ledger with a checkpoint that has planned up to a number; None if they agree.
+
+    An older ledger would give numbers that were already read to new files, and skip them. An older checkpoint would
+    read files again that are in the target, or were cleaned up since.
+    """
+    if planned > state.last:
+        return PipelineError("AUTO_LOADER.LEDGER_OLDER", file=state.file, last=state.last, planned=planned)
+    if planned < state.committed:
+        return PipelineError("AUTO_LOADER.LEDGER_NEWER", file=state.file, committed=state.committed, planned=planned)
+    return None
+
+
+def offset_problem(ledgers: str, offset: Mapping[str, Any]) -> PipelineError | None:
+    """Why a stream cannot continue from the offset of its checkpoint; None if it can.
+
+    Args:
+        ledgers: the folder of the source's ledgers.
+        offset: the newest planned end offset in the checkpoint, committed or not, as Spark stores it.
+    """
+    at = Offset.of(offset)
+    try:
+        ledger = Ledger.open(Path(ledgers), at.ledger, read_only=True)
+        try:
+            return position_problem(LedgerState.of(ledger), at.number)
+        finally:
+            ledger.close()
+    except PipelineError as error:
+        return error

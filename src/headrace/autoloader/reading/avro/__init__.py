@@ -1,0 +1,1 @@
+"""Reads Avro files."""

@@ -1,0 +1,1 @@
+"""Reads files that store columns: Parquet and ORC."""

@@ -1,0 +1,1 @@
+"""Reads CSV as Spark's reader does."""

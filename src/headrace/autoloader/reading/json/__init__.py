@@ -1,0 +1,1 @@
+"""Reads JSON as Spark's reader does."""

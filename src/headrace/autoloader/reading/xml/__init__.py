@@ -1,0 +1,1 @@
+"""Reads XML as Spark's reader does."""

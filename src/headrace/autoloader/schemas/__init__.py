@@ -1,0 +1,1 @@
+"""Schemas of a file stream: inferred from samples, hinted, stored, widened."""
