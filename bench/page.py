@@ -9,15 +9,15 @@ from typing import Any
 _HEAD = """\
 # Benchmarks
 
-Headrace side by side with the same work by hand in PySpark and in Spark's own pipelines, in one run on one machine:
-each step is a process of its own, the first competitor goes first and once more last, and nothing is compared before
-everybody has written the rows that were expected. What the numbers mean, and where they fall short, stands in
-[speed](speed.md).
+Each scenario compares Headrace with the same work in plain PySpark and in Spark's own pipelines, in one run on one
+machine. Each step runs in its own process. The first contestant runs once more at the end. Times count only if every
+contestant has written the expected rows. [Speed](speed.md) explains the results, and where Headrace is slower.
 
-The figures are seconds unless the measure says otherwise; they are worth something only beside each other. *Spread* is
-the slowest run less the fastest, by the median. The last column but one is the contestant's median by that of the base.
+The figures are seconds unless the measure has another unit. Compare them only within a table: machines differ. *Spread*
+is the difference between the slowest and the fastest run, divided by the median. The column *by ...* is the contestant's
+median divided by that of the base.
 
-This page is written by `make bench ARGS="--publish"`; each scenario has the command that measures it again.
+`make bench ARGS="--publish"` writes this page. Each scenario shows the command that repeats it.
 """
 _SECTION = re.compile(r"^## (\w+)\n(.*?)(?=^## |\Z)", re.DOTALL | re.MULTILINE)
 

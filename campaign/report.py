@@ -14,10 +14,15 @@ from campaign.places import Moment
 _HEAD = """\
 # The campaign
 
-Written by `make campaign ARGS=--publish`. Real processes are killed, told to stop, stopped and raced; the next update
-finishes their work. A point passes when every table, every quarantine table and every count equals those of an
-uninterrupted project, when nothing is left to do, and when no process is left over. One point is repeated with the
-command of its section and `--point` with its number.
+The campaign injects faults into real updates: it kills processes, sends them signals, suspends them, and starts two at
+once. Then the next update finishes the work. A point passes if all of these hold:
+
+- every table, quarantine table and count equals that of an uninterrupted project;
+- a further `plan` is empty;
+- no process is left over.
+
+To repeat one point, add `--point` and its number to the command of its section. `make campaign ARGS=--publish` writes
+this page.
 """
 
 

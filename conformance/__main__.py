@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from conformance.claims import PLAIN, READY, Kind, Replacement
+from conformance.claims import PLAIN, NOTEBOOK, Kind, Replacement
 from conformance.editions import source_digest
 from conformance.faults import faults
 from conformance.loading import MAPPINGS, Document, documents_in, replacements_in, unmapped_in
@@ -67,7 +67,7 @@ def main(words: Sequence[str], worker: Worker = run_in_process) -> int:
         print("\n".join(["The mapping is not that of the documents:", *(f"  {fault}" for fault in mapping_faults)]))
         return 1
     names = arguments.only.split(",") if arguments.only else []
-    sessions = (arguments.session,) if arguments.session else (PLAIN, READY)
+    sessions = (arguments.session,) if arguments.session else (PLAIN, NOTEBOOK)
     part = bool(names or arguments.session)
     if part and arguments.publish:
         raise ValueError("a part of the blocks is not published; leave --only and --session out")
@@ -124,7 +124,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--mappings", type=Path, default=MAPPINGS, help="what is claimed of the documents")
     parser.add_argument("--work", type=Path, default=WORK, help="where the results go")
     parser.add_argument("--only", metavar="A,B", help="these blocks (000-02), documents (000) or pipelines alone")
-    parser.add_argument("--session", choices=(PLAIN, READY), help="the blocks of one session alone")
+    parser.add_argument("--session", choices=(PLAIN, NOTEBOOK), help="the blocks of one session alone")
     parser.add_argument("--publish", action="store_true", help=f"write the results into {PAGE.relative_to(ROOT)}")
     parser.add_argument("--list", action="store_true", help="list the blocks, and run nothing")
     return parser
@@ -133,7 +133,7 @@ def _parser() -> argparse.ArgumentParser:
 def _sessions_of(documents: Sequence[Document], wanted: Collection[str]) -> list[str]:
     """The sessions that run any wanted block."""
     claims = [claim for document in documents for claim in document.mapping.claims if claim.kind is not Kind.NOT_CODE]
-    return [name for name in (PLAIN, READY) if any(claim.session == name and claim.name in wanted for claim in claims)]
+    return [name for name in (PLAIN, NOTEBOOK) if any(claim.session == name and claim.name in wanted for claim in claims)]
 
 
 def _found(

@@ -16,7 +16,7 @@ class Kind(str, Enum):
     """How a block runs."""
 
     AS_WRITTEN = "as written"
-    READY = "ready session"
+    NOTEBOOK = "notebook session"
     REPLACED = "replacement"
     COMPLETED = "fragment"
     NOT_CODE = "not code"
@@ -29,12 +29,12 @@ class Kind(str, Enum):
 
 _LABELS = {
     Kind.AS_WRITTEN: "runs as written",
-    Kind.READY: "runs with the ready session",
+    Kind.NOTEBOOK: "runs in a notebook session",
     Kind.REPLACED: "runs after replacement",
     Kind.COMPLETED: "fragment completed by the harness",
     Kind.NOT_CODE: "not code",
 }
-PLAIN, READY = "plain", "ready"
+PLAIN, NOTEBOOK = "plain", "notebook"
 
 
 @dataclass(frozen=True)
@@ -220,7 +220,7 @@ def read_replacements(file: Path) -> dict[int, Replacement]:
 
 def _claim(block: dict[str, Any]) -> Claim:
     kind = Kind(block.pop("kind"))
-    session = block.pop("session", READY if kind is Kind.READY or block.get("pipeline") else PLAIN)
+    session = block.pop("session", NOTEBOOK if kind is Kind.NOTEBOOK or block.get("pipeline") else PLAIN)
     checks = tuple(_check(dict(check)) for check in block.pop("check", []))
     edits = tuple(Edit(*edit) for edit in block.pop("edits", []))
     return Claim(kind=kind, session=session, checks=checks, edits=edits, **block)

@@ -14,28 +14,33 @@ from conformance.loading import Document
 _HEAD = """\
 # Conformance
 
-Written by `make conformance DOCS=folder ARGS=--publish`. Every code example of five documents about streaming on
-Databricks runs on this machine, against a Kafka broker, a server of HTTP and files that are really there. Nothing of an
-example is changed but servers, paths and credentials, which stand in `conformance/documents`, and what is named as a
-replacement. Each runs by itself, unless the table says from which one it goes on: what it takes for granted, such as
-tables, imports and streams of the examples before it, is given to it by `conformance/documents`. The examples that
-declare datasets run as files of a few pipelines.
+Five documents about streaming on Databricks contain code examples. This page shows what each of them does on open-source
+Spark with Headrace. The examples run against a real Kafka broker, a real HTTP server and real files. To run them and
+write this page:
 
-Not everything is as a user has it. Records and files also come while an example runs. A stream that it makes and leaves
-to others to start is started, into a table in memory. Its streams end once they have taken everything, so that what
-waits for them goes on, and do not wait for the next interval of a trigger. The session has two cores and two partitions
-for a shuffle, and Spark generates no code, which takes longer than it saves where there are a few rows.
+    make conformance DOCS=folder ARGS=--publish
 
-An example counts when its effect was found: rows in a table, records of a topic, a value. A check that has its answer
-before the example has run is a failure, and so is a replacement of what runs as it is written.
+An example is run as it is written, except for server names, paths and credentials (in `conformance/documents`), and for
+the replacements that this page lists. Each example runs alone, unless the table says which one it continues. The
+harness provides what an example assumes: tables, imports, and streams of earlier examples. Examples that declare
+datasets run as files of a few pipelines.
 
-- **runs as written**: in a session of PySpark with Delta and Kafka's connector, without any of Headrace.
-- **runs with the ready session**: as it is written, in [`headrace.spark_session()`](notebook-session.md), or as a file
-  of a pipeline.
-- **runs after replacement**: it runs on no open-source Spark as it is written, which is tried every time; a part of it
-  was replaced, as the [list below](#replacements) says.
-- **fragment completed by the harness**: it is no statement of its own, and runs as a part of one.
-- **not code**: nothing is there to run.
+The harness differs from a user's session in these points:
+
+- Records and files also arrive while an example runs.
+- A stream that an example defines but does not start is started, into a memory table.
+- Streams end when they have read everything, and do not wait for their trigger interval.
+- The session has two cores and two shuffle partitions. Code generation is off: with few rows, it costs more than it saves.
+
+An example counts only if the harness finds its effect: rows in a table, records in a topic, or a value. A check that
+passes before the example runs is a failure. So is a replacement for an example that runs as it is written.
+
+- **runs as written**: in a PySpark session with Delta and the Kafka connector, without Headrace.
+- **runs in a notebook session**: as written, in [`headrace.spark_session()`](notebook-session.md), or as a pipeline file.
+- **runs after replacement**: the example does not run on open-source Spark as written, which every run confirms. A part
+  of it is replaced; see the [list](#replacements).
+- **fragment completed by the harness**: the example is not a complete statement. It runs as part of one.
+- **not code**: there is nothing to run.
 """
 
 # The minimum share of the first two kinds, among the fenced Python blocks that parse.
@@ -132,7 +137,7 @@ def _share(blocks: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     fenced = [entry for entry in blocks if entry["form"] == "fence" and entry["language"] == "python"]
     parse = [entry for entry in fenced if entry["parses"]]
     first = [
-        entry for entry in parse if entry["reached"] and entry["kind"] in (Kind.AS_WRITTEN.label, Kind.READY.label)
+        entry for entry in parse if entry["reached"] and entry["kind"] in (Kind.AS_WRITTEN.label, Kind.NOTEBOOK.label)
     ]
     return {"fenced": len(fenced), "parse": len(parse), "first_two": len(first)}
 
@@ -141,7 +146,7 @@ def _summary(found: Mapping[str, Any]) -> list[str]:
     python = found["python"]
     documents = [document["document"] for document in found["documents"]]
     lines = [
-        f"{python['fenced']} fenced blocks of Python, of which {python['parse']} parse;",
+        f"{python['fenced']} fenced Python blocks, of which {python['parse']} parse;",
         f"{python['first_two']} of these ({_percent(python)}) are of the first two kinds. All blocks:",
         "",
         f"| kind | {' | '.join(documents)} | all |",

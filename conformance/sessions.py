@@ -15,7 +15,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from conformance.claims import READY
+from conformance.claims import NOTEBOOK
 from conformance.surroundings import java_options
 from headrace.connectors.fetch import jars
 
@@ -82,7 +82,7 @@ def open_runner(kind: str, folder: Path) -> SessionRunner:
     for logger in _NOISY_LOGGERS:
         logging.getLogger(logger).setLevel(logging.CRITICAL + 1)
     confs = {**_SMALL, "spark.driver.extraJavaOptions": java_options(folder)}
-    return _NotebookRunner(confs, folder) if kind == READY else _PlainRunner(confs, folder)
+    return _NotebookRunner(confs, folder) if kind == NOTEBOOK else _PlainRunner(confs, folder)
 
 
 class _PlainRunner(SessionRunner):

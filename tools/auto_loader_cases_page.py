@@ -13,9 +13,9 @@ _ORDER = ("inference", "hints", "evolution", "rescue")
 _INTRODUCTION = """\
 # Auto Loader: cases
 
-What Auto Loader does with files, as examples. Each shows the options, the files, and the columns and rows that result.
-A test runs each of them exactly as shown (`tests/unit/autoloader/test_cases.py`): this page is generated from the same
-data. `_rescued_data` is shown only if it has a value.
+Examples of schema inference, hints, evolution and rescued data. Each shows the options, the files, and the resulting
+columns and rows. A test runs every example from the same data (`tests/unit/autoloader/test_cases.py`). `_rescued_data`
+is shown only if it has a value.
 """
 
 

@@ -1,4 +1,4 @@
-"""A ready session for tests: that of all tests, with a storage of the test's own."""
+"""A notebook session for tests: that of all tests, with a storage of the test's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a ready session has for scripts that were written for the vendor's."""
+"""What a notebook session has for scripts that were written for the vendor's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings that a script of a ready session sets: its own, Spark's, and those that come too late."""
+"""Settings that a script of a notebook session sets: its own, Spark's, and those that come too late."""
 
 from __future__ import annotations
 

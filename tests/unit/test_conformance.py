@@ -311,7 +311,7 @@ def call(tmp_path):
     (mappings / "replacements.toml").write_text(f"replacement = [{_toml(replacement)}]\n")
 
     def called(*words, first=WRITTEN, wrong=()):
-        blocks = [first, claim("000-02", "not code"), claim("000-03", "ready session")]
+        blocks = [first, claim("000-02", "not code"), claim("000-03", "notebook session")]
         (mappings / "000.toml").write_text(f'document = "000"\nabout = "a guide"\nblock = {_toml(blocks)}\n')
 
         def worker(session, source, asked, names):
@@ -351,11 +351,11 @@ def test_too_few_of_the_first_two_kinds_are_a_failure_though_all_reach_their_kin
 def test_a_session_that_nothing_of_it_runs_in_is_not_opened(call, capsys):
     call("--only", "000-03")
 
-    assert "the ready session" in (printed := capsys.readouterr().out)
+    assert "the notebook session" in (printed := capsys.readouterr().out)
     assert "the plain session" not in printed
 
 
-@pytest.mark.parametrize("words", [["--only", "000-01"], ["--session", "ready"]])
+@pytest.mark.parametrize("words", [["--only", "000-01"], ["--session", "notebook"]])
 def test_a_part_of_the_blocks_is_not_published(call, words):
     with pytest.raises(ValueError, match="a part of the blocks is not published"):
         call(*words, "--publish")

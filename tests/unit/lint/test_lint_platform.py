@@ -1,4 +1,4 @@
-"""What only the vendor's platform has, with a ready session and without one; and queries that are looked at."""
+"""What only the vendor's platform has, with a notebook session and without one; and queries that are looked at."""
 
 from __future__ import annotations
 
