@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from headrace.autoloader.option_table import FORMATS, OPTIONS, Option
-from headrace.settings.keys import Treatment
+from headrace.autoloader.option_table import FORMATS, OPTIONS
+from headrace.options.option import Option, Treatment
 
 _INTRODUCTION = """\
 # Auto Loader
@@ -274,16 +274,16 @@ next run reads the same files.
 
 def auto_loader_reference() -> str:
     """The expected text of docs/reference/auto-loader.md."""
-    options = list(OPTIONS.values())
+    options = OPTIONS.options
     used = (o for o in options if o.treatment is Treatment.USED)
-    inert = (o for o in options if o.treatment is Treatment.ACCEPTED)
+    accepted = (o for o in options if o.treatment is Treatment.ACCEPTED)
     refused = (o for o in options if o.treatment is Treatment.REFUSED)
     return "\n".join(
         (
             _INTRODUCTION.format(formats=", ".join(FORMATS)),
             _table(("option", "value", "default", "what it is"), map(_used_row, used)),
             "\n### Accepted without effect\n",
-            _table(("option", "why"), ((f"`{o.name}`", _sentence(o.about)) for o in inert)),
+            _table(("option", "why"), ((f"`{o.name}`", _sentence(o.about)) for o in accepted)),
             "\n### Refused\n",
             _table(
                 ("option", "why", "instead"),

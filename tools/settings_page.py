@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from headrace.model.pipeline_keys import PIPELINE_KEYS
-from headrace.settings.keys import KEYS, Key, Treatment
+from headrace.options.option import Treatment
+from headrace.settings.keys import KEYS, Key
 
 _INTRODUCTION = """\
 # Settings

@@ -6,57 +6,75 @@ Names and defaults are from the vendor's option pages (``cloudFiles``, and the o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import Enum
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from headrace.settings.keys import Treatment
+from headrace.autoloader.ddl import parse_named_types
+from headrace.autoloader.globs import name_pattern
+from headrace.autoloader.reading.avro.avro_schema import check_avro_schema
+from headrace.autoloader.reading.conversion.converters import PATTERNS
+from headrace.autoloader.reading.conversion.datetime_patterns import date_pattern
+from headrace.model.time_zones import UnknownTimeZone, zone_of
+from headrace.options.option import Kind, Option, OptionErrors, OptionTable, Treatment, accepted, refused
 
 PREFIX = "cloudFiles."
 
 
-class Kind(Enum):
-    """The type of an option's value."""
+def _checked(check: Callable[[str], object]) -> Callable[[str], str]:
+    """A parser that returns the text, if *check* raises no error."""
 
-    TEXT = "text"
-    SWITCH = "true or false"
-    NUMBER = "number"
-    BYTES = "bytes"
-    INTERVAL = "interval"
-    TIME = "time"
+    def parse(text: str) -> str:
+        check(text)
+        return text
+
+    return parse
 
 
-@dataclass(frozen=True)
-class Option:
-    """One option; ``default`` is as a user would write it, empty for none.
+def _check_zone(text: str) -> None:
+    try:
+        zone_of(text)
+    except UnknownTimeZone:
+        raise ValueError("use a zone such as Europe/Berlin, or an offset such as +02:00") from None
 
-    ``about`` describes it, or gives the reason if it has no effect or is refused; ``fix`` is what to do then.
-    """
 
-    name: str
-    kind: Kind
-    about: str
-    default: str = ""
-    treatment: Treatment = Treatment.USED
-    fix: str = ""
-    formats: tuple[str, ...] = ()
-    values: tuple[str, ...] = ()
+def _check_encoding(text: str) -> None:
+    try:
+        "".encode(text)
+    except LookupError as error:
+        raise ValueError("unknown encoding") from error
+
+
+_PARSERS: Mapping[str, Callable[[str], Any]] = {
+    PREFIX + "schemaHints": parse_named_types,
+    "pathGlobFilter": _checked(name_pattern),
+    "fileNamePattern": _checked(name_pattern),
+    "ignoredPathSegmentRegex": _checked(re.compile),
+    "avroSchema": _checked(check_avro_schema),
+    **{name: _checked(date_pattern) for name in PATTERNS.values()},
+    "timeZone": _checked(_check_zone),
+    "encoding": _checked(_check_encoding),
+    "charset": _checked(_check_encoding),
+    # Parsed once the time zone is known.
+    "modifiedAfter": str,
+    "modifiedBefore": str,
+}
 
 
 def _used(name: str, kind: Kind, about: str, default: str = "", *values: str) -> Option:
-    return Option(PREFIX + name, kind, about, default, values=values)
+    return _generic(PREFIX + name, kind, about, default, *values)
 
 
 def _ignored(name: str, about: str) -> Option:
-    return Option(PREFIX + name, Kind.TEXT, about, treatment=Treatment.ACCEPTED)
+    return accepted(PREFIX + name, about)
 
 
 def _refused(name: str, why: str, fix: str) -> Option:
-    return Option(PREFIX + name, Kind.TEXT, why, treatment=Treatment.REFUSED, fix=fix)
+    return refused(PREFIX + name, why, fix)
 
 
 def _generic(name: str, kind: Kind, about: str, default: str = "", *values: str) -> Option:
-    return Option(name, kind, about, default, values=values)
+    return Option(name, kind, about, default, values=values, parse=_PARSERS.get(name))
 
 
 def _unsupported(name: str, why: str, fix: str, *formats: str) -> Option:
@@ -64,7 +82,7 @@ def _unsupported(name: str, why: str, fix: str, *formats: str) -> Option:
 
 
 def _of_format(name: str, kind: Kind, about: str, default: str, *formats: str) -> Option:
-    return Option(name, kind, about, default, formats=formats)
+    return Option(name, kind, about, default, formats=formats, parse=_PARSERS.get(name))
 
 
 # Options whose value is a path, to which the path mapping applies.
@@ -89,12 +107,12 @@ _OPTIONS = (
     _used("schemaEvolutionMode", Kind.TEXT, "What happens to a column that is not in the schema", "", *EVOLUTION_MODES),
     _used("schemaHints", Kind.TEXT, "Types for inferred columns and nested fields"),
     _used(
-        "inferColumnTypes", Kind.SWITCH, "Infer types for JSON, CSV and XML. Otherwise all columns are text", "false"
+        "inferColumnTypes", Kind.BOOLEAN, "Infer types for JSON, CSV and XML. Otherwise all columns are text", "false"
     ),
     _used("rescuedDataColumn", Kind.TEXT, "Alias of `rescuedDataColumn`", "_rescued_data"),
-    _used("includeExistingFiles", Kind.SWITCH, "Read files that exist at the first start", "true"),
-    _used("allowOverwrites", Kind.SWITCH, "Read a file again, as a whole, if its time or size has changed", "false"),
-    _used("maxFilesPerTrigger", Kind.NUMBER, "Maximum number of files per batch", "1000"),
+    _used("includeExistingFiles", Kind.BOOLEAN, "Read files that exist at the first start", "true"),
+    _used("allowOverwrites", Kind.BOOLEAN, "Read a file again, as a whole, if its time or size has changed", "false"),
+    _used("maxFilesPerTrigger", Kind.POSITIVE_INTEGER, "Maximum number of files per batch", "1000"),
     _used("maxBytesPerTrigger", Kind.BYTES, "Soft limit of bytes per batch. The file that reaches it is included"),
     _used(
         "maxFileAge",
@@ -105,7 +123,7 @@ _OPTIONS = (
     _used(
         "backfillInterval", Kind.INTERVAL, "How often to list all folders, also those with an unchanged time", "1 day"
     ),
-    _used("validateOptions", Kind.SWITCH, "Refuse unknown options", "true"),
+    _used("validateOptions", Kind.BOOLEAN, "Refuse unknown options", "true"),
     _used("cleanSource", Kind.TEXT, "What happens to files after they are committed", "OFF", "OFF", "DELETE", "MOVE"),
     _used("cleanSource.retentionDuration", Kind.INTERVAL, "Time from the commit to the deletion or move", "30 days"),
     _used("cleanSource.moveDestination", Kind.TEXT, "Folder for MOVE; outside of the source"),
@@ -113,7 +131,7 @@ _OPTIONS = (
     _ignored("useIncrementalListing", "Listing cost is always proportional to the number of changed folders"),
     _used(
         "useNotifications",
-        Kind.SWITCH,
+        Kind.BOOLEAN,
         "Use notifications instead of listing: from the kernel for a local disk, from an SQS queue for S3",
         "false",
     ),
@@ -126,7 +144,7 @@ _OPTIONS = (
     _refused("pathRewrites", "Files are read from the paths in the notifications", "Map paths with the setting paths"),
     *(
         _refused(name, _CLOUD_SETUP, _NO_QUEUE)
-        for name in ("restrictNotificationSetupToSameAWSAccountId", "resourceTag")
+        for name in ("restrictNotificationSetupToSameAWSAccountId", "resourceTag.*")
     ),
     *(_refused(name, _CLOUD_SETUP, _NO_QUEUE) for name in ("resourceGroup", "subscriptionId", "tenantId", "projectId")),
     *(
@@ -141,7 +159,10 @@ _OPTIONS = (
     _generic("pathGlobFilter", Kind.TEXT, "Read only files whose names match this pattern"),
     _generic("fileNamePattern", Kind.TEXT, "Alias of `pathGlobFilter`"),
     _generic(
-        "recursiveFileLookup", Kind.SWITCH, "Read all subfolders, and take no columns from `key=value` folders", "false"
+        "recursiveFileLookup",
+        Kind.BOOLEAN,
+        "Read all subfolders, and take no columns from `key=value` folders",
+        "false",
     ),
     _generic(
         "modifiedAfter",
@@ -159,9 +180,9 @@ _OPTIONS = (
         "Ignore files and folders whose names begin with a match of this pattern",
         "[._]",
     ),
-    _generic("ignoreMissingFiles", Kind.SWITCH, "Skip files that were deleted before they are read", "false"),
-    _generic("ignoreCorruptFiles", Kind.SWITCH, "Skip files that cannot be read at all", "false"),
-    _generic("readerCaseSensitive", Kind.SWITCH, "Treat names that differ only in case as different fields", "true"),
+    _generic("ignoreMissingFiles", Kind.BOOLEAN, "Skip files that were deleted before they are read", "false"),
+    _generic("ignoreCorruptFiles", Kind.BOOLEAN, "Skip files that cannot be read at all", "false"),
+    _generic("readerCaseSensitive", Kind.BOOLEAN, "Treat names that differ only in case as different fields", "true"),
     Option(
         "mode",
         Kind.TEXT,
@@ -173,7 +194,7 @@ _OPTIONS = (
     ),
     _generic("timeZone", Kind.TEXT, "Time zone of times without a zone", "the session's"),
     _generic(
-        "headrace.metadata", Kind.SWITCH, "Add the column `_metadata`. If not set, it is added if the query names it"
+        "headrace.metadata", Kind.BOOLEAN, "Add the column `_metadata`. If not set, it is added if the query names it"
     ),
     _of_format(
         "headrace.maxRecordBytes",
@@ -185,7 +206,7 @@ _OPTIONS = (
     ),
     _of_format(
         "headrace.maxExpansion",
-        Kind.NUMBER,
+        Kind.POSITIVE_INTEGER,
         "Maximum ratio of decompressed to compressed size. A larger file is corrupt, once it exceeds maxRecordBytes",
         "1000",
         *("avro", "csv", "json", "text", "xml"),
@@ -205,7 +226,7 @@ _OPTIONS = (
     _of_format("singleVariantColumn", Kind.TEXT, "Read each whole record into this one VARIANT column", "", "json"),
     _of_format(
         "multiLine",
-        Kind.SWITCH,
+        Kind.BOOLEAN,
         "Records can span lines. CSV: in quoted values. JSON: a file can hold several records, one after the other",
         "false",
         *("json", "csv"),
@@ -215,45 +236,45 @@ _OPTIONS = (
     _of_format("dateFormat", Kind.TEXT, "Pattern of dates", "as in CAST", "json", "csv", "xml"),
     _of_format("timestampFormat", Kind.TEXT, "Pattern of times", "as in CAST", "json", "csv", "xml"),
     _of_format("timestampNTZFormat", Kind.TEXT, "Pattern of times without a zone", "as in CAST", "json", "csv", "xml"),
-    _of_format("inferTimestamp", Kind.SWITCH, "Infer timestamps from strings", "false", "json"),
+    _of_format("inferTimestamp", Kind.BOOLEAN, "Infer timestamps from strings", "false", "json"),
     _of_format(
         "prefersDecimal",
-        Kind.SWITCH,
+        Kind.BOOLEAN,
         "Infer decimals, not doubles, from numbers with a decimal point",
         "false",
         "json",
         "xml",
     ),
-    _of_format("preferDate", Kind.SWITCH, "Infer dates, not timestamps, from days", "true", "csv", "xml"),
-    _of_format("primitivesAsString", Kind.SWITCH, "The same as `cloudFiles.inferColumnTypes` `false`", "", "json"),
-    _of_format("allowSingleQuotes", Kind.SWITCH, "Allow strings in single quotes", "true", "json"),
-    _of_format("allowUnquotedFieldNames", Kind.SWITCH, "Allow field names without quotes", "false", "json"),
-    _of_format("allowComments", Kind.SWITCH, "Allow comments", "false", "json"),
-    _of_format("allowNumericLeadingZeros", Kind.SWITCH, "Allow leading zeros in numbers", "false", "json"),
-    _of_format("allowNonNumericNumbers", Kind.SWITCH, "Allow NaN and Infinity as numbers", "true", "json"),
+    _of_format("preferDate", Kind.BOOLEAN, "Infer dates, not timestamps, from days", "true", "csv", "xml"),
+    _of_format("primitivesAsString", Kind.BOOLEAN, "The same as `cloudFiles.inferColumnTypes` `false`", "", "json"),
+    _of_format("allowSingleQuotes", Kind.BOOLEAN, "Allow strings in single quotes", "true", "json"),
+    _of_format("allowUnquotedFieldNames", Kind.BOOLEAN, "Allow field names without quotes", "false", "json"),
+    _of_format("allowComments", Kind.BOOLEAN, "Allow comments", "false", "json"),
+    _of_format("allowNumericLeadingZeros", Kind.BOOLEAN, "Allow leading zeros in numbers", "false", "json"),
+    _of_format("allowNonNumericNumbers", Kind.BOOLEAN, "Allow NaN and Infinity as numbers", "true", "json"),
     _of_format(
-        "allowBackslashEscapingAnyCharacter", Kind.SWITCH, "Allow a backslash before any character", "false", "json"
+        "allowBackslashEscapingAnyCharacter", Kind.BOOLEAN, "Allow a backslash before any character", "false", "json"
     ),
-    _of_format("allowUnquotedControlChars", Kind.SWITCH, "Allow control characters in strings", "false", "json"),
-    _of_format("header", Kind.SWITCH, "The first line has the column names", "true if the schema is inferred", "csv"),
+    _of_format("allowUnquotedControlChars", Kind.BOOLEAN, "Allow control characters in strings", "false", "json"),
+    _of_format("header", Kind.BOOLEAN, "The first line has the column names", "true if the schema is inferred", "csv"),
     _of_format("sep", Kind.TEXT, "Separator between values", ",", "csv"),
     _of_format("delimiter", Kind.TEXT, "Alias of `sep`", ",", "csv"),
     _of_format("quote", Kind.TEXT, "Quote character", '"', "csv"),
     _of_format("escape", Kind.TEXT, "Escape character for quotes inside quoted values", "\\", "csv"),
     _of_format("nullValue", Kind.TEXT, "String that means NULL", "the empty value", "csv", "xml"),
     _of_format("comment", Kind.TEXT, "Character that begins a comment line", "", "csv"),
-    _of_format("skipRows", Kind.NUMBER, "Number of lines to skip at the start of a file", "0", "csv"),
-    _of_format("ignoreLeadingWhiteSpace", Kind.SWITCH, "Trim leading spaces of values", "false", "csv"),
-    _of_format("ignoreTrailingWhiteSpace", Kind.SWITCH, "Trim trailing spaces of values", "false", "csv"),
-    _of_format("wholeText", Kind.SWITCH, "Read each file as one row", "false", "text"),
+    _of_format("skipRows", Kind.NATURAL, "Number of lines to skip at the start of a file", "0", "csv"),
+    _of_format("ignoreLeadingWhiteSpace", Kind.BOOLEAN, "Trim leading spaces of values", "false", "csv"),
+    _of_format("ignoreTrailingWhiteSpace", Kind.BOOLEAN, "Trim trailing spaces of values", "false", "csv"),
+    _of_format("wholeText", Kind.BOOLEAN, "Read each file as one row", "false", "text"),
     _of_format("lineSep", Kind.TEXT, "Line separator", "\\r, \\r\\n and \\n", "text"),
     _of_format("rowTag", Kind.TEXT, "Name of the elements that are rows; required", "", "xml"),
     _of_format("attributePrefix", Kind.TEXT, "Prefix for the names of attributes", "_", "xml"),
     _of_format("valueTag", Kind.TEXT, "Column name for text next to attributes or elements", "_VALUE", "xml"),
-    _of_format("excludeAttribute", Kind.SWITCH, "Ignore attributes", "false", "xml"),
-    _of_format("ignoreSurroundingSpaces", Kind.SWITCH, "Trim spaces around values", "true", "xml"),
+    _of_format("excludeAttribute", Kind.BOOLEAN, "Ignore attributes", "false", "xml"),
+    _of_format("ignoreSurroundingSpaces", Kind.BOOLEAN, "Trim spaces around values", "true", "xml"),
     _of_format(
-        "ignoreNamespace", Kind.SWITCH, "Remove the namespace prefix (before the colon) from names", "false", "xml"
+        "ignoreNamespace", Kind.BOOLEAN, "Remove the namespace prefix (before the colon) from names", "false", "xml"
     ),
     Option(
         "locale",
@@ -324,7 +345,7 @@ _OPTIONS = (
     ),
     _of_format(
         "mergeSchema",
-        Kind.SWITCH,
+        Kind.BOOLEAN,
         "Schemas of files are always merged if the schema is inferred",
         "true",
         "avro",
@@ -333,4 +354,14 @@ _OPTIONS = (
     ),
 )
 
-OPTIONS: Mapping[str, Option] = {option.name.casefold(): option for option in _OPTIONS}
+OPTIONS = OptionTable(
+    "cloudFiles",
+    _OPTIONS,
+    "docs/reference/auto-loader.md",
+    errors=OptionErrors(
+        "AUTO_LOADER.OPTION_UNKNOWN",
+        "AUTO_LOADER.OPTION_REFUSED",
+        "AUTO_LOADER.OPTION_VALUE",
+        other_format="AUTO_LOADER.OPTION_OF_FORMAT",
+    ),
+)

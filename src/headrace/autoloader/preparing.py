@@ -14,7 +14,6 @@ from headrace.autoloader.option_table import PATH_OPTIONS
 from headrace.autoloader.options import RESCUED, LoaderOptions, loader_options
 from headrace.autoloader.reading.column_names import can_be_column
 from headrace.autoloader.reading.conversion.arrow_types import NoArrowType, arrow_schema
-from headrace.autoloader.reading.conversion.values import zone_name
 from headrace.autoloader.reading.plan import METADATA, ReadPlan
 from headrace.autoloader.reading.text_and_binary import FIXED
 from headrace.autoloader.schemas.hints import HintMismatch, with_hints
@@ -29,6 +28,7 @@ from headrace.autoloader.source import LEDGERS, Source, tree_of
 from headrace.autoloader.stores.paths import local_path, normalize_path, replace_prefix, root_of
 from headrace.autoloader.tree import Tree
 from headrace.errors import PipelineError
+from headrace.model.time_zones import zone_name
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from headrace.errors import conditions, spark_condition
 from headrace.runtime.ports import Failed
+from headrace.sinks.retrying import backoff_s
 
 FIRST_DELAY_S = 1.0
 LONGEST_DELAY_S = 60.0
-# More than enough for the longest delay; a flow may be retried for months.
-_DOUBLINGS = 16
 
 # SQLSTATE classes (ISO 9075 and Spark's own) of permanent errors: data (22), constraint (23),
 # syntax and access (42), unsupported feature (0A), external routine, that is user code (38, 39).
@@ -28,4 +27,4 @@ def retryable(failure: Failed) -> bool:
 
 def delay_s(attempt: int) -> float:
     """How long to wait after a failed attempt, counted from 1: exponential backoff with an upper bound."""
-    return float(min(FIRST_DELAY_S * 2 ** min(attempt - 1, _DOUBLINGS), LONGEST_DELAY_S))
+    return backoff_s(attempt, FIRST_DELAY_S, LONGEST_DELAY_S)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -11,8 +10,10 @@ import yaml
 
 from headrace.errors import PipelineError, Problems
 from headrace.model.location import Location
+from headrace.options.nearest import nearest
+from headrace.options.option import Treatment
 from headrace.settings.document import BOOLEAN, FLOAT, INTEGER, NULL, TEXT, line_of, repeated_keys, text_of
-from headrace.settings.keys import Key, Treatment, ValueType, keys_below, parents_of
+from headrace.settings.keys import Key, ValueType, keys_below, parents_of
 
 Value: TypeAlias = (
     "str | bool | int | tuple[str, ...] | dict[str, str] | Section | tuple[Section, ...] | dict[str, Section]"
@@ -237,13 +238,6 @@ class Checker:
 
     def _problem(self, code: str, line: int, **params: object) -> None:
         self.problems.append(PipelineError(code, location=Location(self.file, line), **params))
-
-
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that *name* probably means."""
-    by_folded = {candidate.casefold(): candidate for candidate in known}
-    close = difflib.get_close_matches(name.casefold(), by_folded, n=1)
-    return by_folded[close[0]] if close else None
 
 
 def _suggestion(leaf: str, path: str) -> str:

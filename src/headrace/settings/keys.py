@@ -12,6 +12,8 @@ from enum import Enum
 from functools import cache
 from types import MappingProxyType
 
+from headrace.options.option import Treatment
+
 
 class ValueType(Enum):
     """The type of a value; the value of the member is the phrase used in messages."""
@@ -27,14 +29,6 @@ class ValueType(Enum):
     # Not checked further: the whole value is accepted without effect, or refused.
     ANY_MAP = "a mapping of any values"
     ANY_LIST = "a list of any values"
-
-
-class Treatment(Enum):
-    """How Headrace treats a key."""
-
-    USED = "used"
-    ACCEPTED = "accepted without effect"
-    REFUSED = "refused"
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,8 @@ from headrace.model.sequence_conflicts import ON_TIE_KEY, OnTie
 from headrace.model.static_inputs import STATIC_INPUTS_KEY, InvalidStaticInputs, StaticInputs
 from headrace.model.tombstone_retention import DEFAULT_RETENTION, RETENTION_KEYS, Retention, is_seconds
 from headrace.model.triggers import INTERVAL_KEY, InvalidInterval, parse_interval_s
-from headrace.settings.check import Checker, Section, nearest
+from headrace.options.nearest import nearest
+from headrace.settings.check import Checker, Section
 from headrace.settings.clusters import spark_conf_of
 from headrace.settings.discover import find_settings
 from headrace.settings.document import read_document

@@ -11,10 +11,11 @@ from headrace.model.datasets import Dataset, Flow
 from headrace.model.names import InvalidName, QualifiedName
 from headrace.model.schema import Schema
 from headrace.model.sinks import SinkDefinition
+from headrace.options.option import Kind, OptionTable
+from headrace.options.parse import ParsedOptions, parse_options
 from headrace.sinks.database import UPSERT_BACKENDS
 from headrace.sinks.formats import DELTA, HTTP, JDBC, KAFKA, WRITER_PREFIX, format_of
 from headrace.sources.jdbc_connection import database_of
-from headrace.sources.option_reading import Kind, ParsedOptions, SourceFormat, read_options
 
 _BYTES_OR_TEXT = ("string", "binary")
 _HEADERS = {"key": "string", "value": "binary"}
@@ -24,9 +25,9 @@ def options_of(sink: SinkDefinition) -> ParsedOptions:
     """The parsed options of a sink; those of a format that only Spark may know are not checked."""
     sink_format = format_of(sink.format)
     return (
-        ParsedOptions(SourceFormat(sink.format, ()))
+        ParsedOptions(OptionTable(sink.format, ()))
         if sink_format is None
-        else read_options(sink_format.options, sink.options)
+        else parse_options(sink_format.options, sink.options)
     )
 
 
@@ -40,7 +41,7 @@ def table_of(sink: SinkDefinition) -> QualifiedName | None:
 def redacted_options(sink: SinkDefinition) -> dict[str, str]:
     """The options of a sink for people; values that may be secret are replaced by three dots."""
     parsed = options_of(sink)
-    known = {option.name.casefold(): option for option in parsed.format.options}
+    known = {option.name.casefold(): option for option in parsed.table.options}
     return {
         name: text if name.casefold() in known and known[name.casefold()].kind is not Kind.SECRET else "..."
         for name, text in sink.options.items()

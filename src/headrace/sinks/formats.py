@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from headrace.model.sinks import FAN_OUT, FOREACH_BATCH
-from headrace.sources.option_reading import Kind, SourceFormat, SourceOption, accepted, refused
+from headrace.options.option import Kind, Option, OptionTable, accepted, refused
 
 PAGE = "docs/reference/sinks.md"
 DELTA, KAFKA, CONSOLE, JDBC, HTTP = "delta", "kafka", "console", "jdbc", "http"
@@ -37,7 +37,7 @@ class SinkFormat:
         declared_by_name: whether ``create_sink`` accepts it.
     """
 
-    options: SourceFormat
+    options: OptionTable
     delivery: Delivery
     deduplication: str
     accepts_updates: bool = True
@@ -50,11 +50,11 @@ class SinkFormat:
         return self.options.name
 
 
-def _format(name: str, *options: SourceOption, passed_on: str = "") -> SourceFormat:
-    return SourceFormat(name, options, PAGE, passed_on)
+def _format(name: str, *options: Option, passed_on: str = "") -> OptionTable:
+    return OptionTable(name, options, PAGE, passed_on)
 
 
-_FALLBACK = SourceOption(
+_FALLBACK = Option(
     "fallback",
     Kind.TEXT,
     "What happens to the batches of a stream while the sink is down. `none`: the flow fails. `storage`: they go to a "
@@ -63,13 +63,13 @@ _FALLBACK = SourceOption(
     values=(NO_FALLBACK, "storage"),
 )
 _OURS = ("Headrace sets the transaction numbers of a flow", "Remove it")
-_PATH = SourceOption("path", Kind.TEXT, "Folder of the files, relative to the project folder", required=True)
+_PATH = Option("path", Kind.TEXT, "Folder of the files, relative to the project folder", required=True)
 _FILES_FORMATS = tuple(
     SinkFormat(
         _format(
             name,
             _PATH,
-            SourceOption("partitionBy", Kind.TEXT, "Partition columns, separated by commas"),
+            Option("partitionBy", Kind.TEXT, "Partition columns, separated by commas"),
             refused("checkpointLocation", "Progress is stored in the flow's checkpoint", "Remove it"),
             passed_on=WRITER_PREFIX,
         ),
@@ -85,10 +85,10 @@ _FORMATS = (
     SinkFormat(
         _format(
             DELTA,
-            SourceOption("path", Kind.TEXT, "Folder of the table, relative to the project folder"),
-            SourceOption("tableName", Kind.TEXT, "Name of the table, with one to three parts; instead of `path`"),
-            SourceOption("mergeSchema", Kind.BOOLEAN, "Add new columns of the rows to the table", "false"),
-            SourceOption("partitionBy", Kind.TEXT, "Partition columns of a new table, separated by commas"),
+            Option("path", Kind.TEXT, "Folder of the table, relative to the project folder"),
+            Option("tableName", Kind.TEXT, "Name of the table, with one to three parts; instead of `path`"),
+            Option("mergeSchema", Kind.BOOLEAN, "Add new columns of the rows to the table", "false"),
+            Option("partitionBy", Kind.TEXT, "Partition columns of a new table, separated by commas"),
             refused("txnAppId", *_OURS),
             refused("txnVersion", *_OURS),
             refused("overwriteSchema", "Flows only append rows", "Change the table before the flow continues"),
@@ -101,14 +101,14 @@ _FORMATS = (
     SinkFormat(
         _format(
             KAFKA,
-            SourceOption(
+            Option(
                 "kafka.bootstrap.servers",
                 Kind.TEXT,
                 "Brokers for the first connection: `host:9092`, separated by commas",
                 required=True,
             ),
-            SourceOption("topic", Kind.TEXT, "Topic for all rows. Without it, rows need a column `topic`"),
-            SourceOption(
+            Option("topic", Kind.TEXT, "Topic for all rows. Without it, rows need a column `topic`"),
+            Option(
                 "deliveryHeaders",
                 Kind.BOOLEAN,
                 "Add headers to each record, so that consumers can recognize repeats",
@@ -128,8 +128,8 @@ _FORMATS = (
     SinkFormat(
         _format(
             CONSOLE,
-            SourceOption("numRows", Kind.POSITIVE_INTEGER, "Maximum number of rows shown per batch", "20"),
-            SourceOption("truncate", Kind.BOOLEAN, "Cut long values to 20 characters", "true"),
+            Option("numRows", Kind.POSITIVE_INTEGER, "Maximum number of rows shown per batch", "20"),
+            Option("truncate", Kind.BOOLEAN, "Cut long values to 20 characters", "true"),
         ),
         Delivery.AT_LEAST_ONCE,
         "By the batch number, which is shown",
@@ -137,30 +137,24 @@ _FORMATS = (
     SinkFormat(
         _format(
             JDBC,
-            SourceOption(
-                "url", Kind.SECRET, "`jdbc:postgresql://host:5432/database`, or a SQLAlchemy URL", required=True
-            ),
-            SourceOption("dbtable", Kind.TEXT, "Table, as `table` or `schema.table`", required=True),
-            SourceOption("user", Kind.TEXT, "Database user"),
-            SourceOption("password", Kind.SECRET, "Password of the user"),
-            SourceOption(
+            Option("url", Kind.SECRET, "`jdbc:postgresql://host:5432/database`, or a SQLAlchemy URL", required=True),
+            Option("dbtable", Kind.TEXT, "Table, as `table` or `schema.table`", required=True),
+            Option("user", Kind.TEXT, "Database user"),
+            Option("password", Kind.SECRET, "Password of the user"),
+            Option(
                 "mode",
                 Kind.TEXT,
                 "`insert` adds rows. `upsert` replaces rows with the same key",
                 "insert",
                 values=("insert", "upsert"),
             ),
-            SourceOption(
-                "keys", Kind.TEXT, "Key columns, separated by commas. The table needs a unique constraint on them"
-            ),
-            SourceOption(
+            Option("keys", Kind.TEXT, "Key columns, separated by commas. The table needs a unique constraint on them"),
+            Option(
                 "sequenceBy", Kind.TEXT, "A row replaces the stored row only if its value in this column is not smaller"
             ),
-            SourceOption("commitTable", Kind.TEXT, "Table that records the delivered batches", "headrace_commits"),
-            SourceOption("batchSize", Kind.POSITIVE_INTEGER, "Rows per statement", "1000"),
-            SourceOption(
-                "numPartitions", Kind.POSITIVE_INTEGER, "Number of parallel tasks, each with its own connection"
-            ),
+            Option("commitTable", Kind.TEXT, "Table that records the delivered batches", "headrace_commits"),
+            Option("batchSize", Kind.POSITIVE_INTEGER, "Rows per statement", "1000"),
+            Option("numPartitions", Kind.POSITIVE_INTEGER, "Number of parallel tasks, each with its own connection"),
             _FALLBACK,
             accepted("driver", "SQLAlchemy chooses the driver by the URL"),
             refused("query", "It is for reading", "Name the table with dbtable"),
@@ -172,32 +166,30 @@ _FORMATS = (
     SinkFormat(
         _format(
             HTTP,
-            SourceOption("url", Kind.SECRET, "URL of the server", required=True),
-            SourceOption("method", Kind.TEXT, "HTTP method", "POST", values=("POST", "PUT", "PATCH")),
-            SourceOption(
+            Option("url", Kind.SECRET, "URL of the server", required=True),
+            Option("method", Kind.TEXT, "HTTP method", "POST", values=("POST", "PUT", "PATCH")),
+            Option(
                 "body",
                 Kind.TEXT,
                 "Body of a request. `array`: a JSON array of rows. `lines`: one row per line. `object`: a single row",
                 "array",
                 values=("array", "lines", "object"),
             ),
-            SourceOption(
-                "rowsPerRequest", Kind.POSITIVE_INTEGER, "Maximum rows per request; 1 if `body` is `object`", "100"
-            ),
-            SourceOption("concurrency", Kind.POSITIVE_INTEGER, "Maximum number of parallel requests", "4"),
-            SourceOption("requestsPerSecond", Kind.NUMBER, "Maximum number of requests started per second"),
-            SourceOption(
+            Option("rowsPerRequest", Kind.POSITIVE_INTEGER, "Maximum rows per request; 1 if `body` is `object`", "100"),
+            Option("concurrency", Kind.POSITIVE_INTEGER, "Maximum number of parallel requests", "4"),
+            Option("requestsPerSecond", Kind.NUMBER, "Maximum number of requests started per second"),
+            Option(
                 "timeout",
                 Kind.INTERVAL,
                 "Maximum wait for each step of a request: to connect, to send, to receive the next part of the answer",
                 "30 s",
             ),
-            SourceOption("maxAttempts", Kind.POSITIVE_INTEGER, "Maximum number of attempts per request", "5"),
-            SourceOption("retryBudget", Kind.INTERVAL, "Total time in which a request is retried", "60 s"),
-            SourceOption("bearerToken", Kind.SECRET, "Token for the `Authorization` header"),
-            SourceOption("keys", Kind.TEXT, "Columns. Rows with equal values are sent in order, never in parallel"),
-            SourceOption("orderBy", Kind.TEXT, "Columns that define this order; needs `keys`"),
-            SourceOption("idempotencyHeader", Kind.TEXT, "Header that holds the idempotency key", "Idempotency-Key"),
+            Option("maxAttempts", Kind.POSITIVE_INTEGER, "Maximum number of attempts per request", "5"),
+            Option("retryBudget", Kind.INTERVAL, "Total time in which a request is retried", "60 s"),
+            Option("bearerToken", Kind.SECRET, "Token for the `Authorization` header"),
+            Option("keys", Kind.TEXT, "Columns. Rows with equal values are sent in order, never in parallel"),
+            Option("orderBy", Kind.TEXT, "Columns that define this order; needs `keys`"),
+            Option("idempotencyHeader", Kind.TEXT, "Header that holds the idempotency key", "Idempotency-Key"),
             _FALLBACK,
             refused("checkpointLocation", "Progress is stored in the flow's checkpoint", "Remove it"),
             passed_on=HEADER_PREFIX,

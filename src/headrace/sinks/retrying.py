@@ -45,6 +45,12 @@ class Clock:
     random: Callable[[], float]
 
 
+def backoff_s(attempt: int, initial_s: float, max_s: float) -> float:
+    """The delay after a failed attempt, counted from 1: it doubles with each attempt, up to a limit."""
+    # More doublings than any limit needs; a flow may be retried for months.
+    return float(min(initial_s * 2 ** min(attempt - 1, 32), max_s))
+
+
 def with_retries(
     work: Callable[[], _Result],
     retry_delay_s: Callable[[Exception], float | None],
@@ -71,7 +77,7 @@ def with_retries(
             min_delay_s = retry_delay_s(error)
             if min_delay_s is None or attempt >= patience.attempts:
                 raise
-            max_delay_s = min(patience.initial_delay_s * 2 ** (attempt - 1), patience.max_delay_s)
+            max_delay_s = backoff_s(attempt, patience.initial_delay_s, patience.max_delay_s)
             delay_s = max(min_delay_s, clock.random() * max_delay_s)
             if clock.monotonic() - started_at + delay_s > patience.budget_s:
                 raise

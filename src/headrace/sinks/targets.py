@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from headrace.options.parse import ParsedOptions
 from headrace.sinks.checks import named_columns
 from headrace.sinks.database import TableWriter
 from headrace.sinks.formats import HEADER_PREFIX
 from headrace.sinks.http import Body, HttpPlace
 from headrace.sinks.retrying import Patience
 from headrace.sources.jdbc_connection import database_of
-from headrace.sources.option_reading import ParsedOptions
 
 
 def kafka_options(parsed: ParsedOptions) -> dict[str, str]:

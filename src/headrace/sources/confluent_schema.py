@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
+
+from headrace.autoloader.reading.avro.schema_walker import (
+    SchemaWalker,
+    UnsupportedAvroSchema,
+    full_name,
+    possible_names,
+)
 
 Converter: TypeAlias = "Callable[[Any], Any] | None"
 
@@ -15,9 +22,7 @@ _PLAIN = {
     "float": "float",
     "double": "double",
     "bytes": "binary",
-    "fixed": "binary",
     "string": "string",
-    "enum": "string",
 }
 _LOGICAL = {
     ("int", "date"): "date",
@@ -33,19 +38,15 @@ _WIDER = {frozenset({"int", "long"}): "long", frozenset({"float", "double"}): "d
 _MAX_DIGITS = 38
 
 
-class UnsupportedSchema(ValueError):
-    """A schema without a Spark type; the text says why."""
-
-
 def spark_type(schema: Any) -> Any:
     """The Spark type of an Avro schema, in the JSON form of Spark's types; every column is nullable.
 
     Raises:
-        UnsupportedSchema: a recursive record, or a union of several types.
+        UnsupportedAvroSchema: a recursive record, or a union of several types.
 
     Source: Spark's ``SchemaConverters.toSqlType``, except for unions of several types, which Spark converts to structs.
     """
-    return _type(schema, {}, (), "")
+    return SchemaWalker(_SparkTypes()).walk(schema)
 
 
 def without_unsupported_logical_types(schema: Any) -> Any:
@@ -100,39 +101,47 @@ def _is_decimal(schema: Mapping[str, Any]) -> bool:
     return is_valid and precision != 0
 
 
-def _type(schema: Any, definitions: dict[str, Any], enclosing: tuple[str, ...], namespace: str) -> Any:
-    """The type of a schema in a namespace; *definitions* precede it, *enclosing* are the records around it."""
-    if isinstance(schema, list):
-        return _union(schema, definitions, enclosing, namespace)
-    if isinstance(schema, str):
-        if schema in _PLAIN:
-            return _PLAIN[schema]
-        return _named(schema, definitions, enclosing, namespace)
-    kind = schema["type"]
-    if not isinstance(kind, str):
-        return _type(kind, definitions, enclosing, namespace)
-    if kind in ("record", "error", "enum", "fixed"):
-        name = _full_name(schema, namespace)
-        definitions[name] = schema
-        if kind in ("record", "error"):
-            return _struct(schema, name, definitions, enclosing)
-    if kind == "array":
-        return {
-            "type": "array",
-            "elementType": _type(schema["items"], definitions, enclosing, namespace),
-            "containsNull": True,
-        }
-    if kind == "map":
-        inner = _type(schema["values"], definitions, enclosing, namespace)
-        return {"type": "map", "keyType": "string", "valueType": inner, "valueContainsNull": True}
-    if schema.get("logicalType") == "decimal" and kind in ("bytes", "fixed") and _is_decimal(schema):
-        return f"decimal({schema['precision']},{schema.get('scale', 0)})"
-    return _LOGICAL.get((kind, schema.get("logicalType"))) or _type(kind, definitions, enclosing, namespace)
+class _SparkTypes:
+    """Converts types to Spark's, in their JSON form."""
+
+    def primitive(self, kind: str, schema: Mapping[str, Any]) -> Any:
+        if kind == "bytes" and schema.get("logicalType") == "decimal" and _is_decimal(schema):
+            return _decimal(schema)
+        return _LOGICAL.get((kind, schema.get("logicalType")), _PLAIN[kind])
+
+    def enum(self, schema: Mapping[str, Any]) -> Any:  # noqa: ARG002 - Spark's type is the same for all enums
+        return "string"
+
+    def fixed(self, schema: Mapping[str, Any]) -> Any:
+        return _decimal(schema) if schema.get("logicalType") == "decimal" and _is_decimal(schema) else "binary"
+
+    def array(self, items: Any) -> Any:
+        return {"type": "array", "elementType": items, "containsNull": True}
+
+    def map(self, values: Any) -> Any:
+        return {"type": "map", "keyType": "string", "valueType": values, "valueContainsNull": True}
+
+    def record(self, fields: Sequence[tuple[str, Any]]) -> Any:
+        columns = [{"name": name, "type": type_, "nullable": True, "metadata": {}} for name, type_ in fields]
+        return {"type": "struct", "fields": columns}
+
+    def union(self, branches: Sequence[tuple[Any, Any]]) -> Any:
+        rest = [(branch, type_) for branch, type_ in branches if branch != "null"]
+        if len(rest) == 1:
+            return rest[0][1]
+        wider = _WIDER.get(frozenset(branch for branch, _ in rest if isinstance(branch, str)))
+        if wider is None or not all(isinstance(branch, str) for branch, _ in rest):
+            raise UnsupportedAvroSchema("a union of several types has no type of its own in a table")
+        return wider
+
+
+def _decimal(schema: Mapping[str, Any]) -> str:
+    return f"decimal({schema['precision']},{schema.get('scale', 0)})"
 
 
 def _defined(schema: Any, known: Mapping[str, Any], inlined: set[str], namespace: str) -> Any:
     if isinstance(schema, str):
-        name = next((name for name in _candidates(schema, namespace) if name in known), None)
+        name = next((name for name in possible_names(schema, namespace) if name in known), None)
         if name is None or name in inlined:
             return schema
         inlined.add(name)
@@ -140,7 +149,7 @@ def _defined(schema: Any, known: Mapping[str, Any], inlined: set[str], namespace
     if isinstance(schema, list):
         return [_defined(branch, known, inlined, namespace) for branch in schema]
     found = dict(schema)
-    inside = _full_name(found, namespace).rpartition(".")[0] if "name" in found else namespace
+    inside = full_name(found, namespace).rpartition(".")[0] if "name" in found else namespace
     for key in ("type", "items", "values"):
         if key in found:
             found[key] = _defined(found[key], known, inlined, inside)
@@ -149,46 +158,3 @@ def _defined(schema: Any, known: Mapping[str, Any], inlined: set[str], namespace
             {**field, "type": _defined(field["type"], known, inlined, inside)} for field in found["fields"]
         ]
     return found
-
-
-def _struct(schema: Any, name: str, definitions: dict[str, Any], enclosing: tuple[str, ...]) -> Any:
-    if name in enclosing:
-        raise UnsupportedSchema(f'record "{name}" holds itself')
-    namespace = name.rpartition(".")[0]
-    fields = [
-        {
-            "name": field["name"],
-            "type": _type(field["type"], definitions, (*enclosing, name), namespace),
-            "nullable": True,
-            "metadata": {},
-        }
-        for field in schema["fields"]
-    ]
-    return {"type": "struct", "fields": fields}
-
-
-def _union(branches: list[Any], definitions: dict[str, Any], enclosing: tuple[str, ...], namespace: str) -> Any:
-    rest = [branch for branch in branches if branch != "null"]
-    if len(rest) == 1:
-        return _type(rest[0], definitions, enclosing, namespace)
-    wider = _WIDER.get(frozenset(branch for branch in rest if isinstance(branch, str)))
-    if wider is None or not all(isinstance(branch, str) for branch in rest):
-        raise UnsupportedSchema("a union of several types has no type of its own in a table")
-    return wider
-
-
-def _named(name: str, definitions: dict[str, Any], enclosing: tuple[str, ...], namespace: str) -> Any:
-    full = next((full for full in _candidates(name, namespace) if full in definitions), None)
-    if full is None:
-        raise UnsupportedSchema(f'type "{name}" is not defined')
-    return _type(definitions[full], definitions, enclosing, full.rpartition(".")[0])
-
-
-def _candidates(name: str, namespace: str) -> tuple[str, ...]:
-    """The full names that a name may mean, the nearest namespace first."""
-    return (f"{namespace}.{name}", name) if namespace and "." not in name else (name,)
-
-
-def _full_name(schema: Any, namespace: str) -> str:
-    name, own = schema["name"], schema.get("namespace", namespace)
-    return name if "." in name or not own else f"{own}.{name}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from headrace.errors import PipelineError, Problems
-from headrace.settings.check import nearest
+from headrace.options.nearest import nearest
 
 NAME = "delta"
 PAGE = "docs/reference/sources.md"

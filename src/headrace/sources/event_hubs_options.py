@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from headrace.errors import PipelineError, Problems, problems_of
+from headrace.options.option import Kind, Option, OptionTable, ReadMode, accepted, refused
+from headrace.options.parse import ParsedOptions, parse_options
 from headrace.sources.event_hubs_connection import Connection, parse_connection
 from headrace.sources.event_hubs_positions import (
     Edge,
@@ -26,16 +28,6 @@ from headrace.sources.kafka_options import (
     TopicOptions,
     text_for_spark,
 )
-from headrace.sources.option_reading import (
-    Kind,
-    ParsedOptions,
-    ReadMode,
-    SourceFormat,
-    SourceOption,
-    accepted,
-    read_options,
-    refused,
-)
 
 PREFIX = "eventhubs."
 PartitionCounter = Callable[[Mapping[str, str], str], int]
@@ -49,48 +41,48 @@ _NO_ENTRA = (
 )
 _NO_PLUGINS = ("Plug-ins are Java classes of the vendor's connector", "Remove it")
 _NO_RATES = ("A batch is divided among partitions in proportion to their backlog", "Use maxEventsPerTrigger")
-FORMAT = SourceFormat(
+FORMAT = OptionTable(
     "eventhubs",
     (
-        SourceOption(_CONNECTION, Kind.SECRET, "Connection string of the event hub, not encrypted", required=True),
-        SourceOption(
+        Option(_CONNECTION, Kind.SECRET, "Connection string of the event hub, not encrypted", required=True),
+        Option(
             f"{PREFIX}consumerGroup",
             Kind.TEXT,
             "Consumer group. Progress is stored in the flow's checkpoint, not in the group",
             "`$Default`",
         ),
-        SourceOption(f"{PREFIX}startingPosition", Kind.JSON, "Where a new stream starts", "the start of the stream"),
-        SourceOption(
+        Option(f"{PREFIX}startingPosition", Kind.JSON, "Where a new stream starts", "the start of the stream"),
+        Option(
             f"{PREFIX}startingPositions", Kind.JSON, "The same, per partition. Overrides `eventhubs.startingPosition`"
         ),
-        SourceOption(
+        Option(
             f"{PREFIX}endingPosition",
             Kind.JSON,
             "Where the read ends",
             "the end of the stream",
             read_mode=ReadMode.BATCHES,
         ),
-        SourceOption(
+        Option(
             f"{PREFIX}endingPositions",
             Kind.JSON,
             "The same, per partition. Overrides `eventhubs.endingPosition`",
             read_mode=ReadMode.BATCHES,
         ),
-        SourceOption(
+        Option(
             _LIMITS[0],
             Kind.POSITIVE_INTEGER,
             "Maximum number of events per batch",
             "no limit; the vendor's connector: 1000 per partition",
             read_mode=ReadMode.STREAMS,
         ),
-        SourceOption(
+        Option(
             _LIMITS[1],
             Kind.POSITIVE_INTEGER,
             f"Alias of `{_LIMITS[0]}`. Set only one of them",
             read_mode=ReadMode.STREAMS,
         ),
-        SourceOption(f"{PREFIX}receiverTimeout", Kind.DURATION, "Maximum time that a task waits for events", "PT2M"),
-        SourceOption(f"{PREFIX}operationTimeout", Kind.DURATION, "Timeout of other calls to the service", "PT60S"),
+        Option(f"{PREFIX}receiverTimeout", Kind.DURATION, "Maximum time that a task waits for events", "PT2M"),
+        Option(f"{PREFIX}operationTimeout", Kind.DURATION, "Timeout of other calls to the service", "PT60S"),
         *SHARED_OPTIONS,
         *(
             accepted(PREFIX + name, _NO_RECEIVERS)
@@ -127,7 +119,7 @@ def event_hubs_options(
         Problems: each option that is unknown, refused or invalid, and an invalid connection string.
         PipelineError: what *count_partitions* raises.
     """
-    parsed = read_options(FORMAT, given, time_zone=time_zone, streaming=streaming)
+    parsed = parse_options(FORMAT, given, time_zone=time_zone, streaming=streaming)
     connection = _connection(parsed)
     if all(name in parsed.texts for name in _LIMITS):
         parsed.reject(_LIMITS[1], f"{_LIMITS[0]} is given too: keep one of the two")

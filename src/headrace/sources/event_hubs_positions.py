@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from headrace.sources.option_reading import time_ms
+from headrace.options.values import time_ms
 
 # The ends of a partition as offsets of Spark's Kafka source.
 _EDGES = {"latest": -1, "earliest": -2}

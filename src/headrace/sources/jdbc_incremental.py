@@ -17,7 +17,9 @@ from headrace.autoloader.ddl import JsonType
 from headrace.autoloader.discovery import Clock
 from headrace.autoloader.reading.conversion.arrow_types import NoArrowType, arrow_schema
 from headrace.errors import PipelineError
-from headrace.settings.check import nearest
+from headrace.options.nearest import nearest
+from headrace.options.option import Kind, Option, OptionTable, accepted, refused
+from headrace.options.parse import ParsedOptions, parse_options
 from headrace.sources.jdbc_columns import JdbcColumn
 from headrace.sources.jdbc_connection import UNREACHABLE, Database, database_of
 from headrace.sources.jdbc_reading import (
@@ -30,15 +32,6 @@ from headrace.sources.jdbc_reading import (
     primary_key,
     read_columns,
     value_of,
-)
-from headrace.sources.option_reading import (
-    Kind,
-    ParsedOptions,
-    SourceFormat,
-    SourceOption,
-    accepted,
-    read_options,
-    refused,
 )
 from headrace.sources.stream_source import Offset, PreparedSource, ReadContext
 
@@ -54,48 +47,46 @@ _EARLIEST, _LATEST = "earliest", "latest"
 _NAME = re.compile(r'"((?:[^"]|"")+)"|([^".]+)')
 _RANGES = "A batch is divided by ranges of cursorColumn"
 
-FORMAT = SourceFormat(
+FORMAT = OptionTable(
     FORMAT_NAME,
     (
-        SourceOption("url", Kind.SECRET, "`jdbc:postgresql://host:5432/db`, or a SQLAlchemy URL", required=True),
-        SourceOption("user", Kind.TEXT, "Database user. Overrides the URL"),
-        SourceOption("password", Kind.SECRET, "Password of the user. Overrides the URL"),
-        SourceOption(
+        Option("url", Kind.SECRET, "`jdbc:postgresql://host:5432/db`, or a SQLAlchemy URL", required=True),
+        Option("user", Kind.TEXT, "Database user. Overrides the URL"),
+        Option("password", Kind.SECRET, "Password of the user. Overrides the URL"),
+        Option(
             "dbtable",
             Kind.TEXT,
             "Table, as `table` or `schema.table`, in the case in which it is stored. Set `dbtable` or `query`",
         ),
-        SourceOption("query", Kind.TEXT, "SELECT statement to read instead of a table. Runs unchanged"),
-        SourceOption("cursorColumn", Kind.TEXT, "Column whose value is greater in each new row", required=True),
-        SourceOption(
+        Option("query", Kind.TEXT, "SELECT statement to read instead of a table. Runs unchanged"),
+        Option("cursorColumn", Kind.TEXT, "Column whose value is greater in each new row", required=True),
+        Option(
             "tieBreakColumn",
             Kind.TEXT,
             "Column that orders rows with equal `cursorColumn`. Its values must be unique among them",
             "the primary key, if it has one column",
         ),
-        SourceOption(
+        Option(
             "startingPosition",
             Kind.TEXT,
             "`earliest`, `latest`, or a value of `cursorColumn`; the stream starts after it",
             _EARLIEST,
         ),
-        SourceOption(
+        Option(
             "maxRowsPerTrigger",
             Kind.POSITIVE_INTEGER,
             "Maximum number of rows per batch. Without a tie-break, rows with an equal `cursorColumn` are added",
             "1000000",
         ),
-        SourceOption(
-            "numPartitions", Kind.POSITIVE_INTEGER, "Number of parallel tasks, each with its own connection", "1"
-        ),
-        SourceOption(
+        Option("numPartitions", Kind.POSITIVE_INTEGER, "Number of parallel tasks, each with its own connection", "1"),
+        Option(
             "settleDelay",
             Kind.INTERVAL,
             "How long to wait for transactions that commit late, before a row is read",
             "0 s",
         ),
-        SourceOption("fetchsize", Kind.POSITIVE_INTEGER, "Rows per fetch", "10000"),
-        SourceOption("preferTimestampNTZ", Kind.BOOLEAN, "Read times without a zone as TIMESTAMP_NTZ", "false"),
+        Option("fetchsize", Kind.POSITIVE_INTEGER, "Rows per fetch", "10000"),
+        Option("preferTimestampNTZ", Kind.BOOLEAN, "Read times without a zone as TIMESTAMP_NTZ", "false"),
         accepted("driver", "It names a Java class; the URL chooses the Python driver"),
         accepted("pushDownPredicate", "A batch always reads its whole range"),
         *(refused(n, _RANGES, "Use numPartitions alone") for n in ("partitionColumn", "lowerBound", "upperBound")),
@@ -248,7 +239,7 @@ def prepare_jdbc(given: Mapping[str, Any], schema: JsonType | None, context: Rea
         Problems: options that are wrong.
         PipelineError: ``JDBC.*``, ``SOURCE.PACKAGE_MISSING``.
     """
-    parsed = read_options(FORMAT, given, time_zone=context.time_zone)
+    parsed = parse_options(FORMAT, given, time_zone=context.time_zone)
     relation = _relation(parsed)
     parsed.check()
     database = database_of(parsed.get("url"), parsed.get("user"), parsed.get("password"), FORMAT_NAME)

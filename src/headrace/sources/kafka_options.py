@@ -13,17 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.model.triggers import parse_interval_s
+from headrace.options.option import Kind, Option, OptionTable, ReadMode, refused
+from headrace.options.parse import ParsedOptions, parse_options
+from headrace.options.values import time_ms
 from headrace.sources.kafka_offsets import Partition
-from headrace.sources.option_reading import (
-    Kind,
-    ParsedOptions,
-    ReadMode,
-    SourceFormat,
-    SourceOption,
-    read_options,
-    refused,
-    time_ms,
-)
 
 PASSED_ON = "kafka."
 SERVERS = "kafka.bootstrap.servers"
@@ -40,68 +33,66 @@ REFUSED_CLIENT_OPTIONS = (
 )
 # Options that Event Hubs has too, with the same meaning.
 SHARED_OPTIONS = (
-    SourceOption("failOnDataLoss", Kind.BOOLEAN, "Fail the stream if data was deleted before it was read", "true"),
-    SourceOption("minPartitions", Kind.POSITIVE_INTEGER, "Minimum number of tasks that read a batch"),
-    SourceOption("maxRecordsPerPartition", Kind.POSITIVE_INTEGER, "Maximum number of offsets per task"),
+    Option("failOnDataLoss", Kind.BOOLEAN, "Fail the stream if data was deleted before it was read", "true"),
+    Option("minPartitions", Kind.POSITIVE_INTEGER, "Minimum number of tasks that read a batch"),
+    Option("maxRecordsPerPartition", Kind.POSITIVE_INTEGER, "Maximum number of offsets per task"),
 )
 _VENDORS = ("It is a service of Databricks", "Use kafka.sasl.jaas.config")
-FORMAT = SourceFormat(
+FORMAT = OptionTable(
     "kafka",
     (
-        SourceOption(
-            SERVERS, Kind.TEXT, "Brokers for the first connection: `host:9092`, separated by commas", required=True
-        ),
-        SourceOption(
+        Option(SERVERS, Kind.TEXT, "Brokers for the first connection: `host:9092`, separated by commas", required=True),
+        Option(
             "subscribe",
             Kind.TEXT,
             "Topics, separated by commas. Set exactly one of `subscribe`, `subscribePattern` and `assign`",
         ),
-        SourceOption("subscribePattern", Kind.TEXT, "Java regular expression for topic names"),
-        SourceOption("assign", Kind.JSON, 'Partitions, such as `{"orders": [0, 1]}`'),
-        SourceOption(
+        Option("subscribePattern", Kind.TEXT, "Java regular expression for topic names"),
+        Option("assign", Kind.JSON, 'Partitions, such as `{"orders": [0, 1]}`'),
+        Option(
             "startingOffsets",
             Kind.OFFSETS,
             'Where a new stream starts. JSON: `{"orders": {"0": 23, "1": -2}}`; -2 is earliest, -1 is latest',
             "`latest`; for a batch read `earliest`",
         ),
-        SourceOption(
+        Option(
             "startingTimestamp",
             Kind.MILLISECONDS,
             "Start each partition at its first record at or after this time. Overrides `startingOffsets`",
         ),
-        SourceOption(
+        Option(
             "startingOffsetsByTimestamp",
             Kind.JSON,
             'The same, per partition: `{"orders": {"0": "2026-01-01T00:00:00Z"}}`',
         ),
-        SourceOption(
+        Option(
             "startingOffsetsByTimestampStrategy",
             Kind.TEXT,
             "What to do if a partition has no record at or after this time",
             "error",
             values=("error", "latest"),
         ),
-        SourceOption("endingOffsets", Kind.OFFSETS, "Where the read ends", "`latest`", read_mode=ReadMode.BATCHES),
-        SourceOption(
+        Option("endingOffsets", Kind.OFFSETS, "Where the read ends", "`latest`", read_mode=ReadMode.BATCHES),
+        Option(
             "endingTimestamp",
             Kind.MILLISECONDS,
             "End each partition before its first record at or after this time",
             read_mode=ReadMode.BATCHES,
         ),
-        SourceOption("endingOffsetsByTimestamp", Kind.JSON, "The same, per partition", read_mode=ReadMode.BATCHES),
-        SourceOption(
+        Option("endingOffsetsByTimestamp", Kind.JSON, "The same, per partition", read_mode=ReadMode.BATCHES),
+        Option(
             "maxOffsetsPerTrigger",
             Kind.POSITIVE_INTEGER,
             "Maximum number of offsets per batch, divided among partitions in proportion to their backlog",
             read_mode=ReadMode.STREAMS,
         ),
-        SourceOption(
+        Option(
             "minOffsetsPerTrigger",
             Kind.POSITIVE_INTEGER,
             "Minimum number of offsets per batch",
             read_mode=ReadMode.STREAMS,
         ),
-        SourceOption(
+        Option(
             "maxTriggerDelay",
             Kind.TEXT,
             "Maximum wait for `minOffsetsPerTrigger`, such as `10 min`",
@@ -109,13 +100,13 @@ FORMAT = SourceFormat(
             read_mode=ReadMode.STREAMS,
         ),
         *SHARED_OPTIONS,
-        SourceOption("includeHeaders", Kind.BOOLEAN, "Add the column `headers`", "false"),
-        SourceOption("groupIdPrefix", Kind.TEXT, "Prefix of the consumer group IDs", "spark-kafka-source"),
-        SourceOption(
+        Option("includeHeaders", Kind.BOOLEAN, "Add the column `headers`", "false"),
+        Option("groupIdPrefix", Kind.TEXT, "Prefix of the consumer group IDs", "spark-kafka-source"),
+        Option(
             "kafkaConsumer.pollTimeoutMs", Kind.POSITIVE_INTEGER, "Milliseconds that a task waits for records", "120000"
         ),
-        SourceOption("fetchOffset.numRetries", Kind.POSITIVE_INTEGER, "Number of retries to fetch offsets", "3"),
-        SourceOption("fetchOffset.retryIntervalMs", Kind.INTEGER, "Milliseconds between these retries", "1000"),
+        Option("fetchOffset.numRetries", Kind.POSITIVE_INTEGER, "Number of retries to fetch offsets", "3"),
+        Option("fetchOffset.retryIntervalMs", Kind.INTEGER, "Milliseconds between these retries", "1000"),
         *REFUSED_CLIENT_OPTIONS,
         refused("databricks.serviceCredential", *_VENDORS),
         refused("serviceCredential", *_VENDORS),
@@ -152,7 +143,7 @@ def kafka_options(given: Mapping[str, Any], *, streaming: bool, time_zone: str) 
     Raises:
         Problems: each option that is unknown, refused or invalid; missing topics or servers.
     """
-    parsed = read_options(FORMAT, given, time_zone=time_zone, streaming=streaming)
+    parsed = parse_options(FORMAT, given, time_zone=time_zone, streaming=streaming)
     options = {**parsed.passed_on, **{name: text_for_spark(parsed, name) for name in parsed.values}}
     for name in ("startingOffsetsByTimestamp", "endingOffsetsByTimestamp"):
         if name in parsed.values:

@@ -11,19 +11,12 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from headrace.autoloader.ddl import JsonType, struct_of
-from headrace.autoloader.reading.conversion.values import zone_of
 from headrace.errors import PipelineError
+from headrace.model.time_zones import zone_of
+from headrace.options.option import Kind, Option, OptionTable, accepted, refused
+from headrace.options.parse import ParsedOptions, parse_options
+from headrace.options.values import time_us
 from headrace.sources.kinesis_client import EXTERNAL_ID_SECRET, Access
-from headrace.sources.option_reading import (
-    Kind,
-    ParsedOptions,
-    SourceFormat,
-    SourceOption,
-    accepted,
-    read_options,
-    refused,
-    time_us,
-)
 from headrace.sources.stream_source import PreparedSource, ReadContext
 
 COLUMNS: JsonType = struct_of(
@@ -45,50 +38,50 @@ _TASKS = "Each shard is one task"
 _EFO = "Enhanced fan-out is not supported, only polling"
 _POLL = "Remove it; consumerMode is always polling"
 
-FORMAT = SourceFormat(
+FORMAT = OptionTable(
     "kinesis",
     (
-        SourceOption("streamName", Kind.TEXT, "Names of the streams, separated by commas", required=True),
-        SourceOption("region", Kind.TEXT, "AWS region of the streams", "from the environment"),
-        SourceOption("endpoint", Kind.TEXT, "URL of the service, if it is not the default of the region"),
-        SourceOption(
+        Option("streamName", Kind.TEXT, "Names of the streams, separated by commas", required=True),
+        Option("region", Kind.TEXT, "AWS region of the streams", "from the environment"),
+        Option("endpoint", Kind.TEXT, "URL of the service, if it is not the default of the region"),
+        Option(
             "initialPosition",
             Kind.TEXT,
             'Start of a new stream: `latest`, `trim_horizon`, `earliest`, `{"at_timestamp": "...", "format": "..."}`',
             "latest",
         ),
-        SourceOption(
+        Option(
             "maxRecordsPerFetch",
             Kind.POSITIVE_INTEGER,
             "Maximum number of records per request; at most 10,000",
             "10000",
         ),
-        SourceOption(
+        Option(
             "maxFetchRate",
             Kind.NUMBER,
             "A batch reads up to `maxFetchRate` MB times the seconds of `maxFetchDuration` from each shard",
             "1.0",
         ),
-        SourceOption("maxFetchDuration", Kind.INTERVAL, "Maximum time to read a shard for a batch", "10 s"),
-        SourceOption(
+        Option("maxFetchDuration", Kind.INTERVAL, "Maximum time to read a shard for a batch", "10 s"),
+        Option(
             "minFetchPeriod",
             Kind.INTERVAL,
             "Minimum time between two requests to a shard while a batch is planned",
             "400 ms",
         ),
-        SourceOption("shardFetchInterval", Kind.INTERVAL, "How often to check for new shards", "1 s"),
-        SourceOption(
+        Option("shardFetchInterval", Kind.INTERVAL, "How often to check for new shards", "1 s"),
+        Option(
             "awsAccessKey",
             Kind.SECRET,
             "Access key; needs `awsSecretKey`. Without keys, the credentials of the environment are used",
         ),
-        SourceOption("awsSecretKey", Kind.SECRET, "Secret key; needs `awsAccessKey`"),
-        SourceOption("awsSessionToken", Kind.SECRET, "Session token of temporary keys"),
-        SourceOption("roleArn", Kind.TEXT, "ARN of a role to assume"),
-        SourceOption("roleExternalId", Kind.SECRET, "External ID for the role"),
-        SourceOption("roleSessionName", Kind.TEXT, "Session name for the role", "headrace"),
-        SourceOption("stsEndpoint", Kind.TEXT, "URL of the AWS Security Token Service (STS)"),
-        SourceOption(
+        Option("awsSecretKey", Kind.SECRET, "Secret key; needs `awsAccessKey`"),
+        Option("awsSessionToken", Kind.SECRET, "Session token of temporary keys"),
+        Option("roleArn", Kind.TEXT, "ARN of a role to assume"),
+        Option("roleExternalId", Kind.SECRET, "External ID for the role"),
+        Option("roleSessionName", Kind.TEXT, "Session name for the role", "headrace"),
+        Option("stsEndpoint", Kind.TEXT, "URL of the AWS Security Token Service (STS)"),
+        Option(
             "consumerMode", Kind.TEXT, "How records are read. Only polling is supported", "polling", values=("polling",)
         ),
         accepted("fetchBufferSize", _BUFFER),
@@ -126,7 +119,7 @@ def prepare_kinesis(given: Mapping[str, Any], schema: JsonType | None, context: 
     """
     if schema is not None:
         raise PipelineError("SOURCE.SCHEMA_GIVEN", format=FORMAT.name)
-    parsed = read_options(FORMAT, given, time_zone=context.time_zone)
+    parsed = parse_options(FORMAT, given, time_zone=context.time_zone)
     streams = [name.strip() for name in parsed.get("streamName", "").split(",") if name.strip()]
     position = _position(parsed, context.time_zone)
     if not context.is_streaming and position == LATEST:

@@ -17,7 +17,8 @@ import pyarrow as pa
 from headrace.autoloader.ddl import InvalidDdl, JsonType, parse_struct
 from headrace.autoloader.discovery import Clock
 from headrace.autoloader.reading.conversion.arrow_types import NoArrowType, arrow_schema
-from headrace.sources.option_reading import Kind, SourceFormat, SourceOption, read_options
+from headrace.options.option import Kind, Option, OptionTable
+from headrace.options.parse import parse_options
 from headrace.sources.stream_source import Offset, PreparedSource, ReadContext
 from headrace.sources.synthetic_values import (
     Codes,
@@ -41,50 +42,48 @@ _BATCH_ROWS = 50_000
 _MIN_TASK_ROWS = 20_000
 _MAX_KEYS = 10_000_000
 
-FORMAT = SourceFormat(
+FORMAT = OptionTable(
     "synthetic",
     (
-        SourceOption("seed", Kind.INTEGER, "Seed of the random values", "0"),
-        SourceOption(
+        Option("seed", Kind.INTEGER, "Seed of the random values", "0"),
+        Option(
             "rowsPerSecond",
             Kind.POSITIVE_INTEGER,
             "Rows that become available per second",
             "10, if `rowsPerBatch` and `numRows` are not set",
         ),
-        SourceOption(
+        Option(
             "rowsPerBatch", Kind.POSITIVE_INTEGER, "Rows per batch; the maximum, if `rowsPerSecond` is set", "100000"
         ),
-        SourceOption(
+        Option(
             "numRows",
             Kind.POSITIVE_INTEGER,
             "Total number of rows. Required for batch reads; a triggered update reads all of them",
         ),
-        SourceOption("keys", Kind.POSITIVE_INTEGER, "Number of distinct keys; at most 10 million", "1000"),
-        SourceOption(
-            "skew", Kind.NUMBER, "Exponent of the Zipf distribution of keys. 0: all keys are equally frequent", "0"
-        ),
-        SourceOption(
+        Option("keys", Kind.POSITIVE_INTEGER, "Number of distinct keys; at most 10 million", "1000"),
+        Option("skew", Kind.NUMBER, "Exponent of the Zipf distribution of keys. 0: all keys are equally frequent", "0"),
+        Option(
             "lateShare", Kind.FRACTION, "Share of rows with an `event_time` earlier than their position implies", "0"
         ),
-        SourceOption("maxLateness", Kind.INTERVAL, "Maximum lateness of these rows", "10 minutes"),
-        SourceOption(
+        Option("maxLateness", Kind.INTERVAL, "Maximum lateness of these rows", "10 minutes"),
+        Option(
             "duplicateShare",
             Kind.FRACTION,
             "Share of rows that duplicate one of the 1,000 rows before them; below 1",
             "0",
         ),
-        SourceOption(
+        Option(
             "nullShare", Kind.FRACTION, "Share of NULLs in all columns except `event_id`, `event_time` and `key`", "0"
         ),
-        SourceOption("startTime", Kind.TIME, "`event_time` of the first row", "2026-01-01T00:00:00Z"),
-        SourceOption(
+        Option("startTime", Kind.TIME, "`event_time` of the first row", "2026-01-01T00:00:00Z"),
+        Option(
             "eventInterval",
             Kind.INTERVAL,
             "Time between the `event_time` of two rows",
             "1 s / `rowsPerSecond`; without it 1 ms",
         ),
-        SourceOption("schema", Kind.TEXT, "Columns as DDL; the same as `.schema(...)`", COLUMNS),
-        SourceOption(
+        Option("schema", Kind.TEXT, "Columns as DDL; the same as `.schema(...)`", COLUMNS),
+        Option(
             "numPartitions", Kind.POSITIVE_INTEGER, "Maximum number of tasks per batch", "the session's parallelism"
         ),
     ),
@@ -270,7 +269,7 @@ def prepare_synthetic(given: Mapping[str, Any], schema: JsonType | None, context
     Raises:
         Problems: every invalid option.
     """
-    parsed = read_options(FORMAT, given, time_zone=context.time_zone)
+    parsed = parse_options(FORMAT, given, time_zone=context.time_zone)
     columns = schema
     try:
         columns = columns or parse_struct(parsed.get("schema", COLUMNS))

@@ -244,8 +244,8 @@ def test_a_schema_that_is_given_twice_is_refused(tmp_path, write):
     [
         ("{", "not JSON"),
         ('"string"', "not that of a record"),
-        ('{"type": "record", "name": "R", "fields": [{"name": "a", "type": "Other"}]}', "does not define"),
-        (json.dumps(record(a=["null", "Row"])), "holds itself"),
+        ('{"type": "record", "name": "R", "fields": [{"name": "a", "type": "Other"}]}', "is not defined"),
+        (json.dumps(record(a=["null", "Row"])), "contains itself"),
         (json.dumps({**record(), "fields": [{"name": "a", "type": "int", "aliases": ["b"]}]}), "aliases"),
         (json.dumps({**record(), "fields": [{"name": "a", "type": "int", "default": 5}]}), "default"),
         (json.dumps(record(a={"type": "bytes", "logicalType": "decimal", "precision": 40})), "38 at most"),

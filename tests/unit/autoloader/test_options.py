@@ -7,7 +7,7 @@ import pytest
 from headrace.autoloader.option_table import OPTIONS
 from headrace.autoloader.options import loader_options
 from headrace.errors import Problems
-from headrace.settings.keys import Treatment
+from headrace.options.option import Treatment
 
 
 def problems(**given):
@@ -100,7 +100,7 @@ def test_an_option_of_another_format_is_refused():
 
 
 @pytest.mark.parametrize(
-    "name", [o.name for o in OPTIONS.values() if o.treatment is Treatment.REFUSED and not o.formats]
+    "name", [o.name for o in OPTIONS.options if o.treatment is Treatment.REFUSED and not o.formats]
 )
 def test_what_is_not_supported_is_refused_with_the_reason(name):
     with pytest.raises(Problems) as raised:

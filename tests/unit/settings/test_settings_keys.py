@@ -11,7 +11,8 @@ import pytest
 
 from headrace.errors import Problems
 from headrace.model.names import QualifiedName
-from headrace.settings.keys import KEYS, Treatment, ValueType, keys_below
+from headrace.options.option import Treatment
+from headrace.settings.keys import KEYS, ValueType, keys_below
 from headrace.settings.load import load_settings
 from headrace.settings.source_files import source_files
 

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.servers.registry import SchemaRegistry
 
+from headrace.autoloader.reading.avro.schema_walker import UnsupportedAvroSchema
 from headrace.errors import PipelineError
 from headrace.sources.confluent import BadPayload, Registry, RegistryUnavailable, decoder
 from headrace.sources.confluent_schema import (
-    UnsupportedSchema,
     converter,
     spark_type,
     without_unsupported_logical_types,
@@ -299,5 +299,5 @@ def test_values_are_those_of_sparks_types(registry):
     ],
 )
 def test_a_schema_without_a_type_in_a_table_is_refused(schema):
-    with pytest.raises(UnsupportedSchema):
+    with pytest.raises(UnsupportedAvroSchema):
         spark_type(schema)

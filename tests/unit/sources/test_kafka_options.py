@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.errors import Problems
+from headrace.options.values import time_ms
 from headrace.sources.kafka_offsets import (
     Bounds,
     OffsetRange,
@@ -21,7 +22,6 @@ from headrace.sources.kafka_offsets import (
     positions_of,
 )
 from headrace.sources.kafka_options import describe_topics, kafka_options, named_topics, without_effect
-from headrace.sources.option_reading import time_ms
 
 SOUND = {"kafka.bootstrap.servers": "broker:9092", "subscribe": "orders"}
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import random
+import time
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -10,9 +13,12 @@ from pyspark.errors import PySparkException
 
 from headrace.errors import PipelineError
 from headrace.model.datasets import Flow
+from headrace.sinks.retrying import Clock, Patience, with_retries
 from headrace.spark.jvm.causes import chain
 
-_TRIES = 5
+# Another commit has already succeeded, so there is nothing to wait for.
+_AT_ONCE = Patience(attempts=5, budget_s=math.inf, initial_delay_s=0.0)
+_CLOCK = Clock(time.monotonic, time.sleep, random.random)
 Done = TypeVar("Done")
 
 
@@ -25,22 +31,23 @@ def retry_commit(commit: Callable[[], object], fence: Callable[[], None] | None 
 
     Args:
         commit: makes the commit.
-        fence: checked before each retry, because the concurrent commit may be from an update that has taken over.
+        fence: checked after each conflict, because the concurrent commit may be from an update that has taken over.
 
     Raises:
         Exception: Delta's own, if concurrent commits kept conflicting, and any other error.
     """
-    for tries_left in reversed(range(_TRIES)):
-        try:
-            commit()
+
+    def retry_delay_s(error: Exception) -> float | None:
         # PySpark has no classes for Delta's exceptions, and leaves them to py4j.
-        except (PySparkException, Py4JJavaError) as error:
-            if not (next(chain(error)).condition or "").startswith("DELTA_CONCURRENT") or not tries_left:
-                raise
-            if fence is not None:
-                fence()
-        else:
-            return
+        if not isinstance(error, (PySparkException, Py4JJavaError)):
+            return None
+        if not (next(chain(error)).condition or "").startswith("DELTA_CONCURRENT"):
+            return None
+        if fence is not None:
+            fence()
+        return 0.0
+
+    with_retries(commit, retry_delay_s, _AT_ONCE, _CLOCK)
 
 
 def recompute_on_conflict(work: Callable[[], Done], fence: Callable[[], None], flow: Flow) -> Done:
@@ -48,15 +55,20 @@ def recompute_on_conflict(work: Callable[[], Done], fence: Callable[[], None], f
 
     Args:
         work: computes and makes the commit.
-        fence: checked before each retry, because the change may be from an update that has taken over.
+        fence: checked after each conflict, because the change may be from an update that has taken over.
         flow: the flow, for the error.
 
     Raises:
         PipelineError: CDC.TARGET_CHANGED, if concurrent writers kept conflicting.
     """
-    for _ in range(_TRIES):
-        try:
-            return work()
-        except Outdated:
-            fence()
-    raise PipelineError("CDC.TARGET_CHANGED", location=flow.location, flow=flow.name, name=flow.target)
+
+    def retry_delay_s(error: Exception) -> float | None:
+        if not isinstance(error, Outdated):
+            return None
+        fence()
+        return 0.0
+
+    try:
+        return with_retries(work, retry_delay_s, _AT_ONCE, _CLOCK)
+    except Outdated:
+        raise PipelineError("CDC.TARGET_CHANGED", location=flow.location, flow=flow.name, name=flow.target) from None

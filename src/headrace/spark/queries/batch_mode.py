@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 from headrace.errors import PipelineError
+from headrace.options.option import ReadMode
 from headrace.sources import event_hubs_options, kafka_options
-from headrace.sources.option_reading import ReadMode
 from headrace.spark.session.query_context import BatchReads, in_query_context, query_context
 
 if TYPE_CHECKING:

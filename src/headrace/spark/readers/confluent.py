@@ -18,9 +18,10 @@ from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import DataType, StringType, StructField, StructType, _parse_datatype_json_value
 
+from headrace.autoloader.reading.avro.schema_walker import UnsupportedAvroSchema
 from headrace.errors import PipelineError
 from headrace.sources.confluent import BadPayload, decoder, shared_registry
-from headrace.sources.confluent_schema import UnsupportedSchema, converter, spark_type
+from headrace.sources.confluent_schema import converter, spark_type
 from headrace.sources.worker_errors import relay_problems
 from headrace.spark.session.query_context import query_context
 
@@ -64,7 +65,7 @@ def from_confluent(
     reader = shared_registry(settings).reader_schema(subject, version, refresh=not query_context().is_starting)
     try:
         type_ = spark_type(reader)
-    except UnsupportedSchema as error:
+    except UnsupportedAvroSchema as error:
         raise PipelineError("CONFLUENT.SCHEMA", subject=subject, reason=str(error)) from None
     value_type: DataType = _parse_datatype_json_value(type_)
     result: DataType = value_type

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from headrace.errors import PipelineError
 from headrace.model.datasets import Dataset
 from headrace.model.sinks import SinkDefinition
-from headrace.settings.check import nearest
+from headrace.options.nearest import nearest
 from headrace.sinks.formats import FORMATS, format_of
 
 

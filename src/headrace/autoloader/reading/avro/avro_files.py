@@ -14,7 +14,7 @@ import fastavro
 import pyarrow as pa
 from fastavro.schema import SchemaParseException
 
-from headrace.autoloader.reading.avro.avro_schema import AvroShape, NoAvroSchema, parse_avro_schema
+from headrace.autoloader.reading.avro.avro_schema import AvroShape, parse_avro_schema
 from headrace.autoloader.reading.avro.container import (
     AvroBlock,
     AvroHeader,
@@ -23,6 +23,7 @@ from headrace.autoloader.reading.avro.container import (
     read_blocks,
     read_header,
 )
+from headrace.autoloader.reading.avro.schema_walker import UnsupportedAvroSchema
 from headrace.autoloader.reading.avro.sizes import MAX_EMPTY_VALUES, counting_empty_items, min_bytes, start_block
 from headrace.autoloader.reading.columnar.column_mapping import FileColumns
 from headrace.autoloader.reading.limits import Limits
@@ -151,7 +152,7 @@ def _translating_decode_errors(path: str, file: OpenedFile) -> Iterator[None]:
     with translating_errors(path, file, *_DECODE_ERRORS):
         try:
             yield
-        except NoAvroSchema as error:
+        except UnsupportedAvroSchema as error:
             raise CorruptFile(f"the schema of {path} cannot be read: {error}") from error
         except NotAvro as error:
             raise CorruptFile(f"{path} cannot be read as Avro: {error}") from error

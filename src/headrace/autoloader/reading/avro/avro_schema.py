@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 from fastavro.read import LOGICAL_READERS
+
+from headrace.autoloader.reading.avro.schema_walker import SchemaWalker, UnsupportedAvroSchema
 
 Wire = Any
 
@@ -44,12 +46,6 @@ _OF_ENUM = "headrace-enum"
 _INNER = {"array": "items", "map": "values"}
 _SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MAX_DIGITS = 38
-# A schema whose types refer to each other grows when it is expanded.
-_MAX_TYPES = 20_000
-
-
-class NoAvroSchema(ValueError):
-    """A text is not an Avro schema, or not one for rows; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -64,18 +60,18 @@ def parse_avro_schema(text: str) -> AvroShape:
     """Convert a writer's schema.
 
     Raises:
-        NoAvroSchema: the text is not a record's schema, or it is recursive.
+        UnsupportedAvroSchema: the text is not a record's schema, or it is recursive.
     """
     try:
         schema = json.loads(text)
     except ValueError as error:
-        raise NoAvroSchema("it is not JSON") from error
+        raise UnsupportedAvroSchema("it is not JSON") from error
     try:
-        wire, kind = _SchemaParser().type(schema, "", ())
+        wire, kind = SchemaWalker(_FileTypes()).walk(schema)
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise NoAvroSchema(f"it is not as Avro writes schemas: {type(error).__name__} {error}") from error
+        raise UnsupportedAvroSchema(f"it is not as Avro writes schemas: {type(error).__name__} {error}") from error
     if not pa.types.is_struct(kind) or not isinstance(schema, dict):
-        raise NoAvroSchema("it is not that of a record")
+        raise UnsupportedAvroSchema("it is not that of a record")
     return AvroShape(wire, pa.schema(list(kind)))
 
 
@@ -83,8 +79,8 @@ def check_avro_schema(text: str) -> None:
     """Refuse a reader's schema that cannot become columns, or that uses unsupported features.
 
     Raises:
-        NoAvroSchema: the text is not a record's schema; or a field, at any depth, has aliases or a default other than
-            null; or an enum has a default.
+        UnsupportedAvroSchema: the text is not a record's schema; or a field, at any depth, has aliases or a default
+            other than null; or an enum has a default.
     """
     parse_avro_schema(text)
     _check_unsupported(json.loads(text), ())
@@ -101,7 +97,7 @@ def _check_unsupported(schema: Any, path: tuple[str, ...]) -> None:
     if isinstance(kind, (list, dict)):
         _check_unsupported(kind, path)
     elif kind == "enum" and "default" in schema:
-        raise NoAvroSchema(f'its enum "{where}" has a default, and symbols are read as they are written')
+        raise UnsupportedAvroSchema(f'its enum "{where}" has a default, and symbols are read as they are written')
     elif kind in ("record", "error"):
         for field in schema["fields"]:
             _check_field(field, (*path, field["name"]))
@@ -112,73 +108,50 @@ def _check_unsupported(schema: Any, path: tuple[str, ...]) -> None:
 def _check_field(field: Mapping[str, Any], path: tuple[str, ...]) -> None:
     where = ".".join(path)
     if field.get("aliases"):
-        raise NoAvroSchema(f'its field "{where}" has aliases, and columns are found by their names alone')
+        raise UnsupportedAvroSchema(f'its field "{where}" has aliases, and columns are found by their names alone')
     if field.get("default") is not None:
-        raise NoAvroSchema(f'its field "{where}" has a default, and what a file lacks is NULL')
+        raise UnsupportedAvroSchema(f'its field "{where}" has a default, and what a file lacks is NULL')
     _check_unsupported(field["type"], path)
 
 
-class _SchemaParser:
-    """Parses one schema and keeps the types that it defines."""
+_FileType: TypeAlias = "tuple[Wire, pa.DataType]"
+
+
+class _FileTypes:
+    """Converts types to the decoder's and to Arrow's."""
 
     def __init__(self) -> None:
-        self._named: dict[str, tuple[Mapping[str, Any], str]] = {}
-        self._types = 0
+        self._names = 0
 
-    def type(self, schema: Any, space: str, enclosing: tuple[str, ...]) -> tuple[Wire, pa.DataType]:
-        """The decoder's and Arrow's form of a type; *enclosing* are the names of the enclosing records."""
-        self._types += 1
-        if self._types > _MAX_TYPES:
-            raise NoAvroSchema(f"it has more than {_MAX_TYPES} types")
-        if isinstance(schema, list):
-            return self._union(schema, space, enclosing)
-        if isinstance(schema, str):
-            if schema in _PRIMITIVES:
-                return schema, _PRIMITIVES[schema]
-            return self._known(schema, space, enclosing)
-        kind = schema["type"]
-        if isinstance(kind, (list, dict)):
-            return self.type(kind, space, enclosing)
-        if kind in ("record", "error", "enum", "fixed"):
-            name, space = _full_name(schema, space)
-            self._named[name] = (schema, space)
-            return self._of_name(name, enclosing)
-        if kind == "array":
-            wire, element = self.type(schema["items"], space, enclosing)
-            return {"type": "array", "items": wire}, pa.list_(pa.field("element", element))
-        if kind == "map":
-            wire, value = self.type(schema["values"], space, enclosing)
-            return {"type": "map", "values": wire}, pa.map_(pa.string(), value)
-        return self._logical(schema, kind) if kind in _PRIMITIVES else self._known(kind, space, enclosing)
+    def primitive(self, kind: str, schema: Mapping[str, Any]) -> _FileType:
+        digits = _decimal(schema) if kind == "bytes" else None
+        if digits is not None:
+            return {"type": "bytes", **_decimal_properties(digits)}, pa.decimal128(*digits)
+        return kind, _LOGICAL.get((kind, str(schema.get("logicalType"))), _PRIMITIVES[kind])
 
-    def _known(self, name: str, space: str, enclosing: tuple[str, ...]) -> tuple[Wire, pa.DataType]:
-        for full in (name, f"{space}.{name}"):
-            if full in self._named:
-                return self._of_name(full, enclosing)
-        raise NoAvroSchema(f'it names a type "{name}" that it does not define')
+    def enum(self, schema: Mapping[str, Any]) -> _FileType:
+        return _enum(self._new_name(), schema["symbols"]), pa.string()
 
-    def _of_name(self, name: str, enclosing: tuple[str, ...]) -> tuple[Wire, pa.DataType]:
-        schema, space = self._named[name]
-        own = f"T{self._types}"
-        if schema["type"] == "enum":
-            return _enum(own, schema["symbols"]), pa.string()
-        if schema["type"] == "fixed":
-            wire = {"type": "fixed", "name": own, "size": schema["size"]}
-            digits = _decimal(schema)
-            if digits is None or digits[0] > _digits_of_bytes(int(schema["size"])):
-                return wire, pa.binary()
-            return {**wire, **_decimal_properties(digits)}, pa.decimal128(*digits)
-        if name in enclosing:
-            raise NoAvroSchema(f'its record "{name}" holds itself, and no column is as deep as that')
-        fields, converted = [], []
-        for field in schema["fields"]:
-            wire, kind = self.type(field["type"], space, (*enclosing, name))
-            fields.append({"name": field["name"], "type": wire})
-            converted.append(pa.field(field["name"], kind))
-        return {"type": "record", "name": own, "fields": fields}, pa.struct(converted)
+    def fixed(self, schema: Mapping[str, Any]) -> _FileType:
+        wire = {"type": "fixed", "name": self._new_name(), "size": schema["size"]}
+        digits = _decimal(schema)
+        if digits is None or digits[0] > _digits_of_bytes(int(schema["size"])):
+            return wire, pa.binary()
+        return {**wire, **_decimal_properties(digits)}, pa.decimal128(*digits)
 
-    def _union(self, branches: list[Any], space: str, enclosing: tuple[str, ...]) -> tuple[Wire, pa.DataType]:
-        types = [self.type(branch, space, enclosing) for branch in branches]
+    def array(self, items: _FileType) -> _FileType:
+        return {"type": "array", "items": items[0]}, pa.list_(pa.field("element", items[1]))
+
+    def map(self, values: _FileType) -> _FileType:
+        return {"type": "map", "values": values[0]}, pa.map_(pa.string(), values[1])
+
+    def record(self, fields: Sequence[tuple[str, _FileType]]) -> _FileType:
+        wires = [{"name": name, "type": wire} for name, (wire, _) in fields]
+        columns = pa.struct([pa.field(name, kind) for name, (_, kind) in fields])
+        return {"type": "record", "name": self._new_name(), "fields": wires}, columns
+
+    def union(self, branches: Sequence[tuple[Any, _FileType]]) -> _FileType:
+        types = [converted for _, converted in branches]
         wires = [wire for wire, _ in types]
         converted = {index: types[index] for index, wire in enumerate(wires) if wire != "null"}
         others = list(converted)
@@ -195,29 +168,19 @@ class _SchemaParser:
         wires = [
             {
                 "type": "record",
-                "name": f"U{self._types}_{index}",
+                "name": self._new_name(),
                 "fields": [{"name": names[index], "type": converted[index][0]}],
             }
             if index in converted
             else "null"
-            for index in range(len(branches))
+            for index in range(len(types))
         ]
         return wires, pa.struct([pa.field(names[index], converted[index][1]) for index in others])
 
-    def _logical(self, schema: Mapping[str, Any], kind: str) -> tuple[Wire, pa.DataType]:
-        digits = _decimal(schema) if kind == "bytes" else None
-        if digits is not None:
-            return {"type": "bytes", **_decimal_properties(digits)}, pa.decimal128(*digits)
-        return kind, _LOGICAL.get((kind, str(schema.get("logicalType"))), _PRIMITIVES[kind])
-
-
-def _full_name(schema: Mapping[str, Any], space: str) -> tuple[str, str]:
-    """The name of a type with its namespace, and that namespace."""
-    name = schema["name"]
-    if "." in name:
-        return name, name.rpartition(".")[0]
-    space = schema.get("namespace", space)
-    return (f"{space}.{name}" if space else name), space
+    def _new_name(self) -> str:
+        """A name for a type of the decoder's schema; types that occur twice are expanded, so they need two names."""
+        self._names += 1
+        return f"T{self._names}"
 
 
 def _enum(name: str, symbols: list[str]) -> Wire:
@@ -244,7 +207,7 @@ def _decimal(schema: Mapping[str, Any]) -> tuple[int, int] | None:
     if not (isinstance(precision, int) and isinstance(scale, int) and precision > 0 and 0 <= scale <= precision):
         return None
     if precision > _MAX_DIGITS:
-        raise NoAvroSchema(f"it has a decimal of {precision} digits, and Spark's have {_MAX_DIGITS} at most")
+        raise UnsupportedAvroSchema(f"it has a decimal of {precision} digits, and Spark's have {_MAX_DIGITS} at most")
     return precision, scale
 
 

@@ -21,8 +21,8 @@ from headrace.autoloader.reading.conversion.values import (
     parse_integer,
     parse_timestamp,
     parse_timestamp_ntz,
-    zone_of,
 )
+from headrace.model.time_zones import zone_of
 
 # For each type, the option with its pattern.
 PATTERNS: Mapping[str, str] = {

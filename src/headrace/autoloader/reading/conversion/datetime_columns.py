@@ -9,7 +9,7 @@ from functools import cache
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.autoloader.reading.conversion.values import zone_of
+from headrace.model.time_zones import zone_of
 
 _MAX_DIGITS = 38
 # The last year that time zone files list explicitly; later years follow a rule, which Arrow does not read.

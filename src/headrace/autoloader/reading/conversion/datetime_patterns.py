@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 from functools import cache
 
-from headrace.autoloader.reading.conversion.values import TypeMismatch, zone_of
+from headrace.autoloader.reading.conversion.values import TypeMismatch
+from headrace.model.time_zones import zone_of
 
 _MONTHS = (
     *("January", "February", "March", "April", "May", "June"),
