@@ -13,9 +13,9 @@ Each scenario compares Headrace with the same work in plain PySpark and in Spark
 machine. Each step runs in its own process. The first contestant runs once more at the end. Times count only if every
 contestant has written the expected rows. [Speed](speed.md) explains the results, and where Headrace is slower.
 
-The figures are seconds unless the measure has another unit. Compare them only within a table: machines differ. *Spread*
-is the difference between the slowest and the fastest run, divided by the median. The column *by ...* is the contestant's
-median divided by that of the base.
+The figures are seconds unless the measure has another unit. Compare them only within a table: machines differ.
+*Spread* is the difference between the slowest and the fastest run, divided by the median. The column *by ...* is the
+contestant's median divided by that of the base.
 
 `make bench ARGS="--publish"` writes this page. Each scenario shows the command that repeats it.
 """

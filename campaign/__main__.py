@@ -50,7 +50,7 @@ SECTIONS = {
 }
 # Sections that are property tests with many examples: the tests, and what one example is.
 PROPERTIES = {
-    "sequences": ("tests/spark/test_sequences.py", "sequences of steps"),
+    "sequences": ("tests/spark/test_pipeline_laws.py", "sequences of steps"),
     "schedules": ("tests/unit/autoloader/test_schedules.py", "schedules of files that come and go, with crashes"),
     "orders": (
         "tests/spark/test_change_order.py tests/spark/test_snapshot_order.py tests/unit/cdc",
@@ -61,7 +61,7 @@ PROPERTIES = {
         "sets of events, in updates with a crash in each, through nine streams that keep state",
     ),
     "stores": (
-        "tests/spark/test_stores.py",
+        "tests/spark/test_store_laws.py",
         "stores of a flow that are restored, deleted or damaged between updates",
     ),
 }

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from conformance.claims import PLAIN, NOTEBOOK, Kind, Replacement
+from conformance.claims import NOTEBOOK, PLAIN, Kind, Replacement
 from conformance.editions import source_digest
 from conformance.faults import faults
 from conformance.loading import MAPPINGS, Document, documents_in, replacements_in, unmapped_in
@@ -133,7 +133,9 @@ def _parser() -> argparse.ArgumentParser:
 def _sessions_of(documents: Sequence[Document], wanted: Collection[str]) -> list[str]:
     """The sessions that run any wanted block."""
     claims = [claim for document in documents for claim in document.mapping.claims if claim.kind is not Kind.NOT_CODE]
-    return [name for name in (PLAIN, NOTEBOOK) if any(claim.session == name and claim.name in wanted for claim in claims)]
+    return [
+        name for name in (PLAIN, NOTEBOOK) if any(claim.session == name and claim.name in wanted for claim in claims)
+    ]
 
 
 def _found(

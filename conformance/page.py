@@ -14,9 +14,9 @@ from conformance.loading import Document
 _HEAD = """\
 # Conformance
 
-Five documents about streaming on Databricks contain code examples. This page shows what each of them does on open-source
-Spark with Headrace. The examples run against a real Kafka broker, a real HTTP server and real files. To run them and
-write this page:
+Five documents about streaming on Databricks contain code examples. This page shows what each of them does on
+open-source Spark with Headrace. The examples run against a real Kafka broker, a real HTTP server and real files. To run
+them and write this page:
 
     make conformance DOCS=folder ARGS=--publish
 
@@ -30,13 +30,15 @@ The harness differs from a user's session in these points:
 - Records and files also arrive while an example runs.
 - A stream that an example defines but does not start is started, into a memory table.
 - Streams end when they have read everything, and do not wait for their trigger interval.
-- The session has two cores and two shuffle partitions. Code generation is off: with few rows, it costs more than it saves.
+- The session has two cores and two shuffle partitions. Code generation is off: with few rows, it costs more than it
+  saves.
 
 An example counts only if the harness finds its effect: rows in a table, records in a topic, or a value. A check that
 passes before the example runs is a failure. So is a replacement for an example that runs as it is written.
 
 - **runs as written**: in a PySpark session with Delta and the Kafka connector, without Headrace.
-- **runs in a notebook session**: as written, in [`headrace.spark_session()`](notebook-session.md), or as a pipeline file.
+- **runs in a notebook session**: as written, in [`headrace.spark_session()`](notebook-session.md), or as a pipeline
+  file.
 - **runs after replacement**: the example does not run on open-source Spark as written, which every run confirms. A part
   of it is replaced; see the [list](#replacements).
 - **fragment completed by the harness**: the example is not a complete statement. It runs as part of one.

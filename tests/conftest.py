@@ -68,7 +68,7 @@ def shared_project(headrace_session, tmp_path_factory):
 @pytest.fixture(scope="module")
 def prepared(shared_project, tmp_path_factory):
     """Runs a function that sets up a pipeline, and keeps a copy that each test of the module can restore."""
-    from tests.prepared import Prepared  # noqa: PLC0415 - with Spark, for tests that need it
+    from tests.restored_pipelines import Prepared  # noqa: PLC0415 - with Spark, for tests that need it
 
     return lambda set_up: Prepared(set_up(shared_project), tmp_path_factory.mktemp("prepared") / "kept")
 

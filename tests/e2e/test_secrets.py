@@ -7,7 +7,7 @@ import os
 import time
 
 import pytest
-from tests import canary
+from tests import secrets_canary as canary
 from tests.command_line import in_own_process
 from tests.servers.receiver import running_receiver
 

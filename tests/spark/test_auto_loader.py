@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import StreamingQueryException
-from tests.dying import die_in_turn
+from tests.crashed_updates import die_in_turn
 
 from headrace.errors import Problems
 from headrace.spark.errors.spark_errors import full_text

@@ -8,7 +8,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from tests.heard import heard
+from tests.recorded_updates import heard
 
 from headrace.events.types import Warned
 from headrace.model.outcome import FlowState

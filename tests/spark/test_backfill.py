@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.dying import die_in_turn, in_turn_or_alone
+from tests.crashed_updates import die_in_turn, in_turn_or_alone
 
 from headrace.errors import PipelineError, Problems
 from headrace.plan.backfills import BackfillRequest

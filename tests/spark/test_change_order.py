@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from hypothesis import strategies as st
-from tests.drawn import ASKED, EXAMPLES, drawn
+from tests.drawn_examples import ASKED, EXAMPLES, drawn
 from tests.tiers import EVERYTHING, LONGEST_S
 
 from headrace.cdc.events import Change, Event

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from tests.heard import heard
+from tests.recorded_updates import heard
 
 from headrace.errors import Problems
 from headrace.events.types import FlowStateChanged

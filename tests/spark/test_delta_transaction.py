@@ -84,7 +84,7 @@ def test_a_transaction_reads_the_version_that_it_was_opened_on(table, headrace_s
 @pytest.mark.long(
     guard=(
         "tests/spark/test_delta_transaction.py::test_what_others_change_before_the_commit_makes_it_fail",
-        "tests/spark/test_commits_that_meet.py::test_a_commit_that_meets_another_is_made_again_after_the_fence_was_asked",
+        "tests/spark/test_commit_conflicts.py::test_a_commit_that_meets_another_is_made_again_after_the_fence_was_asked",
     )
 )
 def test_a_commit_that_meets_another_is_tried_again(table, headrace_session):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.conftest import as_files
-from tests.dying import die_in_turn, in_turn_or_alone
+from tests.crashed_updates import die_in_turn, in_turn_or_alone
 
 from headrace.model.outcome import FlowCounts, FlowState, UpdateState
 from headrace.spark.update.batch_target import transaction_version

@@ -6,8 +6,8 @@ import json
 
 import pytest
 from deltalake import DeltaTable
-from tests.delivering import SOURCE, ids, jdbc, rows_of_delta
-from tests.dying import die_in_turn, in_turn_or_alone
+from tests.crashed_updates import die_in_turn, in_turn_or_alone
+from tests.delivery_cases import SOURCE, ids, jdbc, rows_of_delta
 from tests.servers.receiver import running_receiver
 
 from headrace.model.outcome import UpdateState
@@ -137,7 +137,7 @@ def test_a_batch_with_more_failing_rows_than_are_looked_for_is_set_aside_as_a_wh
 @pytest.mark.long(
     guard=(
         "tests/spark/test_failing_batches.py::test_a_batch_that_the_query_fails_with_is_set_aside_with_all_of_its_rows",
-        "tests/spark/test_failing_rows.py::test_a_query_that_gives_other_values_each_time_is_refused",
+        "tests/spark/test_dead_letters.py::test_a_query_that_gives_other_values_each_time_is_refused",
     )
 )
 def test_a_batch_of_a_query_with_other_values_each_time_is_set_aside_too(project):
@@ -273,7 +273,7 @@ def test_a_flow_is_stopped_too_when_many_of_the_last_batches_were_set_aside(proj
 @pytest.mark.long(
     guard=(
         "tests/spark/test_failing_batches.py::test_a_whole_batch_goes_through_the_corrected_query_once_more",
-        "tests/spark/test_failing_rows.py::test_rows_go_through_a_query_that_was_mended_and_the_others_stay",
+        "tests/spark/test_dead_letters.py::test_rows_go_through_a_query_that_was_mended_and_the_others_stay",
         "tests/unit/runtime/test_bisect.py::test_the_search_ends_when_more_rows_fail_than_are_looked_for",
     )
 )
@@ -378,7 +378,7 @@ def test_two_sinks_may_fail_with_the_same_batch(project, tmp_path):
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_refused_rows.py::test_rows_that_a_database_refuses_are_set_aside_and_the_others_are_in_it",
+        "tests/spark/test_rejected_rows.py::test_rows_that_a_database_refuses_are_set_aside_and_the_others_are_in_it",
         "tests/spark/test_failing_batches.py::test_a_database_sets_batches_aside_for_their_rows_alone",
     )
 )

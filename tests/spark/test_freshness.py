@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from tests.heard import heard
+from tests.recorded_updates import heard
 
 from headrace.errors import Problems
 from headrace.events.types import Warned

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from deltalake import DeltaTable
-from tests.dying import die_in_turn
+from tests.crashed_updates import die_in_turn
 
 from headrace.model.outcome import UpdateState
 from headrace.testing import Failpoint

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.heard import heard
+from tests.recorded_updates import heard
 
 from headrace.errors import PipelineError, Problems
 from headrace.events.types import BatchDone, FlowLagMetrics, FlowStateChanged, Warned

@@ -7,7 +7,7 @@ import json
 
 import pytest
 from pyspark.sql import functions as F
-from tests.ending import ends
+from tests.stream_end import ends
 
 from headrace.lint.lint_files import lint_text
 from headrace.lint.rules import Severity

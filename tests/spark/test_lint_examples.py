@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.ending import ends
+from tests.stream_end import ends
 
 from headrace.errors import Problems
 from headrace.lint.catalog import RULES

@@ -227,7 +227,7 @@ def test_a_stream_that_passes_over_changes_is_known_by_its_options(project):
 @pytest.mark.long(
     guard=(
         "tests/unit/plan/test_plan.py::test_a_stream_of_a_table_that_is_cleared_is_said_to_need_clearing_too",
-        "tests/spark/test_shapes.py::test_a_reader_of_a_table_that_was_rebuilt_names_the_way_out",
+        "tests/spark/test_declared_schemas.py::test_a_reader_of_a_table_that_was_rebuilt_names_the_way_out",
     )
 )
 def test_the_plan_says_that_a_reader_cannot_go_on_without_being_cleared_too(chain):
@@ -319,7 +319,7 @@ def test_the_plan_says_what_a_reset_reads_again(calm):
 
 @pytest.mark.long(
     guard=(
-        "tests/unit/storage/test_stores.py::test_an_epoch_that_a_crash_left_seeded_and_without_a_batch_is_none_that_the_flow_was_in",
+        "tests/unit/storage/test_store_laws.py::test_an_epoch_that_a_crash_left_seeded_and_without_a_batch_is_none_that_the_flow_was_in",
         "tests/spark/test_refresh.py::test_a_flow_starts_at_the_version_the_moment_or_the_end_that_is_asked_for",
     )
 )

@@ -143,7 +143,7 @@ def test_nothing_is_replayed_of_a_batch_that_is_not_in_the_table(project):
 @pytest.mark.long(
     guard=(
         "tests/spark/test_replay.py::test_a_replay_that_died_is_given_up_when_it_is_abandoned",
-        "tests/spark/test_failing_rows.py::test_rows_go_through_a_query_that_was_mended_and_the_others_stay",
+        "tests/spark/test_dead_letters.py::test_rows_go_through_a_query_that_was_mended_and_the_others_stay",
     )
 )
 def test_a_replay_that_cannot_succeed_leaves_its_rows_where_they_are(orders):

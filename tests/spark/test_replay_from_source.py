@@ -178,7 +178,7 @@ def test_what_is_dropped_or_set_aside_anew_of_what_is_read_again_is_counted_also
 
 
 @pytest.mark.long(
-    guard="tests/spark/test_failing_rows.py::test_rows_go_through_a_query_that_was_mended_and_the_others_stay"
+    guard="tests/spark/test_dead_letters.py::test_rows_go_through_a_query_that_was_mended_and_the_others_stay"
 )
 def test_a_replay_that_todays_query_fails_with_keeps_no_update_from_what_is_new(project):
     pipeline = of_table(project)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests import canary
+from tests import secrets_canary as canary
 from tests.command_line import in_process
 from tests.servers.receiver import running_receiver
 

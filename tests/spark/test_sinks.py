@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.delivering import FIRST, FLOW, IDS, SECOND, SOURCE, ids, jdbc, rows_of_delta, sink
-from tests.heard import heard
+from tests.delivery_cases import FIRST, FLOW, IDS, SECOND, SOURCE, ids, jdbc, rows_of_delta, sink
+from tests.recorded_updates import heard
 from tests.servers.receiver import CUT_OFF, running_receiver
 
 from headrace.errors import PipelineError, Problems

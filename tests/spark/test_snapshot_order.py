@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 from hypothesis import strategies as st
-from tests.drawn import ASKED, EXAMPLES, drawn
+from tests.drawn_examples import ASKED, EXAMPLES, drawn
 from tests.tiers import EVERYTHING, LONGEST_S
 
 from headrace.testing import Crashed, Failpoint, difference

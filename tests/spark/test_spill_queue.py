@@ -6,8 +6,8 @@ import math
 from pathlib import Path
 
 import pytest
-from tests.dying import die_in_turn, in_turn_or_alone
-from tests.heard import heard
+from tests.crashed_updates import die_in_turn, in_turn_or_alone
+from tests.recorded_updates import heard
 from tests.servers.receiver import running_receiver
 
 from headrace.events.types import BatchDone, Warned

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from tests.heard import heard
+from tests.recorded_updates import heard
 
 from headrace.events.types import BatchDone, Level, Warned
 from headrace.model.outcome import FlowState, UpdateState

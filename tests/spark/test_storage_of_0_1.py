@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from deltalake import DeltaTable
-from tests.heard import heard
+from tests.recorded_updates import heard
 from tests.servers.receiver import Receiver, running_receiver
 
 from headrace.events.types import Event, Warned

@@ -7,7 +7,7 @@ import time
 
 import pytest
 from pyspark.sql.streaming import StreamingQueryListener
-from tests.heard import heard
+from tests.recorded_updates import heard
 
 from headrace.events.types import BatchDone
 

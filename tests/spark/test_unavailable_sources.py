@@ -226,7 +226,7 @@ VIEWS = """
 @pytest.mark.long(
     guard=(
         "tests/spark/test_unavailable_sources.py::test_what_is_away_fails_its_own_flow_and_what_reads_from_it_while_the_others_run",
-        "tests/spark/test_surface.py::test_a_persisted_view_answers_when_no_file_is_loaded_and_follows_its_definition",
+        "tests/spark/test_pipeline_features.py::test_a_persisted_view_answers_when_no_file_is_loaded_and_follows_its_definition",
     )
 )
 def test_a_persisted_view_whose_source_is_away_fails_by_itself_and_keeps_its_definition(project, outside):

@@ -1,4 +1,4 @@
-"""A project with a secret wherever one can stand, and a search for it wherever it can come out."""
+"""A project that contains a secret in every possible place, and a search for it in every output."""
 
 from __future__ import annotations
 

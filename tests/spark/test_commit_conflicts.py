@@ -1,4 +1,4 @@
-"""A commit that meets one of somebody else is made again, if this update may still commit."""
+"""A commit that conflicts with another is retried, if this update may still commit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The law: whatever becomes of one store of a flow, its tables are as computed from the start, or the update says so.
+"""Law: whatever happens to one store of a flow, its tables equal a recomputation, or the update reports the problem.
 
 `make campaign ARGS="--only stores"` tries hundreds of cases.
 """

@@ -1,4 +1,4 @@
-"""Declarations that Spark has a say in: names, columns that may not be NULL, settings of views, what files read."""
+"""Declarations that Spark checks: names, NOT NULL columns, settings of views, reads of files."""
 
 from __future__ import annotations
 

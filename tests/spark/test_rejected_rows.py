@@ -1,4 +1,4 @@
-"""Rows that sinks refuse: set aside one by one while the others are taken, shown, and delivered once more."""
+"""Rows that sinks reject: stored one by one while the others are delivered; shown, and replayed."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.delivering import FIRST, FLOW, IDS, SECOND, SOURCE, ids, jdbc, rows_of_delta, sink
-from tests.dying import die_in_turn, in_turn_or_alone
+from tests.crashed_updates import die_in_turn, in_turn_or_alone
+from tests.delivery_cases import FIRST, FLOW, IDS, SECOND, SOURCE, ids, jdbc, rows_of_delta, sink
 from tests.servers.receiver import running_receiver
 
 from headrace.errors import PipelineError
@@ -155,7 +155,7 @@ def refused_by_both(project, postgres, server):
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_refused_rows.py::test_rows_that_were_refused_go_to_their_sink_once_more",
+        "tests/spark/test_rejected_rows.py::test_rows_that_were_refused_go_to_their_sink_once_more",
         "tests/spark/test_spill_queue.py::test_a_batch_that_was_sent_in_part_is_sent_again_under_the_same_keys",
     )
 )
@@ -178,7 +178,7 @@ def test_a_replay_that_is_tried_again_settles_the_rows_that_it_began_with(projec
 @pytest.mark.long(
     guard=(
         "tests/spark/test_replay.py::test_a_replay_that_died_is_given_up_when_it_is_abandoned",
-        "tests/spark/test_refused_rows.py::test_rows_that_were_refused_go_to_their_sink_once_more",
+        "tests/spark/test_rejected_rows.py::test_rows_that_were_refused_go_to_their_sink_once_more",
     )
 )
 def test_a_replay_that_a_sink_cannot_take_is_given_up(project, postgres, out_orders):
@@ -194,7 +194,7 @@ def test_a_replay_that_a_sink_cannot_take_is_given_up(project, postgres, out_ord
     assert {row["name"] for row in server.taken if row["id"] in (2, 3)} == {"mended"}
 
 
-@pytest.mark.long(guard="tests/spark/test_refused_rows.py::test_rows_that_were_refused_go_to_their_sink_once_more")
+@pytest.mark.long(guard="tests/spark/test_rejected_rows.py::test_rows_that_were_refused_go_to_their_sink_once_more")
 def test_refused_rows_of_a_flow_have_its_own_columns_when_they_are_replayed(project):
     with running_receiver() as server:
         server.answer = lambda request, _: 422 if request.rows[0]["id"] == 2 else 200

@@ -1,4 +1,4 @@
-"""Updates with the events that they tell."""
+"""Runs updates and records their events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a stream of Spark's ends by itself."""
+"""Whether a Spark stream ends by itself."""
 
 from __future__ import annotations
 

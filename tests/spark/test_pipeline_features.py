@@ -1,4 +1,4 @@
-"""The rest of the surface, from files to rows: notebooks, private tables, persisted views, hooks and listeners."""
+"""From files to rows: notebooks, private tables, persisted views, hooks and listeners."""
 
 from __future__ import annotations
 

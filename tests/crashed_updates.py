@@ -1,4 +1,4 @@
-"""Updates that die one after the other in one project, and the same deaths one at a time for the long tier."""
+"""Updates of one project that crash one after the other; in the long tier, each crash in a project of its own."""
 
 from __future__ import annotations
 

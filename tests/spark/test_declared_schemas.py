@@ -1,4 +1,4 @@
-"""Tables keep the shape that is declared, whatever a single query returns and however it changes."""
+"""Tables keep their declared schema, whatever a query returns and however it changes."""
 
 from __future__ import annotations
 

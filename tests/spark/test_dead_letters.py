@@ -1,4 +1,4 @@
-"""Rows that a query fails with: set aside one by one, while the stream goes on with the others."""
+"""Rows that a query fails on become dead letters one by one, and the stream continues with the others."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import functions as F
-from tests.dying import die_in_turn, in_turn_or_alone
+from tests.crashed_updates import die_in_turn, in_turn_or_alone
 
 from headrace.model.outcome import UpdateState
 from headrace.spark.deadletter.batch_plan import BatchPlan
@@ -176,8 +176,8 @@ def test_rows_that_a_python_function_raises_for_are_set_aside_with_what_it_raise
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_failing_rows.py::test_rows_on_which_expressions_raise_are_found_at_once",
-        "tests/spark/test_failing_rows.py::test_rows_that_a_cast_fails_with_are_set_aside_and_the_others_are_taken",
+        "tests/spark/test_dead_letters.py::test_rows_on_which_expressions_raise_are_found_at_once",
+        "tests/spark/test_dead_letters.py::test_rows_that_a_cast_fails_with_are_set_aside_and_the_others_are_taken",
     )
 )
 def test_a_common_table_of_sql_is_no_hindrance(project):
@@ -356,7 +356,7 @@ def test_rows_get_new_values_before_they_are_replayed(casts):
 @pytest.mark.long(
     guard=(
         "tests/spark/test_replay.py::test_no_row_is_lost_or_doubled_when_a_replay_dies_and_the_next_update_finishes_it",
-        "tests/spark/test_failing_rows.py::test_rows_go_through_a_query_that_was_mended_and_the_others_stay",
+        "tests/spark/test_dead_letters.py::test_rows_go_through_a_query_that_was_mended_and_the_others_stay",
     )
 )
 @pytest.mark.parametrize(
@@ -379,8 +379,8 @@ def test_each_row_is_replayed_once_when_the_replay_dies_and_the_next_update_ends
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_failing_rows.py::test_rows_go_through_a_query_that_was_mended_and_the_others_stay",
-        "tests/spark/test_refused_rows.py::test_rows_that_were_refused_go_to_their_sink_once_more",
+        "tests/spark/test_dead_letters.py::test_rows_go_through_a_query_that_was_mended_and_the_others_stay",
+        "tests/spark/test_rejected_rows.py::test_rows_that_were_refused_go_to_their_sink_once_more",
     )
 )
 def test_a_sink_gets_what_is_replayed_once(project, tmp_path):
@@ -483,7 +483,7 @@ def test_a_batch_that_is_in_the_table_stays_as_it_was_when_other_code_counts_it(
     assert (counts.rows_written, counts.rows_quarantined) == (4, 1)
 
 
-@pytest.mark.long(guard="tests/spark/test_failing_rows.py::test_a_row_that_no_longer_fails_is_in_the_table_alone")
+@pytest.mark.long(guard="tests/spark/test_dead_letters.py::test_a_row_that_no_longer_fails_is_in_the_table_alone")
 def test_a_row_is_in_the_table_alone_when_the_setting_is_gone(project):
     pipeline = project(CASTS).given("source", texts(5, bad={1}))
     with pytest.raises(Crashed):
@@ -497,8 +497,8 @@ def test_a_row_is_in_the_table_alone_when_the_setting_is_gone(project):
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_failing_rows.py::test_a_batch_that_is_in_the_table_stays_as_it_was_when_other_code_counts_it",
-        "tests/spark/test_failing_rows.py::test_a_sink_gets_the_rows_that_the_query_returns",
+        "tests/spark/test_dead_letters.py::test_a_batch_that_is_in_the_table_stays_as_it_was_when_other_code_counts_it",
+        "tests/spark/test_dead_letters.py::test_a_sink_gets_the_rows_that_the_query_returns",
     )
 )
 def test_a_sink_does_not_get_what_was_set_aside_when_the_batch_comes_again_to_other_code(project, tmp_path):
@@ -537,7 +537,7 @@ def test_a_query_that_gives_other_values_each_time_is_refused(project):
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_failing_rows.py::test_a_flow_fails_when_too_many_rows_do",
+        "tests/spark/test_dead_letters.py::test_a_flow_fails_when_too_many_rows_do",
         "tests/unit/test_failing_batches.py::test_many_of_the_last_batches_are_too_many",
     )
 )

@@ -1,4 +1,4 @@
-"""Definitions that leave, come back, change their kind or their name: what was there is kept."""
+"""Definitions that are removed, come back, or change kind or name: existing data is kept."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def two():
 @pytest.mark.long(
     guard=(
         "tests/unit/plan/test_starts_and_losses.py::test_a_flow_that_is_no_longer_in_the_code_cannot_bring_its_rows_again",
-        "tests/spark/test_changed_code.py::test_what_leaves_the_code_is_inactive_and_comes_back_with_its_state",
+        "tests/spark/test_changed_definitions.py::test_what_leaves_the_code_is_inactive_and_comes_back_with_its_state",
     )
 )
 def test_a_flow_that_left_is_cleared_with_its_table_only_when_its_rows_are_given_up(code):
@@ -143,7 +143,7 @@ def test_a_table_of_another_kind_is_refused_until_it_is_computed_anew(code):
 @pytest.mark.long(
     guard=(
         "tests/unit/plan/test_starts_and_losses.py::test_a_table_of_another_kind_is_refused_unless_it_is_cleared",
-        "tests/spark/test_changed_code.py::test_a_table_of_another_kind_is_refused_until_it_is_computed_anew",
+        "tests/spark/test_changed_definitions.py::test_a_table_of_another_kind_is_refused_until_it_is_computed_anew",
     )
 )
 def test_a_view_that_becomes_a_table_is_refused_until_it_is_computed_anew(code):
@@ -183,7 +183,7 @@ def test_a_rename_takes_everything_along_and_reads_nothing_twice(code):
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_changed_code.py::test_a_rename_takes_everything_along_and_reads_nothing_twice",
+        "tests/spark/test_changed_definitions.py::test_a_rename_takes_everything_along_and_reads_nothing_twice",
         "tests/spark/test_change_renames.py::test_a_crash_within_the_rename_leaves_nothing_behind",
     )
 )
@@ -208,7 +208,7 @@ def test_a_rename_that_dies_halfway_is_finished_by_the_next_update(code):
     guard=(
         "tests/unit/storage/test_renaming.py::test_a_flow_keeps_the_identity_that_it_began_with",
         "tests/spark/test_exactly_once.py::test_no_row_is_lost_or_doubled_when_an_update_dies_within_a_batch",
-        "tests/spark/test_changed_code.py::test_a_rename_takes_everything_along_and_reads_nothing_twice",
+        "tests/spark/test_changed_definitions.py::test_a_rename_takes_everything_along_and_reads_nothing_twice",
     )
 )
 def test_a_batch_that_is_committed_under_the_old_name_is_known_under_the_new_one(code):
@@ -232,7 +232,7 @@ def test_a_batch_that_is_committed_under_the_old_name_is_known_under_the_new_one
     guard=(
         "tests/unit/plan/test_starts_and_losses.py::test_a_name_that_a_renamed_flow_had_is_new_for_whoever_has_it_now",
         "tests/unit/storage/test_renaming.py::test_a_flow_keeps_the_identity_that_it_began_with",
-        "tests/spark/test_changed_code.py::test_a_rename_takes_everything_along_and_reads_nothing_twice",
+        "tests/spark/test_changed_definitions.py::test_a_rename_takes_everything_along_and_reads_nothing_twice",
     )
 )
 def test_a_flow_takes_its_progress_to_its_new_name_and_its_old_one_is_free_again(code):
@@ -265,7 +265,7 @@ UNCLEAR = {
 @pytest.mark.long(
     guard=(
         "tests/unit/plan/test_starts_and_losses.py::test_names_that_do_not_lead_from_one_thing_to_one_other_are_refused",
-        "tests/spark/test_changed_code.py::test_a_new_name_that_has_rows_already_is_refused",
+        "tests/spark/test_changed_definitions.py::test_a_new_name_that_has_rows_already_is_refused",
     )
 )
 def test_a_rename_that_is_not_clear_is_refused(code):
@@ -297,7 +297,7 @@ def test_a_new_name_that_has_rows_already_is_refused(code):
     guard=(
         "tests/unit/storage/test_renaming.py::test_everything_is_found_after_each_move_and_the_rest_is_moved_later",
         "tests/unit/storage/test_renaming.py::test_flows_that_wait_for_their_new_names_have_not_left",
-        "tests/spark/test_changed_code.py::test_a_rename_takes_everything_along_and_reads_nothing_twice",
+        "tests/spark/test_changed_definitions.py::test_a_rename_takes_everything_along_and_reads_nothing_twice",
     )
 )
 def test_a_full_refresh_knows_what_waits_for_its_new_name_and_says_it_before_it_moves(code):
@@ -317,7 +317,7 @@ def test_a_full_refresh_knows_what_waits_for_its_new_name_and_says_it_before_it_
 @pytest.mark.long(
     guard=(
         "tests/unit/plan/test_starts_and_losses.py::test_rows_that_a_flow_did_not_bring_are_not_replaced_by_its_result",
-        "tests/spark/test_names.py::test_a_dataset_does_not_take_the_place_of_a_table_of_others",
+        "tests/spark/test_dataset_names.py::test_a_dataset_does_not_take_the_place_of_a_table_of_others",
     )
 )
 def test_a_table_that_no_flow_has_made_is_not_replaced_by_a_view(code):

@@ -1,4 +1,4 @@
-"""Flows whose rows replace others of their key, and change events that are merged once."""
+"""Flows that replace rows by key, and change events that are merged once."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_events_that_are_merged_once_are_part_of_the_history(result):
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_replacing_flows.py::test_of_each_key_the_row_with_the_greatest_sequence_is_kept",
+        "tests/spark/test_merge_flows.py::test_of_each_key_the_row_with_the_greatest_sequence_is_kept",
         "tests/unit/sql/test_sql_golden.py::test_a_file_declares_what_was_agreed",
     )
 )

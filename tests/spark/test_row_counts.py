@@ -1,4 +1,4 @@
-"""How many rows a table has is known without Spark, deletion vectors or not."""
+"""The number of rows in a table is known without Spark, with and without deletion vectors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Examples of a strategy, all at once: for tests that put many of them into one project."""
+"""Draws several examples of a hypothesis strategy at once, for tests that put all of them into one project."""
 
 from __future__ import annotations
 

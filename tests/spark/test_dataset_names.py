@@ -1,4 +1,4 @@
-"""Names in all their spellings, views over views, functions from modules of the project."""
+"""All spellings of dataset names, views over views, functions from modules of the project."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Flows into tables: several, once, again from the start; tables that change shape; what is declared about them."""
+"""Flows into tables: several, once, full refresh; tables that change; declared properties."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether rows that were given to a write were computed is known without waiting for a time."""
+"""Whether the rows of a write were computed is known without waiting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pipeline's code while it is loaded, and its queries while they are called: nothing is written or changed."""
+"""Loading a pipeline's code and calling its queries changes nothing in the session and writes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows as texts of JSON, and the same rows of these."""
+"""Rows to JSON texts, and back to the same rows."""
 
 from __future__ import annotations
 

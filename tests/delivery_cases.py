@@ -1,4 +1,4 @@
-"""A stream of eight rows in two files, and what brings them into a sink called ``out``."""
+"""A stream of eight rows in two files, and the ways to deliver it to a sink named ``out``."""
 
 from __future__ import annotations
 

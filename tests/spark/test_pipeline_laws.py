@@ -222,10 +222,10 @@ STEPS = st.one_of(
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_stores.py::test_a_store_that_is_older_torn_or_gone_costs_no_row_in_silence",
+        "tests/spark/test_store_laws.py::test_a_store_that_is_older_torn_or_gone_costs_no_row_in_silence",
         "tests/spark/test_refresh.py::test_a_full_refresh_says_what_it_clears_and_reads_again",
         "tests/spark/test_exactly_once.py::test_a_full_refresh_is_finished_by_the_next_update_when_one_dies_within_it",
-        "tests/spark/test_changed_code.py::test_no_change_of_the_code_takes_a_row_away",
+        "tests/spark/test_changed_definitions.py::test_no_change_of_the_code_takes_a_row_away",
     )
 )
 @LAW
