@@ -1,7 +1,6 @@
 """Draws the pictures of the README and the docs from a run of the example project: `make pictures`.
 
-docs/images/run.svg     the live display of an update, while it runs
-docs/images/graph.svg   what `headrace graph` prints
+docs/images/run.svg   the live display of an update, while it runs
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from headrace.model.outcome import FlowState  # noqa: E402
 
 
 def main() -> None:
-    """Run the first instalment of the example, and write both pictures."""
+    """Run the first instalment of the example, and write the picture."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "flights"
         _fresh_copy(folder)
@@ -53,7 +52,6 @@ def main() -> None:
 
         project.run(on_event=on_event)
         picture("run", "headrace run", taken[0] if taken else display.table())
-        picture("graph", "headrace graph", project.graph().describe().replace(f"{folder}/", ""))
 
 
 def picture(name: str, command: str, shown: Any) -> None:
@@ -61,6 +59,8 @@ def picture(name: str, command: str, shown: Any) -> None:
     console = Console(record=True, file=io.StringIO(), width=COLUMNS, force_terminal=True, color_system="truecolor")
     console.print(f"$ {command}", style="bold", highlight=False)
     console.print(shown, highlight=False, markup=False) if isinstance(shown, str) else console.print(shown)
+    # Viewers cut the descenders of the last line.
+    console.print()
     IMAGES.mkdir(exist_ok=True)
     drawn = console.export_svg(title="Headrace", unique_id=name)
     # The reader's own font: nothing is fetched to look at a picture.

@@ -11,11 +11,11 @@ from headrace.model.cdc import NO_COLUMNS, Columns
 
 
 class MergePath(str, Enum):
-    """How a batch of change events or a snapshot becomes rows; users see the value."""
+    """How a batch of change events or a snapshot becomes rows. Users see the values, and commits store them."""
 
-    NEWEST = "the newest event of a key decides"
-    REBUILT = "rows are built anew"
-    COMPARED = "rows are compared with the snapshot"
+    LATEST_EVENT = "the newest event of a key decides"
+    RECOMPUTED_KEYS = "rows are built anew"
+    COMPARED_SNAPSHOT = "rows are compared with the snapshot"
 
 
 @dataclass(frozen=True)
@@ -59,22 +59,28 @@ class ChangeFeed:
 
     @property
     def merge_path(self) -> tuple[MergePath, str]:
-        """How batches are merged, and why; a batch with truncates always takes ``MergePath.REBUILT``."""
+        """How batches are merged, and why; a batch with truncates always takes ``MergePath.RECOMPUTED_KEYS``."""
         spec = self.spec
         if spec.bitemporal:
-            return MergePath.REBUILT, "what is known changes what was believed at each time"
+            return MergePath.RECOMPUTED_KEYS, "what is known changes what was believed at each time"
         if spec.keeps_versions:
-            return MergePath.REBUILT, "a late event changes versions before and after it"
+            return MergePath.RECOMPUTED_KEYS, "a late event changes versions before and after it"
         if not spec.events_are_full_rows:
-            return MergePath.REBUILT, "a row is made of several events, because an event may leave columns as they were"
+            return (
+                MergePath.RECOMPUTED_KEYS,
+                "a row is made of several events, because an event may leave columns as they were",
+            )
         if not self.derivable_from_rows:
             return (
-                MergePath.REBUILT,
+                MergePath.RECOMPUTED_KEYS,
                 f"the table does not show {self.sequence}, so its rows cannot tell how old they are",
             )
         if not self.derivable_in_merge:
-            return MergePath.REBUILT, f"a MERGE cannot compute {self.sequence}: it calls Python or changes with time"
-        return MergePath.NEWEST, f"events set every column, and the table shows {self.sequence}"
+            return (
+                MergePath.RECOMPUTED_KEYS,
+                f"a MERGE cannot compute {self.sequence}: it calls Python or changes with time",
+            )
+        return MergePath.LATEST_EVENT, f"events set every column, and the table shows {self.sequence}"
 
     @property
     def signature(self) -> str:

@@ -152,12 +152,12 @@ def test_an_explanation_of_change_events_says_what_the_last_batch_did(make):
     )
     flow = make.flow("users", "~events", mode=Mode.MERGE, feed=feed)
     graph = make.graph(flow)
-    batch = MergedBatch(7, MergePath.REBUILT, WritePath.REPLACED, 3, 1)
+    batch = MergedBatch(7, MergePath.RECOMPUTED_KEYS, WritePath.REPLACED, 3, 1)
     explained = FlowExplanation(flow, 0, None, "start: ", merged=batch)
 
     said = Explanation(graph.by_name[flow.target], (explained,)).describe()
 
-    ways = f"{MergePath.REBUILT.value}; {WritePath.REPLACED.value}"
+    ways = f"{MergePath.RECOMPUTED_KEYS.value}; {WritePath.REPLACED.value}"
     assert f"\n    last merge   batch 7: {ways}; 3 rows upserted, 1 deleted\n" in said
 
 

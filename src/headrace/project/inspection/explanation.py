@@ -122,15 +122,15 @@ class FlowExplanation:
         if not isinstance(flow, ChangeFlow):
             return None
         if isinstance(flow, SnapshotFlow):
-            path, why = MergePath.COMPARED, "a snapshot does not record what changed"
+            path, why = MergePath.COMPARED_SNAPSHOT, "a snapshot does not record what changed"
         else:
             path, why = flow.feed.merge_path
             # Decided batch by batch, where it makes a difference.
-            truncates = path is MergePath.NEWEST and flow.changes.truncates is not None
+            truncates = path is MergePath.LATEST_EVENT and flow.changes.truncates is not None
         return {
             "path": path.value,
             "why": why,
-            "but": f"{MergePath.REBUILT.value} in batches with truncates" if truncates else None,
+            "but": f"{MergePath.RECOMPUTED_KEYS.value} in batches with truncates" if truncates else None,
             "last": None if self.merged is None else self.merged.to_json(),
         }
 

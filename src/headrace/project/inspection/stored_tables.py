@@ -25,6 +25,8 @@ GROUP BY rule ORDER BY rule"""
 _BY_CAUSE = f"""\
 SELECT CASE WHEN sink IS NULL THEN '{QUERY_FAILED}' ELSE '{SINK_REFUSED}' END AS rule, count(*) AS n FROM q
 WHERE status = 'open' GROUP BY 1 ORDER BY 1"""  # noqa: S608 - words of ours
+# The reason comes first: a terminal may not show the columns behind a long row.
+_FIRST_COLUMNS = ("broken", "error", "row")
 _OPEN = "SELECT count(*) AS n FROM q WHERE status = 'open'"
 
 
@@ -86,7 +88,7 @@ def quarantined(layout: StorageLayout, naming: Naming, text: str, rows: int) -> 
     columns: dict[str, None] = {}
     found: list[dict[str, Any]] = []
     for path in failing.get(wanted, ()):
-        columns |= dict.fromkeys(("row", "broken", "error"))
+        columns |= dict.fromkeys(_FIRST_COLUMNS)
         found += [
             {**row, "broken": [SINK_REFUSED if row["sink"] else QUERY_FAILED]}
             for row in query_rows(DeltaTable(path), query)
@@ -98,11 +100,13 @@ def quarantined(layout: StorageLayout, naming: Naming, text: str, rows: int) -> 
         except Exception as error:
             # Spark writes texts that are not UTF-8 as they are, and Arrow does not read them.
             table = f"{wanted}{QUARANTINE_SUFFIX}"
-            shown = f"SELECT * FROM {quoted(*table.split('.'))}"  # noqa: S608 - a table that is there, its name quoted
-            raise PipelineError("QUARANTINE.UNREADABLE", name=text, query=shown, reason=error) from error
+            select = f"SELECT * FROM {quoted(*table.split('.'))}"  # noqa: S608 - a table that is there, its name quoted
+            raise PipelineError("QUARANTINE.UNREADABLE", name=text, query=select, reason=error) from error
         columns |= dict.fromkeys(field.name for field in DeltaTable(tables[wanted]).schema().fields)
+    others = (name for name in columns if name not in _FIRST_COLUMNS)
+    shown = (*(name for name in _FIRST_COLUMNS if name in columns), *others)
     newest = sorted(found, key=lambda row: (row["quarantined_at"], row["batch_id"]), reverse=True)[:rows]
-    return Rows(tuple(columns), tuple(tuple(row.get(column) for column in columns) for row in newest))
+    return Rows(shown, tuple(tuple(row.get(column) for column in shown) for row in newest))
 
 
 def _quarantine_tables(layout: StorageLayout, naming: Naming) -> dict[str, str]:

@@ -101,7 +101,7 @@ class ChangeWriter:
                 cache=cache,
             )
             path = self._path(events)
-            if path is MergePath.NEWEST:
+            if path is MergePath.LATEST_EVENT:
                 changes = latest_event_changes(batch)
             else:
                 changes = bitemporal_changes(batch) if self.feed.spec.bitemporal else recomputed_changes(batch)
@@ -133,8 +133,8 @@ class ChangeWriter:
 
     def _path(self, events: DataFrame) -> MergePath:
         path, _ = self.feed.merge_path
-        if path is MergePath.NEWEST and self._truncates and not events.filter("truncates").isEmpty():
-            return MergePath.REBUILT
+        if path is MergePath.LATEST_EVENT and self._truncates and not events.filter("truncates").isEmpty():
+            return MergePath.RECOMPUTED_KEYS
         return path
 
     @property

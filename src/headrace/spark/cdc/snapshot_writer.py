@@ -96,7 +96,7 @@ class SnapshotWriter:
                 raise self._repeated(changes.filter(repeated))
             self.failpoint(Failpoint.BEFORE_WRITE)
             merge = build_merge(changes, self.feed.spec, key_range(kind, facts))
-            summary = MergeSummary(MergePath.COMPARED, None, versions=False)
+            summary = MergeSummary(MergePath.COMPARED_SNAPSHOT, None, versions=False)
             Commit(merge, self.table, self.fence, (self.transaction, batch_id), summary, read_version).execute()
             self.failpoint(Failpoint.WRITTEN)
             return True
