@@ -45,7 +45,7 @@ print(json.dumps([[outcome.flows[0].state.value for outcome in outcomes], sorted
 
 @pytest.mark.long(
     guard=(
-        "tests/unit/autoloader/test_store_laws.py::test_objects_are_read_once_and_new_ones_after_them",
+        "tests/unit/autoloader/test_stores.py::test_objects_are_read_once_and_new_ones_after_them",
         "tests/spark/test_auto_loader.py::test_files_become_rows_once_and_an_update_without_new_ones_starts_nothing",
     )
 )

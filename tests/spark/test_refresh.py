@@ -319,7 +319,7 @@ def test_the_plan_says_what_a_reset_reads_again(calm):
 
 @pytest.mark.long(
     guard=(
-        "tests/unit/storage/test_store_laws.py::test_an_epoch_that_a_crash_left_seeded_and_without_a_batch_is_none_that_the_flow_was_in",
+        "tests/unit/storage/test_stores.py::test_an_epoch_that_a_crash_left_seeded_and_without_a_batch_is_none_that_the_flow_was_in",
         "tests/spark/test_refresh.py::test_a_flow_starts_at_the_version_the_moment_or_the_end_that_is_asked_for",
     )
 )

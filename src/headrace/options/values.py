@@ -13,7 +13,7 @@ from headrace.model.triggers import parse_interval_s
 from headrace.options.option import Kind, Option
 
 _BYTES = re.compile(r"(\d+)\s*([kmgtp]?)i?b?", re.IGNORECASE)
-_POWERS = {unit: 1024**power for power, unit in enumerate(("", "k", "m", "g", "t", "p"))}
+_BYTES_PER_UNIT: dict[str, int] = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50}
 
 
 def text_of(value: Any) -> str:
@@ -96,7 +96,8 @@ def _bytes(text: str) -> int:
     match = _BYTES.fullmatch(text.strip())
     if match is None:
         raise ValueError('use a number of bytes, such as "10g"')
-    return int(match[1]) * _POWERS[match[2].casefold()]
+    number, unit = match.groups()
+    return int(number) * _BYTES_PER_UNIT[unit.casefold()]
 
 
 def _integer(text: str) -> int:

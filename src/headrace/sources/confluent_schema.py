@@ -107,7 +107,7 @@ class _SparkTypes:
     def primitive(self, kind: str, schema: Mapping[str, Any]) -> Any:
         if kind == "bytes" and schema.get("logicalType") == "decimal" and _is_decimal(schema):
             return _decimal(schema)
-        return _LOGICAL.get((kind, schema.get("logicalType")), _PLAIN[kind])
+        return _LOGICAL.get((kind, str(schema.get("logicalType"))), _PLAIN[kind])
 
     def enum(self, schema: Mapping[str, Any]) -> Any:  # noqa: ARG002 - Spark's type is the same for all enums
         return "string"
