@@ -1,9 +1,9 @@
-"""Benchmarks side by side with peers: `make bench`. A table on the terminal, and `.bench/results.json`.
+"""Compares Headrace with other implementations: `make bench`. Prints a table, and writes `.bench/results.json`.
 
-With `--publish` the results are a page of the docs as well.
+With `--publish`, the results are also written to a page of the documentation.
 
-Every step is a process of its own in a folder of its own. In each round the first competitor runs first, and again
-last. Nothing is compared until every contestant has written the expected rows.
+Each step runs in its own process and folder. In each round, the first contestant runs once more at the end. Times count
+only if every contestant has written the expected rows.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _MEASURED = "measured "
 
 
 class BenchError(Exception):
-    """A contestant failed, or did not do the work."""
+    """A contestant failed, or did not write the expected rows."""
 
 
 def main(words: Sequence[str]) -> int:
     """Run the scenarios on the command line, and print their results."""
     known = sorted(file.stem for file in (BENCH / "scenarios").glob("[a-z]*.py"))
-    parser = argparse.ArgumentParser(description="Benchmarks side by side with peers.")
-    parser.add_argument("--only", metavar="A,B", help=f"these scenarios alone; there are {', '.join(known)}")
+    parser = argparse.ArgumentParser(description="Compare Headrace with other implementations.")
+    parser.add_argument("--only", metavar="A,B", help=f"only these scenarios, of {', '.join(known)}")
     parser.add_argument("--repeats", type=int, default=5, help="rounds for each scenario (default: 5)")
     parser.add_argument("--rows", type=int, help="rows of input instead of the scenario's own number")
     parser.add_argument(
@@ -51,7 +51,7 @@ def main(words: Sequence[str]) -> int:
     wanted = chosen.only.split(",") if chosen.only else known
     unknown = sorted(set(wanted) - set(known))
     if unknown or chosen.repeats < 1:
-        parser.error(f"there is no scenario {', '.join(unknown)}" if unknown else "--repeats is at least 1")
+        parser.error(f"unknown scenario {', '.join(unknown)}" if unknown else "--repeats must be at least 1")
     for name in wanted:
         machine = _machine()
         scenario: Scenario = import_module(f"scenarios.{name}").SCENARIO
@@ -80,7 +80,7 @@ def run_scenario(name: str, scenario: Scenario, rows: int, repeats: int) -> dict
             samples += _take_part(present[contestant], data, scenario.expected_rows(rows))
     lines = lines_of(samples, scenario.base)
     print(table(lines, absent))
-    print(f"ratio: median by that of {scenario.base}; spread: slowest less fastest run, by the median")
+    print(f"ratio: median / median of {scenario.base}; spread: (slowest - fastest run) / median")
     return _as_stored(scenario, rows, repeats, lines, absent)
 
 

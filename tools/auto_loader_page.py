@@ -67,15 +67,15 @@ Auto Loader works in two places:
 
 | path | how new files are found | tested |
 |---|---|---|
-| `/data`, `file:/data` | by the modification times of folders. With `cloudFiles.useNotifications`, by kernel notifications (inotify), and by checking all folders once a minute | in every test |
-| `s3://bucket/in`, `s3a://`, `s3n://` | by listing, once a batch and at most every five seconds. With `cloudFiles.useNotifications` and `cloudFiles.queueUrl`, from an SQS queue, and by listing every `cloudFiles.backfillInterval` | against moto's server |
+| `/data`, `file:/data` | by the modification times of folders. With `cloudFiles.useNotifications`, by kernel notifications (inotify), and by a check of all folders once a minute | in every test |
+| `s3://bucket/in`, `s3a://`, `s3n://` | by listing, once per batch and at most every five seconds. With `cloudFiles.useNotifications` and `cloudFiles.queueUrl`, from an SQS queue, and by listing every `cloudFiles.backfillInterval` | against moto's server |
 | `gs://`, `abfs://`, `abfss://`, `hdfs://` | by listing | not tested: pyarrow reads them in the same way |
 
 - Credentials, the region and the endpoint of other S3 services come from the environment (`AWS_PROFILE`,
   `AWS_ACCESS_KEY_ID`, `AWS_REGION`, `AWS_ENDPOINT_URL` and so on), on the workers too. They are not stream options.
-- You create the queue. Let the bucket send `s3:ObjectCreated:*` to it, directly, through SNS or through EventBridge. A
-  message is deleted after its object is in the ledger. A message that is not a notification stays, and the queue's own
-  policy applies to it. Queues need `pip install "headrace[aws]"`.
+- You create the queue. Configure the bucket to send `s3:ObjectCreated:*` to it, directly, through SNS or through
+  EventBridge. A message is deleted after its object is in the ledger. A message that is not a notification stays, and
+  the queue's own policy applies to it. Queues need `pip install "headrace[aws]"`.
 - Two streams need two queues, because a stream also deletes the notifications of objects that it does not read. Keys with
   two slashes in a row are not read.
 - An empty object counts as not yet written. On `hdfs://` and Azure, where files grow, a file is read when it has not changed
@@ -88,9 +88,9 @@ Auto Loader works in two places:
 
 ## The ledger
 
-The ledger is an SQLite file that lists the files already seen. The stream's offset contains the ledger's ID, so after you
-delete a checkpoint, the stream starts a new ledger. Before a stream reads, Headrace compares the ledger with the checkpoint.
-If they do not belong together, the flow fails with one of these errors, and other flows run:
+The ledger is an SQLite file that lists the files already seen. The stream's offset contains the ledger's ID. So if you
+delete a checkpoint, the stream starts a new ledger. Before a stream reads, Headrace compares the ledger with the
+checkpoint. If they do not belong together, the flow fails with one of these errors, and other flows run:
 
 | ledger | error |
 |---|---|
@@ -110,9 +110,9 @@ The table keeps its rows.
 | `timestamp:T` | those that changed at T or later |
 | `earliest` | all |
 
-You can move or copy a project together with its storage and its landing folder. The ledger then updates the paths of its
-files. If the path in the code leads to another folder, its files are new. But if they match files that were already read, by
-name, size and time, the flow fails with `AUTO_LOADER.SOURCE_MOVED`.
+You can move or copy a project together with its storage and its landing folder. The ledger then updates the paths of
+its files. If the path in the code leads to another folder, its files are new. But if their names, sizes and times match
+files that were already read, the flow fails with `AUTO_LOADER.SOURCE_MOVED`.
 
 To copy a ledger, copy its `.ledger` file between two updates. At the end of each batch it is complete, and you do not need
 the `-wal` file next to it. A copy made while a batch is being planned may be older than the checkpoint
@@ -129,9 +129,9 @@ update finds files only when it starts.
 
 - Without a schema, the columns are inferred from the newest files (at most 1,000 files and 1 GiB). They are stored in
   `_schemas/0` under the schema location. Versions that the vendor stored there are read too.
-- JSON, CSV and XML columns are strings unless `cloudFiles.inferColumnTypes` is on. Avro and Parquet files bring their types.
-  If files have several types for a column, the widest one is used. ORC schemas are not inferred, as with the vendor: give
-  the schema, or list the columns as hints.
+- JSON, CSV and XML columns are strings unless `cloudFiles.inferColumnTypes` is on. Avro and Parquet files contain their
+  types. If files have several types for a column, the widest one is used. ORC schemas are not inferred, as with the
+  vendor: give the schema, or list the columns as hints.
 - `cloudFiles.schemaHints` sets types for columns and for nested fields: `user.born DATE, tags.element INT`,
   `prices.value DECIMAL(10,2)`. Hints that you add later create a new schema version.
 - Folders named `key=value` become columns.
@@ -140,8 +140,8 @@ update finds files only when it starts.
 - `input_file_name()`, `input_file_block_start()` and `input_file_block_length()` return fields of `_metadata`, in the
   function that reads the files, and in SQL with `read_files`. They are refused elsewhere, and in SQL where the extra column
   of `*` would change the result (`SELECT DISTINCT *`, `UNION`). Select `_metadata.file_path` under a name there.
-- In a script, such a function inside a string of `expr` is refused when the stream starts. In a `foreachBatch` function, and
-  in a batch query, it returns an empty value. Select the field before.
+- In a script, such a function inside a string of `expr` is refused when the stream starts. In a `foreachBatch`
+  function, and in a batch query, it returns an empty value. Select the field in an earlier step.
 
 `cloudFiles.schemaEvolutionMode` sets what happens to a field that the schema does not have:
 
@@ -176,8 +176,8 @@ has `delta.columnMapping.mode: none` in its properties, it is not changed, and s
 These fields are rescued too:
 
 - fields whose names are empty, contain NUL, which ends a name for other readers, or are not UTF-8
-- of the names in one object that differ only in case, all but the first
-- of a name that is repeated in an object, all but the last
+- fields of one object whose names differ only in case, except the first
+- fields that are repeated in an object, except the last
 
 Objects nested more than 31 levels deep become strings in JSON and XML, and are rescued in Avro and Parquet. Other Delta
 readers cannot open tables deeper than 41 levels.
@@ -191,16 +191,18 @@ quarantine such rows, use `@dp.expect_or_quarantine("clean", "_rescued_data IS N
 - A record that cannot be read at all is rescued under `_corrupt_record`, unless the schema has a column with that name.
 - If a value in a JSON array or map does not fit, it becomes NULL, and the other values stay. If it is in an array, the whole
   array is rescued. Spark's own reader makes the whole array or map NULL.
-- A field of the files named `_rescued_data` is rescued. A field named `_metadata` replaces the column of that name.
-- Values of `key=value` folders are rescued for every row of the file if they do not fit: values that do not fit the column's
-  type, keys that are not in the columns, and if a key is repeated, its outer values.
+- If the files have a field named `_rescued_data`, it is rescued. A field named `_metadata` replaces the column of that
+  name.
+- Values of `key=value` folders are rescued for every row of the file in these cases: the value does not fit the
+  column's type, no column has the name of the key, or the key is repeated. Of a repeated key, the outer values are
+  rescued.
 
-A line of JSON can contain several records, one after the other or in arrays, with or without commas between them. Each one
-is a row. Text after them that is not a record is a record that cannot be read. With `multiLine`, this applies to a whole
-file.
+A line of JSON can contain several records, one after the other or in arrays, with or without commas between them. Each
+one is a row. Any other text after them counts as a record that cannot be read. With `multiLine`, this applies to a
+whole file.
 
-A quoted CSV value can contain line breaks. With `multiLine`, such a record is read as a whole. Without it, each line is a
-row, as in Spark, and is marked as one that cannot be read (`_corrupt_record`).
+A quoted CSV value can contain line breaks. With `multiLine`, such a record is read as a whole. Without it, each line is
+a row, as in Spark, and is marked as unreadable (`_corrupt_record`).
 
 A record longer than `headrace.maxRecordBytes` (64 MB) is not read. Its row has `_record_too_long` in the rescued data: where
 the record begins in the decompressed file, how many bytes it has, and its first bytes. Without a column for rescued data,
@@ -211,10 +213,10 @@ These files count as corrupt:
 - a file that decompresses to more than `headrace.maxExpansion` (1000) times its size, once that is more than
   `headrace.maxRecordBytes`
 - an Avro file with a block larger than `headrace.maxRecordBytes`
-- an Avro file whose blocks claim another number of records than they contain
+- an Avro file whose blocks contain a different number of records than they claim
 
-The option `mode` sets what happens to records that cannot be read. Without a column for rescued data, a record with a value
-that does not fit counts as one of them.
+The option `mode` sets what happens to records that cannot be read. Without a column for rescued data, a record with a
+value that does not fit counts as unreadable too.
 
 | `mode` | what happens |
 |---|---|
@@ -241,15 +243,15 @@ next run reads the same files.
   as their underlying type.
 - Codecs: null, deflate, snappy, zstandard, bzip2, xz.
 - Recursive records are refused.
-- `avroSchema` sets the columns. Aliases of its fields, defaults other than null, defaults of its enums, and a reader's
-  schema in addition are refused. Fields that you add to it later create a new schema version. If you change a type or remove
-  a field, the stored schema stays as it is.
+- `avroSchema` sets the columns. Aliases of its fields, defaults other than null, defaults of its enums, and an
+  additional reader schema are refused. Fields that you add to it later create a new schema version. If you change a
+  type or remove a field, the stored schema stays as it is.
 
 **ORC**
 
 - Columns are matched by name.
-- An ORC `timestamp` has no time zone. It is in the reader's `timeZone` if the column is TIMESTAMP, and unchanged if the
-  column is TIMESTAMP_NTZ.
+- An ORC `timestamp` has no time zone. It is read in the reader's `timeZone` if the column is TIMESTAMP, and unchanged
+  if the column is TIMESTAMP_NTZ.
 - A time before 1677-09-21 or after 2262-04-11 fails the batch with `AUTO_LOADER.FILE_COLUMN`. Columns that are not read are
   not checked.
 

@@ -31,9 +31,9 @@ The result goes to stdout. With `--output json`, stdout has one JSON document, a
 error is then `{"error": FIRST, "problems": [ALL]}`. Colors and the live display appear only on a terminal.
 """
 _EXIT_CODES = {
-    DONE: "success, also if there was nothing to do",
-    FAILED: "the update or the query failed. `status` also exits with it if the last update failed",
-    WRONG: "the project, its settings or the command line is wrong. Nothing was written",
+    DONE: "success, even if there was nothing to do",
+    FAILED: "the update or the query failed. `status` also exits with 1 if the last update failed",
+    WRONG: "the project, its settings or the command line is invalid. Nothing was written",
     LEASED: "another update of the pipeline is running",
     INTERRUPTED: (
         "interrupted by SIGINT, or by SIGTERM unless the update is continuous. Committed data is kept, and the next "

@@ -20,12 +20,12 @@ def telemetry():
     return spark.readStream.format("eventhubs").option("eventhubs.connectionString", connection).load()
 ```
 
-The vendor's connector has no build for Scala 2.13. Headrace uses Spark's Kafka source instead, on the Kafka endpoint of the
-service (Standard tier and above), with the same exactly-once guarantee. It was tested against a Kafka broker with TLS and
-SASL PLAIN, not against the service itself.
+The vendor's connector has no build for Scala 2.13. Headrace uses Spark's Kafka source instead, on the Kafka endpoint of
+the service (Standard tier and above), with the same exactly-once guarantee. It was tested with a Kafka broker with TLS
+and SASL PLAIN, not with the service itself.
 
-Use the connection string of the event hub, which contains `EntityPath`. It must not be encrypted: `EventHubsUtils.encrypt`
-is a class of the vendor's connector. The string appears in no checkpoint, event, plan or error.
+Use the connection string of the event hub, which contains `EntityPath`. It must not be encrypted, because
+`EventHubsUtils.encrypt` belongs to the vendor's connector. The string appears in no checkpoint, event, plan or error.
 
 Failures, lost offsets and lag work as described for [Kafka](kafka.md).
 
@@ -66,8 +66,8 @@ A position looks like `{"offset": "-1", "seqNo": -1, "enqueuedTime": null, "isIn
 - With a `seqNo`, or positions for single partitions, Headrace asks the hub for its number of partitions each time the query
   is called.
 
-Event Hubs keeps events for days, and a full refresh reads only those that are left. Store events that you cannot read again
-in a table of their own.
+Event Hubs keeps events for days only. A full refresh reads those that are left. If you cannot read events again
+elsewhere, store them in a table of their own.
 
 Writing to an event hub is not supported.
 """

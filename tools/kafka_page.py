@@ -73,11 +73,11 @@ Headrace checks for lost offsets when a flow starts, and when it fails because o
 first offset that is left.
 
 Transactions and topic compaction leave offsets without records. Headrace can tell these from lost offsets only while
-the broker still has them. If several partitions lost offsets in one batch, and together more than the batch lacks records,
-each warning says "at most".
+the broker still has them. If several partitions lost offsets in one batch, and their sum is greater than the number of
+missing records, each warning says "at most".
 
-To emit results that the watermark has closed but no batch has written, Headrace computes the last batch again. If the broker
-no longer has its records, these results are written with the next input.
+If the watermark has closed results that no batch has written, Headrace computes the last batch again to emit them. If
+the broker no longer has its records, these results are written with the next input.
 
 ## Lag
 
@@ -111,7 +111,7 @@ spark.readStream.format("kafka").options(
 )
 ```
 
-Headrace writes none of the options to checkpoints, events, plans or errors, and leaves the Kafka client's own text out of
+Headrace does not write the options to checkpoints, events, plans or errors, and omits the Kafka client's own text from
 errors.
 
 ## Payloads
@@ -151,22 +151,22 @@ registry does not know the id, the record is damaged, or it does not fit the sch
 | `null` | The result is NULL |
 | `tell` | The result is a struct of `value` and `error` |
 
-- The columns are those of the subject's latest schema, or of the version that you set, as in `version=3`. It is read when
-  the update resolves the query, so a field that is added to it becomes a column of the table in the next update.
+- The columns are those of the subject's latest schema, or of the version that you set, as in `version=3`. The schema is
+  read when the update resolves the query, so a new field becomes a column of the table in the next update.
 - Each record is decoded with the schema that it was written with. Headrace fetches each schema once, by its id. Avro's
   resolution rules apply: fields that a record lacks get their defaults, and removed fields are left out.
 - If the registry does not answer, the flow fails, whatever `on_error` says, and is retried. The client makes two attempts of
   10 seconds each, unless you set `timeout` and `max.retries`.
 - Instead of the registry's address you can pass a dictionary with settings of Confluent's client, such as
-  `basic.auth.user.info`. Spark sends them to the workers with the query. They appear in no plan and no error.
+  `basic.auth.user.info`. Spark sends them to the workers with the query. They do not appear in plans or errors.
 - `date`, `timestamp-millis`, `timestamp-micros`, their local forms and `decimal` keep their types. Other logical types, and
   decimals of more than 38 digits, are read as their underlying type.
 - References to other subjects are followed.
 - Recursive records and unions of several types are refused, except `int` with `long` and `float` with `double`. So are JSON
   Schema and Protobuf. The error names what is refused.
 
-Payloads are decoded in Python, over Arrow. Spark's own `from_avro` takes one writer schema for a whole column, and a topic
-holds records of many.
+Payloads are decoded in Python, over Arrow. Spark's own `from_avro` takes one writer schema for a whole column, but a
+topic contains records with many schemas.
 """
 
 

@@ -8,8 +8,8 @@ from headrace.lint.rules import Rule
 _INTRODUCTION = """\
 # What `headrace lint` finds
 
-Lint finds code that cannot work on open-source Spark, and code that works differently than it seems. It reads Python, SQL
-and notebooks, and runs nothing:
+Lint finds code that cannot work on open-source Spark, and code that does not do what it seems to do. It reads Python,
+SQL and notebooks, and runs nothing:
 
     headrace lint
     headrace lint transformations/orders.py notebooks/
@@ -22,7 +22,7 @@ replacement. `headrace explain RULE` prints the text of a rule from this page.
 | severity | meaning |
 | --- | --- |
 | **error** | It cannot work on open-source Spark |
-| **warning** | It runs, but does something else than it seems to |
+| **warning** | It runs, but does not do what it seems to do |
 
 | exit code | meaning |
 | --- | --- |
@@ -32,14 +32,14 @@ replacement. `headrace explain RULE` prints the text of a rule from this page.
 
 | option | what it does |
 | --- | --- |
-| `--select A,B` | Checks these rules only |
+| `--select A,B` | Checks only these rules |
 | `--ignore A,B` | Checks all other rules |
 | `--format sarif` | Writes SARIF 2.1.0 for code hosts and editors, with paths relative to the working directory |
 | `--format json` | Writes one document with `findings`. Each has `rule`, `severity`, `message`, `why`, `instead`, `file`, `line`, `column`, `end_line`, `end_column`, and in notebooks `cell` |
 
 ## What lint can see
 
-- Lint reports a finding only if the text shows enough to be sure.
+- Lint reports a finding only if the code leaves no doubt.
 - It follows a name through assignments, method chains, functions of the same file and the cells of a notebook, but not into
   other files.
 - A name that is not assigned anywhere has the meaning that it usually has in notebooks (`spark`, `F`, `streaming_df`).
@@ -47,7 +47,8 @@ replacement. `headrace explain RULE` prints the text of a rule from this page.
 - It checks SQL in `.sql` files, in cells, and in strings passed to `spark.sql`, `expr`, `filter`, `where` and `selectExpr`.
 - It replaces secrets in the text with asterisks.
 
-Tests run the examples of all rules except the last: the first example must fail or go wrong, the second must work.
+Tests run the examples of all rules except the last: the first example must fail or give wrong results, the second must
+work.
 
 ## Suppress a rule
 
@@ -59,7 +60,7 @@ names = files.select(F.input_file_name())  # headrace: ignore[input-file-name]
 
 | comment | what it suppresses |
 | --- | --- |
-| `# headrace: ignore[rule-a,rule-b]` | These rules. The brackets follow the word directly |
+| `# headrace: ignore[rule-a,rule-b]` | These rules. Do not put a space before the bracket |
 | `# headrace: ignore` | All rules |
 | `# headrace: ignore-file[rule-a]` | This rule in the whole file, on any line |
 

@@ -52,8 +52,8 @@ This applies to readers, writers, checkpoints, `cloudFiles`, paths in `spark.sql
 - `spark.streams.addListener` accepts any object that has some of a listener's methods.
 - A stream of files without a schema uses the schema of the files that exist when it starts
   (`spark.sql.streaming.schemaInference`). `cloudFiles` keeps the schema that it has found.
-- A stream into Delta with neither a table nor a path writes to `unnamed/<script>/` in the storage, and prints that.
-- `cache()` of a stream does nothing, and prints that.
+- A stream into Delta with neither a table nor a path writes to `unnamed/<script>/` in the storage, and prints the path.
+- `cache()` of a stream does nothing, and prints a message.
 
 ### Checkpoints
 
@@ -65,11 +65,12 @@ next run continues from it.
 | `<script>` | the script's path, relative to the folder of the storage. Scripts of the same name in two folders have separate checkpoints |
 | `<name>` | the `queryName`, or else the table, path, topic or function that the stream writes to |
 | `~2` after the name | another stream of the same name, started by another line |
-| `.2`, `.3` ... after the name | further streams, started by the same line, for example in a loop: they read or do something else, or run at the same time |
+| `.2`, `.3` ... after the name | further streams that the same line starts, for example in a loop: streams with another source or query, or streams that run at the same time |
 
-In the next run, each of these streams finds its own checkpoint by what it reads and does. If Headrace cannot tell which one
-it is, the stream is refused (`SCRIPT.CHECKPOINT_IN_DOUBT`). A checkpoint that belongs to a stream with another source or
-target is refused too (`SCRIPT.CHECKPOINT_OF_ANOTHER`). Sinks that show rows (console, memory) have no checkpoint.
+In the next run, Headrace recognizes each of these streams by its source and query, and gives it its own checkpoint. If
+this is ambiguous, the stream is refused (`SCRIPT.CHECKPOINT_IN_DOUBT`). A checkpoint that belongs to a stream with
+another source or target is refused too (`SCRIPT.CHECKPOINT_OF_ANOTHER`). Sinks that show rows (console, memory) have no
+checkpoint.
 
 If you set `spark.sql.streaming.checkpointLocation`, the checkpoints are in that folder: in `<name>` for a query with a
 `queryName`, as in Spark, and in `<script>/<name>` for others.
@@ -80,8 +81,8 @@ Set `spark.sql.streaming.maxRetries` and `spark.sql.streaming.retryIntervalMs` t
 `maxRetries` limits the restarts in a row. After a restart, a `foreachBatch` function receives its batch again.
 
 An exception in your function counts as temporary if its class says that a server was unavailable or that another commit
-conflicted: `OSError`, `TimeoutError`, `ConcurrentAppendException`. A `KeyError` is not temporary. For the script, the query
-stays the same one, also in `spark.streams.awaitAnyTermination()`.
+conflicted: `OSError`, `TimeoutError`, `ConcurrentAppendException`. A `KeyError` is not temporary. The script sees the
+same query as before, also in `spark.streams.awaitAnyTermination()`.
 
 ### System tables
 
@@ -99,9 +100,10 @@ Settings of Spark and Delta work as usual. These belong to the vendor only:
 """
 _FIXED = """\
 
-Spark reads some settings only when a session starts, such as `spark.executor.*`, `spark.driver.*` and `spark.serializer`. If
-they are literals in a builder or in `spark.conf.set`, Headrace takes them from the text of the script. Otherwise, or if they
-come too late, you are told once and the script continues. You cannot change these:
+Spark reads some settings only when a session starts, such as `spark.executor.*`, `spark.driver.*` and
+`spark.serializer`. If they are literals in a builder or in `spark.conf.set`, Headrace takes them from the text of the
+script. Otherwise, or if they come too late, Headrace reports them once and the script continues. You cannot change
+these:
 
 """
 _PROPERTIES = """\
@@ -126,8 +128,8 @@ _DBUTILS = """\
 
 Everything else in `dbutils` is refused by name (`UNSUPPORTED.DBUTILS`).
 
-In notebooks, `%md`, `%sql`, `%python`, `%run` and `%pip install` work. `%pip install` only compares the packages with those
-that are installed. `_sqldf` is the result of the last `%sql`.
+In notebooks, `%md`, `%sql`, `%python`, `%run` and `%pip install` work. `%pip install` only compares the packages with
+the installed ones. `_sqldf` is the result of the last `%sql`.
 
 ## What Python does not have
 

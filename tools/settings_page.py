@@ -34,15 +34,16 @@ profiles:
 Headrace looks in the working directory first, then in each parent directory. In each of them, it looks for `pipeline.yml`,
 `pipeline.yaml` or `pipeline.json`, then for `spark-pipeline.yml` or `spark-pipeline.yaml`.
 
-- Every key is used, accepted without effect, or refused. The tables below list all of them. An unknown key is an error.
+- Every key is used, accepted without effect, or refused. The tables on this page list all of them. An unknown key is an
+  error.
 - Values follow YAML 1.2: only `true` and `false` are booleans. A null value is the same as no value.
 - Under `configuration` and `spark_conf`, all values are strings. You can write them as numbers or booleans.
 - JSON files can have `//` comments and a comma before a closing bracket.
 - `schema`, `target` and `database` are the same setting. If two of them have different values, that is an error.
 - In `configuration` and `spark_conf`, `${secret:scope/key}`, `{{secrets/scope/key}}` and `${env:NAME}` are replaced when an
   update starts. Their values are never printed.
-- `--profile` selects a profile. If it is not given, the variable `HEADRACE_PROFILE` does, and then the setting `profile`.
-  A profile can contain the keys marked with *.
+- `--profile` selects a profile. Without it, the variable `HEADRACE_PROFILE` applies, and then the setting `profile`. A
+  profile can contain the keys marked with *.
 - Keys that begin with `pipelines.` have [their own table](#keys-that-begin-with-pipelines). Any other such key is an error.
 - In the tables, `[]` stands for each item of a list, and `*` between dots for any name.
 """
@@ -55,10 +56,10 @@ Under `configuration`, these keys set the defaults of all flows and tables. A fl
 
 | key | default | what it is |
 | --- | --- | --- |
-| `pipelines.maxFlowRetryAttempts` | | the vendor's name of `max_flow_retries`, which overrides it |
+| `pipelines.maxFlowRetryAttempts` | | the vendor's name for `max_flow_retries`, which overrides it |
 | `pipelines.trigger.interval` | by dataset | how often flows of a continuous update [check for new input](../how-to/run-continuously.md#set-the-trigger) |
 | `pipelines.cdc.tombstoneGCThresholdInSeconds` | `172800` | how long change data capture retains tombstones and other change events |
-| `pipelines.applyChanges.tombstoneGCFrequencyInSeconds` | `3600` | how often a continuous update removes those that are older |
+| `pipelines.applyChanges.tombstoneGCFrequencyInSeconds` | `3600` | how often a continuous update removes older ones |
 | `headrace.cdc.on_tie` | `resolve` | what happens to change events with the same key and sequence: `resolve`, `fail` or `quarantine` |
 | `headrace.failing_rows` | `fail` | what happens to [rows that fail](../how-to/failed-records.md): `fail` or `quarantine` |
 | `headrace.failing_rows.share` | `0.01` | the share of a flow's rows that may be quarantined before the flow fails |

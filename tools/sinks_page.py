@@ -51,9 +51,9 @@ Progress is stored for each pair of flow and target. A flow with a new target, o
 
 ## What happens to a batch that comes again
 
-After a crash, the last batch of a flow can come again, with the same rows and the same number. A batch that is recorded as
-delivered is not delivered again. A repeat is possible only if the crash comes after the delivery and before the record.
-**Exactly-once** sinks store the record in the same transaction as the rows, so they get no repeats.
+After a crash, Headrace may run the last batch of a flow again, with the same rows and the same number. A batch that is
+recorded as delivered is not delivered again. A repeat is possible only if the crash happens after the delivery and
+before the record. **Exactly-once** sinks store the record in the same transaction as the rows, so they get no repeats.
 
 {promises}
 
@@ -74,8 +74,8 @@ def crm(df, batch_id):
 systems that may be down. They record batches in the transactions of Delta, or in a small file, under the ID of the streaming
 query. You do not need a table of processed batches. They also work in the `foreachBatch` of a plain script.
 
-Spark's Kafka producers have no transactions. If a batch is interrupted, the topic has a part of it, and the whole batch
-comes again. Each record has headers that let consumers find the repeats:
+Spark's Kafka producers have no transactions. If a batch is interrupted, the topic already has a part of it, and the
+whole batch is delivered again. The headers of each record let consumers find the repeats:
 
 | header | content |
 |---|---|
@@ -84,13 +84,13 @@ comes again. Each record has headers that let consumers find the repeats:
 | `headrace-row` | the row in the batch |
 
 The records with the greatest attempt of a batch are complete. Ignore the others. On a cluster, Spark can retry a single
-task within an attempt. Then keep one record for each `headrace-row`. This works only if the task returns its rows in the
-same order again, which is not guaranteed after a shuffle.
+task within an attempt. In this case, keep one record for each `headrace-row`. This works only if the task returns its
+rows in the same order again, which is not guaranteed after a shuffle.
 
 ## Data sources of your own
 
-A Python data source (`pyspark.sql.datasource.DataSource` with a `streamWriter`) becomes a sink when a file of the pipeline
-registers it. The same holds for any other format that Spark can write as a stream:
+A Python data source (`pyspark.sql.datasource.DataSource` with a `streamWriter`) becomes a sink when a file of the
+pipeline registers it. The same applies to any other format that Spark can write as a stream:
 
 ```python
 spark.dataSource.register(MySource)
@@ -120,18 +120,18 @@ as JSON. Tested with PostgreSQL and SQLite. SQLite's times have no time zone and
 `pip install headrace[database]`, and the package of the database's driver.
 """,
     "http": """\
-The server's answer decides what happens:
+The response of the server decides what happens:
 
-| answer | effect |
+| response | effect |
 |---|---|
 | 2xx | The rows are delivered |
-| 408, 425, 429, 500, 502, 503, 504, a timeout, a broken connection | The request is retried until `maxAttempts` or `retryBudget` is used up. The delay is random and doubles; a longer `Retry-After` wins. Then the flow fails and is retried like other flows, or the batch goes to the spill queue (`fallback`) |
-| 400, 413, 415, 422 | The server refuses the rows. A request with several rows is split in two until the refused row is found |
+| 408, 425, 429, 500, 502, 503, 504, a timeout, a broken connection | The request is retried until `maxAttempts` or `retryBudget` is used up. The delay is random and doubles; a longer `Retry-After` wins. After that, the flow fails and is retried like other flows, or the batch goes to the spill queue (`fallback`) |
+| 400, 413, 415, 422 | The server refuses the rows. Headrace bisects a request with several rows until it finds the refused row |
 | anything else | The flow fails at once |
 
-After ten failures in a row, no requests are sent for five seconds. If you set `keys`, do not change `concurrency` while a
-batch may come again: the batch would be split into other requests, with other idempotency keys. Options named
-`header.NAME` set headers of every request. Install the client with `pip install headrace[http]`.
+After ten failures in a row, no requests are sent for five seconds. If you set `keys`, do not change `concurrency` while
+a batch may be repeated: the batch would be split into different requests, with different idempotency keys. Options
+named `header.NAME` set headers of every request. Install the client with `pip install headrace[http]`.
 """,
     "delta": """\
 The first batch creates the table. `tableName` is a table in the storage, at `tables/<schema>/<name>`, that is not a
@@ -139,11 +139,11 @@ dataset of the pipeline. No refresh clears it.
 """,
 }
 _FILES = """\
-Headrace writes a batch into a folder `_headrace` below the path, which readers ignore. It lists the files in a journal,
-then moves them to their final names. After a crash, the next update completes the moves from the journal and computes
-nothing again. Readers see only complete files, and each batch once. Options named `writer.NAME` are passed to Spark's
-writer, such as `writer.header` or `writer.compression`. On a local disk and on HDFS, a move is atomic. On object stores,
-a move is a copy; this is not tested.
+Headrace writes a batch into the folder `_headrace` under the path. Readers ignore this folder. Headrace lists the files
+in a journal, then moves them to their final names. After a crash, the next update completes the moves from the journal
+and computes nothing again. Readers see only complete files, and each batch once. Options named `writer.NAME` are passed
+to Spark's writer, such as `writer.header` or `writer.compression`. On a local disk and on HDFS, a move is atomic. On
+object stores, a move is a copy; this is not tested.
 """
 
 

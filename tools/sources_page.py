@@ -80,7 +80,7 @@ How many rows a triggered update reads depends on the options:
 | options | rows |
 | --- | --- |
 | `numRows` | All rows at once, in batches of `rowsPerBatch`. `rowsPerSecond` is only used in continuous updates |
-| `rowsPerSecond` without `numRows` | The rows since the first start of the stream, plus one second of rows. After a night, those of the whole night |
+| `rowsPerSecond` without `numRows` | The rows since the first start of the stream, plus one second of rows. For example, an update in the morning reads the rows of the whole night |
 | `rowsPerBatch` alone | One batch |
 """
 
@@ -95,20 +95,20 @@ _JDBC = """
         cursorColumn="changed_at",
     ).load()
 
-A batch is the rows whose `cursorColumn` is greater than the last position and not greater than the new one. Both positions
-are in the offset. So a repeated batch has the same rows, and a restart neither loses nor duplicates rows, **if no rows are
-added or changed up to a position that was already read.** This has consequences:
+A batch contains the rows whose `cursorColumn` is greater than the last position and not greater than the new one. Both
+positions are in the offset. So a repeated batch has the same rows, and a restart neither loses nor duplicates rows,
+**if no rows are added or changed at or before a position that was already read.** This has consequences:
 
-- Rows with equal `cursorColumn` are ordered by `tieBreakColumn`, whose values must also grow. Without it, a batch
+- Rows with equal `cursorColumn` are ordered by `tieBreakColumn`, whose values must also increase. Without it, a batch
   reads all rows that have its last value, and misses rows with that value that are inserted later.
-- A transaction gives a row its number or time before it commits. If a row with a smaller value commits after a greater value
-  was read, the row is missed. `settleDelay` reads only up to the position that was newest that long ago. Set
-  it longer than your longest write transaction. A triggered update waits that long.
-- No option reads rows again for a period of overlap: Headrace would have to store which of them it has read. If no delay is
-  long enough, use a materialized view over `spark.read.format("jdbc_incremental")`. It reads all rows each time, also
-  late ones.
-- Deleted rows are not detected. A changed row is read again only if its `cursorColumn` grows. Rows whose `cursorColumn` or
-  tie-break is NULL are not read.
+- A transaction gives a row its number or time before it commits. If a row with a smaller value commits after a greater
+  value was read, the row is missed. With `settleDelay`, a batch reads only up to the position that was the newest that
+  long ago. Set it longer than your longest write transaction. A triggered update waits for that time.
+- There is no option to read an overlapping period again: Headrace would have to store which of its rows it has read. If
+  no delay is long enough, use a materialized view over `spark.read.format("jdbc_incremental")`. It reads all rows each
+  time, including late ones.
+- Deleted rows are not detected. A changed row is read again only if its `cursorColumn` increases. Rows whose
+  `cursorColumn` or tie-break is NULL are not read.
 
 Tested with PostgreSQL and SQLite. In a URL for `pg8000`, `sslmode` and `sslrootcert` work as in PostgreSQL; other
 parameters are those of the driver. `jdbc:mysql` and `jdbc:mariadb` URLs are translated. For any other database, install its
@@ -141,7 +141,7 @@ those of Databricks. The columns are:
 
     {columns}
 
-- Each record is read once, also after a restart. The offset holds a sequence number for each shard. After shards are
+- Each record is read once, even after a restart. The offset contains a sequence number for each shard. After shards are
   split or merged, the parent shards are read to the end first; their children follow in later batches.
 - `latest` means the time of the first start. If the first batch fails, the retry also reads what arrived in between.
 - A batch reads up to `maxFetchRate` times `maxFetchDuration` from each shard, plus the rest of the last response. A
@@ -149,11 +149,11 @@ those of Databricks. The columns are:
 - `spark.read.format("kinesis")` reads all available records; `latest` has no effect there.
 - Expired records are detected only if a whole shard is gone (`KINESIS.SHARD_GONE`). Within a shard, the service
   continues with the oldest record and reports nothing.
-- Records that the Kinesis Producer Library has aggregated are not split. `data` then holds the
-  `KPL Aggregated Record Format`. Decode it with a function of your own.
+- Records that the Kinesis Producer Library has aggregated are not split. `data` then contains the `KPL Aggregated
+  Record Format`. Decode it with your own function.
 - If the service throttles a request, the request is retried, then the flow (`KINESIS.BUSY`). All readers of a shard share
   its five requests and 2 MB per second.
-- If you delete a stream and create another one with the same name, the checkpoint no longer fits.
+- If you delete a stream and create another one with the same name, its checkpoint is no longer valid.
 - Without keys, the credentials of the environment are used. They need `ListShards`, `GetShardIterator` and `GetRecords`.
 - Tested with moto's server, with its resharding corrected according to the API reference. Not tested with the service
   itself.
@@ -192,9 +192,9 @@ _SPARK = """
 
 - From `rate`, a triggered update reads the rows since the first start of the stream. From `rate-micro-batch`, it reads one
   batch.
-- `socket` is for experiments in a continuous update. It stores nothing, so data is lost if a batch fails and
-  while no update runs. A triggered update ends before it has read a line. A second update may wait forever for lines.
-  To avoid this, drop the flow's progress: `headrace run --continuous --reset-checkpoint FLOW`. Every update warns about this
+- `socket` is for experiments in a continuous update. It stores nothing, so data is lost if a batch fails and while no
+  update runs. A triggered update ends before it has read a line. A second update may wait for lines forever. To avoid
+  this, reset the flow's progress: `headrace run --continuous --reset-checkpoint FLOW`. Every update warns about this
   (`FLOW.FORGETFUL_SOURCE`).
 """
 

@@ -17,36 +17,37 @@ from headrace.sql.unsupported_sql import CREATED, STATEMENTS, Refusal
 _INTRODUCTION = """\
 # The vendor's API
 
-Which parts of Databricks' Python and SQL for declarative pipelines, and of Spark's own `pyspark.pipelines`, work here.
+This page lists which parts of Databricks' Python and SQL for declarative pipelines, and of Spark's own
+`pyspark.pipelines`, work in Headrace.
 
 - **works**: does what the vendor documents.
-- **accepted**: has no effect, because it is already the case here.
-- **refused**: an error with code, location and reason, before anything is written.
+- **accepted**: has no effect, because Headrace always works this way.
+- **refused**: raises an error with code, location and reason, before anything is written.
 
-`from headrace import pipelines as dp`, `from pyspark import pipelines as dp` and `import dlt` all give the names of the
-first table, and mix. Files written for Spark's own pipelines therefore have expectations too.
+`from headrace import pipelines as dp`, `from pyspark import pipelines as dp` and `import dlt` all provide the names in
+the first table. You can mix them, so files written for Spark's own pipelines can use expectations too.
 """
-_HEADS = ("what", "", "why, and what to write instead")
+_HEADS = ("what", "", "notes, or why not and what to use instead")
 
 # Arguments of the decorators of datasets and of create_streaming_table: a value to try, and what to know.
 _ARGUMENTS: Mapping[str, tuple[Any, str]] = {
-    "name": ("sales.orders", "one to three parts; the function's name when left out"),
+    "name": ("sales.orders", "one to three parts; the default is the function's name"),
     "comment": ("text", "the comment of the stored table"),
-    "spark_conf": ({"spark.sql.shuffle.partitions": "4"}, "in force for this flow alone"),
+    "spark_conf": ({"spark.sql.shuffle.partitions": "4"}, "applies only to this flow"),
     "table_properties": (
         {"quality": "bronze"},
         (
-            "`delta.*` and free keys; `pipelines.reset.allowed`, `pipelines.cdc.tombstoneGCThresholdInSeconds`, "
-            "`headrace.strict`, `headrace.private` and `headrace.cdc.on_tie` are honoured"
+            "`delta.*` and keys of your own; `pipelines.reset.allowed`, `pipelines.cdc.tombstoneGCThresholdInSeconds`, "
+            "`headrace.strict`, `headrace.private` and `headrace.cdc.on_tie` have an effect"
         ),
     ),
     "partition_cols": (["day"], ""),
     "cluster_by": (["day"], "liquid clustering; not together with `partition_cols`"),
     "schema": ("id BIGINT", "DDL or a StructType"),
-    "format": ("delta", "`delta` alone"),
+    "format": ("delta", "only `delta`"),
     "path": ("/data/orders", ""),
-    "private": (True, "read in the pipeline, not shown by `headrace sql` and `Project.tables()` unless asked"),
-    "temporary": (True, "the older word for `private`; not of views"),
+    "private": (True, "the pipeline can read it; `headrace sql` and `Project.tables()` hide it by default"),
+    "temporary": (True, "the older name of `private`; not for views"),
     "row_filter": ("ROW FILTER f ON (a)", ""),
     "replace_where": ("day = 1", ""),
     "cluster_by_auto": (True, ""),
@@ -72,7 +73,7 @@ _COLUMNS = "CREATE STREAMING TABLE t ({}) AS SELECT * FROM STREAM s"
 _VIEW = "CREATE MATERIALIZED VIEW v {} AS SELECT 1 AS a"
 _QUERY = "CREATE MATERIALIZED VIEW v AS SELECT * FROM {}"
 _FLOW = "CREATE FLOW f AS {}"
-_LOADER = "with STREAM in front [Auto Loader](auto-loader.md), else what is there; literals alone as arguments"
+_LOADER = "with `STREAM`, [Auto Loader](auto-loader.md); without it, the existing files. Arguments must be literals"
 
 _FORMS: Mapping[str, tuple[Form, ...]] = {
     "Statements": (
@@ -81,7 +82,7 @@ _FORMS: Mapping[str, tuple[Form, ...]] = {
         Form("CREATE MATERIALIZED VIEW v AS query", _VIEW),
         Form("CREATE TEMPORARY VIEW v AS query", "CREATE TEMPORARY VIEW v AS SELECT 1", "batch or stream"),
         Form("CREATE FLOW f AS INSERT INTO t query", _FLOW.format("INSERT INTO t SELECT * FROM STREAM s")),
-        Form("CREATE VIEW v AS query", "CREATE VIEW v AS SELECT 1", "stored as a definition; batch, no expectations"),
+        Form("CREATE VIEW v AS query", "CREATE VIEW v AS SELECT 1", "stores only the query; batch, no expectations"),
         Form("CREATE SINK s", "CREATE SINK s"),
         Form(
             "CREATE FLOW f AS AUTO CDC INTO t ...",
@@ -100,17 +101,17 @@ _FORMS: Mapping[str, tuple[Form, ...]] = {
         Form("CREATE TEMPORARY LIVE TABLE t", "CREATE TEMPORARY LIVE TABLE t AS SELECT 1", "a private table"),
         Form("CREATE TEMPORARY TABLE t", "CREATE TEMPORARY TABLE t AS SELECT 1"),
         Form(
-            "SET key = value", "SET floor = 1", "for the statements that follow; `spark.*` is in force for their flows"
+            "SET key = value", "SET floor = 1", "for the statements that follow; `spark.*` applies to their flows"
         ),
         Form("USE CATALOG c, USE SCHEMA s", "USE CATALOG c; USE SCHEMA s", "for the statements that follow"),
         Form("REFRESH ...", "REFRESH MATERIALIZED VIEW v FULL"),
         Form("ALTER STREAMING TABLE t ...", "ALTER STREAMING TABLE t SET TBLPROPERTIES ('a' = 'b')"),
     ),
-    "Words before the name": (
+    "Keywords before the name": (
         Form("OR REFRESH", "CREATE OR REFRESH MATERIALIZED VIEW v AS SELECT 1", "every update refreshes", "accepted"),
-        Form("IF NOT EXISTS", "CREATE STREAMING TABLE IF NOT EXISTS t", "a table that exists is kept", "accepted"),
-        Form("PRIVATE", "CREATE PRIVATE STREAMING TABLE t AS SELECT 1", "of tables and materialized views"),
-        Form("TEMPORARY before a table", "CREATE TEMPORARY STREAMING TABLE t", "the older word for PRIVATE"),
+        Form("IF NOT EXISTS", "CREATE STREAMING TABLE IF NOT EXISTS t", "an existing table is kept", "accepted"),
+        Form("PRIVATE", "CREATE PRIVATE STREAMING TABLE t AS SELECT 1", "for tables and materialized views"),
+        Form("TEMPORARY before a table", "CREATE TEMPORARY STREAMING TABLE t", "the older name of PRIVATE"),
         Form("GLOBAL TEMPORARY", "CREATE GLOBAL TEMPORARY VIEW v AS SELECT 1"),
     ),
     "Columns and expectations": (
@@ -118,7 +119,7 @@ _FORMS: Mapping[str, tuple[Form, ...]] = {
         Form(
             "col [COMMENT 'text']",
             "CREATE TEMPORARY VIEW v (a COMMENT 'x') AS SELECT 1",
-            "of views and materialized views: names for the columns of the query",
+            "for views and materialized views: names of the query's columns",
         ),
         Form("CONSTRAINT n EXPECT (condition)", _COLUMNS.format("a INT, CONSTRAINT n EXPECT (a > 1)")),
         Form("ON VIOLATION DROP ROW", _COLUMNS.format("CONSTRAINT n EXPECT (a > 1) ON VIOLATION DROP ROW")),
@@ -126,7 +127,7 @@ _FORMS: Mapping[str, tuple[Form, ...]] = {
         Form(
             "ON VIOLATION QUARANTINE ROW",
             _COLUMNS.format("CONSTRAINT n EXPECT (a > 1) ON VIOLATION QUARANTINE ROW"),
-            "ours: the vendor has no such action",
+            "only in Headrace: the vendor has no such action",
         ),
         Form("MASK fn", _COLUMNS.format("a INT MASK hide")),
         Form("PRIMARY KEY", _COLUMNS.format("a INT, PRIMARY KEY (a)")),
@@ -146,14 +147,14 @@ _FORMS: Mapping[str, tuple[Form, ...]] = {
         Form("WITH ROW FILTER fn ON (a)", _TABLE.format("WITH ROW FILTER f ON (a)")),
         Form("SCHEDULE ...", _TABLE.format("SCHEDULE EVERY 1 HOUR")),
         Form("TRIGGER ON UPDATE", _TABLE.format("TRIGGER ON UPDATE")),
-        Form("REFRESH POLICY AUTO", _VIEW.format("REFRESH POLICY AUTO"), "it is so anyway", "accepted"),
+        Form("REFRESH POLICY AUTO", _VIEW.format("REFRESH POLICY AUTO"), "this is the default", "accepted"),
         Form("REFRESH POLICY other", _VIEW.format("REFRESH POLICY FULL")),
         Form("FLOW AUTO CDC ...", "CREATE STREAMING TABLE t FLOW AUTO CDC FROM s KEYS (id) SEQUENCE BY n"),
         Form("FLOW REPLACE USING (k) ...", "CREATE STREAMING TABLE t FLOW REPLACE USING (k) SEQUENCE BY n SELECT 1"),
     ),
     "In CREATE FLOW": (
         Form("COMMENT 'text'", "CREATE FLOW f COMMENT 'x' AS INSERT INTO t SELECT 1"),
-        Form("INSERT INTO ONCE t", _FLOW.format("INSERT INTO ONCE t SELECT 1"), "once, and again by a full refresh"),
+        Form("INSERT INTO ONCE t", _FLOW.format("INSERT INTO ONCE t SELECT 1"), "once, and again after a full refresh"),
         Form("BY NAME", _FLOW.format("INSERT INTO t BY NAME SELECT 1 AS a")),
         Form("(a, b)", _FLOW.format("INSERT INTO t (a, b) SELECT 1, 2")),
         Form("INSERT OVERWRITE t", _FLOW.format("INSERT OVERWRITE t SELECT 1")),
@@ -164,8 +165,8 @@ _FORMS: Mapping[str, tuple[Form, ...]] = {
         Form("STREAM t, STREAM(t)", _QUERY.format("STREAM t")),
         Form("STREAM t WITH (option = value)", _QUERY.format("STREAM t WITH (maxFilesPerTrigger = 1)")),
         Form("${name}", _QUERY.format("t WHERE a > ${floor}"), "from `configuration`, `--set` and SET"),
-        Form(":name", _QUERY.format("t WHERE a > :floor"), "from `parameters`; always a string, cast it where needed"),
-        Form("IDENTIFIER(:name)", _QUERY.format("IDENTIFIER(:floor)"), "the value as a name; also of datasets"),
+        Form(":name", _QUERY.format("t WHERE a > :floor"), "from `parameters`; always a string: cast it where needed"),
+        Form("IDENTIFIER(:name)", _QUERY.format("IDENTIFIER(:floor)"), "uses the value as a name, also for datasets"),
         Form("IDENTIFIER('t')", _QUERY.format("IDENTIFIER('t')")),
         Form("read_files('path', ...)", _QUERY.format("read_files('/x', format => 'json')"), _LOADER),
         Form("cloud_files('path', 'format', map(...))", _QUERY.format("cloud_files('/x', 'json')"), _LOADER),
@@ -197,13 +198,13 @@ def vendor_api_page() -> str:
     ]
     parts += [
         "`create_streaming_table` also has `expect_all`, `expect_all_or_drop`, `expect_all_or_fail` and",
-        "`expect_all_or_quarantine`. `append_flow` has `target`, one or several, `name`, `comment`, `spark_conf` and",
-        "`once`; `update_flow` the same but `once`. `create_sink` has `name`, `format`, `options` and `comment`; its",
-        "formats are on the page of [sinks](sinks.md).\n",
+        "`expect_all_or_quarantine`. `append_flow` has `target` (one or several), `name`, `comment`, `spark_conf` and",
+        "`once`. `update_flow` has the same arguments except `once`. `create_sink` has `name`, `format`, `options` and",
+        "`comment`. [Sinks](sinks.md) lists its formats.\n",
     ]
     for title, forms in _FORMS.items():
         parts += [f"## SQL: {title[0].lower()}{title[1:]}\n", _table(_HEADS, map(_form_row, forms))]
-    parts += ["## SQL: every other statement that is refused\n", _table(("statements", "why", "instead"), _others())]
+    parts += ["## SQL: other refused statements\n", _table(("statements", "why", "instead"), _others())]
     return "\n".join(parts).rstrip("\n") + "\n"
 
 

@@ -64,7 +64,7 @@ def _contestant(name: str, data_name: str, action: str) -> Contestant:
 
 
 SCENARIO = Scenario(
-    about="a stream of JSON, a file a batch, with and without rows that its query fails with",
+    about="a JSON stream, one file per batch, with and without rows that fail in the query",
     rows=2_000_000,
     make_data=_make_data,
     expected_rows=lambda rows: rows,

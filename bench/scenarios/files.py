@@ -101,7 +101,7 @@ def _contestant(reader: str, name: str) -> Contestant:
 
 
 SCENARIO = Scenario(
-    about="files of JSON, CSV and Parquet, 300 MB of each, into a new Delta table, by a query that is warm",
+    about="JSON, CSV and Parquet files, 300 MB each, into a new Delta table, after a warm-up",
     rows=1_000_000,
     make_data=make_data,
     expected_rows=lambda rows: rows,

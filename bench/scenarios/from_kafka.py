@@ -131,7 +131,7 @@ def _contestant(name: str, table: str) -> Contestant:
 
 
 SCENARIO = Scenario(
-    about=f"a Kafka topic of JSON with {_PARTITIONS} partitions into one new Delta table, by a process that is warm",
+    about=f"a Kafka topic of JSON with {_PARTITIONS} partitions into one new Delta table, after a warm-up",
     rows=1_500_000,
     make_data=make_data,
     expected_rows=lambda rows: rows,

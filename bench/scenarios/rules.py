@@ -70,7 +70,7 @@ def _contestant(count: int) -> Contestant:
 
 
 SCENARIO = Scenario(
-    about="one streaming table with 0, 1, 10 and 50 rules that count, over JSON and over Parquet",
+    about="one streaming table with 0, 1, 10 and 50 expectations that warn, over JSON and over Parquet",
     rows=5_000_000,
     make_data=make_data,
     expected_rows=lambda rows: rows,

@@ -149,7 +149,7 @@ def _make_data(folder: Path, rows: int) -> None:
 
 
 SCENARIO = Scenario(
-    about=f"{_NEW} new files among a million that were seen, and among {FEW:,}",
+    about=f"{_NEW} new files among a million files already seen, and among {FEW:,}",
     rows=1_000_000,
     make_data=_make_data,
     expected_rows=lambda _rows: 0,

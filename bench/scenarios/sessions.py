@@ -91,7 +91,7 @@ def _contestant(name: str) -> Contestant:
 
 
 SCENARIO = Scenario(
-    about="sessions of 1,000 devices, then of 20,000, from a stream of JSON, eight batches, into Delta",
+    about="sessions of 1,000 devices, then of 20,000, from a JSON stream of eight batches, into Delta",
     rows=1_000_000,
     make_data=write_events,
     # The last session of each device stays open.

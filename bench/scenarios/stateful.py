@@ -127,7 +127,7 @@ def _contestant(name: str, tables: str, prepare: bool) -> Contestant:  # noqa: F
 
 
 SCENARIO = Scenario(
-    about="an aggregate, deduplication and a join of two streams of JSON, eight batches each, into Delta",
+    about="an aggregation, a deduplication and a join of two JSON streams, eight batches each, into Delta",
     rows=1_000_000,
     make_data=write_events,
     expected_rows=lambda rows: rows,

@@ -87,7 +87,7 @@ def _sdp_steps(_work: Path, _data: Path) -> Sequence[Step]:
 
 
 SCENARIO = Scenario(
-    about="one bronze table over JSON, nine streaming tables that read it",
+    about="one bronze table over JSON, and nine streaming tables that read it",
     rows=2_000_000,
     make_data=write_events,
     # Every row is in bronze, and in the silver table of its kind.

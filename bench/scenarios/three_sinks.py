@@ -78,7 +78,7 @@ def _ours() -> Contestant:
 
 
 SCENARIO = Scenario(
-    about="one stream of JSON, a file a batch, into three Delta tables",
+    about="one JSON stream, one file per batch, into three Delta tables",
     rows=2_000_000,
     make_data=write_events,
     expected_rows=lambda rows: rows,

@@ -139,7 +139,7 @@ def rest(shared_project):
             'apply("partly", columns_to_update="sets")',
             'apply("partly", columns_to_update="sets", name="another", keys=["id", "City"])',
             "CDC.OTHER_KEYS",
-            "keys (id), SCD type 1. The flow: keys (city, id), SCD type 1",
+            "keys (id), SCD type 1. The flow has keys (city, id), SCD type 1",
         ),
         (
             'apply("partly", columns_to_update="sets")',

@@ -139,7 +139,7 @@ _OPTIONS = (
     _used("region", Kind.TEXT, "Region of the queue", "from `queueUrl` or `AWS_REGION`"),
     _ignored("listOnStart", "There is no event cache"),
     _ignored("fetchParallelism", "The queue is not read in parallel"),
-    _refused("useManagedFileEvents", "It is a service of Databricks", _NO_QUEUE),
+    _refused("useManagedFileEvents", "It is a Databricks service", _NO_QUEUE),
     *(_refused(name, _QUEUES, _NO_QUEUE) for name in ("queueName", "subscription")),
     _refused("pathRewrites", "Files are read from the paths in the notifications", "Map paths with the setting paths"),
     *(
@@ -303,13 +303,13 @@ _OPTIONS = (
         "csv",
     ),
     *(
-        _unsupported(name, "Only Spark's spelling of numbers is read", "Read the column as STRING", "csv")
+        _unsupported(name, "Numbers are read only in Spark's notation", "Read the column as STRING", "csv")
         for name in ("nanValue", "positiveInf", "negativeInf")
     ),
     *(_unsupported(name, "There is no limit", "Remove it", "csv") for name in ("maxColumns", "maxCharsPerColumn")),
     _unsupported("unescapedQuoteHandling", "Only the default STOP_AT_DELIMITER is supported", "Remove it", "csv"),
     _unsupported("charToEscapeQuoteEscaping", "The escape character escapes itself", "Remove it", "csv"),
-    _unsupported("parserCaseSensitive", "It has another name", "Use readerCaseSensitive", "csv"),
+    _unsupported("parserCaseSensitive", "Its name here is readerCaseSensitive", "Use readerCaseSensitive", "csv"),
     _unsupported(
         "rowValidationXSDPath", "Rows are not validated against an XSD", "Check the columns with expectations", "xml"
     ),
@@ -334,7 +334,7 @@ _OPTIONS = (
         values=("CORRECTED",),
     ),
     _unsupported(
-        "recursiveFieldMaxDepth", "Recursive schemas are not supported", "Give a schema without recursion", "avro"
+        "recursiveFieldMaxDepth", "Recursive schemas are not supported", "Use a schema without recursion", "avro"
     ),
     _unsupported("avroSchemaUrl", "Schemas are not downloaded", "Put the schema itself into avroSchema", "avro"),
     _unsupported(

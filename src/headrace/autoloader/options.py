@@ -135,7 +135,7 @@ def _parse_times(parsed: ParsedOptions, time_zone: str) -> None:
 def _check_combinations(parsed: ParsedOptions, file_format: str | None) -> None:
     values = parsed.values
     if 0 < values.get(PREFIX + "maxFileAge", _LEAST_AGE_S) < _LEAST_AGE_S:
-        parsed.reject(PREFIX + "maxFileAge", "use at least 14 days, or files would be forgotten and read again")
+        parsed.reject(PREFIX + "maxFileAge", "use at least 14 days; otherwise, files would be forgotten and read again")
     action = values.get(PREFIX + "cleanSource", "OFF")
     retention_s = values.get(PREFIX + "cleanSource.retentionDuration")
     if action == "DELETE" and retention_s is not None and retention_s < _LEAST_RETENTION_S:
@@ -152,7 +152,7 @@ def _check_format(parsed: ParsedOptions, file_format: str | None) -> None:
     if file_format == "orc" and mode in ("addNewColumns", "addNewColumnsWithTypeWidening"):
         parsed.reject(PREFIX + "schemaEvolutionMode", "ORC schemas are not inferred and cannot evolve")
     if file_format == "avro" and parsed.get("mode", "FAILFAST") != "FAILFAST":
-        parsed.reject("mode", "a corrupt Avro record hides where the next one starts")
+        parsed.reject("mode", "the record after a corrupt Avro record cannot be found")
     if file_format == "xml":
         _check_xml(parsed)
     if file_format == "csv":

@@ -130,7 +130,7 @@ def _json(text: str) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError:
-        raise ValueError("use JSON") from None
+        raise ValueError("use valid JSON") from None
 
 
 def _offsets(text: str) -> Any:

@@ -38,11 +38,11 @@ def without_effect(graph: ResolvedGraph) -> Iterator[Notice]:
             known = pipeline_key(key)
             reason = known.without_effect if known is not None else None
             if key in RETENTION_KEYS and not keeps_tombstones:
-                reason = "it merges no change events, so it keeps no tombstones"
+                reason = "no change events are merged into the table, so it keeps no tombstones"
             if reason is not None:
                 yield Notice(f'table property "{key}" of "{dataset.name}" has no effect: {reason}', str(dataset.name))
             if key == ON_TIE_KEY and not merging:
-                message = f'table property "{key}" of "{dataset.name}" has no effect: it merges no change events'
+                message = f'table property "{key}" of "{dataset.name}" has no effect: no flow merges change events'
                 yield Notice(message, str(dataset.name))
         for key, reason in options_of(dataset.dataset.sink).without_effect() if dataset.dataset.sink else ():
             yield Notice(f'option "{key}" of sink "{dataset.name}" has no effect: {reason}', str(dataset.name))

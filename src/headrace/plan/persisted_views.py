@@ -22,7 +22,7 @@ def view_steps(graph: ResolvedGraph, history: DeployedHistory, selected: Selecte
         if dataset.kind is Kind.PERSISTED_VIEW:
             (flow,) = [flow.flow for flow in graph.flows_into(dataset.name)]
             if not isinstance(flow.query, SqlQuery):
-                raise InternalError(f'persisted view "{dataset.name}" has a query that is no SQL')
+                raise InternalError(f'persisted view "{dataset.name}" has a query that is not SQL')
             declared = ViewDefinition.of(dataset.dataset, flow.query, flow.spark_conf)
             if stored is None:
                 steps.append(ViewStep(dataset.name, ViewChange.CREATE, "new view", declared))

@@ -28,7 +28,7 @@ _NO_RESTART_REASONS: dict[type, str] = {
     SnapshotFlow: "it compares each snapshot with the rows in the table",
     OnceFlow: "it runs once, and again after a full refresh of its table",
     OnceMergeFlow: "it runs once, and again after a full refresh of its table",
-    RefreshFlow: "it is recomputed from its whole inputs each time",
+    RefreshFlow: "it is recomputed from all of its input each time",
     CompleteFlow: "each of its batches replaces the whole table, so only a full refresh restarts it",
 }
 

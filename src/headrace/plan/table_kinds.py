@@ -98,7 +98,7 @@ def _replaces_others(graph: ResolvedGraph, history: DeployedHistory, flow: Resol
     former = history.former_stream_flows(graph, name) if isinstance(flow, CompleteFlow) else ()
     if (history.has_written(flow) and not former) or not history.rows(name)[0]:
         return None
-    reason = "no record says that this flow wrote them"
+    reason = "Headrace has no record that this flow wrote them"
     if former:
         flows = ", ".join(f'"{flow}"' for flow in former)
         reason = f"some of them are from flows that are no longer in the code: {flows}"

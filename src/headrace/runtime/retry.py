@@ -1,4 +1,4 @@
-"""Whether and when a failed flow is retried: decided here alone, by error condition (D17)."""
+"""Which errors of a flow are retried, and after how long: decided here alone, by error condition (D17)."""
 
 from __future__ import annotations
 

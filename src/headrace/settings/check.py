@@ -21,7 +21,7 @@ Value: TypeAlias = (
 
 _MAP_KINDS = (ValueType.MAP, ValueType.SECTION, ValueType.NAMED_SECTIONS, ValueType.ANY_MAP)
 _LIST_KINDS = (ValueType.TEXTS, ValueType.SECTIONS, ValueType.ANY_LIST)
-_SCALAR_TAGS = {TEXT: "a string", BOOLEAN: "true or false", INTEGER: "a number", FLOAT: "a number", NULL: "nothing"}
+_SCALAR_TAGS = {TEXT: "a string", BOOLEAN: "true or false", INTEGER: "a number", FLOAT: "a number", NULL: "null"}
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ _FIXES: Mapping[str, str] = {
     "widgets": 'Put the value into configuration and read it with spark.conf.get("key").',
     "notebook": "Import the module that holds the code.",
     "jobs": "Set values with headrace run --set KEY=VALUE.",
-    "library": "Install packages into the Python environment that runs the update; restartPython has nothing to do.",
+    "library": "Install packages into the Python environment that runs the update; restartPython does nothing.",
     "data": "Look at a dataset with headrace preview.",
 }
 _SECRETS_ONLY = (

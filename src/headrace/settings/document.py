@@ -60,7 +60,7 @@ def read_document(file: Path) -> yaml.Node:
         root = yaml.compose(text, Loader=_Yaml12Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise _syntax(file, mark.line + 1 if mark else 0, error.problem or "this is not YAML") from error
+        raise _syntax(file, mark.line + 1 if mark else 0, error.problem or "it is not valid YAML") from error
     except yaml.YAMLError as error:
         raise _syntax(file, 0, "a character is not allowed in YAML") from error
     except RecursionError as error:

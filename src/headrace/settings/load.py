@@ -221,7 +221,7 @@ class _Loader:
         folder = self.file.parent / (value or ".")
         if not folder.is_dir():
             self._invalid(
-                section, "root_path", "there is no such folder", "Name a folder relative to the settings file."
+                section, "root_path", "the folder does not exist", "Name a folder relative to the settings file."
             )
         return folder.absolute()
 
@@ -279,7 +279,7 @@ def _configuration(
             wrong(f"configuration.{key}", reason, fix)
         found |= normalize_keys(given)
     for key in filter(is_pipeline_key, section.mapping("spark_conf")):
-        wrong(f"spark_conf.{key}", "Spark knows no such setting", "Put it into configuration.")
+        wrong(f"spark_conf.{key}", "Spark has no such setting", "Put it into configuration.")
     return found
 
 

@@ -121,7 +121,7 @@ def _requirements(words: str, folder: Path, seen: frozenset[Path]) -> Iterator[R
     try:
         pending = shlex.split(words, comments=True)
     except ValueError as error:
-        raise UnreadableRequirement(f"it cannot be read: {error}") from error
+        raise UnreadableRequirement(f"it cannot be parsed: {error}") from error
     while pending:
         option, value = _option(pending.pop(0))
         if option in _FILES:

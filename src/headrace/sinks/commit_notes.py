@@ -40,6 +40,6 @@ class CommitRecord:
             return False
         other = bool(positions and self.positions and positions != self.positions)
         if self.batch > batch or other:
-            noted = f"batch {self.batch}" if self.batch > batch else f"other rows as batch {self.batch}"
+            noted = f"batch {self.batch}" if self.batch > batch else f"different rows for batch {self.batch}"
             raise PipelineError("SINK.OTHER_BATCH", sink=sink, noted=noted, batch=batch)
         return True

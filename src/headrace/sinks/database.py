@@ -303,7 +303,7 @@ class TableWriter:
 
         found = connection.execute(sa.select(sa.func.count()).select_from(stage).where(own_parts)).scalar_one()
         if found != rows:
-            reason = f"{found} of {rows} rows in the staging table are left"
+            reason = f"only {found} of {rows} rows are left in the staging table"
             raise PipelineError("JDBC.BROKEN_OFF", database=self.database.description, reason=reason)
 
     def _insert(self, target: sa.Table, names: Sequence[str], rows: sa.Select[Any], dialect: str) -> Any:

@@ -173,7 +173,8 @@ class HttpSender:
             rejected_rows.add(RejectedRow(chunk.rows[0], reason, problem.code), problem)
         except CircuitOpen:
             state = self._failed_with
-            reason = f"it failed many times in a row, last with {f'status {state}' if state else 'no answer'}"
+            last = f"with status {state}" if state else "without a response"
+            reason = f"requests failed many times in a row, most recently {last}"
             extra: dict[str, Any] = {"state": state} if state else {}
             raise PipelineError("SINK.HTTP_DOWN", name=self._name, reason=reason, **extra) from None
         except UnicodeError:
@@ -239,7 +240,7 @@ class HttpSender:
         return 0.0 if isinstance(error, _transport_error()) else None
 
     def _problem(self, error: _HttpError, chunk: Chunk) -> PipelineError:
-        said = f'"{error.text}"' if error.text else "nothing"
+        said = f'"{error.text}"' if error.text else "empty"
         if error.status in _TRANSIENT_STATUS:
             reason = f"status {error.status}, response: {said}"
             return PipelineError("SINK.HTTP_DOWN", name=self._name, reason=reason, state=str(error.status))

@@ -122,13 +122,13 @@ def event_hubs_options(
     parsed = parse_options(FORMAT, given, time_zone=time_zone, streaming=streaming)
     connection = _connection(parsed)
     if all(name in parsed.texts for name in _LIMITS):
-        parsed.reject(_LIMITS[1], f"{_LIMITS[0]} is given too: keep one of the two")
+        parsed.reject(_LIMITS[1], f"{_LIMITS[0]} is also set; keep only one of the two")
     sides = ("starting",) if streaming else ("starting", "ending")
     positions = {side: _positions(parsed, side, connection.hub if connection else None, time_zone) for side in sides}
     for side, edge in () if streaming else (("starting", Edge.LATEST), ("ending", Edge.EARLIEST)):
         default, by_partition = positions[side]
         if edge in {default.edge, *(position.edge for position in (by_partition or {}).values())}:
-            parsed.reject(f"{PREFIX}{side}Position", "a batch there has no events")
+            parsed.reject(f"{PREFIX}{side}Position", "with this position, the batch has no events")
     parsed.check()
     assert connection is not None  # noqa: S101 - or its problem was raised
     options = {**_client_options(connection, parsed), "includeHeaders": "true"}
@@ -214,7 +214,7 @@ def _position_options(
         count = count_partitions(options, hub)
         unknown = sorted(partition for partition in by_partition or () if not 0 <= partition < count)
         if unknown:
-            raise ValueError(f"the hub has the partitions 0 to {count - 1}, and no {unknown[0]}")  # noqa: TRY301 - as those below
+            raise ValueError(f"the event hub has partitions 0 to {count - 1}, but no partition {unknown[0]}")  # noqa: TRY301 - as those below
         return positions_as_options(
             side, hub, default, {**dict.fromkeys(range(count), default), **(by_partition or {})}
         )

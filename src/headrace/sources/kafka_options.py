@@ -37,7 +37,7 @@ SHARED_OPTIONS = (
     Option("minPartitions", Kind.POSITIVE_INTEGER, "Minimum number of tasks that read a batch"),
     Option("maxRecordsPerPartition", Kind.POSITIVE_INTEGER, "Maximum number of offsets per task"),
 )
-_VENDORS = ("It is a service of Databricks", "Use kafka.sasl.jaas.config")
+_VENDORS = ("It is a Databricks service", "Use kafka.sasl.jaas.config")
 FORMAT = OptionTable(
     "kafka",
     (
@@ -204,9 +204,9 @@ def _check_topics(parsed: ParsedOptions) -> None:
     if name not in parsed.values:
         return
     if name == "assign" and not _is_assignment(parsed.values[name]):
-        parsed.reject(name, 'it is JSON like {"orders": [0, 1]}')
+        parsed.reject(name, 'use JSON such as {"orders": [0, 1]}')
     elif name != "assign" and not parsed.values[name].replace(",", "").strip():
-        parsed.reject(name, "it names no topic")
+        parsed.reject(name, "name at least one topic")
 
 
 def _check_combinations(parsed: ParsedOptions, *, streaming: bool) -> None:
@@ -220,9 +220,9 @@ def _check_combinations(parsed: ParsedOptions, *, streaming: bool) -> None:
             parsed.reject(name, f"a batch that {'begins' if wrong == _LATEST else 'ends'} there has no records")
     minimum, maximum = parsed.get("minOffsetsPerTrigger", 0), parsed.get("maxOffsetsPerTrigger")
     if maximum is not None and minimum > maximum:
-        parsed.reject("minOffsetsPerTrigger", "it is above maxOffsetsPerTrigger")
+        parsed.reject("minOffsetsPerTrigger", "it is greater than maxOffsetsPerTrigger")
     if "kafka.group.id" in parsed.passed_on and "groupIdPrefix" in parsed.values:
-        parsed.reject("groupIdPrefix", "kafka.group.id says the whole name: keep one of the two")
+        parsed.reject("groupIdPrefix", "kafka.group.id already sets the full name; keep only one of the two")
 
 
 def _is_assignment(value: Any) -> bool:
@@ -243,7 +243,7 @@ def _times(parsed: ParsedOptions, name: str, time_zone: str) -> str:
             for topic, partitions in parsed.values[name].items()
         }
     except (ValueError, AttributeError):
-        parsed.reject(name, 'it is JSON like {"orders": {"0": "2026-01-01T00:00:00Z"}}')
+        parsed.reject(name, 'use JSON such as {"orders": {"0": "2026-01-01T00:00:00Z"}}')
         return ""
     return json.dumps(topics)
 
@@ -255,5 +255,5 @@ def _delay(parsed: ParsedOptions) -> str:
     try:
         return f"{round(parse_interval_s(text) * 1000)}ms"
     except ValueError:
-        parsed.reject("maxTriggerDelay", 'it is a number with a unit, such as "10 min"')
+        parsed.reject("maxTriggerDelay", 'use a number with a unit, such as "10 min"')
         return ""

@@ -96,7 +96,7 @@ FORMAT = OptionTable(
                 *("registeredConsumerIdType", "deregisterConsumerTimeoutInterval", "registerConsumerTimeoutInterval"),
             )
         ),
-        refused("serviceCredential", "It is a service of Databricks", "Use roleArn, or the environment's credentials"),
+        refused("serviceCredential", "It is a Databricks service", "Use roleArn, or the environment's credentials"),
         refused("streamARN", "Streams are read by name", "Use streamName, and roleArn for another account"),
     ),
 )
@@ -126,9 +126,9 @@ def prepare_kinesis(given: Mapping[str, Any], schema: JsonType | None, context: 
         # A batch that starts at the end has no records.
         position = BEGINNING
     if parsed.get("maxRecordsPerFetch", 1) > _MAX_RECORDS:
-        parsed.reject("maxRecordsPerFetch", "the service gives 10,000 at most")
+        parsed.reject("maxRecordsPerFetch", "use at most 10,000, the limit of the service")
     if "streamName" in parsed.values and not streams:
-        parsed.reject("streamName", "it names no stream")
+        parsed.reject("streamName", "name at least one stream")
     if ("awsAccessKey" in parsed.values) != ("awsSecretKey" in parsed.values):
         missing = "awsSecretKey" if "awsAccessKey" in parsed.values else "awsAccessKey"
         parsed.add_problem("SOURCE.OPTION_MISSING", option=missing, about="Set both keys or none")
@@ -165,7 +165,7 @@ def _position(parsed: ParsedOptions, zone: str) -> str:
         document = None
     if not isinstance(document, dict) or not {"at_timestamp"} <= set(document) <= {"at_timestamp", "format"}:
         parsed.reject(
-            "initialPosition", 'it is latest, trim_horizon, earliest, or {"at_timestamp": "...", "format": "..."}'
+            "initialPosition", 'use latest, trim_horizon, earliest, or {"at_timestamp": "...", "format": "..."}'
         )
         return BEGINNING
     try:
@@ -183,13 +183,13 @@ def _moment_ms(text: str, pattern: str | None, zone: str) -> int:
             pattern = _VENDOR_FORMAT
     letters = _PATTERN.findall(pattern)
     if "".join(letters) != pattern:
-        raise ValueError(f'the format "{pattern}" has other letters than yyyy MM dd HH mm ss S Z')
+        raise ValueError(f'the format "{pattern}" has unsupported letters; use only yyyy MM dd HH mm ss S Z')
     zone_info: tzinfo = zone_of(zone)
     if letters and letters[-1][0] in "Zz":
         letters.pop()
         text, _, name = text.strip().rpartition(" ")
         if not text:
-            raise ValueError("a zone stands behind the time, with a space between them")
+            raise ValueError("write the time, a space, and then the zone")
         zone_info = _zone(name)
     directives = "".join(_directive(part) for part in letters).strip()
     moment = datetime.strptime(text.strip(), directives)  # noqa: DTZ007 - the zone is put in below
@@ -212,4 +212,4 @@ def _zone(name: str) -> Any:
     try:
         return UTC if name in ("Z", "UTC", "GMT") else ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError):
-        raise ValueError(f'the zone "{name}" is not known; write UTC, +hh:mm or a name such as Europe/Paris') from None
+        raise ValueError(f'unknown time zone "{name}"; use UTC, +hh:mm or a name such as Europe/Paris') from None

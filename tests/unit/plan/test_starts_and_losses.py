@@ -119,7 +119,7 @@ def test_rows_that_cannot_be_read_again_are_a_problem_unless_they_are_given_up(m
 
     (problem,) = cleared(graph, known, "s").problems
 
-    assert problem.hint.endswith("To give up the rows, add --accept-data-loss to the command.")
+    assert problem.hint.endswith("To discard the rows, add --accept-data-loss to the command.")
     assert problem.params["rows"] == "3 rows and 1 row in quarantine"
     accepted = cleared(graph, known, "s", accept=True)
     assert (accepted.problems, accepted.tables[QualifiedName("s")].loses_rows) == ((), True)

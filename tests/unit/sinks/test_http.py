@@ -177,7 +177,7 @@ def test_an_answer_is_not_read_to_its_end_and_not_unpacked(odd, path):
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize(("path", "said"), [("/packed", "nothing"), ("/charset", '"refused"')])
+@pytest.mark.parametrize(("path", "said"), [("/packed", "empty"), ("/charset", '"refused"')])
 def test_of_an_answer_that_refuses_is_told_what_can_be_read(odd, path, said):
     with pytest.raises(PipelineError) as caught:
         sent_to(odd + path)

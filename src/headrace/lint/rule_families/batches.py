@@ -107,7 +107,7 @@ def _duplicates(program: Program) -> Iterator[Violation]:
             if step.node in parts and owner.from_batch and is_written:
                 arguments = ", ".join(program.source(argument) for argument in step.node.args)
                 fix = f'.withWatermark("event_time", "1 hour").dropDuplicatesWithinWatermark({arguments})'
-                message = "this drops only duplicates within one batch"
+                message = "this drops duplicates only within one batch"
                 yield Violation(program.span_of_name(step.node), message, f"{fix}  # before .writeStream")
 
 

@@ -40,7 +40,7 @@ def _missing(program: Program) -> Iterator[Violation]:
         if shuffled and other.made_by("broadcast") is None and other.made_by("hint") is None:
             why = "broadcasts are disabled" if never else "Spark does not know the size of this table"
             if large:
-                why = "the name of this table says that it is large"
+                why = "the name of this table suggests that it is large"
             table = program.source(step.node.args[0]) if step.node.args else "table"
             fix = f"F.broadcast({table})"
             if large:
@@ -78,7 +78,7 @@ def _large(program: Program) -> Iterator[Violation]:
         if not isinstance(frame, Frame) or frame.streaming:
             continue
         if _called_large(frame, step.node.args[0]):
-            yield Violation(program.span_of(step.node), "broadcast of a table whose name says that it is large")
+            yield Violation(program.span_of(step.node), "broadcast of a table whose name suggests that it is large")
             continue
         for part in frame.lineage():
             name = text_of(part.step.first) if part.step is not None and part.step.name in ("table", "load") else None

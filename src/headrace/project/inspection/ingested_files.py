@@ -12,7 +12,7 @@ from headrace.autoloader.source import LEDGER_POINTER, LEDGERS
 from headrace.checkpoints.offsets import read_progress
 from headrace.errors import PipelineError
 from headrace.graph.build import did_you_mean
-from headrace.model.names import InvalidName, Naming
+from headrace.model.names import InvalidName, Naming, QualifiedName
 from headrace.model.outcome import FilesBacklog
 from headrace.model.rows import Rows
 from headrace.settings.storage import StorageLayout
@@ -40,8 +40,8 @@ def seen_files(layout: StorageLayout, naming: Naming, text: str) -> Rows:
         name = None
     flows = flows_of(layout, naming, name) if name is not None else ()
     rows = [row for flow in flows for row in _rows(layout, flow)]
-    if not rows and not any(True for flow in flows for _ in _ledgers(layout, flow)):
-        known = [str(table) for table, _ in stored_tables(layout, naming)]
+    if not rows and (name is None or not _reads_files(layout, naming, name)):
+        known = [str(table) for table, _ in stored_tables(layout, naming) if _reads_files(layout, naming, table)]
         raise PipelineError("FILES.NONE", name=text, suggestion=did_you_mean(text, known))
     return Rows(COLUMNS, tuple(rows))
 
@@ -53,6 +53,10 @@ def files_to_read(layout: StorageLayout, naming: Naming, text: str) -> tuple[Fil
     except InvalidName:
         return ()
     return tuple(found for flow in flows for found in _backlogs(layout, flow))
+
+
+def _reads_files(layout: StorageLayout, naming: Naming, table: QualifiedName) -> bool:
+    return any(True for flow in flows_of(layout, naming, table) for _ in _ledgers(layout, flow))
 
 
 def _backlogs(layout: StorageLayout, flow: StoredFlow) -> Iterator[FilesBacklog]:

@@ -1,4 +1,4 @@
-"""Statements that alter an existing table without touching its rows; the table is given as quoted SQL."""
+"""Changes of existing tables that do not touch their rows. A *table* is given as quoted SQL."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from pyspark.sql import SparkSession
 
 from headrace.model.names import quoted, sql_text
+from headrace.model.schema import Schema
 from headrace.model.type_changes import FieldChange
+from headrace.spark.delta.tables import empty_frame
 
 
 def describe_table(
@@ -34,6 +36,12 @@ def change_columns(session: SparkSession, table: str, widened: Iterable[FieldCha
         session.sql(f"ALTER TABLE {table} ALTER COLUMN {quoted(*field.path)} TYPE {field.after}")
     for column in relaxed:
         session.sql(f"ALTER TABLE {table} ALTER COLUMN {quoted(column)} DROP NOT NULL")
+
+
+def add_columns(session: SparkSession, path: str, schema: Schema) -> None:
+    """Add the columns that *schema* has and the table at *path* lacks, as nullable columns behind the others."""
+    empty = empty_frame(session, schema.nullable)
+    empty.write.format("delta").mode("append").option("mergeSchema", "true").save(path)
 
 
 def cluster_table(session: SparkSession, table: str, columns: Iterable[str]) -> None:

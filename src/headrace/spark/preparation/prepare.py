@@ -14,8 +14,7 @@ from headrace.graph.resolved_flows import ResolvedFlow
 from headrace.model.names import QualifiedName
 from headrace.plan.source_retention import Restart
 from headrace.plan.steps import TableChange, TableStep
-from headrace.spark.delta.alter import change_columns, cluster_table, describe_table
-from headrace.spark.delta.tables import empty_frame
+from headrace.spark.delta.alter import add_columns, change_columns, cluster_table, describe_table
 from headrace.spark.preparation.quarantine_tables import prepare_quarantine
 from headrace.spark.preparation.restarts import start_epoch
 from headrace.spark.preparation.table_resets import TableResets
@@ -71,9 +70,7 @@ class Preparation:
         describe_table(context.session, text, table.properties, table.comment, table.column_comments)
         change_columns(context.session, text, table.widened, table.relaxed)
         if table.columns:
-            empty = empty_frame(context.session, dataset.schema.nullable)
-            path = context.table_path(dataset.name)
-            empty.write.format("delta").mode("append").option("mergeSchema", "true").save(path)
+            add_columns(context.session, context.table_path(dataset.name), dataset.schema)
         if table.cluster_by is not None:
             cluster_table(context.session, text, table.cluster_by)
 
