@@ -100,9 +100,7 @@ _FORMS: Mapping[str, tuple[Form, ...]] = {
         ),
         Form("CREATE TEMPORARY LIVE TABLE t", "CREATE TEMPORARY LIVE TABLE t AS SELECT 1", "a private table"),
         Form("CREATE TEMPORARY TABLE t", "CREATE TEMPORARY TABLE t AS SELECT 1"),
-        Form(
-            "SET key = value", "SET floor = 1", "for the statements that follow; `spark.*` applies to their flows"
-        ),
+        Form("SET key = value", "SET floor = 1", "for the statements that follow; `spark.*` applies to their flows"),
         Form("USE CATALOG c, USE SCHEMA s", "USE CATALOG c; USE SCHEMA s", "for the statements that follow"),
         Form("REFRESH ...", "REFRESH MATERIALIZED VIEW v FULL"),
         Form("ALTER STREAMING TABLE t ...", "ALTER STREAMING TABLE t SET TBLPROPERTIES ('a' = 'b')"),

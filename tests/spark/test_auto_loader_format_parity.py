@@ -10,7 +10,6 @@ import fastavro
 import pytest
 from pyspark.sql import functions as F
 
-from headrace.autoloader.ddl import parse_struct
 from headrace.autoloader.options import loader_options
 from headrace.autoloader.reading.conversion.converters import Times, text_converter
 from headrace.autoloader.reading.conversion.datetime_patterns import date_pattern
@@ -19,6 +18,7 @@ from headrace.autoloader.reading.files import read_splits
 from headrace.autoloader.reading.plan import ReadPlan
 from headrace.autoloader.reading.splits import Split
 from headrace.autoloader.schemas.schema_sample import infer_schema
+from headrace.model.ddl import parse_struct
 from headrace.model.schema import type_text
 
 pytestmark = pytest.mark.spark

@@ -11,13 +11,13 @@ import random
 import pytest
 from tests.tiers import examples
 
-from headrace.autoloader.ddl import parse_struct
 from headrace.autoloader.reading.files import read_splits
 from headrace.autoloader.reading.json.blocks import JsonBlocks
 from headrace.autoloader.reading.json.documents import json_documents
 from headrace.autoloader.reading.json_scan import ParseOptions
 from headrace.autoloader.reading.plan import ReadPlan
 from headrace.autoloader.reading.splits import Split
+from headrace.model.ddl import parse_struct
 
 pytestmark = pytest.mark.spark
 

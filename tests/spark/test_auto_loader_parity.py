@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.autoloader.ddl import parse_struct
 from headrace.autoloader.reading.files import read_splits
 from headrace.autoloader.reading.plan import ReadPlan
 from headrace.autoloader.reading.splits import Split
+from headrace.model.ddl import parse_struct
 
 pytestmark = pytest.mark.spark
 

@@ -10,11 +10,11 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from headrace.autoloader.ddl import parse_named_types
 from headrace.autoloader.globs import name_pattern
 from headrace.autoloader.reading.avro.avro_schema import check_avro_schema
 from headrace.autoloader.reading.conversion.converters import PATTERNS
 from headrace.autoloader.reading.conversion.datetime_patterns import date_pattern
+from headrace.model.ddl import parse_named_types
 from headrace.model.time_zones import UnknownTimeZone, zone_of
 from headrace.options.option import Kind, Option, OptionErrors, OptionTable, Treatment, accepted, refused
 

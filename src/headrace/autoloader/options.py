@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from headrace.autoloader.ddl import NamedType
 from headrace.autoloader.option_table import FORMATS, OPTIONS, PREFIX
 from headrace.autoloader.reading.conversion.values import TypeMismatch, parse_timestamp
 from headrace.autoloader.reading.csv.lines import Dialect, InvalidDialect
 from headrace.autoloader.reading.limits import RECORD_OPTION
 from headrace.autoloader.reading.plan import CORRUPT
 from headrace.errors import PipelineError
+from headrace.model.ddl import NamedType
 from headrace.model.time_zones import zone_of
 from headrace.options.parse import ParsedOptions, parse_options
 from headrace.options.values import text_of

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from headrace.autoloader.ddl import JsonType, nullable, struct_of
 from headrace.autoloader.globs import InvalidGlob
 from headrace.autoloader.option_table import PATH_OPTIONS
 from headrace.autoloader.options import RESCUED, LoaderOptions, loader_options
@@ -16,7 +15,7 @@ from headrace.autoloader.reading.column_names import can_be_column
 from headrace.autoloader.reading.conversion.arrow_types import NoArrowType, arrow_schema
 from headrace.autoloader.reading.plan import METADATA, ReadPlan
 from headrace.autoloader.reading.text_and_binary import FIXED
-from headrace.autoloader.schemas.hints import HintMismatch, with_hints
+from headrace.autoloader.schemas.apply_hints import HintMismatch, with_hints
 from headrace.autoloader.schemas.inference import add_new_fields
 from headrace.autoloader.schemas.partition_columns import PARTITION, partition_columns, partition_names
 from headrace.autoloader.schemas.sampled_files import Sample, newest_files
@@ -28,6 +27,7 @@ from headrace.autoloader.source import LEDGERS, Source, tree_of
 from headrace.autoloader.stores.paths import local_path, normalize_path, replace_prefix, root_of
 from headrace.autoloader.tree import Tree
 from headrace.errors import PipelineError
+from headrace.model.ddl import JsonType, nullable, struct_of
 from headrace.model.time_zones import zone_name
 
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from headrace.autoloader.ddl import JsonType, array_of
 from headrace.autoloader.reading.conversion.arrow_types import arrow_type, decimal_of
 from headrace.errors import PipelineError
+from headrace.model.ddl import JsonType, array_of
 from headrace.model.time_zones import zone_of
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from headrace.autoloader.ddl import JsonType
 from headrace.autoloader.discovery import Clock
 from headrace.autoloader.reading.conversion.arrow_types import NoArrowType, arrow_schema
 from headrace.errors import PipelineError
+from headrace.model.ddl import JsonType
 from headrace.options.nearest import nearest
 from headrace.options.option import Kind, Option, OptionTable, accepted, refused
 from headrace.options.parse import ParsedOptions, parse_options

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from headrace.autoloader.ddl import struct_of
 from headrace.autoloader.reading.conversion.arrow_types import arrow_schema, decimal_of
 from headrace.errors import PipelineError
+from headrace.model.ddl import struct_of
 from headrace.sources.jdbc_columns import JdbcColumn, arrays_of, column_of
 from headrace.sources.jdbc_connection import Database
 

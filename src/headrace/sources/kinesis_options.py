@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from headrace.autoloader.ddl import JsonType, struct_of
 from headrace.errors import PipelineError
+from headrace.model.ddl import JsonType, struct_of
 from headrace.model.time_zones import zone_of
 from headrace.options.option import Kind, Option, OptionTable, accepted, refused
 from headrace.options.parse import ParsedOptions, parse_options

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from headrace.autoloader.ddl import JsonType
 from headrace.autoloader.discovery import Clock
+from headrace.model.ddl import JsonType
 
 Offset = dict[str, Any]
 

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headrace.autoloader.ddl import InvalidDdl, JsonType, parse_struct
 from headrace.autoloader.discovery import Clock
 from headrace.autoloader.reading.conversion.arrow_types import NoArrowType, arrow_schema
+from headrace.model.ddl import InvalidDdl, JsonType, parse_struct
 from headrace.options.option import Kind, Option, OptionTable
 from headrace.options.parse import parse_options
 from headrace.sources.stream_source import Offset, PreparedSource, ReadContext

@@ -16,8 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.autoloader.ddl import JsonType
 from headrace.autoloader.reading.conversion.arrow_types import NoArrowType, arrow_type, decimal_of
+from headrace.model.ddl import JsonType
 
 Codes = npt.NDArray[np.uint64]
 

@@ -17,7 +17,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.autoloader.ddl import parse_struct
 from headrace.autoloader.options import loader_options
 from headrace.autoloader.preparing import Place, prepare
 from headrace.autoloader.reading.avro.container import encode_long, read_blocks, read_header
@@ -27,6 +26,7 @@ from headrace.autoloader.reading.plan import ReadPlan, UnknownFields
 from headrace.autoloader.reading.splits import Split, split_files
 from headrace.autoloader.schemas.schema_sample import infer_schema
 from headrace.errors import PipelineError, Problems
+from headrace.model.ddl import parse_struct
 from headrace.model.schema import type_text
 
 INNER = {"type": "record", "name": "Inner", "fields": [{"name": "x", "type": "int"}]}

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from headrace.autoloader.ddl import parse_struct
 from headrace.autoloader.evolution import rows_of
 from headrace.autoloader.preparing import Place, prepare
 from headrace.autoloader.stream import all_tasks
+from headrace.model.ddl import parse_struct
 
 NOW_NS = 1_704_164_645 * 10**9
 

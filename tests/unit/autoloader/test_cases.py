@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from headrace.autoloader.ddl import parse_struct
 from headrace.autoloader.evolution import UnknownFieldException, parse_new_fields, rows_of
 from headrace.autoloader.preparing import Place, prepare
 from headrace.autoloader.reading.plan import MalformedRecord
 from headrace.autoloader.stream import all_tasks
 from headrace.errors import PipelineError
+from headrace.model.ddl import parse_struct
 from headrace.model.schema import type_text
 
 FOLDER = Path(__file__).resolve().parents[2] / "cases" / "auto_loader"

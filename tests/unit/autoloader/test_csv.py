@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.autoloader.ddl import parse_struct
 from headrace.autoloader.preparing import Place, prepare
 from headrace.autoloader.reading.csv.blocks import CsvBlocks
 from headrace.autoloader.reading.csv.lines import Dialect
@@ -16,6 +15,7 @@ from headrace.autoloader.reading.csv.long_separators import create_parser
 from headrace.autoloader.reading.files import read_splits
 from headrace.autoloader.reading.plan import MalformedRecord, ReadPlan, UnknownFields
 from headrace.autoloader.reading.splits import Split, split_files
+from headrace.model.ddl import parse_struct
 from headrace.model.schema import type_text
 
 PATH = "/in/a.csv"

@@ -8,12 +8,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from headrace.autoloader.ddl import parse_struct
 from headrace.autoloader.evolution import rows_of
 from headrace.autoloader.options import loader_options
 from headrace.autoloader.preparing import Place, prepare
 from headrace.autoloader.stream import all_tasks
 from headrace.errors import PipelineError, Problems
+from headrace.model.ddl import parse_struct
 from headrace.model.schema import type_text
 
 

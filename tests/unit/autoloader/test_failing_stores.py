@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import orc
 
-from headrace.autoloader.ddl import parse_struct
 from headrace.autoloader.options import loader_options
 from headrace.autoloader.reading import opening
 from headrace.autoloader.reading.files import read_splits
@@ -24,6 +23,7 @@ from headrace.autoloader.reading.plan import ReadPlan
 from headrace.autoloader.reading.splits import Split
 from headrace.autoloader.schemas.schema_sample import infer_schema
 from headrace.errors import PipelineError
+from headrace.model.ddl import parse_struct
 
 ROWS = [{"a": number, "b": "x" * (number % 7)} for number in range(300)]
 TABLE = pa.Table.from_pylist(ROWS)

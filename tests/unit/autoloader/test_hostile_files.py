@@ -14,7 +14,6 @@ import zlib
 import fastavro
 import pytest
 
-from headrace.autoloader.ddl import parse_struct
 from headrace.autoloader.evolution import UnknownFieldException, parse_new_fields, rows_of
 from headrace.autoloader.preparing import Place, prepare
 from headrace.autoloader.reading.avro.container import encode_long
@@ -22,6 +21,7 @@ from headrace.autoloader.reading.opening import CorruptFile
 from headrace.autoloader.reading.plan import MalformedRecord
 from headrace.autoloader.stream import all_tasks
 from headrace.errors import PipelineError
+from headrace.model.ddl import parse_struct
 
 MARK = b"\x07" * 16
 NOTHING = {"type": "record", "name": "R", "fields": [{"name": "n", "type": "null"}]}

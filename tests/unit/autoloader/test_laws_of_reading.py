@@ -19,12 +19,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
-from headrace.autoloader.ddl import parse_struct
 from headrace.autoloader.evolution import UnknownFieldException, parse_new_fields, rows_of
 from headrace.autoloader.preparing import Place, prepare
 from headrace.autoloader.stream import all_tasks
 from headrace.graph.column_checks import column_problems
 from headrace.model.datasets import Dataset, Flow, Kind, PythonQuery
+from headrace.model.ddl import parse_struct
 from headrace.model.location import Location
 from headrace.model.names import Naming, QualifiedName
 from headrace.model.schema import Schema

@@ -9,13 +9,13 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc
 
-from headrace.autoloader.ddl import parse_struct
 from headrace.autoloader.options import loader_options
 from headrace.autoloader.preparing import Place, prepare
 from headrace.autoloader.reading.files import read_splits
 from headrace.autoloader.reading.plan import ReadPlan, UnknownFields
 from headrace.autoloader.reading.splits import Split
 from headrace.errors import PipelineError, Problems
+from headrace.model.ddl import parse_struct
 
 NOON = datetime(2024, 7, 1, 12)  # noqa: DTZ001 - of no zone
 

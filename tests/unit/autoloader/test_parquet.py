@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from headrace.autoloader.ddl import parse_struct
 from headrace.autoloader.options import loader_options
 from headrace.autoloader.reading.files import read_splits
 from headrace.autoloader.reading.plan import ReadPlan, UnknownFields
 from headrace.autoloader.reading.splits import Split, split_files
 from headrace.autoloader.schemas.inference import parquet_struct
 from headrace.autoloader.schemas.schema_sample import infer_schema
+from headrace.model.ddl import parse_struct
 from headrace.model.schema import type_text
 
 

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.autoloader.ddl import parse_struct
 from headrace.autoloader.reading.files import read_splits
 from headrace.autoloader.reading.json.blocks import JsonBlocks
 from headrace.autoloader.reading.json.records import read_records
@@ -18,6 +17,7 @@ from headrace.autoloader.reading.lines import line_blocks
 from headrace.autoloader.reading.plan import MalformedRecord, ReadPlan, UnknownFields
 from headrace.autoloader.reading.splits import Split, pack, split_files
 from headrace.autoloader.schemas.inference import json_struct
+from headrace.model.ddl import parse_struct
 
 PATH = "/in/a.json"
 

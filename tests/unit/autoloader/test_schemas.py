@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from headrace.autoloader.ddl import InvalidDdl, parse_named_types, parse_struct
-from headrace.autoloader.schemas.hints import HintMismatch, with_hints
+from headrace.autoloader.schemas.apply_hints import HintMismatch, with_hints
 from headrace.autoloader.schemas.inference import add_new_fields, finalize_struct, json_struct
 from headrace.autoloader.schemas.schema_store import SchemaStore
 from headrace.errors import PipelineError
+from headrace.model.ddl import InvalidDdl, parse_named_types, parse_struct
 from headrace.model.schema import type_text
 
 

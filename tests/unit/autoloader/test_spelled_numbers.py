@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.autoloader.ddl import parse_struct
 from headrace.autoloader.reading.json.blocks import JsonBlocks
 from headrace.autoloader.reading.json.number_texts import quote_numbers
 from headrace.autoloader.reading.plan import ReadPlan
+from headrace.model.ddl import parse_struct
 
 PATH = "/in/a.json"
 

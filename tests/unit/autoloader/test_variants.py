@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.variant_utils import VariantBuilder, VariantUtils
 
-from headrace.autoloader.ddl import parse_struct
 from headrace.autoloader.options import loader_options
 from headrace.autoloader.preparing import Place, prepare
 from headrace.autoloader.reading.conversion.values import TypeMismatch
@@ -19,6 +18,7 @@ from headrace.autoloader.reading.json_scan import ParseOptions, read_json
 from headrace.autoloader.reading.plan import MalformedRecord, ReadPlan
 from headrace.autoloader.reading.splits import Split
 from headrace.errors import PipelineError
+from headrace.model.ddl import parse_struct
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**127), 2**127) | st.floats(allow_nan=False) | st.text(max_size=80),

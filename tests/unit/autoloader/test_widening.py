@@ -9,13 +9,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from headrace.autoloader.ddl import parse_struct
 from headrace.autoloader.discovery import Clock
 from headrace.autoloader.evolution import UnknownFieldException, rows_of
 from headrace.autoloader.preparing import Place, prepare
 from headrace.autoloader.schemas.type_widening import widen
 from headrace.autoloader.stream import FileStream
 from headrace.errors import PipelineError
+from headrace.model.ddl import parse_struct
 from headrace.model.schema import type_text
 
 CLOCK = Clock(time.time_ns, time.sleep)

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.autoloader.ddl import parse_struct
 from headrace.autoloader.options import loader_options
 from headrace.autoloader.reading.files import read_splits
 from headrace.autoloader.reading.plan import MalformedRecord, ReadPlan, UnknownFields
@@ -18,6 +17,7 @@ from headrace.autoloader.reading.splits import Split
 from headrace.autoloader.reading.xml.texts import rows_between
 from headrace.autoloader.schemas.schema_sample import infer_schema
 from headrace.errors import Problems
+from headrace.model.ddl import parse_struct
 from headrace.model.schema import type_text
 
 

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.autoloader.ddl import parse_struct
 from headrace.autoloader.discovery import Clock
 from headrace.errors import PipelineError, Problems
+from headrace.model.ddl import parse_struct
 from headrace.sources.jdbc_incremental import JdbcSource, prepare_jdbc
 from headrace.sources.stream_source import PreparedSource, ReadContext
 

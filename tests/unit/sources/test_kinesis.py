@@ -12,9 +12,9 @@ import pytest
 from botocore.exceptions import ClientError
 from tests.servers.kinesis import ACCESS_KEY, SECRET_KEY
 
-from headrace.autoloader.ddl import parse_struct
 from headrace.autoloader.discovery import Clock
 from headrace.errors import PipelineError, Problems
+from headrace.model.ddl import parse_struct
 from headrace.sources import kinesis_client
 from headrace.sources.kinesis import KinesisSource
 from headrace.sources.kinesis_client import translate_errors

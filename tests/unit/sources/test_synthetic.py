@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.autoloader.ddl import parse_struct
 from headrace.autoloader.discovery import Clock
 from headrace.errors import Problems
+from headrace.model.ddl import parse_struct
 from headrace.sources.stream_source import PreparedSource, ReadContext
 from headrace.sources.synthetic import MAX_DUPLICATE_DISTANCE_ROWS, SyntheticEvents, prepare_synthetic
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from headrace.autoloader.ddl import JsonType, field_of
 from headrace.autoloader.reading.column_names import can_be_column
 from headrace.autoloader.reading.limits import Limits
+from headrace.model.ddl import JsonType, field_of
 
 METADATA = "_metadata"
 # The column for corrupt records; without it, they are rescued under this name.

@@ -8,13 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from headrace.autoloader.ddl import field_of
 from headrace.autoloader.reading.bad_records import BadRecords
 from headrace.autoloader.reading.conversion.arrow_types import arrow_schema
 from headrace.autoloader.reading.json_scan import Members, to_json_text
 from headrace.autoloader.reading.limits import TOO_LONG, LongRecord
 from headrace.autoloader.reading.opening import CorruptFile
 from headrace.autoloader.reading.plan import CORRUPT, MalformedRecord, ReadPlan
+from headrace.model.ddl import field_of
 
 _FILE_PATH = "_file_path"
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from headrace.autoloader.ddl import JsonType, struct_of
 from headrace.autoloader.reading.conversion.arrow_types import arrow_schema
 from headrace.autoloader.reading.limits import LongRecord, join_blocks
 from headrace.autoloader.reading.lines import line_blocks
@@ -16,6 +15,7 @@ from headrace.autoloader.reading.opening import open_file
 from headrace.autoloader.reading.plan import ReadPlan
 from headrace.autoloader.reading.rows import long_record_rows
 from headrace.autoloader.reading.splits import Split, modified_at
+from headrace.model.ddl import JsonType, struct_of
 
 # The schemas of Spark's sources of these formats.
 FIXED: Mapping[str, JsonType] = {

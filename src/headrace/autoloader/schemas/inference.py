@@ -16,7 +16,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.json as pj
 
-from headrace.autoloader.ddl import JsonType, array_of, field_of
 from headrace.autoloader.reading.conversion.arrow_types import decimal_of, spark_type
 from headrace.autoloader.reading.conversion.converters import Times
 from headrace.autoloader.reading.conversion.text_columns import infer_text_type
@@ -24,6 +23,7 @@ from headrace.autoloader.reading.conversion.utf8 import is_utf8
 from headrace.autoloader.reading.json.documents import first_records
 from headrace.autoloader.reading.json.nesting_depth import line_ends, nests_deep
 from headrace.autoloader.reading.json_scan import Members, Number, ParseOptions
+from headrace.model.ddl import JsonType, array_of, field_of
 
 # The type of a field that has only nulls.
 NOTHING = "null"

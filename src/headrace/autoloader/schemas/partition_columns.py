@@ -7,13 +7,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from headrace.autoloader.ddl import field_of
 from headrace.autoloader.options import LoaderOptions
 from headrace.autoloader.reading.conversion.converters import Times, text_converter
 from headrace.autoloader.reading.conversion.values import TypeMismatch
 from headrace.autoloader.reading.partitions import common_keys, folder_values
 from headrace.autoloader.reading.splits import Split
 from headrace.autoloader.tree import Tree
+from headrace.model.ddl import field_of
 
 # Metadata key of a schema's field that is a partition column.
 PARTITION = "headrace.partition"

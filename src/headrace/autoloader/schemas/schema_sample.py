@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 
-from headrace.autoloader.ddl import JsonType
 from headrace.autoloader.options import LoaderOptions
 from headrace.autoloader.reading.avro.avro_schema import parse_avro_schema
 from headrace.autoloader.reading.conversion.converters import Times
@@ -33,6 +32,7 @@ from headrace.autoloader.schemas.sampled_files import SAMPLE_BYTES, Sample
 from headrace.autoloader.schemas.storable_columns import storable
 from headrace.autoloader.schemas.xml_inference import XmlTypeInference, xml_struct
 from headrace.errors import PipelineError
+from headrace.model.ddl import JsonType
 
 
 def infer_schema(

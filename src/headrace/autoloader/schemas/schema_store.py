@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.atomic_write import create_file
-from headrace.autoloader.ddl import JsonType
 from headrace.errors import PipelineError
+from headrace.model.ddl import JsonType
 
 FOLDER = "_schemas"
 # Exists next to that folder while its versions belong to rows that were cleared.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from headrace.autoloader.ddl import JsonType, field_of
 from headrace.autoloader.reading.column_names import can_be_column, fold_name
+from headrace.model.ddl import JsonType, field_of
 
 # Maximum nesting of a schema's JSON: other Delta readers stop at 127 (serde_json), and a quarantine table holds the row
 # in a column. A struct takes three levels, an array or map one: that allows 31 nested structs.

@@ -10,8 +10,8 @@ from collections.abc import Set as AbstractSet
 
 import pyarrow as pa
 
-from headrace.autoloader.ddl import JsonType
 from headrace.autoloader.reading.conversion.arrow_types import decimal_of
+from headrace.model.ddl import JsonType
 
 MODE = "addNewColumnsWithTypeWidening"
 # Formats with a TIMESTAMP_NTZ type, so that a date can become one.

@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.autoloader.ddl import JsonType, array_of, field_of
 from headrace.autoloader.reading.conversion.converters import Times
 from headrace.autoloader.reading.conversion.values import TypeMismatch
 from headrace.autoloader.reading.xml.elements import Element, MalformedXml, XmlNames, parse_element
 from headrace.autoloader.schemas.inference import EMPTY_STRUCT, NOTHING, decimal_kind, merge_types
+from headrace.model.ddl import JsonType, array_of, field_of
 
 _WHOLE = re.compile(r"[+-]?\d{1,20}")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")

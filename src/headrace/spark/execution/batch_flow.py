@@ -11,7 +11,7 @@ from headrace.spark.execution.attempt_hooks import Hooks
 from headrace.spark.preparation.prepare import Preparation
 from headrace.spark.session.clone import on_clone
 from headrace.spark.session.scoped_confs import with_confs
-from headrace.spark.sinks.sink_factory import create_sink_writer, with_delivery
+from headrace.spark.sinks.create_sink_writer import create_sink_writer, with_delivery
 from headrace.spark.tables.writer_factory import WriterFactory
 from headrace.spark.update.batch_writer import BatchWriter
 from headrace.spark.update.context import UpdateContext

@@ -10,7 +10,7 @@ from headrace.graph.resolved_flows import StreamingFlow
 from headrace.model.datasets import Kind
 from headrace.model.triggers import Trigger, TriggerKind
 from headrace.spark.readers.kafka_topics import TopicSource, can_repeat_last_batch
-from headrace.spark.sinks.sink_factory import delivers_batches
+from headrace.spark.sinks.create_sink_writer import delivers_batches
 from headrace.spark.update.context import UpdateContext
 from headrace.storage.change_detection import has_closed_results, uses_clock_timers
 

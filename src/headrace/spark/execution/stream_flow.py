@@ -33,7 +33,7 @@ from headrace.spark.readers.kafka_topics import (
     topic_sources,
 )
 from headrace.spark.session.scoped_confs import with_confs
-from headrace.spark.sinks.sink_factory import with_delivery
+from headrace.spark.sinks.create_sink_writer import with_delivery
 from headrace.spark.update.context import UpdateContext
 from headrace.storage.flow_record import FlowRecord, write_record
 

@@ -21,12 +21,12 @@ from pyspark.sql.readwriter import DataFrameReader
 from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StructType
 
-from headrace.autoloader.ddl import InvalidDdl, parse_struct
 from headrace.autoloader.options import function_options, options_without_effect
 from headrace.autoloader.preparing import Place, prepare
 from headrace.autoloader.reading.plan import METADATA
 from headrace.autoloader.source import LEDGER_POINTER
 from headrace.errors import PipelineError, Problems
+from headrace.model.ddl import InvalidDdl, parse_struct
 from headrace.spark.data_sources.cloud_files import NAME, SOURCE_OPTION, CloudFiles
 from headrace.spark.session.active_session import while_active
 from headrace.spark.session.guards import unguarded

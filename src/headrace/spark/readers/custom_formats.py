@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StructType
 
-from headrace.autoloader.ddl import InvalidDdl, JsonType, nullable, parse_struct
 from headrace.errors import PipelineError, Problems
+from headrace.model.ddl import InvalidDdl, JsonType, nullable, parse_struct
 from headrace.sources.jdbc_incremental import prepare_jdbc
 from headrace.sources.kinesis_options import prepare_kinesis
 from headrace.sources.stream_source import PreparedSource, ReadContext

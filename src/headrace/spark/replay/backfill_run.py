@@ -18,7 +18,7 @@ from headrace.spark.replay.backfill_ranges import complete_backfill
 from headrace.spark.replay.backfill_rows import finish_replay, frame_of, remove_quarantined
 from headrace.spark.replay.replay_query import abandon, with_passing_rows
 from headrace.spark.replay.replay_sink import redeliver_rejected
-from headrace.spark.sinks.sink_factory import create_sink_writer
+from headrace.spark.sinks.create_sink_writer import create_sink_writer
 from headrace.spark.tables.writer_factory import WriterFactory
 from headrace.spark.update.context import UpdateContext
 from headrace.storage.backfills import store_backfill, stored_backfills

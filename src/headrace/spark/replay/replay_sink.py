@@ -18,8 +18,8 @@ from headrace.spark.preparation.prepare import Preparation
 from headrace.spark.replay.replay_query import abandon, finish_dead_letter_replay
 from headrace.spark.session.clone import on_clone
 from headrace.spark.session.scoped_confs import with_confs
+from headrace.spark.sinks.create_sink_writer import create_sink_writer
 from headrace.spark.sinks.failed_batches import StillFails
-from headrace.spark.sinks.sink_factory import create_sink_writer
 from headrace.spark.update.context import UpdateContext
 from headrace.storage.backfills import next_number, store_backfill, stored_backfills
 from headrace.storage.dead_letters import StoredDeadLetter, read_dead_letters

@@ -4,13 +4,13 @@
 __all__ = [
     "availability",
     "create_sink",
+    "create_sink_writer",
     "failed_batches",
     "function",
     "kafka",
     "progress_counter",
     "resume",
     "sink",
-    "sink_factory",
     "sink_writer",
     "spill_queue",
 ]

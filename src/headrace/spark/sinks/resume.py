@@ -20,8 +20,8 @@ from headrace.sinks.outages import is_outage
 from headrace.spark.errors.spark_errors import failure_report
 from headrace.spark.session.clone import clone_of
 from headrace.spark.session.scoped_confs import with_confs
+from headrace.spark.sinks.create_sink_writer import committing_sinks, create_sink_writer
 from headrace.spark.sinks.sink import transaction_name
-from headrace.spark.sinks.sink_factory import committing_sinks, create_sink_writer
 from headrace.spark.sinks.sink_writer import SinkWriter
 from headrace.spark.sinks.spill_queue import SpillQueue
 from headrace.spark.update.context import UpdateContext

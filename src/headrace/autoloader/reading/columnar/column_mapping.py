@@ -11,13 +11,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.autoloader.ddl import JsonType
 from headrace.autoloader.reading.conversion.arrow_types import arrow_schema, arrow_type, has_spark_type
 from headrace.autoloader.reading.conversion.datetime_columns import in_zone
 from headrace.autoloader.reading.json_scan import Members, Number
 from headrace.autoloader.reading.plan import ReadPlan, UnknownFields, new_columns, reserved_names
 from headrace.autoloader.reading.rows import rescued_text
 from headrace.errors import PipelineError
+from headrace.model.ddl import JsonType
 
 
 class FileColumns:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
-from headrace.autoloader.ddl import JsonType, array_of, field_of, map_of
+from headrace.model.ddl import JsonType, array_of, field_of, map_of
 
 _DECIMAL = re.compile(r"decimal\((\d+),(-?\d+)\)")
 # As in pyspark.sql.pandas.types.to_arrow_type; Spark recognises the type by the metadata.

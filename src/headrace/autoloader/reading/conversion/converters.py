@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, tzinfo
 from typing import Any
 
-from headrace.autoloader.ddl import JsonType
 from headrace.autoloader.reading.conversion.arrow_types import decimal_of
 from headrace.autoloader.reading.conversion.datetime_patterns import DatePattern, date_pattern
 from headrace.autoloader.reading.conversion.values import (
@@ -22,6 +21,7 @@ from headrace.autoloader.reading.conversion.values import (
     parse_timestamp,
     parse_timestamp_ntz,
 )
+from headrace.model.ddl import JsonType
 from headrace.model.time_zones import zone_of
 
 # For each type, the option with its pattern.

@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pcsv
 
-from headrace.autoloader.ddl import field_of
 from headrace.autoloader.reading.bad_records import BadRecords
 from headrace.autoloader.reading.conversion.arrow_types import arrow_schema
 from headrace.autoloader.reading.conversion.converters import Times, text_converter
@@ -32,6 +31,7 @@ from headrace.autoloader.reading.opening import CorruptFile
 from headrace.autoloader.reading.plan import ReadPlan, UnknownFields, new_columns, reserved_names
 from headrace.autoloader.reading.rows import Rows, long_record_rows
 from headrace.autoloader.reading.splits import Split
+from headrace.model.ddl import field_of
 
 _ROWS = 10_000
 _LEAST_BYTES = 64 * 1024

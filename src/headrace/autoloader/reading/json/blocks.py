@@ -23,7 +23,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from headrace.autoloader.ddl import JsonType
 from headrace.autoloader.reading.bad_records import BadRecords
 from headrace.autoloader.reading.conversion.arrow_types import arrow_schema, arrow_type
 from headrace.autoloader.reading.conversion.converters import PATTERNS
@@ -38,6 +37,7 @@ from headrace.autoloader.reading.json.nesting_depth import line_ends, nests_deep
 from headrace.autoloader.reading.json.number_texts import NoNumber, original_texts, quote_numbers
 from headrace.autoloader.reading.json.records import read_records
 from headrace.autoloader.reading.plan import ReadPlan
+from headrace.model.ddl import JsonType
 
 # Rows per batch when reading record by record, and the size of a block that is not split further.
 _ROWS = 10_000

@@ -7,7 +7,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from headrace.autoloader.ddl import JsonType
 from headrace.autoloader.reading.bad_records import BadRecords
 from headrace.autoloader.reading.conversion.arrow_types import decimal_of
 from headrace.autoloader.reading.conversion.converters import Times
@@ -36,6 +35,7 @@ from headrace.autoloader.reading.json_scan import (
 )
 from headrace.autoloader.reading.plan import ReadPlan, UnknownFields, new_columns, reserved_names
 from headrace.autoloader.reading.rows import Rows
+from headrace.model.ddl import JsonType
 
 # A converter returns the converted value, and the part that does not fit the type, or ``_NOTHING``.
 _NOTHING: Any = object()

@@ -12,7 +12,6 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from headrace.autoloader.ddl import JsonType
 from headrace.autoloader.reading.bad_records import BadRecords
 from headrace.autoloader.reading.conversion.converters import Times, text_converter
 from headrace.autoloader.reading.conversion.values import TypeMismatch
@@ -23,6 +22,7 @@ from headrace.autoloader.reading.rows import Rows
 from headrace.autoloader.reading.splits import Split
 from headrace.autoloader.reading.xml.elements import Element, MalformedXml, XmlNames, element_to_json, parse_element
 from headrace.autoloader.reading.xml.texts import xml_texts
+from headrace.model.ddl import JsonType
 
 _ROWS = 10_000
 # In a path: the values of a map, where schemas do not evolve.

@@ -1,4 +1,4 @@
-"""``cloudFiles.schemaHints``: types that a user gives for columns or nested fields.
+"""Applies ``cloudFiles.schemaHints`` to an inferred schema: types that a user gives for columns or nested fields.
 
 A hint's path enters structs by field name, arrays by ``element``, and maps by ``key`` and ``value``, as in the vendor's
 documentation of ``schemaHints``. A column or field that was not inferred is added.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headrace.autoloader.ddl import JsonType, NamedType, field_of, struct_of
+from headrace.model.ddl import JsonType, NamedType, field_of, struct_of
 
 _PARTS = {"element": ("array", "elementType"), "key": ("map", "keyType"), "value": ("map", "valueType")}
 

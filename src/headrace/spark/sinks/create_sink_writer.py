@@ -1,4 +1,4 @@
-"""Creates sinks from their definitions, and the writer of a flow's batches."""
+"""Creates the writer of a flow's batches to its sinks."""
 
 from __future__ import annotations
 
