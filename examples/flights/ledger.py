@@ -1,4 +1,4 @@
-"""The demo's book-keeping: what came in equals what was written, dropped and set aside, table by table."""
+"""The demo's book-keeping: what came in equals what was written, dropped and quarantined, table by table."""
 
 from __future__ import annotations
 

@@ -95,9 +95,9 @@ def tables(console: Console, project: Project) -> dict[str, int]:
 
 
 def rules(console: Console, outcomes: Sequence[Outcome]) -> None:
-    """What became of the rows that broke a rule of silver."""
+    """What became of the rows that violated an expectation of silver."""
     silver = counts_by_flow(outcomes)["flights"]
-    table = _table("rule", "action", ">rows that broke it", ">of all")
+    table = _table("rule", "action", ">violations", ">of all")
     for count in sorted(silver.expectations, key=lambda count: list(Action).index(count.action), reverse=True):
         share = count.failed / max(count.passed + count.failed, 1)
         action = Text(count.action.value, _ACTION_STYLES[count.action])
@@ -215,7 +215,7 @@ def what_next(console: Console, folder: Path) -> None:
         (f"cd {_from_here(folder)}", ""),
         ("headrace status", "the last update, from the event log"),
         ("headrace graph", "what reads what"),
-        ("headrace quarantine show flights", "rows that were set aside, and why"),
+        ("headrace quarantine show flights", "quarantined rows, and why"),
         ('headrace sql "SELECT * FROM airline_history ORDER BY ALL"', "what changed, and when"),
         ("headrace explain flights", "all there is to know about a table"),
         ('headrace sql "SELECT * FROM busiest_routes LIMIT 5"', "any question, in SQL"),

@@ -194,7 +194,7 @@ class InternalError(HeadraceError):
     """A bug in Headrace; the message asks the reader to report it."""
 
     def __init__(self, what: str) -> None:
-        super().__init__(f"{what}. This is a defect of Headrace, please report it with the log file.")
+        super().__init__(f"{what}. This is a bug in Headrace. Please report it with the log file.")
 
 
 def raise_all(errors: Iterable[PipelineError]) -> None:

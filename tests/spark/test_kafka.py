@@ -151,7 +151,7 @@ def test_what_goes_on_reads_partitions_that_are_added_and_counts_what_is_lost_wh
     assert values(pipeline, "waiting") == ["a", "d", "e"]
     said = pipeline.sql("SELECT message FROM event_log WHERE message LIKE '%lost %'").rows
     assert [message for (message,) in said] == [
-        f'flow "waiting": lost 2 offsets of {waits} partition 0 (read up to 1, the first one left is 3)'
+        f'flow "waiting": lost 2 offsets of {waits} partition 0 (read up to 1, the first available offset is 3)'
     ]
 
 
@@ -235,7 +235,7 @@ def test_offsets_that_are_gone_fail_the_flow_with_their_number_and_are_counted_w
     passed, events = heard(pipeline)
 
     assert (error["code"], failed.flow("read").attempts) == ("KAFKA.DATA_LOSS", 1)
-    assert f"3 offsets of {topic} partition 0 (read up to 2, the first one left is 5)" in error["detail"]
+    assert f"3 offsets of {topic} partition 0 (read up to 2, the first available offset is 5)" in error["detail"]
     assert passed.state is UpdateState.COMPLETED
     (lost,) = [event for event in events if isinstance(event, Warned) and event.code == "KAFKA.OFFSETS_LOST"]
     assert f"lost 3 offsets of {topic} partition 0" in lost.message
@@ -256,7 +256,7 @@ def test_a_topic_that_is_deleted_is_named_and_one_of_the_same_name_is_not_taken_
     again = pipeline.run(reset_checkpoint=["read=earliest"])
 
     assert (without.error, another.error) == ("KAFKA.NO_TOPIC", "KAFKA.DATA_LOSS")
-    assert "the topic was made anew" in another.outcome.error["detail"]
+    assert "the topic was recreated" in another.outcome.error["detail"]
     assert again.state is UpdateState.COMPLETED
     assert values(pipeline) == ["a", "b", "c", "new"]
 
@@ -297,7 +297,7 @@ def test_a_topic_that_was_made_anew_is_told_once_by_a_flow_that_goes_on(kafka, p
 
     (lost,) = [event for event in events if isinstance(event, Warned) and event.code == "KAFKA.OFFSETS_LOST"]
     assert passed.state is UpdateState.COMPLETED
-    assert "the topic was made anew" in lost.message
+    assert "the topic was recreated" in lost.message
 
 
 def everything_below(folder):

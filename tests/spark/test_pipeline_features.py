@@ -240,7 +240,7 @@ def test_hooks_hear_of_an_update_and_cannot_fail_it(project, tmp_path, monkeypat
     logged = pipeline.sql("SELECT id FROM event_log WHERE maturity_level = 'STABLE' ORDER BY id").to_json()
     assert [event["id"] for event in events] == [row["id"] for row in logged]
     (warning,) = pipeline.sql("SELECT message FROM event_log WHERE event_type = 'warning'").to_json()
-    assert "left alone until the next update: ValueError: never mind [REDACTED]" in warning["message"]
+    assert "disabled until the next update: ValueError: never mind [REDACTED]" in warning["message"]
     # What a terminal shows is no more than what is stored.
     assert [event.message for event in heard if isinstance(event, Warned)] == [warning["message"]]
 

@@ -331,7 +331,7 @@ def test_a_sink_that_fails_does_not_make_the_others_repeat(project, tmp_path):
 
     assert failed.states["deliver"] is FlowState.FAILED
     assert [e.message for e in events if isinstance(e, Warned)] == [
-        'flow "deliver": sink "calls" has not taken batch 1; it is in "lake", "files"'
+        'flow "deliver": sink "calls" has not accepted batch 1; it is in "lake", "files"'
     ]
     assert mended.state is UpdateState.COMPLETED
     assert (tmp_path / "calls").read_text() == "0 4\n1 4\n1 4\n"

@@ -41,7 +41,7 @@ def auto_loader_changes(source: Source, offset: Mapping[str, Any] | None, now: C
         if problem is not None:
             return problem.message
         if has_moved(ledger, source.tree):
-            return "its files lie in another folder now"
+            return "its files are in another folder now"
         if unread:
             return f"{unread} file{'s' if unread > 1 else ''} found and not read"
         clock = Clock(now_ns=lambda: int(now() * 1e9), sleep_s=_never)

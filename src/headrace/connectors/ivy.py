@@ -34,7 +34,7 @@ def download(jars: Sequence[Jar], folder: Path, *, environ: Mapping[str, str]) -
     """
     spark_jars = find_spark_jars(environ)
     if spark_jars is None:
-        return "the jars of Spark, which hold Ivy, were not found beside the pyspark package"
+        return "Spark's jars, which include Ivy, were not found next to the pyspark package"
     request = folder / "ivy.xml"
     request.write_text(_request(jars), encoding="utf-8")
     command = [java_command(environ), "-cp", f"{spark_jars}/*", "org.apache.ivy.Main", "-ivy", request.name]
@@ -86,4 +86,4 @@ def _reason(output: str) -> str:
     _, _, errors = output.partition(":::: ERRORS")
     errors_seen = dict.fromkeys(_ADDRESS.sub("", line).strip() for line in errors.splitlines())
     reasons = [line for line in errors_seen if line and not line.startswith("::")]
-    return "; ".join(reasons[:_REASONS]) or "none of the repositories that Ivy asked has them"
+    return "; ".join(reasons[:_REASONS]) or "no repository that Ivy searched has them"

@@ -56,7 +56,7 @@ def java_command(environ: Mapping[str, str]) -> str:
     if home:
         command = Path(home) / "bin" / "java"
         if not command.is_file():
-            raise _unusable(f'JAVA_HOME is "{home}", which holds no bin/java')
+            raise _unusable(f'JAVA_HOME is "{home}", which contains no bin/java')
         return str(command)
     found = shutil.which("java", path=environ.get("PATH", ""))
     if found is None:

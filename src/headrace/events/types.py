@@ -108,7 +108,7 @@ class SinkDefined:
     @property
     def message(self) -> str:
         """One readable line."""
-        return f'sink "{self.dataset}" defined, it delivers as {self.format}'
+        return f'sink "{self.dataset}" defined with format {self.format}'
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class FlowDefined:
     @property
     def message(self) -> str:
         """One readable line."""
-        return f'flow "{self.flow}" defined, it feeds "{self.dataset}"'
+        return f'flow "{self.flow}" defined with target "{self.dataset}"'
 
 
 @dataclass(frozen=True)
@@ -193,11 +193,11 @@ class BatchDone:
         parts = [f"{counts.rows_written} rows written"]
         parts += [f"{counts.rows_dropped} dropped"] if counts.rows_dropped else []
         parts += [f"{counts.rows_quarantined} quarantined"] if counts.rows_quarantined else []
-        parts += [f"{counts.rows_rescued} with something rescued"] if counts.rows_rescued else []
+        parts += [f"{counts.rows_rescued} with rescued data"] if counts.rows_rescued else []
         parts += [f"{counts.rows_upserted} upserted"] if counts.rows_upserted is not None else []
         parts += [f"{counts.rows_deleted} deleted"] if counts.rows_deleted else []
         parts += [f"{counts.changes.tied} lost a tie"] if counts.changes and counts.changes.tied else []
-        parts += [f"{counts.changes.late} perhaps too late"] if counts.changes and counts.changes.late else []
+        parts += [f"{counts.changes.late} possibly too late"] if counts.changes and counts.changes.late else []
         return f'flow "{self.flow}" finished batch {self.batch_id}: {", ".join(parts)}'
 
 
@@ -220,7 +220,7 @@ class RowsSampled:
     def message(self) -> str:
         """One readable line."""
         rows = "a row" if len(self.rows) == 1 else f"{len(self.rows)} rows"
-        return f'flow "{self.flow}": {rows} of batch {self.batch_id} that broke "{self.expectation}"'
+        return f'flow "{self.flow}": {rows} of batch {self.batch_id} that violated "{self.expectation}"'
 
 
 @dataclass(frozen=True)
@@ -239,7 +239,7 @@ class TableEvaluated:
     def message(self) -> str:
         """One readable line."""
         failed = [f'"{e.name}"' for e in self.expectations if e.failed]
-        return f'"{self.dataset}" {"breaks " + ", ".join(failed) if failed else "keeps its rules"}'
+        return f'"{self.dataset}" {"violates " + ", ".join(failed) if failed else "meets its expectations"}'
 
 
 @dataclass(frozen=True)

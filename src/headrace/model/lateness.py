@@ -79,7 +79,7 @@ class Lateness:
         lines = [f"{self.table}.{self.column}: {self.rows:,} rows in {_count(self.commits, 'commit')}{without}"]
         if self.skipped_commits:
             skipped = _count(self.skipped_commits, "commit")
-            lines.append(f"  left out: {skipped} that changed rows, or whose files are gone")
+            lines.append(f"  skipped: {skipped} that changed rows, or whose files no longer exist")
         lines.append(f"  late: {self.late_rows:,} rows ({_percent(self.late_rows, self.rows)})")
         for share in SHARES:
             label = "all rows" if share == 1.0 else f"{share * 100:g} %"
@@ -87,11 +87,11 @@ class Lateness:
         if self.ahead_s > _DAY_S:
             lines.append(f"  ahead: the newest time is {duration(round(self.ahead_s))} ahead of the clock")
         if self.suggested_s is None:
-            lines.append("  no commit came behind another one, so that nothing can be said of a watermark")
+            lines.append("  no watermark delay can be suggested: there is no earlier commit with times to compare with")
         else:
             dropped = self.dropped_by(self.suggested_s)
             delay = duration(self.suggested_s)
-            lines.append(f'  withWatermark("{self.column}", "{delay}") passes over {dropped:,} of these rows')
+            lines.append(f'  withWatermark("{self.column}", "{delay}") would drop {dropped:,} of these rows')
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:

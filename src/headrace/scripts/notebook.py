@@ -94,7 +94,8 @@ def find_notebook(
     candidates = [path, *(path.with_name(f"{path.name}{suffix}") for suffix in SUFFIXES)]
     found = [candidate for candidate in candidates if candidate.suffix in SUFFIXES and candidate.is_file()]
     if not wanted or not found:
-        raise PipelineError("SCRIPT.RUN", location=location, what=wanted, reason="There is no such notebook")
+        raise PipelineError("SCRIPT.RUN", location=location, what=wanted, reason="The notebook does not exist")
     if found[0] in callers:
-        raise PipelineError("SCRIPT.RUN", location=location, what=wanted, reason="It runs the one that runs it")
+        reason = "It is already running, so %run would never end"
+        raise PipelineError("SCRIPT.RUN", location=location, what=wanted, reason=reason)
     return read_source(found[0])

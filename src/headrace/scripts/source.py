@@ -15,7 +15,7 @@ from headrace.project.loading.tool_calls import with_tool_calls
 
 SUFFIXES = (".py", JSON_SUFFIX, ".sql")
 _NOTHING_TO_DO = frozenset(("restart_python", "autoreload", "load_ext", "matplotlib"))
-_OUTSIDE = "Do it before the script, outside of it, and remove the cell."
+_OUTSIDE = "Do it outside of the script, before the script starts, and remove the cell."
 _FIXES = {
     "scala": "Write the cell in Python or SQL.",
     "r": "Write the cell in Python or SQL.",
@@ -23,7 +23,7 @@ _FIXES = {
     "bash": _OUTSIDE,
     "!": _OUTSIDE,
     "conda": "Install packages into the Python environment that runs the script.",
-    "pip": "Of %pip, install works: it is compared with the Python environment that runs the script.",
+    "pip": "Only %pip install is supported. Headrace compares it with the Python environment that runs the script.",
     "fs": "Call dbutils.fs.",
     "run": "Give %run a cell of its own, with the path of another notebook relative to this one.",
 }
@@ -66,7 +66,8 @@ def read_source(file: Path) -> Source:
     if not file.is_file():
         raise PipelineError("SCRIPT.NOT_FOUND", file=file)
     if file.suffix not in SUFFIXES:
-        raise PipelineError("SCRIPT.NOT_READABLE", file=file, reason=f"its name ends in none of {', '.join(SUFFIXES)}")
+        reason = f"its name does not end in one of {', '.join(SUFFIXES)}"
+        raise PipelineError("SCRIPT.NOT_READABLE", file=file, reason=reason)
     try:
         text = file.read_text(encoding="utf-8").removeprefix("\ufeff")
     except (OSError, UnicodeDecodeError) as error:

@@ -41,8 +41,8 @@ class RegistryUnavailable(Exception):
 
     def __init__(self, error: BaseException) -> None:
         status = getattr(error, "http_status_code", None)
-        answer = f"it answers with the status {status}"
-        self.reason = answer if status else f"it does not answer ({type(error).__name__})"
+        answer = f"it responds with status {status}"
+        self.reason = answer if status else f"it does not respond ({type(error).__name__})"
         super().__init__(f"{UNAVAILABLE_MARK}{self.reason}")
 
 
@@ -87,7 +87,7 @@ class Registry:
         except RegistryUnavailable as error:
             raise PipelineError("CONFLUENT.UNREACHABLE", reason=error.reason) from None
         except (SchemaParseException, UnknownType, ValueError) as error:
-            reason = f"it is none of Avro: {error}"
+            reason = f"it is not valid Avro: {error}"
             raise PipelineError("CONFLUENT.SCHEMA", subject=subject, reason=reason) from None
         self._readers[subject, wanted] = found
         return found
@@ -110,7 +110,7 @@ class Registry:
             except PipelineError as error:
                 raise BadPayload(f"the schema with the id {schema_id} cannot be used: {error.message}") from None
             except (SchemaParseException, UnknownType, ValueError) as error:
-                reason = f"the schema with the id {schema_id} is none of Avro ({type(error).__name__})"
+                reason = f"the schema with the id {schema_id} is not valid Avro ({type(error).__name__})"
                 raise BadPayload(reason) from None
         return self._writers[schema_id]
 
@@ -151,7 +151,7 @@ def decoder(registry: Registry, reader_schema: Any) -> Callable[[bytes], Any]:
 
     def decode(payload: bytes) -> Any:
         if len(payload) < _HEAD_BYTES or payload[:1] != _MAGIC:
-            raise BadPayload("it does not begin with a zero byte and the id of a schema")
+            raise BadPayload("it does not begin with a zero byte and a schema id")
         schema_id = int.from_bytes(payload[1:_HEAD_BYTES], "big")
         if schema_id in unknown:
             raise unknown[schema_id]
@@ -165,10 +165,10 @@ def decoder(registry: Registry, reader_schema: Any) -> Callable[[bytes], Any]:
             value = fastavro.schemaless_reader(rest, writer_schema, reader_schema)
         except Exception as error:  # noqa: BLE001 - damaged bytes fail in as many ways as there are types
             kind = type(error).__name__
-            reason = f"it is no record of the schema {schema_id}, or does not fit the reader's ({kind})"
+            reason = f"it is not a record of schema {schema_id}, or does not match the reader schema ({kind})"
             raise BadPayload(reason) from None
         if rest.read(1):
-            raise BadPayload(f"it goes on behind the record of the schema {schema_id}")
+            raise BadPayload(f"it has extra bytes after the record of schema {schema_id}")
         return value
 
     return decode

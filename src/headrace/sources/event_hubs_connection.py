@@ -48,22 +48,23 @@ def parse_connection(text: str) -> Connection:
     for part in filter(None, (piece.strip() for piece in text.split(";"))):
         name, separator, value = part.partition("=")
         if not separator:
-            raise _wrong("it is no list of NAME=VALUE, separated by semicolons; one that was encrypted is not read")
+            reason = "it is not a list of NAME=VALUE pairs separated by semicolons; encrypted strings are not supported"
+            raise _wrong(reason)
         parts[name.strip().casefold()] = value.strip()
     try:
         endpoint = urlsplit(parts.pop("endpoint", ""))
         port = endpoint.port or _KAFKA_PORT
     except ValueError:
         # The error's text may contain a part of the string.
-        raise _wrong("its Endpoint is no address") from None
+        raise _wrong("its Endpoint is not a valid address") from None
     if endpoint.scheme != "sb" or not endpoint.hostname:
-        raise _wrong("it has no Endpoint=sb://<namespace>.servicebus.windows.net/; one that was encrypted is not read")
+        raise _wrong("it has no Endpoint=sb://<namespace>.servicebus.windows.net/; encrypted strings are not supported")
     hub = parts.pop("entitypath", "")
     if not hub:
         raise _wrong("it has no EntityPath=<event hub>")
     known = {*_CREDENTIALS, *_IGNORED}
     if set(parts) - known:
-        raise _wrong("it has a part that is not known; parts are Endpoint, EntityPath and the SharedAccess... ones")
+        raise _wrong("it has an unknown part; known parts are Endpoint, EntityPath and the SharedAccess* parts")
     key = parts.get("sharedaccesskeyname") and parts.get("sharedaccesskey")
     if not key and not parts.get("sharedaccesssignature"):
         raise _wrong("it has neither SharedAccessKeyName and SharedAccessKey nor SharedAccessSignature")

@@ -14,8 +14,8 @@ from headrace.options.values import time_ms
 _EDGES = {"latest": -1, "earliest": -2}
 # The ends of a partition as times: no event is before the first, and none at or after the last.
 _EDGE_TIMES = {"latest": 253_402_300_799_000, "earliest": 0}
-_SHAPE = 'it is a JSON object like {"offset": "-1", "seqNo": -1, "enqueuedTime": null}'
-_IN_USE = "exactly one of offset, seqNo and enqueuedTime is in use; the others are null, and seqNo is -1"
+_SHAPE = 'use a JSON object such as {"offset": "-1", "seqNo": -1, "enqueuedTime": null}'
+_IN_USE = "set exactly one of offset, seqNo and enqueuedTime; set the others to null, or seqNo to -1"
 
 
 class Edge(str, Enum):
@@ -53,7 +53,7 @@ def read_position(given: Any, time_zone: str, *, is_end: bool = False) -> Positi
     known = {"offset", "seqno", "enqueuedtime", "isinclusive"}
     found = {str(name).casefold(): value for name, value in given.items()}
     if set(found) - known:
-        raise ValueError(f"it has {', '.join(sorted(set(found) - known))}, which no position has")
+        raise ValueError(f"unknown field in a position: {', '.join(sorted(set(found) - known))}")
     offset, moment = found.get("offset"), found.get("enqueuedtime")
     sequence = found.get("seqno")
     sequence = None if sequence in (-1, None) else sequence
@@ -61,13 +61,13 @@ def read_position(given: Any, time_zone: str, *, is_end: bool = False) -> Positi
         raise ValueError(_IN_USE)
     inclusive = found.get("isinclusive", True)
     if not isinstance(inclusive, bool):
-        raise ValueError("isInclusive is true or false")  # noqa: TRY004 - a value of an option, not an argument
+        raise ValueError("isInclusive must be true or false")  # noqa: TRY004 - a value of an option, not an argument
     if offset is not None:
         return Position(_edge(str(offset)))
     if moment is not None:
         return Position(time_ms=time_ms(str(moment), time_zone) + (0 if inclusive else 1))
     if isinstance(sequence, bool) or not isinstance(sequence, int) or sequence < 0:
-        raise ValueError("seqNo is a whole number")
+        raise ValueError("seqNo must be a whole number")
     return Position(sequence=sequence + (0 if inclusive or is_end else 1))
 
 
@@ -80,16 +80,16 @@ def read_positions(given: Any, hub: str | None, time_zone: str, *, is_end: bool 
         ValueError: a key or a position is invalid.
     """
     if not isinstance(given, Mapping):
-        raise ValueError("it is a JSON object of positions")  # noqa: TRY004 - the same
+        raise ValueError("use a JSON object of positions")  # noqa: TRY004 - the same
     found = {}
     for key, position in given.items():
         try:
             partition = json.loads(key)
             hub_name, number = partition.get("ehName", hub), int(partition["partitionId"])
         except (ValueError, TypeError, KeyError, AttributeError):
-            raise ValueError('a key is JSON like {"ehName": "hub", "partitionId": 0}') from None
+            raise ValueError('write each key as JSON such as {"ehName": "hub", "partitionId": 0}') from None
         if hub is not None and hub_name != hub:
-            raise ValueError("a key names another hub than the connection string")
+            raise ValueError("a key names a different event hub than the connection string")
         found[number] = read_position(position, time_zone, is_end=is_end)
     return found
 
@@ -107,13 +107,13 @@ def positions_as_options(
             return {f"{side}Offsets": default.edge.value}
         return {f"{side}Timestamp": str(default.time_ms), **_missing_time_strategy(side)}
     if partitions is None:
-        raise ValueError("a sequence number is one partition's")
+        raise ValueError(f"a sequence number applies to one partition only; use eventhubs.{side}Positions")
     ordered = sorted(partitions.items())
     if not any(position.time_ms is not None for position in partitions.values()):
         offsets = {str(number): _offset_of(position) for number, position in ordered}
         return {f"{side}Offsets": json.dumps({hub: offsets})}
     if any(position.sequence is not None for position in partitions.values()):
-        raise ValueError("Kafka's source takes no times together with sequence numbers")
+        raise ValueError("times and sequence numbers cannot be combined")
     times = {str(number): _time_of(position) for number, position in ordered}
     return {f"{side}OffsetsByTimestamp": json.dumps({hub: times}), **_missing_time_strategy(side)}
 
@@ -136,4 +136,4 @@ def _edge(offset: str) -> Edge:
         return Edge.EARLIEST
     if offset == "@latest":
         return Edge.LATEST
-    raise ValueError('an offset in bytes has no meaning for Kafka: use seqNo, enqueuedTime, "-1" or "@latest"')
+    raise ValueError('Kafka has no byte offsets: use seqNo, enqueuedTime, "-1" or "@latest"')

@@ -191,7 +191,7 @@ def _zoned(zone: str) -> Callable[[Any], datetime | None]:
         if value is None:
             return None
         if not isinstance(value, datetime):
-            raise TypeError(f'"{value}" is no time')
+            raise TypeError(f'"{value}" is not a valid time')
         return (value if value.tzinfo else value.replace(tzinfo=session)).astimezone(UTC)
 
     return convert
@@ -199,5 +199,5 @@ def _zoned(zone: str) -> Callable[[Any], datetime | None]:
 
 def _without_zone(value: Any) -> datetime | None:
     if value is not None and not isinstance(value, datetime):
-        raise TypeError(f'"{value}" is no time')
+        raise TypeError(f'"{value}" is not a valid time')
     return value

@@ -116,7 +116,7 @@ class Database:
                 raise
             # The URL has a parameter that the driver's function does not have.
             raise PipelineError(
-                "JDBC.URL", reason=self._redacted(f"Its parameters are not the driver's: {error}")
+                "JDBC.URL", reason=self._redacted(f"The driver does not accept the URL's parameters: {error}")
             ) from None
         except Exception as error:
             # A driver's own error, which SQLAlchemy wraps only in some places.
@@ -190,7 +190,7 @@ def database_of(url: str, user: str | None, password: str | None, required_by: s
     try:
         parsed = make_url(text)
     except (ArgumentError, ValueError):
-        raise PipelineError("JDBC.URL", reason="It cannot be read as kind://host:port/database") from None
+        raise PipelineError("JDBC.URL", reason="It does not have the form kind://host:port/database") from None
     query = dict(parsed.query)
     is_jdbc = url.strip()[:5].casefold() == "jdbc:"
     # JDBC has them among the parameters.
@@ -216,11 +216,13 @@ def _with_ssl(url: sa.URL) -> tuple[sa.URL, dict[str, Any]]:
     if mode in ("allow", "prefer"):
         return url, {}
     if mode not in ("require", "verify-ca", "verify-full"):
-        raise PipelineError("JDBC.URL", reason=f'sslmode "{mode}" is none of disable, require, verify-ca, verify-full')
+        reason = f'the value "{mode}" of sslmode is not one of disable, require, verify-ca, verify-full'
+        raise PipelineError("JDBC.URL", reason=reason)
     try:
         context = ssl.create_default_context(cafile=None if trusted is None else str(trusted))
     except (OSError, ssl.SSLError):
-        raise PipelineError("JDBC.URL", reason="The file that sslrootcert names holds no certificates") from None
+        reason = "the file in sslrootcert is missing or contains no certificates"
+        raise PipelineError("JDBC.URL", reason=reason) from None
     if mode != "verify-full":
         context.check_hostname = False
     if mode == "require":
@@ -233,9 +235,7 @@ def _without_jdbc(text: str) -> str:
     kind, _, rest = text.partition(":")
     if kind.casefold() not in _DRIVERS:
         known = ", ".join(_DRIVERS)
-        reason = (
-            f'jdbc:{kind} is not translated, only {known}; give a URL of SQLAlchemy, such as "kind+driver://host/db"'
-        )
+        reason = f'jdbc:{kind} is not supported, only {known}; use a SQLAlchemy URL such as "kind+driver://host/db"'
         raise PipelineError("JDBC.URL", reason=reason)
     name = _DRIVERS[kind.casefold()][0]
     if name == "sqlite":

@@ -140,7 +140,7 @@ class JdbcReader:
             return None
         for key, value in zip(self.keys, row, strict=True):
             if not is_storable(key, value):
-                kind, reason = str(key.kind), f'"{value}" is no place to go on from'
+                kind, reason = str(key.kind), f'cannot continue from "{value}"'
                 raise PipelineError("JDBC.VALUE", column=key.name, type=kind, reason=reason)
         return list(row)
 

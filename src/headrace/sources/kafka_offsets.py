@@ -82,12 +82,12 @@ def _losses(read: Positions, available: Mapping[Partition, Bounds]) -> Iterator[
         bounds = available.get((topic, number))
         if bounds is None:
             what = "partition" if topic in topics else "topic"
-            yield LostOffsets(topic, number, None, f"the {what} is gone, which was read up to offset {position}")
+            yield LostOffsets(topic, number, None, f"read up to {position}, but the {what} no longer exists")
         elif bounds.first > position:
-            reason = f"read up to {position}, the first one left is {bounds.first}"
+            reason = f"read up to {position}, the first available offset is {bounds.first}"
             yield LostOffsets(topic, number, bounds.first - position, reason)
         elif bounds.end < position:
-            reason = f"read up to {position}, but it ends at {bounds.end}: the topic was made anew"
+            reason = f"read up to {position}, but it ends at {bounds.end}: the topic was recreated"
             yield LostOffsets(topic, number, bounds.end - bounds.first, reason)
 
 
@@ -148,8 +148,8 @@ def losses_in_batch(ranges: Mapping[Partition, OffsetRange], rows: int, earliest
         earliest: the first offsets that the broker has after the batch.
 
     Law: the loss reported for a partition is never more than the records that the batch lacks, and never more than the
-    offsets below the first one left. Offsets without a record (transactions, compaction) are distinguished from lost
-    ones only if the broker still has them.
+    offsets below the first available one. Offsets without a record (transactions, compaction) are distinguished from
+    lost ones only if the broker still has them.
     """
     missing = sum(range_.end - range_.start for range_ in ranges.values() if range_.end > range_.start) - rows
     deleted = {
@@ -166,7 +166,8 @@ def losses_in_batch(ranges: Mapping[Partition, OffsetRange], rows: int, earliest
             topic,
             number,
             min(offsets, missing),
-            f"read up to {ranges[topic, number].start}, the first one left is {earliest[topic, number]}{uncertainty}",
+            f"read up to {ranges[topic, number].start}, the first available offset is {earliest[topic, number]}"
+            f"{uncertainty}",
         )
         for (topic, number), offsets in deleted.items()
     )

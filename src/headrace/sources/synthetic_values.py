@@ -123,7 +123,7 @@ def _plain(kind: str, codes: Codes, start_us: int) -> pa.Array:
         moments = start_us + (codes % np.uint64(365 * _DAY_US)).astype(np.int64)
         return pa.array(moments).cast(arrow_type(kind))
     if kind == "variant":
-        raise NoArrowType("there are no values of VARIANT")
+        raise NoArrowType("VARIANT values are not supported")
     return pa.nulls(len(codes), arrow_type(kind))
 
 

@@ -24,7 +24,7 @@ _USAGE = (
     "where columns are (a, b) or * EXCEPT (a, b)"
 )
 _SNAPSHOTS = Refusal(
-    "A snapshot may come from a function, which SQL has not",
+    "Snapshots may come from a Python function, which SQL cannot call",
     "Write dp.create_auto_cdc_from_snapshot_flow(target=..., source=..., keys=[...]) in a Python file of the project",
 )
 
@@ -122,7 +122,7 @@ def _source(cursor: Cursor, *, once: bool) -> tuple[str, str]:
     inside = cursor.brackets("the name of the source") if cursor.rest and cursor.rest[0].is_symbol("(") else cursor
     name = inside.name("the name of the source")
     if inside is not cursor and not inside.done:
-        raise inside.failure('")" behind the name of the source')
+        raise inside.failure('")" after the name of the source')
     begin = cursor.position
     if cursor.accept("WITH"):
         cursor.brackets("options of the source")

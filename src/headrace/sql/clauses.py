@@ -124,7 +124,7 @@ def _names(cursor: Cursor) -> tuple[str, ...]:
         # CLUSTER BY accepts nested columns; Spark takes the name with dots.
         found.append(item.name("a column's name"))
         if not item.done:
-            raise item.failure('"," or ")" behind a plain column')
+            raise item.failure('"," or ")" after a plain column')
     return tuple(name.replace("`", "") if "." not in name else name for name in found)
 
 

@@ -113,9 +113,9 @@ def _arguments(function: str, tokens: Sequence[Token]) -> tuple[str, str | None,
         elif index == 2 and function == CLOUD_FILES:
             options |= _map(function, argument)
         else:
-            raise _wrong(function, "an argument behind the path has no name")
+            raise _wrong(function, "an argument after the path has no name")
     if path is None:
-        raise _wrong(function, "there is no path")
+        raise _wrong(function, "the path is missing")
     return path, kind, options
 
 
@@ -142,12 +142,12 @@ def _literal(function: str, tokens: Sequence[Token]) -> str:
             return token.text.lower()
     # A string may be a secret, either itself or through ${name}.
     text = " ".join("'...'" if token.kind is Kind.STRING else token.text for token in tokens)
-    raise _wrong(function, f"{text or 'nothing'} is no literal")
+    raise _wrong(function, f"the argument {text} is not a literal" if text else "an argument has no value")
 
 
 def _map(function: str, tokens: Sequence[Token]) -> Mapping[str, str]:
     if len(tokens) < 3 or not tokens[0].is_word("MAP") or not tokens[1].is_symbol("("):
-        raise _wrong(function, "the third argument is no map(...)")
+        raise _wrong(function, "the third argument is not map(...)")
     values = [_literal(function, part) for part in split_at_commas(tokens[2:-1])]
     if len(values) % 2:
         raise _wrong(function, "an option of map(...) has no value")

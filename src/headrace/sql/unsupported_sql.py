@@ -23,26 +23,28 @@ Words = tuple[str, ...]
 _ELSEWHERE = "A pipeline file declares datasets and flows, and loading it changes no data"
 _BY_HAND = Refusal(_ELSEWHERE, "Remove the statement, and run it with `headrace sql --write` when it is needed")
 _BY_SCRIPT = Refusal(_ELSEWHERE, "Remove the statement, and run it where the pipeline is administered")
-_SHOWN = Refusal("A pipeline file has no place to show a result", "Remove the statement, and ask with `headrace sql`")
+_SHOWN = Refusal(
+    "A pipeline file has no place to show a result", "Remove the statement, and run it with `headrace sql`"
+)
 _BARE_QUERY = Refusal(
     "A query in a pipeline file needs a target dataset",
-    "Write CREATE MATERIALIZED VIEW name AS in front of it, or ask with `headrace sql`",
+    "Write CREATE MATERIALIZED VIEW name AS in front of it, or run it with `headrace sql`",
 )
 _WRITTEN_BY_FLOWS = Refusal(
     "Only flows write to a pipeline's tables", "Write CREATE FLOW name AS INSERT INTO target query"
 )
-_TIMES = Refusal("An update runs when it is started", "Remove the clause, and start updates from your scheduler")
+_TIMES = Refusal("Pipeline files do not schedule updates", "Remove the clause, and start updates from your scheduler")
 _KEYS = Refusal(
     "A key needs an action for rows that violate it",
     "Write CONSTRAINT name EXPECT (PRIMARY KEY (id)), or UNIQUE or FOREIGN KEY there",
 )
-_COMPUTED = Refusal("A column's value comes from the query alone", "Compute the column in the query")
+_COMPUTED = Refusal("Only the query computes a column's values", "Compute the column in the query")
 
 STATEMENTS: Mapping[Words, Refusal] = {
     ("INSERT",): _WRITTEN_BY_FLOWS,
     ("DROP",): Refusal(_ELSEWHERE, "Remove the dataset's definition from the files"),
     ("ALTER",): Refusal(_ELSEWHERE, "Change the dataset's definition"),
-    ("REFRESH",): Refusal("An update is started from outside", "Use `headrace run --refresh NAME`"),
+    ("REFRESH",): Refusal("A pipeline file cannot start an update", "Use `headrace run --refresh NAME`"),
     **{(verb,): _BARE_QUERY for verb in ("SELECT", "WITH", "FROM", "VALUES", "TABLE")},
     **{(verb,): _SHOWN for verb in ("DESCRIBE", "DESC", "SHOW", "EXPLAIN", "LIST")},
     **{(verb,): _BY_HAND for verb in ("UPDATE", "DELETE", "MERGE", "TRUNCATE", "OPTIMIZE", "VACUUM", "RESTORE")},
@@ -54,7 +56,7 @@ STATEMENTS: Mapping[Words, Refusal] = {
 
 CREATED: Mapping[Words, Refusal] = {
     ("TABLE",): Refusal(
-        "A table of a pipeline says what keeps it up to date",
+        "A table in a pipeline is a streaming table or a materialized view",
         "Write CREATE STREAMING TABLE or CREATE MATERIALIZED VIEW",
     ),
     ("SINK",): Refusal(
@@ -67,44 +69,44 @@ CREATED: Mapping[Words, Refusal] = {
 }
 
 MODIFIERS: Mapping[str, Refusal] = {
-    "GLOBAL": Refusal("A view is seen by its pipeline alone", "Write CREATE TEMPORARY VIEW"),
+    "GLOBAL": Refusal("A view is visible only in its pipeline", "Write CREATE TEMPORARY VIEW"),
     "EXTERNAL": CREATED["TABLE",],
 }
 
 TEMPORARY_TABLE = Refusal(
-    "A table of a pipeline says what keeps it up to date",
+    "A table in a pipeline is a streaming table or a materialized view",
     "Write CREATE PRIVATE STREAMING TABLE or CREATE PRIVATE MATERIALIZED VIEW, or CREATE TEMPORARY VIEW",
 )
 PRIVATE_VIEW = Refusal(
-    "A view stores no rows that could be private", "Write CREATE TEMPORARY VIEW, which is for the pipeline alone"
+    "A view stores no rows that could be private", "Write CREATE TEMPORARY VIEW, which is visible only in its pipeline"
 )
 
 CLAUSES: Mapping[Words, Refusal] = {
     ("LOCATION",): Refusal(
-        "Tables are kept below the pipeline's storage", "Remove it, and set storage in the settings"
+        "Tables are stored below the pipeline's storage", "Remove it, and set storage in the settings"
     ),
     ("SCHEDULE",): _TIMES,
     ("TRIGGER",): _TIMES,
     ("WITH", "ROW", "FILTER"): Refusal("Row filters are not supported yet", "Filter the rows in the query"),
-    ("CLUSTER", "BY", "AUTO"): Refusal("Clustering columns are not chosen for you", "Name them: CLUSTER BY (a, b)"),
+    ("CLUSTER", "BY", "AUTO"): Refusal("Headrace does not choose clustering columns", "Name them: CLUSTER BY (a, b)"),
     ("CLUSTER", "BY", "NONE"): Refusal("Clustering is off unless columns are named", "Remove the clause"),
     ("REFRESH", "POLICY"): Refusal(
-        "How a materialized view is refreshed is decided for each update", "Remove it, or write REFRESH POLICY AUTO"
+        "Headrace decides in each update how to refresh a materialized view", "Remove it, or write REFRESH POLICY AUTO"
     ),
-    ("DEFAULT", "COLLATION"): Refusal("A table has no collation of its own", "Give the columns their collations"),
-    ("OPTIONS",): Refusal("Tables are stored as Delta, which takes properties", "Use TBLPROPERTIES"),
+    ("DEFAULT", "COLLATION"): Refusal("A table has no collation of its own", "Set the collation of each column"),
+    ("OPTIONS",): Refusal("Delta tables have properties, not options", "Use TBLPROPERTIES"),
 }
 
 # These end the statement, because a different grammar follows them.
 FLOW_CLAUSES: Mapping[Words, Refusal] = {
     ("FLOW", "REPLACE", "WHERE"): Refusal(
-        "Rows are replaced by their key, with REPLACE USING, and not by a condition", "Use a materialized view"
+        "Rows are replaced by key (REPLACE USING), not by a condition", "Use a materialized view"
     ),
-    ("FLOW",): Refusal("A flow is written as a statement of its own", "Write AS query, or CREATE FLOW"),
+    ("FLOW",): Refusal("A flow needs its own statement", "Write AS query, or CREATE FLOW"),
 }
 
 FLOWS: Mapping[Words, Refusal] = {
-    ("INSERT", "OVERWRITE"): Refusal("A flow appends", "Write INSERT INTO, or a materialized view"),
+    ("INSERT", "OVERWRITE"): Refusal("A flow only appends", "Write INSERT INTO, or a materialized view"),
 }
 
 FLOW_TARGETS: Mapping[Words, Refusal] = {("REPLACE", "WHERE"): FLOW_CLAUSES["FLOW", "REPLACE", "WHERE"]}
@@ -125,9 +127,9 @@ COLUMNS: Mapping[Words, Refusal] = {
 
 VALUE_SHOWN = Refusal("A pipeline file has no place to show a value", "Write SET key = value")
 OTHER_SET = Refusal("Only parameters and configuration can be set", "Write SET key = value")
-VIEW_TYPES = Refusal("A view has the types that its query gives", "Remove the type, and cast in the query")
+VIEW_TYPES = Refusal("A view has the column types of its query", "Remove the type, and cast in the query")
 VIEW_CLAUSE = Refusal("A view stores no rows", "Remove the clause, or create a materialized view")
-CHANGING_QUERY = Refusal("The query of a dataset reads", "Write CREATE FLOW name AS INSERT INTO target query")
+CHANGING_QUERY = Refusal("The query of a dataset can only read", "Write CREATE FLOW name AS INSERT INTO target query")
 
 
 def found_ahead(table: Mapping[Words, Refusal], cursor: Cursor) -> tuple[str, Refusal] | None:

@@ -146,7 +146,7 @@ def read_record(file: Path) -> FlowRecord | None:
 
 def _from_json(raw: Any) -> FlowRecord:
     if raw["format"] > _FORMAT:
-        raise _NewerFormat(f"a later version of Headrace has written it, in format {raw['format']}")
+        raise _NewerFormat(f"it was written by a later version of Headrace, in format {raw['format']}")
     # The first format had versions of inputs without table ids, which cannot be used, and sources in clear text, which
     # start the flow once more, as changed sources do.
     inputs, sources = (raw["inputs"], raw["sources"]) if raw["format"] >= _FORMAT else ({}, [])
@@ -192,7 +192,7 @@ def next_epoch(file: Path, record: FlowRecord) -> int:
 def write_record(file: Path, record: FlowRecord) -> None:
     """Store a record; the write is atomic."""
     if record.unreadable:
-        raise InternalError(f"{file} cannot be read, and is to be written")
+        raise InternalError(f"{file} cannot be read, and must not be overwritten")
     file.parent.mkdir(parents=True, exist_ok=True)
     replace_file(file, json.dumps(record.to_json(), indent=1, sort_keys=True))
 

@@ -49,7 +49,7 @@ def resolve_start(
         return _start_of_files(flow, name, start, source)
     if source.kind is SourceKind.AUTO_LOADER:
         return _start_of_auto_loader(flow, name, start, source, now_s)
-    raise _cannot_start(flow, start, name, "only its reader knows its positions")
+    raise _cannot_start(flow, start, name, "Headrace cannot interpret the positions of this source")
 
 
 def describe_source(source: Source) -> str:
@@ -69,7 +69,7 @@ def _earliest(source: Source, table: TableState | None) -> str:
         return f"all rows{held}, then new ones"
     if source.kind in (SourceKind.FILES, SourceKind.AUTO_LOADER):
         return "all existing files, then new ones"
-    return "where the query tells a new reader to start"
+    return "the start position that the query sets"
 
 
 def _start_of_table(flow: ResolvedFlow, name: str, start: Start, table: TableState) -> SourceStart:

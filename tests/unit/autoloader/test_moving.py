@@ -90,7 +90,7 @@ def test_files_are_read_once_when_a_project_is_taken_elsewhere_as_a_whole(tmp_pa
     _, second = update(source_of(there), end)
 
     assert (first, nothing, second) == (["a.json", "b.json"], [], ["c.json"])
-    assert (reason, quiet) == ("its files lie in another folder now", None)
+    assert (reason, quiet) == ("its files are in another folder now", None)
 
 
 def test_a_batch_that_was_planned_is_made_with_the_files_where_they_are_now(tmp_path, project):

@@ -59,7 +59,7 @@ def test_a_watermark_is_suggested_that_passes_over_no_more_than_may_be(tmp_path)
         "      99 %  within 30 seconds\n"
         "    99.9 %  within 16 minutes 40 seconds\n"
         "  all rows  within 16 minutes 40 seconds\n"
-        '  withWatermark("at", "1 minute") passes over 1 of these rows'
+        '  withWatermark("at", "1 minute") would drop 1 of these rows'
     )
 
 

@@ -176,7 +176,7 @@ def test_what_is_read_and_what_is_lost_and_what_is_left_are_all_that_there_was(r
 def test_a_topic_that_ends_before_what_was_read_is_another_one():
     (lost,) = losses({("a", 0): 9}, {("a", 0): Bounds(2, 5)})
 
-    assert (lost.offsets, "made anew" in lost.reason) == (3, True)
+    assert (lost.offsets, "recreated" in lost.reason) == (3, True)
 
 
 def test_a_batch_that_has_read_all_of_its_offsets_has_lost_nothing_whatever_is_gone_since():
@@ -188,7 +188,7 @@ def test_what_a_batch_lacks_is_lost_where_the_broker_has_it_no_longer():
 
     (lost,) = losses_in_batch(spans, 4, {("a", 0): 5, ("a", 1): 0})
 
-    assert (lost.partition, lost.offsets, "first one left is 5" in lost.reason) == (0, 3, True)
+    assert (lost.partition, lost.offsets, "first available offset is 5" in lost.reason) == (0, 3, True)
 
 
 def test_offsets_without_records_are_not_lost_while_the_broker_has_them():
@@ -234,7 +234,7 @@ def test_partitions_that_a_batch_does_not_end_with_are_gone():
     found = {(lost.partition, lost.offsets): lost.reason for lost in partition_losses(start, end, {})}
 
     assert set(found) == {(1, None), (2, None)}
-    assert "made anew" in found[1, None]
+    assert "recreated" in found[1, None]
     assert partition_losses(start, None, {}) == ()
 
 

@@ -55,7 +55,7 @@ def test_topics_are_read_with_options_alone():
     ("text", "says"),
     [
         ("read_kafka('t')", "has no name"),
-        ("read_kinesis(streamName => concat('hunter2', 'b'))", "concat ( '...' , '...' ) is no literal"),
+        ("read_kinesis(streamName => concat('hunter2', 'b'))", "concat ( '...' , '...' ) is not a literal"),
     ],
 )
 def test_what_reads_no_files_takes_named_literals_alone(text, says):
@@ -68,10 +68,10 @@ def test_what_reads_no_files_takes_named_literals_alone(text, says):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ("", "no path"),
+        ("", "path is missing"),
         ("'/a', 'json'", "has no name"),
-        ("'/a', format => concat('js', 'on')", "is no literal"),
-        ("path", "is no literal"),
+        ("'/a', format => concat('js', 'on')", "is not a literal"),
+        ("path", "is not a literal"),
     ],
 )
 def test_what_cannot_be_read_is_refused_with_the_reason(arguments, says):

@@ -139,8 +139,8 @@ class DecompressedFile:
             data = bytes(self._stream.read(size))
             self._total += len(data)
             if self._total > max(self._limits.record_bytes, self._file.tell() * self._limits.expansion):
-                most = f"{self._limits.expansion} times its size, which is all that {EXPANSION_OPTION} allows"
-                raise CorruptFile(f"{self._path} unpacks into more than {most}")
+                most = f"{self._limits.expansion} times its size, the limit of {EXPANSION_OPTION}"
+                raise CorruptFile(f"{self._path} expands to more than {most}")
             return data
 
     def __enter__(self) -> Self:
@@ -162,6 +162,6 @@ def open_decompressed(path: str, limits: Limits = _DEFAULT) -> OpenedFile | Deco
         OSError: the store cannot return it.
     """
     if path.endswith(_UNSUPPORTED):
-        raise UnsupportedCompression(f"{path} is compressed in a way that is not read; gzip, bzip2, zstd and lz4 are")
+        raise UnsupportedCompression(f"{path} uses an unsupported compression; use gzip, bzip2, zstd or lz4")
     codec = next((codec for ending, codec in _CODECS.items() if path.endswith(ending)), None)
     return open_file(path) if codec is None else DecompressedFile(path, codec, limits)

@@ -51,9 +51,8 @@ def with_replay(plan: Plan, request: ReplayRequest, state: StoredState, layout: 
             backfill = _abandoned(flow, pending, state)
         steps.append(FlowStep(flow, Decision.START, backfill.describe(), backfill=backfill, streams=False))
     if not any(step.decision is Decision.START for step in steps):
-        raise PipelineError(
-            "REPLAY.NOTHING", name=name, rules=f" that broke {', '.join(request.rules)}" * bool(request.rules)
-        )
+        rules = f" for the rule{'' if len(request.rules) == 1 else 's'} {', '.join(request.rules)}"
+        raise PipelineError("REPLAY.NOTHING", name=name, rules=rules if request.rules else "")
     return replace(plan, flows=tuple(steps), tables=tuple(table for table in plan.tables if table.dataset == name))
 
 
@@ -68,7 +67,7 @@ def _open_rows(
     """The number of matching open rows by flow name, and the replay to run.
 
     Unless a cause is named, rows that violated rules come first, then rows that failed processing, then rows that sinks
-    refused.
+    rejected.
     """
     flows = graph.flows_into(name)
     if request.from_source and request.changes:
@@ -125,15 +124,14 @@ def _blocking_problem(
     """
     location, name = flow.flow.location, flow.target
     if reset:
-        return PipelineError(
-            "REPLAY.NOT_NOW", location=location, flow=flow.name, name=name, reason="it is to be cleared"
-        )
+        reason = "the next update clears the table"
+        return PipelineError("REPLAY.NOT_NOW", location=location, flow=flow.name, name=name, reason=reason)
     # Dead letters record their batch.
     if requested.dead_letter_ids is None and (unfinished_batch(state, flow) is not None or not state.has_run(flow)):
-        reason = "a batch that has set rows aside is not in it yet"
+        reason = "a batch with quarantined rows is not in the table yet"
         return PipelineError("REPLAY.NOT_NOW", location=location, flow=flow.name, name=name, reason=reason)
     if any(map(spilled_batches, state.spill_queues(graph, flow).values())):
-        reason = "a batch that has set rows aside waits for it"
+        reason = "a batch of the flow is still in the spill queue"
         return PipelineError("REPLAY.NOT_NOW", location=location, flow=flow.name, name=name, reason=reason)
     before = None if pending is None or pending.replay is None else pending.replay
     if before is not None and before.dead_letter_ids is not None:

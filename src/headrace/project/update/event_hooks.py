@@ -79,7 +79,7 @@ class Hooks:
         self._thread.join(self._timeout_s)
         if self._thread.is_alive():
             self._gave_up.set()
-            text = f"event hooks were behind when the update ended: {self._pending.qsize()} events were not told"
+            text = f"event hooks were behind when the update ended: {self._pending.qsize()} events were not delivered"
             self._emit(Warned("HOOK.LATE", text))
 
     def notify(self, row: Row) -> None:
@@ -104,7 +104,7 @@ class Hooks:
                 return
             if self._has_dropped and not warned_of_drops:
                 warned_of_drops = True
-                self._warn("HOOK.SLOW", f"event hooks are {MAX_PENDING} events behind; some events are not told")
+                self._warn("HOOK.SLOW", f"event hooks are {MAX_PENDING} events behind; some events are not delivered")
             event = as_hook_event(row)
             for state in self._states:
                 if not state.disabled and not self._gave_up.is_set():
@@ -121,7 +121,7 @@ class Hooks:
             if limit is not None and state.failures > limit:
                 state.disabled = True
                 text = f'event hook "{hook.name}" ({hook.location}) failed {state.failures} times in a row and is'
-                self._warn("HOOK.DISABLED", f"{text} left alone until the next update: {_reason(error)}")
+                self._warn("HOOK.DISABLED", f"{text} disabled until the next update: {_reason(error)}")
             elif state.failures == 1:
                 self._warn("HOOK.FAILED", f'event hook "{hook.name}" ({hook.location}) failed: {_reason(error)}')
         else:

@@ -56,14 +56,15 @@ class RowErrors:
         flow = self.flow
         count = f"{len(found)} row{'' if len(found) == 1 else 's'} of batch {batch_id}"
         reason = self.reason(next(iter(found.values())))
-        message = f'flow "{flow.name}": its query fails with {count}, set aside: {reason}'
+        message = f'flow "{flow.name}": its query fails on {count}, moved to dead letters: {reason}'
         return Warned("ROWS.SET_ASIDE", message, flow.name, str(flow.target))
 
     def batch_warning(self, batch_id: int, count: int, error: Exception) -> Warned:
         """The warning that a whole batch became dead letters."""
         flow, rows = self.flow, f"{count} row{'' if count == 1 else 's'}"
-        message = f'flow "{flow.name}": its query fails with batch {batch_id}, set aside with all of its {rows}: '
-        return Warned("ROWS.BATCH_SET_ASIDE", message + self.reason(error), flow.name, str(flow.target))
+        message = f'flow "{flow.name}": its query fails on batch {batch_id}'
+        warning = f"{message}, moved to dead letters as a whole ({rows}): {self.reason(error)}"
+        return Warned("ROWS.BATCH_SET_ASIDE", warning, flow.name, str(flow.target))
 
     def failing_batches_error(self, count: str, error: Exception) -> PipelineError:
         """The error that too many batches in a row fail."""

@@ -58,7 +58,7 @@ def with_passing_rows(
         reason, at = row_errors.reason(error), row_errors.report(error).error.location
         if len(found) == len(ordered):
             raise PipelineError("REPLAY.STILL_FAIL", location=at, flow=flow.name, count=len(found), reason=reason)
-        message = f'flow "{flow.name}": its query still fails with {len(found)} of {len(ordered)} rows: {reason}'
+        message = f'flow "{flow.name}": its query still fails on {len(found)} of {len(ordered)} rows: {reason}'
         context.reporting.emit(Warned("ROWS.SET_ASIDE", message, flow.name, str(flow.target)))
     passing = tuple(row.id for position, row in enumerate(ordered) if position not in found)
     return replace(backfill, replay=replace(requested, dead_letter_ids=passing))

@@ -138,8 +138,8 @@ class DeadLetterSink:
             write_dead_letters(context.folder, self._dead_letter_batch(batch), dead_letters, context.guard.fence)
         context.guard.failpoint(Failpoint.QUARANTINED)
         count = f"{len(rows_json)} row{'' if len(rows_json) == 1 else 's'}"
-        message = f'flow "{batch.flow}": sink "{self._name}" fails with batch {batch.number}'
-        warning = f"{message}, set aside with all of its {count}: {reason}"
+        message = f'flow "{batch.flow}": sink "{self._name}" fails on batch {batch.number}'
+        warning = f"{message}, moved to dead letters as a whole ({count}): {reason}"
         context.emit(Warned("ROWS.BATCH_SET_ASIDE", warning, batch.flow, context.dataset))
         if batch.rejected_rows is not None:
             batch.rejected_rows.clear()

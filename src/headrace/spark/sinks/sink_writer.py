@@ -230,7 +230,7 @@ class SinkWriter:
         if rejected:
             number = f"{len(rejected)} row{'' if len(rejected) == 1 else 's'} of batch {batch_id}"
             reason = self._redacted_reason(rejected[0])
-            message = f'flow "{context.flow}": sink "{name}" refuses {number}, set aside: {reason}'
+            message = f'flow "{context.flow}": sink "{name}" rejects {number}, moved to dead letters: {reason}'
             self._emit(Warned("ROWS.SET_ASIDE", message, context.flow, context.dataset))
 
     def _redacted_reason(self, rejected: RejectedRow) -> str:
@@ -286,8 +286,9 @@ class SinkWriter:
         """Warn of the sinks that lack the batch, and raise the error of the first one."""
         context = self._context
         for name in errors if len(self._sinks) > 1 else ():
-            have = ", ".join(f'"{other}"' for other in self._sinks if other not in errors) or "no other"
-            message = f'flow "{context.flow}": sink "{name}" has not taken batch {batch_id}; it is in {have}'
+            have = ", ".join(f'"{other}"' for other in self._sinks if other not in errors)
+            others = f"it is in {have}" if have else "no other sink has it"
+            message = f'flow "{context.flow}": sink "{name}" has not accepted batch {batch_id}; {others}'
             self._emit(Warned("SINK.BEHIND", message, context.flow, context.dataset))
         for name in self._sinks:
             if name in errors:

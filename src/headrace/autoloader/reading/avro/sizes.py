@@ -63,7 +63,7 @@ def start_block(size: int) -> None:
 def _counted(value: Any, *_: Any) -> Any:
     _buffered.count -= 1
     if _buffered.count < 0:
-        raise TooManyEmptyItems("a block of it claims more entries without bytes than it can mean")
+        raise TooManyEmptyItems("a block claims an implausible number of empty entries")
     return value
 
 

@@ -60,7 +60,7 @@ def json_documents(text: str, parse_options: ParseOptions) -> Iterator[Document]
         entries = [value] if isinstance(value, Members) else value if isinstance(value, list) else [None]
         records = [entry for entry in entries if isinstance(entry, Members)]
         if len(records) != len(entries):
-            yield Document(text[at:], None, "it is no object of JSON")
+            yield Document(text[at:], None, "it is not a JSON object")
             return
         end_of_separator = _COMMAS.match(text, end).end()  # type: ignore[union-attr]  # it matches nothing, too
         is_alone = is_first and skip_space(text, end_of_separator, parse_options) == len(text)
