@@ -160,7 +160,7 @@ def test_a_table_that_the_function_of_snapshots_reads_only_later_is_named(declar
     result = pipeline.run()
 
     assert result.error == "CDC.UNSEEN_INPUT"
-    assert 'has read "copy"' in result.outcome.error["message"]
+    assert 'read "copy", which it did not read' in result.outcome.error["message"]
 
 
 def test_a_table_of_changes_is_not_previewed(declared):
