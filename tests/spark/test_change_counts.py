@@ -177,7 +177,7 @@ def test_a_batch_that_was_merged_and_not_counted_is_counted_as_it_would_have_bee
     }
     assert result.counts(target).changes == counts[target]
     (path,) = {batch.merge_path for batch in said if getattr(batch, "merge_path", None)}
-    texts = {"shown": "the newest event of a key decides", "versions": "rows are built anew"}
+    texts = {"shown": "the newest event of a key decides", "versions": "the rows of changed keys are recomputed"}
     assert path.value == texts[target]
     assert path is (MergePath.LATEST_EVENT if target == "shown" else MergePath.RECOMPUTED_KEYS)
     (explained,) = pipeline.project.explain(target).to_json()["flows"]

@@ -143,6 +143,7 @@ def test_what_failed_is_shown_with_what_broke_rules(ruled):
     shown = pipeline.project.quarantine_show("numbers")
 
     assert listed == (("numbers", 3, {"query.failed": 1, "small": 2}),)
+    assert shown.columns[:3] == ("broken", "error", "row")
     assert [row[shown.columns.index("broken")] for row in shown.rows].count(["query.failed"]) == 1
 
 

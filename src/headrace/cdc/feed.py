@@ -14,8 +14,13 @@ class MergePath(str, Enum):
     """How a batch of change events or a snapshot becomes rows. Users see the values, and commits store them."""
 
     LATEST_EVENT = "the newest event of a key decides"
-    RECOMPUTED_KEYS = "rows are built anew"
+    RECOMPUTED_KEYS = "the rows of changed keys are recomputed"
     COMPARED_SNAPSHOT = "rows are compared with the snapshot"
+
+    @classmethod
+    def _missing_(cls, value: object) -> MergePath | None:
+        # Commits of version 0.1 have this text.
+        return cls.RECOMPUTED_KEYS if value == "rows are built anew" else None
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from headrace.autoloader.options import loader_options
 from headrace.autoloader.preparing import Place, prepare
+from headrace.autoloader.reading.avro.avro_schema import parse_avro_schema
 from headrace.autoloader.reading.avro.container import encode_long, read_blocks, read_header
 from headrace.autoloader.reading.files import read_splits
 from headrace.autoloader.reading.opening import CorruptFile
@@ -265,6 +266,16 @@ def test_an_avro_schema_that_cannot_be_followed_is_refused_with_the_reason(schem
         loader_options({"cloudFiles.format": "avro", "avroSchema": schema})
 
     assert says in next(iter(raised.value)).params["reason"]
+
+
+def test_a_name_means_the_type_of_the_enclosing_namespace_before_that_of_none():
+    flat = {"type": "fixed", "name": "Code", "size": 2}
+    near = {"type": "enum", "name": "shop.Code", "symbols": ["A"]}
+    inner = {"type": "record", "name": "shop.Item", "fields": [{"name": "code", "type": "Code"}]}
+
+    columns = parse_avro_schema(json.dumps(record(a=flat, b=near, c=inner))).columns
+
+    assert str(columns.field("c").type) == "struct<code: string>"
 
 
 def recompressed(data, codec, compress):

@@ -112,6 +112,12 @@ def test_what_is_not_supported_is_refused_with_the_reason(name):
     assert error.params["instead"]
 
 
+def test_every_name_behind_a_prefix_is_refused_under_the_name_that_was_given():
+    error = problems(cloudFiles__resourceTag__team="x")["AUTO_LOADER.OPTION_REFUSED"]
+
+    assert error.params["option"] == "cloudFiles.resourceTag.team"
+
+
 def test_options_without_effect_are_told_apart():
     assert loader_options({"cloudFiles.format": "json", "cloudFiles.fetchParallelism": "2"}).ignored_options == (
         "cloudFiles.fetchParallelism",

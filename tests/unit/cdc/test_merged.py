@@ -24,3 +24,10 @@ def test_what_was_said_is_read_again_whatever_the_user_says_beside_it(batch, use
 @pytest.mark.parametrize("text", [None, "", "nightly run", "{}", "[]", "7", '{"headrace": 1}', '{"headrace": {}}'])
 def test_a_text_of_somebody_else_says_nothing(text):
     assert merge_summary_of(text) is None
+
+
+def test_a_summary_of_version_0_1_is_read_though_its_words_have_changed():
+    batch = MergeSummary(MergePath.RECOMPUTED_KEYS, None, versions=True)
+    text = batch.to_text(None).replace(MergePath.RECOMPUTED_KEYS.value, "rows are built anew")
+
+    assert merge_summary_of(text) == batch

@@ -115,12 +115,21 @@ def test_an_explanation_of_a_view_that_was_never_computed_is_short(make, says):
     ("change", "why"),
     [
         ({}, "the newest event of a key decides, because events set every column, and the table shows version"),
-        ({"derivable_in_merge": False}, "rows are built anew, because a MERGE cannot compute version"),
-        ({"derivable_from_rows": False}, "rows are built anew, because the table does not show version"),
-        ({"spec": ScdSpec(("id",), ("id",), partial=True)}, "rows are built anew, because a row is made of several"),
+        (
+            {"derivable_in_merge": False},
+            "the rows of changed keys are recomputed, because a MERGE cannot compute version",
+        ),
+        (
+            {"derivable_from_rows": False},
+            "the rows of changed keys are recomputed, because the table does not show version",
+        ),
+        (
+            {"spec": ScdSpec(("id",), ("id",), partial=True)},
+            "the rows of changed keys are recomputed, because a row is made of several",
+        ),
         (
             {"spec": ScdSpec(("id",), ("id",), ScdType.TWO)},
-            "rows are built anew, because a late event changes versions",
+            "the rows of changed keys are recomputed, because a late event changes versions",
         ),
     ],
 )
