@@ -49,7 +49,7 @@ Progress is stored for each pair of flow and target. A flow with a new target, o
 | `@dp.append_flow(target="alerts", once=True)` | The result of a batch query, once. A full refresh delivers it again |
 | `@dp.update_flow(target="alerts")` | The rows that changed in each batch, such as new values of groups. Not for Delta and files, because these are append-only |
 
-## What happens to a batch that comes again
+## Repeated batches
 
 After a crash, Headrace may run the last batch of a flow again, with the same rows and the same number. A batch that is
 recorded as delivered is not delivered again. A repeat is possible only if the crash happens after the delivery and

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.model.outcome import UpdateState
+from headrace.testing.warm import unchanged
 
 PROJECT = """
     from pyspark.sql import SparkSession
@@ -34,3 +35,12 @@ def test_a_project_runs_in_the_programs_session_when_another_was_active_last(pro
 
     assert pipeline.run().state is UpdateState.COMPLETED
     assert pipeline.sql("SELECT given, active FROM where").to_json() == [{"given": "program", "active": "program"}]
+
+
+def test_views_and_settings_of_one_test_are_not_there_in_the_next(headrace_session, tmp_path):
+    with unchanged(headrace_session, tmp_path):
+        headrace_session.range(1).createTempView("left_behind")
+        headrace_session.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+
+    assert not headrace_session.catalog.tableExists("left_behind")
+    assert headrace_session.conf.get("spark.sql.session.timeZone") == "UTC"

@@ -61,17 +61,22 @@ def warm_session(
 def unchanged(session: SparkSession, folder: Path) -> Iterator[None]:
     """Restore the session's settings and Python's modules after the block, so that projects do not affect later tests.
 
+    Temporary views that the block adds are dropped: a memory sink leaves one with the name of its query.
+
     Args:
         session: the session.
         folder: modules from this folder are removed.
     """
     before, modules, search_path = _settings(session), frozenset(sys.modules), list(sys.path)
+    views = _temporary_views(session)
     try:
         yield
     finally:
         # Compared in Java: each entry that Python reads is a call.
         if not before.equals(after := _settings(session)):
             _restore_settings(session, dict(before), dict(after))
+        for view in _temporary_views(session) - views:
+            session.catalog.dropTempView(view)
         sys.path[:] = search_path
         for name in sys.modules.keys() - modules:
             origin = getattr(sys.modules[name], "__file__", None)
@@ -82,6 +87,12 @@ def unchanged(session: SparkSession, folder: Path) -> Iterator[None]:
 def _settings(session: SparkSession) -> Any:
     """The current settings, as a Java map."""
     return session._jsparkSession.conf().getAllAsJava()  # noqa: SLF001 - `conf.getAll` makes one Java call per entry
+
+
+def _temporary_views(session: SparkSession) -> frozenset[str]:
+    catalog: Any = session._jsparkSession.sessionState().catalog()  # noqa: SLF001 - `listTables` looks at each table
+    names: str = catalog.getTempViewNames().mkString("\n")
+    return frozenset(names.splitlines())
 
 
 def _restore_settings(session: SparkSession, before: Mapping[str, str], after: Mapping[str, str]) -> None:

@@ -89,7 +89,7 @@ class RowErrors:
             flow=flow,
             allowed=allowed,
             count=count,
-            aside=dead_letters,
+            dead_letters=dead_letters,
             reason=reason,
         )
 
