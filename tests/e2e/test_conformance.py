@@ -14,9 +14,9 @@ pytestmark = [
     pytest.mark.e2e,
     pytest.mark.long(
         guard=(
-            "tests/unit/test_conformance.py::test_a_block_that_was_not_run_as_it_is_claimed_has_no_kind",
-            "tests/unit/test_conformance.py::test_a_check_has_one_answer",
-            "tests/spark/test_script_files.py::test_streams_that_read_each_other_are_ended_when_none_has_anything_left",
+            "tests/unit/test_conformance.py::test_a_block_without_a_current_verdict_does_not_meet_its_claim",
+            "tests/unit/test_conformance.py::test_a_check_is_read_with_its_answer",
+            "tests/spark/test_script_files.py::test_chained_streams_are_stopped_when_all_of_them_are_idle",
         )
     ),
 ]
@@ -127,20 +127,20 @@ def verdicts(tmp_path_factory):
     return done.returncode, {found["name"]: found["faults"] for found in map(json.loads, lines)}
 
 
-def test_a_stream_that_would_go_on_for_ever_takes_what_is_there_and_what_comes_and_ends(verdicts):
+def test_an_endless_stream_processes_existing_and_new_input_and_ends(verdicts):
     _, faults = verdicts
 
     assert faults["000-01"] == []
 
 
-def test_an_answer_that_was_there_before_the_block_is_a_fault_and_so_is_a_wrong_one(verdicts):
+def test_a_check_that_passes_before_its_block_or_fails_after_it_is_reported(verdicts):
     code, faults = verdicts
 
     assert code == 1
     assert faults["000-02"] == ["total was answered before the block ran", "total + 1 is 2, not 3"]
 
 
-def test_a_replacement_counts_when_the_block_fails_as_written_with_what_is_said(verdicts):
+def test_a_replacement_counts_only_if_the_original_block_fails_with_the_expected_error(verdicts):
     _, faults = verdicts
 
     assert faults["000-03"] == []

@@ -37,9 +37,9 @@ def files():
 
 
 @pytest.mark.long(
-    guard="tests/unit/test_failures.py::test_a_format_that_a_connector_brings_is_told_with_the_line_to_add"
+    guard="tests/unit/test_failures.py::test_a_format_of_a_missing_connector_is_reported_with_the_line_to_add"
 )
-def test_each_connector_that_is_missing_is_told_with_the_line_to_add(tmp_path):
+def test_each_missing_connector_is_reported_with_the_line_to_add(tmp_path):
     (tmp_path / "transformations").mkdir()
     (tmp_path / "transformations" / "all.py").write_text(FILE)
     (tmp_path / "pipeline.yml").write_text("name: without")

@@ -51,11 +51,11 @@ query.awaitTermination()
 
 @pytest.mark.long(
     guard=(
-        "tests/unit/scripts/test_checkpoints.py::test_it_goes_on_with_its_own_when_a_stream_is_started_again",
-        "tests/spark/test_script_files.py::test_streams_that_read_each_other_are_ended_when_none_has_anything_left",
+        "tests/unit/scripts/test_checkpoints.py::test_a_restarted_stream_continues_with_its_own_checkpoint",
+        "tests/spark/test_script_files.py::test_chained_streams_are_stopped_when_all_of_them_are_idle",
     )
 )
-def test_a_script_goes_on_with_its_tables_and_streams_when_it_runs_again(tmp_path):
+def test_a_script_continues_its_tables_and_streams_when_it_runs_again(tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
     (tmp_path / "factors.py").write_text("def factor():\n    return 10\n")
 
@@ -85,11 +85,11 @@ def test_the_users_traceback_and_one_error_are_shown_when_a_query_fails(headrace
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_script_files.py::test_streams_without_end_are_ended_after_the_time_that_was_given",
-        "tests/unit/cli/test_signals.py::test_sigterm_is_an_interrupt_from_the_first_line_on",
+        "tests/spark/test_script_files.py::test_endless_streams_are_stopped_after_the_given_time",
+        "tests/unit/cli/test_signals.py::test_sigterm_raises_keyboard_interrupt_as_soon_as_the_command_starts",
     )
 )
-def test_streams_without_end_are_done_when_a_service_manager_ends_them(tmp_path):
+def test_sigterm_completes_a_script_with_endless_streams(tmp_path):
     (tmp_path / "endless.py").write_text(ENDLESS)
     command = (PROGRAM, "--output", "json", "exec", "endless.py")
 
@@ -105,7 +105,7 @@ def test_streams_without_end_are_done_when_a_service_manager_ends_them(tmp_path)
 
 
 @pytest.mark.long(guard="tests/e2e/test_exec.py::test_the_users_traceback_and_one_error_are_shown_when_a_query_fails")
-def test_a_script_may_stop_its_session_and_exit_with_a_code_of_its_own(tmp_path):
+def test_a_script_can_stop_its_session_and_choose_its_exit_code(tmp_path):
     script = """\
         import sys
         spark.range(1).write.saveAsTable("numbers")
@@ -121,9 +121,9 @@ def test_a_script_may_stop_its_session_and_exit_with_a_code_of_its_own(tmp_path)
 
 
 @pytest.mark.long(
-    guard="tests/spark/test_script_files.py::test_a_thread_ends_its_work_and_no_secret_is_in_why_a_script_ends"
+    guard="tests/spark/test_script_files.py::test_a_script_waits_for_its_threads_and_redacts_secrets_in_its_exit_message"
 )
-def test_a_thread_ends_its_work_and_no_secret_is_shown_when_a_script_says_why_it_ends(tmp_path):
+def test_an_exiting_script_waits_for_its_threads_and_redacts_secrets_in_its_message(tmp_path):
     script = """\
         import sys, threading, time
         def late():

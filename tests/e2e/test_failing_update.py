@@ -122,7 +122,7 @@ def log_of(done: Done) -> Path:
     return Path(line_with("log: ", done.stdout.splitlines()).removeprefix("log: "))
 
 
-def test_failure_is_one_screen_that_begins_with_the_users_line(told):
+def test_a_failure_fits_one_screen_and_starts_with_the_users_line(told):
     lines = told.stdout.splitlines()
 
     assert (told.returncode, told.stderr) == (1, "")
@@ -137,11 +137,11 @@ def test_failure_is_one_screen_that_begins_with_the_users_line(told):
 
 @pytest.mark.long(
     guard=(
-        "tests/e2e/test_failing_update.py::test_failure_is_one_screen_that_begins_with_the_users_line",
-        "tests/e2e/test_stopping.py::test_given_an_interrupt_when_an_update_runs_then_the_next_one_makes_it_whole",
+        "tests/e2e/test_failing_update.py::test_a_failure_fits_one_screen_and_starts_with_the_users_line",
+        "tests/e2e/test_stopping.py::test_an_interrupt_cancels_an_update_and_the_next_one_completes_its_work",
     )
 )
-def test_a_process_of_its_own_prints_the_same_and_nothing_beside_it(told, project, tmp_path):
+def test_a_separate_process_prints_the_same_failure_and_nothing_else(told, project, tmp_path):
     copied = tmp_path / "shop"
     shutil.copytree(project, copied, ignore=shutil.ignore_patterns("storage"))
 
@@ -160,7 +160,7 @@ def test_every_failed_flow_names_the_users_line(told, flow):
     assert reason.endswith(f"({PLACES[flow]})")
 
 
-def test_the_log_that_is_named_has_the_traces(told):
+def test_the_printed_log_path_leads_to_the_stack_traces(told):
     text = log_of(told).read_text(encoding="utf-8")
 
     assert [flow for flow in PLACES if f"flow {flow}\n" not in text] == []
@@ -168,14 +168,14 @@ def test_the_log_that_is_named_has_the_traces(told):
     assert "\tat org.apache.spark" in text
 
 
-def test_no_trace_reaches_the_terminal(told):
+def test_no_stack_trace_reaches_the_terminal(told):
     assert [word for word in ("Traceback", "\tat ", "Caused by", "org.apache.spark") if word in told.stdout] == []
 
 
 SHAPE = ("update_id", "state", "cause", "started_at", "ended_at", "flows", "error")
 
 
-def test_json_is_one_document_of_the_contracts_shape(document):
+def test_json_output_is_one_document_with_the_documented_fields(document):
     outcome = json.loads(document.stdout)
 
     assert document.returncode == 1
@@ -184,7 +184,7 @@ def test_json_is_one_document_of_the_contracts_shape(document):
     assert (outcome["state"], outcome["error"]["location"]) == ("FAILED", {"file": "prices.py", "line": 7})
 
 
-def test_what_depends_on_a_failed_flow_is_skipped_and_the_rest_is_done(told, document):
+def test_dependents_of_a_failed_flow_are_skipped_and_other_flows_complete(told, document):
     states = {name: flow["state"] for name, flow in flows(document).items()}
     table = [words for line in told.stdout.splitlines() if len(words := line.split()) == 6]
     printed = {words[0]: words[1] for words in table if words[1].isupper()}
@@ -195,7 +195,7 @@ def test_what_depends_on_a_failed_flow_is_skipped_and_the_rest_is_done(told, doc
     assert (printed["landing"], printed["copied"]) == ("COMPLETED", "COMPLETED")
 
 
-def test_a_rule_that_fails_writes_nothing_and_is_not_tried_again(document):
+def test_a_violated_fail_expectation_writes_nothing_and_is_not_retried(document):
     strict = flows(document)["strict"]
 
     assert (strict["rows_written"], strict["attempts"]) == (0, 1)
@@ -210,11 +210,11 @@ def test_status_shows_the_same_failure(project, told):
 
 @pytest.mark.long(
     guard=(
-        "tests/e2e/test_failing_update.py::test_json_is_one_document_of_the_contracts_shape",
+        "tests/e2e/test_failing_update.py::test_json_output_is_one_document_with_the_documented_fields",
         "tests/e2e/test_failing_update.py::test_status_shows_the_same_failure",
     )
 )
-def test_a_second_update_fails_in_the_same_way_and_does_the_rest_no_more(headrace_session, project, told):
+def test_a_second_update_fails_the_same_way_and_other_flows_are_up_to_date(headrace_session, project, told):
     assert headrace_session
     assert told.returncode == 1
     again = in_process(project, "run", "--output", "json")

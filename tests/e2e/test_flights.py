@@ -38,12 +38,12 @@ SHARES = {fault: 10 * share for fault, share in faults.SHARES.items()}
 COUNTED = ("flights_raw", "flights", "flights_quarantine", "unique_flights")
 # What is specific to the example, its mapping of rows that were repaired, is compared in the long tier alone.
 REPAIR_GUARD = (
-    "tests/spark/test_replay.py::test_rows_get_new_values_first",
-    "tests/spark/test_refresh.py::test_a_full_refresh_says_what_it_clears_and_reads_again",
+    "tests/spark/test_replay.py::test_a_replay_changes_values_before_it_evaluates_expectations",
+    "tests/spark/test_refresh.py::test_a_full_refresh_lists_the_cleared_rows_and_recomputes_them",
 )
 IDLE_GUARD = (
-    "tests/spark/test_updates.py::test_an_update_without_news_asks_spark_for_no_work",
-    "tests/spark/test_auto_loader.py::test_files_become_rows_once_and_an_update_without_new_ones_starts_nothing",
+    "tests/spark/test_updates.py::test_an_update_without_changes_runs_no_spark_jobs",
+    "tests/spark/test_auto_loader.py::test_files_are_ingested_once_and_a_flow_without_new_files_is_up_to_date",
 )
 REFERENCE = {"airlines", "airports", "planes", "weather"}
 
@@ -118,35 +118,35 @@ def test_every_update_completes(played):
 
 @pytest.mark.parametrize("instalment", INSTALMENTS)
 @pytest.mark.parametrize("table", oracle.COMPARED)
-def test_tables_are_duckdbs_to_the_row_after_each_instalment(played, instalment, table):
+def test_tables_equal_duckdbs_results_after_each_instalment(played, instalment, table):
     assert not played.differences[instalment, table]
 
 
-def test_no_table_that_is_compared_is_empty(played):
+def test_no_compared_table_is_empty(played):
     assert all(played.table(name).num_rows > 0 for name in oracle.COMPARED)
 
 
-def test_change_events_come_late_and_twice(played):
+def test_the_feed_has_late_and_duplicate_change_events(played):
     planes = [part.changes["planes"] for part in played.landed]
 
     assert min(min(told.late, told.repeated) for told in planes) > 0
     assert {None} < set(played.table("plane_history").column("__END_AT").to_pylist())
 
 
-def test_the_ledger_adds_up_after_each_instalment(played):
+def test_flow_counts_reconcile_with_the_feed_after_each_instalment(played):
     pairs = zip(played.landed, played.outcomes, strict=True)
     entries = [entry for landed, outcome in pairs for entry in ledger.entries_of(landed, outcome)]
     assert [entry for entry in entries if not entry.holds] == []
 
 
-def test_the_tables_add_up_in_the_end(played):
+def test_table_row_counts_reconcile_after_the_last_instalment(played):
     rows = {name: table.num_rows for name, table in played.before.items()}
     entries = ledger.entries_of_tables(played.landed, played.outcomes, rows, rows["flights_quarantine"])
     assert [entry for entry in entries if not entry.holds] == []
 
 
 @pytest.mark.long(guard=REPAIR_GUARD)
-def test_the_tables_add_up_after_the_repair(repaired):
+def test_table_row_counts_reconcile_after_the_repair(repaired):
     played = repaired
     rows, waiting = {name: played.table(name).num_rows for name in COUNTED}, demo.waiting(played.folder)
     entries = ledger.entries_of_repair(played.landed, played.repairs[0], waiting, demo.replayed(played.folder))
@@ -159,11 +159,11 @@ def test_the_tables_add_up_after_the_repair(repaired):
 
 @pytest.mark.long(guard=REPAIR_GUARD)
 @pytest.mark.parametrize("table", oracle.COMPARED)
-def test_tables_are_duckdbs_to_the_row_after_the_repair(repaired, table):
+def test_tables_equal_duckdbs_results_after_the_repair(repaired, table):
     assert not repaired.repaired[table]
 
 
-def test_what_is_dropped_and_quarantined_is_what_went_wrong_in_the_feed(played):
+def test_dropped_and_quarantined_counts_match_the_faults_in_the_feed(played):
     landed = sum((Counter(part.faults) for part in played.landed), Counter())
     silver = played.silver()
     assert min(landed[fault] for fault in Fault) > 0
@@ -174,13 +174,13 @@ def test_what_is_dropped_and_quarantined_is_what_went_wrong_in_the_feed(played):
     )
 
 
-def test_rules_count_what_duckdb_counts(played, answers):
+def test_expectation_counts_match_duckdb(played, answers):
     failed = {count.name: count.failed for count in played.silver().expectations}
     assert failed == answers.broken()
     assert {count.passed + count.failed for count in played.silver().expectations} == {answers.landed()}
 
 
-def test_fates_are_those_of_duckdb(played, answers):
+def test_written_dropped_and_quarantined_counts_match_duckdb(played, answers):
     silver = played.silver()
     assert answers.fates() == {
         "written": silver.rows_written,
@@ -189,21 +189,21 @@ def test_fates_are_those_of_duckdb(played, answers):
     }
 
 
-def test_the_quarantine_names_the_rule_that_a_malformed_line_broke(played):
+def test_the_quarantine_names_the_expectation_that_a_malformed_line_violates(played):
     quarantine = played.before["flights_quarantine"].select(["row", "broken"]).to_pylist()
     unreadable = [entry for entry in quarantine if "readable" in entry["broken"]]
     assert len(unreadable) == sum(part.malformed for part in played.landed)
     assert all(entry["row"]["unreadable"] for entry in unreadable)
 
 
-def test_a_view_reports_the_rows_that_it_holds(played):
+def test_a_view_reports_its_row_count(played):
     first = {flow.flow: flow.counts.rows_written for flow in played.outcomes[0].flows}
     reference = {name: played.table(name).num_rows for name in REFERENCE}
     assert {name: first[name] for name in REFERENCE} == reference
 
 
 @pytest.mark.long(guard=IDLE_GUARD)
-def test_nothing_is_done_by_an_update_without_anything_new(idle):
+def test_an_update_without_new_input_leaves_flows_up_to_date(idle):
     states = {flow.flow: flow.state for flow in idle.idle.flows}
     assert idle.idle.state is UpdateState.COMPLETED
     # Files that no log tells of cannot be compared: the reference data is read again, and what reads it alone.

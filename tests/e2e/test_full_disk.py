@@ -39,9 +39,9 @@ def can_mount() -> bool:
 
 @pytest.mark.long(
     guard=(
-        "tests/unit/cli/test_verbs.py::test_a_full_disk_is_told_with_the_way_on",
-        "tests/unit/events/test_log_and_reader.py::test_events_wait_for_the_next_try_when_the_storage_refuses",
-        "tests/spark/test_exactly_once.py::test_no_row_is_lost_or_doubled_when_an_update_dies_within_a_batch",
+        "tests/unit/cli/test_verbs.py::test_full_disk_is_reported_with_the_file_that_failed",
+        "tests/unit/events/test_log_and_reader.py::test_unwritten_events_are_retried_after_a_storage_error",
+        "tests/spark/test_exactly_once.py::test_no_row_is_lost_or_duplicated_when_an_update_crashes_within_a_batch",
     )
 )
 @pytest.mark.skipif(not can_mount(), reason="needs a disk of its own, which this user may not mount")
@@ -53,9 +53,7 @@ def can_mount() -> bool:
         (300, "EVENTS.NOT_WRITTEN"),
     ],
 )
-def test_given_a_full_disk_when_an_update_runs_then_it_says_so_and_the_next_one_loses_nothing(
-    tmp_path: Path, left_kib: int, code: str
-) -> None:
+def test_an_update_reports_a_full_disk_and_the_next_one_loses_no_data(tmp_path: Path, left_kib: int, code: str) -> None:
     subprocess.run([*HEADRACE.split(), "init", "shop"], cwd=tmp_path, check=True, capture_output=True)
     shop = tmp_path / "shop"
     script = SCRIPT.format(disk=DISK_KIB, filled=DISK_KIB - left_kib, headrace=HEADRACE)

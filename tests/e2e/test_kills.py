@@ -20,14 +20,11 @@ from headrace.runtime.failpoints import Failpoint
 
 # The faster tests let an update end at the same points without ending a process.
 GUARDS = (
-    "tests/spark/test_exactly_once.py::test_no_row_is_lost_or_doubled_when_an_update_dies_within_a_batch",
-    "tests/spark/test_change_crashes.py::test_rows_and_counts_are_as_without_a_crash",
-    (
-        "tests/spark/test_exactly_once.py"
-        "::test_a_stream_with_state_goes_on_when_an_update_dies_after_one_of_its_batches_was_written"
-    ),
-    "tests/spark/test_fencing.py::test_who_was_taken_over_is_told_before_anything_else_is_written",
-    "tests/e2e/test_stopping.py::test_given_an_interrupt_when_an_update_runs_then_the_next_one_makes_it_whole",
+    "tests/spark/test_exactly_once.py::test_no_row_is_lost_or_duplicated_when_an_update_crashes_within_a_batch",
+    "tests/spark/test_change_crashes.py::test_a_crash_changes_neither_rows_nor_counts",
+    ("tests/spark/test_exactly_once.py::test_a_stateful_stream_continues_when_an_update_crashes_after_a_written_batch"),
+    "tests/spark/test_fencing.py::test_a_lost_lease_is_reported_before_anything_is_written",
+    "tests/e2e/test_stopping.py::test_an_interrupt_cancels_an_update_and_the_next_one_completes_its_work",
 )
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(1800), pytest.mark.long(guard=GUARDS)]
 
@@ -67,14 +64,14 @@ def arena(headrace_session, tmp_path_factory):
     )
 
 
-def test_the_next_update_makes_everything_whole_when_one_is_killed(arena):
+def test_the_next_update_recovers_from_a_killed_update(arena):
     verdicts = [verdict for verdict, _ in hit_all(arena, list(enumerate(KILLS, 1)))]
 
     assert {verdict.what: verdict.faults for verdict in verdicts if verdict.faults} == {}
     assert [verdict.what for verdict in verdicts if not verdict.struck] == []
 
 
-def test_the_next_update_makes_everything_whole_when_one_is_killed_that_merges_changes(arena):
+def test_the_next_update_recovers_from_an_update_killed_while_it_merges_changes(arena):
     shots = [shot for shot in choose_shots(SEED, 20, arena.spans, places=merge_choices) if not shot.delay_ms][:3]
 
     verdicts = [verdict for verdict, _ in hit_all(arena, list(enumerate(shots, 101)))]
@@ -84,13 +81,13 @@ def test_the_next_update_makes_everything_whole_when_one_is_killed_that_merges_c
     assert [verdict.what for verdict in verdicts if not verdict.struck] == []
 
 
-def test_streams_that_keep_state_give_what_a_batch_gives_when_their_update_was_killed(arena):
+def test_stateful_streams_equal_a_batch_result_after_their_update_is_killed(arena):
     ((verdict, _),) = hit_all(arena, [(201, STATES)])
 
     assert (verdict.struck, verdict.faults) == (True, ())
 
 
-def test_a_holder_that_was_stopped_commits_nothing_when_it_continues_after_a_takeover(arena):
+def test_a_paused_lease_holder_commits_nothing_when_it_resumes_after_a_takeover(arena):
     ((verdict, _),) = stop_all(arena, [(1, ZOMBIE)])
 
     assert verdict.struck

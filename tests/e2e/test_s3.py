@@ -45,11 +45,11 @@ print(json.dumps([[outcome.flows[0].state.value for outcome in outcomes], sorted
 
 @pytest.mark.long(
     guard=(
-        "tests/unit/autoloader/test_stores.py::test_objects_are_read_once_and_new_ones_after_them",
-        "tests/spark/test_auto_loader.py::test_files_become_rows_once_and_an_update_without_new_ones_starts_nothing",
+        "tests/unit/autoloader/test_stores.py::test_each_object_is_read_once_including_new_objects",
+        "tests/spark/test_auto_loader.py::test_files_are_ingested_once_and_a_flow_without_new_files_is_up_to_date",
     )
 )
-def test_objects_of_a_bucket_become_rows_once(tmp_path, bucket):
+def test_objects_in_a_bucket_are_ingested_once(tmp_path, bucket):
     (tmp_path / "transformations").mkdir()
     (tmp_path / "pipeline.yml").write_text("name: shop\n")
     (tmp_path / "transformations" / "flows.py").write_text(FLOW.format(bucket=bucket.name))

@@ -17,12 +17,12 @@ from headrace.testing.driver import write_project
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.long(
-        guard="tests/spark/test_secrets.py::test_no_secret_comes_out_of_an_update_whose_flows_fail_with_them"
+        guard="tests/spark/test_secrets.py::test_no_secret_is_revealed_when_flows_fail_with_errors_that_contain_secrets"
     ),
 ]
 
 
-def test_no_secret_comes_out_of_processes(tmp_path) -> None:
+def test_no_process_leaks_a_secret(tmp_path) -> None:
     project, scratch = tmp_path / "project", tmp_path / "tmp"
     scratch.mkdir()
     environ = {**canary.ENVIRON, "TMPDIR": str(scratch), "_JAVA_OPTIONS": f"-Djava.io.tmpdir={scratch}"}

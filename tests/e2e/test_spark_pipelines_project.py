@@ -48,7 +48,7 @@ def states(outcome: dict[str, list[dict[str, object]]]) -> dict[object, object]:
     return {flow["flow"]: flow["state"] for flow in outcome["flows"]}
 
 
-def test_the_first_update_makes_both_views(project, outcomes):
+def test_the_first_update_computes_both_views(project, outcomes):
     assert states(outcomes[0]) == dict.fromkeys(VIEWS, "COMPLETED")
     assert {flow["flow"]: flow["rows_written"] for flow in outcomes[0]["flows"]} == {
         "example_python_materialized_view": 10,
@@ -56,17 +56,17 @@ def test_the_first_update_makes_both_views(project, outcomes):
     }
 
 
-def test_the_tables_are_where_sparks_settings_say(project, outcomes):
+def test_tables_are_stored_in_the_folder_from_sparks_settings(project, outcomes):
     tables = project / "pipeline-storage" / "tables" / "default"
 
     assert {table.name for table in tables.iterdir()} == VIEWS
 
 
-def test_the_second_update_has_nothing_to_do_for_the_views(outcomes):
+def test_the_views_are_up_to_date_in_the_second_update(outcomes):
     assert states(outcomes[1]) == {**dict.fromkeys(VIEWS, "UP_TO_DATE"), "delivered": "COMPLETED"}
 
 
-def test_a_sink_gets_what_a_flow_delivers(project, outcomes):
+def test_a_sink_receives_the_rows_of_its_flow(project, outcomes):
     (delivered,) = (flow for flow in outcomes[1]["flows"] if flow["flow"] == "delivered")
 
     assert (

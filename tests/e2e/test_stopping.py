@@ -80,7 +80,7 @@ WHOLE = {"orders_raw": (500, 0, 0), "orders": (492, 2, 6)}
 COUNTED = ("--refresh", "orders_raw,orders")
 
 
-def test_given_an_interrupt_when_an_update_runs_then_the_next_one_makes_it_whole(
+def test_an_interrupt_cancels_an_update_and_the_next_one_completes_its_work(
     shop: Path, headrace_session: SparkSession
 ) -> None:
     update = started(shop, *COUNTED)
@@ -105,12 +105,12 @@ def without_java(shop: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.long(
     guard=(
-        "tests/unit/cli/test_signals.py::test_sigterm_is_an_interrupt_from_the_first_line_on",
-        "tests/e2e/test_stopping.py::test_given_an_interrupt_when_an_update_runs_then_the_next_one_makes_it_whole",
-        "tests/spark/test_continuous.py::test_a_person_who_interrupts_an_update_that_waits_for_input_has_canceled_it",
+        "tests/unit/cli/test_signals.py::test_sigterm_raises_keyboard_interrupt_as_soon_as_the_command_starts",
+        "tests/e2e/test_stopping.py::test_an_interrupt_cancels_an_update_and_the_next_one_completes_its_work",
+        "tests/spark/test_continuous.py::test_an_interrupt_cancels_a_continuous_update_that_waits_for_input",
     )
 )
-def test_given_sigterm_when_a_continuous_update_runs_then_it_ends_well_and_nothing_is_left_to_do(shop: Path) -> None:
+def test_sigterm_completes_a_continuous_update_with_all_rows_written(shop: Path) -> None:
     update = started(shop, "--continuous")
     wait_until_in(shop, "revenue_by_day", FlowState.IDLE)
     status, events = (without_java(shop, word, "--output", "json") for word in ("status", "events"))
@@ -126,11 +126,11 @@ def test_given_sigterm_when_a_continuous_update_runs_then_it_ends_well_and_nothi
 
 @pytest.mark.long(
     guard=(
-        "tests/unit/project/test_lease.py::test_a_second_holder_is_refused_and_the_first_named_when_the_lease_is_held",
-        "tests/unit/cli/test_verbs.py::test_exit_code_says_what_went_wrong",
+        "tests/unit/project/test_lease.py::test_a_held_lease_refuses_a_second_holder_and_names_the_first",
+        "tests/unit/cli/test_verbs.py::test_exit_code_depends_on_the_error",
     )
 )
-def test_given_an_update_that_runs_when_another_starts_then_it_exits_3_and_names_the_holder(shop: Path) -> None:
+def test_a_second_update_exits_with_code_3_and_names_the_running_one(shop: Path) -> None:
     update = started(shop, "--continuous")
     wait_until_in(shop, "revenue_by_day", FlowState.IDLE)
     second = subprocess.run([*HEADRACE, "run"], cwd=shop, capture_output=True, text=True, check=False)
@@ -142,11 +142,13 @@ def test_given_an_update_that_runs_when_another_starts_then_it_exits_3_and_names
     assert update.returncode == 0
 
 
-GUARD = "tests/unit/project/test_lease.py::test_a_second_signal_breaks_off_what_runs_and_a_third_does_what_it_did"
+GUARD = (
+    "tests/unit/project/test_lease.py::test_a_second_signal_interrupts_batches_and_a_third_calls_the_previous_handler"
+)
 
 
 @pytest.mark.long(guard=GUARD)
-def test_given_sigterm_to_all_processes_when_a_continuous_update_runs_then_it_ends_well(shop: Path) -> None:
+def test_sigterm_to_all_processes_completes_a_continuous_update(shop: Path) -> None:
     update = started(shop, "--continuous")
     wait_until_in(shop, "revenue_by_day", FlowState.IDLE)
     # As a service manager does: the JVM, which is in a session of its own, is told as well.
@@ -161,7 +163,7 @@ def test_given_sigterm_to_all_processes_when_a_continuous_update_runs_then_it_en
 
 
 @pytest.mark.long(guard=GUARD)
-def test_given_a_second_sigterm_when_an_update_ends_then_no_flow_is_left_running(shop: Path) -> None:
+def test_a_second_sigterm_leaves_no_flow_running(shop: Path) -> None:
     update = started(shop, "--continuous")
     wait_until_running(shop, "orders")
     for _ in range(2):

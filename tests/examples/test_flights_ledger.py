@@ -39,7 +39,7 @@ def update(bronze=20, silver=(16, 1, 3), unique=14, merged=5):
     return Outcome("u", UpdateState.COMPLETED, "test", NOON, NOON, flows)
 
 
-def test_every_entry_holds_when_nothing_is_lost():
+def test_all_counts_reconcile_when_no_row_is_lost():
     assert all(entry.holds for entry in ledger.entries_of(LANDED, update()))
 
 
@@ -54,11 +54,11 @@ def test_every_entry_holds_when_nothing_is_lost():
         "a change not merged",
     ],
 )
-def test_some_entry_does_not_hold_when_a_row_is_lost(lossy):
+def test_a_lost_row_fails_the_reconciliation(lossy):
     assert not all(entry.holds for entry in ledger.entries_of(LANDED, lossy))
 
 
-def test_the_tables_are_held_against_all_instalments():
+def test_tables_are_reconciled_with_all_instalments():
     rows = {"flights_raw": 40, "flights": 32, "flights_quarantine": 6, "unique_flights": 28}
     both = ([LANDED, replace(LANDED, instalment=2)], [update(), update()])
     assert all(entry.holds for entry in ledger.entries_of_tables(*both, rows, waiting=6))
@@ -67,7 +67,7 @@ def test_the_tables_are_held_against_all_instalments():
 
 
 @pytest.mark.parametrize(("silver", "waiting"), [((2, 0, 1), 5), ((1, 0, 2), 6)], ids=["held", "held with less"])
-def test_a_repair_is_held_against_what_was_set_aside(silver, waiting):
+def test_a_repair_is_reconciled_with_the_quarantined_rows(silver, waiting):
     outcome, faulty = update(silver=silver), [replace(LANDED, faults={**FAULTS, Fault.TIME_TRAVEL: 4})]
 
     assert all(entry.holds for entry in ledger.entries_of_repair(faulty, outcome, waiting, early=3))
@@ -89,7 +89,7 @@ def answers(feed):
         yield answers
 
 
-def test_the_oracle_finds_what_went_wrong_in_the_feed(feed, answers):
+def test_the_oracle_finds_the_faults_in_the_feed(feed, answers):
     _, landed = feed
     fates, unique = answers.fates(), answers.unique_flights()
     nobodys = sum(part.faults[Fault.NO_CARRIER] for part in landed)
@@ -98,13 +98,13 @@ def test_the_oracle_finds_what_went_wrong_in_the_feed(feed, answers):
     assert fates["written"] == unique + sum(part.faults[Fault.DUPLICATE] for part in landed)
 
 
-def test_the_oracle_says_who_flew_a_plane_and_not_who_flies_it_later(answers):
+def test_the_oracle_ignores_carriers_after_the_landed_days(answers):
     # From November on it was Delta's.
     assert answers._rows("SELECT DISTINCT carrier FROM plane_history WHERE tailnum = 'N977AT'") == (("FL",),)
 
 
 @pytest.mark.parametrize("table", oracle.COMPARED)
-def test_the_oracle_sees_one_row_that_differs(answers, table):
+def test_the_oracle_detects_one_missing_row(answers, table):
     rows = answers._duck.table(table).to_arrow_table()
     assert not answers.compare(table, rows)
     assert len(answers.compare(table, rows.slice(1)).missing) == 1

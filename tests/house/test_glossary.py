@@ -50,20 +50,20 @@ def is_there(name: str) -> bool:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[row[0] for row in ROWS])
-def test_every_term_has_a_meaning_and_a_name_in_code_that_is_there(row: tuple[str, ...]) -> None:
+def test_every_term_has_a_meaning_and_an_existing_name_in_code(row: tuple[str, ...]) -> None:
     term, meaning, _, code = row
 
     assert (bool(term), meaning.endswith("."), is_there(code.strip("`"))) == (True, True, True)
 
 
-def test_each_term_stands_once() -> None:
+def test_each_term_is_listed_once() -> None:
     terms = [row[0] for row in ROWS]
 
     assert sorted(terms) == sorted(set(terms))
 
 
 @pytest.mark.parametrize("word", SOUGHT)
-def test_a_word_that_people_search_for_leads_to_its_term(word: str) -> None:
+def test_a_common_synonym_leads_to_its_term(word: str) -> None:
     found = [row[0] for row in ROWS if word in re.split(r", ", row[2])]
 
     assert SOUGHT[word] in found

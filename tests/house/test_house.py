@@ -117,7 +117,7 @@ def test_no_function_is_longer_than_its_budget() -> None:
     assert {place: length for place, length in functions() if length > MAX_FUNCTION_LINES} == {}
 
 
-def test_nineteen_of_twenty_functions_are_short() -> None:
+def test_the_95th_percentile_of_function_lengths_is_within_its_budget() -> None:
     lengths = sorted(length for _, length in functions())
 
     assert lengths[len(lengths) * 95 // 100] <= MOST_FUNCTION_LINES
@@ -135,7 +135,7 @@ def test_no_class_has_more_methods_than_its_budget() -> None:
     assert large == {}
 
 
-def test_no_module_needs_more_modules_of_our_own_than_its_budget() -> None:
+def test_no_module_imports_more_internal_modules_than_its_budget() -> None:
     modules = {".".join(module.relative_to(ROOT / "src").with_suffix("").parts) for module in MODULES}
     needed = {
         relative(module): {
@@ -154,7 +154,7 @@ def test_no_module_needs_more_modules_of_our_own_than_its_budget() -> None:
 LOADED_BY_EACH_QUERY = {"src/headrace/spark/data_sources/cloud_files.py"}
 
 
-def test_no_function_imports_modules_of_our_own() -> None:
+def test_no_function_imports_internal_modules() -> None:
     hidden = [
         f"{relative(module)}:{statement.lineno}"
         for module, tree in TREES.items()
@@ -176,20 +176,20 @@ def imported(statement: ast.Import | ast.ImportFrom) -> list[str]:
     return [alias.name for alias in statement.names]
 
 
-def test_no_module_has_a_name_that_says_nothing() -> None:
+def test_no_module_has_a_meaningless_name() -> None:
     empty_words = {"common", "helpers", "impl", "manager", "misc", "utils", "util"}
 
     assert [relative(module) for module in MODULES if empty_words & set(module.with_suffix("").parts)] == []
 
 
-def test_every_package_says_what_it_is_for() -> None:
+def test_every_package_has_a_docstring() -> None:
     packages = {module.parent for module in MODULES}
 
     assert [relative(folder) for folder in packages if not (folder / "__init__.py").is_file()] == []
     assert [relative(folder) for folder in packages if not ast.get_docstring(TREES[folder / "__init__.py"])] == []
 
 
-def test_rooms_are_entered_by_the_modules_that_they_list() -> None:
+def test_packages_are_imported_only_through_their_public_modules() -> None:
     """A package with ``__all__`` lists the modules that other packages may import."""
     entered = [
         f"{relative(module)}: {name}"
@@ -205,18 +205,18 @@ def test_rooms_are_entered_by_the_modules_that_they_list() -> None:
     assert entered == []
 
 
-def test_no_registry_is_named() -> None:
+def test_no_file_names_a_package_registry() -> None:
     assert [f"{relative(file)}: {hit.group()}" for file, text in texts() for hit in REGISTRY_HOST.finditer(text)] == []
 
 
-def test_the_project_speaks_of_itself_alone() -> None:
+def test_no_file_mentions_the_development_environment() -> None:
     found = [(relative(file), hit.group()) for file, text in texts() for hit in WORKPLACE.finditer(text)]
 
     # Where the documents of `make conformance` are, unless it is said.
     assert found == [("Makefile", "../" + "shared")]
 
 
-def test_every_condition_is_raised_somewhere() -> None:
+def test_every_error_condition_is_raised_somewhere() -> None:
     said = {
         node.value
         for tree in TREES.values()
@@ -227,11 +227,11 @@ def test_every_condition_is_raised_somewhere() -> None:
     assert [code for code in conditions() if code not in said] == []
 
 
-def test_every_raised_code_is_a_condition() -> None:
+def test_every_raised_error_code_is_a_known_condition() -> None:
     assert [f"{place} {code}" for place, code, _ in error_calls() if code not in conditions()] == []
 
 
-def test_every_parameter_of_a_text_is_given_where_the_error_is_made() -> None:
+def test_every_raised_error_provides_the_parameters_of_its_text() -> None:
     lacking = [
         f"{place} {code}: {name}"
         for place, code, call in error_calls()
@@ -249,13 +249,13 @@ def parameters(code: str) -> set[str]:
     return {name for _, name, _, _ in string.Formatter().parse(text) if name}
 
 
-def test_what_conditions_of_spark_stand_for_are_conditions_of_ours() -> None:
+def test_spark_error_conditions_map_to_known_conditions() -> None:
     known = tomllib.loads((SOURCE / "spark_conditions.toml").read_text(encoding="utf-8"))
 
     assert {entry["means"] for entry in known.values() if "means" in entry} <= set(conditions())
 
 
-def test_every_condition_is_worded_like_the_others() -> None:
+def test_every_error_condition_follows_the_wording_rules() -> None:
     odd = [
         code
         for code, condition in conditions().items()
@@ -285,7 +285,7 @@ def test_every_condition_is_worded_like_the_others() -> None:
         "vendor-api",
     ],
 )
-def test_a_generated_page_says_what_the_program_says(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_generated_page_is_up_to_date(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(ROOT / "tools")
     pages = runpy.run_path(str(ROOT / "tools" / "docs.py"))["PAGES"]
 
@@ -293,7 +293,7 @@ def test_a_generated_page_says_what_the_program_says(page: str, monkeypatch: pyt
     assert (ROOT / "docs" / path).read_text(encoding="utf-8") == pages[path](), "run `make docs`"
 
 
-def test_every_link_between_documents_leads_somewhere() -> None:
+def test_every_link_between_documents_resolves() -> None:
     broken = [
         f"{relative(file)}: {link}"
         for file, text in texts()
@@ -305,7 +305,7 @@ def test_every_link_between_documents_leads_somewhere() -> None:
     assert broken == []
 
 
-def test_every_link_to_a_heading_leads_to_one() -> None:
+def test_every_link_to_a_heading_resolves() -> None:
     pages = {file: text for file, text in texts() if file.suffix == ".md"}
     broken = [
         f"{relative(file)}: {link}#{anchor}"
@@ -324,7 +324,7 @@ def anchors(page: str) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.casefold()).strip().replace(" ", "-") for heading in plain}
 
 
-def test_every_page_is_in_the_navigation_of_the_site_once() -> None:
+def test_every_page_is_in_the_site_navigation_once() -> None:
     settings = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     navigation = re.findall(r"^ +- (?:[^:]+: )?(\S+[.]md)$", settings.partition("\nnav:\n")[2], re.MULTILINE)
 
@@ -344,7 +344,7 @@ def test_every_make_target_in_the_documents_exists() -> None:
     assert named <= targets
 
 
-def test_the_python_example_of_the_readme_declares_what_it_says() -> None:
+def test_the_python_example_of_the_readme_declares_its_datasets() -> None:
     (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
     registry = Registry(Naming(), ROOT)
 
@@ -355,7 +355,7 @@ def test_the_python_example_of_the_readme_declares_what_it_says() -> None:
     assert registry.problems == []
 
 
-def test_the_root_loads_neither_spark_nor_the_engine() -> None:
+def test_importing_headrace_loads_no_heavy_dependency() -> None:
     heavy = ["pyspark", "pandas", "pyarrow", "deltalake", "sqlglot", "typer", "rich", "yaml"]
     code = (
         "import sys\n"
@@ -369,7 +369,7 @@ def test_the_root_loads_neither_spark_nor_the_engine() -> None:
     assert shown.stdout.strip() == "[]"
 
 
-def test_the_wheel_carries_everything_beside_the_modules(tmp_path: Path) -> None:
+def test_the_wheel_contains_every_file_of_the_package(tmp_path: Path) -> None:
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)],
         cwd=ROOT,
@@ -384,7 +384,7 @@ def test_the_wheel_carries_everything_beside_the_modules(tmp_path: Path) -> None
     assert {name for name in files if "__pycache__" not in name} - carried == set()
 
 
-def test_no_table_of_a_user_is_read_in_the_way_that_gives_null_for_mapped_columns() -> None:
+def test_no_user_table_is_read_with_to_pyarrow_which_returns_null_for_mapped_columns() -> None:
     # ``to_pyarrow_*`` of delta-rs: one of these looks for it first, the other reads a table of ours with fixed columns.
     known = {"src/headrace/testing/result.py", "src/headrace/storage/dead_letters.py"}
 

@@ -98,7 +98,7 @@ def _listed(names: tuple[str, ...]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
-def test_every_long_test_names_a_faster_one_that_guards_the_same() -> None:
+def test_every_long_test_names_an_existing_faster_guard() -> None:
     known = {f"{path}::{function.name}" for path, tree in modules() for function in functions_that_test(tree)}
     long = list(long_tests())
     wholly_long = {entry.test for entry in long if entry.cases == ALL_CASES}
@@ -113,7 +113,7 @@ def test_every_long_test_names_a_faster_one_that_guards_the_same() -> None:
     assert wrong == []
 
 
-def test_the_page_of_the_tiers_is_that_of_the_marks() -> None:
+def test_the_tiers_page_matches_the_test_marks() -> None:
     if os.environ.get("HEADRACE_GOLDEN") == "rewrite":
         PAGE.write_text(table(), encoding="utf-8")
 

@@ -79,7 +79,7 @@ def updated(shared_project, tmp_path_factory):
     return pipeline, [*results, pipeline.run()], data
 
 
-def test_files_become_rows_once_and_an_update_without_new_ones_starts_nothing(updated):
+def test_files_are_ingested_once_and_a_flow_without_new_files_is_up_to_date(updated):
     pipeline, results, data = updated
 
     assert [result.states["bronze"].value for result in results] == ["COMPLETED", "UP_TO_DATE", "COMPLETED"]
@@ -92,7 +92,7 @@ def test_files_become_rows_once_and_an_update_without_new_ones_starts_nothing(up
     assert sorted(row["id"] for row in results[-1].rows("bronze")) == [1, 2, 3, 4]
 
 
-def test_new_fields_are_in_the_table_and_downstream_within_one_update(updated):
+def test_new_fields_reach_the_table_and_its_readers_within_one_update(updated):
     _, (_, _, result), _ = updated
 
     assert {flow: state.value for flow, state in result.states.items()} == {
@@ -105,7 +105,7 @@ def test_new_fields_are_in_the_table_and_downstream_within_one_update(updated):
     ]
 
 
-def test_a_schema_that_grows_is_one_event_for_each_version(updated):
+def test_schema_evolution_logs_one_event_per_schema_version(updated):
     pipeline, (_, _, result), _ = updated
 
     warned = pipeline.project.events().warnings(result.outcome.update_id)
@@ -117,12 +117,12 @@ def test_a_schema_that_grows_is_one_event_for_each_version(updated):
 
 @pytest.mark.long(
     guard=(
-        "tests/unit/autoloader/test_stream.py::test_a_stream_that_begins_behind_files_reads_what_was_changed_or_came_later",
-        "tests/spark/test_refresh.py::test_files_that_are_there_are_left_out_by_a_reset_to_the_end",
-        "tests/spark/test_refresh.py::test_a_flow_starts_at_the_version_the_moment_or_the_end_that_is_asked_for",
+        "tests/unit/autoloader/test_stream.py::test_a_stream_that_starts_after_given_files_reads_only_changed_or_later_files",
+        "tests/spark/test_refresh.py::test_a_checkpoint_reset_to_the_end_skips_existing_files",
+        "tests/spark/test_refresh.py::test_a_checkpoint_reset_starts_at_the_requested_version_timestamp_or_end",
     )
 )
-def test_a_flow_whose_progress_is_dropped_begins_behind_what_is_there_or_reads_it_again(project, data, land):
+def test_a_checkpoint_reset_skips_existing_files_or_reads_them_again(project, data, land):
     land("a.json", {"id": 1})
     pipeline = project(BRONZE.format(data=data))
     pipeline.run()
@@ -144,9 +144,9 @@ def test_a_flow_whose_progress_is_dropped_begins_behind_what_is_there_or_reads_i
 
 
 @pytest.mark.long(
-    guard="tests/spark/test_auto_loader.py::test_the_update_after_one_that_died_within_a_full_refresh_infers_the_schema_anew"
+    guard="tests/spark/test_auto_loader.py::test_the_update_after_a_crashed_full_refresh_infers_the_schema_again"
 )
-def test_a_full_refresh_infers_the_schema_anew(project, data, land):
+def test_a_full_refresh_infers_the_schema_again(project, data, land):
     land("a.json", {"id": 1, "old": "x"})
     pipeline = project(BRONZE.format(data=data))
     pipeline.run()
@@ -179,7 +179,7 @@ def test_a_full_refresh_infers_the_schema_anew(project, data, land):
     ],
     ids=lambda points: " ".join(point.value for point in points),
 )
-def test_the_update_after_one_that_died_within_a_full_refresh_infers_the_schema_anew(project, data, land, points):
+def test_the_update_after_a_crashed_full_refresh_infers_the_schema_again(project, data, land, points):
     land("a.json", {"id": 1, "old": "x"})
     pipeline = project(BRONZE.format(data=data))
     pipeline.run()
@@ -198,9 +198,7 @@ def test_the_update_after_one_that_died_within_a_full_refresh_infers_the_schema_
     assert pipeline.plan().tables == ()
 
 
-def test_the_metadata_and_the_functions_of_it_say_what_those_of_sparks_own_files_say(
-    headrace_session, project, data, land
-):
+def test_file_metadata_and_input_file_functions_match_sparks_file_source(headrace_session, project, data, land):
     land("x/a b.json", {"id": 1})
     fields = ("file_path", "file_name", "file_size", "file_block_start", "file_block_length", "file_modification_time")
     functions = ("input_file_name", "input_file_block_start", "input_file_block_length")
@@ -233,7 +231,7 @@ def test_the_metadata_and_the_functions_of_it_say_what_those_of_sparks_own_files
     assert list(result.rows("bronze")) == [{"id": "1", "_rescued_data": None, **own.first().asDict()}]
 
 
-def test_a_function_that_would_say_nothing_of_the_file_is_refused_with_the_field_to_write(project, data, land):
+def test_an_input_file_function_that_would_return_an_empty_value_is_refused(project, data, land):
     land("a.json", {"id": 1})
     pipeline = project(
         BRONZE.format(data=data)
@@ -255,7 +253,7 @@ def test_a_function_that_would_say_nothing_of_the_file_is_refused_with_the_field
     assert [problem.code for problem in refused.value] == ["AUTO_LOADER.INPUT_FILE"]
 
 
-def test_a_check_of_the_project_stores_no_schema(project, data, land):
+def test_validate_stores_no_schema(project, data, land):
     land("a.json", {"id": 1})
     pipeline = project(BRONZE.format(data=data))
 
@@ -298,7 +296,7 @@ def test_sql_reads_files_as_streams_and_as_batches(project, tmp_path, land):
     assert list(result.rows("counted")) == [{"n": 2}]
 
 
-def test_a_script_meets_a_new_field_once_and_goes_on_where_it_was(headrace_session, tmp_path, data, land):
+def test_a_script_fails_once_on_a_new_field_and_then_continues(headrace_session, tmp_path, data, land):
     def run():
         frame = (
             headrace_session.readStream.format("cloudFiles")
@@ -324,8 +322,8 @@ def test_a_script_meets_a_new_field_once_and_goes_on_where_it_was(headrace_sessi
     assert sorted(map(tuple, rows)) == [("1", None), ("2", "x")]
 
 
-@pytest.mark.long(guard="tests/spark/test_auto_loader_format_parity.py::test_each_format_goes_through_auto_loader")
-def test_csv_and_parquet_are_streams_too(project, data):
+@pytest.mark.long(guard="tests/spark/test_auto_loader_format_parity.py::test_auto_loader_loads_each_format")
+def test_csv_and_parquet_files_are_streamed(project, data):
     (data / "csv").mkdir()
     (data / "csv" / "a.csv").write_text('name,id\n"a, b",1\nc,x\n')
     (data / "parquet").mkdir()
@@ -349,7 +347,7 @@ def test_csv_and_parquet_are_streams_too(project, data):
     assert [(row["id"], row["name"]) for row in result.rows("columns")] == [(1, "x"), (2, None)]
 
 
-def test_a_stream_of_files_is_recomputed_as_a_batch_over_all_of_them(updated):
+def test_a_file_stream_is_recomputed_as_a_batch_over_all_files(updated):
     pipeline, results, _ = updated
 
     with pytest.warns(UserWarning, match="cloudFiles.listOnStart"):
@@ -359,7 +357,7 @@ def test_a_stream_of_files_is_recomputed_as_a_batch_over_all_of_them(updated):
     assert_rows(recomputed, results[-1].rows("bronze"))
 
 
-def test_an_option_without_effect_is_said_in_each_update_and_by_a_script(headrace_session, updated):
+def test_an_ignored_option_is_reported_in_each_update_and_in_a_script(headrace_session, updated):
     pipeline, results, data = updated
 
     for result in results:
@@ -370,7 +368,7 @@ def test_an_option_without_effect_is_said_in_each_update_and_by_a_script(headrac
         reader.option("cloudFiles.listOnStart", value=True).load(str(data))
 
 
-def test_paths_are_written_as_they_are_called_elsewhere(updated):
+def test_dbfs_paths_are_mapped_to_local_folders(updated):
     pipeline, results, data = updated
 
     assert '.load("dbfs:/' in (pipeline.folder / "transformations" / "project.py").read_text()
@@ -409,7 +407,7 @@ def rescued(shared_project, tmp_path_factory):
     return pipeline.run()
 
 
-def test_what_does_not_fit_is_rescued_and_a_rule_sets_it_aside(rescued):
+def test_mismatched_values_are_rescued_and_an_expectation_can_quarantine_them(rescued):
     counts = rescued.counts("ruled")
     assert (counts.rows_written, counts.rows_quarantined) == (3, 1)
     (aside,) = rescued.rows("ruled_quarantine")
@@ -418,14 +416,14 @@ def test_what_does_not_fit_is_rescued_and_a_rule_sets_it_aside(rescued):
     assert sorted(row["id"] for row in rescued.rows("plain") if row["id"] is not None) == [1, 2]
 
 
-def test_rows_with_something_rescued_are_counted_with_rules_and_without(rescued):
+def test_rescued_rows_are_counted_with_and_without_expectations(rescued):
     assert [rescued.counts(name).rows_rescued for name in ("plain", "ruled", "without")] == [2, 1, None]
 
 
 @pytest.mark.long(
     guard=(
-        "tests/unit/autoloader/test_widening.py::test_a_wider_type_ends_the_stream_once_and_reads_the_same_files_after_it",
-        "tests/spark/test_auto_loader.py::test_new_fields_are_in_the_table_and_downstream_within_one_update",
+        "tests/unit/autoloader/test_widening.py::test_a_wider_type_stops_the_stream_once_and_the_restart_reads_the_same_files",
+        "tests/spark/test_auto_loader.py::test_new_fields_reach_the_table_and_its_readers_within_one_update",
         "tests/spark/test_schema_change.py::test_wider_types_and_new_columns_reach_every_table_in_one_update",
     )
 )

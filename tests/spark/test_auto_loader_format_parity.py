@@ -188,7 +188,7 @@ def test_xml_is_read_as_spark_reads_it(xml, case):
 
 
 @pytest.mark.parametrize("inner", INFERRED_XML)
-def test_types_of_xml_are_inferred_as_spark_infers_them(headrace_session, tmp_path, inner):
+def test_xml_types_are_inferred_as_spark_infers_them(headrace_session, tmp_path, inner):
     path = tmp_path / "a.xml"
     path.write_text(f"<all><r>{inner}</r></all>", encoding="utf-8")
 
@@ -214,7 +214,7 @@ def patterns(headrace_session):
 
 
 @pytest.mark.parametrize("number", range(len(PATTERNS)), ids=[" ".join(case) for case in PATTERNS])
-def test_a_pattern_reads_what_it_reads_in_spark(patterns, number):
+def test_a_datetime_pattern_parses_text_as_spark_parses_it(patterns, number):
     kind, pattern, text = PATTERNS[number]
     times = Times(Times.of("Asia/Tokyo", {}).zone, {kind: date_pattern(pattern)})
 
@@ -247,7 +247,7 @@ ALSO = pytest.mark.long(guard="its other cases")
         *(("orc", "snappy"), pytest.param("orc", "zstd", marks=ALSO)),
     ],
 )
-def test_what_spark_writes_is_read_as_spark_reads_it(headrace_session, tmp_path, kind, codec):
+def test_avro_and_orc_files_from_spark_are_read_as_spark_reads_them(headrace_session, tmp_path, kind, codec):
     folder = tmp_path / "out"
     writer = headrace_session.range(0, 500, 1, 1).selectExpr(*TYPES).write.format(kind)
     writer.option("compression", codec).save(str(folder))
@@ -263,7 +263,7 @@ def test_what_spark_writes_is_read_as_spark_reads_it(headrace_session, tmp_path,
         assert typed(split_of(path), "avro") == simple(frame)
 
 
-def test_unions_and_logical_types_of_other_writers_are_read_as_spark_reads_them(headrace_session, tmp_path):
+def test_avro_unions_and_logical_types_are_read_as_spark_reads_them(headrace_session, tmp_path):
     moment = datetime(1900, 1, 1, 0, 0, 0, 1000, UTC)
     shared = {"e": "B", "m": {"k": [1, 2], "l": None}, "t": moment, "k": 5, "x": b"abc"}
     rows = [
@@ -295,9 +295,7 @@ MODES_CSV = ["1,x,1.5", "x,y,1.5", "1", "1,x,z", ",,"]
         *(("xml", [row], "i INT, s STRING") for row in ("<r><s>y</s><i>x</i></r>", "<r><i></r>", "<r><i>1</i></r>")),
     ],
 )
-def test_a_misfit_is_a_record_that_cannot_be_read_where_nothing_is_rescued(
-    headrace_session, tmp_path, kind, lines, columns, mode
-):
+def test_parse_modes_treat_corrupt_records_as_spark_does(headrace_session, tmp_path, kind, lines, columns, mode):
     columns += ", _corrupt_record STRING"
     path = tmp_path / f"a.{kind}"
     path.write_text("\n".join(lines), encoding="utf-8")
@@ -314,7 +312,7 @@ def loaded(session, kind, folder, **options):
     return session.read.format("cloudFiles").option("cloudFiles.format", kind).options(**options).load(str(folder))
 
 
-def test_a_record_of_json_is_a_variant_that_spark_looks_into_and_delta_keeps(headrace_session, tmp_path):
+def test_json_records_are_loaded_as_variants_and_stored_in_delta(headrace_session, tmp_path):
     (tmp_path / "in").mkdir()
     texts = ['{"a": {"b": [1, 2.50, "x"]}, "c": null}', "[true]", '"text"', "12345678901234567890"]
     (tmp_path / "in" / "a.json").write_text("\n".join(texts) + "\n", encoding="utf-8")
@@ -332,7 +330,7 @@ def test_a_record_of_json_is_a_variant_that_spark_looks_into_and_delta_keeps(hea
 
 
 @pytest.mark.parametrize("kind", ["avro", "orc", "xml"])
-def test_each_format_goes_through_auto_loader(headrace_session, tmp_path, kind):
+def test_auto_loader_loads_each_format(headrace_session, tmp_path, kind):
     rows = headrace_session.range(0, 50, 1, 1).selectExpr("id", "CAST(id AS STRING) AS s", "array(id, 1) AS l")
     given = {"rowTag": "r"} if kind == "xml" else {}
     rows.write.format(kind).options(**given).save(str(tmp_path / "in"))

@@ -42,7 +42,7 @@ def ledger_of(pipeline, table):
     return file
 
 
-def test_a_ledger_that_is_none_fails_its_own_flow_by_name_and_a_file_that_grew_is_told(project, tmp_path):
+def test_a_damaged_or_stale_ledger_fails_only_its_flow_and_changed_files_are_reported(project, tmp_path):
     data = tmp_path / "landing"
     for table in ("damaged", "older", "fine"):
         land(data / table, "a.json", 1)

@@ -66,7 +66,7 @@ def ours(kind, columns, path, options):
 
 
 @pytest.mark.parametrize("case", CSV)
-def test_odd_lines_of_csv_are_read_as_spark_reads_them(headrace_session, tmp_path, case):
+def test_random_csv_lines_are_read_as_spark_reads_them(headrace_session, tmp_path, case):
     options, letters = CSV[case]
     path = tmp_path / "a.csv"
     path.write_text("\n".join(csv_lines(options, letters, examples(few=1000, many=3000))), encoding="utf-8", newline="")
@@ -145,7 +145,7 @@ def row_behind_plain_ones(plan, line):
 
 
 @pytest.mark.parametrize("case", JSON)
-def test_odd_lines_of_json_are_read_as_spark_reads_them(headrace_session, tmp_path, case):
+def test_random_json_lines_are_read_as_spark_reads_them(headrace_session, tmp_path, case):
     columns, options = JSON[case]
     lines = json_lines(case, examples(few=200, many=1500), options)
     path = tmp_path / "a.json"

@@ -58,7 +58,7 @@ def tables(planned_tables):
     return planned_tables.restored()
 
 
-def test_a_new_stream_begins_behind_the_range_without_gap_or_overlap(tables):
+def test_a_new_stream_starts_after_the_backfilled_range_without_gap_or_overlap(tables):
     loaded = tables.backfill("copy", end="version:2")
     assert (loaded.flow("copy").counts.rows_written, loaded.quarantined) == (2, 1)
     assert ids(tables) == [2, 4]
@@ -71,7 +71,7 @@ def test_a_new_stream_begins_behind_the_range_without_gap_or_overlap(tables):
 
 
 @pytest.mark.parametrize("again", [True, pytest.param(False, marks=ALONE)])
-def test_slices_that_follow_each_other_move_the_beginning_of_the_stream_on(tables, again):
+def test_consecutive_backfills_move_the_start_of_the_stream(tables, again):
     tables.backfill("twin", end="version:1", again=again)
     tables.backfill("twin", start="version:1", end="version:2")
     # A version whose files were put together since is loaded all the same.
@@ -83,7 +83,7 @@ def test_slices_that_follow_each_other_move_the_beginning_of_the_stream_on(table
     assert ids(tables, "twin") == [-1, 2, 3, 4, 5, 6, 8]
 
 
-def test_the_same_range_is_loaded_once_unless_it_is_asked_for_again(tables):
+def test_a_range_is_backfilled_once_unless_again_is_requested(tables):
     tables.backfill("twin", end="version:1")
 
     with pytest.raises((PipelineError, Problems), match="twice"):
@@ -93,7 +93,7 @@ def test_the_same_range_is_loaded_once_unless_it_is_asked_for_again(tables):
     assert ids(tables, "twin") == [-1, -1, 2, 2, 3, 3]
 
 
-def test_what_the_stream_has_read_is_not_loaded_too(tables):
+def test_a_backfill_of_input_that_the_stream_has_read_is_refused(tables):
     tables.run("twin")
 
     with pytest.raises((PipelineError, Problems), match="twice"):
@@ -107,7 +107,7 @@ UPDATES = Failpoint.BEFORE_WRITE, Failpoint.WRITTEN, Failpoint.STREAM_REPOSITION
 @pytest.mark.parametrize(
     "points", in_turn_or_alone(ALONE, Failpoint.COUNTED, Failpoint.CHECKPOINT_CREATED, alone=LOADS)
 )
-def test_a_load_that_died_is_finished_by_the_next_one(tables, points):
+def test_the_next_backfill_finishes_a_crashed_backfill(tables, points):
     first, *others = points
     with pytest.raises(Crashed):
         tables.crash_at(first).backfill("copy", end="version:2")
@@ -124,9 +124,9 @@ def test_a_load_that_died_is_finished_by_the_next_one(tables, points):
     assert tables.project.events().flow_totals()["copy"].rows_written == 3
 
 
-@pytest.mark.long(guard="tests/spark/test_backfill.py::test_a_load_that_died_is_finished_by_the_next_one")
+@pytest.mark.long(guard="tests/spark/test_backfill.py::test_the_next_backfill_finishes_a_crashed_backfill")
 @pytest.mark.parametrize("points", in_turn_or_alone(ALONE, *UPDATES))
-def test_a_load_that_died_is_finished_by_an_update_too(tables, points):
+def test_the_next_update_finishes_a_crashed_backfill(tables, points):
     first, *others = points
     with pytest.raises(Crashed):
         tables.crash_at(first).backfill("copy", end="version:2")
@@ -139,7 +139,7 @@ def test_a_load_that_died_is_finished_by_an_update_too(tables, points):
     assert tables.plan("copy").empty
 
 
-def test_a_load_that_died_can_be_given_up_before_its_rows_are_there_and_a_refresh_forgets_it(tables):
+def test_a_crashed_backfill_can_be_abandoned_and_a_full_refresh_discards_backfills(tables):
     tables.crash_at(Failpoint.BEFORE_WRITE)
     with pytest.raises(Crashed):
         tables.backfill("twin", end="version:1")
@@ -180,11 +180,11 @@ class FailsOnce(CrashFailpoint):
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_backfill.py::test_the_same_range_is_loaded_once_unless_it_is_asked_for_again",
-        "tests/spark/test_backfill.py::test_a_load_that_died_is_finished_by_the_next_one",
+        "tests/spark/test_backfill.py::test_a_range_is_backfilled_once_unless_again_is_requested",
+        "tests/spark/test_backfill.py::test_the_next_backfill_finishes_a_crashed_backfill",
     )
 )
-def test_a_load_is_not_done_again_when_the_stream_behind_it_is_tried_again(project):
+def test_a_retry_of_the_stream_does_not_repeat_its_backfill(project):
     pipeline = project(RETRIED).given("source", *[rows(number) for number in range(7)])
     pipeline.crash_at(Failpoint.WRITTEN)
     with pytest.raises(Crashed):
@@ -199,7 +199,7 @@ def test_a_load_is_not_done_again_when_the_stream_behind_it_is_tried_again(proje
     assert len(pipeline.rows("copy_quarantine")) == 3
 
 
-def test_what_would_never_be_read_is_refused_unless_the_stream_was_told_to_begin_there(tables):
+def test_a_backfill_that_would_leave_a_gap_is_refused_but_a_reset_may_skip_input(tables):
     for again in (False, True):
         with pytest.raises(PipelineError, match="would never be read"):
             tables.backfill("twin", start="version:1", again=again)
@@ -211,18 +211,18 @@ def test_what_would_never_be_read_is_refused_unless_the_stream_was_told_to_begin
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_backfill.py::test_a_new_stream_begins_behind_the_range_without_gap_or_overlap",
-        "tests/spark/test_auto_loader.py::test_a_stream_of_files_is_recomputed_as_a_batch_over_all_of_them",
+        "tests/spark/test_backfill.py::test_a_new_stream_starts_after_the_backfilled_range_without_gap_or_overlap",
+        "tests/spark/test_auto_loader.py::test_a_file_stream_is_recomputed_as_a_batch_over_all_files",
     )
 )
-def test_rows_that_were_streamed_are_those_of_the_query_as_a_batch(tables):
+def test_streamed_rows_equal_the_rows_of_the_query_in_batch_mode(tables):
     tables.run()
 
     assert tables.rows("copy") == tables.recomputed("copy")
     assert tables.rows("twin") == tables.recomputed("twin")
 
 
-def test_files_are_loaded_by_their_time_and_the_stream_takes_the_later_ones(project):
+def test_existing_files_are_backfilled_and_the_stream_reads_the_later_ones(project):
     pipeline = project("""
         @dp.table
         def landed():
@@ -248,7 +248,7 @@ def test_files_are_loaded_by_their_time_and_the_stream_takes_the_later_ones(proj
         ('spark.readStream.format("rate").load().selectExpr("cast(value AS INT) AS id")', "BACKFILL.SOURCE"),
     ],
 )
-def test_flows_that_cannot_be_loaded_in_parts_are_refused_by_name(project, query, code):
+def test_a_flow_that_cannot_be_backfilled_is_refused(project, query, code):
     pipeline = project(f"""
         @dp.table(schema="id INT")
         def source():

@@ -41,7 +41,7 @@ def told(headrace_session, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
-def test_problems_read_as_agreed_and_nothing_is_written_when_input_is_bad(case, told):
+def test_an_invalid_project_prints_the_expected_problems_and_writes_nothing(case, told):
     text = case.read_text(encoding="utf-8")
     blocks = dict(BLOCK.findall(text))
     expected = [blocks.pop(name, "") for name in TOLD]
@@ -61,7 +61,7 @@ def test_problems_read_as_agreed_and_nothing_is_written_when_input_is_bad(case, 
 
 
 @pytest.mark.parametrize("case", CASES if EVERYTHING else CASES[::9], ids=lambda case: case.stem)
-def test_validate_says_what_an_update_says(case, told):
+def test_validate_reports_the_same_problems_as_an_update(case, told):
     blocks = dict(BLOCK.findall(case.read_text(encoding="utf-8")))
     project, run = told
     write(project, {name: block.replace("<project>", str(project)) for name, block in blocks.items()})
@@ -73,7 +73,7 @@ def test_validate_says_what_an_update_says(case, told):
     assert listing(project) == before
 
 
-def test_unknown_selection_is_told_with_the_nearest_name_and_nothing_is_written(told):
+def test_an_unknown_selection_is_reported_with_the_nearest_name_and_writes_nothing(told):
     project, run = told
     view = "CREATE MATERIALIZED VIEW bronze AS SELECT 1 AS id;"
     write(project, {"pipeline.yml": "name: shop", "transformations/a.sql": view})

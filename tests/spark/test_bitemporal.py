@@ -79,7 +79,7 @@ def defined(events):
     return found
 
 
-def test_the_rows_are_what_was_believed_at_each_time(project):
+def test_rows_record_what_was_known_at_each_system_time(project):
     random = Random(20261122)
     events = [*WORKED, *random_events(random)]
     shuffled = random.sample(events, len(events))

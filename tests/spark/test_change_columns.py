@@ -60,7 +60,7 @@ FEW = ("partly", "versions")
 REST = ("shown", "kept")
 LONG = pytest.mark.long(
     guard="tests/spark/test_change_columns.py"
-    "::test_columns_that_leave_the_source_are_null_from_then_on_and_those_that_come_are_taken"
+    "::test_columns_removed_from_the_source_become_null_and_new_columns_are_added"
 )
 
 
@@ -149,7 +149,7 @@ def rest(shared_project):
         ),
     ],
 )
-def test_what_the_rows_of_a_table_could_not_go_on_with_is_refused(begun, old, new, code, said):
+def test_a_definition_that_does_not_fit_the_existing_rows_is_refused(begun, old, new, code, said):
     rewrite(begun, old, new)
 
     try:
@@ -161,7 +161,7 @@ def test_what_the_rows_of_a_table_could_not_go_on_with_is_refused(begun, old, ne
     assert any(said in problem.detail for problem in raised.value if problem.code == code)
 
 
-def test_columns_that_an_event_sets_are_found_in_any_case_and_unknown_ones_are_set_aside(first):
+def test_columns_to_update_match_case_insensitively_and_unknown_ones_are_quarantined(first):
     row = [(found["City"], found["size"], found["version"]) for found in first.rows("partly") if found["id"] == 3]
 
     assert row == [("Lima", 7, 5)]
@@ -189,9 +189,7 @@ def test_columns_that_an_event_sets_are_found_in_any_case_and_unknown_ones_are_s
         pytest.param("rest", "kept", [(1, "Rome", 9, 7, "UPSERT"), (4, None, 9, 8, "UPSERT")], marks=LONG),
     ],
 )
-def test_columns_that_leave_the_source_are_null_from_then_on_and_those_that_come_are_taken(
-    update, name, expected, request
-):
+def test_columns_removed_from_the_source_become_null_and_new_columns_are_added(update, name, expected, request):
     result = request.getfixturevalue(update)
 
     assert result.state is UpdateState.COMPLETED
@@ -201,14 +199,14 @@ def test_columns_that_leave_the_source_are_null_from_then_on_and_those_that_come
 @pytest.mark.parametrize(
     ("update", "name"), [("second", "versions"), *[pytest.param("rest", name, marks=LONG) for name in REST]]
 )
-def test_a_rule_about_a_column_that_has_left_the_source_is_broken_by_each_event(update, name, request):
+def test_each_event_violates_an_expectation_on_a_column_removed_from_the_source(update, name, request):
     result = request.getfixturevalue(update)
 
     assert result.failed(name)["has a city"] == 4
 
 
 @LONG
-def test_a_column_that_a_flow_begins_to_leave_out_is_null_as_well(project):
+def test_a_column_that_a_flow_newly_excludes_becomes_null(project):
     pipeline = project(TEXT)
     with_history(pipeline, "versions")
     rewrite(pipeline, 'apply("versions", "version",', 'apply("versions", "version", "City",')

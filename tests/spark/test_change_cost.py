@@ -68,7 +68,7 @@ def files_of(path, city):
     ],
     ids=["few", "rest"],
 )
-def test_files_that_hold_no_key_of_a_batch_are_not_read(project, targets):
+def test_files_without_keys_of_the_batch_are_not_read(project, targets):
     pipeline = project(TEXT)
     pipeline.land("landing/1.json", [{**OLD, "city": "Oslo", "version": 1}])
     pipeline.land("landing/2.json", [{**NEW, "city": "Rome", "version": 1}])

@@ -84,7 +84,7 @@ LATE_ROWS = {
     ],
     ids=["few", "rest"],
 )
-def test_what_comes_later_than_the_window_is_judged_by_the_rows_alone(project, targets):
+def test_events_later_than_the_tombstone_retention_are_compared_only_with_rows(project, targets):
     pipeline = project(FORGETTING)
     gone = [event(1, "Oslo", 1), event(1, None, 5, "delete"), event(3, None, 5, "delete")]
     pipeline.land("landing/1.json", [*gone, event(2, "Oslo", 3), event(2, None, 4, size=7)])
@@ -128,7 +128,7 @@ TIES = [event(1, "Rome", 2), event(1, "Oslo", 2), event(1, "Rome", 2), event(2, 
 ALONE = [event(3, "Oslo", 1, size=1), event(3, None, 2, size=1), event(3, None, 2, size=1), event(3, None, 3)]
 
 
-def test_events_that_tie_are_resolved_or_refused_or_set_aside_and_counted(project):
+def test_sequence_conflicts_are_resolved_or_refused_or_quarantined_and_counted(project):
     pipeline = project(COUNTING)
     pipeline.land("landing/1.json", [*TIES, *ALONE, event(None, "Bern", 3)])
     said = []
@@ -161,7 +161,7 @@ def test_events_that_tie_are_resolved_or_refused_or_set_aside_and_counted(projec
         ),
     ],
 )
-def test_a_batch_that_was_merged_and_not_counted_is_counted_as_it_would_have_been(target, project):
+def test_the_next_update_counts_a_batch_that_was_merged_before_a_crash(target, project):
     configuration = {"spark.databricks.delta.commitInfo.userMetadata": "ticket 7"}
     pipeline = project(COUNTING, configuration=configuration)
     pipeline.land("landing/1.json", [*TIES, *ALONE])

@@ -75,7 +75,7 @@ def remembered(pipeline):
     return DeltaTable(memory).to_pyarrow_table().num_rows
 
 
-def test_rows_and_counts_are_as_without_a_crash(merged):
+def test_a_crash_changes_neither_rows_nor_counts(merged):
     pipeline, result = merged
 
     assert result.state is UpdateState.COMPLETED
@@ -86,7 +86,7 @@ def test_rows_and_counts_are_as_without_a_crash(merged):
     assert broken == {("Bern", "cdc.null_key"), ("Oslo", "cdc.null_sequence")}
 
 
-def test_a_full_refresh_forgets_what_was_remembered(merged):
+def test_a_full_refresh_clears_the_retained_events(merged):
     pipeline, _ = merged
     before = remembered(pipeline)
     text = (pipeline.folder / "transformations" / "project.py").read_text()
@@ -114,7 +114,7 @@ LANDED = """
     """
 
 
-def test_what_somebody_else_writes_while_a_batch_is_computed_is_part_of_what_it_meets(project):
+def test_a_merge_includes_rows_that_another_writer_adds_during_the_batch(project):
     pipeline = project(LANDED)
     for version, city in enumerate(["Oslo", "Bern"], 1):
         file = pipeline.land(f"landing/{version}.json", [{"id": 1, "city": city, "version": version}])

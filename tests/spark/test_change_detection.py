@@ -40,7 +40,7 @@ def rows(*numbers):
     return [{"id": number} for number in numbers]
 
 
-def test_a_view_counts_as_a_part_of_what_reads_it(project, tmp_path):
+def test_a_changed_temporary_view_recomputes_its_readers(project, tmp_path):
     landing = tmp_path / "landing"
     landing.mkdir()
     (landing / "a.txt").write_text("a\n")
@@ -72,7 +72,7 @@ OUTSIDE = """
     """
 
 
-def test_a_view_over_a_delta_table_outside_is_computed_again_when_that_has_other_rows(project, tmp_path):
+def test_a_view_over_an_external_delta_table_is_recomputed_when_the_table_changes(project, tmp_path):
     place = str(tmp_path / "a b")
     ids = pa.table({"id": pa.array([1, 2], pa.int32()), "name": ["one", "two"]})
     write_deltalake(place, ids)
@@ -132,13 +132,13 @@ def delete(pipeline, *folders):
         rmtree(pipeline.settings.storage + "/" + folder)
 
 
-def test_a_stream_that_is_known_by_the_event_log_alone_never_reads_into_a_full_table(stream):
+def test_a_stream_with_a_lost_checkpoint_does_not_append_to_a_table_with_rows(stream):
     delete(stream, "checkpoints")
 
     assert stream.run("target").error == "FLOW.CHECKPOINT_LOST"
 
 
-def test_a_stream_without_table_and_checkpoint_begins_in_an_epoch_that_the_event_log_does_not_know(stream):
+def test_a_stream_without_table_and_checkpoint_starts_a_new_epoch(stream):
     delete(stream, "checkpoints", f"tables/{stream.settings.schema}/target")
     again = stream.run("target")
 
@@ -154,10 +154,10 @@ def counted_at_the_end(monkeypatch):
 
 
 @pytest.mark.long(
-    guard="tests/spark/test_exactly_once.py::test_a_native_stream_is_counted_once_when_an_update_dies_after_it"
+    guard="tests/spark/test_exactly_once.py::test_a_native_stream_is_counted_once_when_an_update_crashes_after_it"
 )
 @pytest.mark.usefixtures("counted_at_the_end")
-def test_rows_are_counted_by_the_next_update_when_one_died_after_its_last_batch(stream):
+def test_the_next_update_counts_the_rows_of_an_update_that_crashed_after_its_last_batch(stream):
     with pytest.raises(Crashed):
         stream.given("source", rows(3)).crash_at(Failpoint.WRITTEN).run("target")
     stream.restart().run("target")
@@ -178,7 +178,7 @@ FAILS_LATER = """
 
 
 @pytest.mark.usefixtures("counted_at_the_end")
-def test_rows_that_were_committed_before_a_failure_are_counted(project):
+def test_rows_committed_before_a_failure_are_counted(project):
     pipeline = project(FAILS_LATER).given("source", rows(1, 2), rows(3))
 
     result = pipeline.run("target")
@@ -188,11 +188,11 @@ def test_rows_that_were_committed_before_a_failure_are_counted(project):
 
 @pytest.mark.long(
     guard=(
-        "tests/unit/storage/test_change_detection.py::test_a_view_is_computed_again_when_a_table_was_made_anew",
-        "tests/spark/test_exactly_once.py::test_a_batch_flow_writes_its_rows_once_when_an_update_dies_within_it",
+        "tests/unit/storage/test_change_detection.py::test_a_view_is_recomputed_when_its_table_or_input_is_replaced",
+        "tests/spark/test_exactly_once.py::test_a_batch_flow_writes_its_rows_once_when_an_update_crashes_within_it",
     )
 )
-def test_a_view_whose_table_was_deleted_is_computed_after_an_update_that_died(project):
+def test_a_view_whose_table_was_deleted_is_recomputed_after_a_crashed_update(project):
     pipeline = project("""
         @dp.materialized_view(schema="id INT")
         def source():

@@ -120,15 +120,15 @@ def merged(pipeline, targets):
         pytest.param("rest", "type_2", VERSIONS, marks=LONG),
     ],
 )
-def test_the_documented_events_lead_to_the_documented_rows(of, table, expected, request):
+def test_the_documented_events_produce_the_documented_rows(of, table, expected, request):
     result = request.getfixturevalue(of)
 
     assert rows(result, table) == expected
 
 
-@pytest.mark.long(guard="tests/spark/test_change_inputs.py::test_rows_before_an_update_are_no_events")
+@pytest.mark.long(guard="tests/spark/test_change_inputs.py::test_update_preimages_are_not_applied_as_events")
 @pytest.mark.parametrize("table", ["type_1", "type_1_with_its_sequence"])
-def test_the_rows_that_a_batch_has_changed_are_counted(rest, table):
+def test_upserted_and_deleted_rows_are_counted(rest, table):
     counts = rest.counts(table)
 
     # Of the first batch one row, of the second one two.
@@ -145,7 +145,7 @@ SQL = """
     """
 
 
-def test_sql_says_the_same_and_the_history_of_a_key_is_told(project, tmp_path):
+def test_a_sql_flow_produces_the_same_versions_and_history_lists_those_of_a_key(project, tmp_path):
     pipeline = project(files={"transformations/users.sql": SQL.format(landing=tmp_path / "landing")})
     (tmp_path / "landing").mkdir()
     (tmp_path / "landing" / "1.json").write_text("\n".join(map(json.dumps, as_rows(EVENTS))))

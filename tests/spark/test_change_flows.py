@@ -76,7 +76,7 @@ def begun(shared_project):
     return begin(shared_project(TEXT), "hidden")
 
 
-def test_another_meaning_of_events_is_refused_before_anything_is_merged(begun):
+def test_a_changed_cdc_definition_is_refused_before_anything_is_merged(begun):
     old, new = 'apply("hidden", "version")', 'apply("hidden", "version", ignore_null_updates=True)'
     rewrite(begun, old, new)
 
@@ -100,17 +100,17 @@ def widened(pipeline, *targets):
     return pipeline.run(*targets)
 
 
-def test_values_of_wider_types_meet_what_was_remembered_of_narrower_ones(begun):
+def test_events_with_wider_types_are_compared_with_narrower_retained_events(begun):
     result = widened(begun, "hidden")
 
     assert rows(result, "hidden") == ROWS["hidden"]
 
 
 @pytest.mark.long(
-    guard="tests/spark/test_change_flows.py::test_values_of_wider_types_meet_what_was_remembered_of_narrower_ones"
+    guard="tests/spark/test_change_flows.py::test_events_with_wider_types_are_compared_with_narrower_retained_events"
 )
 @pytest.mark.parametrize("name", ["shown", "versions"])
-def test_values_of_wider_types_meet_rows_of_narrower_ones_that_tell_their_event(project, name):
+def test_events_with_wider_types_are_compared_with_narrower_rows(project, name):
     pipeline = begin(project(TEXT), name)
 
     result = widened(pipeline, name)

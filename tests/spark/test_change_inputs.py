@@ -74,7 +74,7 @@ def rows(result, name):
 NOW = [(1, 12, 1), (4, 41, 1), (5, 61, 1), (30, 31, 1)]
 
 
-def test_rows_that_a_commit_changes_moves_or_deletes_are_what_the_table_holds(changed):
+def test_the_table_follows_updates_key_changes_and_deletes_of_its_source(changed):
     _, result = changed
 
     assert rows(result, "users") == NOW
@@ -82,11 +82,11 @@ def test_rows_that_a_commit_changes_moves_or_deletes_are_what_the_table_holds(ch
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_change_inputs.py::test_a_table_keeps_its_changes_for_a_flow_that_applies_them",
-        "tests/spark/test_change_inputs.py::test_rows_that_a_commit_changes_moves_or_deletes_are_what_the_table_holds",
+        "tests/spark/test_change_inputs.py::test_a_table_records_a_change_data_feed_for_a_flow_that_reads_it",
+        "tests/spark/test_change_inputs.py::test_the_table_follows_updates_key_changes_and_deletes_of_its_source",
     )
 )
-def test_versions_of_rows_begin_and_end_with_commits(project, headrace_session, tmp_path):
+def test_row_versions_start_and_end_at_commit_versions(project, headrace_session, tmp_path):
     source = outside(headrace_session, str(tmp_path / "source"))
     pipeline = project(TEXT.format(path=source.path))
     source(*FIRST)
@@ -102,7 +102,7 @@ def test_versions_of_rows_begin_and_end_with_commits(project, headrace_session, 
     ]
 
 
-def test_rows_before_an_update_are_no_events(changed):
+def test_update_preimages_are_not_applied_as_events(changed):
     _, result = changed
 
     counts = result.counts("users")
@@ -111,7 +111,7 @@ def test_rows_before_an_update_are_no_events(changed):
     assert (counts.rows_written, counts.rows_upserted, counts.rows_deleted) == (9, 4, 2)
 
 
-def test_a_table_keeps_its_changes_for_a_flow_that_applies_them(changed):
+def test_a_table_records_a_change_data_feed_for_a_flow_that_reads_it(changed):
     pipeline, result = changed
 
     histories = [(row["id"], row["size"], row["__END_AT"]) for row in result.rows("histories")]
@@ -133,7 +133,7 @@ def newly_read(project, source, changed):
     return pipeline
 
 
-def test_a_table_that_is_there_is_to_keep_its_changes_when_somebody_reads_them(newly_read):
+def test_a_missing_change_data_feed_is_reported_and_its_activation_is_planned(newly_read):
     with pytest.raises(Problems) as refused:
         newly_read.plan("copies")
     planned = newly_read.plan().table_step_for(newly_read.settings.naming.canonical("users"))
@@ -144,11 +144,11 @@ def test_a_table_that_is_there_is_to_keep_its_changes_when_somebody_reads_them(n
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_change_inputs.py::test_a_table_that_is_there_is_to_keep_its_changes_when_somebody_reads_them",
-        "tests/spark/test_change_inputs.py::test_a_table_keeps_its_changes_for_a_flow_that_applies_them",
+        "tests/spark/test_change_inputs.py::test_a_missing_change_data_feed_is_reported_and_its_activation_is_planned",
+        "tests/spark/test_change_inputs.py::test_a_table_records_a_change_data_feed_for_a_flow_that_reads_it",
     )
 )
-def test_a_table_that_is_there_begins_to_keep_its_changes_in_the_next_update(newly_read):
+def test_the_next_update_enables_the_change_data_feed_of_an_existing_table(newly_read):
     result = newly_read.run()
 
     assert rows(result, "copies") == rows(result, "users") == NOW
@@ -180,7 +180,7 @@ PARTS = """
         ),
     ],
 )
-def test_a_commit_whose_files_come_in_two_batches_is_an_update_all_the_same(
+def test_a_commit_that_is_split_over_two_batches_is_applied_as_an_update(
     project, headrace_session, tmp_path, name, expected
 ):
     source = outside(headrace_session, str(tmp_path / "source"))
@@ -222,7 +222,7 @@ READERS = """
     """
 
 
-def test_readers_that_could_not_go_on_are_refused_all_at_once(project, source):
+def test_all_invalid_readers_of_merged_tables_are_refused_together(project, source):
     pipeline = project((TEXT + READERS).format(path=source.path))
 
     with pytest.raises(Problems) as refused:

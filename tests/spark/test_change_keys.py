@@ -39,7 +39,7 @@ LONG = pytest.mark.long(guard="its other cases")
         *[pytest.param((key,), marks=LONG, id=key) for key in OLD],
     ],
 )
-def test_an_event_meets_the_row_of_its_key(project, keys, target, rows):
+def test_an_event_with_an_extreme_key_value_matches_its_row(project, keys, target, rows):
     pipeline = project(TEXT.format(keys=list(keys)), configuration={"spark.sql.session.timeZone": "Europe/Paris"})
     for version, event in enumerate([OLD, NEW, OLD, NEW], 1):
         pipeline.land(f"landing/{version}.json", [{**event, "version": version}])

@@ -205,13 +205,13 @@ def merged(tried, shared_project):
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=[kind.name for kind in KINDS])
-def test_any_order_and_any_batches_lead_to_the_rows_of_the_set(merged, tried, kind):
+def test_the_rows_do_not_depend_on_event_order_or_batches(merged, tried, kind):
     found = by_batching(merged.rows(kind.name))
 
     assert not smallest_fault(found, kind, tried, range(BATCHINGS + 1))
 
 
-def test_the_rows_of_type_1_are_the_open_ones_of_type_2(merged):
+def test_scd_type_1_rows_equal_the_open_scd_type_2_versions(merged):
     current, versions = merged.rows(CURRENT.name), merged.rows(VERSIONS.name)
 
     opened = [row for row in versions if row[END_AT] is None]
@@ -227,7 +227,7 @@ def test_the_rows_of_type_1_are_the_open_ones_of_type_2(merged):
     [VERSIONS, pytest.param(PARTLY, marks=pytest.mark.long(guard="its other cases"))],
     ids=["versions", "partly"],
 )
-def test_versions_of_a_key_follow_each_other_and_only_the_last_is_open(merged, kind):
+def test_versions_of_a_key_do_not_overlap_and_only_the_last_is_open(merged, kind):
     spans = defaultdict(list)
     for row in merged.rows(kind.name):
         spans[row["batching"], row["example"], row["key"]].append((row[START_AT], row[END_AT]))
@@ -239,7 +239,7 @@ def test_versions_of_a_key_follow_each_other_and_only_the_last_is_open(merged, k
     assert all(one[1] is not None and one[1] <= other[0] for own in ordered for one, other in pairwise(own))
 
 
-def test_events_without_key_or_sequence_are_set_aside(merged, tried):
+def test_events_without_key_or_sequence_are_quarantined(merged, tried):
     events = [event for example in tried for event in example.events]
     lacking = sum(event["key"] is None or event["sequence"] is None for event in events)
 
@@ -251,11 +251,11 @@ def test_events_without_key_or_sequence_are_set_aside(merged, tried):
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_change_order.py::test_any_order_and_any_batches_lead_to_the_rows_of_the_set",
-        "tests/spark/test_change_feed.py::test_the_documented_events_lead_to_the_documented_rows",
+        "tests/spark/test_change_order.py::test_the_rows_do_not_depend_on_event_order_or_batches",
+        "tests/spark/test_change_feed.py::test_the_documented_events_produce_the_documented_rows",
     )
 )
-def test_any_order_leads_to_the_rows_of_the_set_when_some_events_take_all_rows_away(tried, shared_project):
+def test_the_rows_do_not_depend_on_event_order_when_events_truncate_the_table(tried, shared_project):
     # They take the rows of all examples, so that they come at the same time for each.
     chance = Random(tried[0].number)
     truncates = [{"sequence": chance.randint(1, 8), "operation": "truncate"} for _ in range(3)]

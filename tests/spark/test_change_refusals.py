@@ -105,7 +105,7 @@ def declared(project):
         ('apply(apply_as_deletes="size")', {"CDC.BAD_ARGUMENT"}),
     ],
 )
-def test_a_declaration_that_cannot_be_is_refused_before_anything_runs(declared, text, codes):
+def test_an_invalid_cdc_declaration_is_refused_before_anything_runs(declared, text, codes):
     pipeline = declared(text)
 
     with pytest.raises(Problems) as raised:
@@ -117,7 +117,7 @@ def test_a_declaration_that_cannot_be_is_refused_before_anything_runs(declared, 
     assert found <= codes | {"GRAPH.NO_FLOW"}
 
 
-def test_the_line_that_declares_a_target_is_in_the_hint(declared):
+def test_the_hint_shows_how_to_declare_an_unknown_target(declared):
     pipeline = declared('apply(target="nowhere")')
 
     with pytest.raises(Problems) as raised:
@@ -128,16 +128,16 @@ def test_the_line_that_declares_a_target_is_in_the_hint(declared):
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_change_refusals.py::test_a_declaration_that_cannot_be_is_refused_before_anything_runs",
-        "tests/spark/test_snapshots.py::test_a_snapshot_that_cannot_be_taken_leaves_the_table_as_it_was",
-        "tests/unit/cdc/test_snapshot_versions.py::test_what_cannot_be_ordered_is_no_version",
+        "tests/spark/test_change_refusals.py::test_an_invalid_cdc_declaration_is_refused_before_anything_runs",
+        "tests/spark/test_snapshots.py::test_an_invalid_snapshot_leaves_the_table_unchanged",
+        "tests/unit/cdc/test_snapshot_versions.py::test_invalid_or_incomparable_snapshot_versions_are_rejected",
     )
 )
 @pytest.mark.parametrize(
     ("version", "code"),
     [("'one'", "CDC.BAD_VERSION"), ("object()", "CDC.BAD_VERSION"), ("1", "CDC.SNAPSHOT_ORDER")],
 )
-def test_a_version_that_has_no_place_after_the_last_one_is_refused_and_the_table_stays(declared, version, code):
+def test_a_snapshot_version_not_after_the_last_one_is_refused_and_the_table_is_unchanged(declared, version, code):
     pipeline = declared(f"compare(lambda latest: rows(1 if latest is None else {version}))")
 
     result = pipeline.run()
@@ -146,7 +146,7 @@ def test_a_version_that_has_no_place_after_the_last_one_is_refused_and_the_table
     assert [(row["id"], row["size"]) for row in result.rows("t")] == [(1, 2)]
 
 
-def test_a_table_that_the_function_of_snapshots_reads_only_later_is_named(declared):
+def test_a_table_that_a_snapshot_function_reads_only_later_is_reported(declared):
     text = """
     def source(latest):
         if latest is None:
@@ -163,7 +163,7 @@ def test_a_table_that_the_function_of_snapshots_reads_only_later_is_named(declar
     assert 'read "copy", which it did not read' in result.outcome.error["message"]
 
 
-def test_a_table_of_changes_is_not_previewed(declared):
+def test_a_preview_of_a_cdc_target_is_refused(declared):
     pipeline = declared("apply()")
 
     with pytest.raises(PipelineError) as raised:

@@ -43,14 +43,14 @@ def renamed(project):
     return type(pipeline)(pipeline.folder, Path(pipeline.settings.storage), {})
 
 
-@pytest.mark.long(guard="tests/spark/test_change_renames.py::test_a_crash_within_the_rename_leaves_nothing_behind")
-def test_a_late_event_meets_what_was_remembered_under_the_old_name(renamed):
+@pytest.mark.long(guard="tests/spark/test_change_renames.py::test_a_crash_during_a_rename_leaves_nothing_behind")
+def test_a_late_event_is_compared_with_events_retained_under_the_old_name(renamed):
     result = renamed.run()
 
     assert result.rows("users") == [{"id": 2, "city": "Oslo"}]
 
 
-def test_a_crash_within_the_rename_leaves_nothing_behind(renamed):
+def test_a_crash_during_a_rename_leaves_nothing_behind(renamed):
     before = renamed.folder / "storage" / "system" / "cdc" / "default" / "people"
     assert before.exists()
     with pytest.raises(Crashed):

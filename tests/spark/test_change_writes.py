@@ -139,7 +139,7 @@ def rest(shared_project):
         *[pytest.param("rest", target, marks=LONG) for target in REST],
     ],
 )
-def test_the_same_rows_come_of_each_way_and_the_way_is_told(of, target, request):
+def test_each_write_path_produces_the_same_rows_and_is_reported(of, target, request):
     kind, _, how = target.partition("_")
 
     written = request.getfixturevalue(of)
@@ -150,7 +150,7 @@ def test_the_same_rows_come_of_each_way_and_the_way_is_told(of, target, request)
     assert PATHS[how].value in written.explained[target]
 
 
-def test_a_batch_moves_no_rows_beside_those_that_it_changes(few):
+def test_a_batch_rewrites_only_the_rows_that_it_changes(few):
     first, now = few.files["one_replaced"]
 
     assert (first - now, len(now - first)) == (set(), 1)
@@ -169,7 +169,7 @@ def doubled(few, headrace_session):
     return few.pipeline.run("one_replaced", "two_tracked", on_event=events.append), events
 
 
-def test_rows_with_one_key_that_somebody_has_added_are_each_compared(doubled):
+def test_duplicate_keys_from_another_writer_are_each_compared(doubled):
     result, events = doubled
 
     paths = [one.write_path for one in events if getattr(one, "merge_path", None) and one.dataset == "one_replaced"]
@@ -178,7 +178,7 @@ def test_rows_with_one_key_that_somebody_has_added_are_each_compared(doubled):
     assert paths == [WritePath.DOUBLED]
 
 
-def test_rows_of_a_history_that_somebody_has_doubled_are_not_written_twice(doubled):
+def test_a_history_with_duplicates_from_another_writer_fails_and_stays_unchanged(doubled):
     result, _ = doubled
 
     assert result.flow("two_tracked").state is FlowState.FAILED

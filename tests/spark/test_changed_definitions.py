@@ -71,7 +71,7 @@ def code(project, tmp_path):
     return Code(pipeline)
 
 
-def test_what_leaves_the_code_is_inactive_and_comes_back_with_its_state(code):
+def test_a_removed_dataset_is_inactive_and_returns_with_its_state(code):
     code(BRONZE, SILVER, GOLD).run()
     pipeline = code(BRONZE)
     pipeline.land("landing/2.json", rows(2))
@@ -106,11 +106,11 @@ def two():
 
 @pytest.mark.long(
     guard=(
-        "tests/unit/plan/test_starts_and_losses.py::test_a_flow_that_is_no_longer_in_the_code_cannot_bring_its_rows_again",
-        "tests/spark/test_changed_definitions.py::test_what_leaves_the_code_is_inactive_and_comes_back_with_its_state",
+        "tests/unit/plan/test_starts_and_losses.py::test_rows_of_a_flow_removed_from_the_code_are_unrecoverable",
+        "tests/spark/test_changed_definitions.py::test_a_removed_dataset_is_inactive_and_returns_with_its_state",
     )
 )
-def test_a_flow_that_left_is_cleared_with_its_table_only_when_its_rows_are_given_up(code):
+def test_a_full_refresh_clears_rows_of_a_removed_flow_only_with_accept_data_loss(code):
     code(BRONZE, FED, TWO).run()
     pipeline = code(BRONZE, FED)
 
@@ -125,7 +125,7 @@ def test_a_flow_that_left_is_cleared_with_its_table_only_when_its_rows_are_given
     assert ids(pipeline.rows("fed")) == [-10, -1, 1, 10]
 
 
-def test_a_table_of_another_kind_is_refused_until_it_is_computed_anew(code):
+def test_a_streaming_table_that_becomes_a_view_is_refused_until_a_full_refresh(code):
     code(BRONZE, COPY).run()
     as_view = COPY.replace("@dp.table", "@dp.materialized_view").replace("readStream", "read")
     pipeline = code(BRONZE, as_view)
@@ -142,11 +142,11 @@ def test_a_table_of_another_kind_is_refused_until_it_is_computed_anew(code):
 
 @pytest.mark.long(
     guard=(
-        "tests/unit/plan/test_starts_and_losses.py::test_a_table_of_another_kind_is_refused_unless_it_is_cleared",
-        "tests/spark/test_changed_definitions.py::test_a_table_of_another_kind_is_refused_until_it_is_computed_anew",
+        "tests/unit/plan/test_starts_and_losses.py::test_a_changed_table_kind_or_flow_mode_requires_a_full_refresh",
+        "tests/spark/test_changed_definitions.py::test_a_streaming_table_that_becomes_a_view_is_refused_until_a_full_refresh",
     )
 )
-def test_a_view_that_becomes_a_table_is_refused_until_it_is_computed_anew(code):
+def test_a_view_that_becomes_a_streaming_table_is_refused_until_a_full_refresh(code):
     as_view = COPY.replace("@dp.table", "@dp.materialized_view").replace("readStream", "read")
     pipeline = code(BRONZE, as_view)
     pipeline.run()
@@ -162,7 +162,7 @@ def test_a_view_that_becomes_a_table_is_refused_until_it_is_computed_anew(code):
 RENAMED = (BRONZE.replace("bronze", "raw"), SILVER.replace("bronze", "raw").replace("silver", "clean"))
 
 
-def test_a_rename_takes_everything_along_and_reads_nothing_twice(code):
+def test_a_rename_keeps_data_and_state_and_reads_nothing_twice(code):
     code(BRONZE, SILVER).run()
     code(*RENAMED)
     pipeline = code.renames(datasets={"bronze": "raw", "silver": "clean"})
@@ -183,11 +183,11 @@ def test_a_rename_takes_everything_along_and_reads_nothing_twice(code):
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_changed_definitions.py::test_a_rename_takes_everything_along_and_reads_nothing_twice",
-        "tests/spark/test_change_renames.py::test_a_crash_within_the_rename_leaves_nothing_behind",
+        "tests/spark/test_changed_definitions.py::test_a_rename_keeps_data_and_state_and_reads_nothing_twice",
+        "tests/spark/test_change_renames.py::test_a_crash_during_a_rename_leaves_nothing_behind",
     )
 )
-def test_a_rename_that_dies_halfway_is_finished_by_the_next_update(code):
+def test_the_next_update_finishes_a_rename_that_crashed_halfway(code):
     code(BRONZE, SILVER).run()
     code(*RENAMED)
     pipeline = code.renames(datasets={"bronze": "raw", "silver": "clean"})
@@ -206,12 +206,12 @@ def test_a_rename_that_dies_halfway_is_finished_by_the_next_update(code):
 
 @pytest.mark.long(
     guard=(
-        "tests/unit/storage/test_renaming.py::test_a_flow_keeps_the_identity_that_it_began_with",
-        "tests/spark/test_exactly_once.py::test_no_row_is_lost_or_doubled_when_an_update_dies_within_a_batch",
-        "tests/spark/test_changed_definitions.py::test_a_rename_takes_everything_along_and_reads_nothing_twice",
+        "tests/unit/storage/test_renaming.py::test_a_renamed_flow_keeps_its_original_identity",
+        "tests/spark/test_exactly_once.py::test_no_row_is_lost_or_duplicated_when_an_update_crashes_within_a_batch",
+        "tests/spark/test_changed_definitions.py::test_a_rename_keeps_data_and_state_and_reads_nothing_twice",
     )
 )
-def test_a_batch_that_is_committed_under_the_old_name_is_known_under_the_new_one(code):
+def test_a_batch_committed_under_the_old_name_is_not_repeated_under_the_new_one(code):
     code(BRONZE, SILVER).run()
     code.pipeline.land("landing/2.json", rows(2, -2))
     with pytest.raises(Crashed):
@@ -230,12 +230,12 @@ def test_a_batch_that_is_committed_under_the_old_name_is_known_under_the_new_one
 
 @pytest.mark.long(
     guard=(
-        "tests/unit/plan/test_starts_and_losses.py::test_a_name_that_a_renamed_flow_had_is_new_for_whoever_has_it_now",
-        "tests/unit/storage/test_renaming.py::test_a_flow_keeps_the_identity_that_it_began_with",
-        "tests/spark/test_changed_definitions.py::test_a_rename_takes_everything_along_and_reads_nothing_twice",
+        "tests/unit/plan/test_starts_and_losses.py::test_a_new_flow_with_a_former_name_of_another_flow_gets_a_new_identity",
+        "tests/unit/storage/test_renaming.py::test_a_renamed_flow_keeps_its_original_identity",
+        "tests/spark/test_changed_definitions.py::test_a_rename_keeps_data_and_state_and_reads_nothing_twice",
     )
 )
-def test_a_flow_takes_its_progress_to_its_new_name_and_its_old_one_is_free_again(code):
+def test_a_renamed_flow_keeps_its_progress_and_a_new_flow_can_take_its_old_name(code):
     code(BRONZE, FED, TWO).run()
     code(BRONZE, FED.replace("def one", "def first"), TWO)
     pipeline = code.renames(flows={"one": "first"})
@@ -264,11 +264,11 @@ UNCLEAR = {
 
 @pytest.mark.long(
     guard=(
-        "tests/unit/plan/test_starts_and_losses.py::test_names_that_do_not_lead_from_one_thing_to_one_other_are_refused",
-        "tests/spark/test_changed_definitions.py::test_a_new_name_that_has_rows_already_is_refused",
+        "tests/unit/plan/test_starts_and_losses.py::test_invalid_or_conflicting_renames_are_refused",
+        "tests/spark/test_changed_definitions.py::test_a_rename_to_a_table_with_rows_is_refused",
     )
 )
-def test_a_rename_that_is_not_clear_is_refused(code):
+def test_an_invalid_rename_is_refused(code):
     code(BRONZE, SILVER).run()
     found = {}
 
@@ -282,7 +282,7 @@ def test_a_rename_that_is_not_clear_is_refused(code):
     assert missing == {}
 
 
-def test_a_new_name_that_has_rows_already_is_refused(code):
+def test_a_rename_to_a_table_with_rows_is_refused(code):
     code(BRONZE, BRONZE.replace("bronze", "raw")).run()
     code(BRONZE.replace("bronze", "raw"))
     pipeline = code.renames(datasets={"bronze": "raw"})
@@ -295,12 +295,12 @@ def test_a_new_name_that_has_rows_already_is_refused(code):
 
 @pytest.mark.long(
     guard=(
-        "tests/unit/storage/test_renaming.py::test_everything_is_found_after_each_move_and_the_rest_is_moved_later",
-        "tests/unit/storage/test_renaming.py::test_flows_that_wait_for_their_new_names_have_not_left",
-        "tests/spark/test_changed_definitions.py::test_a_rename_takes_everything_along_and_reads_nothing_twice",
+        "tests/unit/storage/test_renaming.py::test_an_interrupted_rename_keeps_all_state_reachable_and_is_completed_later",
+        "tests/unit/storage/test_renaming.py::test_flows_with_a_pending_rename_are_not_reported_as_inactive",
+        "tests/spark/test_changed_definitions.py::test_a_rename_keeps_data_and_state_and_reads_nothing_twice",
     )
 )
-def test_a_full_refresh_knows_what_waits_for_its_new_name_and_says_it_before_it_moves(code):
+def test_a_full_refresh_reports_a_rename_and_finishes_it_after_a_crash(code):
     code(BRONZE, COPY).run()
     code(RENAMED[0], COPY.replace("bronze", "raw").replace("silver", "clean"))
     pipeline = code.renames(datasets={"bronze": "raw", "silver": "clean"})
@@ -316,11 +316,11 @@ def test_a_full_refresh_knows_what_waits_for_its_new_name_and_says_it_before_it_
 
 @pytest.mark.long(
     guard=(
-        "tests/unit/plan/test_starts_and_losses.py::test_rows_that_a_flow_did_not_bring_are_not_replaced_by_its_result",
-        "tests/spark/test_dataset_names.py::test_a_dataset_does_not_take_the_place_of_a_table_of_others",
+        "tests/unit/plan/test_starts_and_losses.py::test_a_flow_that_replaces_its_table_does_not_overwrite_rows_of_other_flows",
+        "tests/spark/test_dataset_names.py::test_a_dataset_does_not_replace_a_table_from_another_writer",
     )
 )
-def test_a_table_that_no_flow_has_made_is_not_replaced_by_a_view(code):
+def test_a_view_does_not_replace_a_table_from_another_writer(code):
     code(BRONZE).run()
     path = Path(code.pipeline.settings.storage) / "tables" / "default" / "fresh"
     write_deltalake(str(path), pa.table({"count": [7]}))
@@ -370,7 +370,7 @@ def contents(pipeline):
         ),
     ],
 )
-def test_no_change_of_the_code_takes_a_row_away(code, changes):
+def test_no_code_change_deletes_rows(code, changes):
     code(BRONZE, SILVER, FED).run()
     before = contents(code.pipeline)
     lost = {}

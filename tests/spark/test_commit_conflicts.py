@@ -59,7 +59,7 @@ def rows_in(table):
 
 
 @pytest.mark.usefixtures("classes")
-def test_a_commit_that_meets_another_is_made_again_after_the_fence_was_asked(table, meeting):
+def test_a_conflicting_commit_is_retried_after_a_fencing_check(table, meeting):
     asked = []
 
     retry_commit(lambda: meeting(2), lambda: asked.append("fence"))
@@ -67,7 +67,7 @@ def test_a_commit_that_meets_another_is_made_again_after_the_fence_was_asked(tab
     assert (rows_in(table), asked) == ([3], ["fence", "fence"])
 
 
-def test_a_commit_of_an_update_that_was_taken_over_is_not_made_again(table, meeting):
+def test_a_conflicting_commit_is_not_retried_after_a_takeover(table, meeting):
     def taken_over():
         raise PermissionError
 
@@ -77,7 +77,7 @@ def test_a_commit_of_an_update_that_was_taken_over_is_not_made_again(table, meet
     assert rows_in(table) == [0, 2, 3]
 
 
-def test_what_is_no_conflict_is_raised_at_once(table, headrace_session):
+def test_an_error_other_than_a_conflict_is_raised_at_once(table, headrace_session):
     tries = []
 
     def fails():

@@ -81,7 +81,7 @@ def operations(path):
     return Counter(commit["operation"] for commit in DeltaTable(path).history())
 
 
-def test_a_table_and_its_quarantine_have_few_files_after_an_update_but_not_one_that_says_no(scattered_project):
+def test_an_update_compacts_a_table_and_its_quarantine_unless_compaction_is_disabled(scattered_project):
     names = "landed", "landed_quarantine", "alone"
     pipeline, paths = scattered_project(FEW, TEXT + MANAGED_ELSEWHERE, names)
 
@@ -97,9 +97,9 @@ def test_a_table_and_its_quarantine_have_few_files_after_an_update_but_not_one_t
 
 
 @pytest.mark.long(
-    guard="tests/spark/test_compaction.py::test_a_table_and_its_quarantine_have_few_files_after_an_update_but_not_one_that_says_no"
+    guard="tests/spark/test_compaction.py::test_an_update_compacts_a_table_and_its_quarantine_unless_compaction_is_disabled"
 )
-def test_tables_that_changes_are_merged_into_have_few_files_after_an_update(scattered_project):
+def test_an_update_compacts_the_targets_of_cdc_flows(scattered_project):
     pipeline, paths = scattered_project(FEW, text=MERGED, names=("merged", "copied"))
 
     result = pipeline.run()
@@ -111,9 +111,9 @@ def test_tables_that_changes_are_merged_into_have_few_files_after_an_update(scat
 
 
 @pytest.mark.long(
-    guard="tests/spark/test_compaction.py::test_a_table_and_its_quarantine_have_few_files_after_an_update_but_not_one_that_says_no"
+    guard="tests/spark/test_compaction.py::test_an_update_compacts_a_table_and_its_quarantine_unless_compaction_is_disabled"
 )
-def test_a_stop_does_not_wait_until_files_are_put_together(scattered_project, monkeypatch):
+def test_a_stop_does_not_wait_for_compaction(scattered_project, monkeypatch):
     pipeline, paths = scattered_project(MANY)
     stop = Event()
 

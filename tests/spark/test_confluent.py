@@ -44,12 +44,12 @@ def registry():
 
 @pytest.mark.long(
     guard=(
-        "tests/unit/sources/test_confluent.py::test_a_record_of_an_older_schema_is_resolved_to_the_latest_one",
-        "tests/unit/sources/test_confluent.py::test_bytes_of_another_kind_and_unknown_ids_are_bad_payloads",
-        "tests/unit/test_confluent_column.py::test_what_cannot_be_read_is_told_beside_what_can",
+        "tests/unit/sources/test_confluent.py::test_a_record_with_an_older_schema_is_converted_to_the_latest_schema",
+        "tests/unit/sources/test_confluent.py::test_malformed_payloads_and_unknown_schema_ids_are_refused",
+        "tests/unit/test_confluent_column.py::test_an_unreadable_payload_is_reported_in_the_error_column",
     )
 )
-def test_records_of_both_schemas_are_read_and_what_is_none_is_set_aside_or_ends_the_flow(kafka, registry, project):
+def test_both_schemas_are_decoded_and_bad_payloads_are_quarantined_or_fail_the_flow(kafka, registry, project):
     topic, damaged = kafka.topic(), kafka.topic()
     old, new = registry.register("orders-value", ORDER), registry.register("orders-value", LATER)
     kafka.produce(topic, registry.payload(old, {"id": 1, "tags": {"a": 1}}), b"no record")

@@ -23,13 +23,13 @@ def spark(headrace_session: SparkSession) -> SparkSession:
     return headrace_session
 
 
-def test_few_cores_have_a_collector_that_works_in_pauses(spark: SparkSession) -> None:
+def test_a_machine_with_few_cores_uses_the_parallel_garbage_collector(spark: SparkSession) -> None:
     beans = spark._jvm.java.lang.management.ManagementFactory.getGarbageCollectorMXBeans()
 
     assert {bean.getName() for bean in beans} == {"PS Scavenge", "PS MarkSweep"}
 
 
-def test_python_workers_import_modules_that_are_compiled(spark: SparkSession) -> None:
+def test_python_workers_import_compiled_modules(spark: SparkSession) -> None:
     def where(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import sys  # noqa: PLC0415 - of the worker
 
@@ -50,7 +50,7 @@ def numbers(spark: SparkSession, first: int, end: int, word: str) -> DataFrame:
 @pytest.mark.long(
     guard=(
         "tests/spark/test_notebook_session.py::test_delta_tables_are_found_by_name_from_python",
-        "tests/spark/test_connectors.py::test_the_history_and_the_change_feed_of_a_delta_table_are_read",
+        "tests/spark/test_connectors.py::test_the_history_and_the_change_data_feed_of_a_delta_table_are_read",
     )
 )
 def test_a_delta_table_is_written_streamed_and_merged(spark: SparkSession, tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_a_delta_table_is_written_streamed_and_merged(spark: SparkSession, tmp_p
     assert [tuple(row) for row in rows] == [(0, "old"), (1, "old"), (2, "new"), (3, "new")]
 
 
-def test_the_history_and_the_change_feed_of_a_delta_table_are_read(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_history_and_the_change_data_feed_of_a_delta_table_are_read(spark: SparkSession, tmp_path: Path) -> None:
     table = f"delta.`{tmp_path / 'table'}`"
     spark.sql(f"CREATE TABLE {table} (id INT) USING delta TBLPROPERTIES (delta.enableChangeDataFeed = true)")
     spark.sql(f"INSERT INTO {table} VALUES (1), (2)")
@@ -102,7 +102,7 @@ def test_a_kafka_stream_has_its_columns_without_a_broker(spark: SparkSession) ->
     assert topic.columns == ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
 
 
-def test_avro_is_parsed_when_it_was_written_by_to_avro(spark: SparkSession) -> None:
+def test_from_avro_parses_the_output_of_to_avro(spark: SparkSession) -> None:
     written = spark.range(2).select(to_avro(col("id")).alias("bytes"))
 
     read = written.select(from_avro("bytes", '"long"').alias("id"))

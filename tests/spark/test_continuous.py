@@ -45,7 +45,7 @@ def flowing(project):
     return pipeline
 
 
-def test_rows_reach_the_last_view_while_the_update_goes_on(flowing):
+def test_rows_reach_the_last_view_while_the_update_runs(flowing):
     flowing.land("in/1.json", [{"id": 1}, {"id": -1}])
 
     with flowing.continuing() as update:
@@ -69,7 +69,7 @@ def when(event_is, do):
     return heard
 
 
-def test_a_person_who_interrupts_an_update_that_waits_for_input_has_canceled_it(flowing):
+def test_an_interrupt_cancels_a_continuous_update_that_waits_for_input(flowing):
     flowing.land("in/1.json", [{"id": 1}])
     interrupt = when(
         lambda event: isinstance(event, FlowStateChanged) and (event.flow, event.state) == ("counted", FlowState.IDLE),
@@ -83,7 +83,7 @@ def test_a_person_who_interrupts_an_update_that_waits_for_input_has_canceled_it(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_that_comes_before_the_first_flow_ends_the_update_in_order(flowing, number):
+def test_a_signal_before_the_first_flow_cancels_the_update(flowing, number):
     flowing.land("in/1.json", [{"id": 1}])
     before = signal.getsignal(number)
     early = when(lambda event: isinstance(event, UpdateCreated), lambda: os.kill(os.getpid(), number))
@@ -95,7 +95,7 @@ def test_a_signal_that_comes_before_the_first_flow_ends_the_update_in_order(flow
     assert signal.getsignal(number) == before
 
 
-def test_a_stream_that_is_stopped_with_input_left_has_not_completed(project):
+def test_a_stream_stopped_with_unread_input_is_canceled(project):
     pipeline = project("""
         @dp.table(schema="id INT")
         def source():
@@ -119,7 +119,7 @@ def test_a_stream_that_is_stopped_with_input_left_has_not_completed(project):
     assert len(pipeline.run().rows("slow")) == 15
 
 
-def test_a_flow_that_fails_stops_alone_and_one_that_may_pass_is_tried_again(project, monkeypatch):
+def test_a_failed_flow_stops_alone_and_a_transient_failure_is_retried(project, monkeypatch):
     monkeypatch.setattr(retry, "FIRST_DELAY_S", 0.05)
     pipeline = project("""
         SPEED = {"pipelines.trigger.interval": "100 ms"}
@@ -156,7 +156,7 @@ def test_a_flow_that_fails_stops_alone_and_one_that_may_pass_is_tried_again(proj
     assert update.result.flow("shaky").attempts == 3
 
 
-def test_flows_with_a_trigger_that_ends_take_what_is_there_once(project):
+def test_flows_with_a_one_time_trigger_process_the_available_input_once(project):
     pipeline = project("""
         @dp.table(schema="id INT")
         def source():

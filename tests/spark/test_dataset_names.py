@@ -21,7 +21,7 @@ def lookup(headrace_session):
 
 
 @pytest.mark.usefixtures("lookup")
-def test_what_others_have_put_into_the_session_stays(project, headrace_session):
+def test_an_update_keeps_tables_and_views_of_others_in_the_session(project, headrace_session):
     pipeline = project("""
         @dp.materialized_view
         def both():
@@ -36,7 +36,7 @@ def test_what_others_have_put_into_the_session_stays(project, headrace_session):
 
 
 @pytest.mark.usefixtures("lookup")
-def test_a_dataset_does_not_take_the_place_of_a_table_of_others(project, headrace_session):
+def test_a_dataset_does_not_replace_a_table_from_another_writer(project, headrace_session):
     pipeline = project("""
         @dp.materialized_view
         def lookup():
@@ -49,7 +49,7 @@ def test_a_dataset_does_not_take_the_place_of_a_table_of_others(project, headrac
     assert headrace_session.table("lookup").count() == 3
 
 
-def test_a_query_reads_the_pipelines_view_when_the_session_had_one_of_that_name(project, headrace_session):
+def test_a_query_reads_the_pipelines_view_instead_of_a_session_view_with_that_name(project, headrace_session):
     headrace_session.range(1).write.saveAsTable("soon_gone")
     headrace_session.sql("CREATE TEMPORARY VIEW Seen AS SELECT * FROM soon_gone")
     headrace_session.sql("DROP TABLE soon_gone")
@@ -133,29 +133,29 @@ ORDERS = [{"id": 1, "name": " A"}, {"id": 2, "name": "b "}]
 
 
 @pytest.mark.parametrize("name", ["by_three_parts", "by_live", "second.streamed", "archive.old.orders", "from_archive"])
-def test_every_spelling_finds_the_table(pipeline, name):
+def test_every_spelling_of_a_name_finds_the_table(pipeline, name):
     assert pipeline.rows(name) == ORDERS
 
 
-def test_spellings_mix_within_a_query(pipeline):
+def test_a_query_can_mix_spellings_of_a_name(pipeline):
     assert pipeline.rows("by_sql") == [{"id": 1}, {"id": 2}]
 
 
-def test_use_is_in_force_below_it_and_a_common_table_expression_is_no_dataset(pipeline):
+def test_use_applies_to_later_statements_and_a_common_table_expression_is_no_dataset(pipeline):
     assert pipeline.rows("second.counted") == [{"n": 2}]
 
 
-def test_a_view_reads_a_view_and_a_function_of_a_module_runs_in_the_workers(pipeline):
+def test_a_view_reads_a_view_and_python_workers_run_functions_of_project_modules(pipeline):
     assert pipeline.rows("ones") == [{"id": 1, "name": "a"}]
 
 
-def test_a_changed_module_is_the_one_that_runs(pipeline):
+def test_an_update_runs_the_changed_version_of_a_module(pipeline):
     pipeline.write("cleaning.py", "def clean(text):\n    return 'changed'\n")
 
     assert pipeline.run("ones").rows("ones") == [{"id": 1, "name": "changed"}]
 
 
-def test_a_module_that_is_gone_is_not_found_in_what_workers_were_sent(pipeline):
+def test_a_deleted_module_is_not_imported_from_the_archive_for_workers(pipeline):
     module = pipeline.folder / "cleaning.py"
     text = module.read_text()
     module.unlink()
@@ -166,11 +166,11 @@ def test_a_module_that_is_gone_is_not_found_in_what_workers_were_sent(pipeline):
     pipeline.write("cleaning.py", text)
 
 
-def test_tables_lie_where_the_contract_says(pipeline):
+def test_tables_are_stored_at_the_documented_paths(pipeline):
     tables = {path.split("/tables/")[1] for _, path, _ in pipeline.project.tables()}
 
     assert {"shop/orders", "second/streamed", "archive/old/orders"} <= tables
 
 
-def test_a_query_reads_any_spelling(pipeline):
+def test_a_sql_query_reads_a_table_by_its_full_name(pipeline):
     assert pipeline.sql("SELECT count(*) AS n FROM main.second.streamed").to_json() == [{"n": 2}]

@@ -65,7 +65,7 @@ def aside(pipeline, dataset="numbers", flow=None):
     return {json.loads(row["row"])["id"]: row for row in rows}
 
 
-def test_rows_that_a_cast_fails_with_are_set_aside_and_the_others_are_taken(project):
+def test_rows_that_fail_a_cast_become_dead_letters_and_the_others_are_written(project):
     pipeline = project(CASTS).given("source", texts(50, bad={7, 31}))
 
     result = pipeline.run()
@@ -93,7 +93,7 @@ def test_rows_that_a_cast_fails_with_are_set_aside_and_the_others_are_taken(proj
         ),
     ),
 )
-def test_every_row_is_in_one_place_when_an_update_dies_and_the_next_one_goes_on(project, deaths):
+def test_each_row_is_either_written_or_a_dead_letter_when_an_update_crashes(project, deaths):
     pipeline = project(CASTS).given("source", texts(20, bad={4}))
 
     die_in_turn(lambda: pipeline.run("numbers"), pipeline, *deaths)
@@ -106,7 +106,7 @@ def test_every_row_is_in_one_place_when_an_update_dies_and_the_next_one_goes_on(
     assert (counts.rows_written, counts.rows_quarantined) == (19, 1)
 
 
-def test_a_row_that_no_longer_fails_is_in_the_table_alone(project):
+def test_a_dead_letter_is_removed_when_its_row_no_longer_fails(project):
     pipeline = project(CASTS).given("source", texts(5, bad={2}))
     with pytest.raises(Crashed):
         pipeline.crash_at(Failpoint.QUARANTINED).run("numbers")
@@ -127,7 +127,7 @@ def ruled(shared_project):
     return pipeline, pipeline.run()
 
 
-def test_rules_judge_the_rows_that_are_left(ruled):
+def test_expectations_are_evaluated_on_the_remaining_rows(ruled):
     pipeline, result = ruled
 
     assert ids(pipeline) == [0, 1, 2, 4, 5, 6, 7]
@@ -136,7 +136,7 @@ def test_rules_judge_the_rows_that_are_left(ruled):
     assert (counts.rows_written, counts.rows_quarantined) == (7, 3)
 
 
-def test_what_failed_is_shown_with_what_broke_rules(ruled):
+def test_dead_letters_are_listed_with_quarantined_rows(ruled):
     pipeline, _ = ruled
 
     listed = pipeline.project.quarantine_list()
@@ -147,7 +147,7 @@ def test_what_failed_is_shown_with_what_broke_rules(ruled):
     assert [row[shown.columns.index("broken")] for row in shown.rows].count(["query.failed"]) == 1
 
 
-def test_rows_that_a_python_function_raises_for_are_set_aside_with_what_it_raised(project):
+def test_rows_that_fail_in_a_python_function_become_dead_letters_with_its_error(project):
     pipeline = project(
         """
         @dp.table(schema="id INT, text STRING")
@@ -177,11 +177,11 @@ def test_rows_that_a_python_function_raises_for_are_set_aside_with_what_it_raise
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_dead_letters.py::test_rows_on_which_expressions_raise_are_found_at_once",
-        "tests/spark/test_dead_letters.py::test_rows_that_a_cast_fails_with_are_set_aside_and_the_others_are_taken",
+        "tests/spark/test_dead_letters.py::test_rows_on_which_expressions_raise_errors_are_found_directly",
+        "tests/spark/test_dead_letters.py::test_rows_that_fail_a_cast_become_dead_letters_and_the_others_are_written",
     )
 )
-def test_a_common_table_of_sql_is_no_hindrance(project):
+def test_dead_letters_support_common_table_expressions(project):
     sql = """
         CREATE STREAMING TABLE numbers AS
         WITH known AS (SELECT * FROM STREAM source WHERE id >= 0)
@@ -197,7 +197,7 @@ def test_a_common_table_of_sql_is_no_hindrance(project):
     assert (ids(pipeline), sorted(aside(pipeline))) == ([0, 2, 3, 5], [1, 4]), result.outcome.error
 
 
-def test_a_flow_fails_when_too_many_rows_do(project):
+def test_a_flow_fails_when_too_many_rows_fail(project):
     pipeline = project(CASTS).given("source", texts(24, bad=range(0, 24, 2)))
 
     result = pipeline.run()
@@ -206,7 +206,7 @@ def test_a_flow_fails_when_too_many_rows_do(project):
     assert (pipeline.rows("numbers"), aside(pipeline)) == ([], {})
 
 
-def test_the_offsets_are_named_when_a_flow_keeps_state(project):
+def test_a_failed_stateful_flow_reports_the_offsets_of_its_batch(project):
     text = CASTS.replace(
         'rows.select("id", F.col("text").cast("int").alias("number"))',
         'rows.select("id", F.col("text").cast("int").alias("number")).dropDuplicates(["id"])',
@@ -223,7 +223,7 @@ def test_the_offsets_are_named_when_a_flow_keeps_state(project):
     "query",
     ['rows.dropDuplicates(["id"])', pytest.param('rows.withColumn("name", F.expr("uuid()"))', marks=ALONE)],
 )
-def test_what_may_pass_is_tried_again_where_no_row_can_be_found(project, tmp_path, query):
+def test_a_transient_failure_is_retried_when_failing_rows_cannot_be_found(project, tmp_path, query):
     pipeline = project(
         f"""
         import os
@@ -252,7 +252,7 @@ def test_what_may_pass_is_tried_again_where_no_row_can_be_found(project, tmp_pat
     assert result.state is UpdateState.COMPLETED, result.outcome.error
 
 
-def test_a_rule_that_fails_a_flow_with_state_says_so_itself(project):
+def test_a_stateful_flow_reports_a_violated_fail_expectation(project):
     text = CASTS.replace("    def numbers", '    @dp.expect_or_fail("small", "id < 3")\n    def numbers')
     text = text.replace('"number"))\n', '"number")).dropDuplicates(["id"])\n')
     pipeline = project(text).given("source", texts(5))
@@ -260,7 +260,7 @@ def test_a_rule_that_fails_a_flow_with_state_says_so_itself(project):
     assert pipeline.run().error == "EXPECTATION.FAILED"
 
 
-def test_what_a_sink_fails_with_is_no_failing_row(project):
+def test_a_sink_failure_makes_no_dead_letters(project):
     pipeline = project(
         """
         @dp.table(schema="id INT, text STRING")
@@ -283,7 +283,7 @@ def test_what_a_sink_fails_with_is_no_failing_row(project):
     assert aside(pipeline, "out", "numbers") == {}
 
 
-def test_a_sink_gets_the_rows_that_the_query_returns(project, tmp_path):
+def test_sinks_receive_only_successful_rows_and_no_duplicates_after_a_crash(project, tmp_path):
     pipeline = project(SINKS.format(folder=tmp_path)).given("source", texts(8, bad={5}))
 
     with pytest.raises(Crashed):
@@ -325,7 +325,7 @@ def casts(casts_after_one_update):
     return casts_after_one_update.restored()
 
 
-def test_a_full_refresh_leaves_nothing_of_what_was_set_aside(casts):
+def test_a_full_refresh_clears_the_dead_letters(casts):
     mended(casts)
 
     casts.run(full_refresh=["numbers"])
@@ -333,7 +333,7 @@ def test_a_full_refresh_leaves_nothing_of_what_was_set_aside(casts):
     assert (ids(casts), aside(casts)) == ([0, 1, 2, 3, 4, 5, 9], {})
 
 
-def test_rows_go_through_a_query_that_was_mended_and_the_others_stay(casts):
+def test_a_replay_writes_rows_that_the_fixed_query_accepts_and_keeps_the_others(casts):
     pipeline = casts
 
     unchanged = pipeline.replay("numbers")
@@ -347,7 +347,7 @@ def test_rows_go_through_a_query_that_was_mended_and_the_others_stay(casts):
     assert result.flow("numbers").counts.rows_written == 1
 
 
-def test_rows_get_new_values_before_they_are_replayed(casts):
+def test_a_replay_can_change_the_values_of_dead_letters(casts):
     casts.replay("numbers", rules=["query.failed"], changes=["text=CAST(id * 10 AS STRING)"])
 
     found = {row["id"]: row["number"] for row in casts.rows("numbers")}
@@ -356,8 +356,8 @@ def test_rows_get_new_values_before_they_are_replayed(casts):
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_replay.py::test_no_row_is_lost_or_doubled_when_a_replay_dies_and_the_next_update_finishes_it",
-        "tests/spark/test_dead_letters.py::test_rows_go_through_a_query_that_was_mended_and_the_others_stay",
+        "tests/spark/test_replay.py::test_no_row_is_lost_or_duplicated_when_an_update_finishes_a_crashed_replay",
+        "tests/spark/test_dead_letters.py::test_a_replay_writes_rows_that_the_fixed_query_accepts_and_keeps_the_others",
     )
 )
 @pytest.mark.parametrize(
@@ -367,7 +367,7 @@ def test_rows_get_new_values_before_they_are_replayed(casts):
         *(Failpoint.BEFORE_WRITE, Failpoint.WRITTEN, Failpoint.COUNTED, Failpoint.MARKED_REPLAYED),
     ),
 )
-def test_each_row_is_replayed_once_when_the_replay_dies_and_the_next_update_ends_it(casts, deaths):
+def test_each_row_is_replayed_once_when_an_update_finishes_a_crashed_replay(casts, deaths):
     pipeline = mended(casts)
 
     die_in_turn(lambda: pipeline.replay("numbers"), pipeline, deaths[0])
@@ -380,11 +380,11 @@ def test_each_row_is_replayed_once_when_the_replay_dies_and_the_next_update_ends
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_dead_letters.py::test_rows_go_through_a_query_that_was_mended_and_the_others_stay",
-        "tests/spark/test_rejected_rows.py::test_rows_that_were_refused_go_to_their_sink_once_more",
+        "tests/spark/test_dead_letters.py::test_a_replay_writes_rows_that_the_fixed_query_accepts_and_keeps_the_others",
+        "tests/spark/test_rejected_rows.py::test_a_replay_sends_rejected_rows_to_their_sink_again",
     )
 )
-def test_a_sink_gets_what_is_replayed_once(project, tmp_path):
+def test_sinks_receive_replayed_rows_once(project, tmp_path):
     pipeline = project(SINKS.format(folder=tmp_path)).given("source", texts(4, bad={2}))
     pipeline.run()
     mended(pipeline)
@@ -405,7 +405,7 @@ def test_a_sink_gets_what_is_replayed_once(project, tmp_path):
     ],
     ids=["of spark", "of auto loader"],
 )
-def test_files_and_change_events_do_without_failing_rows(project, files):
+def test_file_sources_and_cdc_flows_support_dead_letters(project, files):
     pipeline = project(
         """
         from pathlib import Path
@@ -449,7 +449,7 @@ QUERIES = {
 
 
 @pytest.mark.parametrize(("query", "expected"), QUERIES.values(), ids=QUERIES)
-def test_rows_on_which_expressions_raise_are_found_at_once(headrace_session, tmp_path, query, expected):
+def test_rows_on_which_expressions_raise_errors_are_found_directly(headrace_session, tmp_path, query, expected):
     (tmp_path / "landing").mkdir()
     (tmp_path / "landing" / "rows.json").write_text("".join(json.dumps(row) + "\n" for row in texts(6, bad={3, 5})))
     stream = headrace_session.readStream.schema("id INT, text STRING").json(str(tmp_path / "landing"))
@@ -471,7 +471,7 @@ def other_code(pipeline):
     mended(pipeline, 'F.col("text").cast("int")', "F.expr(\"IF(id = 3, raise_error('three'), try_cast(text AS INT))\")")
 
 
-def test_a_batch_that_is_in_the_table_stays_as_it_was_when_other_code_counts_it(project):
+def test_changed_code_keeps_the_dead_letters_of_a_batch_written_before_a_crash(project):
     pipeline = project(CASTS).given("source", texts(5, bad={1}))
     with pytest.raises(Crashed):
         pipeline.crash_at(Failpoint.WRITTEN).run("numbers")
@@ -484,8 +484,8 @@ def test_a_batch_that_is_in_the_table_stays_as_it_was_when_other_code_counts_it(
     assert (counts.rows_written, counts.rows_quarantined) == (4, 1)
 
 
-@pytest.mark.long(guard="tests/spark/test_dead_letters.py::test_a_row_that_no_longer_fails_is_in_the_table_alone")
-def test_a_row_is_in_the_table_alone_when_the_setting_is_gone(project):
+@pytest.mark.long(guard="tests/spark/test_dead_letters.py::test_a_dead_letter_is_removed_when_its_row_no_longer_fails")
+def test_a_dead_letter_is_removed_when_its_row_is_written_with_the_setting_turned_off(project):
     pipeline = project(CASTS).given("source", texts(5, bad={1}))
     with pytest.raises(Crashed):
         pipeline.crash_at(Failpoint.QUARANTINED).run("numbers")
@@ -498,11 +498,11 @@ def test_a_row_is_in_the_table_alone_when_the_setting_is_gone(project):
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_dead_letters.py::test_a_batch_that_is_in_the_table_stays_as_it_was_when_other_code_counts_it",
-        "tests/spark/test_dead_letters.py::test_a_sink_gets_the_rows_that_the_query_returns",
+        "tests/spark/test_dead_letters.py::test_changed_code_keeps_the_dead_letters_of_a_batch_written_before_a_crash",
+        "tests/spark/test_dead_letters.py::test_sinks_receive_only_successful_rows_and_no_duplicates_after_a_crash",
     )
 )
-def test_a_sink_does_not_get_what_was_set_aside_when_the_batch_comes_again_to_other_code(project, tmp_path):
+def test_sinks_do_not_receive_dead_letters_when_changed_code_retries_the_batch(project, tmp_path):
     pipeline = project(SINKS.format(folder=tmp_path)).given("source", texts(5, bad={1}))
     with pytest.raises(Crashed):
         pipeline.crash_at(Failpoint.DELIVERY_RECORDED).run("numbers_targets")
@@ -514,7 +514,7 @@ def test_a_sink_does_not_get_what_was_set_aside_when_the_batch_comes_again_to_ot
     assert statuses(pipeline, "numbers_targets", "numbers") == {1: "open"}
 
 
-def test_what_fails_whatever_the_rows_is_no_failing_row(project):
+def test_a_failure_that_does_not_depend_on_the_rows_makes_no_dead_letters(project):
     text = CASTS.replace(
         "return rows.select(",
         'known = spark.createDataFrame([(1, "x")], "id INT, other STRING")\n'
@@ -529,7 +529,7 @@ def test_what_fails_whatever_the_rows_is_no_failing_row(project):
     assert aside(pipeline) == {}
 
 
-def test_a_query_that_gives_other_values_each_time_is_refused(project):
+def test_a_flow_with_a_nondeterministic_query_fails_when_a_row_fails(project):
     text = CASTS.replace('rows.select("id"', 'rows.select(F.expr("uuid()").alias("key"), "id"')
     pipeline = project(text).given("source", texts(5, bad={1}))
 
@@ -538,11 +538,11 @@ def test_a_query_that_gives_other_values_each_time_is_refused(project):
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_dead_letters.py::test_a_flow_fails_when_too_many_rows_do",
-        "tests/unit/test_failing_batches.py::test_many_of_the_last_batches_are_too_many",
+        "tests/spark/test_dead_letters.py::test_a_flow_fails_when_too_many_rows_fail",
+        "tests/unit/test_failing_batches.py::test_failed_batches_among_the_most_recent_ones_reach_the_limit",
     )
 )
-def test_a_flow_fails_when_few_rows_of_each_of_many_batches_do(project):
+def test_a_flow_fails_when_a_few_rows_fail_in_each_of_many_batches(project):
     text = CASTS.replace("spark.readStream.table", 'spark.readStream.option("maxFilesPerTrigger", 1).table')
     batches = [[{"id": 10 * batch + row, "text": "x"} for row in range(4)] for batch in range(4)]
     pipeline = project(text).given("source", *batches)
@@ -553,7 +553,7 @@ def test_a_flow_fails_when_few_rows_of_each_of_many_batches_do(project):
     assert len(aside(pipeline)) == 8
 
 
-def test_rows_of_two_sources_go_back_to_their_own(project):
+def test_a_replay_returns_dead_letters_of_two_sources_to_their_own_source(project):
     pipeline = project(
         """
         def texts(name, column):

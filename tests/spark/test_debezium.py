@@ -154,7 +154,7 @@ def rows(result, name, *columns):
         pytest.param("rest", "truncated", ("id", "name"), [(4, "Eve")], marks=LONG),
     ],
 )
-def test_rows_are_those_of_the_database(of, table, columns, expected, request):
+def test_rows_equal_the_table_in_the_database(of, table, columns, expected, request):
     result = request.getfixturevalue(of)
 
     assert rows(result, table, *columns) == expected
@@ -162,18 +162,18 @@ def test_rows_are_those_of_the_database(of, table, columns, expected, request):
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_debezium.py::test_rows_are_those_of_the_database",
-        "tests/spark/test_change_feed.py::test_the_documented_events_lead_to_the_documented_rows",
+        "tests/spark/test_debezium.py::test_rows_equal_the_table_in_the_database",
+        "tests/spark/test_change_feed.py::test_the_documented_events_produce_the_documented_rows",
     )
 )
-def test_versions_follow_the_log_of_the_database(rest):
+def test_versions_are_ordered_by_the_log_position_of_the_database(rest):
     found = {(v["id"], v["name"]): (v["__START_AT"], v["__END_AT"]) for v in rest.rows("versions")}
 
     start, end = found[2, "Bob"]
     assert (start["position"], end["position"]) == ("2000".rjust(20, "0"), "2400".rjust(20, "0"))
 
 
-def test_values_have_the_types_of_the_row(few):
+def test_values_have_the_declared_column_types(few):
     (eve,) = [found for found in few.rows("current") if found["id"] == 4]
 
     assert (eve["price"], eve["born"]) == (Decimal("-123.45"), dt.date(2020, 1, 1))
@@ -181,7 +181,7 @@ def test_values_have_the_types_of_the_row(few):
     assert eve["seen"].isoformat() == "2024-04-25T00:26:40.123456"
 
 
-def test_messages_that_say_nothing_that_can_be_done_are_set_aside_as_they_were(few):
+def test_unusable_messages_are_quarantined_unchanged(few):
     aside = [(found["row"]["_debezium"], found["broken"]) for found in few.rows("current_quarantine")]
 
     read = {beside["op"]: broken for beside, broken in aside if "cdc.unreadable" not in broken}
@@ -215,7 +215,7 @@ ARGUMENTS = (
 )
 
 
-def test_what_is_ambiguous_is_refused_by_name(project):
+def test_missing_and_ambiguous_arguments_are_refused_by_name(project):
     pipeline = project(ARGUMENTS)
     land(pipeline, "landing/1.json", None)
 

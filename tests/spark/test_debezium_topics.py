@@ -106,11 +106,11 @@ def change(op, file, pos, name):
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_debezium.py::test_rows_are_those_of_the_database",
-        "tests/spark/test_kafka.py::test_each_record_is_in_the_table_once_over_updates_limits_and_partitions_that_are_added",
+        "tests/spark/test_debezium.py::test_rows_equal_the_table_in_the_database",
+        "tests/spark/test_kafka.py::test_each_record_is_written_once_across_updates_rate_limits_and_added_partitions",
     )
 )
-def test_topics_lead_to_the_rows_of_the_database(kafka, registry, project):
+def test_json_and_avro_topics_produce_the_rows_of_the_database(kafka, registry, project):
     customers, orders = kafka.topic(), kafka.topic()
     old, young = "mysql-bin.999999", "mysql-bin.1000000"
     kafka.produce(customers, change("c", old, 900, "Ada"), change("d", old, 950, "Ada"), None)

@@ -44,7 +44,7 @@ def pipeline(shared_project):
     return pipeline
 
 
-def test_a_column_that_may_not_be_null_is_checked_in_each_computation(pipeline):
+def test_a_not_null_column_is_checked_in_each_update(pipeline):
     first = pipeline.run()
     again = pipeline.plan()
     pipeline.land("landing/2.json", [{"at": "2024-01-02T00:00:00Z"}])
@@ -58,7 +58,7 @@ def test_a_column_that_may_not_be_null_is_checked_in_each_computation(pipeline):
     assert first.rows("numbers") == [{"n": None}]
 
 
-def test_rows_are_computed_again_as_they_are_read_when_a_column_came_later(pipeline):
+def test_recomputed_rows_equal_streamed_rows_after_a_column_is_added(pipeline):
     file = pipeline.folder / "transformations" / "project.py"
     file.write_text(file.read_text().replace('"id INT, at TIMESTAMP"', '"id INT, at TIMESTAMP, extra STRING"'))
     pipeline.land("landing/3.json", [{"id": 2, "at": "2024-01-01T05:00:00Z", "extra": "x"}])
@@ -69,7 +69,7 @@ def test_rows_are_computed_again_as_they_are_read_when_a_column_came_later(pipel
     assert pipeline.rows("all_of") == pipeline.recomputed("all_of")
 
 
-def test_a_query_without_end_is_told_in_sparks_words(pipeline):
+def test_endless_recursion_in_a_query_is_reported_with_sparks_error(pipeline):
     with pytest.raises(PipelineError) as raised:
         pipeline.sql("WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT * FROM t")
 
@@ -77,7 +77,7 @@ def test_a_query_without_end_is_told_in_sparks_words(pipeline):
     assert "RECURSION_LEVEL_LIMIT_EXCEEDED" in str(raised.value.params["reason"])
 
 
-def test_names_that_sparks_catalog_does_not_take_are_refused(project):
+def test_names_that_sparks_catalog_rejects_are_refused(project):
     pipeline = project("""
         dp.create_sink("to-nobody", "console")
 
@@ -102,7 +102,7 @@ def test_names_that_sparks_catalog_does_not_take_are_refused(project):
     ]
 
 
-def test_files_cannot_read_datasets_and_views_alone_are_no_pipeline(project):
+def test_a_dataset_read_outside_a_query_and_a_pipeline_of_only_views_are_refused(project):
     reading = project("early = spark.read.table('later')\n\n@dp.table\ndef later():\n    return spark.range(1)\n")
     views = project("@dp.temporary_view\ndef v():\n    return spark.range(1)\n")
 

@@ -33,7 +33,7 @@ VIEW = """
     """
 
 
-def test_what_is_declared_for_a_view_survives_its_computation(project):
+def test_a_view_keeps_its_declared_schema_when_it_is_recomputed(project):
     pipeline = project(VIEW)
 
     result = pipeline.run()
@@ -75,7 +75,7 @@ LAID_OUT = """
     """
 
 
-def test_the_layout_of_a_view_is_brought_to_what_is_declared(project):
+def test_an_update_applies_the_changed_layout_of_a_view(project):
     def declare(version):
         views = (LAID_OUT.format(name=name, layout=layouts[version]) for name, layouts in LAYOUTS.items())
         return "from headrace import pipelines as dp\n" + textwrap.dedent("".join(views))
@@ -113,7 +113,7 @@ STREAMS = """
     """
 
 
-def test_flows_of_different_columns_are_judged_by_the_rules_of_their_table(project):
+def test_expectations_of_a_table_apply_to_flows_with_different_columns(project):
     result = project(STREAMS).given("source", [{"id": 0}, {"id": 1}]).run("both")
 
     assert sorted(map(str, result.rows("both"))) == sorted(
@@ -121,7 +121,7 @@ def test_flows_of_different_columns_are_judged_by_the_rules_of_their_table(proje
     )
 
 
-def test_a_whole_result_takes_another_column(project):
+def test_a_complete_mode_stream_accepts_a_new_column(project):
     pipeline = project(STREAMS).given("source", [{"id": 1}, {"id": 2}])
     pipeline.run("totals")
     change(pipeline, '.alias("total"))', '.alias("total")).withColumn("unit", F.lit("pieces"))')
@@ -142,7 +142,7 @@ CHAIN = """
     """
 
 
-def test_a_reader_of_a_table_that_was_rebuilt_names_the_way_out(project, tmp_path):
+def test_a_reader_of_a_rebuilt_table_fails_with_a_hint_to_refresh_it(project, tmp_path):
     pipeline = project(CHAIN, configuration={"landing": str(tmp_path / "project" / "landing")})
     pipeline.land("landing/1.json", [{"id": 1}])
     with pytest.raises(Problems) as found:
@@ -160,7 +160,7 @@ def test_a_reader_of_a_table_that_was_rebuilt_names_the_way_out(project, tmp_pat
     assert pipeline.run(full_refresh=["silver"]).rows("silver") == [{"id": 1}]
 
 
-def test_a_preview_maps_an_insert_as_an_update_does(project):
+def test_a_preview_maps_the_columns_of_an_insert_as_an_update_does(project):
     text = {
         "transformations/b.sql": """
             CREATE STREAMING TABLE target (id INT, name STRING);

@@ -66,7 +66,7 @@ def rows(path):
     return sorted(DeltaTable(str(path)).to_pyarrow_table().to_pylist(), key=lambda row: row["id"])
 
 
-def test_a_batch_is_appended_once_when_the_function_dies_after_it(stream, tmp_path):
+def test_a_batch_is_appended_once_when_the_function_fails_after_the_write(stream, tmp_path):
     table = str(tmp_path / "table")
     stream.put({"id": 1}).put({"id": 2})
 
@@ -78,7 +78,7 @@ def test_a_batch_is_appended_once_when_the_function_dies_after_it(stream, tmp_pa
     assert rows(table) == [{"id": 1}, {"id": 2}]
 
 
-def test_two_writers_of_one_batch_keep_apart(stream, tmp_path):
+def test_two_named_writes_of_one_batch_are_independent(stream, tmp_path):
     table = str(tmp_path / "table")
 
     def append(batch, batch_id):
@@ -90,7 +90,7 @@ def test_two_writers_of_one_batch_keep_apart(stream, tmp_path):
     assert [row["id"] for row in rows(table)] == [1, 11]
 
 
-def test_a_query_that_begins_anew_delivers_anew_whatever_its_writes_are_called(stream, tmp_path):
+def test_a_query_with_a_new_checkpoint_delivers_its_named_writes_again(stream, tmp_path):
     table = str(tmp_path / "table")
 
     def append(batch, batch_id):
@@ -103,7 +103,7 @@ def test_a_query_that_begins_anew_delivers_anew_whatever_its_writes_are_called(s
     assert [row["id"] for row in rows(table)] == [1, 1]
 
 
-def test_rows_take_the_place_of_older_ones_and_are_taken_away(stream, tmp_path):
+def test_an_upsert_replaces_older_rows_and_deletes_rows(stream, tmp_path):
     table = str(tmp_path / "table")
     stream.put({"id": 1, "name": "a", "at": 1}, {"id": 2, "name": "b", "at": 1}, {"id": 1, "name": "a2", "at": 2})
     stream.put({"id": 1, "name": "old", "at": 1}, {"id": 2, "at": 3, "gone": True}, {"id": 3, "name": "c", "at": 1})
@@ -116,7 +116,7 @@ def test_rows_take_the_place_of_older_ones_and_are_taken_away(stream, tmp_path):
     assert [(row["id"], row["name"]) for row in rows(table)] == [(1, "a2"), (3, "c")]
 
 
-def test_a_row_without_a_sequence_takes_no_place(stream, tmp_path):
+def test_an_upsert_of_a_row_without_a_sequence_replaces_no_row(stream, tmp_path):
     table = str(tmp_path / "table")
 
     def merge(batch, batch_id):
@@ -128,7 +128,7 @@ def test_a_row_without_a_sequence_takes_no_place(stream, tmp_path):
     assert [row["name"] for row in rows(table)] == ["a", "b2"]
 
 
-def test_a_column_that_the_table_lacks_is_told(stream, tmp_path, headrace_session):
+def test_an_upsert_reports_a_column_that_the_table_lacks(stream, tmp_path, headrace_session):
     table = str(tmp_path / "table")
     headrace_session.createDataFrame([(1,)], "id INT").write.format("delta").save(table)
 
@@ -139,7 +139,7 @@ def test_a_column_that_the_table_lacks_is_told(stream, tmp_path, headrace_sessio
         stream.put({"id": 1, "name": "a"}).run(merge)
 
 
-def test_a_batch_is_merged_once_when_the_function_dies_after_it(stream, tmp_path, headrace_session):
+def test_a_batch_is_merged_once_when_the_function_fails_after_the_write(stream, tmp_path, headrace_session):
     table = str(tmp_path / "table")
     headrace_session.createDataFrame([(1, 10)], "id INT, at INT").write.format("delta").save(table)
     stream.put({"id": 1, "at": 1}).put({"id": 2, "at": 5})
@@ -156,7 +156,7 @@ def test_a_batch_is_merged_once_when_the_function_dies_after_it(stream, tmp_path
     assert [(row["id"], row["at"]) for row in rows(table)] == [(1, 11), (2, 5)]
 
 
-def test_of_several_places_those_alone_get_a_batch_again_that_have_not_taken_it(stream, tmp_path):
+def test_a_retry_delivers_a_batch_only_to_destinations_that_have_not_received_it(stream, tmp_path):
     calls = []
 
     def deliver(batch, batch_id, *, fails):
@@ -191,7 +191,7 @@ class Shop:
         self.taken.append((batch_id, [row["id"] for row in batch.collect()]))
 
 
-def test_batches_wait_for_a_place_that_is_down_and_come_in_their_order(stream, tmp_path, caplog):
+def test_batches_wait_for_an_unavailable_destination_and_arrive_in_order(stream, tmp_path, caplog):
     shop = Shop()
 
     def deliver(batch, batch_id):
@@ -207,7 +207,7 @@ def test_batches_wait_for_a_place_that_is_down_and_come_in_their_order(stream, t
     assert "key@shop" not in caplog.text
 
 
-def test_what_is_wrong_with_a_batch_is_raised_and_nothing_waits(headrace_session, tmp_path):
+def test_an_error_caused_by_a_batch_is_raised_and_the_batch_does_not_wait(headrace_session, tmp_path):
     shop = Shop()
     shop.error = ValueError("no such id")
 
@@ -217,7 +217,7 @@ def test_what_is_wrong_with_a_batch_is_raised_and_nothing_waits(headrace_session
     assert not (tmp_path / "waiting").exists()
 
 
-def test_what_may_pass_is_tried_again_and_what_may_not_is_raised():
+def test_a_transient_error_is_retried_and_another_error_is_raised():
     shop = Shop()
     shop.error = TimeoutError("slow")
 
@@ -229,7 +229,7 @@ def test_what_may_pass_is_tried_again_and_what_may_not_is_raised():
     assert shop.calls == 3
 
 
-def test_who_is_in_no_query_has_to_give_a_name(headrace_session, tmp_path):
+def test_append_once_outside_a_query_requires_a_name(headrace_session, tmp_path):
     frame = headrace_session.range(1)
 
     with pytest.raises(PipelineError) as caught:
@@ -243,12 +243,12 @@ def test_who_is_in_no_query_has_to_give_a_name(headrace_session, tmp_path):
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_delivery.py::test_a_sink_of_a_pipeline_writes_once_by_a_helper",
-        "tests/spark/test_delivery.py::test_rows_take_the_place_of_older_ones_and_are_taken_away",
-        "tests/spark/test_sinks.py::test_rows_that_are_there_are_delivered_once",
+        "tests/spark/test_delivery.py::test_append_once_writes_rows_once_in_a_foreach_batch_sink",
+        "tests/spark/test_delivery.py::test_an_upsert_replaces_older_rows_and_deletes_rows",
+        "tests/spark/test_sinks.py::test_a_once_flow_delivers_existing_rows_once",
     )
 )
-def test_what_is_there_is_upserted_once_by_a_sink_of_a_pipeline(project, tmp_path):
+def test_upsert_writes_existing_rows_once_in_a_foreach_batch_sink(project, tmp_path):
     pipeline = project(
         f"""
         from headrace.delivery import upsert
@@ -273,7 +273,7 @@ def test_what_is_there_is_upserted_once_by_a_sink_of_a_pipeline(project, tmp_pat
     assert result.flow("deliver").counts.rows_written == 2
 
 
-def test_a_sink_of_a_pipeline_writes_once_by_a_helper(project, tmp_path):
+def test_append_once_writes_rows_once_in_a_foreach_batch_sink(project, tmp_path):
     pipeline = project(
         f"""
         import os

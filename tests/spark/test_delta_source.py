@@ -80,7 +80,7 @@ def failures(events):
     }
 
 
-def test_an_option_that_delta_would_pass_over_is_refused_with_its_line_and_the_nearest_name(project, source):
+def test_an_option_that_delta_would_ignore_is_refused_with_the_nearest_name(project, source):
     pipeline = project(f"""
         @dp.table
         def copy():
@@ -118,7 +118,7 @@ OTHERS = {
     ],
     ids=", ".join,
 )
-def test_a_source_that_was_changed_is_named_with_commit_operation_and_the_ways_on(project, change, tmp_path, changes):
+def test_a_changed_source_is_reported_with_its_commit_and_operation_and_a_hint(project, change, tmp_path, changes):
     sources = {f"copy{number}": lay(str(tmp_path / f"source{number}")) for number in range(len(changes))}
     pipeline = project("".join(copy(name, path) for name, path in sources.items()))
     pipeline.run()
@@ -141,7 +141,7 @@ def test_a_source_that_was_changed_is_named_with_commit_operation_and_the_ways_o
     assert {error["location"]["file"] for error in errors.values()} == {"transformations/project.py"}
 
 
-def test_a_changed_table_of_the_pipeline_is_named_as_the_pipeline_names_it(project):
+def test_a_changed_table_of_the_pipeline_is_reported_by_its_dataset_name(project):
     pipeline = project(
         """
         @dp.table(schema="id INT")
@@ -167,11 +167,11 @@ def test_a_changed_table_of_the_pipeline_is_named_as_the_pipeline_names_it(proje
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_delta_source.py::test_a_source_that_was_changed_is_named_with_commit_operation_and_the_ways_on",
-        "tests/spark/test_refresh.py::test_a_flow_starts_at_the_version_the_moment_or_the_end_that_is_asked_for",
+        "tests/spark/test_delta_source.py::test_a_changed_source_is_reported_with_its_commit_and_operation_and_a_hint",
+        "tests/spark/test_refresh.py::test_a_checkpoint_reset_starts_at_the_requested_version_timestamp_or_end",
     )
 )
-def test_the_ways_on_lead_on(copying, source):
+def test_skipping_changes_or_a_full_refresh_recovers_from_a_changed_source(copying, source):
     pipeline = copying()
     pipeline.run()
     DeltaTable(source.path).delete("id = 1")
@@ -186,7 +186,7 @@ def test_the_ways_on_lead_on(copying, source):
     assert (skipped, anew) == ([1, 2, 3, 4], [2, 3, 4])
 
 
-def test_a_stream_begins_where_its_options_say(project, source, headrace_session):
+def test_a_stream_starts_at_the_version_or_timestamp_of_its_options(project, source, headrace_session):
     commits = headrace_session.sql(f"DESCRIBE HISTORY delta.`{source.path}`").orderBy("version").collect()
     second = str(commits[2].timestamp)
     by_version, by_time = (
@@ -199,8 +199,10 @@ def test_a_stream_begins_where_its_options_say(project, source, headrace_session
     assert {name: ids(result, name) for name in ("by_version", "by_time")} == {"by_version": [3], "by_time": [2, 3]}
 
 
-@pytest.mark.long(guard="tests/spark/test_continuous.py::test_flows_with_a_trigger_that_ends_take_what_is_there_once")
-def test_limits_divide_what_is_read_into_batches(project, source):
+@pytest.mark.long(
+    guard="tests/spark/test_continuous.py::test_flows_with_a_one_time_trigger_process_the_available_input_once"
+)
+def test_rate_limits_divide_the_input_into_batches(project, source):
     limits = {"files": {"maxFilesPerTrigger": "1"}, "bytes": {"maxBytesPerTrigger": "1"}, "none": {}}
     pipeline = project("".join(copy(f"by_{name}", source.path, **options) for name, options in limits.items()))
 
@@ -214,12 +216,12 @@ def test_limits_divide_what_is_read_into_batches(project, source):
 
 @pytest.mark.long(
     guard=(
-        "tests/unit/sources/test_delta_options.py::test_what_delta_knows_passes_in_any_case_with_what_is_of_the_file_system_and_the_table",
-        "tests/unit/plan/test_starts_and_losses.py::test_what_a_stream_passes_over_is_not_known_once_the_log_has_lost_it",
-        "tests/spark/test_delta_source.py::test_a_source_that_was_changed_is_named_with_commit_operation_and_the_ways_on",
+        "tests/unit/sources/test_delta_options.py::test_known_delta_file_system_and_table_options_are_accepted_in_any_case",
+        "tests/unit/plan/test_starts_and_losses.py::test_removals_before_the_first_version_of_the_delta_log_are_unknown",
+        "tests/spark/test_delta_source.py::test_a_changed_source_is_reported_with_its_commit_and_operation_and_a_hint",
     )
 )
-def test_deletes_and_changes_can_be_passed_over_or_read_again(project, source):
+def test_a_stream_can_ignore_deletes_or_read_changed_files_again(project, source):
     ignoring = {"deletes": {"ignoreDeletes": "true"}, "changes": {"ignoreChanges": "true"}}
     pipeline = project("".join(copy(name, source.path, **options) for name, options in ignoring.items()))
     pipeline.run()
@@ -236,9 +238,9 @@ def test_deletes_and_changes_can_be_passed_over_or_read_again(project, source):
 
 
 @pytest.mark.long(
-    guard="tests/spark/test_change_inputs.py::test_rows_that_a_commit_changes_moves_or_deletes_are_what_the_table_holds"
+    guard="tests/spark/test_change_inputs.py::test_the_table_follows_updates_key_changes_and_deletes_of_its_source"
 )
-def test_the_feed_of_changes_is_rows_with_what_happened(copying, source):
+def test_the_change_data_feed_is_read_with_change_types(copying, source):
     pipeline = copying(readChangeFeed="true", startingVersion="0")
     pipeline.run()
     source("UPDATE {t} SET id = 20 WHERE id = 2", "DELETE FROM {t} WHERE id = 1")
@@ -255,7 +257,7 @@ def test_the_feed_of_changes_is_rows_with_what_happened(copying, source):
 @pytest.mark.long(
     guard="tests/spark/test_schema_change.py::test_wider_types_and_new_columns_reach_every_table_in_one_update"
 )
-def test_columns_that_are_added_come_with_the_next_update(copying, source):
+def test_columns_added_to_the_source_arrive_with_the_next_update(copying, source):
     pipeline = copying()
     pipeline.run()
     source("ALTER TABLE {t} ADD COLUMNS (more STRING)", "INSERT INTO {t} VALUES (4, 'p4', 'x')")
@@ -269,7 +271,7 @@ def test_columns_that_are_added_come_with_the_next_update(copying, source):
 MAPPED = "ALTER TABLE {t} SET TBLPROPERTIES (delta.columnMapping.mode = 'name')"
 
 
-def test_a_source_whose_columns_were_renamed_is_named_with_the_commit(copying, source):
+def test_a_source_with_a_renamed_column_is_reported_with_its_commit(copying, source):
     source(MAPPED)
     pipeline = copying()
     pipeline.run()

@@ -41,7 +41,7 @@ def without_rome(session, path):
     delta_table(session, path).delete("`a-key` = 2")
 
 
-def test_rows_are_taken_out_and_added_by_one_commit_that_tells_what_it_did(table, headrace_session):
+def test_one_commit_deletes_and_adds_rows_and_records_its_metrics(table, headrace_session):
     opened = delta_transaction(headrace_session, table)
     opened.delete_matching(
         some(headrace_session, (1, "x"), (3, "x"), (None, "x")).select("a-key"),
@@ -61,7 +61,7 @@ def test_rows_are_taken_out_and_added_by_one_commit_that_tells_what_it_did(table
 
 
 @pytest.mark.parametrize("table", [VECTORS, FILES_LATER], indirect=True)
-def test_what_others_change_before_the_commit_makes_it_fail(table, headrace_session):
+def test_a_concurrent_change_before_the_commit_makes_it_fail(table, headrace_session):
     opened = delta_transaction(headrace_session, table)
     opened.add(some(headrace_session, (4, "Bern")))
     without_rome(headrace_session, table)
@@ -83,11 +83,11 @@ def test_a_transaction_reads_the_version_that_it_was_opened_on(table, headrace_s
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_delta_transaction.py::test_what_others_change_before_the_commit_makes_it_fail",
-        "tests/spark/test_commit_conflicts.py::test_a_commit_that_meets_another_is_made_again_after_the_fence_was_asked",
+        "tests/spark/test_delta_transaction.py::test_a_concurrent_change_before_the_commit_makes_it_fail",
+        "tests/spark/test_commit_conflicts.py::test_a_conflicting_commit_is_retried_after_a_fencing_check",
     )
 )
-def test_a_commit_that_meets_another_is_tried_again(table, headrace_session):
+def test_a_conflicting_commit_is_retried(table, headrace_session):
     tries, asked = [], []
 
     def commit():
@@ -104,7 +104,7 @@ def test_a_commit_that_meets_another_is_tried_again(table, headrace_session):
     assert rows_in(headrace_session, table) == [(1, "Oslo"), (3, None), (4, "Bern")]
 
 
-def test_keys_may_be_called_as_aliases_are(headrace_session, tmp_path):
+def test_key_columns_may_have_the_names_of_internal_aliases(headrace_session, tmp_path):
     names = ["t", "g", "s", "action"]
     rows = headrace_session.createDataFrame([(n,) * len(names) for n in (1, 2)], ", ".join(f"{n} INT" for n in names))
     rows.write.format("delta").save(str(tmp_path / "table"))

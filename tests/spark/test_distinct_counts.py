@@ -64,7 +64,7 @@ def streams(headrace_session, tmp_path_factory):
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(first=ROWS, second=ROWS)
-def test_a_stream_counts_what_a_batch_counts(headrace_session, streams, first, second):
+def test_a_stream_counts_distinct_values_as_a_batch_does(headrace_session, streams, first, second):
     rows = [dict(zip(("k", "user", "amount"), row, strict=True)) for row in (*first, *second)]
     whole = headrace_session.createDataFrame(rows, SCHEMA) if rows else headrace_session.createDataFrame([], SCHEMA)
 
@@ -74,7 +74,7 @@ def test_a_stream_counts_what_a_batch_counts(headrace_session, streams, first, s
         assert sorted(found, key=str) == sorted(counted(whole).collect(), key=str)
 
 
-def test_names_and_types_of_columns_stay(headrace_session, tmp_path):
+def test_column_names_and_types_are_unchanged(headrace_session, tmp_path):
     (tmp_path / "in").mkdir()
     stream = counted(headrace_session.readStream.schema(SCHEMA).json(str(tmp_path / "in")))
 
@@ -84,7 +84,7 @@ def test_names_and_types_of_columns_stay(headrace_session, tmp_path):
     assert "count(DISTINCT upper(user))" in changed.columns
 
 
-def test_a_frame_without_distinct_counts_is_the_same_one(headrace_session, tmp_path):
+def test_a_frame_without_streaming_distinct_counts_is_returned_unchanged(headrace_session, tmp_path):
     (tmp_path / "in").mkdir()
     stream = headrace_session.readStream.schema(SCHEMA).json(str(tmp_path / "in"))
     batch = counted(headrace_session.createDataFrame([], SCHEMA))

@@ -43,7 +43,7 @@ def everything_below(folder):
     return b"".join(file.read_bytes() for file in folder.rglob("*") if file.is_file() and file.suffix != ".py")
 
 
-def test_events_have_the_columns_of_the_vendors_connector_and_the_key_is_in_nothing_that_is_said(kafka, project):
+def test_events_have_the_columns_of_the_vendors_connector_and_the_key_is_not_leaked(kafka, project):
     hub = kafka.topic(partitions=2)
     position = {"offset": None, "seqNo": 1, "enqueuedTime": None, "isInclusive": True}
     positions = {json.dumps({"ehName": hub, "partitionId": 0}): position}
@@ -69,7 +69,7 @@ def test_events_have_the_columns_of_the_vendors_connector_and_the_key_is_in_noth
     assert b"c2VjcmV0LWtleQ" not in everything_below(pipeline.folder)
 
 
-def test_a_hub_that_is_not_there_is_named_when_its_partitions_are_asked_for(kafka, project):
+def test_a_missing_hub_is_reported_when_its_partitions_are_requested(kafka, project):
     at_five = json.dumps({"offset": None, "seqNo": 5, "enqueuedTime": None, "isInclusive": True})
     given = options(kafka, "no-such-hub", **{"eventhubs.startingPosition": at_five})
     pipeline = project(HUB.format(options=given, whole=given))

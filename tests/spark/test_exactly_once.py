@@ -92,7 +92,7 @@ THIRDS = [[{"id": number} for number in range(first, first + 20)] for first in (
         ),
     ],
 )
-def test_no_row_is_lost_or_doubled_when_an_update_dies_within_a_batch(project, deaths):
+def test_no_row_is_lost_or_duplicated_when_an_update_crashes_within_a_batch(project, deaths):
     pipeline = project(RANDOM).given("source", *THIRDS)
 
     die_in_turn(lambda: pipeline.run("target"), pipeline, *deaths)
@@ -106,7 +106,7 @@ def test_no_row_is_lost_or_doubled_when_an_update_dies_within_a_batch(project, d
     assert total(pipeline) == (in_target, in_quarantine, len(IDS) - len(kept))
 
 
-def test_a_batch_that_has_nothing_to_set_aside_any_more_takes_out_what_was_left(project):
+def test_a_retried_batch_removes_quarantined_rows_that_now_pass(project):
     pipeline = project(RANDOM.replace("rand() < 0.5", "id < 0")).given("source", BATCHES[0])
     with pytest.raises(Crashed):
         pipeline.crash_at(Failpoint.QUARANTINED).run("target")
@@ -121,7 +121,7 @@ def test_a_batch_that_has_nothing_to_set_aside_any_more_takes_out_what_was_left(
     assert ids(pipeline.rows("target")) == [row["id"] for row in BATCHES[0] if row["id"] % 5]
 
 
-def test_a_native_stream_is_counted_once_when_an_update_dies_after_it(project):
+def test_a_native_stream_is_counted_once_when_an_update_crashes_after_it(project):
     pipeline = project(PLAIN).given("source", BATCHES[0])
 
     die_in_turn(lambda: pipeline.run("target"), pipeline, Failpoint.WRITTEN)
@@ -137,7 +137,7 @@ TRIES = st.tuples(st.integers(0, 2**26), st.integers(1, 2**24 - 1), st.integers(
 
 
 @given(TRIES, TRIES)
-def test_a_later_batch_holder_or_try_commits_under_a_higher_number(one, other):
+def test_a_later_batch_holder_or_attempt_has_a_higher_transaction_version(one, other):
     assert (transaction_version(*one) < transaction_version(*other)) == (one < other)
     assert transaction_version(*one) < 2**63
 
@@ -178,7 +178,7 @@ MINUTES = [[{"id": n, "at": f"2026-01-01T00:0{minute}:{n:02}Z"} for n in range(m
     ],
 )
 @pytest.mark.parametrize("name", ["judged", *(pytest.param(name, marks=ALONE) for name in ("whole", "target"))])
-def test_a_stream_with_state_goes_on_when_an_update_dies_after_one_of_its_batches_was_written(project, name, deaths):
+def test_a_stateful_stream_continues_when_an_update_crashes_after_a_written_batch(project, name, deaths):
     pipeline = project(KEEPS_STATE, configuration={"spark.sql.shuffle.partitions": "1"}).given("source", *MINUTES)
 
     die_in_turn(lambda: pipeline.run(name), pipeline, *deaths)
@@ -193,12 +193,12 @@ def test_a_stream_with_state_goes_on_when_an_update_dies_after_one_of_its_batche
 
 @pytest.mark.long(
     guard=(
-        "tests/unit/storage/test_change_detection.py::test_a_stateful_stream_is_started_when_its_watermark_has_closed_results",
-        "tests/spark/test_exactly_once.py::test_a_stream_with_state_goes_on_when_an_update_dies_after_one_of_its_batches_was_written",
+        "tests/unit/storage/test_change_detection.py::test_a_stateful_stream_is_due_when_its_watermark_closed_unwritten_results",
+        "tests/spark/test_exactly_once.py::test_a_stateful_stream_continues_when_an_update_crashes_after_a_written_batch",
     )
 )
 @pytest.mark.parametrize("trigger", ["once", "availableNow"])
-def test_results_that_the_last_batch_has_closed_are_written_when_nothing_new_has_come(project, trigger):
+def test_windows_closed_by_the_last_batch_are_written_without_new_input(project, trigger):
     once = """
     @dp.table(schema="id INT, at TIMESTAMP")
     def source():
@@ -221,7 +221,7 @@ def test_results_that_the_last_batch_has_closed_are_written_when_nothing_new_has
     assert total(pipeline) == (2, 0, 0)
 
 
-def test_a_stream_begins_where_one_died_before_its_first_batch_was_planned(project):
+def test_a_stream_starts_after_a_crash_before_its_first_batch_was_planned(project):
     pipeline = project(PLAIN).given("source", BATCHES[0])
     pipeline.plan()
     planned = pipeline.folder / "storage" / "checkpoints" / "default" / "target" / "target" / "0" / "offsets"
@@ -242,7 +242,7 @@ RULED = PLAIN.replace("@dp.table\n    def target", "@dp.table\n    @dp.expect('a
     ("text", "next_text"),
     [pytest.param(PLAIN, RULED, id="come"), pytest.param(RULED, PLAIN, id="go", marks=ALONE)],
 )
-def test_rules_may_come_and_go_while_a_batch_is_unfinished(project, text, next_text):
+def test_expectations_can_be_added_or_removed_while_a_batch_is_unfinished(project, text, next_text):
     assert text != next_text
     pipeline = project(text).given("source", BATCHES[0])
     with pytest.raises(Crashed):
@@ -270,7 +270,7 @@ LEDGER = Failpoint.QUARANTINED, Failpoint.WRITTEN, Failpoint.COUNTED
         *(pytest.param("ledger", (point,), id=f"ledger {point.value}", marks=ALONE) for point in LEDGER),
     ],
 )
-def test_a_batch_flow_writes_its_rows_once_when_an_update_dies_within_it(project, name, deaths):
+def test_a_batch_flow_writes_its_rows_once_when_an_update_crashes_within_it(project, name, deaths):
     pipeline = project(STATIC).given("source", BATCHES[0])
 
     die_in_turn(lambda: pipeline.run(name), pipeline, *deaths)
@@ -294,7 +294,7 @@ RESETS = (Failpoint.RESET_STARTED, Failpoint.RESET_QUARANTINE_CLEARED, Failpoint
         pytest.param(RESETS, id="in turn", marks=ALONE),
     ],
 )
-def test_a_full_refresh_is_finished_by_the_next_update_when_one_dies_within_it(project, points):
+def test_the_next_update_finishes_a_crashed_full_refresh(project, points):
     pipeline = project(RANDOM.replace("rand() < 0.5", "id % 2 = 0")).given(
         "source", [{"id": number} for number in sorted(IDS)]
     )
@@ -325,10 +325,8 @@ CHAIN = """
     """
 
 
-@pytest.mark.long(
-    guard="tests/spark/test_exactly_once.py::test_a_full_refresh_is_finished_by_the_next_update_when_one_dies_within_it"
-)
-def test_a_full_refresh_of_all_is_finished_by_the_next_update_when_one_dies_between_two_tables(project):
+@pytest.mark.long(guard="tests/spark/test_exactly_once.py::test_the_next_update_finishes_a_crashed_full_refresh")
+def test_the_next_update_finishes_a_full_refresh_of_all_that_crashed_between_tables(project):
     rule = '@dp.expect_or_quarantine("even", "id % 2 = 0")'
     assert rule in CHAIN
     pipeline = project(CHAIN.replace(rule, ""))
@@ -345,7 +343,7 @@ def test_a_full_refresh_of_all_is_finished_by_the_next_update_when_one_dies_betw
     assert pipeline.plan().empty, pipeline.plan().describe()
 
 
-def test_a_table_is_made_when_a_crash_has_left_the_beginnings_of_one(project):
+def test_a_table_is_created_over_the_remains_of_a_crashed_creation(project):
     pipeline = project(CHAIN)
     pipeline.land("landing/a.json", [{"id": number} for number in range(6)])
     for table in ("first", "second", "second_quarantine"):

@@ -97,7 +97,7 @@ def counts_of(pipeline, flow):
         alone=(Failpoint.BEFORE_QUARANTINE, Failpoint.QUARANTINED, (Failpoint.COUNTED, 1)),
     ),
 )
-def test_a_batch_that_the_query_fails_with_is_set_aside_with_all_of_its_rows(project, deaths):
+def test_a_batch_that_fails_in_the_query_becomes_dead_letters_with_all_its_rows(project, deaths):
     pipeline = project(QUERY).given("source", batch(0, "1", "2"), batch(2, "3", "x", "5"), batch(5, "6"))
 
     die_in_turn(lambda: pipeline.run("numbers"), pipeline, *deaths)
@@ -109,7 +109,7 @@ def test_a_batch_that_the_query_fails_with_is_set_aside_with_all_of_its_rows(pro
     assert counts_of(pipeline, "numbers") == (3, 3)
 
 
-def test_a_whole_batch_goes_through_the_corrected_query_once_more(project):
+def test_a_replay_sends_a_whole_batch_through_the_fixed_query(project):
     pipeline = project(PYTHON).given("source", batch(0, "1", "x"))
     pipeline.run("numbers")
     assert aside(pipeline, "numbers", "numbers") == [(0, 0), (0, 1)]
@@ -121,7 +121,7 @@ def test_a_whole_batch_goes_through_the_corrected_query_once_more(project):
     assert pipeline.project.quarantine_list() == ()
 
 
-def test_a_batch_with_more_failing_rows_than_are_looked_for_is_set_aside_as_a_whole(project):
+def test_a_batch_with_too_many_failing_rows_becomes_dead_letters_as_a_whole(project):
     both = '{"headrace.failing_batches": "quarantine", "headrace.failing_rows": "quarantine"}'
     text = QUERY.replace('{"headrace.failing_batches": "quarantine"}', both)
     few, many = batch(0, "1", "x", "3"), batch(3, *["x"] * 10)
@@ -136,11 +136,11 @@ def test_a_batch_with_more_failing_rows_than_are_looked_for_is_set_aside_as_a_wh
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_failing_batches.py::test_a_batch_that_the_query_fails_with_is_set_aside_with_all_of_its_rows",
-        "tests/spark/test_dead_letters.py::test_a_query_that_gives_other_values_each_time_is_refused",
+        "tests/spark/test_failing_batches.py::test_a_batch_that_fails_in_the_query_becomes_dead_letters_with_all_its_rows",
+        "tests/spark/test_dead_letters.py::test_a_flow_with_a_nondeterministic_query_fails_when_a_row_fails",
     )
 )
-def test_a_batch_of_a_query_with_other_values_each_time_is_set_aside_too(project):
+def test_a_failing_batch_of_a_nondeterministic_query_becomes_dead_letters(project):
     assert CAST in QUERY
     text = QUERY.replace(CAST, f'{CAST}.withColumn("at", F.rand())')
     pipeline = project(text).given("source", batch(0, "x"), batch(1, "2"))
@@ -153,11 +153,11 @@ def test_a_batch_of_a_query_with_other_values_each_time_is_set_aside_too(project
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_failing_batches.py::test_a_batch_that_the_query_fails_with_is_set_aside_with_all_of_its_rows",
-        "tests/spark/test_failing_batches.py::test_a_whole_batch_goes_through_the_corrected_query_once_more",
+        "tests/spark/test_failing_batches.py::test_a_batch_that_fails_in_the_query_becomes_dead_letters_with_all_its_rows",
+        "tests/spark/test_failing_batches.py::test_a_replay_sends_a_whole_batch_through_the_fixed_query",
     )
 )
-def test_a_flow_that_fails_with_one_batch_after_the_other_goes_on_once_they_are_back(project):
+def test_a_flow_stopped_by_consecutive_failing_batches_continues_after_their_replay(project):
     pipeline = project(QUERY).given("source", *(batch(number, "x") for number in range(2)))
     pipeline.run("numbers")
     pipeline.given("source", *(batch(number, "x") for number in range(2, 4)))
@@ -172,7 +172,7 @@ def test_a_flow_that_fails_with_one_batch_after_the_other_goes_on_once_they_are_
     assert ids(pipeline.rows("numbers")) == [0, 1, 2, 3]
 
 
-def test_batches_of_a_flow_that_keeps_state_are_not_left_out(project):
+def test_a_failing_batch_of_a_stateful_flow_fails_the_flow(project):
     text = QUERY.replace(CAST, 'selectExpr("int(name) AS id").dropDuplicates()')
     assert "dropDuplicates" in text
     pipeline = project(text).given("source", batch(0, "1"), batch(1, "x"))
@@ -190,7 +190,7 @@ def test_batches_of_a_flow_that_keeps_state_are_not_left_out(project):
         alone=(Failpoint.BEFORE_QUARANTINE, Failpoint.QUARANTINED, Failpoint.DELIVERY_RECORDED, Failpoint.COUNTED),
     ),
 )
-def test_a_batch_that_a_function_raises_for_is_set_aside_and_those_behind_it_are_taken(project, tmp_path, deaths):
+def test_a_batch_that_fails_in_a_sink_becomes_dead_letters_and_later_ones_are_delivered(project, tmp_path, deaths):
     pipeline = project(sink_text(tmp_path)).given("source", batch(0, "a", "poison"), batch(2, "c"), batch(3, "d"))
 
     die_in_turn(pipeline.run, pipeline, *deaths)
@@ -202,7 +202,7 @@ def test_a_batch_that_a_function_raises_for_is_set_aside_and_those_behind_it_are
     assert counts_of(pipeline, "deliver") == (2, 2)
 
 
-def test_what_a_function_raised_for_goes_to_it_once_more_with_new_values(project, tmp_path):
+def test_a_replay_delivers_a_failed_batch_with_new_values(project, tmp_path):
     pipeline = project(sink_text(tmp_path)).given("source", batch(0, "a", "poison"), batch(2, "c"))
     pipeline.run()
     shown = pipeline.project.quarantine_show("out")
@@ -214,7 +214,7 @@ def test_what_a_function_raised_for_goes_to_it_once_more_with_new_values(project
     assert pipeline.project.quarantine_list() == ()
 
 
-def test_other_sinks_of_the_flow_have_the_batch(project, tmp_path):
+def test_a_batch_that_fails_in_one_sink_is_delivered_to_the_others(project, tmp_path):
     lake = f'\n    dp.create_sink("lake", "delta", {{"path": {str(tmp_path / "lake")!r}}})\n'
     pipeline = project(lake + sink_text(tmp_path, '["out", "lake"]'))
     pipeline.given("source", batch(0, "a", "poison"), batch(2, "c"))
@@ -226,7 +226,7 @@ def test_other_sinks_of_the_flow_have_the_batch(project, tmp_path):
     assert pipeline.project.quarantine_list() == (("deliver_targets", 2, {"sink.refused": 2}),)
 
 
-def test_a_batch_is_not_to_blame_for_what_passes_by_itself(project, tmp_path):
+def test_a_transient_sink_failure_makes_no_dead_letters(project, tmp_path):
     text = sink_text(tmp_path).replace('ValueError("no poison here")', 'ConnectionError("nobody there")')
     pipeline = project(text).given("source", batch(0, "poison"), batch(1, "b"))
 
@@ -236,7 +236,7 @@ def test_a_batch_is_not_to_blame_for_what_passes_by_itself(project, tmp_path):
     assert (taken(tmp_path), aside(pipeline, "out", "deliver")) == ([], [])
 
 
-def test_a_batch_that_passes_when_it_comes_again_is_set_aside_no_longer(project, tmp_path):
+def test_dead_letters_are_removed_when_the_batch_passes_on_retry(project, tmp_path):
     pipeline = project(sink_text(tmp_path)).given("source", batch(0, "a", "poison"))
     with pytest.raises(Crashed):
         pipeline.crash_at(Failpoint.QUARANTINED).run()
@@ -259,8 +259,10 @@ def mended(pipeline, old, new):
     return pipeline.restart()
 
 
-@pytest.mark.long(guard="tests/unit/test_failing_batches.py::test_many_of_the_last_batches_are_too_many")
-def test_a_flow_is_stopped_too_when_many_of_the_last_batches_were_set_aside(project):
+@pytest.mark.long(
+    guard="tests/unit/test_failing_batches.py::test_failed_batches_among_the_most_recent_ones_reach_the_limit"
+)
+def test_a_flow_fails_when_many_of_the_last_batches_became_dead_letters(project):
     pairs = ((batch(2 * number, "x"), batch(2 * number + 1, "1")) for number in range(12))
     pipeline = project(QUERY).given("source", *(one for pair in pairs for one in pair))
 
@@ -272,12 +274,12 @@ def test_a_flow_is_stopped_too_when_many_of_the_last_batches_were_set_aside(proj
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_failing_batches.py::test_a_whole_batch_goes_through_the_corrected_query_once_more",
-        "tests/spark/test_dead_letters.py::test_rows_go_through_a_query_that_was_mended_and_the_others_stay",
-        "tests/unit/runtime/test_bisect.py::test_the_search_ends_when_more_rows_fail_than_are_looked_for",
+        "tests/spark/test_failing_batches.py::test_a_replay_sends_a_whole_batch_through_the_fixed_query",
+        "tests/spark/test_dead_letters.py::test_a_replay_writes_rows_that_the_fixed_query_accepts_and_keeps_the_others",
+        "tests/unit/runtime/test_bisect.py::test_bisection_stops_when_more_rows_fail_than_allowed",
     )
 )
-def test_rows_of_a_whole_batch_that_pass_go_in_although_many_others_still_fail(project):
+def test_a_replay_writes_the_passing_rows_of_a_batch_although_many_still_fail(project):
     both = '{"headrace.failing_batches": "quarantine", "headrace.failing_rows": "quarantine"}'
     text = QUERY.replace('{"headrace.failing_batches": "quarantine"}', both)
     assert "int(name)" in text
@@ -292,7 +294,7 @@ def test_rows_of_a_whole_batch_that_pass_go_in_although_many_others_still_fail(p
     assert pipeline.project.quarantine_list() == (("numbers", 150, {"query.failed": 150}),)
 
 
-def test_a_server_that_has_taken_a_part_of_a_batch_does_not_get_it_again(project):
+def test_a_batch_partly_accepted_by_a_server_fails_the_flow_without_dead_letters(project):
     with running_receiver() as server:
         server.answer = lambda request, _: 422 if any(row["name"] == "poison" for row in request.rows) else 200
         options = {"url": server.url, "rowsPerRequest": 1, "concurrency": 1}
@@ -321,12 +323,12 @@ DELIVER = """
             "JDBC.WRITE",
             id="the table",
             marks=pytest.mark.long(
-                guard="tests/spark/test_failing_batches.py::test_a_batch_is_not_to_blame_for_what_passes_by_itself"
+                guard="tests/spark/test_failing_batches.py::test_a_transient_sink_failure_makes_no_dead_letters"
             ),
         ),
     ],
 )
-def test_a_database_sets_batches_aside_for_their_rows_alone(project, postgres, out_orders, forbids, error):
+def test_a_batch_for_a_database_becomes_dead_letters_only_for_row_errors(project, postgres, out_orders, forbids, error):
     postgres.execute(f"ALTER TABLE out_orders {forbids}")
     pipeline = project(SOURCE + jdbc(postgres) + DELIVER).given("source", batch(0, "a", "b"), batch(2, "c"))
 
@@ -341,12 +343,12 @@ def test_a_database_sets_batches_aside_for_their_rows_alone(project, postgres, o
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_spill_queue.py::test_rows_that_are_refused_after_they_waited_are_set_aside",
-        "tests/spark/test_failing_batches.py::test_a_database_sets_batches_aside_for_their_rows_alone",
-        "tests/spark/test_failing_batches.py::test_a_batch_is_not_to_blame_for_what_passes_by_itself",
+        "tests/spark/test_spill_queue.py::test_spilled_rows_that_a_sink_rejects_become_dead_letters",
+        "tests/spark/test_failing_batches.py::test_a_batch_for_a_database_becomes_dead_letters_only_for_row_errors",
+        "tests/spark/test_failing_batches.py::test_a_transient_sink_failure_makes_no_dead_letters",
     )
 )
-def test_the_error_of_a_batch_that_waited_is_not_that_of_the_one_behind_it(project, postgres, out_orders):
+def test_an_error_of_a_spilled_batch_makes_no_dead_letters_of_the_next_batch(project, postgres, out_orders):
     text = SOURCE + jdbc(postgres, fallback="storage") + DELIVER
     pipeline = project(text).given("source", batch(0, "a"))
     with postgres.unavailable():
@@ -358,7 +360,7 @@ def test_the_error_of_a_batch_that_waited_is_not_that_of_the_one_behind_it(proje
     assert aside(pipeline, "out", "deliver") == []
 
 
-def test_two_sinks_may_fail_with_the_same_batch(project, tmp_path):
+def test_two_sinks_can_fail_on_the_same_batch(project, tmp_path):
     text = sink_text(tmp_path, '["out", "other"]')
     other = """
     @dp.foreach_batch_sink(name="other")
@@ -378,11 +380,11 @@ def test_two_sinks_may_fail_with_the_same_batch(project, tmp_path):
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_rejected_rows.py::test_rows_that_a_database_refuses_are_set_aside_and_the_others_are_in_it",
-        "tests/spark/test_failing_batches.py::test_a_database_sets_batches_aside_for_their_rows_alone",
+        "tests/spark/test_rejected_rows.py::test_rows_rejected_by_a_database_become_dead_letters_and_the_others_are_written",
+        "tests/spark/test_failing_batches.py::test_a_batch_for_a_database_becomes_dead_letters_only_for_row_errors",
     )
 )
-def test_rows_that_a_database_has_refused_stay_aside_when_the_batch_comes_again(project, postgres, out_orders):
+def test_rows_rejected_by_a_database_stay_dead_letters_when_the_batch_is_retried(project, postgres, out_orders):
     both = '{"headrace.failing_batches": "quarantine", "headrace.failing_rows": "quarantine"}'
     postgres.execute("ALTER TABLE out_orders ADD CHECK (name <> 'bad')")
     text = DELIVER.replace('{"headrace.failing_batches": "quarantine"}', both)
@@ -398,9 +400,9 @@ def test_rows_that_a_database_has_refused_stay_aside_when_the_batch_comes_again(
 
 
 @pytest.mark.long(
-    guard="tests/spark/test_failing_batches.py::test_a_batch_that_passes_when_it_comes_again_is_set_aside_no_longer"
+    guard="tests/spark/test_failing_batches.py::test_dead_letters_are_removed_when_the_batch_passes_on_retry"
 )
-def test_a_batch_that_is_delivered_is_aside_no_longer_when_the_setting_was_taken_away(project, tmp_path):
+def test_dead_letters_are_removed_when_the_batch_passes_with_the_setting_turned_off(project, tmp_path):
     pipeline = project(sink_text(tmp_path)).given("source", batch(0, "a", "poison"))
     with pytest.raises(Crashed):
         pipeline.crash_at(Failpoint.QUARANTINED).run()
@@ -424,7 +426,7 @@ REPLAY_DEATHS = (
     [(), *(pytest.param(points, marks=ALONE) for points in REPLAY_DEATHS)],
     ids=lambda points: " ".join(point.value for point in points) or "none",
 )
-def test_a_replay_delivers_the_batches_that_pass_and_the_stream_goes_on(project, tmp_path, deaths):
+def test_a_replay_delivers_the_passing_batches_and_the_stream_continues(project, tmp_path, deaths):
     cured = batch(0, "poison"), batch(1, "venom"), batch(2, "poison")
     pipeline = project(sink_text(tmp_path)).given("source", *cured)
     mended(pipeline, 'row["name"] == "poison"', 'row["name"] in ("poison", "venom")').run()
@@ -451,10 +453,8 @@ def aside_open(pipeline):
     return sorted(json.loads(one[row])["id"] for one in shown.rows if one[status] == "open")
 
 
-@pytest.mark.long(
-    guard="tests/spark/test_failing_batches.py::test_what_a_function_raised_for_goes_to_it_once_more_with_new_values"
-)
-def test_batches_of_a_flow_of_updates_go_back_too(project, tmp_path):
+@pytest.mark.long(guard="tests/spark/test_failing_batches.py::test_a_replay_delivers_a_failed_batch_with_new_values")
+def test_a_replay_delivers_a_failed_batch_of_an_update_flow(project, tmp_path):
     text = sink_text(tmp_path).replace("@dp.append_flow(", "@dp.update_flow(")
     pipeline = project(text).given("source", batch(0, "a", "poison"), batch(2, "c"))
     pipeline.run()
@@ -502,12 +502,12 @@ NOTES = """
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_failing_batches.py::test_other_sinks_of_the_flow_have_the_batch",
-        "tests/spark/test_failing_batches.py::test_what_a_function_raised_for_goes_to_it_once_more_with_new_values",
-        "tests/spark/test_sinks.py::test_a_source_of_data_in_python_is_a_sink",
+        "tests/spark/test_failing_batches.py::test_a_batch_that_fails_in_one_sink_is_delivered_to_the_others",
+        "tests/spark/test_failing_batches.py::test_a_replay_delivers_a_failed_batch_with_new_values",
+        "tests/spark/test_sinks.py::test_a_python_data_source_can_be_a_sink",
     )
 )
-def test_a_source_of_data_in_python_that_fails_with_a_batch_is_one_of_several_sinks(project, tmp_path):
+def test_a_python_data_source_that_fails_on_a_batch_can_be_one_of_several_sinks(project, tmp_path):
     (tmp_path / "notes").mkdir()
     text = NOTES.replace("{place!r}", repr(str(tmp_path / "notes"))).replace("{lake!r}", repr(str(tmp_path / "lake")))
     pipeline = project(SOURCE + text).given("source", batch(0, "a", "poison"), batch(2, "c"))

@@ -44,7 +44,7 @@ def text(number):
     return hour(number).isoformat()
 
 
-def test_labels_meet_the_features_that_were_known_at_their_time_whatever_comes_later(project):
+def test_labels_get_the_features_known_at_their_time_despite_later_changes(project):
     pipeline = project(PROJECT)
     pipeline.given("labels", [{"id": 1, "time": text(n), "bought": True} for n in (0, 1, 2, 3, 5, 6)])
     pipeline.given("changes", [{"id": 1, "at": text(3), "score": 30}, {"id": 1, "at": text(1), "score": 10}])
@@ -60,7 +60,7 @@ def test_labels_meet_the_features_that_were_known_at_their_time_whatever_comes_l
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_each_label_is_there_once_with_what_a_search_finds(headrace_session, seed):
+def test_a_point_in_time_join_equals_a_row_by_row_search(headrace_session, seed):
     chance = random.Random(seed)
     history, labels = [], []
     for key in range(5):
@@ -105,7 +105,7 @@ def test_each_label_is_there_once_with_what_a_search_finds(headrace_session, see
         ("id INT, at TIMESTAMP", HISTORY, [], "FEATURES.NO_KEY"),
     ],
 )
-def test_what_cannot_be_brought_together_is_refused_by_name(headrace_session, labels, features, keys, code):
+def test_labels_and_features_that_cannot_be_joined_are_refused(headrace_session, labels, features, keys, code):
     left, right = (headrace_session.createDataFrame([], schema) for schema in (labels, features))
 
     with pytest.raises(PipelineError) as refused:
@@ -114,7 +114,7 @@ def test_what_cannot_be_brought_together_is_refused_by_name(headrace_session, la
     assert refused.value.code == code
 
 
-def test_of_a_table_with_two_times_what_is_believed_now_counts_and_no_key_is_none(headrace_session):
+def test_a_join_uses_the_current_state_of_a_bitemporal_table_and_ignores_null_keys(headrace_session):
     history = [
         (1, 10, hour(0), None, hour(0), hour(5)),
         (1, 11, hour(0), None, hour(5), None),
@@ -139,7 +139,7 @@ EVERYTHING = """
     """
 
 
-def test_values_that_stay_make_no_new_row_of_features(project):
+def test_unchanged_values_add_no_feature_version(project):
     pipeline = project(EVERYTHING)
     pipeline.given("changes", [{"id": 1, "at": text(n), "score": n // 2} for n in (2, 3, 4)])
 

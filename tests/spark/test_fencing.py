@@ -89,7 +89,7 @@ def put_back(session, path):
         old.write.format("delta").mode("append").save(table)
 
 
-def test_a_table_is_cleared_by_each_holder_and_by_none_that_was_taken_over(cleared):
+def test_only_the_current_lease_holder_clears_a_table_and_its_quarantine(cleared):
     _, clear, path, session, _ = cleared
     clear(TERM)
     assert (count(path), count(f"{path}_quarantine")) == (0, 0)
@@ -101,7 +101,7 @@ def test_a_table_is_cleared_by_each_holder_and_by_none_that_was_taken_over(clear
     assert (count(path), count(f"{path}_quarantine")) == (0, 0)
 
 
-def test_a_table_that_a_full_refresh_has_cleared_is_as_it_was_declared(cleared):
+def test_a_full_refresh_keeps_the_declared_properties_of_a_table(cleared):
     pipeline, _, path, _, _ = cleared
 
     def declared():
@@ -115,7 +115,7 @@ def test_a_table_that_a_full_refresh_has_cleared_is_as_it_was_declared(cleared):
     assert declared() == before
 
 
-def test_a_quarantine_is_widened_by_none_that_was_taken_over(cleared):
+def test_only_the_current_lease_holder_widens_a_quarantine(cleared):
     _, _, path, session, dataset = cleared
     quarantine = f"{path}_quarantine"
 
@@ -129,7 +129,7 @@ def test_a_quarantine_is_widened_by_none_that_was_taken_over(cleared):
     assert widen("long", TERM) == '"long"'
 
 
-def test_where_the_lease_begins_anew_a_table_is_cleared_all_the_same(cleared):
+def test_a_table_is_cleared_when_fencing_tokens_start_again(cleared):
     _, clear, path, session, _ = cleared
     clear(TERM)
     put_back(session, path)
@@ -140,7 +140,7 @@ def test_where_the_lease_begins_anew_a_table_is_cleared_all_the_same(cleared):
     assert (count(path), held) == (0, ["asked"])
 
 
-def test_who_was_taken_over_is_told_before_anything_else_is_written(cleared):
+def test_a_lost_lease_is_reported_before_anything_is_written(cleared):
     _, clear, path, session, _ = cleared
     clear(TERM)
     put_back(session, path)
@@ -153,7 +153,7 @@ def test_who_was_taken_over_is_told_before_anything_else_is_written(cleared):
     assert count(path) == 2
 
 
-def test_a_table_with_columns_that_may_not_be_null_is_cleared_by_none_that_was_taken_over(project, tmp_path):
+def test_only_the_current_lease_holder_clears_a_table_with_not_null_columns(project, tmp_path):
     data = tmp_path / "data"
     data.mkdir()
     (data / "a.json").write_text('{"id": 1, "kind": "x"}\n')

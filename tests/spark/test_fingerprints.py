@@ -49,12 +49,12 @@ def adding(number):
     ],
     ids=["filter", "long text", "function of Python", "closure", "partial", "method", "default"],
 )
-def test_streams_differ_exactly_when_what_they_hold_does(stream, kind):
+def test_fingerprints_differ_exactly_when_captured_values_differ(stream, kind):
     assert kind(stream(), "a") == kind(stream(), "a")
     assert kind(stream(), "a") != kind(stream(), "ab")
 
 
-def test_what_a_function_has_collected_makes_no_other_stream(stream):
+def test_values_collected_by_a_function_do_not_change_its_fingerprint(stream):
     run, seen = StreamFingerprints(), []
 
     before = run.of(stream(), seen.append, lambda batch, _number: seen.append(batch))
@@ -63,7 +63,7 @@ def test_what_a_function_has_collected_makes_no_other_stream(stream):
     assert run.of(stream(), seen.append, lambda batch, _number: seen.append(batch)) == before
 
 
-def test_streams_differ_when_their_functions_hold_other_dictionaries(stream):
+def test_fingerprints_differ_when_captured_dictionaries_differ(stream):
     run = StreamFingerprints()
     writers = [writer_for({"table": table}) for table in ("a", "b")]
 

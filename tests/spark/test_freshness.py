@@ -45,7 +45,7 @@ def stale(events):
     return {event.flow: (event.code, event.message) for event in events if isinstance(event, Warned)}
 
 
-def test_a_table_is_fresh_when_a_row_is_new_and_not_far_ahead_of_the_clock(project):
+def test_a_table_is_fresh_if_its_newest_row_is_recent_and_not_far_in_the_future(project):
     cases = {
         "new": [row(1, hours_ago=5), row(2, hours_ago=0)],
         "ahead": [row(1, hours_ago=30 * 24), row(2, hours_ago=-3650 * 24)],
@@ -63,7 +63,7 @@ def test_a_table_is_fresh_when_a_row_is_new_and_not_far_ahead_of_the_clock(proje
     assert "ahead of the clock" in stale(events)["ahead"][1]
 
 
-def test_an_update_that_brings_nothing_warns_of_rows_that_have_become_old(project):
+def test_an_update_without_new_rows_warns_about_a_stale_table(project):
     pipeline = project(table()).given("source", [row(1, hours_ago=2)])
     pipeline.run()
 
@@ -75,7 +75,7 @@ def test_an_update_that_brings_nothing_warns_of_rows_that_have_become_old(projec
     assert (code, "is 2 hours" in message) == ("EXPECTATION.STALE", True)
 
 
-def test_a_table_that_is_only_looked_at_is_nothing_to_do(project):
+def test_the_plan_is_empty_when_only_freshness_is_checked(project):
     pipeline = project(table().replace('fresh("at"', 'fresh("AT"')).given("source", [row(1, hours_ago=0)])
     pipeline.run()
 
@@ -84,7 +84,7 @@ def test_a_table_that_is_only_looked_at_is_nothing_to_do(project):
     assert pipeline.sql("SELECT sum(passed) FROM event_log_expectations").rows == ((2,),)
 
 
-def test_an_update_fails_where_the_rule_says_so_and_what_it_brought_stays(project):
+def test_a_stale_table_with_expect_or_fail_fails_the_update_and_keeps_its_rows(project):
     pipeline = project(table("expect_or_fail")).given("source", [row(1, hours_ago=2)])
 
     first, second = pipeline.run(), pipeline.run()
@@ -103,7 +103,7 @@ def test_an_update_fails_where_the_rule_says_so_and_what_it_brought_stays(projec
         ("1 hour", "soon", "EXPECTATION.NO_INTERVAL"),
     ],
 )
-def test_what_has_no_meaning_is_refused(project, old, new, code):
+def test_invalid_freshness_rules_are_rejected(project, old, new, code):
     text = table()
     assert old in text
 
@@ -113,7 +113,7 @@ def test_what_has_no_meaning_is_refused(project, old, new, code):
     assert [error.code for error in caught.value] == [code]
 
 
-def test_a_table_with_several_flows_is_refused(project):
+def test_a_freshness_rule_on_a_table_with_several_flows_is_rejected(project):
     more = """
     @dp.append_flow(target="events")
     def more():
@@ -128,11 +128,11 @@ def test_a_table_with_several_flows_is_refused(project):
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_freshness.py::test_an_update_that_brings_nothing_warns_of_rows_that_have_become_old",
-        "tests/spark/test_freshness.py::test_an_update_fails_where_the_rule_says_so_and_what_it_brought_stays",
+        "tests/spark/test_freshness.py::test_an_update_without_new_rows_warns_about_a_stale_table",
+        "tests/spark/test_freshness.py::test_a_stale_table_with_expect_or_fail_fails_the_update_and_keeps_its_rows",
     )
 )
-def test_an_update_without_end_warns_of_rows_that_are_old_and_goes_on(project):
+def test_a_continuous_update_warns_about_a_stale_table_and_continues(project):
     pipeline = project(table("expect_or_fail"), continuous=True).given("source", [row(1, hours_ago=2)])
 
     with pipeline.continuing() as running:

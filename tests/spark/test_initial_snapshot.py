@@ -48,7 +48,7 @@ def ids(pipeline, name):
     return sorted(row["id"] for row in pipeline.rows(name))
 
 
-def test_rows_that_were_deleted_are_not_read_and_a_query_may_say_where_it_begins(pipeline):
+def test_deleted_rows_are_not_read_and_a_query_can_set_its_starting_version(pipeline):
     result = pipeline.run("from_a_version", "twice")
 
     assert result.state is UpdateState.COMPLETED, result.outcome.error
@@ -58,8 +58,8 @@ def test_rows_that_were_deleted_are_not_read_and_a_query_may_say_where_it_begins
 
 @pytest.mark.long(
     guard=(
-        "tests/unit/storage/test_initial_snapshot.py::test_a_first_batch_that_a_crash_has_left_is_read_as_it_was_planned",
-        "tests/spark/test_exactly_once.py::test_no_row_is_lost_or_doubled_when_an_update_dies_within_a_batch",
+        "tests/unit/storage/test_initial_snapshot.py::test_a_first_batch_interrupted_by_a_crash_is_read_as_planned",
+        "tests/spark/test_exactly_once.py::test_no_row_is_lost_or_duplicated_when_an_update_crashes_within_a_batch",
     )
 )
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_rows_that_were_deleted_are_not_read_and_a_query_may_say_where_it_begins
         pytest.param([Failpoint.WRITTEN, Failpoint.COUNTED], id="in turn"),
     ],
 )
-def test_no_row_is_lost_or_doubled_when_a_crash_comes_in_the_first_batch(pipeline, deaths):
+def test_no_row_is_lost_or_duplicated_when_an_update_crashes_in_its_first_batch(pipeline, deaths):
     die_in_turn(lambda: pipeline.run("one_by_one"), pipeline, *deaths)
     pipeline.given("source", [{"id": 4}]).run("one_by_one")
 

@@ -50,12 +50,12 @@ def text_below(folder):
 
 @pytest.mark.long(
     guard=(
-        "tests/unit/sources/test_jdbc.py::test_every_row_is_read_once_whatever_ties_limits_and_restarts_there_are",
-        "tests/unit/sources/test_jdbc.py::test_no_secret_is_in_what_travels_or_is_shown",
-        "tests/spark/test_synthetic.py::test_a_stream_has_the_rows_of_a_batch_whatever_crashes_between",
+        "tests/unit/sources/test_jdbc.py::test_every_row_is_read_once_despite_equal_cursor_values_limits_and_restarts",
+        "tests/unit/sources/test_jdbc.py::test_the_password_is_absent_from_serialized_and_displayed_text",
+        "tests/spark/test_synthetic.py::test_a_stream_has_the_same_rows_as_a_batch_despite_a_crash",
     )
 )
-def test_rows_reach_the_table_once_whatever_crashes_and_no_secret_is_stored(project, postgres, orders):
+def test_each_row_is_written_once_despite_a_crash_and_no_secret_is_stored(project, postgres, orders):
     orders(1, 2, 3, 4, 5)
     pipeline = project(ORDERS.format(url=postgres.jdbc_url), configuration={"orders.password": postgres.password})
     settings = pipeline.folder / "pipeline.yml"
@@ -73,7 +73,7 @@ def test_rows_reach_the_table_once_whatever_crashes_and_no_secret_is_stored(proj
     assert [file for file, text in text_below(pipeline.folder).items() if secret in text and file != settings] == []
 
 
-def test_a_table_that_goes_while_a_stream_runs_ends_the_flow_with_the_reason(
+def test_a_dropped_source_table_fails_the_stream_with_the_reason_and_no_password(
     headrace_session, postgres, orders, tmp_path
 ):
     orders(1)

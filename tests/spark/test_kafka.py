@@ -45,7 +45,7 @@ def values(pipeline, name="read"):
     return sorted(row["value"] for row in pipeline.rows(name))
 
 
-def test_each_record_is_in_the_table_once_over_updates_limits_and_partitions_that_are_added(kafka, project):
+def test_each_record_is_written_once_across_updates_rate_limits_and_added_partitions(kafka, project):
     topic = kafka.topic(partitions=1)
     pipeline = project(reading(of(kafka, topic), maxOffsetsPerTrigger="2"))
     kafka.produce(topic, "a", "b", "c")
@@ -60,7 +60,7 @@ def test_each_record_is_in_the_table_once_over_updates_limits_and_partitions_tha
     assert values(pipeline) == ["a", "b", "c", "d"]
 
 
-def test_the_lag_of_each_partition_is_in_the_events_and_in_the_status(kafka, project):
+def test_events_and_status_report_the_lag_of_each_partition(kafka, project):
     topic = kafka.topic(partitions=2)
     pipeline = project(
         reading(of(kafka, topic), maxOffsetsPerTrigger="2").replace(
@@ -79,7 +79,7 @@ def test_the_lag_of_each_partition_is_in_the_events_and_in_the_status(kafka, pro
     assert behind == {partition.partition: partition.behind for partition in said.lag}
 
 
-def test_topics_are_chosen_by_a_pattern_by_partitions_by_times_and_in_sql(kafka, project):
+def test_records_are_selected_by_topic_pattern_partition_and_timestamp_and_in_sql(kafka, project):
     topic = kafka.topic(partitions=2)
     kafka.produce(topic, "old", timestamp_ms=1_767_225_599_000)
     kafka.produce(topic, "new", "newer", timestamp_ms=1_767_225_600_000)
@@ -130,7 +130,7 @@ def test_topics_are_chosen_by_a_pattern_by_partitions_by_times_and_in_sql(kafka,
     assert len({row["task"] for row in pipeline.rows("by_pattern")}) == 4
 
 
-def test_what_goes_on_reads_partitions_that_are_added_and_counts_what_is_lost_while_it_waits(kafka, project):
+def test_a_continuous_flow_reads_added_partitions_and_counts_lost_offsets(kafka, project):
     grows, waits = kafka.topic(), kafka.topic()
     limits = {"minOffsetsPerTrigger": 4, "maxTriggerDelay": "1 hour", "failOnDataLoss": False}
     text = reading(of(kafka, grows)) + reading(of(kafka, waits), **limits).replace("def read(", "def waiting(")
@@ -155,7 +155,7 @@ def test_what_goes_on_reads_partitions_that_are_added_and_counts_what_is_lost_wh
     ]
 
 
-def test_a_broker_that_does_not_answer_keeps_no_other_flow_waiting(project):
+def test_an_unreachable_broker_does_not_block_other_flows(project):
     # Refused at once, and asked again until the client's time is over.
     nobody = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t", "kafka.default.api.timeout.ms": 5000}
     other = """
@@ -173,7 +173,7 @@ def test_a_broker_that_does_not_answer_keeps_no_other_flow_waiting(project):
     assert moved.index(("other", FlowState.RUNNING)) < moved.index(("read", FlowState.FAILED))
 
 
-def test_results_that_a_batch_has_closed_wait_when_the_broker_no_longer_has_its_records(kafka, project):
+def test_closed_windows_are_emitted_after_the_broker_deletes_their_records(kafka, project):
     topic = kafka.topic()
     day_ms, hour_ms = 1_767_225_600_000, 3_600_000
     pipeline = project(f"""
@@ -200,11 +200,11 @@ def test_results_that_a_batch_has_closed_wait_when_the_broker_no_longer_has_its_
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_kafka.py::test_what_goes_on_reads_partitions_that_are_added_and_counts_what_is_lost_while_it_waits",
-        "tests/spark/test_kafka.py::test_a_broker_that_does_not_answer_keeps_no_other_flow_waiting",
+        "tests/spark/test_kafka.py::test_a_continuous_flow_reads_added_partitions_and_counts_lost_offsets",
+        "tests/spark/test_kafka.py::test_an_unreachable_broker_does_not_block_other_flows",
     )
 )
-def test_an_update_that_goes_on_outlives_a_restart_of_the_broker(kafka, project):
+def test_a_continuous_update_continues_after_a_broker_restart(kafka, project):
     topic = kafka.topic()
     pipeline = project(reading(of(kafka, topic)))
     kafka.produce(topic, "before")
@@ -220,7 +220,7 @@ def test_an_update_that_goes_on_outlives_a_restart_of_the_broker(kafka, project)
     assert values(pipeline) == ["after", "before"]
 
 
-def test_offsets_that_are_gone_fail_the_flow_with_their_number_and_are_counted_when_it_is_to_go_on(kafka, project):
+def test_lost_offsets_fail_the_flow_or_are_counted_if_fail_on_data_loss_is_false(kafka, project):
     topic = kafka.topic(partitions=2)
     pipeline = project(reading(of(kafka, topic)))
     kafka.produce(topic, "a", "b")
@@ -242,7 +242,7 @@ def test_offsets_that_are_gone_fail_the_flow_with_their_number_and_are_counted_w
     assert values(pipeline) == ["a", "b", "f"]
 
 
-def test_a_topic_that_is_deleted_is_named_and_one_of_the_same_name_is_not_taken_for_it(kafka, project):
+def test_a_flow_fails_when_its_topic_is_deleted_or_recreated(kafka, project):
     topic = kafka.topic()
     pipeline = project(reading(of(kafka, topic)))
     kafka.produce(topic, "a", "b", "c")
@@ -261,7 +261,7 @@ def test_a_topic_that_is_deleted_is_named_and_one_of_the_same_name_is_not_taken_
     assert values(pipeline) == ["a", "b", "c", "new"]
 
 
-def test_a_partition_that_is_assigned_and_not_there_is_named_with_those_that_are(kafka, project):
+def test_the_error_for_a_missing_assigned_partition_lists_the_existing_partitions(kafka, project):
     topic = kafka.topic(partitions=2)
     assigned = {"kafka.bootstrap.servers": kafka.servers, "assign": json.dumps({topic: [1, 2, 7]})}
     pipeline = project(reading(assigned))
@@ -281,10 +281,8 @@ def test_a_partition_that_is_assigned_and_not_there_is_named_with_those_that_are
     assert values(pipeline) == ["b"]
 
 
-@pytest.mark.long(
-    guard="tests/spark/test_kafka.py::test_a_topic_that_is_deleted_is_named_and_one_of_the_same_name_is_not_taken_for_it"
-)
-def test_a_topic_that_was_made_anew_is_told_once_by_a_flow_that_goes_on(kafka, project):
+@pytest.mark.long(guard="tests/spark/test_kafka.py::test_a_flow_fails_when_its_topic_is_deleted_or_recreated")
+def test_a_flow_that_tolerates_data_loss_warns_once_about_a_recreated_topic(kafka, project):
     topic = kafka.topic()
     pipeline = project(reading(of(kafka, topic), failOnDataLoss="false"))
     kafka.produce(topic, "a", "b", "c")
@@ -304,7 +302,7 @@ def everything_below(folder):
     return b"".join(file.read_bytes() for file in folder.rglob("*") if file.is_file() and file.suffix != ".py")
 
 
-def test_credentials_open_a_topic_over_tls_and_are_in_nothing_that_is_stored_or_said(kafka, project):
+def test_a_topic_is_read_over_tls_and_its_credentials_are_not_stored_or_shown(kafka, project):
     from tests.servers.kafka import PASSWORD  # noqa: PLC0415 - the client's, as the fixture's
 
     topic = kafka.topic()
@@ -325,7 +323,9 @@ def test_credentials_open_a_topic_over_tls_and_are_in_nothing_that_is_stored_or_
     ("password", "trusted", "code"),
     [("wrong-p4ssword", "trusted", "KAFKA.CREDENTIALS"), (None, "untrusted", "KAFKA.CERTIFICATE")],
 )
-def test_a_broker_that_cannot_be_logged_in_to_fails_at_once_and_says_why(kafka, project, password, trusted, code):
+def test_a_wrong_password_or_untrusted_certificate_fails_the_flow_without_retries(
+    kafka, project, password, trusted, code
+):
     from tests.servers.kafka import PASSWORD  # noqa: PLC0415 - the same
 
     secret = password or PASSWORD
@@ -339,7 +339,7 @@ def test_a_broker_that_cannot_be_logged_in_to_fails_at_once_and_says_why(kafka, 
     assert secret.encode() not in everything_below(pipeline.folder)
 
 
-def test_options_that_are_not_known_are_refused_by_name_before_anything_is_asked(project):
+def test_unknown_options_are_rejected_by_name_before_the_broker_is_contacted(project):
     pipeline = project(reading({"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t", "maxOffsetPerTrigger": 5}))
 
     with pytest.raises(Problems) as refused:
@@ -365,7 +365,7 @@ ID = '{"type": "record", "name": "r", "fields": [{"name": "id", "type": "int"}]}
     ],
     ids=["json", "avro"],
 )
-def test_a_record_that_cannot_be_parsed_is_set_aside_with_its_offset(kafka, project, parsed, good, bad):
+def test_a_record_that_cannot_be_parsed_becomes_a_dead_letter_with_its_offset(kafka, project, parsed, good, bad):
     topic = kafka.topic(partitions=2)
     kafka.produce(topic, good, good)
     kafka.produce(topic, good, bad, good, partition=1)

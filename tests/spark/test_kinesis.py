@@ -24,12 +24,12 @@ def values(result):
 
 @pytest.mark.long(
     guard=(
-        "tests/unit/sources/test_kinesis.py::test_every_record_is_read_once_while_shards_are_split_and_merged_and_readers_restart",
-        "tests/unit/sources/test_kinesis.py::test_a_batch_that_is_made_again_ends_where_it_ended",
-        "tests/spark/test_synthetic.py::test_a_stream_has_the_rows_of_a_batch_whatever_crashes_between",
+        "tests/unit/sources/test_kinesis.py::test_every_record_is_read_once_across_shard_splits_merges_and_restarts",
+        "tests/unit/sources/test_kinesis.py::test_a_retried_batch_ends_at_its_original_offset",
+        "tests/spark/test_synthetic.py::test_a_stream_has_the_same_rows_as_a_batch_despite_a_crash",
     )
 )
-def test_records_reach_the_table_once_over_resharding_and_a_crash(project, kinesis):
+def test_each_record_is_written_once_despite_resharding_and_a_crash(project, kinesis):
     kinesis.make("clicks", shards=2)
     kinesis.put("clicks", *range(20))
     options = kinesis.options("clicks", initialPosition="trim_horizon", shardsPerTask=5)
@@ -54,7 +54,7 @@ def test_records_reach_the_table_once_over_resharding_and_a_crash(project, kines
     assert [file for file in stored if secret in file.read_bytes()] == []
 
 
-def test_a_stream_that_is_not_there_fails_the_flow_with_its_name_and_without_keys(project, kinesis):
+def test_a_missing_stream_fails_the_flow_with_its_name_and_without_secret_keys(project, kinesis):
     options = ", ".join(f"{name} => '{value}'" for name, value in kinesis.options("nowhere").items())
     query = f"CREATE STREAMING TABLE clicks AS SELECT * FROM STREAM read_kinesis({options})"
     pipeline = project(files={"transformations/clicks.sql": query})

@@ -201,7 +201,7 @@ FIXED = [
         ),
     ],
 )
-def test_what_is_said_not_to_work_does_not(run, rule_id, text, said):
+def test_spark_rejects_code_that_a_lint_rule_reports_as_an_error(run, rule_id, text, said):
     found, error = run(text)
 
     assert rule_id in found
@@ -239,7 +239,7 @@ def keeping(rows, mode):
         ),
     ],
 )
-def test_state_that_is_said_to_grow_keeps_a_row_for_each_key(run, rule_id, rows, mode, kept):
+def test_queries_reported_for_unbounded_state_keep_all_their_state(run, rule_id, rows, mode, kept):
     found, names = run(keeping(rows, mode), Severity.WARNING)
 
     assert rule_id in found
@@ -255,7 +255,7 @@ def test_state_that_is_said_to_grow_keeps_a_row_for_each_key(run, rule_id, rows,
         (f'{MARKED}.join({MARKED}.drop("name"), ["id", "at"])', "append"),
     ],
 )
-def test_state_that_is_not_found_fault_with_is_forgotten(run, rows, mode):
+def test_queries_not_reported_for_unbounded_state_drop_their_state(run, rows, mode):
     found, names = run(keeping(rows, mode), Severity.WARNING)
 
     assert found == set()
@@ -263,7 +263,7 @@ def test_state_that_is_not_found_fault_with_is_forgotten(run, rows, mode):
     assert names["kept"] <= 2
 
 
-def test_a_stream_into_a_function_without_a_checkpoint_hands_out_everything_again(run):
+def test_a_foreach_batch_stream_without_a_checkpoint_reprocesses_everything(run):
     text = """
 seen = []
 for start in range(2):
@@ -286,7 +286,7 @@ for start in range(2):
         ("spark.local.dir", lambda spark: spark.sparkContext.getConf().get("spark.local.dir")),
     ],
 )
-def test_a_setting_that_is_said_to_change_nothing_later_changes_nothing(run, headrace_session, key, effect):
+def test_settings_reported_as_without_effect_change_nothing(run, headrace_session, key, effect):
     before = effect(headrace_session)
 
     found, names = run(f'spark.conf.set("{key}", "7")', Severity.WARNING)
@@ -307,7 +307,7 @@ def test_a_setting_that_is_said_to_change_nothing_later_changes_nothing(run, hea
         pytest.param("sum(DISTINCT c)", marks=ALSO),
     ],
 )
-def test_what_stands_in_for_a_distinct_aggregate_gives_the_same(headrace_session, counts):
+def test_the_suggested_fix_for_a_distinct_aggregate_returns_the_same_result(headrace_session, counts):
     rows = [("x", "1", 1), ("x", None, 2), ("x", "1", 2), ("y", "2", 4), (None, "2", 4)]
     table = headrace_session.createDataFrame(rows, "a STRING, b STRING, c INT").alias("t")
     in_sql = "DISTINCT" in counts
@@ -351,7 +351,7 @@ query = made.writeStream.format("noop").option("checkpointLocation", "{{new}}").
         ("", "None", set(), True),
     ],
 )
-def test_timers_of_the_clock_keep_a_stream_from_ending(run, mark, mode, rules, ended):
+def test_processing_time_timers_keep_an_available_now_stream_from_ending(run, mark, mode, rules, ended):
     found, names = run(ENDLESS.format(mark=mark, mode=mode, call="transformWithState"), Severity.WARNING)
 
     assert isinstance(names, dict), names

@@ -122,7 +122,7 @@ OTHER_CASES = pytest.mark.long(guard="its other cases")
 @pytest.mark.parametrize(
     "rule_id", [pytest.param(one, marks=OTHER_CASES if one in SLOW_FAILS else ()) for one in FAILS]
 )
-def test_the_failing_example_fails_as_its_rule_says(run, rule_id):
+def test_failing_examples_raise_the_error_that_their_rule_describes(run, rule_id):
     with pytest.raises(Exception) as raised:  # noqa: PT011 - of many kinds; what it says is compared
         run(example(rule_id, "failing"))
 
@@ -176,7 +176,7 @@ SLOW_PASSES = (
 @pytest.mark.parametrize(
     "rule_id", [pytest.param(one, marks=OTHER_CASES if one in SLOW_PASSES else ()) for one in PASSES]
 )
-def test_the_passing_example_works(run, rule_id):
+def test_passing_examples_return_the_expected_result(run, rule_id):
     found, expected = PASSES[rule_id]
 
     assert found(run(example(rule_id, "passing"))) == expected
@@ -211,8 +211,8 @@ TRAPS = {
 LONG = pytest.mark.long(
     guard=(
         "its other cases",
-        "tests/spark/test_lint_claims.py::test_timers_of_the_clock_keep_a_stream_from_ending",
-        "tests/spark/test_notebook_session.py::test_options_of_writers_that_are_settings_of_delta_are_in_force",
+        "tests/spark/test_lint_claims.py::test_processing_time_timers_keep_an_available_now_stream_from_ending",
+        "tests/spark/test_notebook_session.py::test_writer_options_that_are_delta_settings_take_effect",
     )
 )
 SLOW = (
@@ -224,7 +224,7 @@ SLOW = (
 
 @pytest.mark.parametrize("kind", ["failing", "passing"])
 @pytest.mark.parametrize("rule_id", [pytest.param(one, marks=LONG if one in SLOW else ()) for one in TRAPS])
-def test_the_failing_example_is_a_trap_and_the_passing_one_is_none(run, rule_id, kind):
+def test_failing_examples_have_the_described_side_effect_and_passing_ones_do_not(run, rule_id, kind):
     found, trapped, right = TRAPS[rule_id]
 
     assert found(run(example(rule_id, kind))) == (trapped if kind == "failing" else right)
@@ -233,7 +233,7 @@ def test_the_failing_example_is_a_trap_and_the_passing_one_is_none(run, rule_id,
 @pytest.mark.parametrize(
     ("kind", "rows"), [pytest.param("failing", sorted(ALL * 2), marks=OTHER_CASES), ("passing", ALL)]
 )
-def test_a_batch_that_comes_again_after_a_failure_is_appended_again_unless_it_has_a_transaction(run, kind, rows):
+def test_a_repeated_batch_is_appended_again_unless_it_has_a_transaction_id(run, kind, rows):
     text = example("foreach-batch-not-idempotent", kind)
     ran = run(text)
     # As if the program had died between the write and the note that the batch is done.
@@ -246,7 +246,7 @@ def test_a_batch_that_comes_again_after_a_failure_is_appended_again_unless_it_ha
 
 
 @pytest.mark.parametrize(("kind", "join"), [("failing", "SortMergeJoin"), ("passing", "BroadcastHashJoin")])
-def test_a_table_of_unknown_size_is_broadcast_to_a_stream_only_where_that_is_said(run, headrace_session, kind, join):
+def test_a_table_of_unknown_size_is_broadcast_only_with_a_broadcast_hint(run, headrace_session, kind, join):
     customers = headrace_session.createDataFrame([("c1", "Ada")], "customer STRING, name STRING")
     options = {"url": DERBY, "driver": "org.apache.derby.jdbc.EmbeddedDriver", "dbtable": "customers"}
     customers.write.format("jdbc").options(**options).mode("overwrite").save()
@@ -257,7 +257,7 @@ def test_a_table_of_unknown_size_is_broadcast_to_a_stream_only_where_that_is_sai
 
 
 @pytest.mark.parametrize(("kind", "password"), [("failing", "Winter2026"), ("passing", "of-the-environment")])
-def test_a_secret_is_that_of_the_text_or_that_of_the_environment(run, headrace_session, kind, password, monkeypatch):
+def test_the_password_comes_from_the_code_or_from_the_environment(run, headrace_session, kind, password, monkeypatch):
     monkeypatch.setenv("SHOP_PASSWORD", "of-the-environment")
     customers = headrace_session.createDataFrame([("c1", "Ada")], "customer STRING, name STRING")
     options = {"url": DERBY, "driver": "org.apache.derby.jdbc.EmbeddedDriver", "dbtable": "customers"}
@@ -282,7 +282,7 @@ def options_of(frame):
         ("statement-in-file", "FILE.SQL_NOT_QUERY"),
     ],
 )
-def test_what_a_pipeline_refuses_is_named_when_it_is_checked(project, run, tmp_path, rule_id, code):
+def test_validation_rejects_failing_pipeline_examples_and_accepts_passing_ones(project, run, tmp_path, rule_id, code):
     failing, passing = (project(below(tmp_path, example(rule_id, kind))) for kind in ("failing", "passing"))
 
     with pytest.raises(Problems) as raised:
@@ -292,7 +292,7 @@ def test_what_a_pipeline_refuses_is_named_when_it_is_checked(project, run, tmp_p
     assert [error.code for error in raised.value] == [code]
 
 
-def test_a_client_of_kafka_wants_kerberos_unless_a_mechanism_is_named(run):
+def test_a_kafka_client_expects_kerberos_unless_a_sasl_mechanism_is_set(run):
     options = {
         kind: dict(re.findall(r'option\("kafka\.([a-z.]+)", f?["\'](.+)["\']\)', example("kafka-mechanism", kind)))
         for kind in ("failing", "passing")
@@ -307,10 +307,8 @@ def test_a_client_of_kafka_wants_kerberos_unless_a_mechanism_is_named(run):
     assert "Failed to create new KafkaAdminClient" in str(raised.value)
 
 
-@pytest.mark.long(
-    guard="tests/spark/test_auto_loader.py::test_a_script_meets_a_new_field_once_and_goes_on_where_it_was"
-)
-def test_a_source_of_the_vendor_is_there_once_headrace_brings_it(run, tmp_path):
+@pytest.mark.long(guard="tests/spark/test_auto_loader.py::test_a_script_fails_once_on_a_new_field_and_then_continues")
+def test_the_cloud_files_source_is_available_only_with_headrace(run, tmp_path):
     # In a process of its own: this one has read Auto Loader's sources already.
     program = "from pyspark.sql import SparkSession\nspark = SparkSession.builder.master('local[1]').getOrCreate()\n"
     plain = subprocess.run(
@@ -327,7 +325,7 @@ def test_a_source_of_the_vendor_is_there_once_headrace_brings_it(run, tmp_path):
     assert ran.names["files"].isStreaming
 
 
-def test_every_rule_is_run():
+def test_the_examples_of_every_lint_rule_are_tested():
     special = {"foreach-batch-not-idempotent", "missing-broadcast", "secret-in-text"}
     special |= {
         "stream-started-in-pipeline",

@@ -57,7 +57,7 @@ def ended(future: Any) -> str:
     return "made"
 
 
-def test_tables_are_written_without_processes_however_their_path_is_spelled(
+def test_tables_are_written_without_subprocesses_for_every_form_of_their_path(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     for place in (f"{tmp_path}/bare", f"file:{tmp_path}/scheme", f"file://{tmp_path}/slashes"):
@@ -70,7 +70,7 @@ def test_tables_are_written_without_processes_however_their_path_is_spelled(
         assert not list((tmp_path / Path(place).name / "_delta_log").glob(".*.json*")), "a draft is left"
 
 
-def test_files_and_folders_have_the_modes_that_chmod_would_give_them(spark: SparkSession, tmp_path: Path) -> None:
+def test_files_and_folders_get_the_same_modes_as_with_chmod(spark: SparkSession, tmp_path: Path) -> None:
     """A folder hands its group down, which `chmod 0755` leaves as it is."""
     shared = tmp_path / "shared"
     shared.mkdir()
@@ -84,7 +84,7 @@ def test_files_and_folders_have_the_modes_that_chmod_would_give_them(spark: Spar
 
 
 @pytest.mark.parametrize("versions", [FAST, LONG])
-def test_one_of_two_writers_of_a_version_succeeds_and_its_commit_is_the_one_that_stays(
+def test_exactly_one_of_two_concurrent_writers_commits_a_version(
     spark: SparkSession, tmp_path: Path, versions: int
 ) -> None:
     jvm: Any = spark._jvm
@@ -104,7 +104,7 @@ def test_one_of_two_writers_of_a_version_succeeds_and_its_commit_is_the_one_that
     assert len(list(tmp_path.iterdir())) == versions
 
 
-def test_a_commit_without_content_is_named(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_error_for_an_empty_commit_names_its_file(spark: SparkSession, tmp_path: Path) -> None:
     table, log = str(tmp_path), tmp_path / "_delta_log"
     for first in range(3):
         spark.range(first, first + 1).write.format("delta").mode("append").save(table)
@@ -147,10 +147,8 @@ class Commits {
 
 
 @pytest.mark.skipif(not (which("strace") and which("javac")), reason="needs strace and a JDK")
-@pytest.mark.long(
-    guard="tests/spark/test_local_log.py::test_one_of_two_writers_of_a_version_succeeds_and_its_commit_is_the_one_that_stays"
-)
-def test_a_file_system_without_hard_links_is_written_as_delta_does(tmp_path: Path) -> None:
+@pytest.mark.long(guard="tests/spark/test_local_log.py::test_exactly_one_of_two_concurrent_writers_commits_a_version")
+def test_a_version_is_committed_once_on_a_file_system_without_hard_links(tmp_path: Path) -> None:
     source, log = tmp_path / "Commits.java", tmp_path / "log"
     source.write_text(TWO_COMMITS)
     log.mkdir()

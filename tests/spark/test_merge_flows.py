@@ -58,11 +58,11 @@ def result(shared_project):
     return pipeline.run("seeded")
 
 
-def test_of_each_key_the_row_with_the_greatest_sequence_is_kept(result):
+def test_a_replace_flow_keeps_the_row_with_the_greatest_sequence_for_each_key(result):
     assert rows(result, "newest") == [(1, "Oslo", 3), (2, "Rome", 2)]
 
 
-def test_events_that_are_merged_once_are_part_of_the_history(result):
+def test_a_once_flow_adds_its_change_events_to_the_history(result):
     assert result.state is UpdateState.COMPLETED
     assert rows(result, "seeded") == [
         (1, "Bern", 2, 2, 3),
@@ -75,11 +75,11 @@ def test_events_that_are_merged_once_are_part_of_the_history(result):
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_merge_flows.py::test_of_each_key_the_row_with_the_greatest_sequence_is_kept",
-        "tests/unit/sql/test_sql_golden.py::test_a_file_declares_what_was_agreed",
+        "tests/spark/test_merge_flows.py::test_a_replace_flow_keeps_the_row_with_the_greatest_sequence_for_each_key",
+        "tests/unit/sql/test_sql_golden.py::test_a_sql_file_produces_the_expected_definitions_and_problems",
     )
 )
-def test_sql_says_the_same(project):
+def test_merge_flows_declared_in_sql_return_the_same_rows(project):
     pipeline = project(TEXT, files={"transformations/more.sql": SQL})
     pipeline.given("before", [reading(1, "Rome", 1), reading(3, "Bern", 1)])
     pipeline.given("readings", *[[reading(*one) for one in batch] for batch in READINGS])

@@ -13,8 +13,7 @@ from tests.spark.test_auto_loader import landing
 from headrace.testing.result import table_path
 
 GUARD = (
-    "tests/unit/graph/test_new_tables.py"
-    "::test_a_table_that_is_there_is_mapped_with_the_first_column_that_needs_it_unless_the_code_says"
+    "tests/unit/graph/test_new_tables.py::test_existing_table_gets_column_mapping_when_needed_unless_declared_otherwise"
 )
 pytestmark = [pytest.mark.spark, pytest.mark.long(guard=GUARD)]
 
@@ -69,7 +68,7 @@ def updated(shared_project, tmp_path_factory):
     return pipeline, [*results, pipeline.run()]
 
 
-def test_every_flow_goes_on_when_fields_have_names_that_parquet_does_not_take(updated):
+def test_every_flow_completes_when_new_fields_have_names_that_parquet_rejects(updated):
     _, results = updated
 
     states = [{name: state.value for name, state in result.states.items()} for result in results]
@@ -79,7 +78,7 @@ def test_every_flow_goes_on_when_fields_have_names_that_parquet_does_not_take(up
     assert [set(found.values()) for found in states] == [{"COMPLETED"}] * 3
 
 
-def test_such_fields_are_columns_of_the_table_and_of_those_behind_it(updated):
+def test_fields_with_special_names_become_columns_of_the_table_and_its_readers(updated):
     _, (*_, last) = updated
 
     for name, others in {"bronze": (1, 2, 4, 5), "silver": (1, 5), "copied": (1, 5)}.items():
@@ -101,7 +100,7 @@ def test_a_field_with_nul_in_its_name_is_rescued(updated):
     assert {key: found["z\0"] for key, found in rescued.items() if found} == {3: 4, 5: 6}
 
 
-def test_a_table_that_is_not_to_be_mapped_has_such_fields_rescued(updated):
+def test_fields_with_special_names_are_rescued_when_column_mapping_is_off(updated):
     _, (*_, last) = updated
 
     rows = {row["id"]: row for row in last.rows("plain")}
@@ -111,13 +110,13 @@ def test_a_table_that_is_not_to_be_mapped_has_such_fields_rescued(updated):
     assert {key: rescued[key] for key in ("a b", "details=", "z\0")} == {"a b": {"c;d": 1}, "details=": 2, "z\0": 4}
 
 
-def test_nothing_is_left_to_do_after_that(updated):
+def test_the_plan_is_empty_after_fields_with_special_names_were_added(updated):
     pipeline, _ = updated
 
     assert pipeline.plan().empty
 
 
-def test_times_at_the_edges_are_the_same_to_other_readers(updated):
+def test_other_readers_see_the_same_minimum_and_maximum_timestamps(updated):
     _, (*_, last) = updated
     path = table_path(last.layout, last.naming, "times")
 
@@ -128,7 +127,7 @@ def test_times_at_the_edges_are_the_same_to_other_readers(updated):
     assert sorted(found) == sorted(by_query.column("at").to_pylist()) == times
 
 
-def test_a_reader_by_pyarrow_finds_no_values_in_such_columns_as_the_documents_say(updated):
+def test_pyarrow_reads_nulls_from_columns_with_special_names_as_documented(updated):
     # docs/reference/storage.md warns of it; once delta-rs reads them right, this fails, and the page can be shorter.
     _, (*_, last) = updated
     path = table_path(last.layout, last.naming, "bronze")

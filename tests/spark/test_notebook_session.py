@@ -10,7 +10,7 @@ from headrace.errors import PipelineError
 pytestmark = pytest.mark.spark
 
 
-def test_tables_of_every_spelling_are_the_same_ones_in_the_next_run(scripts):
+def test_tables_are_found_in_the_next_run_under_every_form_of_their_names(scripts):
     scripts.run("""
         spark.range(2).write.saveAsTable("bronze.events")
         spark.range(3).write.format("delta").mode("append").saveAsTable("main.silver.events")
@@ -41,7 +41,7 @@ def test_a_table_that_is_dropped_is_gone_in_the_next_run(scripts):
     assert scripts.tables() == []
 
 
-def test_names_are_read_in_the_catalog_and_schema_that_use_says(scripts):
+def test_names_are_resolved_in_the_catalog_and_schema_set_by_use(scripts):
     names = scripts.run("""
         spark.sql("CREATE CATALOG IF NOT EXISTS main")
         spark.sql("USE CATALOG main")
@@ -57,7 +57,7 @@ def test_names_are_read_in_the_catalog_and_schema_that_use_says(scripts):
     assert scripts.tables() == ["main/silver/orders"]
 
 
-def test_a_stream_without_a_checkpoint_goes_on_in_the_next_run(scripts):
+def test_a_stream_without_a_checkpoint_location_continues_in_the_next_run(scripts):
     script = """
         spark.range(2).write.mode("append").saveAsTable("bronze.events")
         seen = []
@@ -72,11 +72,11 @@ def test_a_stream_without_a_checkpoint_goes_on_in_the_next_run(scripts):
 
 @pytest.mark.long(
     guard=(
-        "tests/unit/scripts/test_checkpoints.py::test_each_has_its_own_when_one_line_starts_streams_that_do_different_things",
-        "tests/spark/test_script_streams.py::test_every_function_gets_all_rows_when_one_line_starts_a_stream_for_each",
+        "tests/unit/scripts/test_checkpoints.py::test_different_streams_started_on_one_line_get_separate_checkpoints",
+        "tests/spark/test_script_streams.py::test_every_function_gets_all_rows_when_one_line_starts_several_streams",
     )
 )
-def test_two_streams_into_one_table_have_a_checkpoint_each(scripts):
+def test_two_streams_into_one_table_have_separate_checkpoints(scripts):
     scripts.run("""
         for name in ("one", "two"):
             spark.range(2).write.saveAsTable(name)
@@ -91,7 +91,7 @@ def test_two_streams_into_one_table_have_a_checkpoint_each(scripts):
     assert sorted(path.name for path in folder.iterdir()) == ["both", "both~2"]
 
 
-def test_a_checkpoint_is_not_taken_over_by_a_stream_of_another_table(scripts):
+def test_a_stream_of_another_table_cannot_reuse_a_checkpoint(scripts):
     script = """
         spark.range(2).write.mode("append").saveAsTable("{source}")
         (spark.readStream.table("{source}").writeStream.queryName("copy").trigger(availableNow=True)
@@ -106,7 +106,7 @@ def test_a_checkpoint_is_not_taken_over_by_a_stream_of_another_table(scripts):
     assert "other" in raised.value.detail
 
 
-def test_a_checkpoint_that_was_deleted_under_its_stream_is_refused_until_it_is_deleted_again(scripts):
+def test_a_checkpoint_deleted_while_its_stream_ran_is_rejected_until_deleted_again(scripts):
     running = """
         spark.range(2).write.mode("append").saveAsTable("events")
         def begin():
@@ -149,7 +149,7 @@ def test_delta_tables_are_found_by_name_from_python(scripts):
     assert "gold/made" in scripts.tables()
 
 
-def test_paths_of_the_vendors_file_system_lie_in_the_storage(scripts):
+def test_dbfs_paths_are_mapped_into_the_storage(scripts):
     scripts.run("""
         spark.range(3).write.format("delta").save("dbfs:/mnt/data/one")
         dbutils.fs.put("/mnt/landing/a.json", '{"id": 1}')
@@ -165,7 +165,7 @@ def test_paths_of_the_vendors_file_system_lie_in_the_storage(scripts):
     assert not (scripts.folder / "storage" / "dbfs" / "mnt" / "data").exists()
 
 
-def test_settings_of_the_vendor_become_those_of_open_spark(scripts):
+def test_vendor_settings_are_translated_to_spark_settings(scripts):
     names = scripts.run("""
         spark.conf.set("spark.sql.streaming.stateStore.providerClass",
                        "com.databricks.sql.streaming.state.RocksDBStateStoreProvider")
@@ -185,7 +185,7 @@ def test_settings_of_the_vendor_become_those_of_open_spark(scripts):
     assert [text.split()[0] for text in scripts.said] == ["spark.databricks.photon.enabled", "spark.executor.memory"]
 
 
-def test_a_property_that_only_the_vendors_delta_knows_is_taken_and_explained(scripts):
+def test_a_vendor_only_table_property_is_accepted_with_a_notice(scripts):
     scripts.run("""
         spark.sql("CREATE TABLE silver.events (id BIGINT) TBLPROPERTIES ('delta.tuneFileSizesForRewrites' = 'true')")
     """)
@@ -195,9 +195,9 @@ def test_a_property_that_only_the_vendors_delta_knows_is_taken_and_explained(scr
 
 
 @pytest.mark.long(
-    guard="tests/spark/test_script_streams.py::test_who_waits_for_all_rows_of_a_stream_is_told_of_its_failure_once_it_is_not_started_again"
+    guard="tests/spark/test_script_streams.py::test_process_all_available_raises_a_failure_only_after_the_last_restart"
 )
-def test_a_failing_stream_is_started_again_as_often_as_the_settings_say(scripts):
+def test_a_failing_stream_is_restarted_up_to_the_configured_number_of_retries(scripts):
     names = scripts.run("""
         spark.conf.set("spark.sql.streaming.maxRetries", "2")
         spark.conf.set("spark.sql.streaming.retryIntervalMs", "1")
@@ -217,7 +217,7 @@ def test_a_failing_stream_is_started_again_as_often_as_the_settings_say(scripts)
     assert len([text for text in scripts.said if "started again" in text]) == 2
 
 
-def test_any_object_with_a_listeners_methods_hears_of_streams(scripts):
+def test_any_object_with_listener_methods_receives_stream_events(scripts):
     names = scripts.run("""
         import threading
         class StreamingQueryListener:
@@ -235,14 +235,14 @@ def test_any_object_with_a_listeners_methods_hears_of_streams(scripts):
     assert names["heard"]
 
 
-def test_a_statement_of_pipelines_is_refused_by_name(scripts):
+def test_a_pipeline_statement_is_rejected_in_a_script(scripts):
     with pytest.raises(PipelineError) as raised:
         scripts.run('spark.sql("CREATE OR REFRESH STREAMING TABLE t AS SELECT * FROM STREAM s")')
 
     assert raised.value.code == "SCRIPT.PIPELINE_STATEMENT"
 
 
-def test_frames_and_streams_are_displayed(scripts, capsys):
+def test_display_shows_data_frames_and_streams(scripts, capsys):
     scripts.run("""
         spark.range(2).write.saveAsTable("bronze.events")
         display(spark.table("bronze.events"))
@@ -258,7 +258,7 @@ def test_frames_and_streams_are_displayed(scripts, capsys):
     assert shown.endswith("All & done\n")
 
 
-def test_the_console_is_where_the_script_prints(scripts, capsys):
+def test_the_console_sink_prints_to_the_output_of_the_script(scripts, capsys):
     scripts.run("""
         spark.range(30).selectExpr("id", "repeat('x', 30) AS text").write.saveAsTable("wide")
         rows = spark.readStream.table("wide")
@@ -273,7 +273,7 @@ def test_the_console_is_where_the_script_prints(scripts, capsys):
     assert "|   30|" in shown
 
 
-def test_widgets_have_the_values_that_were_given_or_their_defaults(scripts):
+def test_widgets_have_the_given_values_or_their_defaults(scripts):
     names = scripts.run(
         """
         dbutils.widgets.text("day", "2024-01-01")
@@ -286,14 +286,14 @@ def test_widgets_have_the_values_that_were_given_or_their_defaults(scripts):
     assert names["values"] == ({"day": "2025-05-05", "size": "small"}, "2025-05-05")
 
 
-def test_a_table_that_is_not_there_is_said_to_be_missing_whatever_its_name(scripts):
+def test_a_missing_table_raises_table_or_view_not_found(scripts):
     with pytest.raises(AnalysisException) as raised:
         scripts.run('spark.sql("SELECT * FROM main.silver.nothing")')
 
     assert raised.value.getCondition().startswith("TABLE_OR_VIEW_NOT_FOUND")
 
 
-def test_streams_are_rows_of_system_tables(scripts):
+def test_system_tables_list_streams_and_their_progress(scripts):
     names = scripts.run("""
         spark.range(3).write.saveAsTable("bronze.events")
         query = spark.readStream.table("bronze.events").writeStream.queryName("copy").table("silver.events")
@@ -308,7 +308,7 @@ def test_streams_are_rows_of_system_tables(scripts):
     assert names["batches"] == [(names["query"].id, 3, True)]
 
 
-def test_a_stream_that_names_no_place_writes_to_one_that_is_told(scripts):
+def test_a_stream_without_a_table_or_path_writes_to_a_reported_path(scripts):
     script = """
         spark.range(2).write.mode("append").saveAsTable("bronze.events")
         writer = spark.readStream.table("bronze.events").writeStream.format("delta").trigger(availableNow=True)
@@ -321,7 +321,7 @@ def test_a_stream_that_names_no_place_writes_to_one_that_is_told(scripts):
     assert scripts.rows(f"SELECT count(*) FROM delta.`{told.split()[-1]}`") == [(4,)]
 
 
-def test_what_python_does_not_have_is_refused_with_what_it_has(scripts):
+def test_an_api_missing_in_python_is_rejected_with_its_python_equivalent(scripts):
     with pytest.raises(PipelineError) as raised:
         scripts.run("spark.range(1).groupByKey(lambda row: row.id).mapGroupsWithState(None, None, 'Update')")
 
@@ -329,7 +329,7 @@ def test_what_python_does_not_have_is_refused_with_what_it_has(scripts):
     assert "transformWithStateInPandas" in raised.value.hint
 
 
-def test_a_star_import_brings_the_names_that_documents_use(scripts):
+def test_a_star_import_of_functions_includes_names_from_before_spark_4(scripts):
     names = scripts.run("""
         from pyspark.sql.functions import *
         found = spark.range(3).agg(countDistinct("id")).first()[0]
@@ -338,7 +338,7 @@ def test_a_star_import_brings_the_names_that_documents_use(scripts):
     assert names["found"] == 3
 
 
-def test_options_of_writers_that_are_settings_of_delta_are_in_force(scripts):
+def test_writer_options_that_are_delta_settings_take_effect(scripts):
     names = scripts.run("""
         for _ in range(2):
             writer = spark.range(1).write.format("delta").mode("append")
@@ -355,7 +355,7 @@ def test_options_of_writers_that_are_settings_of_delta_are_in_force(scripts):
     assert names["left"] != "true"
 
 
-def test_columns_that_are_words_of_delta_are_taken_to_order_files_by(scripts):
+def test_zorder_accepts_columns_named_like_delta_keywords(scripts):
     names = scripts.run("""
         spark.sql("CREATE TABLE silver.events (id INT, timestamp TIMESTAMP)")
         spark.sql("INSERT INTO silver.events VALUES (1, current_timestamp())")
@@ -366,7 +366,7 @@ def test_columns_that_are_words_of_delta_are_taken_to_order_files_by(scripts):
     assert "OPTIMIZE" in names["done"]
 
 
-def test_the_folder_of_checkpoints_that_the_settings_name_has_one_for_each_stream(scripts):
+def test_a_configured_checkpoint_location_has_a_subfolder_for_each_stream(scripts):
     script = """
         spark.conf.set("spark.sql.streaming.checkpointLocation", "/mnt/checkpoints")
         spark.range(2).write.mode("append").saveAsTable("one")
@@ -384,7 +384,7 @@ def test_the_folder_of_checkpoints_that_the_settings_name_has_one_for_each_strea
     assert scripts.rows("SELECT count(*) FROM bronze.copy") == [(4,)]
 
 
-def test_arguments_may_be_given_by_their_names(scripts):
+def test_patched_methods_accept_keyword_arguments(scripts):
     names = scripts.run("""
         spark.range(2).write.saveAsTable(name="main.bronze.events", format="delta", mode="append")
         spark.range(1).write.insertInto(tableName="main.bronze.events", overwrite=False)
@@ -396,7 +396,7 @@ def test_arguments_may_be_given_by_their_names(scripts):
     assert (names["found"], names["there"]) == ((3, 3), True)
 
 
-def test_tables_that_somebody_else_makes_meanwhile_are_found(scripts):
+def test_tables_created_by_another_writer_during_the_run_are_found(scripts):
     names = scripts.run(
         """
         from deltalake import write_deltalake

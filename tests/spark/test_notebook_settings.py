@@ -26,7 +26,7 @@ _OF_OTHERS = (
 )
 
 
-def test_a_setting_of_the_scripts_own_has_the_value_that_was_set_last(scripts):
+def test_a_custom_setting_has_the_value_that_was_set_last(scripts):
     names = scripts.run("""
         spark.conf.set("spark.myapp.rundate", "-".join(["2025", "01", "01"]))
         spark.conf.set("spark.pipeline.stage", "bronze")
@@ -42,7 +42,7 @@ def test_a_setting_of_the_scripts_own_has_the_value_that_was_set_last(scripts):
     assert scripts.said == []
 
 
-def test_a_setting_that_a_builder_makes_up_is_found_in_the_context_too(scripts):
+def test_a_custom_builder_setting_is_visible_in_the_spark_context(scripts):
     names = scripts.run("""
         from pyspark.sql import SparkSession
         spark = SparkSession.builder.config("spark.myapp.name", "orders").getOrCreate()
@@ -52,7 +52,7 @@ def test_a_setting_that_a_builder_makes_up_is_found_in_the_context_too(scripts):
     assert names["found"] == ("orders", "orders")
 
 
-def test_what_a_session_does_not_look_at_again_is_said_once(scripts):
+def test_a_setting_that_is_read_only_at_session_start_is_reported_once(scripts):
     scripts.run("""
         for _ in range(2):
             spark.conf.set("spark.hadoop.fs.s3a.endpoint", "http://here")

@@ -20,20 +20,20 @@ def observed(headrace_session):
     return headrace_session.range(3).observe(observation, F.count(F.lit(1)).alias("rows")), observation
 
 
-def test_rows_that_a_write_has_computed_are_counted(headrace_session, observed):
+def test_rows_computed_by_a_write_are_counted(headrace_session, observed):
     rows, observation = observed
     rows.write.format("noop").mode("overwrite").save()
 
     assert observed_number(observation, headrace_session, "rows") == 3
 
 
-def test_that_no_row_was_computed_is_known_however_long_one_would_wait(headrace_session, observed):
+def test_the_absence_of_computed_rows_is_detected_without_waiting(headrace_session, observed):
     _, observation = observed
 
     assert not was_computed(observation, headrace_session, FOR_EVER_S)
 
 
-def test_rows_that_another_session_has_computed_are_waited_for_no_longer(headrace_session, observed):
+def test_rows_computed_in_another_session_are_not_waited_for(headrace_session, observed):
     rows, observation = observed
     own = headrace_session._jsparkSession.cloneSession()
     jvm = headrace_session._jvm

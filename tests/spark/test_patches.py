@@ -25,7 +25,7 @@ def readers():
         yield f"@dp.table\ndef reader_{number}():\n    return {read.format(spelling)}\n\n"
 
 
-def test_every_spelling_of_a_name_is_read_when_a_query_function_is_called(make_project):
+def test_query_functions_can_read_a_dataset_by_every_form_of_its_name(make_project):
     head = "from headrace import pipelines as dp\n\n@dp.materialized_view\ndef orders():\n    return spark.range(3)"
     text = f"{head}.withColumnRenamed('id', 'n')\n\n{''.join(readers())}"
     pipeline = make_project({"transformations/a.py": text}, {"catalog": "main", "schema": "shop"})
@@ -37,7 +37,7 @@ def test_every_spelling_of_a_name_is_read_when_a_query_function_is_called(make_p
     assert all(read == ["orders"] for read in inputs)
 
 
-def test_spark_is_as_it_was_when_no_query_function_is_called(headrace_session):
+def test_spark_is_unpatched_outside_of_query_functions(headrace_session):
     assert headrace_session.range(3).count() == 3
     with pytest.raises(AnalysisException):
         headrace_session.table("LIVE.orders")
@@ -98,27 +98,27 @@ def told(project, *bodies):
     return list(found.value)
 
 
-def test_what_needs_data_is_refused_when_the_pipeline_is_validated(project):
+def test_validation_rejects_methods_that_need_data(project):
     problems = told(project, *NEED_DATA.values())
 
     assert [problem.code for problem in problems] == ["FLOW.ACTION"] * len(NEED_DATA)
     assert sorted(problem.params["action"] for problem in problems) == sorted(NEED_DATA)
 
 
-def test_statements_are_refused_and_do_not_run_when_the_pipeline_is_validated(project, headrace_session):
+def test_validation_rejects_sql_statements_without_running_them(project, headrace_session):
     problems = told(project, *(f"spark.sql({statement!r})" for statement in STATEMENTS))
 
     assert [problem.code for problem in problems] == ["FLOW.SQL_NOT_QUERY"] * len(STATEMENTS)
     assert not headrace_session.catalog.databaseExists("made")
 
 
-def test_every_way_to_the_path_of_an_own_table_is_refused(project):
+def test_validation_rejects_reads_of_the_pipelines_own_tables_by_path(project):
     problems = told(project, *BY_PATH)
 
     assert [problem.code for problem in problems] == ["GRAPH.OWN_TABLE_BY_PATH"] * len(BY_PATH)
 
 
-def test_places_of_expressions_are_noted_for_the_code_of_others_alone(headrace_session):
+def test_call_sites_of_expressions_are_recorded_for_user_code_only(headrace_session):
     def place(module):
         names = {"__name__": module, "F": F}
         exec("ratio = F.lit(1) / F.col('id')", names)

@@ -112,7 +112,7 @@ def steps_by_hand(session, steps, within):
 
 @ONCE
 @given(events=EVENTS)
-def test_sessions_are_those_that_are_found_by_hand(session, events):
+def test_sessionize_returns_the_sessions_of_a_reference_implementation(session, events):
     rows = batch_of(session, [event(number, *one) for number, one in enumerate(events)])
 
     found = sessionize(rows, "user", "at", f"{GAP_MINUTES} minutes", aggregates=[F.max("page").alias("last_page")])
@@ -127,7 +127,7 @@ def test_sessions_are_those_that_are_found_by_hand(session, events):
 
 @ONCE
 @given(events=EVENTS)
-def test_a_funnel_reaches_as_many_steps_as_the_longest_way_by_hand(session, events):
+def test_funnel_returns_the_steps_of_a_reference_implementation(session, events):
     rows = batch_of(session, [event(number, *one) for number, one in enumerate(events)])
     steps = {name: f"page = '{name}'" for name in ("view", "cart", "pay")}
 
@@ -153,7 +153,7 @@ def test_a_funnel_reaches_as_many_steps_as_the_longest_way_by_hand(session, even
     ],
     ids=["sessionize", "windowed", "funnel", "deduplicate"],
 )
-def test_a_stream_gives_what_a_batch_gives_in_any_order(session, streams, query):
+def test_a_stream_in_any_order_returns_the_same_rows_as_a_batch(session, streams, query):
     events = [
         event(number, "ab"[number % 2], minute, "view" if number % 3 else "pay")
         for number, minute in enumerate((5, 200, 35, 77, 240, 3, 120, 150, 66, 9))
@@ -169,7 +169,7 @@ def test_a_stream_gives_what_a_batch_gives_in_any_order(session, streams, query)
         assert sorted(streams.rows(query, *batches)) == sorted(wanted)
 
 
-def test_running_totals_are_of_everything_so_far(session):
+def test_running_totals_aggregate_all_rows_of_each_key(session):
     rows = batch_of(session, [event(1, "a", 0), event(2, "a", 1), event(3, None, 2)])
 
     found = running_totals(rows, "user", F.sum("id").alias("ids"))
@@ -177,7 +177,7 @@ def test_running_totals_are_of_everything_so_far(session):
     assert sorted(map(tuple, found.collect()), key=str) == [("a", 2, 3), (None, 1, 3)]
 
 
-def test_a_batch_is_split_by_what_came_before_it_and_again_when_it_comes_again(session, tmp_path):
+def test_split_late_uses_earlier_batches_and_splits_a_repeated_batch_identically(session, tmp_path):
     batches = [
         batch_of(session, [event(1, "a", 100), {"user": "b", "id": 9}]),
         batch_of(session, [event(2, "a", 90), event(3, "a", 91), event(4, "a", 500), {"user": "b", "id": 5}]),
@@ -211,7 +211,7 @@ def zone(request, session, monkeypatch):
 
 
 @pytest.mark.usefixtures("zone")
-def test_times_without_a_zone_are_those_that_their_clock_has_shown(session, tmp_path):
+def test_timestamps_without_a_time_zone_are_not_shifted_by_daylight_saving_time(session, tmp_path):
     # The night in which clocks go forward in Berlin, and one in which they go back.
     times = ["2026-03-29 02:30:00", "2026-10-25 01:30:00"]
     two = "SELECT 'a' AS user, id, TIMESTAMP_NTZ'{at}' + id * INTERVAL '2' HOUR AS at FROM range(2) AS t(id)"
@@ -225,7 +225,7 @@ def test_times_without_a_zone_are_those_that_their_clock_has_shown(session, tmp_
     assert split == [([0, 1], []), ([], [0])]
 
 
-def test_an_event_that_is_late_by_just_the_delay_is_not_lost(session, streams):
+def test_an_event_that_is_late_by_exactly_the_delay_is_kept(session, streams):
     events = [event(1, "a", 0), event(2, "a", 30), event(3, "a", 20)]
 
     def query(rows):
@@ -263,7 +263,7 @@ def test_an_event_that_is_late_by_just_the_delay_is_not_lost(session, streams):
         ("PATTERN.TAKEN", lambda rows, _: running_totals(rows.withColumnRenamed("user", "events"), "events")),
     ],
 )
-def test_what_has_no_meaning_is_refused_with_what_to_write(session, tmp_path, code, call):
+def test_invalid_pattern_arguments_are_rejected(session, tmp_path, code, call):
     stream = session.readStream.schema(SCHEMA).json(str(tmp_path))
 
     with pytest.raises(PipelineError) as caught:

@@ -39,7 +39,7 @@ ORDERS = ipynb(
 )
 
 
-def test_a_notebook_runs_like_files_and_again_when_what_it_runs_has_changed(project):
+def test_a_notebook_declares_datasets_and_reruns_when_an_included_notebook_changes(project):
     files = {"orders.ipynb": ORDERS, "lib/setup.ipynb": ipynb(SETUP.format(3))}
     settings = {"libraries": [{"notebook": {"path": "orders"}}], "parameters": {"least": "3"}}
     pipeline = project(files=files, **settings)
@@ -51,7 +51,7 @@ def test_a_notebook_runs_like_files_and_again_when_what_it_runs_has_changed(proj
     assert pipeline.run().rows("total") == [{"n": 15}]
 
 
-def test_what_fails_in_a_notebook_is_told_with_its_cell_and_line(project):
+def test_errors_in_a_notebook_report_the_cell_and_the_line(project):
     bad_udf = "\n\n@udf('int')\ndef fails(x):\n    return 1 // (x - x)\n"
     cells = ["import dlt\nfrom pyspark.sql.functions import udf", f"x = 1{bad_udf}"]
     read = "@dlt.table\ndef {}():\n    return spark.range(1).select({})"
@@ -76,7 +76,7 @@ PRIVATE = """
     """
 
 
-def test_a_private_table_is_for_the_pipeline_alone_and_keeps_its_rows_when_it_becomes_public(project):
+def test_a_private_table_is_hidden_and_keeps_its_rows_when_it_becomes_public(project):
     pipeline = project("x = 1", name="hidden")
     view = "CREATE VIEW seen AS SELECT id FROM numbers"
     pipeline.write("transformations/views.sql", view)
@@ -116,7 +116,7 @@ VIEWS = """
 HIGHEST = "dp.persisted_view('highest', 'SELECT max(id) AS id FROM sales.high', comment='one row')"
 
 
-def test_a_persisted_view_answers_when_no_file_is_loaded_and_follows_its_definition(project):
+def test_a_persisted_view_can_be_queried_without_files_and_follows_its_definition(project):
     log = {"name": "my_log", "retain": "0 seconds"}
     pipeline = project(HIGHEST, {"transformations/a.sql": VIEWS.format(floor=0)}, event_log=log)
 
@@ -143,7 +143,7 @@ def test_a_persisted_view_answers_when_no_file_is_loaded_and_follows_its_definit
     assert raised.value.code == "VIEW.UNUSABLE"
 
 
-def test_what_cannot_be_a_persisted_view_is_refused(project):
+def test_invalid_persisted_views_are_rejected(project):
     text = """
         @dp.temporary_view
         def passing():
@@ -175,7 +175,7 @@ LENIENT = """
     """
 
 
-def test_confs_above_a_view_are_in_force_wherever_it_is_read(project):
+def test_set_statements_before_a_view_apply_wherever_the_view_is_read(project):
     pipeline = project("", {"transformations/a.sql": LENIENT.format(ansi="false")})
 
     assert pipeline.run().rows("copied") == [{"d": None}]
@@ -188,7 +188,7 @@ def test_confs_above_a_view_are_in_force_wherever_it_is_read(project):
 LEAK = "CREATE VIEW leak AS SELECT '${mail.pass}' AS p; CREATE TEMPORARY VIEW fine AS SELECT '${mail.pass}' AS p;"
 
 
-def test_no_secret_is_stored_with_a_view_or_said_of_one(project, monkeypatch):
+def test_a_persisted_view_does_not_store_or_reveal_a_secret(project, monkeypatch):
     monkeypatch.setenv("HEADRACE_SECRET_MAIL_PASS", "s3cret")
     pipeline = project("", {"transformations/a.sql": LEAK}, configuration={"mail.pass": "${secret:mail/pass}"})
 
@@ -226,7 +226,7 @@ HOOKS = """
     """
 
 
-def test_hooks_hear_of_an_update_and_cannot_fail_it(project, tmp_path, monkeypatch):
+def test_event_hooks_receive_the_events_of_an_update_and_cannot_fail_it(project, tmp_path, monkeypatch):
     monkeypatch.setenv("HEADRACE_SECRET_MAIL_PASS", "s3cret")
     pipeline = project(HOOKS.format(folder=tmp_path))
     heard = []
@@ -303,7 +303,7 @@ class Own(StreamingQueryListener):
         self.ended.release()
 
 
-def test_a_listener_of_the_files_hears_each_query_once_and_goes_with_its_project(project, headrace_session, tmp_path):
+def test_a_query_listener_is_called_once_per_query_and_removed_with_its_project(project, headrace_session, tmp_path):
     (tmp_path / "in").mkdir()
     pipeline = project(LISTENING.format(folder=tmp_path))
     other = project(OTHER.format(folder=tmp_path))

@@ -222,17 +222,17 @@ STEPS = st.one_of(
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_store_laws.py::test_a_store_that_is_older_torn_or_gone_costs_no_row_in_silence",
-        "tests/spark/test_refresh.py::test_a_full_refresh_says_what_it_clears_and_reads_again",
-        "tests/spark/test_exactly_once.py::test_a_full_refresh_is_finished_by_the_next_update_when_one_dies_within_it",
-        "tests/spark/test_changed_definitions.py::test_no_change_of_the_code_takes_a_row_away",
+        "tests/spark/test_store_laws.py::test_no_row_is_lost_silently_when_a_store_is_restored_torn_or_deleted",
+        "tests/spark/test_refresh.py::test_a_full_refresh_lists_the_cleared_rows_and_recomputes_them",
+        "tests/spark/test_exactly_once.py::test_the_next_update_finishes_a_crashed_full_refresh",
+        "tests/spark/test_changed_definitions.py::test_no_code_change_deletes_rows",
     )
 )
 @LAW
 @given(st.lists(STEPS, min_size=1, max_size=12 if ASKED else 3))
 @example([("run", ()), ("crash_in_full_refresh", (Failpoint.RESET_QUARANTINE_CLEARED, 0))])
 @example([("crash", (Failpoint.WRITTEN, 0)), ("change", ()), ("land", (5,)), ("crash", (Failpoint.QUARANTINED, 0))])
-def test_any_sequence_ends_as_a_computation_from_the_start_would(shared_project, steps):
+def test_any_sequence_of_operations_ends_with_the_tables_of_a_recomputation(shared_project, steps):
     story = Story(shared_project)
 
     for name, values in steps:
@@ -254,7 +254,7 @@ FILES = {
 
 @settings(LAW, max_examples=examples(few=2, many=4), phases=[Phase.generate])
 @given(st.permutations(list(FILES)))
-def test_what_is_resolved_does_not_depend_on_the_order_of_the_files(shared_project, order):
+def test_the_graph_does_not_depend_on_the_order_of_the_files(shared_project, order):
     def described(names):
         files = {f"transformations/{place}.py": name for place, name in enumerate(names)}
         pipeline = shared_project(files=dict.fromkeys(files, ""))

@@ -65,14 +65,14 @@ def test_rows_are_given_to_one_dataset_and_read_from_another(shop):
     assert list(result.states) == ["orders_raw", "orders"]
 
 
-def test_a_view_is_stood_in_for_and_so_is_what_this_machine_cannot_read(shop):
+def test_given_rows_replace_a_view_and_an_unreadable_source(shop):
     shop.given("typed", [{"id": 7, "amount": "2.25"}]).given("days", [{"day": "2024-02-29"}], schema="day DATE")
 
     assert shop.run("orders").rows("orders") == [{"id": 7, "amount": Decimal("2.25")}]
     assert shop.run("last_day").rows("last_day") == [{"day": date(2024, 2, 29)}]
 
 
-def test_files_land_and_an_update_dies_and_goes_on(shop):
+def test_an_update_crashes_at_a_failpoint_and_continues_after_a_restart(shop):
     shop.land("landing/orders/1.json", [{"id": 1, "amount": "1"}, "no JSON"])
 
     with pytest.raises(Crashed):
@@ -85,13 +85,13 @@ def test_files_land_and_an_update_dies_and_goes_on(shop):
         shop.crash_at("counted").run("orders")
 
 
-def test_a_column_that_the_dataset_does_not_have_is_refused(shop):
+def test_given_rows_with_an_unknown_column_are_rejected(shop):
     with pytest.raises(Problems) as found:
         shop.given("orders_raw", [{"amounts": 1}]).run("orders")
     assert "the dataset has no column amounts; it has id, amount" in found.value.errors[0].detail
 
 
-def test_a_test_without_a_project_around_it_is_told(pipeline):
+def test_the_pipeline_fixture_raises_an_error_outside_of_a_project(pipeline):
     with pytest.raises(PipelineError) as error:
         pipeline.run()
     assert error.value.code == "SETTINGS.NOT_FOUND"

@@ -60,7 +60,7 @@ def shown(preview):
     return sorted(map(str, (row.values() for row in map(dict, preview.to_json()))))
 
 
-def test_every_kind_is_previewed_and_explained_before_and_after_the_first_update(pipeline):
+def test_every_kind_of_dataset_is_previewed_before_and_after_the_first_update(pipeline):
     storage = pipeline.folder / "storage"
     preview = pipeline.project.preview
 
@@ -91,14 +91,14 @@ def test_every_kind_is_previewed_and_explained_before_and_after_the_first_update
     assert [entry["position"] for entry in bronze["positions"]] == ["1 file taken"]
 
 
-def test_a_preview_fails_as_an_update_would(pipeline):
+def test_a_preview_fails_with_the_same_error_as_an_update(pipeline):
     with pytest.raises(PipelineError) as found:
         pipeline.project.preview("failing")
 
     assert (found.value.code, found.value.params["name"]) == ("EXPECTATION.FAILED", "small")
 
 
-def test_it_is_explained_when_a_view_is_looked_at_again(project, tmp_path):
+def test_explain_shows_the_trigger_interval_of_a_materialized_view(project, tmp_path):
     pipeline = project("""
         @dp.temporary_view
         def outside():

@@ -46,9 +46,7 @@ def rows_counted(pipeline):
     return 0 if counts is None else counts.rows_written
 
 
-def test_records_and_keys_are_passed_on_while_their_batch_runs_and_none_is_lost_when_it_is_stopped(
-    kafka, topics, passing_on
-):
+def test_records_are_delivered_while_their_batch_runs_and_none_is_lost_on_stop(kafka, topics, passing_on):
     given, taken = topics
     kafka.produce(given, "a")
     # Whatever the letters of the columns' names.
@@ -71,7 +69,7 @@ def test_records_and_keys_are_passed_on_while_their_batch_runs_and_none_is_lost_
     assert {record.key() for record in kafka.records(taken)} == {b"k"}
 
 
-def test_records_of_a_batch_that_was_noted_do_not_come_again(kafka, topics, passing_on):
+def test_records_of_a_committed_batch_are_not_delivered_again(kafka, topics, passing_on):
     given, taken = topics
     kafka.produce(given, "a", "b")
     pipeline = passing_on("5 seconds")
@@ -85,9 +83,9 @@ def test_records_of_a_batch_that_was_noted_do_not_come_again(kafka, topics, pass
 
 
 @pytest.mark.long(
-    guard="tests/spark/test_real_time.py::test_records_and_keys_are_passed_on_while_their_batch_runs_and_none_is_lost_when_it_is_stopped"
+    guard="tests/spark/test_real_time.py::test_records_are_delivered_while_their_batch_runs_and_none_is_lost_on_stop"
 )
-def test_nothing_is_lost_when_a_batch_that_was_left_open_comes_before(kafka, topics, passing_on):
+def test_no_record_is_lost_when_an_uncommitted_batch_precedes_real_time_mode(kafka, topics, passing_on):
     given, taken = topics
     kafka.produce(given, "a")
     pipeline = passing_on("5 minutes")
@@ -111,7 +109,9 @@ def test_nothing_is_lost_when_a_batch_that_was_left_open_comes_before(kafka, top
     ("partitions", "option", "why"),
     [(1, ("maxOffsetsPerTrigger", "5"), 'option "maxOffsetsPerTrigger"'), (3, None, "have 3 partitions")],
 )
-def test_what_real_time_would_not_read_is_refused_by_name(kafka, passing_on, topics, partitions, option, why):
+def test_real_time_mode_rejects_rate_limits_and_topics_with_too_many_partitions(
+    kafka, passing_on, topics, partitions, option, why
+):
     if partitions > 1:
         kafka.add_partitions(topics[0], partitions)
     text = TOPIC if option is None else TOPIC.replace(".load()", f'.option("{option[0]}", "{option[1]}").load()')
@@ -123,7 +123,7 @@ def test_what_real_time_would_not_read_is_refused_by_name(kafka, passing_on, top
     assert why in update.result.outcome.error["message"]
 
 
-def test_a_source_that_cannot_be_read_in_real_time_is_named(passing_on):
+def test_real_time_mode_rejects_an_unsupported_source(passing_on):
     pipeline = passing_on("5 seconds", 'spark.readStream.format("rate").load()')
 
     with pipeline.continuing(timeout_s=120) as update:

@@ -69,7 +69,7 @@ def chain(chain_after_one_update):
     return chain_after_one_update.restored()
 
 
-def test_a_full_refresh_says_what_it_clears_and_reads_again(chain):
+def test_a_full_refresh_lists_the_cleared_rows_and_recomputes_them(chain):
     plan = chain.plan(full_refresh=("bronze", "silver"))
 
     assert [(str(loss.dataset), loss.rows, loss.quarantined, loss.unrecoverable) for loss in plan.losses] == [
@@ -83,7 +83,7 @@ def test_a_full_refresh_says_what_it_clears_and_reads_again(chain):
     assert chain.plan().empty
 
 
-def test_rows_that_no_source_has_any_more_are_cleared_only_when_they_are_given_up(chain):
+def test_a_full_refresh_clears_unrecoverable_rows_only_if_data_loss_is_accepted(chain):
     (chain.folder / "landing" / "1 ä.json").unlink()
 
     with pytest.raises(Problems) as found:
@@ -104,7 +104,7 @@ def test_rows_that_no_source_has_any_more_are_cleared_only_when_they_are_given_u
     assert chain.plan().empty
 
 
-def test_a_table_that_lost_rows_cannot_give_them_to_its_reader_again(chain):
+def test_a_full_refresh_of_a_reader_is_rejected_after_its_source_table_lost_rows(chain):
     (chain.folder / "landing" / "1 ä.json").unlink()
     chain.run(full_refresh=["bronze"], accept_data_loss=True)
 
@@ -114,7 +114,7 @@ def test_a_table_that_lost_rows_cannot_give_them_to_its_reader_again(chain):
     assert "was cleared and lost rows" in found.value.errors[0].detail
 
 
-def test_an_interrupted_full_refresh_asks_nothing_again(chain):
+def test_an_interrupted_full_refresh_continues_without_asking_again(chain):
     (chain.folder / "landing" / "1 ä.json").unlink()
 
     with pytest.raises(Crashed):
@@ -126,7 +126,7 @@ def test_an_interrupted_full_refresh_asks_nothing_again(chain):
         chain.plan(full_refresh=("silver",))
 
 
-def test_a_full_refresh_that_ends_early_clears_nothing_later_that_it_had_not_reached(chain):
+def test_a_stopped_full_refresh_does_not_clear_the_remaining_tables_later(chain):
     stop = Event()
     stop.set()
     chain.project.run(full_refresh_all=True, stop=stop)
@@ -141,12 +141,12 @@ def test_a_full_refresh_that_ends_early_clears_nothing_later_that_it_had_not_rea
 
 @pytest.mark.long(
     guard=(
-        "tests/unit/plan/test_starts_and_losses.py::test_a_reset_that_clears_already_or_may_lose_rows_is_not_asked_about_again",
-        "tests/unit/plan/test_plan.py::test_a_table_that_an_interrupted_full_refresh_has_not_touched_can_be_kept",
-        "tests/spark/test_refresh.py::test_an_interrupted_full_refresh_asks_nothing_again",
+        "tests/unit/plan/test_starts_and_losses.py::test_an_interrupted_clear_with_accepted_data_loss_continues_without_a_new_approval",
+        "tests/unit/plan/test_plan.py::test_table_not_yet_cleared_by_an_interrupted_full_refresh_can_be_kept",
+        "tests/spark/test_refresh.py::test_an_interrupted_full_refresh_continues_without_asking_again",
     )
 )
-def test_the_reader_of_a_table_that_died_in_its_full_refresh_loses_no_row_unasked(chain):
+def test_a_crashed_full_refresh_does_not_clear_unrecoverable_rows_of_a_reader(chain):
     with pytest.raises(Crashed):
         chain.crash_at(Failpoint.RESET_CLEARED).run(full_refresh_all=True)
     (chain.folder / "landing" / "1 ä.json").unlink()
@@ -161,8 +161,10 @@ def test_the_reader_of_a_table_that_died_in_its_full_refresh_loses_no_row_unaske
     assert chain.plan().empty
 
 
-@pytest.mark.long(guard="tests/spark/test_refresh.py::test_a_table_that_lost_rows_cannot_give_them_to_its_reader_again")
-def test_rows_that_a_table_has_lost_are_asked_about_after_its_next_clearing_too(chain):
+@pytest.mark.long(
+    guard="tests/spark/test_refresh.py::test_a_full_refresh_of_a_reader_is_rejected_after_its_source_table_lost_rows"
+)
+def test_lost_source_rows_still_need_confirmation_after_a_second_full_refresh(chain):
     (chain.folder / "landing" / "1 ä.json").unlink()
     chain.run(full_refresh=["bronze"], accept_data_loss=True)
     chain.run(full_refresh=["bronze"])
@@ -176,11 +178,11 @@ def test_rows_that_a_table_has_lost_are_asked_about_after_its_next_clearing_too(
 
 @pytest.mark.long(
     guard=(
-        "tests/unit/plan/test_starts_and_losses.py::test_rows_in_quarantine_of_a_table_that_somebody_deleted_are_not_cleared_unasked",
-        "tests/spark/test_refresh.py::test_rows_that_no_source_has_any_more_are_cleared_only_when_they_are_given_up",
+        "tests/unit/plan/test_starts_and_losses.py::test_clearing_quarantined_rows_of_a_deleted_table_requires_accepting_data_loss",
+        "tests/spark/test_refresh.py::test_a_full_refresh_clears_unrecoverable_rows_only_if_data_loss_is_accepted",
     )
 )
-def test_the_quarantine_of_a_table_that_somebody_deleted_is_kept_until_its_rows_are_given_up(chain):
+def test_the_quarantine_of_a_deleted_table_is_kept_until_data_loss_is_accepted(chain):
     (chain.folder / "landing" / "1 ä.json").unlink()
     chain.run(full_refresh=["bronze"], accept_data_loss=True)
     shutil.rmtree(Path(chain.settings.storage) / "tables" / "default" / "silver")
@@ -194,7 +196,7 @@ def test_the_quarantine_of_a_table_that_somebody_deleted_is_kept_until_its_rows_
     assert (ids(chain.rows("silver")), chain.plan().empty) == ([2], True)
 
 
-def test_rows_of_a_file_that_was_written_anew_are_not_cleared_unasked(chain):
+def test_a_full_refresh_is_rejected_when_a_source_file_was_overwritten(chain):
     chain.land("landing/2.json", rows(3, -3))
 
     with pytest.raises(Problems) as found:
@@ -205,11 +207,11 @@ def test_rows_of_a_file_that_was_written_anew_are_not_cleared_unasked(chain):
 
 @pytest.mark.long(
     guard=(
-        "tests/unit/plan/test_starts_and_losses.py::test_what_a_stream_passes_over_is_not_known_once_the_log_has_lost_it",
-        "tests/spark/test_refresh.py::test_rows_that_no_source_has_any_more_are_cleared_only_when_they_are_given_up",
+        "tests/unit/plan/test_starts_and_losses.py::test_removals_before_the_first_version_of_the_delta_log_are_unknown",
+        "tests/spark/test_refresh.py::test_a_full_refresh_clears_unrecoverable_rows_only_if_data_loss_is_accepted",
     )
 )
-def test_a_stream_that_passes_over_changes_is_known_by_its_options(project):
+def test_a_full_refresh_detects_data_loss_for_a_stream_that_skips_change_commits(project):
     pipeline = project(CALM.replace("readStream.table", 'readStream.option("skipChangeCommits", True).table'))
     pipeline.given("source", rows(1)).run("target")
     pipeline.given("source", rows(2)).run("target")
@@ -226,11 +228,11 @@ def test_a_stream_that_passes_over_changes_is_known_by_its_options(project):
 
 @pytest.mark.long(
     guard=(
-        "tests/unit/plan/test_plan.py::test_a_stream_of_a_table_that_is_cleared_is_said_to_need_clearing_too",
-        "tests/spark/test_declared_schemas.py::test_a_reader_of_a_table_that_was_rebuilt_names_the_way_out",
+        "tests/unit/plan/test_plan.py::test_stream_that_reads_a_cleared_table_needs_a_full_refresh_too",
+        "tests/spark/test_declared_schemas.py::test_a_reader_of_a_rebuilt_table_fails_with_a_hint_to_refresh_it",
     )
 )
-def test_the_plan_says_that_a_reader_cannot_go_on_without_being_cleared_too(chain):
+def test_the_plan_says_that_the_reader_of_a_cleared_table_needs_a_full_refresh(chain):
     plan = chain.plan(full_refresh=("bronze",))
     chain.run(full_refresh=["bronze"])
 
@@ -239,7 +241,7 @@ def test_the_plan_says_that_a_reader_cannot_go_on_without_being_cleared_too(chai
     assert chain.plan().step_for("silver").reason == f'"bronze" was replaced since its last run; {said}'
 
 
-def test_a_source_that_only_its_reader_knows_counts_as_one_that_cannot_be_read_again(project):
+def test_a_source_with_unknown_retention_counts_as_unrecoverable(project):
     pipeline = project("""
         @dp.table
         def ticks():
@@ -277,7 +279,7 @@ def commits(pipeline):
     return sorted(folder.glob("*.json"))
 
 
-def test_a_flow_starts_at_the_version_the_moment_or_the_end_that_is_asked_for(calm):
+def test_a_checkpoint_reset_starts_at_the_requested_version_timestamp_or_end(calm):
     second = format_timestamp(commits(calm)[1].stat().st_mtime_ns // 1_000_000 / 1000)
     seen = []
     for start in ("version:2", f"timestamp:{second}", "latest"):
@@ -293,7 +295,7 @@ def test_a_flow_starts_at_the_version_the_moment_or_the_end_that_is_asked_for(ca
     assert calm.project.events().flow_totals()["target"].rows_written == 3 + 3 + 1
 
 
-def test_a_start_that_the_log_does_not_have_is_refused_with_the_range(calm):
+def test_a_checkpoint_reset_outside_of_the_log_is_rejected_with_the_valid_range(calm):
     starts = ["version:9", "timestamp:2999-01-01"]
 
     details = []
@@ -306,7 +308,7 @@ def test_a_start_that_the_log_does_not_have_is_refused_with_the_range(calm):
     assert details[1].startswith("Its log has 20")
 
 
-def test_the_plan_says_what_a_reset_reads_again(calm):
+def test_the_plan_shows_what_a_checkpoint_reset_reads_again(calm):
     plan = calm.plan(reset_checkpoint=("target=version:1",))
 
     step = plan.step_for("target")
@@ -319,12 +321,12 @@ def test_the_plan_says_what_a_reset_reads_again(calm):
 
 @pytest.mark.long(
     guard=(
-        "tests/unit/storage/test_stores.py::test_an_epoch_that_a_crash_left_seeded_and_without_a_batch_is_none_that_the_flow_was_in",
-        "tests/spark/test_refresh.py::test_a_flow_starts_at_the_version_the_moment_or_the_end_that_is_asked_for",
+        "tests/unit/storage/test_stores.py::test_an_epoch_with_only_an_initial_checkpoint_is_ignored",
+        "tests/spark/test_refresh.py::test_a_checkpoint_reset_starts_at_the_requested_version_timestamp_or_end",
     )
 )
 @pytest.mark.parametrize("start", ["latest", "earliest"])
-def test_a_reset_that_dies_halfway_has_not_happened(calm, start):
+def test_a_checkpoint_reset_that_crashes_has_no_effect(calm, start):
     with pytest.raises(Crashed):
         calm.crash_at(Failpoint.CHECKPOINT_CREATED).run("target", reset_checkpoint=[f"target={start}"])
 
@@ -335,7 +337,7 @@ def test_a_reset_that_dies_halfway_has_not_happened(calm, start):
     assert ids(calm.rows("target")) == [1, 1, 2, 2, 3, 3, 4, 4]
 
 
-def test_files_that_are_there_are_left_out_by_a_reset_to_the_end(chain):
+def test_a_checkpoint_reset_to_the_end_skips_existing_files(chain):
     chain.run(reset_checkpoint=["bronze=latest"])
     chain.land("landing/3.json", rows(3))
     chain.run()
@@ -344,7 +346,7 @@ def test_files_that_are_there_are_left_out_by_a_reset_to_the_end(chain):
     assert chain.plan().empty
 
 
-def test_a_flow_that_keeps_state_starts_at_the_earliest_position_only(project):
+def test_a_checkpoint_reset_of_a_stateful_flow_starts_only_at_the_earliest_position(project):
     pipeline = project("""
         @dp.table(schema="id INT")
         def source():
@@ -366,12 +368,12 @@ def test_a_flow_that_keeps_state_starts_at_the_earliest_position_only(project):
 
 @pytest.mark.long(
     guard=(
-        "tests/unit/plan/test_plan.py::test_a_lost_checkpoint_is_refused_unless_the_table_is_cleared",
-        "tests/spark/test_change_detection.py::test_a_stream_that_is_known_by_the_event_log_alone_never_reads_into_a_full_table",
-        "tests/spark/test_refresh.py::test_a_flow_starts_at_the_version_the_moment_or_the_end_that_is_asked_for",
+        "tests/unit/plan/test_plan.py::test_lost_checkpoint_fails_the_flow_unless_the_table_is_cleared",
+        "tests/spark/test_change_detection.py::test_a_stream_with_a_lost_checkpoint_does_not_append_to_a_table_with_rows",
+        "tests/spark/test_refresh.py::test_a_checkpoint_reset_starts_at_the_requested_version_timestamp_or_end",
     )
 )
-def test_a_lost_checkpoint_is_overcome_by_a_reset(calm):
+def test_a_checkpoint_reset_recovers_a_flow_with_a_lost_checkpoint(calm):
     folder = Path(calm.settings.storage) / "checkpoints" / "default" / "target" / "target" / "0"
     folder.rename(folder.with_name("away"))
 

@@ -33,7 +33,9 @@ DEATHS = in_turn_or_alone(ALONE, Failpoint.QUARANTINED, Failpoint.WRITTEN)
 
 
 @pytest.mark.parametrize("deaths", DEATHS)
-def test_rows_that_a_database_refuses_are_set_aside_and_the_others_are_in_it(project, postgres, out_orders, deaths):
+def test_rows_rejected_by_a_database_become_dead_letters_and_the_others_are_written(
+    project, postgres, out_orders, deaths
+):
     postgres.execute("ALTER TABLE out_orders ALTER COLUMN name TYPE varchar(5), ADD CHECK (id <> 2)")
     long = {"id": 9, "name": "much too long"}
     pipeline = project(SOURCE + jdbc(postgres) + SPARING).given("source", [*FIRST, long], [*SECOND, {"id": 0}])
@@ -54,7 +56,7 @@ def test_rows_that_a_database_refuses_are_set_aside_and_the_others_are_in_it(pro
     "deaths",
     [pytest.param((), id="none"), *(pytest.param(*one.values, marks=ALONE, id=one.id) for one in DEATHS)],
 )
-def test_rows_that_a_server_refuses_are_set_aside_and_the_others_are_taken(project, tmp_path, deaths):
+def test_rows_rejected_by_a_server_become_dead_letters_and_the_others_are_delivered(project, tmp_path, deaths):
     with running_receiver() as server:
         server.answer = lambda request, _: 422 if {row["id"] for row in request.rows} & {2, 5} else 200
         text = SOURCE + sink("http", url=server.url, rowsPerRequest=4)
@@ -75,7 +77,7 @@ def test_rows_that_a_server_refuses_are_set_aside_and_the_others_are_taken(proje
 REFUSED = 'status 422: {"said": "answer 422"}'
 
 
-def test_a_flow_fails_when_a_sink_refuses_too_many_rows(project):
+def test_a_flow_fails_when_a_sink_rejects_too_many_rows(project):
     with running_receiver() as server:
         server.answer = lambda _request, _number: 422
         pipeline = project(SOURCE + sink("http", url=server.url) + SPARING)
@@ -97,14 +99,14 @@ def refusing(project):
         yield pipeline
 
 
-def test_what_a_sink_has_refused_is_shown_with_the_reason(refusing):
+def test_rows_rejected_by_a_sink_are_shown_with_the_reason(refusing):
     shown = refusing.project.quarantine_show("out")
 
     assert refusing.project.quarantine_list() == (("out", 1, {"sink.refused": 1}),)
     assert dict(zip(shown.columns, shown.rows[0], strict=True))["error"] == REFUSED
 
 
-def test_rows_of_two_causes_are_replayed_one_after_the_other(refusing):
+def test_a_replay_of_several_causes_or_of_an_unknown_rule_is_rejected(refusing):
     for rules, code in ((["sink.refused", "query.failed"], "REPLAY.ONE_CAUSE"), (["no such"], "REPLAY.NOTHING")):
         with pytest.raises(PipelineError) as caught:
             refusing.replay("out", rules=rules)
@@ -118,7 +120,7 @@ def test_rows_of_two_causes_are_replayed_one_after_the_other(refusing):
         *in_turn_or_alone(ALONE, *(Failpoint.WRITTEN, Failpoint.MARKED_REPLAYED)),
     ],
 )
-def test_rows_that_were_refused_go_to_their_sink_once_more(project, postgres, out_orders, tmp_path, deaths):
+def test_a_replay_sends_rejected_rows_to_their_sink_again(project, postgres, out_orders, tmp_path, deaths):
     postgres.execute("ALTER TABLE out_orders ADD CONSTRAINT small CHECK (id NOT IN (2, 5))")
     text = SOURCE + jdbc(postgres)
     text += f'\n    dp.create_sink("lake", "delta", {{"path": {str(tmp_path / "lake")!r}}})\n'
@@ -155,11 +157,11 @@ def refused_by_both(project, postgres, server):
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_rejected_rows.py::test_rows_that_were_refused_go_to_their_sink_once_more",
-        "tests/spark/test_spill_queue.py::test_a_batch_that_was_sent_in_part_is_sent_again_under_the_same_keys",
+        "tests/spark/test_rejected_rows.py::test_a_replay_sends_rejected_rows_to_their_sink_again",
+        "tests/spark/test_spill_queue.py::test_a_partially_sent_batch_is_sent_again_with_the_same_keys",
     )
 )
-def test_a_replay_that_is_tried_again_settles_the_rows_that_it_began_with(project, postgres, out_orders, monkeypatch):
+def test_a_retried_replay_processes_the_rows_that_it_started_with(project, postgres, out_orders, monkeypatch):
     monkeypatch.setattr(retry, "FIRST_DELAY_S", 0.05)
     with running_receiver() as server:
         pipeline = refused_by_both(project, postgres, server)
@@ -177,11 +179,11 @@ def test_a_replay_that_is_tried_again_settles_the_rows_that_it_began_with(projec
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_replay.py::test_a_replay_that_died_is_given_up_when_it_is_abandoned",
-        "tests/spark/test_rejected_rows.py::test_rows_that_were_refused_go_to_their_sink_once_more",
+        "tests/spark/test_replay.py::test_a_crashed_replay_can_be_abandoned",
+        "tests/spark/test_rejected_rows.py::test_a_replay_sends_rejected_rows_to_their_sink_again",
     )
 )
-def test_a_replay_that_a_sink_cannot_take_is_given_up(project, postgres, out_orders):
+def test_a_failed_replay_of_rejected_rows_can_be_abandoned(project, postgres, out_orders):
     with running_receiver() as server:
         pipeline = refused_by_both(project, postgres, server)
 
@@ -194,8 +196,8 @@ def test_a_replay_that_a_sink_cannot_take_is_given_up(project, postgres, out_ord
     assert {row["name"] for row in server.taken if row["id"] in (2, 3)} == {"mended"}
 
 
-@pytest.mark.long(guard="tests/spark/test_rejected_rows.py::test_rows_that_were_refused_go_to_their_sink_once_more")
-def test_refused_rows_of_a_flow_have_its_own_columns_when_they_are_replayed(project):
+@pytest.mark.long(guard="tests/spark/test_rejected_rows.py::test_a_replay_sends_rejected_rows_to_their_sink_again")
+def test_replayed_rejected_rows_have_the_columns_of_their_own_flow(project):
     with running_receiver() as server:
         server.answer = lambda request, _: 422 if request.rows[0]["id"] == 2 else 200
         text = SOURCE + sink("http", url=server.url, rowsPerRequest=1) + SPARING
@@ -209,7 +211,7 @@ def test_refused_rows_of_a_flow_have_its_own_columns_when_they_are_replayed(proj
         assert sorted(map(list, server.taken[-2:])) == [["id"], ["id", "name"]]
 
 
-def test_documents_are_those_that_rows_have_and_what_is_none_is_refused(project, postgres, out_orders):
+def test_json_documents_are_written_unchanged_and_invalid_json_is_rejected(project, postgres, out_orders):
     postgres.execute("ALTER TABLE out_orders ALTER COLUMN name TYPE jsonb USING name::jsonb")
     rows = [{"id": 0, "name": '{"a": [1]}'}, {"id": 1}, {"id": 2, "name": "no document"}, {"id": 3, "name": "null"}]
     pipeline = project(SOURCE + jdbc(postgres) + SPARING).given("source", rows)

@@ -57,7 +57,7 @@ def orders(orders_after_one_update):
     return orders_after_one_update.restored()
 
 
-def test_rows_that_pass_a_changed_rule_are_in_the_table_once(orders):
+def test_replayed_rows_that_pass_a_changed_expectation_are_written_once(orders):
     changed(orders, "amount > 0", "amount > -3")
 
     result = orders.replay("orders")
@@ -68,7 +68,7 @@ def test_rows_that_pass_a_changed_rule_are_in_the_table_once(orders):
     assert (counts.rows_written, counts.rows_quarantined, counts.rows_dropped) == (3, 1, 0)
 
 
-def test_rows_get_new_values_first(orders):
+def test_a_replay_changes_values_before_it_evaluates_expectations(orders):
     orders.replay("orders", changes=["amount=abs(amount)", "id = CASE WHEN id = 1 THEN 101 ELSE id END"])
 
     assert ids(orders.rows("orders")) == [0, 2, 4, 5]
@@ -77,7 +77,7 @@ def test_rows_get_new_values_first(orders):
     assert orders.project.events().flow_totals()["orders"].rows_dropped == 1
 
 
-def test_rows_can_be_let_through_whatever_they_break_and_the_stream_goes_on(orders):
+def test_a_replay_can_release_violating_rows_and_the_stream_continues(orders):
     orders.replay("orders", release=True)
 
     assert ids(orders.rows("orders")) == [0, 1, 2, 3, 4, 5]
@@ -87,7 +87,7 @@ def test_rows_can_be_let_through_whatever_they_break_and_the_stream_goes_on(orde
     assert aside(orders, "open") == [8]
 
 
-def test_rows_of_a_rule_alone_are_replayed(project):
+def test_a_replay_can_be_limited_to_the_rows_of_one_expectation(project):
     text = TABLE.replace('"id < 100")', '"id < 100")\n    @dp.expect_or_quarantine("odd", "id % 2 = 1")')
     pipeline = project(text).given("source", ROWS)
     pipeline.run()
@@ -112,7 +112,7 @@ def test_rows_of_a_rule_alone_are_replayed(project):
         ),
     ],
 )
-def test_no_row_is_lost_or_doubled_when_a_replay_dies_and_the_next_update_finishes_it(orders, point):
+def test_no_row_is_lost_or_duplicated_when_an_update_finishes_a_crashed_replay(orders, point):
     changed(orders, "amount > 0", "amount > -2")
     with pytest.raises(Crashed):
         orders.crash_at(point).replay("orders")
@@ -127,7 +127,7 @@ def test_no_row_is_lost_or_doubled_when_a_replay_dies_and_the_next_update_finish
     assert caught.value.code == "REPLAY.NOTHING"
 
 
-def test_nothing_is_replayed_of_a_batch_that_is_not_in_the_table(project):
+def test_a_replay_is_rejected_while_a_batch_is_uncommitted(project):
     pipeline = project(TABLE).given("source", ROWS)
     with pytest.raises(Crashed):
         pipeline.crash_at(Failpoint.QUARANTINED).run()
@@ -142,11 +142,11 @@ def test_nothing_is_replayed_of_a_batch_that_is_not_in_the_table(project):
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_replay.py::test_a_replay_that_died_is_given_up_when_it_is_abandoned",
-        "tests/spark/test_dead_letters.py::test_rows_go_through_a_query_that_was_mended_and_the_others_stay",
+        "tests/spark/test_replay.py::test_a_crashed_replay_can_be_abandoned",
+        "tests/spark/test_dead_letters.py::test_a_replay_writes_rows_that_the_fixed_query_accepts_and_keeps_the_others",
     )
 )
-def test_a_replay_that_cannot_succeed_leaves_its_rows_where_they_are(orders):
+def test_a_failed_replay_leaves_its_rows_in_quarantine(orders):
     failing = "amount=raise_error('no')"
 
     result = orders.replay("orders", changes=[failing])
@@ -157,7 +157,7 @@ def test_a_replay_that_cannot_succeed_leaves_its_rows_where_they_are(orders):
     assert ids(orders.rows("orders")) == [0, 1, 2, 3, 4, 5]
 
 
-def test_a_replay_that_died_is_given_up_when_it_is_abandoned(orders):
+def test_a_crashed_replay_can_be_abandoned(orders):
     with pytest.raises(Crashed):
         orders.crash_at(Failpoint.BEFORE_WRITE).replay("orders", changes=["amount=2"])
     with pytest.raises(PipelineError) as caught:
@@ -172,9 +172,9 @@ def test_a_replay_that_died_is_given_up_when_it_is_abandoned(orders):
 
 
 @pytest.mark.long(
-    guard="tests/spark/test_replay.py::test_no_row_is_lost_or_doubled_when_a_replay_dies_and_the_next_update_finishes_it"
+    guard="tests/spark/test_replay.py::test_no_row_is_lost_or_duplicated_when_an_update_finishes_a_crashed_replay"
 )
-def test_rows_of_a_replay_that_died_are_not_left_when_the_rule_is_gone(orders):
+def test_a_crashed_replay_is_finished_after_its_expectation_stops_quarantining(orders):
     changed(orders, "amount > 0", "amount > -1")
     with pytest.raises(Crashed):
         orders.crash_at(Failpoint.QUARANTINED).replay("orders")
@@ -186,7 +186,7 @@ def test_rows_of_a_replay_that_died_are_not_left_when_the_rule_is_gone(orders):
     assert aside(orders, "open") == []
 
 
-def test_events_that_were_set_aside_are_merged(project):
+def test_replayed_change_events_are_merged(project):
     pipeline = project(
         """
         @dp.table(schema="id INT, name STRING, at INT")
@@ -208,7 +208,7 @@ def test_events_that_were_set_aside_are_merged(project):
     assert sorted(row["status"] for row in pipeline.rows("users_quarantine")) == ["replayed", "replayed"]
 
 
-def test_what_cannot_be_replayed_is_said(orders):
+def test_invalid_replays_are_rejected(orders):
     with pytest.raises(PipelineError) as no_column:
         orders.replay("orders", changes=["price=1"])
     with pytest.raises(PipelineError) as no_quarantine:

@@ -60,7 +60,7 @@ def changed(pipeline, old, new):
         ),
     ],
 )
-def test_records_of_a_topic_are_read_again_and_are_in_the_table_once(project, kafka, point):
+def test_a_replay_from_source_reads_records_again_and_writes_them_once(project, kafka, point):
     topic = kafka.topic(partitions=2)
     kafka.produce(topic, "900", "20000", "100")
     kafka.produce(topic, "30000", "700", partition=1)
@@ -90,7 +90,7 @@ def refusal(pipeline, name="prices"):
     return error["code"], error["detail"]
 
 
-def test_records_that_are_gone_are_not_passed_over(project, kafka):
+def test_a_replay_from_source_is_rejected_when_records_are_missing(project, kafka):
     topic = kafka.topic()
     kafka.produce(topic, "900", "800", "20000")
     pipeline = project(of_topic(kafka, topic))
@@ -122,7 +122,7 @@ REFUSED = {
 }
 
 
-def test_what_would_not_be_exact_is_refused(project):
+def test_a_replay_from_source_is_rejected_when_it_would_not_be_exact(project):
     text, records = RAW, []
     # Each table has the records of a partition of its own.
     for partition, (name, ((old, new), values, _)) in enumerate(REFUSED.items()):
@@ -152,12 +152,12 @@ def of_table(project, old="", new=""):
 
 
 @pytest.mark.long(
-    guard="tests/spark/test_replay_from_source.py::test_records_of_a_topic_are_read_again_and_are_in_the_table_once"
+    guard="tests/spark/test_replay_from_source.py::test_a_replay_from_source_reads_records_again_and_writes_them_once"
 )
 @pytest.mark.parametrize(
     "point", [pytest.param(None, marks=pytest.mark.long(guard="its other cases")), Failpoint.WRITTEN]
 )
-def test_what_is_dropped_or_set_aside_anew_of_what_is_read_again_is_counted_also_after_a_crash(project, point):
+def test_a_replay_from_source_counts_dropped_and_quarantined_rows_despite_a_crash(project, point):
     rule = '    @dp.expect_or_drop("no seven", "price <> 7")\n    def prices'
     pipeline = of_table(project, "    def prices", rule)
     pipeline.given("raw", [record(5, "900"), record(6, "700"), record(7, "20000"), record(8, "50")])
@@ -178,9 +178,9 @@ def test_what_is_dropped_or_set_aside_anew_of_what_is_read_again_is_counted_also
 
 
 @pytest.mark.long(
-    guard="tests/spark/test_dead_letters.py::test_rows_go_through_a_query_that_was_mended_and_the_others_stay"
+    guard="tests/spark/test_dead_letters.py::test_a_replay_writes_rows_that_the_fixed_query_accepts_and_keeps_the_others"
 )
-def test_a_replay_that_todays_query_fails_with_keeps_no_update_from_what_is_new(project):
+def test_a_failed_replay_from_source_does_not_block_the_next_update(project):
     pipeline = of_table(project)
     first = pipeline.given("raw", [record(5, "900"), record(6, "20000")]).run()
     assert first.error is None, first.outcome.error

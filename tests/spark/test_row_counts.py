@@ -57,7 +57,7 @@ def test_rows_in_deletion_vectors_are_not_counted(headrace_session, tmp_path, pr
     assert any((tmp_path / "a table").glob("deletion_vector_*"))
 
 
-def test_a_log_without_one_of_its_commits_is_told_of(headrace_session, tmp_path):
+def test_a_delta_log_with_a_missing_commit_raises_an_error(headrace_session, tmp_path):
     path = str(tmp_path / "table")
     said = "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
     headrace_session.sql(f"CREATE TABLE delta.`{path}` USING delta {said} AS SELECT id FROM range(10)")

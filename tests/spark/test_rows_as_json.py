@@ -23,7 +23,7 @@ VALUES = {
 }
 
 
-def test_a_row_is_the_same_when_it_was_a_text(headrace_session):
+def test_rows_are_unchanged_after_conversion_to_json_and_back(headrace_session):
     rows = headrace_session.sql(
         f"SELECT 1 AS id, {', '.join(f'{value} AS `{kind}`' for kind, value in VALUES.items())}"
     )

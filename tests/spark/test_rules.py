@@ -134,7 +134,7 @@ def ids(rows):
     return [row["id"] for row in rows]
 
 
-def test_the_strictest_broken_rule_decides(result):
+def test_the_strictest_violated_expectation_decides(result):
     counts = result.counts("ordered")
 
     assert ids(result.rows("ordered")) == [1, 4]
@@ -142,11 +142,11 @@ def test_the_strictest_broken_rule_decides(result):
     assert result.failed("ordered") == {"warned": 3, "dropped": 2, "set aside": 1}
 
 
-def test_passed_and_failed_are_together_the_rows_read(result):
+def test_passed_and_failed_counts_add_up_to_the_rows_read(result):
     assert [count.passed + count.failed for count in result.counts("ordered").expectations] == [4, 4, 4]
 
 
-def test_a_row_set_aside_says_what_it_broke_and_where_it_comes_from(result):
+def test_a_quarantined_row_names_its_violated_expectations_and_its_origin(result):
     (row,) = result.rows("ordered_quarantine")
 
     assert row["row"] == {"id": 3}
@@ -155,7 +155,7 @@ def test_a_row_set_aside_says_what_it_broke_and_where_it_comes_from(result):
     assert row["update_id"] == result.outcome.update_id
 
 
-def test_fail_names_rule_and_row_and_nothing_is_written(result):
+def test_a_violated_fail_expectation_fails_the_flow_and_nothing_is_written(result):
     error = result.outcome.error
 
     assert result.state is UpdateState.FAILED
@@ -164,23 +164,23 @@ def test_fail_names_rule_and_row_and_nothing_is_written(result):
     assert (result.rows("failing"), result.rows("failing_quarantine")) == ([], [])
 
 
-def test_the_reason_of_a_failed_flow_has_the_rule(result):
+def test_the_reason_of_a_failed_flow_names_the_expectation(result):
     assert "never three" in result.flow("failing").reason
     assert result.flow("failing").attempts == 1
 
 
-def test_null_and_a_rule_that_raises_count_as_failed(result):
+def test_null_results_and_errors_of_expectations_count_as_failed(result):
     failed = result.failed("raising")
 
     assert failed == dict.fromkeys(failed, 2)
     assert len(failed) == 11
 
 
-def test_a_drop_rule_that_raises_drops(result):
+def test_a_drop_expectation_that_raises_an_error_drops_the_row(result):
     assert ids(result.rows("raising")) == [1]
 
 
-def test_more_rules_than_fit_into_one_number_are_counted_each(result):
+def test_more_expectations_than_fit_into_one_mask_are_counted_individually(result):
     failed = result.failed("many")
 
     assert failed == dict.fromkeys(failed, 1)
@@ -191,26 +191,26 @@ def test_more_rules_than_fit_into_one_number_are_counted_each(result):
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_rules.py::test_more_rules_than_fit_into_one_number_are_counted_each",
-        "tests/spark/test_rules.py::test_the_strictest_broken_rule_decides",
+        "tests/spark/test_rules.py::test_more_expectations_than_fit_into_one_mask_are_counted_individually",
+        "tests/spark/test_rules.py::test_the_strictest_violated_expectation_decides",
     )
 )
-def test_every_way_to_break_rules_is_counted_exactly(rest):
+def test_every_combination_of_violated_expectations_is_counted_exactly(rest):
     counts = rest.run("bits").counts("bits")
 
     assert {count.name: count.failed for count in counts.expectations} == dict.fromkeys(BITS, 3 * 2**12)
 
 
-def test_columns_are_predicates_too(result):
+def test_expectations_can_be_column_expressions(result):
     assert ids(result.rows("columns")) == [2, 4]
     assert result.failed("columns") == {"column": 1, "two columns": 2}
 
 
-def test_a_view_drops_for_those_who_read_it(result):
+def test_a_drop_expectation_of_a_view_drops_rows_for_its_readers(result):
     assert ids(result.rows("from_view")) == [1, 2]
 
 
-def test_a_fail_rule_of_a_view_fails_those_who_read_it(result):
+def test_a_fail_expectation_of_a_view_fails_its_readers(result):
     assert result.flow("from_guarded").state is FlowState.FAILED
     assert result.rows("from_guarded") == []
 
@@ -233,7 +233,7 @@ SUMS = """
 
 
 @pytest.mark.parametrize("name", ["complete", pytest.param("view", marks=pytest.mark.long(guard="its other cases"))])
-def test_the_quarantine_is_replaced_with_a_table_that_is_replaced(project, name):
+def test_the_quarantine_is_replaced_when_its_table_is_recomputed(project, name):
     pipeline = project(SUMS).given("source", [{"word": "a", "n": 50}, {"word": "b", "n": 1}])
     pipeline.run(name)
 
@@ -274,7 +274,7 @@ REFUSED = """
     """
 
 
-def test_rules_that_cannot_be_are_refused_together(project):
+def test_all_invalid_expectations_are_reported_together(project):
     with pytest.raises(Problems) as found:
         project(REFUSED).project.validate()
 
@@ -292,7 +292,7 @@ def test_rules_that_cannot_be_are_refused_together(project):
     }
 
 
-def test_flows_that_quarantine_at_the_same_time_set_every_row_aside(project, tmp_path):
+def test_concurrent_flows_quarantine_every_violating_row(project, tmp_path):
     landing = tmp_path / "project" / "landing"
     pipeline = project(
         """
@@ -330,7 +330,7 @@ def test_flows_that_quarantine_at_the_same_time_set_every_row_aside(project, tmp
         pytest.param("rest", "sampled_and_quarantined", marks=pytest.mark.long(guard="its other cases")),
     ],
 )
-def test_some_rows_that_were_kept_or_dropped_can_be_looked_at(of, name, request):
+def test_the_event_log_has_samples_of_warned_and_dropped_rows(of, name, request):
     pipeline = request.getfixturevalue(of)
     sampled = f"SELECT expectation, row FROM event_log_broken_rows WHERE dataset = '{name}' ORDER BY ALL"
 
@@ -345,13 +345,13 @@ def test_some_rows_that_were_kept_or_dropped_can_be_looked_at(of, name, request)
 
 
 @pytest.mark.usefixtures("result")
-def test_no_rows_are_kept_to_be_looked_at_unless_it_is_said(pipeline):
+def test_no_samples_of_violating_rows_are_kept_unless_configured(pipeline):
     kept = pipeline.sql("SELECT DISTINCT dataset FROM event_log_broken_rows ORDER BY ALL").to_json()
 
     assert [row["dataset"] for row in kept] == ["sampled"]
 
 
-def test_samples_that_another_flow_keeps_are_not_kept_of_a_flow_that_starts_meanwhile(project, headrace_session):
+def test_the_sample_setting_of_one_flow_does_not_apply_to_a_concurrent_flow(project, headrace_session):
     text = SAMPLED.format(name="numbers", most=2, more="")
     pipeline = project(text.replace('(spark_conf={"headrace.broken_rows.samples": "2"})', ""))
 
@@ -366,7 +366,7 @@ def test_samples_that_another_flow_keeps_are_not_kept_of_a_flow_that_starts_mean
     assert pipeline.sql("SELECT * FROM event_log_broken_rows").to_json() == []
 
 
-def test_a_number_of_samples_that_is_none_fails_the_flow_by_name(project):
+def test_an_invalid_number_of_samples_fails_the_flow(project):
     result = project(SAMPLED.format(name="numbers", most="all", more="")).run()
 
     assert result.outcome.error["code"] == "ROWS.BAD_CONF"

@@ -104,10 +104,10 @@ def test_wider_types_and_new_columns_reach_every_table_in_one_update(pipeline):
 @pytest.mark.long(
     guard=(
         "tests/unit/plan/test_schema_evolution.py::test_a_narrower_type_changes_nothing",
-        "tests/spark/test_schema_change.py::test_a_column_that_leaves_the_code_stays_in_the_table_for_those_who_read_it",
+        "tests/spark/test_schema_change.py::test_a_column_removed_from_the_code_stays_in_the_table_for_its_readers",
     )
 )
-def test_narrower_types_fill_the_columns_that_are_wider(pipeline):
+def test_values_of_narrower_types_are_written_into_wider_columns(pipeline):
     with_schema(pipeline, WIDE)
     pipeline.run("bronze", "silver")
     with_schema(pipeline, SMALL)
@@ -121,7 +121,7 @@ def test_narrower_types_fill_the_columns_that_are_wider(pipeline):
     assert pipeline.plan("bronze", "silver").empty
 
 
-def test_a_column_that_leaves_the_code_stays_in_the_table_for_those_who_read_it(pipeline):
+def test_a_column_removed_from_the_code_stays_in_the_table_for_its_readers(pipeline):
     file = pipeline.folder / "transformations" / "project.py"
     text = file.read_text()
     with_schema(pipeline, "id INT")
@@ -138,7 +138,7 @@ def test_a_column_that_leaves_the_code_stays_in_the_table_for_those_who_read_it(
     file.write_text(text)
 
 
-def test_another_type_is_refused_with_both_schemas_before_anything_is_written(pipeline):
+def test_an_incompatible_type_is_rejected_with_both_schemas_before_any_write(pipeline):
     before = table_of(pipeline, "bronze").version()
     with_schema(pipeline, SMALL.replace("day DATE", "day BOOLEAN"))
     pipeline.land("landing/2.json", [{"id": 2}])
@@ -161,7 +161,7 @@ def test_another_type_is_refused_with_both_schemas_before_anything_is_written(pi
     assert columns(pipeline, "bronze")["day"] == "boolean"
 
 
-def test_the_list_of_wider_types_is_that_of_delta(headrace_session):
+def test_the_supported_type_widenings_are_those_of_delta(headrace_session):
     jvm = headrace_session._jvm
     names = ["byte", "short", "integer", "long", "float", "double", "string", "date", "timestamp", "timestamp_ntz"]
     names += ["binary", "boolean", "decimal(5,0)", "decimal(10,0)", "decimal(12,2)", "decimal(20,0)", "decimal(38,18)"]

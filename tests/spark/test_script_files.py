@@ -62,7 +62,7 @@ def execute(headrace_session, tmp_path, monkeypatch):
         yield run
 
 
-def test_a_notebook_runs_cell_by_cell_with_those_that_it_runs(execute, tmp_path, capsys):
+def test_a_notebook_runs_its_cells_and_the_notebooks_that_it_calls(execute, tmp_path, capsys):
     files = {
         "orders.py": CELLS,
         "setup.py": f"from pathlib import Path\nTITLE, OUT = 'Orders', Path({str(tmp_path)!r})\n",
@@ -77,7 +77,7 @@ def test_a_notebook_runs_cell_by_cell_with_those_that_it_runs(execute, tmp_path,
     assert "|rows|" in capsys.readouterr().out
 
 
-def test_a_notebook_in_json_tells_the_cell_and_the_line_that_raised(execute):
+def test_an_error_in_an_ipynb_notebook_reports_the_cell_and_the_line(execute):
     cells = [{"cell_type": "code", "source": text} for text in ("import os\n", "one = 1\nraise KeyError('day')\n")]
 
     end = execute({"orders.ipynb": json.dumps({"nbformat": 4, "metadata": {}, "cells": cells})})
@@ -87,21 +87,21 @@ def test_a_notebook_in_json_tells_the_cell_and_the_line_that_raised(execute):
     assert "raise KeyError('day')" in end.trace
 
 
-def test_everything_that_keeps_a_script_from_running_is_said_at_once(execute):
+def test_all_problems_of_a_script_are_reported_together(execute):
     with pytest.raises(Problems) as raised:
         execute({"orders.py": "# Databricks notebook source\n%sh ls\n# COMMAND ----------\nif:\n"})
 
     assert [error.code for error in raised.value] == ["SCRIPT.MAGIC", "FILE.SYNTAX"]
 
 
-def test_a_file_of_a_pipeline_is_told_from_a_script(execute):
+def test_a_pipeline_file_is_rejected_as_a_script(execute):
     with pytest.raises(PipelineError) as raised:
         execute({"orders.py": "import os\nimport dlt\n"})
 
     assert (raised.value.code, raised.value.location.line) == ("SCRIPT.IS_PIPELINE", 2)
 
 
-def test_streams_without_end_are_ended_after_the_time_that_was_given(execute):
+def test_endless_streams_are_stopped_after_the_given_time(execute):
     script = """
         stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 100).load()
         query = stream.writeStream.trigger(processingTime="1 second").toTable("bronze.rates")
@@ -115,7 +115,7 @@ def test_streams_without_end_are_ended_after_the_time_that_was_given(execute):
     assert [(query.name, query.rows_read > 0) for query in end.queries] == [("bronze.rates", True)]
 
 
-def test_streams_that_read_each_other_are_ended_when_none_has_anything_left(execute):
+def test_chained_streams_are_stopped_when_all_of_them_are_idle(execute):
     script = """
         spark.range(10).write.saveAsTable("bronze.numbers")
         spark.sql("CREATE TABLE silver.numbers (id BIGINT)")
@@ -132,7 +132,7 @@ def test_streams_that_read_each_other_are_ended_when_none_has_anything_left(exec
     assert end.error is None, end.trace
 
 
-def test_a_stream_that_fails_unseen_fails_the_script(execute):
+def test_an_unhandled_stream_failure_fails_the_script(execute):
     script = """
         def deliver(batch, number):
             raise ValueError("closed")
@@ -146,7 +146,7 @@ def test_a_stream_that_fails_unseen_fails_the_script(execute):
     assert end.error.location.line == 3
 
 
-def test_a_stream_that_the_script_has_seen_fail_does_not_fail_it(execute):
+def test_a_handled_stream_failure_does_not_fail_the_script(execute):
     script = """
         def deliver(batch, number):
             raise ValueError("closed")
@@ -161,7 +161,7 @@ def test_a_stream_that_the_script_has_seen_fail_does_not_fail_it(execute):
     assert execute({"seen.py": script}).error is None
 
 
-def test_a_thread_ends_its_work_and_no_secret_is_in_why_a_script_ends(execute, monkeypatch, capsys):
+def test_a_script_waits_for_its_threads_and_redacts_secrets_in_its_exit_message(execute, monkeypatch, capsys):
     monkeypatch.setenv("HEADRACE_SECRET_DB_PASSWORD", "tiger-7")
     threaded = """
         import threading
@@ -183,7 +183,7 @@ def test_a_thread_ends_its_work_and_no_secret_is_in_why_a_script_ends(execute, m
     assert ("no login with" in said.err, "tiger-7" in said.err) == (True, False)
 
 
-def test_a_script_in_a_project_reads_its_tables_and_writes_beside_them(execute, project, monkeypatch):
+def test_a_script_in_a_project_reads_pipeline_tables_but_cannot_change_them(execute, project, monkeypatch):
     pipeline = project("""
         @dp.materialized_view
         def numbers():

@@ -45,7 +45,7 @@ def test_every_stream_of_a_loop_gets_its_rows_once_when_the_script_runs_twice(sc
     assert second == []
 
 
-def test_every_function_gets_all_rows_when_one_line_starts_a_stream_for_each(scripts):
+def test_every_function_gets_all_rows_when_one_line_starts_several_streams(scripts):
     script = """
         seen = []
         def writer_for(table):
@@ -61,9 +61,7 @@ def test_every_function_gets_all_rows_when_one_line_starts_a_stream_for_each(scr
 
 
 @pytest.mark.parametrize(("failures", "ends_well"), [pytest.param(2, True, marks=ALONE), (3, False)])
-def test_who_waits_for_all_rows_of_a_stream_is_told_of_its_failure_once_it_is_not_started_again(
-    scripts, failures, ends_well
-):
+def test_process_all_available_raises_a_failure_only_after_the_last_restart(scripts, failures, ends_well):
     script = """
         query = orders.writeStream.foreachBatch(deliver).start()
         try:
@@ -79,7 +77,7 @@ def test_who_waits_for_all_rows_of_a_stream_is_told_of_its_failure_once_it_is_no
 
 
 @pytest.mark.parametrize(("failures", "ends_well"), [(2, True), pytest.param(3, False, marks=ALONE)])
-def test_who_waits_for_the_end_of_any_stream_does_not_hear_of_one_that_is_started_again(scripts, failures, ends_well):
+def test_await_any_termination_ignores_a_failed_stream_that_is_restarted(scripts, failures, ends_well):
     script = """
         spark.streams.resetTerminated()
         idle = orders.writeStream.foreachBatch(lambda batch, number: None).start()
@@ -102,7 +100,7 @@ def test_who_waits_for_the_end_of_any_stream_does_not_hear_of_one_that_is_starte
     ("fails", "said"),
     [('raise KeyError("id")', "KeyError: 'id'"), pytest.param("sys.exit(3)", "sys.exit(3)", marks=ALONE)],
 )
-def test_a_stream_is_not_started_again_when_its_function_has_a_bug(scripts, fails, said):
+def test_a_stream_is_not_restarted_when_its_function_has_a_bug(scripts, fails, said):
     script = f"""
         import sys
         spark.conf.set("spark.sql.streaming.maxRetries", "2")
@@ -123,7 +121,7 @@ def test_a_stream_is_not_started_again_when_its_function_has_a_bug(scripts, fail
     assert said in names["failed"]
 
 
-def test_what_documents_ask_of_streams_is_answered(scripts):
+def test_stream_calls_from_vendor_examples_are_supported(scripts):
     names = scripts.run(
         ORDERS
         + """

@@ -12,7 +12,7 @@ from tests.servers.receiver import running_receiver
 pytestmark = pytest.mark.spark
 
 
-def test_no_secret_comes_out_of_an_update_whose_flows_fail_with_them(project, monkeypatch, tmp_path) -> None:
+def test_no_secret_is_revealed_when_flows_fail_with_errors_that_contain_secrets(project, monkeypatch, tmp_path) -> None:
     for name, value in canary.ENVIRON.items():
         monkeypatch.setenv(name, value)
     with running_receiver() as server:

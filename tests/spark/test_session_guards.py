@@ -142,7 +142,7 @@ def problems(pipeline):
     return list(found.value)
 
 
-def test_files_neither_write_nor_change_the_session_when_they_are_loaded(project, headrace_session, kept, tmp_path):
+def test_files_cannot_write_or_change_the_session_when_they_are_loaded(project, headrace_session, kept, tmp_path):
     pipeline = project("@dp.materialized_view\ndef one():\n    return spark.range(1)\n")
     cases = [*CHANGES.values(), *WRITES.values(), *(f"spark.sql({text!r})" for text in STATEMENTS)]
     for number, text in enumerate(cases):
@@ -160,7 +160,7 @@ def test_files_neither_write_nor_change_the_session_when_they_are_loaded(project
     assert headrace_session.conf.get("spark.sql.session.timeZone") == "UTC"
 
 
-def test_queries_do_not_change_the_session_for_others_when_they_are_called(project):
+def test_query_functions_cannot_change_the_session_when_they_are_called(project):
     cases = {**CHANGES, **FUNCTIONS}
     functions = "\n".join(
         f"@dp.materialized_view\ndef v{number:02}():\n    {text}\n    return spark.range(1)\n"
@@ -174,7 +174,7 @@ def test_queries_do_not_change_the_session_for_others_when_they_are_called(proje
     }
 
 
-def test_tables_of_delta_are_not_written_while_files_are_loaded_and_queries_called(project, delta_tables):
+def test_files_and_query_functions_cannot_write_with_the_delta_table_api(project, delta_tables):
     head = 'from delta.tables import DeltaTable\n\nt = DeltaTable.forPath(spark, "/tmp/nowhere")\nt.detail()\n'
     cases = list(DELTA_WRITES.values())
     functions = "\n".join(
@@ -193,7 +193,7 @@ def test_tables_of_delta_are_not_written_while_files_are_loaded_and_queries_call
     assert set(delta_tables.called) == {"detail"}
 
 
-def test_functions_of_files_are_called_by_all_queries_and_gone_with_the_project(project, headrace_session):
+def test_udfs_of_files_are_available_to_all_queries_and_removed_with_the_project(project, headrace_session):
     twice = 'spark.udf.register("doubled", lambda n: 2 * n, "int")\n'
     query = (
         "@dp.materialized_view\ndef t():\n    return spark.sql('SELECT doubled(id) AS n FROM {n}', n=spark.range(2))\n"
@@ -210,7 +210,7 @@ def test_functions_of_files_are_called_by_all_queries_and_gone_with_the_project(
     assert not headrace_session.catalog.functionExists("doubled")
 
 
-def test_names_that_became_somebody_elses_stay_when_the_next_project_comes(project, headrace_session):
+def test_tables_and_views_replaced_by_the_user_are_kept_when_the_next_project_runs(project, headrace_session):
     view = "@dp.temporary_view\ndef seen():\n    return spark.range(1)\n"
     result = project(f"{view}@dp.materialized_view\ndef soon():\n    return spark.table('seen')\n").run()
     headrace_session.sql("DROP TABLE soon")

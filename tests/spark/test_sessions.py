@@ -30,14 +30,14 @@ def other_session(headrace_session):
 
 
 @pytest.mark.usefixtures("other_session")
-def test_a_project_runs_in_the_programs_session_when_another_was_active_last(project):
+def test_a_project_runs_in_the_main_session_when_another_session_was_active_last(project):
     pipeline = project(PROJECT)
 
     assert pipeline.run().state is UpdateState.COMPLETED
     assert pipeline.sql("SELECT given, active FROM where").to_json() == [{"given": "program", "active": "program"}]
 
 
-def test_views_and_settings_of_one_test_are_not_there_in_the_next(headrace_session, tmp_path):
+def test_views_and_settings_of_one_test_do_not_leak_into_the_next(headrace_session, tmp_path):
     with unchanged(headrace_session, tmp_path):
         headrace_session.range(1).createTempView("left_behind")
         headrace_session.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")

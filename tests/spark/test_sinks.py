@@ -151,7 +151,7 @@ def delivered(shared_project, tmp_path_factory):
     return Delivered(pipeline, folder, update, idle, shown.getvalue(), requests)
 
 
-def test_each_batch_is_in_a_delta_table_and_counted(delivered):
+def test_a_delta_sink_gets_each_batch_and_counts_its_rows(delivered):
     result, events = delivered.update
 
     assert ids(rows_of_delta(delivered.folder / "lake")) == IDS
@@ -161,7 +161,7 @@ def test_each_batch_is_in_a_delta_table_and_counted(delivered):
     assert delivered.idle[0].states["to_lake"] is FlowState.UP_TO_DATE
 
 
-def test_a_table_by_name_lies_among_the_others_and_is_no_dataset(delivered):
+def test_a_delta_sink_with_a_table_name_writes_into_the_storage_without_warnings(delivered):
     storage = Path(delivered.pipeline.settings.storage)
 
     assert ids(rows_of_delta(storage / "tables" / "lake" / "copies")) == IDS
@@ -170,33 +170,33 @@ def test_a_table_by_name_lies_among_the_others_and_is_no_dataset(delivered):
     assert delivered.idle[0].state is UpdateState.COMPLETED
 
 
-def test_files_have_folders_and_options_as_said(delivered):
+def test_a_file_sink_applies_partition_columns_and_writer_options(delivered):
     folder = delivered.pipeline.folder / "landing" / "out"
 
     found = {file.parent.name: list(csv.DictReader(file.open(), delimiter=";")) for file in files_in(folder, "csv")}
     assert found == {f"name=n{n}": [{"id": str(n)}] for n in IDS}
 
 
-def test_a_function_gets_each_batch_with_its_number(delivered):
+def test_a_foreach_batch_sink_gets_each_batch_with_its_number(delivered):
     assert (delivered.folder / "calls").read_text() == "0 [0, 1, 2, 3]\n1 [4, 5, 6, 7]\n"
     assert delivered.update[0].flow("to_called").counts.rows_written == 8
 
 
-def test_what_an_aggregate_has_changed_is_delivered_by_an_update_flow(delivered):
+def test_an_update_flow_delivers_the_changed_rows_of_an_aggregate(delivered):
     assert (delivered.folder / "changes").read_text() == "0 [(False, 2), (True, 2)]\n1 [(False, 3)]\n"
 
 
-def test_the_console_shows_batches(delivered):
+def test_a_console_sink_shows_each_batch(delivered):
     assert "shown, batch 0 of flow to_shown: 4 rows" in delivered.shown
     assert "only showing top 2 rows" in delivered.shown
 
 
-def test_a_source_of_data_in_python_is_a_sink(delivered):
+def test_a_python_data_source_can_be_a_sink(delivered):
     assert ids(rows_of_json(delivered.folder / "notes")) == IDS
     assert delivered.update[0].flow("to_noted").counts.rows_written == 8
 
 
-def test_requests_are_as_their_options_say(delivered):
+def test_an_http_sink_sends_requests_as_configured(delivered):
     request, _ = delivered.requests
 
     sent = {name: request.headers[name] for name in ("authorization", "x-shop", "content-type")}
@@ -205,7 +205,7 @@ def test_requests_are_as_their_options_say(delivered):
     assert (request.method, len(request.headers["x-key"])) == ("PUT", 32)
 
 
-def test_a_full_refresh_delivers_again_and_takes_nothing_back(project, tmp_path):
+def test_a_full_refresh_of_a_sink_delivers_all_rows_again_and_deletes_nothing(project, tmp_path):
     pipeline = project(SOURCE + sink("json", path=str(tmp_path / "out")) + FLOW).given("source", FIRST)
     pipeline.run()
 
@@ -226,7 +226,7 @@ def test_a_full_refresh_delivers_again_and_takes_nothing_back(project, tmp_path)
         ),
     ],
 )
-def test_no_row_is_lost_or_doubled_in_a_delta_table_when_an_update_dies(project, tmp_path, point):
+def test_no_row_is_lost_or_duplicated_in_a_delta_sink_when_an_update_crashes(project, tmp_path, point):
     pipeline = project(SOURCE + sink("delta", path=str(tmp_path / "out")) + FLOW).given("source", FIRST, SECOND)
 
     die_and_restart(pipeline, point, skip=1)
@@ -235,7 +235,9 @@ def test_no_row_is_lost_or_doubled_in_a_delta_table_when_an_update_dies(project,
     assert pipeline.project.events().flow_totals()["deliver"].rows_written == 8
 
 
-@pytest.mark.long(guard="tests/spark/test_sinks.py::test_files_of_every_format_have_each_row_once_when_an_update_dies")
+@pytest.mark.long(
+    guard="tests/spark/test_sinks.py::test_file_sinks_of_every_format_have_each_row_once_when_an_update_crashes"
+)
 @pytest.mark.parametrize(
     ("point", "skip"),
     [
@@ -250,7 +252,7 @@ def test_no_row_is_lost_or_doubled_in_a_delta_table_when_an_update_dies(project,
         (Failpoint.COUNTED, 0),
     ],
 )
-def test_no_row_is_lost_or_doubled_in_files_when_an_update_dies(project, tmp_path, point, skip):
+def test_no_row_is_lost_or_duplicated_in_a_file_sink_when_an_update_crashes(project, tmp_path, point, skip):
     pipeline = project(SOURCE + sink("json", path=str(tmp_path / "out")) + FLOW).given("source", FIRST, SECOND)
 
     die_and_restart(pipeline, point, skip)
@@ -260,7 +262,7 @@ def test_no_row_is_lost_or_doubled_in_files_when_an_update_dies(project, tmp_pat
     assert pipeline.project.events().flow_totals()["deliver"].rows_written == 8
 
 
-def test_columns_that_are_new_reach_a_delta_table_that_takes_them(project, tmp_path):
+def test_a_delta_sink_with_merge_schema_gets_new_columns(project, tmp_path):
     text = SOURCE + sink("delta", path=str(tmp_path / "out"), mergeSchema=True) + FLOW
     pipeline = project(text).given("source", FIRST)
     pipeline.run()
@@ -274,7 +276,7 @@ def test_columns_that_are_new_reach_a_delta_table_that_takes_them(project, tmp_p
     assert Counter(row["more"] for row in rows_of_delta(tmp_path / "out")) == {None: 4, 1: 4}
 
 
-def test_the_line_of_a_function_that_fails_is_told(project):
+def test_the_error_of_a_failing_sink_function_reports_its_location(project):
     text = """
     @dp.foreach_batch_sink(name="out")
     def post(df, batch_id):
@@ -289,7 +291,7 @@ def test_the_line_of_a_function_that_fails_is_told(project):
     assert result.outcome.error["location"]["file"] == "transformations/project.py"
 
 
-def test_rows_that_are_there_are_delivered_once(project, tmp_path):
+def test_a_once_flow_delivers_existing_rows_once(project, tmp_path):
     flow = """
     @dp.append_flow(target="out", once=True)
     def opening():
@@ -321,7 +323,7 @@ FAN_OUT = """
     """
 
 
-def test_a_sink_that_fails_does_not_make_the_others_repeat(project, tmp_path):
+def test_a_failing_sink_does_not_make_the_other_sinks_repeat_a_batch(project, tmp_path):
     text = "\n    import os\n" + SOURCE + FAN_OUT.format(path=tmp_path)
     pipeline = project(text).given("source", FIRST, SECOND)
 
@@ -339,7 +341,7 @@ def test_a_sink_that_fails_does_not_make_the_others_repeat(project, tmp_path):
     assert pipeline.project.events().flow_totals()["deliver"].rows_written == 8
 
 
-def test_a_flow_with_another_target_delivers_everything_to_it(project, tmp_path):
+def test_a_flow_with_an_added_target_delivers_everything_again(project, tmp_path):
     text = SOURCE + sink("json", path=str(tmp_path / "out")) + FLOW
     pipeline = project(text).given("source", FIRST)
     pipeline.run()
@@ -354,7 +356,7 @@ def test_a_flow_with_another_target_delivers_everything_to_it(project, tmp_path)
     assert ids(rows_of_json(tmp_path / "out")) == sorted([*IDS, 0, 1, 2, 3])
 
 
-def test_two_pipelines_of_one_name_deliver_to_one_table(project, tmp_path):
+def test_two_pipelines_with_the_same_name_can_share_a_delta_sink(project, tmp_path):
     text = SOURCE + sink("delta", path=str(tmp_path / "out")) + FLOW
     project(text, name="shop").given("source", FIRST).run()
     project(text, name="shop").given("source", SECOND).run()
@@ -362,7 +364,7 @@ def test_two_pipelines_of_one_name_deliver_to_one_table(project, tmp_path):
     assert ids(rows_of_delta(tmp_path / "out")) == IDS
 
 
-def test_what_is_no_table_cannot_be_selected_or_looked_at_like_one(project, tmp_path):
+def test_one_of_several_sinks_cannot_be_fully_refreshed_alone_or_previewed(project, tmp_path):
     pipeline = project("\n    import os\n" + SOURCE + FAN_OUT.format(path=tmp_path)).given("source", FIRST)
 
     with pytest.raises(Problems) as member:
@@ -396,7 +398,7 @@ def counted_once(records):
     return list(kept.values())
 
 
-def test_a_batch_into_a_topic_is_counted_while_it_is_delivered(project, kafka):
+def test_a_kafka_sink_counts_the_rows_of_a_batch_while_it_delivers_them(project, kafka):
     options = {"kafka.bootstrap.servers": kafka.servers, "topic": kafka.topic()}
     text = SOURCE + sink("kafka", **options) + KAFKA_FLOW
     pipeline = project(text, connectors=["kafka"]).given("source", FIRST, SECOND)
@@ -418,7 +420,7 @@ def test_a_batch_into_a_topic_is_counted_while_it_is_delivered(project, kafka):
         ),
     ],
 )
-def test_each_row_is_in_a_topic_and_repeats_are_told_by_headers_when_an_update_dies(project, kafka, point, repeats):
+def test_a_kafka_sink_marks_repeated_rows_with_headers_when_an_update_crashes(project, kafka, point, repeats):
     topic = kafka.topic(partitions=2)
     options = {"kafka.bootstrap.servers": kafka.servers, "topic": topic}
     text = SOURCE + sink("kafka", **options) + KAFKA_FLOW
@@ -442,7 +444,7 @@ def test_each_row_is_in_a_topic_and_repeats_are_told_by_headers_when_an_update_d
         ),
     ],
 )
-def test_no_row_is_lost_or_doubled_in_a_database_when_an_update_dies(project, postgres, out_orders, point):
+def test_no_row_is_lost_or_duplicated_in_a_database_sink_when_an_update_crashes(project, postgres, out_orders, point):
     pipeline = project(SOURCE + jdbc(postgres) + FLOW).given("source", FIRST, SECOND)
 
     die_and_restart(pipeline, point, skip=1)
@@ -471,7 +473,7 @@ INSERTED, UPSERTED = {"mode": "insert"}, {"mode": "upsert", "keys": "id", "seque
         ),
     ],
 )
-def test_no_row_is_lost_or_doubled_in_a_file_of_sqlite_when_an_update_dies(project, tmp_path, mode, point):
+def test_no_row_is_lost_or_duplicated_in_a_sqlite_sink_when_an_update_crashes(project, tmp_path, mode, point):
     file = tmp_path / "out.db"
     text = SOURCE + sink("jdbc", url=f"jdbc:sqlite:{file}", dbtable="out_orders", **mode)
     text += FLOW.replace("stream()", 'stream().withColumn("at", F.timestamp_seconds(F.col("id")))')
@@ -484,7 +486,7 @@ def test_no_row_is_lost_or_doubled_in_a_file_of_sqlite_when_an_update_dies(proje
     assert found == [(number, f"1970-01-01 00:00:0{number}.000000") for number in IDS]
 
 
-def test_two_tables_of_one_schema_each_get_every_row(project, postgres, out_orders):
+def test_two_database_sinks_in_one_schema_each_get_every_row(project, postgres, out_orders):
     postgres.execute("DROP TABLE IF EXISTS out_copies")
     options = postgres.options(dbtable="out_copies")
     text = SOURCE + jdbc(postgres) + f'\n    dp.create_sink("copies", "jdbc", {options!r})\n'
@@ -495,7 +497,7 @@ def test_two_tables_of_one_schema_each_get_every_row(project, postgres, out_orde
     assert (ids(out_orders()), ids(out_orders("out_copies"))) == (IDS, IDS)
 
 
-def test_rows_take_the_place_of_those_with_their_key_unless_they_are_older(project, postgres, out_orders):
+def test_an_upsert_sink_keeps_the_row_with_the_greatest_sequence_for_each_key(project, postgres, out_orders):
     sequence = {"mode": "upsert", "keys": "id", "sequenceBy": "at"}
     text = SOURCE.replace("id INT, name STRING", "id INT, name STRING, at INT")
     text += sink("jdbc", **postgres.options(dbtable="out_versions", **sequence)) + FLOW
@@ -508,7 +510,7 @@ def test_rows_take_the_place_of_those_with_their_key_unless_they_are_older(proje
     assert {(row["id"], row["name"]) for row in out_orders("out_versions")} == {(1, "new"), (2, "b2")}
 
 
-def test_nothing_is_left_beside_a_table_when_tries_fail_and_die(project, postgres, out_orders, monkeypatch):
+def test_no_staging_table_is_left_after_failed_and_crashed_attempts(project, postgres, out_orders, monkeypatch):
     rows = [{"id": 1, "name": "a"}, {"id": 1, "name": "b"}]
     pipeline = project(SOURCE + jdbc(postgres) + FLOW).given("source", FIRST, rows)
     with monkeypatch.context() as death:
@@ -524,7 +526,7 @@ def test_nothing_is_left_beside_a_table_when_tries_fail_and_die(project, postgre
     assert (ids(out_orders()), found) == ([0, 1, 2, 3], [])
 
 
-def test_a_row_that_a_database_refuses_leaves_none_of_its_batch(project, postgres, out_orders):
+def test_a_row_rejected_by_a_database_rolls_back_its_batch(project, postgres, out_orders):
     rows = [{"id": 1, "name": "a"}, {"id": 1, "name": "b"}]
     pipeline = project(SOURCE + jdbc(postgres) + FLOW).given("source", FIRST, rows)
 
@@ -538,8 +540,8 @@ def test_a_row_that_a_database_refuses_leaves_none_of_its_batch(project, postgre
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_spill_queue.py::test_a_batch_that_was_sent_in_part_is_sent_again_under_the_same_keys",
-        "tests/unit/sinks/test_http.py::test_keys_are_the_same_for_a_batch_that_comes_again_and_differ_between_batches",
+        "tests/spark/test_spill_queue.py::test_a_partially_sent_batch_is_sent_again_with_the_same_keys",
+        "tests/unit/sinks/test_http.py::test_a_repeated_batch_reuses_its_idempotency_keys_and_another_batch_does_not",
     )
 )
 @pytest.mark.parametrize(
@@ -552,7 +554,7 @@ def test_a_row_that_a_database_refuses_leaves_none_of_its_batch(project, postgre
         ),
     ],
 )
-def test_each_row_is_taken_by_a_server_and_repeats_are_told_by_keys_when_an_update_dies(project, point, repeats):
+def test_an_http_sink_delivers_each_row_and_marks_repeats_with_keys_after_a_crash(project, point, repeats):
     with running_receiver() as server:
         server.answer = lambda _request, number: CUT_OFF if number == 1 else 200
         options = {"url": server.url, "rowsPerRequest": 2, "concurrency": 1}
@@ -565,7 +567,7 @@ def test_each_row_is_taken_by_a_server_and_repeats_are_told_by_keys_when_an_upda
     assert pipeline.project.events().flow_totals()["deliver"].rows_written == 8
 
 
-def test_files_of_every_format_have_each_row_once_when_an_update_dies(project, headrace_session, tmp_path):
+def test_file_sinks_of_every_format_have_each_row_once_when_an_update_crashes(project, headrace_session, tmp_path):
     kinds = ["json", "csv", "parquet", "orc", "avro", "text", "xml"]
     options = {kind: {"path": str(tmp_path / kind)} for kind in kinds}
     options["xml"]["writer.rowTag"] = "ROW"

@@ -109,12 +109,12 @@ def taken(shared_project):
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_snapshots.py::test_the_documented_snapshots_lead_to_the_documented_rows",
-        "tests/unit/cdc/test_history.py::test_the_rows_are_the_same_in_any_order_and_however_often_events_come",
+        "tests/spark/test_snapshots.py::test_the_documented_snapshots_produce_the_documented_rows",
+        "tests/unit/cdc/test_history.py::test_scd1_rows_do_not_depend_on_event_order_or_duplicates",
     )
 )
 @pytest.mark.parametrize("kind", KINDS)
-def test_any_updates_lead_to_the_rows_of_the_series(taken, kind):
+def test_the_rows_do_not_depend_on_how_snapshots_are_divided_into_updates(taken, kind):
     faults = []
     for batching in [batching for of, batching in TARGETS if of == kind]:
         rows = taken.rows(f"{kind}_{batching}")
@@ -126,8 +126,8 @@ def test_any_updates_lead_to_the_rows_of_the_series(taken, kind):
     assert not faults, min(faults)[1]
 
 
-@pytest.mark.long(guard="tests/unit/cdc/test_history.py::test_the_current_rows_are_those_of_the_open_versions")
-def test_the_rows_of_type_1_are_the_open_ones_of_type_2(taken):
+@pytest.mark.long(guard="tests/unit/cdc/test_history.py::test_scd1_rows_equal_the_open_scd2_versions")
+def test_the_rows_of_scd_type_1_are_the_open_versions_of_scd_type_2(taken):
     current, versions = taken.rows("current_0"), taken.rows("tracked_1")
 
     opened = [row for row in versions if row["__END_AT"] is None]

@@ -119,13 +119,13 @@ def rest(shared_project):
         ),
     ],
 )
-def test_the_documented_snapshots_lead_to_the_documented_rows(of, table, expected, request):
+def test_the_documented_snapshots_produce_the_documented_rows(of, table, expected, request):
     result = request.getfixturevalue(of)
 
     assert rows(result, table) == expected
 
 
-def test_what_a_snapshot_changed_is_counted(few):
+def test_the_rows_changed_by_a_snapshot_are_counted(few):
     counts = few.counts("ruled")
 
     # Three rows of the first snapshot; of the second one, which drops two, one row is written and two end.
@@ -148,7 +148,7 @@ ONE = """
     """
 
 
-def test_a_snapshot_that_cannot_be_taken_leaves_the_table_as_it_was(project):
+def test_an_invalid_snapshot_leaves_the_table_unchanged(project):
     pipeline = project(ONE)
     land(pipeline, 1, [(1, "a", "b"), (None, "c", "d")])
     land(pipeline, 2, [(2, "a", "b"), (2, "a", "c"), (None, "e", "f")])
@@ -169,7 +169,7 @@ def test_a_snapshot_that_cannot_be_taken_leaves_the_table_as_it_was(project):
     assert result.error == "CDC.SNAPSHOT_ORDER"
 
 
-def test_a_snapshot_without_keys_takes_nothing_away(project):
+def test_a_snapshot_without_key_columns_deletes_nothing(project):
     pipeline = project(ONE)
     land(pipeline, 1, [(1, "a", "b")])
     (pipeline.folder / "snapshots" / "2.json").write_text('{"TrackingCol": "a", "NonTrackingCol": "b"}')
@@ -182,11 +182,11 @@ def test_a_snapshot_without_keys_takes_nothing_away(project):
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_snapshots.py::test_a_snapshot_without_keys_takes_nothing_away",
-        "tests/spark/test_snapshots.py::test_a_snapshot_that_cannot_be_taken_leaves_the_table_as_it_was",
+        "tests/spark/test_snapshots.py::test_a_snapshot_without_key_columns_deletes_nothing",
+        "tests/spark/test_snapshots.py::test_an_invalid_snapshot_leaves_the_table_unchanged",
     )
 )
-def test_a_snapshot_that_was_given_up_is_asked_for_again_and_one_without_keys_takes_nothing_away(project):
+def test_a_failed_snapshot_is_requested_again_and_missing_key_columns_delete_nothing(project):
     pipeline, without_keys = project(ONE), '{"TrackingCol": "a", "NonTrackingCol": "b"}'
     land(pipeline, 1, [(1, "a", "b")])
     file = pipeline.folder / "snapshots" / "2.json"
@@ -213,11 +213,11 @@ def test_a_snapshot_that_was_given_up_is_asked_for_again_and_one_without_keys_ta
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_snapshots.py::test_the_documented_snapshots_lead_to_the_documented_rows",
-        "tests/spark/test_change_columns.py::test_columns_that_leave_the_source_are_null_from_then_on_and_those_that_come_are_taken",
+        "tests/spark/test_snapshots.py::test_the_documented_snapshots_produce_the_documented_rows",
+        "tests/spark/test_change_columns.py::test_columns_removed_from_the_source_become_null_and_new_columns_are_added",
     )
 )
-def test_snapshots_with_more_columns_and_with_less_are_taken_in_the_same_update_as_others(project):
+def test_snapshots_with_added_and_with_removed_columns_are_applied(project):
     pipeline = project(ONE)
     land(pipeline, 1, [(1, "a", "b")])
     pipeline.land("snapshots/2.json", [{"KEY": 1, "TrackingCol": "a", "NonTrackingCol": "b", "more": 1.5}])
@@ -237,12 +237,12 @@ def test_snapshots_with_more_columns_and_with_less_are_taken_in_the_same_update_
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_snapshots.py::test_the_counts_of_a_dataset_that_has_changed_since_a_crash_are_those_of_the_commit",
-        "tests/spark/test_change_crashes.py::test_rows_and_counts_are_as_without_a_crash",
+        "tests/spark/test_snapshots.py::test_counts_recovered_after_a_crash_come_from_the_commit_if_the_source_has_changed",
+        "tests/spark/test_change_crashes.py::test_a_crash_changes_neither_rows_nor_counts",
     )
 )
 @pytest.mark.parametrize("point", [Failpoint.BEFORE_WRITE, Failpoint.WRITTEN])
-def test_rows_and_counts_are_as_without_a_crash(project, point):
+def test_rows_and_counts_after_a_crash_are_the_same_as_without_one(project, point):
     pipeline = project(ONE)
     for number, found in VERSIONS.items():
         land(pipeline, number, found)
@@ -266,8 +266,8 @@ def test_rows_and_counts_are_as_without_a_crash(project, point):
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_snapshots.py::test_the_snapshots_of_a_dataset_have_the_times_of_their_updates",
-        "tests/unit/cdc/test_snapshot_versions.py::test_what_is_stored_is_read_as_it_was",
+        "tests/spark/test_snapshots.py::test_snapshots_of_a_dataset_are_versioned_by_the_time_of_their_update",
+        "tests/unit/cdc/test_snapshot_versions.py::test_snapshot_progress_survives_a_json_round_trip",
     )
 )
 @pytest.mark.parametrize(
@@ -281,7 +281,7 @@ def test_rows_and_counts_are_as_without_a_crash(project, point):
         ('Decimal("0.5")', 'Decimal("1.5")'),
     ],
 )
-def test_versions_of_every_type_order_the_snapshots_of_both_types_of_tables(project, first, second):
+def test_snapshot_versions_of_every_data_type_order_the_snapshots_of_both_scd_types(project, first, second):
     text = f"""
     from datetime import date, datetime
     from decimal import Decimal
@@ -317,7 +317,7 @@ def by_time(shared_project):
     return pipeline.run("by_time", on_event=events.append), events
 
 
-def test_the_counts_of_a_dataset_that_has_changed_since_a_crash_are_those_of_the_commit(by_time):
+def test_counts_recovered_after_a_crash_come_from_the_commit_if_the_source_has_changed(by_time):
     _, events = by_time
 
     first, second = [event.counts for event in events if isinstance(event, BatchDone)]
@@ -326,7 +326,7 @@ def test_the_counts_of_a_dataset_that_has_changed_since_a_crash_are_those_of_the
     assert (second.rows_written, second.rows_upserted, second.recovered) == (3, 5, False)
 
 
-def test_the_snapshots_of_a_dataset_have_the_times_of_their_updates(by_time):
+def test_snapshots_of_a_dataset_are_versioned_by_the_time_of_their_update(by_time):
     result, _ = by_time
 
     found = {row[:2]: row[3:] for row in rows(result, "by_time")}

@@ -15,7 +15,7 @@ from headrace.model.outcome import UpdateState
 pytestmark = pytest.mark.spark
 
 
-def test_rates_give_numbers_without_gaps_over_updates(project):
+def test_rate_sources_produce_numbers_without_gaps_across_updates(project):
     pipeline = project(
         """
         @dp.table
@@ -54,7 +54,7 @@ READ_BY_SPARK = {
 @pytest.mark.parametrize(
     "formats", [("json", "parquet"), pytest.param(("csv", "text"), marks=pytest.mark.long(guard="its other cases"))]
 )
-def test_plain_files_are_read_once(project, tmp_path, formats):
+def test_spark_file_sources_read_each_file_once(project, tmp_path, formats):
     def land(number):
         for name in formats:
             file = tmp_path / name / f"{number}.{name}"
@@ -103,7 +103,7 @@ def lines():
         server.shutdown()
 
 
-def test_a_socket_is_read_while_a_continuous_update_goes_on_and_each_update_says_what_it_is(project, lines):
+def test_a_socket_is_read_in_a_continuous_update_and_every_update_warns_about_it(project, lines):
     text = f"""
         @dp.table(schema="value STRING", spark_conf={{"pipelines.trigger.interval": "100 ms"}})
         def said():
@@ -130,7 +130,7 @@ def test_a_socket_is_read_while_a_continuous_update_goes_on_and_each_update_says
     assert ("before it reads a line" in at_once, "before it reads a line" in going_on) == (True, False)
 
 
-def test_files_that_a_view_reads_are_named_in_the_graph(project, tmp_path):
+def test_the_graph_names_the_files_that_a_materialized_view_reads(project, tmp_path):
     (tmp_path / "prices.csv").write_text("id\n1\n")
 
     graph = project(

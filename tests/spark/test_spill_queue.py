@@ -61,7 +61,7 @@ def server():
         yield found
 
 
-def test_batches_wait_while_a_server_is_down_and_reach_it_in_their_order_when_it_is_back(project, server):
+def test_batches_are_spilled_while_a_server_is_down_and_later_delivered_in_order(project, server):
     pipeline = project(http(server)).given("source", FIRST, SECOND)
     server.answer = down
 
@@ -79,7 +79,7 @@ def test_batches_wait_while_a_server_is_down_and_reach_it_in_their_order_when_it
     assert idle.states["deliver"] is FlowState.UP_TO_DATE
 
 
-def test_what_waits_is_delivered_when_nothing_new_comes(project, server):
+def test_spilled_batches_are_delivered_without_new_input(project, server):
     pipeline = project(http(server)).given("source", FIRST)
     server.answer = down
     pipeline.run()
@@ -92,7 +92,7 @@ def test_what_waits_is_delivered_when_nothing_new_comes(project, server):
     assert [event for event in events if isinstance(event, BatchDone) and event.flow == "deliver"] == []
 
 
-def test_a_server_that_is_asked_once_in_a_while_is_not_asked_for_each_batch(project, server, monkeypatch):
+def test_a_server_that_is_down_is_not_contacted_for_each_batch(project, server, monkeypatch):
     monkeypatch.setattr("headrace.spark.sinks.spill_queue.PAUSE_S", math.inf)
     pipeline = project(http(server)).given("source", FIRST, SECOND, THIRD)
     server.answer = down
@@ -102,7 +102,7 @@ def test_a_server_that_is_asked_once_in_a_while_is_not_asked_for_each_batch(proj
     assert len(server.requests) == 1
 
 
-def test_a_batch_that_was_sent_in_part_is_sent_again_under_the_same_keys(project, server):
+def test_a_partially_sent_batch_is_sent_again_with_the_same_keys(project, server):
     pipeline = project(http(server)).given("source", FIRST)
     server.answer = lambda _request, number: 200 if number == 1 else 503
 
@@ -115,10 +115,8 @@ def test_a_batch_that_was_sent_in_part_is_sent_again_under_the_same_keys(project
     assert ids(server.taken) == [10, 11, 12, 13]
 
 
-@pytest.mark.long(
-    guard="tests/spark/test_spill_queue.py::test_a_batch_that_has_to_wait_waits_once_when_the_update_dies"
-)
-def test_a_batch_that_waits_reaches_a_server_once_that_is_back_when_the_next_update_begins(project, server):
+@pytest.mark.long(guard="tests/spark/test_spill_queue.py::test_each_batch_is_spilled_once_when_an_update_crashes")
+def test_a_batch_spilled_before_a_crash_is_delivered_once_by_the_next_update(project, server):
     pipeline = project(http(server)).given("source", FIRST, SECOND)
     server.answer = down
     with pytest.raises(Crashed):
@@ -139,7 +137,7 @@ def test_a_batch_that_waits_reaches_a_server_once_that_is_back_when_the_next_upd
         alone=tuple((point, 1) for point in (Failpoint.BEFORE_WRITE, Failpoint.SPILLED, Failpoint.DELIVERY_RECORDED)),
     ),
 )
-def test_a_batch_that_has_to_wait_waits_once_when_the_update_dies(project, server, deaths):
+def test_each_batch_is_spilled_once_when_an_update_crashes(project, server, deaths):
     pipeline = project(http(server)).given("source", FIRST, SECOND)
     server.answer = down
 
@@ -156,7 +154,7 @@ def test_a_batch_that_has_to_wait_waits_once_when_the_update_dies(project, serve
 
 
 @pytest.mark.parametrize(("status", "code"), [(401, "SINK.HTTP_REFUSED"), (500, "SINK.HTTP_DOWN")])
-def test_what_may_come_again_fails_the_flow(project, server, status, code):
+def test_http_errors_that_may_recur_fail_the_flow_instead_of_spilling_the_batch(project, server, status, code):
     pipeline = project(http(server), max_flow_retries=0).given("source", FIRST)
     server.answer = lambda _request, _number: status
 
@@ -166,10 +164,8 @@ def test_what_may_come_again_fails_the_flow(project, server, status, code):
     assert result.outcome.error["code"] == code
 
 
-@pytest.mark.long(
-    guard="tests/spark/test_spill_queue.py::test_a_batch_that_was_sent_in_part_is_sent_again_under_the_same_keys"
-)
-def test_the_keys_of_requests_are_those_of_the_settings_of_the_flow(project, server):
+@pytest.mark.long(guard="tests/spark/test_spill_queue.py::test_a_partially_sent_batch_is_sent_again_with_the_same_keys")
+def test_spilled_requests_are_built_with_the_spark_settings_of_the_flow(project, server):
     query = '.withColumn("at", F.timestamp_seconds("id"))'
     options = {"url": server.url, "rowsPerRequest": 2, "concurrency": 1, "maxAttempts": 1, "fallback": "storage"}
     paris = '@dp.append_flow(target="out", spark_conf={"spark.sql.session.timeZone": "Europe/Paris"})'
@@ -187,11 +183,11 @@ def test_the_keys_of_requests_are_those_of_the_settings_of_the_flow(project, ser
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_spill_queue.py::test_batches_wait_while_a_server_is_down_and_reach_it_in_their_order_when_it_is_back",
-        "tests/spark/test_spill_queue.py::test_what_waits_is_delivered_when_nothing_new_comes",
+        "tests/spark/test_spill_queue.py::test_batches_are_spilled_while_a_server_is_down_and_later_delivered_in_order",
+        "tests/spark/test_spill_queue.py::test_spilled_batches_are_delivered_without_new_input",
     )
 )
-def test_groups_that_a_watermark_has_closed_wait_and_are_delivered_once(project, server):
+def test_spilled_windows_are_delivered_once(project, server):
     query = (
         '.withColumn("at", F.timestamp_seconds(F.col("id") * 10)).withWatermark("at", "5 seconds")'
         '.groupBy(F.window("at", "20 seconds")).agg(F.min("id").alias("id"))'
@@ -207,7 +203,7 @@ def test_groups_that_a_watermark_has_closed_wait_and_are_delivered_once(project,
     assert ids(server.taken) == [10, 12, 14, 16, 18]
 
 
-def test_rows_that_are_refused_after_they_waited_are_set_aside(project, server):
+def test_spilled_rows_that_a_sink_rejects_become_dead_letters(project, server):
     set_aside = '@dp.append_flow(target="out", spark_conf={"headrace.failing_rows": "quarantine"})'
     pipeline = project(http(server).replace('@dp.append_flow(target="out")', set_aside)).given("source", FIRST, SECOND)
     server.answer = down
@@ -223,11 +219,11 @@ def test_rows_that_are_refused_after_they_waited_are_set_aside(project, server):
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_spill_queue.py::test_batches_wait_while_a_server_is_down_and_reach_it_in_their_order_when_it_is_back",
-        "tests/spark/test_spill_queue.py::test_what_waits_is_delivered_before_everything_is_delivered_again",
+        "tests/spark/test_spill_queue.py::test_batches_are_spilled_while_a_server_is_down_and_later_delivered_in_order",
+        "tests/spark/test_spill_queue.py::test_spilled_batches_are_delivered_before_a_full_refresh_delivers_all_rows",
     )
 )
-def test_what_waits_comes_first_when_the_fallback_is_taken_away(project, server):
+def test_spilled_batches_are_delivered_first_after_the_fallback_is_removed(project, server):
     pipeline = project(http(server), max_flow_retries=0).given("source", FIRST)
     server.answer = down
     pipeline.run()
@@ -242,7 +238,7 @@ def test_what_waits_comes_first_when_the_fallback_is_taken_away(project, server)
     assert ids(server.taken) == [*range(10, 18)]
 
 
-def test_what_waits_is_delivered_before_everything_is_delivered_again(project, server):
+def test_spilled_batches_are_delivered_before_a_full_refresh_delivers_all_rows(project, server):
     pipeline = project(http(server)).given("source", FIRST)
     server.answer = down
     pipeline.run()
@@ -253,7 +249,7 @@ def test_what_waits_is_delivered_before_everything_is_delivered_again(project, s
     assert ids(server.taken) == [10, 11, 12, 13] * 2
 
 
-def test_one_of_several_sinks_that_is_down_does_not_keep_the_others_waiting(project, server, tmp_path):
+def test_a_sink_that_is_down_does_not_delay_the_other_sinks_of_its_flow(project, server, tmp_path):
     other = f'\n    dp.create_sink("lake", "json", {{"path": {str(tmp_path / "lake")!r}}})\n'
     both = http(server).replace('target="out"', 'target=["out", "lake"]')
     pipeline = project(both.replace("\n    @dp.append_flow", f"{other}\n    @dp.append_flow")).given("source", FIRST)
@@ -276,7 +272,7 @@ def test_one_of_several_sinks_that_is_down_does_not_keep_the_others_waiting(proj
         alone=(Failpoint.STAGED, Failpoint.WRITTEN, Failpoint.SPILL_DELIVERED),
     ),
 )
-def test_each_row_is_in_a_database_once_that_goes_away_and_comes_back(project, postgres, out_orders, deaths):
+def test_each_row_is_written_once_to_a_database_that_was_down(project, postgres, out_orders, deaths):
     options = postgres.options(dbtable="out_orders", fallback="storage")
     pipeline = project(text("jdbc", options, ".repartition(2)")).given("source", FIRST)
     pipeline.run()
@@ -294,12 +290,12 @@ def test_each_row_is_in_a_database_once_that_goes_away_and_comes_back(project, p
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_spill_queue.py::test_what_may_come_again_fails_the_flow",
-        "tests/spark/test_spill_queue.py::test_a_user_whom_a_database_does_not_let_in_fails_the_flow",
-        "tests/spark/test_spill_queue.py::test_each_row_is_in_a_database_once_that_goes_away_and_comes_back",
+        "tests/spark/test_spill_queue.py::test_http_errors_that_may_recur_fail_the_flow_instead_of_spilling_the_batch",
+        "tests/spark/test_spill_queue.py::test_a_rejected_database_login_fails_the_flow",
+        "tests/spark/test_spill_queue.py::test_each_row_is_written_once_to_a_database_that_was_down",
     )
 )
-def test_a_flow_fails_whose_database_is_down_and_goes_on_when_it_is_back(project, postgres, out_orders):
+def test_a_flow_without_fallback_fails_while_its_database_is_down_and_recovers(project, postgres, out_orders):
     pipeline = project(text("jdbc", postgres.options(dbtable="out_orders")), max_flow_retries=0).given("source", FIRST)
 
     with postgres.unavailable():
@@ -310,7 +306,7 @@ def test_a_flow_fails_whose_database_is_down_and_goes_on_when_it_is_back(project
     assert (back.state, sorted(ids(out_orders()))) == (UpdateState.COMPLETED, [10, 11, 12, 13])
 
 
-def test_a_user_whom_a_database_does_not_let_in_fails_the_flow(project, postgres, out_orders):
+def test_a_rejected_database_login_fails_the_flow(project, postgres, out_orders):
     options = {**postgres.options(dbtable="out_orders", fallback="storage"), "user": "nobody"}
     pipeline = project(text("jdbc", options), max_flow_retries=0).given("source", FIRST)
 
@@ -319,10 +315,8 @@ def test_a_user_whom_a_database_does_not_let_in_fails_the_flow(project, postgres
     assert (result.states["deliver"], result.outcome.error["code"]) == (FlowState.FAILED, "JDBC.UNREACHABLE")
 
 
-@pytest.mark.long(
-    guard="tests/spark/test_spill_queue.py::test_each_row_is_in_a_database_once_that_goes_away_and_comes_back"
-)
-def test_records_wait_for_a_broker_that_is_stopped_and_started_again(project, kafka):
+@pytest.mark.long(guard="tests/spark/test_spill_queue.py::test_each_row_is_written_once_to_a_database_that_was_down")
+def test_records_are_spilled_until_a_stopped_broker_is_started_again(project, kafka):
     topic = kafka.topic()
     query = '.selectExpr("CAST(id AS STRING) AS key", "to_json(struct(*)) AS value")'
     options = {

@@ -141,7 +141,7 @@ TOGETHER = (
 
 
 @pytest.mark.parametrize("cases", TOGETHER, ids=", ".join)
-def test_a_change_of_what_is_kept_is_refused_naming_the_operator(changed, cases):
+def test_an_incompatible_state_change_is_rejected_and_names_the_operator(changed, cases):
     with pytest.raises(Problems) as found:
         changed(*(REFUSED[case][:2] for case in cases)).plan()
 
@@ -154,7 +154,7 @@ def test_a_change_of_what_is_kept_is_refused_naming_the_operator(changed, cases)
         assert (f"headrace run --reset-checkpoint {flow}" in error.hint) is (flow != "totals")
 
 
-def test_a_switch_to_closed_windows_alone_is_refused(changed):
+def test_a_change_between_append_and_complete_mode_is_rejected(changed):
     with pytest.raises(Problems) as found:
         changed(("return timed().groupBy(F.window", 'return spark.readStream.table("legs").groupBy(F.window')).plan()
 
@@ -163,7 +163,7 @@ def test_a_switch_to_closed_windows_alone_is_refused(changed):
     ]
 
 
-def test_what_surrounds_the_state_may_change_and_the_state_is_kept(changed):
+def test_a_filter_before_a_stateful_operator_can_change_without_losing_state(changed):
     pipeline = changed(('table("legs").groupBy("origin")', 'table("legs").where("delay < 100").groupBy("origin")'))
     pipeline.land("landing/2.json", [leg("A", "B", 3, 1), leg("A", "B", 500, 1)])
 
@@ -173,7 +173,7 @@ def test_what_surrounds_the_state_may_change_and_the_state_is_kept(changed):
     assert {row["origin"]: (row["n"], row["d"]) for row in result.rows("totals")} == {"A": (3, 9), "B": (1, 7)}
 
 
-def test_other_changes_that_keep_the_state_are_planned(changed):
+def test_the_plan_accepts_changed_watermarks_and_filters(changed):
     pipeline = changed(('withWatermark("at", "1 hour")', 'withWatermark("at", "2 hours").where("delay < 1000")'))
 
     plan = pipeline.plan()
@@ -182,9 +182,9 @@ def test_other_changes_that_keep_the_state_are_planned(changed):
 
 
 @pytest.mark.long(
-    guard="tests/spark/test_state_change.py::test_a_change_of_what_is_kept_is_refused_naming_the_operator"
+    guard="tests/spark/test_state_change.py::test_an_incompatible_state_change_is_rejected_and_names_the_operator"
 )
-def test_spark_would_mix_the_old_state_with_the_new(pipeline, headrace_session, tmp_path):
+def test_spark_mixes_old_and_new_state_when_the_grouping_key_changes(pipeline, headrace_session, tmp_path):
     """Why another grouping key of the same type is refused: Spark takes it and the result is neither."""
     shutil.copytree(pipeline.folder / "storage" / "checkpoints" / "default" / "totals" / "totals" / "0", tmp_path / "c")
     pipeline.land("landing/9.json", [leg("X", "Y", 1, 1)])
@@ -201,9 +201,9 @@ def test_spark_would_mix_the_old_state_with_the_new(pipeline, headrace_session, 
 
 
 @pytest.mark.long(
-    guard="tests/spark/test_state_change.py::test_a_change_of_what_is_kept_is_refused_naming_the_operator"
+    guard="tests/spark/test_state_change.py::test_an_incompatible_state_change_is_rejected_and_names_the_operator"
 )
-def test_spark_would_fail_on_state_that_was_never_made(pipeline, headrace_session, tmp_path):
+def test_spark_fails_when_a_stateful_operator_is_added(pipeline, headrace_session, tmp_path):
     """Why an operator that is added is refused."""
     shutil.copytree(pipeline.folder / "storage" / "checkpoints" / "default" / "plain" / "plain" / "0", tmp_path / "c")
     path = str(pipeline.folder / "storage" / "tables" / "default" / "legs")

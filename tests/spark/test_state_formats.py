@@ -62,7 +62,7 @@ def elsewhere(headrace_session, tmp_path):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_script_goes_on_with_a_checkpoint_that_plain_spark_has_made(scripts, elsewhere, tmp_path, kind):
+def test_a_script_continues_from_a_checkpoint_created_by_plain_spark(scripts, elsewhere, tmp_path, kind):
     land(tmp_path / "in", "a.json", 1)
     elsewhere(FORMATS[kind])
     assert in_use(tmp_path / "ck") == FORMATS[kind]
@@ -83,11 +83,11 @@ def test_a_script_goes_on_with_a_checkpoint_that_plain_spark_has_made(scripts, e
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_state_formats.py::test_a_script_goes_on_with_a_checkpoint_that_plain_spark_has_made",
-        "tests/spark/test_state_formats.py::test_a_flow_may_ask_for_another_provider_of_state_and_keeps_it",
+        "tests/spark/test_state_formats.py::test_a_script_continues_from_a_checkpoint_created_by_plain_spark",
+        "tests/spark/test_state_formats.py::test_a_flow_keeps_the_state_store_provider_that_it_started_with",
     )
 )
-def test_a_script_may_ask_for_another_provider_of_state(scripts, tmp_path):
+def test_a_script_can_select_another_state_store_provider(scripts, tmp_path):
     land(tmp_path / "in", "a.json", 1)
 
     scripts.run(f"""
@@ -127,7 +127,7 @@ def explained_size(pipeline):
     return size
 
 
-def test_a_flow_keeps_state_in_the_newest_format_and_explains_how_much(totals):
+def test_a_flow_uses_the_newest_state_format_and_explain_shows_the_state_size(totals):
     pipeline = totals()
     assert pipeline.project.explain("totals").flows[0].state_bytes == ()
 
@@ -137,7 +137,7 @@ def test_a_flow_keeps_state_in_the_newest_format_and_explains_how_much(totals):
     assert 20 < explained_size(pipeline) < 10_000
 
 
-def test_a_flow_may_ask_for_another_provider_of_state_and_keeps_it(totals):
+def test_a_flow_keeps_the_state_store_provider_that_it_started_with(totals):
     pipeline = totals(**{PROVIDER: HDFS})
     pipeline.run()
     assert 20 < explained_size(pipeline) < 10_000
@@ -153,11 +153,11 @@ def test_a_flow_may_ask_for_another_provider_of_state_and_keeps_it(totals):
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_notebook_session.py::test_settings_of_the_vendor_become_those_of_open_spark",
-        "tests/spark/test_state_formats.py::test_a_flow_keeps_state_in_the_newest_format_and_explains_how_much",
+        "tests/spark/test_notebook_session.py::test_vendor_settings_are_translated_to_spark_settings",
+        "tests/spark/test_state_formats.py::test_a_flow_uses_the_newest_state_format_and_explain_shows_the_state_size",
     )
 )
-def test_the_vendors_provider_of_state_is_the_open_one(totals):
+def test_the_vendor_state_store_provider_is_replaced_by_that_of_spark(totals):
     pipeline = totals(**{PROVIDER: "com.databricks.sql.streaming.state.RocksDBStateStoreProvider"})
 
     assert pipeline.run().state is UpdateState.COMPLETED
@@ -166,12 +166,12 @@ def test_the_vendors_provider_of_state_is_the_open_one(totals):
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_state_formats.py::test_a_script_goes_on_with_a_checkpoint_that_plain_spark_has_made",
-        "tests/spark/test_state_formats.py::test_a_flow_may_ask_for_another_provider_of_state_and_keeps_it",
+        "tests/spark/test_state_formats.py::test_a_script_continues_from_a_checkpoint_created_by_plain_spark",
+        "tests/spark/test_state_formats.py::test_a_flow_keeps_the_state_store_provider_that_it_started_with",
     )
 )
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_flow_whose_record_does_not_say_opens_its_checkpoint_as_it_was_made(totals, elsewhere, tmp_path, kind):
+def test_a_flow_without_a_recorded_state_format_detects_it_from_the_checkpoint(totals, elsewhere, tmp_path, kind):
     pipeline = totals()
     pipeline.run()
     land(tmp_path / "in", "a.json", 1)

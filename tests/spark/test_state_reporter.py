@@ -113,7 +113,7 @@ def updates(shared_project):
     return Updates(pipeline, result, status, events, later)
 
 
-def test_a_row_that_the_watermark_has_passed_is_an_error_event_and_stops_nothing(updates):
+def test_a_row_behind_the_watermark_causes_an_error_event_and_the_flow_completes(updates):
     (event,) = told(updates.events, "FLOW.ROWS_TOO_LATE")
     assert (event.level, event.flow) == (Level.ERROR, "minutes_late")
     assert "1 row, or sums of several, of batch" in event.message
@@ -121,37 +121,37 @@ def test_a_row_that_the_watermark_has_passed_is_an_error_event_and_stops_nothing
     assert told(warnings, "FLOW.ROWS_TOO_LATE") == [event]
 
 
-def test_rows_that_come_in_time_are_no_event(updates):
+def test_rows_on_time_cause_no_warning(updates):
     warned = {event.flow for event in updates.events if isinstance(event, Warned)}
 
     assert warned == {"minutes_late", "minutes_ahead", "pairs_of_slowest"}
 
 
-def test_one_event_far_ahead_of_the_clock_is_warned_of(updates):
+def test_an_event_far_in_the_future_causes_a_warning(updates):
     (event,) = told(updates.events, "FLOW.TIME_AHEAD")
 
     assert event.flow == "minutes_ahead"
     assert "399 days" in event.message or "400 days" in event.message
 
 
-def test_a_watermark_that_an_earlier_update_has_moved_ahead_is_warned_of_as_that(updates):
+def test_a_future_watermark_of_an_earlier_update_is_not_reported_as_stuck(updates):
     assert [event.flow for event in told(updates.later, "FLOW.TIME_AHEAD")] == ["minutes_ahead"]
     assert told(updates.later, "FLOW.WATERMARK_STUCK") == []
 
 
-def test_an_event_far_ahead_is_set_aside_by_a_rule_and_those_behind_it_are_not_late(updates):
+def test_a_quarantined_future_event_does_not_make_other_events_late(updates):
     assert sorted(row["id"] for row in updates.pipeline.rows("kept")) == [1, 2]
     assert [row["row"]["id"] for row in updates.pipeline.rows("kept_quarantine")] == [3]
 
 
-def test_a_watermark_that_one_quiet_input_holds_back_is_warned_of(updates):
+def test_a_watermark_held_back_by_a_quiet_input_causes_a_warning(updates):
     assert [event.flow for event in told(updates.events, "FLOW.WATERMARK_STUCK")] == ["pairs_of_slowest"]
 
 
 @pytest.mark.long(
-    guard="tests/spark/test_state_reporter.py::test_a_watermark_that_one_quiet_input_holds_back_is_warned_of"
+    guard="tests/spark/test_state_reporter.py::test_a_watermark_held_back_by_a_quiet_input_causes_a_warning"
 )
-def test_a_watermark_follows_the_fastest_input_where_the_settings_say_so(project):
+def test_a_watermark_follows_the_fastest_input_with_the_max_policy(project):
     text = EACH.replace("@dp.table\n    def pairs_of_slowest", f"{FASTEST}\n    def pairs_of_fastest")
     pipeline = project(text).given("busy", *minutes(4)).given("quiet", [NOON])
 
@@ -160,8 +160,8 @@ def test_a_watermark_follows_the_fastest_input_where_the_settings_say_so(project
     assert result.flow("pairs_of_fastest").watermark == "2026-01-01T12:02:00.000Z"
 
 
-@pytest.mark.long(guard="tests/spark/test_state_reporter.py::test_rows_that_come_in_time_are_no_event")
-def test_a_watermark_that_goes_on_with_both_inputs_is_not_warned_of(project):
+@pytest.mark.long(guard="tests/spark/test_state_reporter.py::test_rows_on_time_cause_no_warning")
+def test_a_watermark_that_advances_with_both_inputs_causes_no_warning(project):
     pipeline = project(EACH).given("busy", *minutes(14)).given("quiet", *minutes(14))
 
     events = []
@@ -173,7 +173,7 @@ def test_a_watermark_that_goes_on_with_both_inputs_is_not_warned_of(project):
     assert told(events, "FLOW.WATERMARK_STUCK") == []
 
 
-def test_duplicates_that_were_removed_are_in_the_outcome_with_the_watermark(updates):
+def test_the_outcome_reports_removed_duplicates_and_the_watermark(updates):
     (kept,) = updates.result.flow("once").operators
     assert (kept.operator, kept.duplicates_removed) == ("dedupeWithinWatermark", 2)
     assert updates.result.flow("once").watermark == "2026-01-01T12:59:00.000Z"
@@ -181,9 +181,9 @@ def test_duplicates_that_were_removed_are_in_the_outcome_with_the_watermark(upda
 
 
 @pytest.mark.long(
-    guard="tests/spark/test_state_reporter.py::test_a_row_that_the_watermark_has_passed_is_an_error_event_and_stops_nothing"
+    guard="tests/spark/test_state_reporter.py::test_a_row_behind_the_watermark_causes_an_error_event_and_the_flow_completes"
 )
-def test_a_late_row_is_told_of_after_a_pause_of_a_query_that_goes_on(project):
+def test_a_continuous_update_reports_a_late_row_after_an_idle_period(project):
     text = WINDOWS.replace(".table(name)", '.schema("id INT, at TIMESTAMP").json(spark.conf.get("root") + "/in")')
     assert '"/in"' in text
     pipeline = project(text)

@@ -43,7 +43,7 @@ COUNTS = """
     """
 
 
-def test_state_of_ones_own_is_there_in_the_next_update_unless_its_time_to_live_is_over(project):
+def test_custom_state_persists_across_updates_until_its_time_to_live_expires(project):
     pipeline = project(COUNTS, **ONE_TASK)
     pipeline.given("source", [{"user": "a"}, {"user": "a"}]).run()
 
@@ -82,7 +82,7 @@ QUIET = """
 @pytest.mark.parametrize(
     "point", [None, pytest.param(Failpoint.WRITTEN, marks=pytest.mark.long(guard="its other cases"))]
 )
-def test_a_timer_of_the_clock_fires_once_in_an_update_that_ends(project, point):
+def test_a_processing_time_timer_fires_once_in_a_triggered_update(project, point):
     pipeline = project(QUIET, **ONE_TASK).given("source", [{"user": "a"}, {"user": "b"}])
     if point is not None:
         with suppress(Crashed, AssertionError):

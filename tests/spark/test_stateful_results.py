@@ -86,16 +86,16 @@ LONGER = [[minutes(30, 5, 28, 35, 33), minutes(12, 41, 27, 40)], [minutes(20, 36
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_patterns.py::test_a_stream_gives_what_a_batch_gives_in_any_order",
-        "tests/spark/test_state_reporter.py::test_a_row_that_the_watermark_has_passed_is_an_error_event_and_stops_nothing",
-        "tests/spark/test_exactly_once.py::test_a_stream_with_state_goes_on_when_an_update_dies_after_one_of_its_batches_was_written",
+        "tests/spark/test_patterns.py::test_a_stream_in_any_order_returns_the_same_rows_as_a_batch",
+        "tests/spark/test_state_reporter.py::test_a_row_behind_the_watermark_causes_an_error_event_and_the_flow_completes",
+        "tests/spark/test_exactly_once.py::test_a_stateful_stream_continues_when_an_update_crashes_after_a_written_batch",
     )
 )
 @LAW
 @given(updates=UPDATES, crash=CRASH)
 @example([[minutes(30, 5, 28, 35, 33), minutes(12, 41, 27, 40, 75)]], (Failpoint.WRITTEN, 1))
 @(example(*LONGER) if THOROUGH else lambda law: law)
-def test_streams_with_state_give_what_a_batch_gives_but_for_late_events(shared_project, updates, crash):
+def test_stateful_streams_return_the_same_rows_as_a_batch_except_late_events(shared_project, updates, crash):
     pipeline = shared_project(files={"transformations/none.py": ""})
     text = PIPELINE.format(events=str(pipeline.folder / "landing"))
     pipeline.write("transformations/project.py", text)

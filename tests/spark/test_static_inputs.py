@@ -63,7 +63,7 @@ if not EVERYTHING:
     CASES = {name: CASES[name] for name in ("newest_in_sql", "table_of_the_start", "files_of_the_start")}
 
 
-def test_a_batch_finds_the_newest_rows_of_a_delta_table_or_those_of_the_start(project):
+def test_a_batch_joins_the_newest_rows_of_a_static_table_or_those_at_the_start(project):
     text = "".join(joining(names, name, **confs) for name, (names, confs, _) in CASES.items())
     pipeline = with_first_rows(project(text))
 
@@ -87,9 +87,9 @@ def test_a_batch_finds_the_newest_rows_of_a_delta_table_or_those_of_the_start(pr
 
 
 @pytest.mark.long(
-    guard="tests/spark/test_static_inputs.py::test_a_batch_finds_the_newest_rows_of_a_delta_table_or_those_of_the_start"
+    guard="tests/spark/test_static_inputs.py::test_a_batch_joins_the_newest_rows_of_a_static_table_or_those_at_the_start"
 )
-def test_rows_of_the_start_are_those_of_the_next_start_when_it_comes(joined):
+def test_static_rows_pinned_at_the_start_are_refreshed_at_the_next_start(joined):
     pipeline = joined(TABLE, **START)
     pipeline.run()
     name_table(pipeline, "new")
@@ -100,7 +100,7 @@ def test_rows_of_the_start_are_those_of_the_next_start_when_it_comes(joined):
     assert sorted(row["name"] for row in result.rows("joined")) == ["new", "old"]
 
 
-def test_files_are_listed_anew_as_often_as_it_is_said(joined):
+def test_static_files_are_listed_again_at_the_configured_interval(joined):
     pipeline = joined(FOLDER, **{"headrace.static_inputs": "10 ms"})
     rows = lambda: {row["id"]: row["name"] for row in pipeline.rows("joined")}  # noqa: E731 - one line
 
@@ -112,7 +112,7 @@ def test_files_are_listed_anew_as_often_as_it_is_said(joined):
         update.wait_until(lambda: pipeline.land(f"in/{next(numbers)}.json", [{"id": 2}]) or "new" in rows().values())
 
 
-def test_a_version_that_a_query_names_is_read_in_each_batch(joined):
+def test_a_table_version_that_a_query_names_is_read_in_each_batch(joined):
     versioned = TABLE.replace(".load", ".option('versionAsOf', 0).load")
     pipeline = joined(versioned)
     name_table(pipeline, "new")
@@ -122,7 +122,7 @@ def test_a_version_that_a_query_names_is_read_in_each_batch(joined):
     assert [row["name"] for row in pipeline.rows("joined")] == ["old"]
 
 
-def test_a_table_inside_of_a_condition_is_not_pinned_and_refused(joined):
+def test_a_static_table_in_a_subquery_cannot_be_pinned_and_is_rejected(joined):
     named = f"spark.sql('SELECT * FROM {{n}} WHERE id IN (SELECT id FROM {{n}})', n={TABLE})"
     pipeline = joined(f"({named})", **START)
 
@@ -132,7 +132,7 @@ def test_a_table_inside_of_a_condition_is_not_pinned_and_refused(joined):
     assert result.outcome.error["code"] == "FLOW.STATIC_SUBQUERY"
 
 
-def test_what_the_setting_cannot_mean_is_a_problem_of_the_flow(joined):
+def test_an_invalid_static_inputs_setting_is_rejected(joined):
     pipeline = joined(TABLE, **{"headrace.static_inputs": "sometimes"})
 
     with pytest.raises((PipelineError, Problems)) as raised:

@@ -201,7 +201,7 @@ def in_quarantine(pipeline, name):
     )
 
 
-def test_nothing_is_planned_but_what_waits_for_its_sink_when_the_code_is_that_of_0_1(in_its_place):
+def test_the_plan_has_only_spilled_batches_when_the_code_of_0_1_is_unchanged(in_its_place):
     plan = in_its_place.plan()
 
     begun = {step.flow.name: step.reason for step in plan.flows if step.decision is not Decision.UP_TO_DATE}
@@ -209,7 +209,7 @@ def test_nothing_is_planned_but_what_waits_for_its_sink_when_the_code_is_that_of
     assert (plan.tables, plan.views, plan.losses, plan.inactive, plan.unavailable) == ((), (), (), (), ())
 
 
-def test_every_flow_completes_when_new_input_has_come(continued):
+def test_every_flow_completes_with_new_input(continued):
     warned = {event.code for event in continued.events if isinstance(event, Warned)}
 
     assert continued.result.state is UpdateState.COMPLETED, continued.result.outcome.error
@@ -218,11 +218,11 @@ def test_every_flow_completes_when_new_input_has_come(continued):
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_rows_of_both_versions_are_there_once_when_an_update_has_continued(continued, table):
+def test_rows_of_both_versions_are_written_once(continued, table):
     assert rows(continued.result.rows(table)) == sorted(TABLES[table], key=str)
 
 
-def test_files_are_read_once_and_their_schema_grows_on_when_more_have_come(continued):
+def test_files_are_read_once_and_schema_evolution_continues(continued):
     found = continued.result.rows("orders_raw")
 
     files = continued.pipeline.project.files("orders_raw")
@@ -237,13 +237,13 @@ def test_files_are_read_once_and_their_schema_grows_on_when_more_have_come(conti
     assert (rescued, extra) == (["eight"], {7: ("a new column", None), 15: ("known to 0.1", "another new column")})
 
 
-def test_changes_without_a_sequence_stay_in_quarantine_when_an_update_has_continued(continued):
+def test_change_events_without_a_sequence_stay_in_quarantine(continued):
     for table in ("users", "users_merged", "users_history"):
         (row,) = continued.result.rows(f"{table}_quarantine")
         assert (row["row"]["id"], row["broken"], row["status"]) == (5, ["cdc.null_sequence"], "open")
 
 
-def test_the_event_log_of_0_1_is_read_and_counted_on_when_an_update_has_continued(continued):
+def test_the_event_log_of_0_1_is_readable_and_its_counts_continue(continued):
     totals = continued.pipeline.project.events().flow_totals()["orders"]
 
     before = {flow.flow: (flow.state, flow.counts.rows_written) for flow in continued.status.flows}
@@ -255,7 +255,7 @@ def test_the_event_log_of_0_1_is_read_and_counted_on_when_an_update_has_continue
     assert failed == {"has a customer": 2, "is no test": 2, "amount is positive": 5}
 
 
-def test_sinks_get_each_row_once_when_some_were_delivered_and_some_have_waited(continued):
+def test_sinks_get_each_delivered_or_spilled_row_once(continued):
     out = continued.pipeline.folder / "out"
     lines = [line for file in (out / "files").glob("*.json") for line in file.read_text().splitlines()]
 
@@ -272,13 +272,13 @@ def test_sinks_get_each_row_once_when_some_were_delivered_and_some_have_waited(c
     assert delivered == {"lake": both, "calls": both, "files": both, **waited}
 
 
-def test_a_persisted_view_of_0_1_answers_when_an_update_has_continued(continued):
+def test_a_persisted_view_of_0_1_can_be_queried(continued):
     found = continued.pipeline.sql("SELECT customer FROM best_customers ORDER BY customer NULLS LAST")
 
     assert found.rows == (("ana",), ("dan",), (None,))
 
 
-def test_rows_that_0_1_has_quarantined_pass_when_they_are_replayed(continued):
+def test_rows_quarantined_by_0_1_can_be_replayed(continued):
     pipeline = continued.pipeline
     before = in_quarantine(pipeline, "orders")
 
@@ -291,7 +291,7 @@ def test_rows_that_0_1_has_quarantined_pass_when_they_are_replayed(continued):
     assert amounts(pipeline.rows("orders")) == sorted([*OLD_ORDERS, *NEW_ORDERS, (4, 1), (9, 8), (12, 10)], key=str)
 
 
-def test_records_that_0_1_could_not_process_are_in_the_table_when_they_are_replayed(continued):
+def test_dead_letters_of_0_1_can_be_replayed(continued):
     pipeline = continued.pipeline
     before = rows(pipeline.rows("clicks"), "id")
 

@@ -218,7 +218,7 @@ def story(tmp_path_factory, headrace_session):
     lands=st.booleans(),
 )
 @LAW
-def test_a_store_that_is_older_torn_or_gone_costs_no_row_in_silence(story, kind, case, back, lands):
+def test_no_row_is_lost_silently_when_a_store_is_restored_torn_or_deleted(story, kind, case, back, lands):
     told = story(kind)
     told.befalls(*case, back)
     # Sinks are asked what they have when there is something to deliver; a flow without its record has another identity.
@@ -243,7 +243,7 @@ def test_a_store_that_is_older_torn_or_gone_costs_no_row_in_silence(story, kind,
     told.check(twice=twice)
 
 
-def test_state_that_cannot_be_read_is_named_and_a_flow_can_go_on_without_it(story):
+def test_unreadable_state_is_reported_and_a_checkpoint_reset_recovers_the_flow(story):
     told = story("stateful")
     for file in (told.storage / STORES["checkpoint"] / "state").rglob("*.changelog"):
         file.write_bytes(b"")

@@ -27,7 +27,7 @@ EVENTS = """
 """
 
 
-def test_a_stream_has_the_rows_of_a_batch_whatever_crashes_between(project):
+def test_a_stream_has_the_same_rows_as_a_batch_despite_a_crash(project):
     pipeline = project(EVENTS)
 
     with pytest.raises(Crashed):
@@ -40,15 +40,15 @@ def test_a_stream_has_the_rows_of_a_batch_whatever_crashes_between(project):
 
 
 @pytest.mark.long(
-    guard="tests/unit/sources/test_synthetic.py::test_a_triggered_query_ends_at_what_was_there_when_it_began_and_that_is_all_of_a_stream_with_an_end"
+    guard="tests/unit/sources/test_synthetic.py::test_available_now_reads_rows_available_at_start_or_all_rows_of_a_bounded_stream"
 )
-def test_a_stream_with_an_end_is_read_to_it_at_once_whatever_its_rate_and_then_adds_nothing(project):
+def test_a_triggered_update_reads_a_finite_stream_to_its_end_at_any_rate(project):
     pipeline = project(EVENTS.replace("seed=7,", "seed=7, rowsPerSecond=1,"))
 
     assert [pipeline.run("events").written for _ in range(2)] == [100, 0]
 
 
-def test_an_option_that_is_wrong_is_a_problem_of_the_project_at_its_line(project):
+def test_an_unknown_option_is_reported_with_its_location(project):
     pipeline = project(EVENTS.replace("duplicateShare", "duplicatesShare"))
 
     with pytest.raises(Problems) as raised:
@@ -59,7 +59,7 @@ def test_an_option_that_is_wrong_is_a_problem_of_the_project_at_its_line(project
     assert first.detail == "Similar option: duplicateShare."
 
 
-def test_a_script_reads_its_own_columns_as_a_batch(headrace_session):
+def test_a_batch_read_generates_the_columns_of_a_custom_schema(headrace_session):
     frame = (
         headrace_session.read.format("Synthetic")
         .schema("event_id STRING, note STRUCT<text: STRING, at: TIMESTAMP NOT NULL> NOT NULL")
@@ -71,7 +71,7 @@ def test_a_script_reads_its_own_columns_as_a_batch(headrace_session):
     assert frame.where("note.text IS NULL").isEmpty()
 
 
-def test_a_session_reads_events_while_another_one_that_has_read_them_is_active(headrace_session):
+def test_a_session_reads_events_while_another_session_is_active(headrace_session):
     one, other = headrace_session.newSession(), headrace_session.newSession()
     with while_active(one):
         one.read.format("synthetic").load(numRows=1)

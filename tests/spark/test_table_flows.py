@@ -50,7 +50,7 @@ def aside(pipeline):
     return sorted((row["row"]["id"], row["flow"], row["epoch"]) for row in pipeline.rows("orders_quarantine"))
 
 
-def test_flows_into_one_table_keep_apart_and_start_again_together(project):
+def test_flows_into_one_table_are_independent_and_fully_refreshed_together(project):
     pipeline = project(ORDERS).given("north_raw", rows(1, -1)).given("south_raw", rows(2, -2))
     pipeline.run()
     second = pipeline.given("north_raw", rows(3)).run()
@@ -94,7 +94,7 @@ CHAIN = """
     """
 
 
-def test_a_selection_is_not_widened_and_a_protected_table_is_kept(project, tmp_path):
+def test_a_refresh_excludes_upstream_tables_and_a_protected_table_is_not_reset(project, tmp_path):
     pipeline = project(CHAIN, configuration={"landing": str(tmp_path / "project" / "landing")})
     pipeline.land("landing/1.json", rows(1))
     pipeline.run()
@@ -112,7 +112,7 @@ def test_a_selection_is_not_widened_and_a_protected_table_is_kept(project, tmp_p
     assert [error.code for error in found.value] == ["SELECTION.NOT_RESETTABLE"]
 
 
-def test_a_new_column_is_added_and_another_type_is_refused(project):
+def test_a_new_column_is_added_and_a_changed_type_is_rejected(project):
     text = """
         @dp.table(schema="id INT")
         def source():
@@ -173,7 +173,7 @@ def table(pipeline, name):
     return DeltaTable(str(pipeline.folder / "storage" / "tables" / "default" / name))
 
 
-def test_what_is_declared_reaches_the_table(declared):
+def test_declared_table_metadata_is_written_to_the_table(declared):
     metadata = table(declared, "partitioned").metadata()
 
     assert metadata.description == "Orders; it's all of them"
@@ -195,7 +195,7 @@ COMMENTED = """
     """
 
 
-def test_comments_of_a_table_that_keeps_its_rows_follow_the_code(project):
+def test_changed_comments_are_applied_to_an_existing_table(project):
     pipeline = project(COMMENTED.format(table="first", column="it is one"))
     pipeline.run()
     file = pipeline.folder / "transformations" / "project.py"
@@ -210,14 +210,14 @@ def test_comments_of_a_table_that_keeps_its_rows_follow_the_code(project):
     assert pipeline.plan().empty
 
 
-def test_cluster_columns_stay_when_a_view_is_computed(declared):
+def test_cluster_columns_are_kept_when_a_materialized_view_is_computed(declared):
     detail = declared.project.sql("DESCRIBE DETAIL clustered").to_json()[0]
 
     assert detail["clusteringColumns"] == ["id", "day"]
     assert detail["description"] == "Clustered"
 
 
-def test_a_table_that_a_script_has_left_in_the_storage_is_read_and_left_alone(project):
+def test_a_table_written_by_a_script_is_readable_and_stays_unchanged(project):
     pipeline = project(
         """
         @dp.table
@@ -237,7 +237,7 @@ def test_a_table_that_a_script_has_left_in_the_storage_is_read_and_left_alone(pr
     assert DeltaTable(tables / "default" / "plain").version() == 0
 
 
-def test_columns_may_have_names_that_parquet_does_not_take(project):
+def test_columns_can_have_names_that_parquet_rejects(project):
     pipeline = project(
         """
         @dp.table(schema="id INT, amount INT")

@@ -196,52 +196,52 @@ def result(pipeline):
 
 
 @pytest.mark.parametrize(("rule", "kept"), [("unique", 3), ("primary_key", 1)])
-def test_a_key_with_a_null_is_like_no_other_and_no_primary_key(result, rule, kept):
+def test_a_key_with_a_null_is_unique_but_violates_a_primary_key(result, rule, kept):
     counts = result.counts(f"{rule}_with_nulls")
 
     assert (counts.rows_written, counts.rows_dropped) == (kept, 4 - kept)
 
 
-def test_a_key_is_in_the_table_once_when_two_flows_bring_it(pipeline, result):
+def test_a_unique_key_is_written_once_when_two_flows_deliver_it(pipeline, result):
     assert ids(result.rows("two_flows")) == [1, 2, 3, 4, 5]
     assert ids(pipeline.recomputed("two_flows")) == [1, 2, 3, 4, 5]
 
 
-def test_a_row_that_another_rule_keeps_out_does_not_stand_in_the_way_of_its_key(result):
+def test_a_row_dropped_by_another_expectation_does_not_block_its_unique_key(result):
     assert [(row["id"], row["shop"]) for row in result.rows("several")] == [(1, "a"), (2, "b")]
     assert set_aside(result, "several") == [1]
     assert result.failed("several") == {"named": 1, "one of each": 1, "one a shop": 1}
 
 
-def test_columns_with_odd_names_are_keys_too(result):
+def test_key_columns_can_have_special_names(result):
     assert result.rows("primary_key_with_nulls") == [{"odd.`name": 1, "shop": "a"}]
 
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_table_rules.py::test_a_key_is_in_a_materialized_view_once_however_often_it_is_computed",
-        "tests/spark/test_rules.py::test_the_quarantine_is_replaced_with_a_table_that_is_replaced",
+        "tests/spark/test_table_rules.py::test_a_unique_key_is_in_a_materialized_view_once_after_each_recomputation",
+        "tests/spark/test_rules.py::test_the_quarantine_is_replaced_when_its_table_is_recomputed",
     )
 )
-def test_a_table_that_is_replaced_is_judged_by_what_replaces_it(rest):
+def test_table_rules_of_a_recomputed_table_are_evaluated_on_its_new_rows(rest):
     _, result = rest
 
     assert sorted(row["most"] for row in result.rows("complete")) == [1, 2]
     assert result.failed("complete") == {"rule": 1, "few": 1}
 
 
-def test_a_foreign_key_is_looked_for_in_the_other_table_which_comes_first(result):
+def test_a_foreign_key_is_checked_against_the_referenced_table_which_updates_first(result):
     assert ids(result.rows("referring")) == [1, 3]
     assert set_aside(result, "referring") == [2]
 
 
-def test_a_row_is_late_by_the_batches_before_its_own_and_waits_in_quarantine(result):
+def test_a_row_is_late_relative_to_earlier_batches_and_is_quarantined(result):
     # A watermark of ten minutes drops what is ten minutes late.
     assert ids(result.rows("late")) == [1100, 1151, 1200, 1221, 1230, 1330]
     assert sorted(set_aside(result, "late")) == [1, 1150, 1220]
 
 
-def test_an_operator_downstream_passes_over_none_of_the_rows_that_are_on_time(rest):
+def test_a_downstream_window_drops_none_of_the_rows_that_are_on_time(rest):
     pipeline, result = rest
 
     counted = pipeline.sql("SELECT sum(count) AS rows FROM windows").to_json()
@@ -250,7 +250,7 @@ def test_an_operator_downstream_passes_over_none_of_the_rows_that_are_on_time(re
     assert counted == [{"rows": len(closed)}]
 
 
-def test_a_time_beyond_the_year_9999_is_a_time(result):
+def test_a_timestamp_after_the_year_9999_is_valid(result):
     counts = result.counts("far")
 
     assert (counts.rows_written, counts.rows_dropped) == (2, 1)
@@ -261,7 +261,7 @@ def test_a_row_without_a_time_is_late(result):
     assert 1 not in ids(result.rows("late"))
 
 
-def test_what_is_counted_of_a_table_is_in_the_event_log(result):
+def test_row_count_results_are_in_the_event_log(result):
     assert result.failed("counted") == {"some": 0, "few": 1}
     assert ids(result.rows("counted")) == [1, 2, 3]
 
@@ -281,9 +281,7 @@ def test_what_is_counted_of_a_table_is_in_the_event_log(result):
         ),
     ],
 )
-def test_a_key_is_in_the_table_once_whichever_batches_it_comes_in_when_the_update_dies_beside_a_commit(
-    project, point, skip
-):
+def test_a_unique_key_is_written_once_when_an_update_crashes_around_a_commit(project, point, skip):
     pipeline = project(orders('dp.unique("id")'))
     pipeline.given("source", batch(1, 1, 2), batch(2, 3, 3))
     pipeline.crash_at(point, skip=skip)
@@ -300,7 +298,7 @@ def test_a_key_is_in_the_table_once_whichever_batches_it_comes_in_when_the_updat
     assert totals.to_json() == [{"passed": 3, "failed": 3}]
 
 
-def test_a_broken_key_that_is_to_fail_names_the_row_and_nothing_is_written(project):
+def test_a_violated_primary_key_fails_the_update_names_the_row_and_writes_nothing(project):
     pipeline = project(orders('dp.primary_key("id")', "fail"))
     pipeline.given("source", batch(7, 7))
 
@@ -311,7 +309,7 @@ def test_a_broken_key_that_is_to_fail_names_the_row_and_nothing_is_written(proje
     assert result.rows("orders") == []
 
 
-def test_a_key_is_in_a_materialized_view_once_however_often_it_is_computed(pipeline, result):
+def test_a_unique_key_is_in_a_materialized_view_once_after_each_recomputation(pipeline, result):
     assert ids(result.rows("keyed")) == [1, 2]
 
     again = pipeline.given("keyed_source", batch(2, 3)).run("keyed")
@@ -321,10 +319,10 @@ def test_a_key_is_in_a_materialized_view_once_however_often_it_is_computed(pipel
 
 
 @pytest.mark.long(
-    guard="tests/spark/test_table_rules.py::test_a_key_is_in_the_table_once_whichever_batches_it_comes_in_when_the_update_dies_beside_a_commit"
+    guard="tests/spark/test_table_rules.py::test_a_unique_key_is_written_once_when_an_update_crashes_around_a_commit"
 )
 @pytest.mark.parametrize("point", [Failpoint.BEFORE_WRITE, Failpoint.WRITTEN])
-def test_rows_that_are_dropped_are_counted_once_when_the_update_dies_beside_a_commit(project, point):
+def test_dropped_rows_are_counted_once_when_an_update_crashes_around_a_commit(project, point):
     pipeline = project(orders('dp.unique("id")', "drop"))
     pipeline.given("source", batch(1, 1), batch(1, 2, 2))
     pipeline.crash_at(point, skip=1)
@@ -340,11 +338,11 @@ def test_rows_that_are_dropped_are_counted_once_when_the_update_dies_beside_a_co
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_table_rules.py::test_a_foreign_key_is_looked_for_in_the_other_table_which_comes_first",
-        "tests/spark/test_replay.py::test_rows_that_pass_a_changed_rule_are_in_the_table_once",
+        "tests/spark/test_table_rules.py::test_a_foreign_key_is_checked_against_the_referenced_table_which_updates_first",
+        "tests/spark/test_replay.py::test_replayed_rows_that_pass_a_changed_expectation_are_written_once",
     )
 )
-def test_rows_are_replayed_once_the_table_that_they_refer_to_has_their_key(project, tmp_path):
+def test_rows_can_be_replayed_after_the_referenced_table_has_their_key(project, tmp_path):
     (tmp_path / "shops").mkdir()
     (tmp_path / "shops" / "1.json").write_text('{"name": "a"}')
     pipeline = project(SHOPS.format(folder=tmp_path))
@@ -358,7 +356,7 @@ def test_rows_are_replayed_once_the_table_that_they_refer_to_has_their_key(proje
     assert ids(result.rows("orders")) == [1, 2]
 
 
-def test_a_view_keeps_its_rows_when_there_would_be_too_few(project, tmp_path):
+def test_a_materialized_view_keeps_its_rows_when_it_would_have_too_few(project, tmp_path):
     file = tmp_path / "in.json"
     file.write_text('{"id": 1}\n{"id": 2}')
     pipeline = project(VIEW.format(file=file))
@@ -372,7 +370,7 @@ def test_a_view_keeps_its_rows_when_there_would_be_too_few(project, tmp_path):
     assert ids(result.rows("orders")) == [1, 2]
 
 
-def test_rows_of_a_table_are_counted_with_those_that_a_batch_brings(project):
+def test_the_row_count_includes_existing_rows_and_those_of_the_batch(project):
     pipeline = project(orders("dp.row_count(at_most=3)", "fail"))
     pipeline.given("source", batch(1, 2), batch(3), batch(4))
 
@@ -384,11 +382,11 @@ def test_rows_of_a_table_are_counted_with_those_that_a_batch_brings(project):
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_table_rules.py::test_a_key_is_in_the_table_once_whichever_batches_it_comes_in_when_the_update_dies_beside_a_commit",
-        "tests/spark/test_table_rules.py::test_what_is_counted_of_a_table_is_in_the_event_log",
+        "tests/spark/test_table_rules.py::test_a_unique_key_is_written_once_when_an_update_crashes_around_a_commit",
+        "tests/spark/test_table_rules.py::test_row_count_results_are_in_the_event_log",
     )
 )
-def test_a_count_is_in_the_event_log_when_the_update_dies_before_it_is_told(project):
+def test_a_row_count_result_is_logged_when_an_update_crashes_before_reporting_it(project):
     pipeline = project(orders("dp.row_count(at_most=3)", "fail").replace("expect_or_fail", "expect"))
     pipeline.given("source", batch(1, 2), batch(3, 4)).crash_at(Failpoint.WRITTEN, skip=1)
     with pytest.raises(Crashed):
@@ -400,7 +398,7 @@ def test_a_count_is_in_the_event_log_when_the_update_dies_before_it_is_told(proj
     assert counted == [{"passed": 1, "failed": 1}]
 
 
-def test_a_preview_judges_what_it_shows(project):
+def test_a_preview_evaluates_table_rules_on_the_rows_that_it_shows(project):
     pipeline = project(orders('dp.unique("id")', "drop"))
     pipeline.given("source", batch(1, 1, 2)).run("source")
 

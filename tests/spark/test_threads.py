@@ -48,9 +48,7 @@ class Durations(StreamingQueryListener):
     def onQueryTerminated(self, event): ...  # noqa: N802 - the name is Spark's
 
 
-def test_no_thread_is_left_and_batches_have_their_own_durations_when_streams_have_ended(
-    project, headrace_session, tmp_path
-):
+def test_streams_leave_no_threads_and_report_the_duration_of_each_batch(project, headrace_session, tmp_path):
     made = project(FLOWS.format(landing=tmp_path / "in"))
     (tmp_path / "in").mkdir()
     for number in range(3):

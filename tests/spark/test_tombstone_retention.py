@@ -90,8 +90,8 @@ def expected(events, name):
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_change_counts.py::test_what_comes_later_than_the_window_is_judged_by_the_rows_alone",
-        "tests/unit/cdc/test_history.py::test_the_rows_are_the_same_in_any_order_and_however_often_events_come",
+        "tests/spark/test_change_counts.py::test_events_later_than_the_tombstone_retention_are_compared_only_with_rows",
+        "tests/unit/cdc/test_history.py::test_scd1_rows_do_not_depend_on_event_order_or_duplicates",
     )
 )
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def expected(events, name):
                     "its other cases",
                     (
                         "tests/spark/test_change_counts.py"
-                        "::test_what_comes_later_than_the_window_is_judged_by_the_rows_alone"
+                        "::test_events_later_than_the_tombstone_retention_are_compared_only_with_rows"
                     ),
                 )
             ),
@@ -113,7 +113,7 @@ def expected(events, name):
     ],
     ids=["few", "rest"],
 )
-def test_what_was_forgotten_does_not_matter_for_what_comes_within_the_window(project, names):
+def test_pruning_retained_events_does_not_affect_late_events_within_the_retention_window(project, names):
     chance = random.Random(7)
     old, new, late = (some_events(chance, first, first + 3) for first in (1, 9, 5))
     pipeline = project(TEXT)

@@ -89,7 +89,7 @@ def states(outcome):
     return {flow.flow: flow.state for flow in outcome.flows}
 
 
-def test_what_is_away_fails_its_own_flow_and_what_reads_from_it_while_the_others_run(shop):
+def test_an_unavailable_source_fails_its_flow_and_skips_dependents_while_others_run(shop):
     pipeline, outside = shop, shop.folder / "outside"
     for name in ("shop.db", "delta"):
         (outside / name).rename(outside / f"{name}.away")
@@ -129,11 +129,11 @@ def test_what_is_away_fails_its_own_flow_and_what_reads_from_it_while_the_others
 
 @pytest.mark.long(
     guard=(
-        "tests/unit/runtime/test_loop.py::test_flows_whose_source_is_away_fail_and_what_reads_their_tables_is_skipped_while_others_run",
-        "tests/spark/test_unavailable_sources.py::test_a_folder_that_is_not_there_is_told_with_what_to_do_and_fails_its_own_flow",
+        "tests/unit/runtime/test_loop.py::test_an_unavailable_source_fails_only_its_flows_and_skips_their_readers",
+        "tests/spark/test_unavailable_sources.py::test_a_missing_folder_fails_only_its_flow_and_the_error_has_a_hint",
     )
 )
-def test_an_update_that_begins_with_nothing_there_fails_those_flows_and_no_other(project, outside):
+def test_a_first_update_fails_only_the_flows_whose_sources_are_unavailable(project, outside):
     for name in ("shop.db", "delta", "landing"):
         path: Path = outside / name
         shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -146,7 +146,7 @@ def test_an_update_that_begins_with_nothing_there_fails_those_flows_and_no_other
     assert set(found.values()) == {FlowState.FAILED}
 
 
-def test_a_folder_that_is_not_there_is_told_with_what_to_do_and_fails_its_own_flow(project, tmp_path):
+def test_a_missing_folder_fails_only_its_flow_and_the_error_has_a_hint(project, tmp_path):
     pipeline = project(f"""
         @dp.materialized_view
         def prices():
@@ -167,7 +167,7 @@ def test_a_folder_that_is_not_there_is_told_with_what_to_do_and_fails_its_own_fl
     assert outcome.error["params"]["condition"] == "PATH_NOT_FOUND"
 
 
-def test_a_file_that_the_schema_would_be_inferred_from_fails_its_own_flow(project, tmp_path):
+def test_a_failed_schema_inference_fails_only_its_flow(project, tmp_path):
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.json").write_text('{"id": 1}\n')
     (tmp_path / "in" / "b.json.xz").write_bytes(b"xz")
@@ -189,11 +189,11 @@ def test_a_file_that_the_schema_would_be_inferred_from_fails_its_own_flow(projec
 
 @pytest.mark.long(
     guard=(
-        "tests/unit/sources/test_jdbc.py::test_columns_that_are_given_resolve_a_query_while_the_database_is_down_and_no_stream_starts",
-        "tests/spark/test_unavailable_sources.py::test_what_is_away_fails_its_own_flow_and_what_reads_from_it_while_the_others_run",
+        "tests/unit/sources/test_jdbc.py::test_a_given_schema_resolves_a_query_but_starts_no_stream_without_the_database",
+        "tests/spark/test_unavailable_sources.py::test_an_unavailable_source_fails_its_flow_and_skips_dependents_while_others_run",
     )
 )
-def test_a_database_that_is_down_is_tried_again_when_its_columns_are_given(project, outside):
+def test_a_flow_with_a_given_schema_is_retried_when_its_database_is_unavailable(project, outside):
     pipeline = project(text_of_shop(outside, schema='.schema("id BIGINT, name STRING")'))
     pipeline.run("orders")
     (outside / "shop.db").rename(outside / "shop.db.away")
@@ -225,11 +225,11 @@ VIEWS = """
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_unavailable_sources.py::test_what_is_away_fails_its_own_flow_and_what_reads_from_it_while_the_others_run",
-        "tests/spark/test_pipeline_features.py::test_a_persisted_view_answers_when_no_file_is_loaded_and_follows_its_definition",
+        "tests/spark/test_unavailable_sources.py::test_an_unavailable_source_fails_its_flow_and_skips_dependents_while_others_run",
+        "tests/spark/test_pipeline_features.py::test_a_persisted_view_can_be_queried_without_files_and_follows_its_definition",
     )
 )
-def test_a_persisted_view_whose_source_is_away_fails_by_itself_and_keeps_its_definition(project, outside):
+def test_a_persisted_view_with_an_unavailable_source_fails_alone_and_keeps_its_definition(project, outside):
     (outside / "delta").rename(outside / "prices")
     pipeline = project(VIEWS.format(folder=outside))
     assert pipeline.run().state is UpdateState.COMPLETED
@@ -278,12 +278,12 @@ KEPT = """
 
 @pytest.mark.long(
     guard=(
-        "tests/unit/plan/test_plan.py::test_a_table_is_not_cleared_whose_reader_is_away",
-        "tests/spark/test_unavailable_sources.py::test_what_is_away_fails_its_own_flow_and_what_reads_from_it_while_the_others_run",
+        "tests/unit/plan/test_plan.py::test_table_is_not_cleared_if_the_source_of_its_reader_is_unavailable",
+        "tests/spark/test_unavailable_sources.py::test_an_unavailable_source_fails_its_flow_and_skips_dependents_while_others_run",
     )
 )
 @pytest.mark.parametrize("resettable", ["true", "false"])
-def test_nothing_is_cleared_that_a_flow_whose_source_is_away_needs(project, outside, resettable):
+def test_a_full_refresh_is_refused_when_a_dependent_flow_has_an_unavailable_source(project, outside, resettable):
     pipeline = project(KEPT.format(folder=outside, resettable=resettable))
     (outside / "in").mkdir()
     (outside / "in" / "1.json").write_text('{"id": 1}\n')
@@ -305,7 +305,7 @@ def test_nothing_is_cleared_that_a_flow_whose_source_is_away_needs(project, outs
     assert [row["id"] for row in result.rows("priced")] == [1, 2]
 
 
-def test_a_dataset_is_not_computed_without_the_rows_of_a_flow_whose_source_is_away(shop):
+def test_preview_and_recompute_fail_if_a_flow_of_the_dataset_has_an_unavailable_source(shop):
     pipeline, outside = shop, shop.folder / "outside"
     (outside / "delta").rename(outside / "delta.away")
 

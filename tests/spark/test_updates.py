@@ -64,7 +64,7 @@ def views(views_after_one_update):
     return views_after_one_update.restored()
 
 
-def test_only_what_has_changed_is_computed_again(views):
+def test_an_update_recomputes_only_changed_datasets(views):
     pipeline = views
     assert pipeline.plan().empty, pipeline.plan().describe()
 
@@ -106,7 +106,7 @@ FAILING = """
     """
 
 
-def test_an_update_without_news_asks_spark_for_no_work(views, headrace_session):
+def test_an_update_without_changes_runs_no_spark_jobs(views, headrace_session):
     tables = views.folder / "storage" / "tables"
     commits, work = sorted(tables.rglob("_delta_log/*")), works_of_spark(headrace_session)
 
@@ -122,7 +122,7 @@ def works_of_spark(session):
     return session.sparkContext._jsc.sc().dagScheduler().nextJobId()
 
 
-def test_what_reads_a_failed_flow_is_skipped_and_nothing_else(project):
+def test_only_dependents_of_a_failed_flow_are_skipped(project):
     result = project(FAILING).run()
 
     assert result.state is UpdateState.FAILED
@@ -154,7 +154,7 @@ FLAKY = """
     """
 
 
-def test_a_failure_that_passes_is_tried_again_after_a_second(project):
+def test_a_transient_failure_is_retried_after_one_second(project):
     moves = []
 
     result = project(FLAKY).run(on_event=moves.append)
@@ -197,7 +197,7 @@ FILES = """
     """
 
 
-def test_a_flow_is_started_when_its_source_has_news_or_a_batch_is_unfinished(project, tmp_path):
+def test_a_flow_starts_when_its_source_has_new_data_or_a_batch_is_unfinished(project, tmp_path):
     pipeline = project(FILES, configuration={"landing": str(tmp_path / "project" / "landing")})
     pipeline.land("landing/a 1.json", rows(1))
     pipeline.run()
@@ -216,7 +216,7 @@ def test_a_flow_is_started_when_its_source_has_news_or_a_batch_is_unfinished(pro
     assert pipeline.plan().empty, pipeline.plan().describe()
 
 
-def test_the_graph_is_the_same_in_whatever_order_the_files_come(project):
+def test_the_graph_does_not_depend_on_the_order_of_the_files(project):
     texts = {
         "a": "CREATE STREAMING TABLE a AS SELECT * FROM STREAM(b)",
         "b": "CREATE MATERIALIZED VIEW b AS SELECT c.id FROM c JOIN d ON c.id = d.id",

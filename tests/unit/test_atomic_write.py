@@ -9,14 +9,14 @@ import pytest
 from headrace.atomic_write import create_file, replace_file
 
 
-def test_a_file_takes_the_place_of_the_one_before(tmp_path):
+def test_a_new_file_replaces_the_previous_one(tmp_path):
     for text in ("old and long", "new"):
         replace_file(tmp_path / "file", text)
 
     assert {file.name: file.read_text() for file in tmp_path.iterdir()} == {"file": "new"}
 
 
-def test_the_file_stays_and_no_draft_is_left_when_the_new_text_cannot_be_written(tmp_path):
+def test_a_failed_write_keeps_the_old_file_and_leaves_no_temporary_file(tmp_path):
     replace_file(tmp_path / "file", "old")
 
     with pytest.raises(UnicodeEncodeError):
@@ -25,7 +25,7 @@ def test_the_file_stays_and_no_draft_is_left_when_the_new_text_cannot_be_written
     assert {file.name: file.read_text() for file in tmp_path.iterdir()} == {"file": "old"}
 
 
-def test_one_of_several_writers_creates_a_file(tmp_path):
+def test_only_one_of_several_concurrent_writers_creates_a_file(tmp_path):
     with ThreadPoolExecutor(8) as threads:
         created = list(threads.map(lambda number: create_file(tmp_path / "file", str(number)), range(8)))
 

@@ -34,14 +34,14 @@ def samples(report):
     return [report.Sample("cold", name, second) for name, runs in seconds.items() for second in runs]
 
 
-def test_a_line_has_median_spread_and_ratio_when_the_base_was_measured(report, samples):
+def test_a_line_has_median_spread_and_ratio_if_the_base_was_measured(report, samples):
     peer, ours = report.lines_of(samples)
 
     assert (peer.median, peer.spread, peer.ratio) == (7.0, pytest.approx(2 / 7), 1.75)
     assert (ours.median, ours.spread, ours.ratio) == (4.0, pytest.approx(0.75), 1.0)
 
 
-def test_ratios_stay_within_their_measure_when_there_are_two(report, samples):
+def test_ratios_are_computed_within_each_measure(report, samples):
     warm = [report.Sample("warm", "headrace", 0.5), report.Sample("warm", "peer", 1.5)]
 
     lines = report.lines_of([*samples, *warm])
@@ -54,19 +54,19 @@ def test_ratios_stay_within_their_measure_when_there_are_two(report, samples):
     ]
 
 
-def test_there_is_no_ratio_when_the_base_took_no_part(report, samples):
+def test_a_line_has_no_ratio_if_the_base_was_not_measured(report, samples):
     lines = report.lines_of(samples, base="nobody")
 
     assert [line.ratio for line in lines] == [None, None]
     assert lines[0].to_json()["ratio"] is None
 
 
-def test_the_first_competitor_frames_the_round_when_there_are_several(report):
+def test_a_round_of_several_competitors_starts_and_ends_with_the_first(report):
     assert report.round_of(("a", "headrace", "b")) == ("a", "headrace", "b", "a")
     assert report.round_of(("headrace",)) == ("headrace",)
 
 
-def test_the_table_says_who_was_absent_and_why(report, samples):
+def test_the_table_shows_which_contestants_are_missing_and_why(report, samples):
     shown = report.table(report.lines_of(samples), {"other": "not installed: grpc"})
 
     assert shown.splitlines() == [
@@ -77,7 +77,7 @@ def test_the_table_says_who_was_absent_and_why(report, samples):
     ]
 
 
-def test_the_same_rows_are_made_when_the_seed_is_the_same(tmp_path):
+def test_generated_events_are_the_same_every_time(tmp_path):
     write_events = import_module("data").write_events
 
     write_events(tmp_path / "one", 1000)
@@ -102,7 +102,7 @@ RESULT = {
 }
 
 
-def test_what_was_measured_elsewhere_stays_on_the_page():
+def test_the_page_keeps_results_that_were_not_measured_again():
     page = import_module("page").page
     before = page({"deep": RESULT, "rules": {**RESULT, "rows": 7}})
 
@@ -111,7 +111,7 @@ def test_what_was_measured_elsewhere_stays_on_the_page():
     assert after == page({"deep": {**RESULT, "rows": 9}, "rules": {**RESULT, "rows": 7}})
 
 
-def test_a_published_number_has_its_machine_and_the_command_that_measures_it_again():
+def test_a_published_result_shows_its_machine_and_the_command_to_measure_it_again():
     text = import_module("page").page({"deep": RESULT})
 
     assert '    make bench ARGS="--only deep --repeats 1"' in text

@@ -31,12 +31,12 @@ SPAN = Span(dict.fromkeys(Failpoint, 7), dict.fromkeys((*STREAMS, *MERGED, *STAT
 SPANS = dict.fromkeys(Scenario, SPAN)
 
 
-def test_a_seed_gives_the_same_points_however_many_are_wanted():
+def test_a_seed_gives_the_same_crash_points_for_any_count():
     assert choose_shots(7, 60, SPANS)[:40] == choose_shots(7, 40, SPANS)
     assert choose_shots(7, 40, SPANS) != choose_shots(8, 40, SPANS)
 
 
-def test_the_points_of_a_campaign_hit_every_kind_of_commit_at_every_moment_and_everybody():
+def test_crash_points_cover_every_kind_of_commit_every_moment_and_every_process():
     shots = choose_shots(1, SECTIONS["kill"], SPANS)
 
     assert {shot.who for shot in shots} == set(Who)
@@ -47,7 +47,7 @@ def test_the_points_of_a_campaign_hit_every_kind_of_commit_at_every_moment_and_e
     assert commits - whole <= {"flow record"}
 
 
-def test_the_points_of_merges_are_around_what_is_merged_and_remembered_and_at_any_time():
+def test_crash_points_of_merges_cover_merges_retained_events_and_random_times():
     shots = choose_shots(1, SECTIONS["changes"], {Scenario.CHANGES: SPAN}, places=merge_choices)
 
     hits = {(shot.commit, shot.moment) for shot in shots}
@@ -61,7 +61,7 @@ def test_the_points_of_merges_are_around_what_is_merged_and_remembered_and_at_an
     }
 
 
-def test_the_points_of_streams_that_keep_state_are_around_their_batches_and_at_any_time():
+def test_crash_points_of_stateful_streams_cover_batch_logs_and_random_times():
     shots = choose_shots(1, SECTIONS["state"], {Scenario.STATE: SPAN}, places=state_choices)
 
     hits = {(shot.commit, shot.moment) for shot in shots}
@@ -69,7 +69,7 @@ def test_the_points_of_streams_that_keep_state_are_around_their_batches_and_at_a
     assert ("any time", Moment.DURING) in hits
 
 
-def test_no_event_of_the_streams_that_keep_state_is_late_wherever_a_batch_ends():
+def test_events_of_stateful_streams_are_never_late():
     slices = [[row["at"] for row in rows_of_slice(number)] for number in range(4)]
 
     assert [len(times) for times in slices] == [EVENTS] * 4
@@ -78,7 +78,7 @@ def test_no_event_of_the_streams_that_keep_state_is_late_wherever_a_batch_ends()
         assert timedelta() < behind < timedelta(minutes=10)
 
 
-def test_a_table_that_is_not_what_a_batch_gives_is_named():
+def test_a_table_that_differs_from_its_batch_result_is_reported():
     rows = [{"user": "a", "n": 1}]
     tables = {name: rows for kept in STATEFUL_FLOWS for name in (kept, f"{kept}_by_batch")}
     open_ones = {"user": "end", "n": 9}
@@ -88,7 +88,7 @@ def test_a_table_that_is_not_what_a_batch_gives_is_named():
     assert (name, found, expected) == ("visits", [], [{"user": "a", "n": 1}])
 
 
-def test_a_trap_hits_at_the_pass_that_it_was_told():
+def test_a_trap_fires_once_at_the_requested_pass():
     hits = []
     trap = Trap(Pass("written", 3), 0, lambda: hits.append(1))
 
@@ -101,14 +101,14 @@ def test_a_trap_hits_at_the_pass_that_it_was_told():
     assert hits == [1]
 
 
-def test_an_order_is_the_same_after_it_was_an_argument():
+def test_an_order_is_unchanged_by_a_json_round_trip():
     order = Order("/p", ["run"], Pass("written", 3), 5, Who.JVM, "SIGSTOP", LeaseTiming(1.0, 2.0))
 
     assert Order.from_json(order.to_json()) == order
 
 
 @pytest.mark.parametrize("drafts", [False, True])
-def test_a_file_is_seen_when_it_comes_to_be_and_not_when_it_was_there(tmp_path, drafts):
+def test_a_file_is_detected_when_it_appears_but_not_if_it_already_exists(tmp_path, drafts):
     file = File("log/1", drafts=drafts)
     (tmp_path / "log").mkdir()
     happened = file.watch(tmp_path)
@@ -136,7 +136,7 @@ PICTURE = Snapshot({"t": SortedRows([{"id": 1}])}, {"f": FlowCounts(1)}, ())
         (Snapshot(PICTURE.tables, PICTURE.counts, ("batch 1 of f in epoch 0",)), "recorded twice"),
     ],
 )
-def test_whatever_differs_is_said(found, said):
+def test_every_difference_between_snapshots_is_reported(found, said):
     (text,) = differences(found, PICTURE)
 
     assert text.startswith(said)
@@ -151,7 +151,7 @@ def joined(**more):
     return Snapshot(**{**given, "batches": {"kept": frozenset({0, 1})}, **more})
 
 
-def test_a_batch_that_was_joined_with_another_has_the_same_rows_and_others_borders():
+def test_a_combined_batch_may_differ_in_its_boundaries_but_not_in_its_rows():
     tables = {"kept": SortedRows([{"id": 1}]), "kept_quarantine": SortedRows([{"row": 1, "batch_id": 1}])}
     counts = {"kept": FlowCounts(4, rows_upserted=3)}
     one = frozenset({0})
@@ -164,7 +164,7 @@ def test_a_batch_that_was_joined_with_another_has_the_same_rows_and_others_borde
     assert len(differences(joined(tables=tables, counts=less, batches={"kept": one}), joined())) == 1
 
 
-def test_the_page_has_every_point_with_its_seed_and_what_failed(tmp_path):
+def test_the_page_shows_seeds_failures_and_the_command_to_repeat_them(tmp_path):
     shots = choose_shots(7, 2, SPANS)
     verdicts = [
         Verdict(1, shots[0].describe(), struck=True, code=-9, seconds=3.0, shot=shots[0]),
@@ -181,7 +181,7 @@ def test_the_page_has_every_point_with_its_seed_and_what_failed(tmp_path):
     assert "--only kill --seed 7 --master local[2]" in text
 
 
-def test_a_smaller_try_leaves_the_results_of_a_larger_one(tmp_path):
+def test_a_smaller_campaign_does_not_overwrite_the_results_of_a_larger_one(tmp_path):
     verdict = Verdict(1, "who and where", struck=True, code=-9, seconds=3.0).to_json()
     file = tmp_path / "results.json"
     stored(file, entry("kill", "local[2]", 7, [verdict, verdict], "2026-01-01T"), {})
@@ -191,7 +191,7 @@ def test_a_smaller_try_leaves_the_results_of_a_larger_one(tmp_path):
     assert results["entries"]["kill local[2]"]["seed"] == 7
 
 
-def test_a_later_call_goes_on_from_what_was_judged_and_another_begins_anew(tmp_path):
+def test_a_resumed_campaign_keeps_earlier_verdicts_and_a_new_one_starts_empty(tmp_path):
     file = tmp_path / "kill.jsonl"
     first, second = (Verdict(number, "who and where", struck=True, code=-9, seconds=3.0) for number in (2, 1))
     VerdictStore(file, resume=False).add(first)
@@ -219,18 +219,18 @@ def soaked(**of_last):
         ({"java_threads": 116, "python_files": 111, "python_mb": 120}, {"java_threads", "python_files", "python_mb"}),
     ],
 )
-def test_a_long_run_is_flat_when_its_last_quarter_has_what_its_second_had(of_last, expected) -> None:
+def test_a_long_run_is_flat_if_its_last_quarter_is_close_to_its_second_quarter(of_last, expected) -> None:
     assert set(growing_measures(soaked(**of_last))) == expected
 
 
-def test_a_batch_that_costs_more_and_more_is_growth() -> None:
+def test_rising_cpu_time_per_batch_is_reported_as_growth() -> None:
     samples = [replace(sample, cpu_s=float(number**2)) for number, sample in enumerate(soaked())]
 
     assert set(growing_measures(samples)) == {"cpu_s_per_batch"}
     assert "| cpu s per batch |" in soak_page(samples, 1, 2)
 
 
-def test_the_page_of_a_long_run_says_how_long_it_took_when_it_is_made_of_stored_samples(tmp_path) -> None:
+def test_the_page_of_a_long_run_shows_its_duration_from_stored_samples(tmp_path) -> None:
     file = tmp_path / "soak.jsonl"
     file.write_text("".join(map(stored_sample, soaked())), encoding="utf-8")
 

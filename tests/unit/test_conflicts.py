@@ -25,7 +25,7 @@ def outdated(times):
     return work
 
 
-def test_what_was_computed_from_other_rows_is_computed_again_after_the_fence_was_asked():
+def test_outdated_work_is_recomputed_after_a_check_of_the_fencing_token():
     asked = []
 
     done = recompute_on_conflict(outdated(2), lambda: asked.append("fence"), FLOW)
@@ -33,7 +33,7 @@ def test_what_was_computed_from_other_rows_is_computed_again_after_the_fence_was
     assert (done, asked) == ("done", ["fence", "fence"])
 
 
-def test_nothing_is_computed_again_once_another_update_has_taken_over():
+def test_nothing_is_recomputed_after_another_update_takes_over():
     def taken_over():
         raise PermissionError
 
@@ -41,7 +41,7 @@ def test_nothing_is_computed_again_once_another_update_has_taken_over():
         recompute_on_conflict(outdated(1), taken_over, FLOW)
 
 
-def test_it_is_given_up_when_others_write_each_time():
+def test_repeated_write_conflicts_raise_an_error():
     with pytest.raises(PipelineError) as raised:
         recompute_on_conflict(outdated(99), lambda: None, FLOW)
 

@@ -44,25 +44,25 @@ def payloads(registry):
     return pa.array([registry.payload(number, {"id": 1, "tags": {"a": 2}}), b"none", None], pa.binary())
 
 
-def test_what_cannot_be_read_is_told_beside_what_can(registry):
+def test_an_unreadable_payload_is_reported_in_the_error_column(registry):
     found = in_a_worker(registry, OnError.TELL)(payloads(registry))
 
     assert [row["value"] for row in found.to_pylist()] == [{"id": 1, "tags": [("a", 2)]}, None, None]
     assert [row["error"] is None for row in found.to_pylist()] == [True, False, True]
 
 
-def test_what_cannot_be_read_is_null_when_it_is_to_be(registry):
+def test_an_unreadable_payload_becomes_null_with_on_error_null(registry):
     found = in_a_worker(registry, OnError.NULL)(payloads(registry))
 
     assert found.to_pylist() == [{"id": 1, "tags": [("a", 2)]}, None, None]
 
 
-def test_what_cannot_be_read_ends_the_batch_otherwise(registry):
+def test_an_unreadable_payload_fails_the_batch_with_on_error_fail(registry):
     with pytest.raises(BadPayload):
         in_a_worker(registry, OnError.FAIL)(payloads(registry))
 
 
-def test_a_worker_that_lacks_the_client_says_so_with_the_code_of_the_problem(registry, monkeypatch):
+def test_a_worker_without_the_client_library_relays_the_error_code(registry, monkeypatch):
     column, read = payloads(registry), in_a_worker(registry, OnError.NULL)
     monkeypatch.setitem(sys.modules, "confluent_kafka.schema_registry", None)
 
@@ -73,7 +73,7 @@ def test_a_worker_that_lacks_the_client_says_so_with_the_code_of_the_problem(reg
 
 
 @pytest.mark.parametrize("on_error", OnError)
-def test_a_registry_that_is_away_ends_the_batch_in_any_case(registry, on_error):
+def test_an_unavailable_registry_always_fails_the_batch(registry, on_error):
     column = payloads(registry)
     registry.close()
 

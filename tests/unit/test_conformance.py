@@ -82,7 +82,7 @@ def said(*blocks, **more):
     return claims_of({"document": "000", "about": "a guide", "block": list(blocks), **more})
 
 
-def test_fenced_blocks_have_their_language_their_line_and_a_digest_that_changes_with_the_text():
+def test_fenced_blocks_have_a_language_a_line_and_a_digest_of_their_text():
     blocks = blocks_of("000", GUIDE)
 
     assert [(one.name, one.line, one.language, one.parses) for one in blocks] == [
@@ -94,7 +94,7 @@ def test_fenced_blocks_have_their_language_their_line_and_a_digest_that_changes_
     assert [one.digest == other.digest for one, other in zip(blocks, changed, strict=True)] == [False, True, True]
 
 
-def test_a_cell_of_a_notebook_ends_at_the_next_one_and_at_a_heading():
+def test_a_notebook_cell_ends_at_the_next_cell_or_heading():
     blocks = blocks_of("000", NOTEBOOK)
 
     assert [(one.form, one.line, one.text) for one in blocks] == [
@@ -103,7 +103,7 @@ def test_a_cell_of_a_notebook_ends_at_the_next_one_and_at_a_heading():
     ]
 
 
-def test_code_without_a_fence_is_a_block_by_its_lines_and_told_where_it_is_in_none():
+def test_unfenced_code_is_a_block_if_its_lines_are_listed_and_reported_otherwise():
     blocks = blocks_of("000", BARE, [Lines(2, 4)])
 
     assert [(one.line, one.text) for one in blocks] == [(2, "query = (frame\n    .start()\n)")]
@@ -112,17 +112,17 @@ def test_code_without_a_fence_is_a_block_by_its_lines_and_told_where_it_is_in_no
 
 
 @pytest.mark.parametrize("pieces", [[Lines(4, 4)], [Lines(90, 91)]])
-def test_lines_of_another_block_or_of_no_document_are_refused(pieces):
+def test_lines_inside_another_block_or_outside_the_document_are_refused(pieces):
     with pytest.raises(ValueError, match="line"):
         blocks_of("000", GUIDE, pieces)
 
 
-def test_a_fence_that_is_not_closed_is_refused():
+def test_an_unclosed_fence_is_refused():
     with pytest.raises(ValueError, match="not closed"):
         blocks_of("000", "```python\nrows = 1\n")
 
 
-def test_a_mapping_of_every_block_has_no_fault():
+def test_a_mapping_that_covers_every_block_has_no_faults():
     fragment = claim("000-02", "fragment", completion="(reader\n@@1@@\n@@4@@\n)")
 
     assert faults(blocks_of("000", GUIDE), said(claim("000-01"), fragment, claim("000-03", "not code")), ()) == []
@@ -143,7 +143,7 @@ def test_a_mapping_of_every_block_has_no_fault():
         (claim("000-01", places={"range(3)": "range(30)"}), "is no server, path or credential"),
     ],
 )
-def test_what_a_claim_lacks_is_told(wrong, fault):
+def test_a_fault_in_a_claim_is_reported_with_its_block(wrong, fault):
     rest = [claim("000-02", "not code"), claim("000-03", "not code")]
 
     (found,) = faults(blocks_of("000", GUIDE), said(wrong, *rest), (1,))
@@ -152,7 +152,7 @@ def test_what_a_claim_lacks_is_told(wrong, fault):
     assert fault in found
 
 
-def test_blocks_without_a_claim_and_claims_without_a_block_are_told():
+def test_blocks_without_a_claim_and_claims_without_a_block_are_reported():
     extra = {**claim("000-01"), "name": "000-09"}
 
     found = faults(blocks_of("000", GUIDE), said(claim("000-01"), claim("000-01"), extra), ())
@@ -165,12 +165,12 @@ def test_blocks_without_a_claim_and_claims_without_a_block_are_told():
 @pytest.mark.parametrize(
     "check", [{"value": "1"}, {"value": "1", "rows_of": "SELECT 1", "is": 1}, {"printed": "a", "is": 1}]
 )
-def test_a_check_that_asks_nothing_or_two_things_is_refused(check):
+def test_a_check_that_does_not_ask_exactly_one_thing_is_refused(check):
     with pytest.raises(ValueError, match="asks one thing"):
         said(claim("000-01", check=[check]))
 
 
-def test_places_are_put_in_at_once_the_longest_text_first():
+def test_places_are_replaced_in_one_pass_with_the_longest_text_first():
     block = blocks_of("000", GUIDE)[0]
     places = [{"text": "spark", "is": "{root}spark"}, {"text": "spark.range", "is": "{root}.range"}]
 
@@ -179,7 +179,7 @@ def test_places_are_put_in_at_once_the_longest_text_first():
     assert text == "rows = here.range(3)"
 
 
-def test_an_edit_that_finds_nothing_is_refused():
+def test_an_edit_of_text_that_is_not_in_the_block_is_refused():
     block = blocks_of("000", GUIDE)[0]
     edited = Claim("000-01", 4, "", Kind.REPLACED, "plain", "w", edits=(Edit("absent", ""),))
 
@@ -187,19 +187,19 @@ def test_an_edit_that_finds_nothing_is_refused():
         as_run(block, edited, said(), {})
 
 
-def test_a_fragment_is_in_its_completion_as_it_is():
+def test_a_completed_fragment_contains_its_lines_unchanged():
     fragment = blocks_of("000", GUIDE)[1].text
 
     assert completed(fragment, "(reader\n@@1@@\n@@4@@\n)") == '(reader\n.option("a", "b")\n.option("c", "d")\n)'
 
 
 @pytest.mark.parametrize("completion", ["(reader\n@@1@@\n)", "(reader\n@@1-4@@\n@@4@@\n)"])
-def test_a_line_that_is_left_out_of_a_completion_or_in_it_twice_is_refused(completion):
+def test_a_completion_that_omits_or_repeats_a_line_of_its_fragment_is_refused(completion):
     with pytest.raises(ValueError, match="exactly once"):
         completed(blocks_of("000", GUIDE)[1].text, completion)
 
 
-def test_the_page_and_the_summary_count_blocks_that_reached_their_kind():
+def test_the_page_and_the_summary_count_blocks_that_meet_their_claim():
     claims = said(claim("000-01"), claim("000-02", "fragment", completion="@@1-4@@"), claim("000-03", "not code"))
     document = Document(claims, tuple(blocks_of("000", GUIDE)), ())
     now = edition(claims, "source")
@@ -220,7 +220,7 @@ def test_the_page_and_the_summary_count_blocks_that_reached_their_kind():
 
 
 @pytest.mark.parametrize("verdicts", [{}, {"000-01": {"edition": "that of another mapping", "faults": []}}])
-def test_a_block_that_was_not_run_as_it_is_claimed_has_no_kind(verdicts):
+def test_a_block_without_a_current_verdict_does_not_meet_its_claim(verdicts):
     document = Document(said(claim("000-01")), tuple(blocks_of("000", GUIDE)), ())
 
     found = results([document], verdicts, "source")
@@ -228,12 +228,12 @@ def test_a_block_that_was_not_run_as_it_is_claimed_has_no_kind(verdicts):
     assert [entry["reached"] for entry in found["blocks"]] == [False, False, False]
 
 
-def test_a_check_has_one_answer():
+def test_a_check_is_read_with_its_answer():
     assert said(claim("000-01")).claims[0].checks == (Check(value="1", answer=1),)
     assert isinstance(said(), DocumentClaims)
 
 
-def test_a_folder_that_is_not_there_is_told_and_is_no_failure(tmp_path):
+def test_a_missing_folder_is_reported_but_is_not_a_failure(tmp_path):
     call = [sys.executable, "-m", "conformance", str(tmp_path / "absent")]
 
     done = subprocess.run(call, cwd=ROOT, capture_output=True, encoding="utf-8", check=False)
@@ -242,7 +242,7 @@ def test_a_folder_that_is_not_there_is_told_and_is_no_failure(tmp_path):
     assert "There is no folder" in done.stdout
 
 
-def test_a_place_inside_of_a_format_or_of_the_name_of_an_option_is_refused():
+def test_a_place_inside_a_format_or_an_option_name_is_refused():
     document = '```python\nreader.format("source").option("key", "value").load("place")\n```\n'
     (block,) = blocks_of("000", document)
     entry = {**claim("000-01"), "line": block.line, "digest": block.digest}
@@ -256,7 +256,7 @@ def test_a_place_inside_of_a_format_or_of_the_name_of_an_option_is_refused():
     ]
 
 
-def test_the_mappings_claim_what_they_need_and_every_replacement_is_used():
+def test_the_mappings_use_every_replacement_and_number_them_consecutively():
     claims = [one for file in sorted(MAPPINGS.glob("[0-9]*.toml")) for one in read_claims(file).claims]
     known = replacements_in(MAPPINGS)
 
@@ -264,7 +264,7 @@ def test_the_mappings_claim_what_they_need_and_every_replacement_is_used():
     assert list(known) == list(range(1, len(known) + 1))
 
 
-def test_a_replacement_of_several_texts_shows_what_each_is_needed_for():
+def test_a_replacement_with_several_edits_proves_that_each_edit_is_needed():
     block = blocks_of("000", GUIDE)[0]
     edits = (Edit("rows", "found"), Edit("range(3)", "range(4)", "NameError"))
     replaced = Claim("000-01", 4, "", Kind.REPLACED, "plain", "w", edits=edits, refused="TypeError")
@@ -277,14 +277,14 @@ def test_a_replacement_of_several_texts_shows_what_each_is_needed_for():
     ]
 
 
-def test_an_edition_changes_with_what_is_said_beside_a_block_and_with_the_source():
+def test_an_edition_changes_with_the_mapping_and_with_the_source():
     place = [{"text": "a", "is": "{root}"}]
     editions = [edition(said(claim("000-01")), "one"), edition(said(claim("000-01"), place=place), "one")]
 
     assert len({*editions, edition(said(claim("000-01")), "two")}) == 3
 
 
-def test_the_digest_of_the_source_changes_with_a_file_of_the_harness(tmp_path):
+def test_the_source_digest_changes_with_a_file_of_the_harness(tmp_path):
     file = tmp_path / "conformance" / "running.py"
     file.parent.mkdir()
     file.write_text("one = 1\n")
@@ -296,7 +296,7 @@ def test_the_digest_of_the_source_changes_with_a_file_of_the_harness(tmp_path):
 
 
 @pytest.mark.parametrize(("first_two", "there"), [(82, True), (81, False)])
-def test_fewer_of_the_first_two_kinds_than_the_bound_are_not_enough(first_two, there):
+def test_the_minimum_is_not_met_with_too_few_blocks_of_the_first_two_kinds(first_two, there):
     assert meets_minimum({"python": {"parse": 100, "first_two": first_two}}) is there
 
 
@@ -339,16 +339,16 @@ def _toml(value):
 
 
 @pytest.mark.parametrize(("words", "code"), [(["--only", "000-01"], 0), (["--only", "000-03"], 1), ([], 1)])
-def test_the_code_is_that_of_the_blocks_that_were_asked_for(call, words, code):
+def test_the_exit_code_depends_only_on_the_requested_blocks(call, words, code):
     assert call(*words, wrong=["000-03"]) == code
 
 
 @pytest.mark.parametrize(("first", "code"), [(WRITTEN, 0), (REPLACED, 1)])
-def test_too_few_of_the_first_two_kinds_are_a_failure_though_all_reach_their_kinds(call, first, code):
+def test_too_few_blocks_of_the_first_two_kinds_fail_the_run_even_if_all_claims_are_met(call, first, code):
     assert call(first=first) == code
 
 
-def test_a_session_that_nothing_of_it_runs_in_is_not_opened(call, capsys):
+def test_a_session_without_requested_blocks_is_not_started(call, capsys):
     call("--only", "000-03")
 
     assert "the notebook session" in (printed := capsys.readouterr().out)
@@ -356,7 +356,7 @@ def test_a_session_that_nothing_of_it_runs_in_is_not_opened(call, capsys):
 
 
 @pytest.mark.parametrize("words", [["--only", "000-01"], ["--session", "notebook"]])
-def test_a_part_of_the_blocks_is_not_published(call, words):
+def test_results_of_only_some_blocks_are_not_published(call, words):
     with pytest.raises(ValueError, match="a part of the blocks is not published"):
         call(*words, "--publish")
 
@@ -368,12 +368,12 @@ def test_a_part_of_the_blocks_is_not_published(call, words):
         (["--only", "000-03", "--session", "plain"], "none of these blocks is run"),
     ],
 )
-def test_names_of_nothing_that_runs_are_refused(call, words, told):
+def test_names_that_select_no_block_are_refused(call, words, told):
     with pytest.raises(ValueError, match=told):
         call(*words)
 
 
-def test_a_document_without_a_mapping_is_told(call, tmp_path, capsys):
+def test_a_document_without_a_mapping_is_reported(call, tmp_path, capsys):
     (tmp_path / "docs" / "005_new.md").write_text(GUIDE)
 
     call("--only", "000-01")
@@ -381,7 +381,7 @@ def test_a_document_without_a_mapping_is_told(call, tmp_path, capsys):
     assert "005_new.md has no mapping" in capsys.readouterr().out
 
 
-def test_the_published_results_are_those_that_the_mappings_claim():
+def test_the_published_results_match_the_claims_of_the_mappings():
     found = json.loads(PAGE.with_suffix(".json").read_text())
     claims = [one for file in sorted(MAPPINGS.glob("[0-9]*.toml")) for one in read_claims(file).claims]
 
@@ -392,7 +392,7 @@ def test_the_published_results_are_those_that_the_mappings_claim():
     assert found["kinds"] == Counter(one.kind.label for one in claims)
 
 
-def test_the_published_page_is_that_of_the_published_results_and_enough_of_them_are_of_the_first_two_kinds():
+def test_the_published_page_matches_the_published_results_and_meets_the_minimum():
     found = json.loads(PAGE.with_suffix(".json").read_text())
 
     assert PAGE.read_text() == page(found, replacements_in(MAPPINGS))

@@ -50,14 +50,14 @@ def repository(tmp_path: Path) -> Repository:
     return Repository(tmp_path)
 
 
-def test_delta_comes_first_when_other_connectors_are_asked_for() -> None:
+def test_delta_comes_first_when_other_connectors_are_requested() -> None:
     names = [jar.name for jar in locked_jars(["kafka"])]
 
     assert names[:2] == ["delta-spark_4.2_2.13", "delta-storage"]
     assert "kafka-clients" in names
 
 
-def test_every_jar_is_named_once_when_connectors_repeat() -> None:
+def test_every_jar_is_listed_once_when_connectors_repeat() -> None:
     assert locked_jars(["kafka", "kafka", "delta"]) == locked_jars(["kafka"])
 
 
@@ -71,14 +71,14 @@ def test_known_connectors_are_listed_when_a_name_is_unknown() -> None:
     )
 
 
-def test_no_two_locked_jars_share_a_file() -> None:
+def test_no_two_locked_jars_share_a_file_name() -> None:
     locked = [jar for connector in connectors().values() for jar in connector.jars]
 
     assert len({jar.file for jar in locked}) == len(locked)
     assert all(len(jar.sha256) == 64 and jar.size > 0 for jar in locked)
 
 
-def test_a_jar_is_downloaded_once_when_it_is_asked_for_twice(repository: Repository, tmp_path: Path) -> None:
+def test_a_jar_is_downloaded_once_when_it_is_requested_twice(repository: Repository, tmp_path: Path) -> None:
     repository.offer(CONTENT)
 
     for _ in range(2):
@@ -98,7 +98,7 @@ def test_a_jar_is_downloaded_again_when_the_file_is_damaged(repository: Reposito
     assert path.read_bytes() == CONTENT
 
 
-def test_a_second_download_is_tried_and_nothing_kept_when_the_digest_differs(
+def test_a_wrong_checksum_causes_one_more_download_and_the_file_is_not_kept(
     repository: Repository, tmp_path: Path
 ) -> None:
     repository.offer(b"something else")
@@ -110,7 +110,9 @@ def test_a_second_download_is_tried_and_nothing_kept_when_the_digest_differs(
     assert not (tmp_path / "jars" / JAR.file).exists()
 
 
-def test_the_reason_holds_no_credentials_when_a_mirror_refuses(repository: Repository, tmp_path: Path) -> None:
+def test_the_error_contains_no_credentials_when_a_mirror_refuses_the_download(
+    repository: Repository, tmp_path: Path
+) -> None:
     repository.java('echo ":::: ERRORS"; echo "  refused url=http://ann:s3cret@mirror.example/x?key=s3cret"; exit 1')
 
     with pytest.raises(PipelineError) as caught:
@@ -120,7 +122,7 @@ def test_the_reason_holds_no_credentials_when_a_mirror_refuses(repository: Repos
     assert "s3cret" not in caught.value.render()
 
 
-def test_one_download_serves_both_when_two_ask_at_once(repository: Repository, tmp_path: Path) -> None:
+def test_two_concurrent_requests_share_one_download(repository: Repository, tmp_path: Path) -> None:
     repository.offer(CONTENT)
 
     with ThreadPoolExecutor(2) as pool:
@@ -131,7 +133,7 @@ def test_one_download_serves_both_when_two_ask_at_once(repository: Repository, t
     assert repository.requests == 1
 
 
-def test_left_overs_are_swept_when_a_download_was_killed(repository: Repository, tmp_path: Path) -> None:
+def test_leftovers_of_a_killed_download_are_removed(repository: Repository, tmp_path: Path) -> None:
     repository.offer(CONTENT)
     (tmp_path / "jars" / ".fetch-killed").mkdir(parents=True)
 
@@ -140,7 +142,7 @@ def test_left_overs_are_swept_when_a_download_was_killed(repository: Repository,
     assert sorted(path.name for path in (tmp_path / "jars").iterdir()) == [".lock", JAR.file]
 
 
-def test_the_folder_is_named_when_it_cannot_be_made(repository: Repository, tmp_path: Path) -> None:
+def test_the_error_names_a_folder_that_cannot_be_created(repository: Repository, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
 
     with pytest.raises(PipelineError) as caught:
@@ -157,7 +159,7 @@ def test_every_jar_is_reported_missing_when_the_cache_is_empty(tmp_path: Path) -
     assert [row.jar for row in report if row.connector == "delta"] == list(locked_jars([]))
 
 
-def test_a_file_of_another_content_is_reported_damaged(tmp_path: Path) -> None:
+def test_a_file_with_unexpected_content_is_reported_damaged(tmp_path: Path) -> None:
     (delta, *_) = locked_jars([])
     (tmp_path / "jars").mkdir()
     (tmp_path / "jars" / delta.file).write_bytes(b"not a jar")
@@ -175,7 +177,7 @@ def test_a_file_of_another_content_is_reported_damaged(tmp_path: Path) -> None:
         ({"HOME": "/h"}, "/h/.cache/headrace"),
     ],
 )
-def test_the_most_specific_variable_names_the_cache(environ: dict[str, str], folder: str) -> None:
+def test_the_most_specific_variable_sets_the_cache_folder(environ: dict[str, str], folder: str) -> None:
     assert cache_folder(environ) == Path(folder)
 
 
@@ -194,7 +196,7 @@ def test_java_is_accepted_when_it_is_new_enough(repository: Repository, printed:
         ("echo 'No Java runtime present' >&2", "does not print a version"),
     ],
 )
-def test_java_is_refused_with_its_reason_when_it_cannot_run_spark(
+def test_java_is_refused_with_the_reason_when_it_cannot_run_spark(
     repository: Repository, script: str, reason: str
 ) -> None:
     repository.java(script)
@@ -209,23 +211,21 @@ def test_java_is_refused_with_its_reason_when_it_cannot_run_spark(
     ("environ", "reason"),
     [({"JAVA_HOME": "/nowhere", "PATH": "/usr/bin"}, "JAVA_HOME"), ({"PATH": ""}, "no java is on PATH")],
 )
-def test_java_is_refused_when_there_is_none(environ: dict[str, str], reason: str, tmp_path: Path) -> None:
+def test_missing_java_is_reported_with_the_reason(environ: dict[str, str], reason: str, tmp_path: Path) -> None:
     with pytest.raises(PipelineError) as caught:
         jars(environ=environ, cache=tmp_path)
 
     assert (caught.value.code, reason in caught.value.detail) == ("CONNECTOR.JAVA", True)
 
 
-def test_the_jar_of_the_package_is_the_locked_one_and_replaces_a_damaged_copy(tmp_path: Path) -> None:
+def test_the_packaged_jar_replaces_a_damaged_copy(tmp_path: Path) -> None:
     copy = storage_jar(environ={}, cache=tmp_path)
     copy.write_bytes(b"damaged")
 
     assert storage_jar(environ={}, cache=tmp_path).read_bytes() == STORAGE_JAR.read_bytes()
 
 
-def test_the_file_is_named_when_the_jar_of_the_package_is_damaged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_error_names_a_missing_or_damaged_packaged_jar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for damaged in (tmp_path / "missing.jar", tmp_path / "other.jar"):
         monkeypatch.setattr(fetch, "STORAGE_JAR", damaged)
         (tmp_path / "other.jar").write_bytes(b"damaged")

@@ -53,18 +53,18 @@ def query():
         (lambda: dp.create_auto_cdc_flow(5, "s", ["id"], "v"), ("NAME.INVALID", None)),
     ],
 )
-def test_an_argument_of_another_kind_is_a_problem_and_no_error_of_ours(declared, declare, problem):
+def test_an_argument_of_the_wrong_type_is_reported_as_a_problem(declared, declare, problem):
     assert declared(declare)[1] == [problem]
 
 
-def test_rules_that_are_no_mapping_are_refused(declared):
+def test_expectations_that_are_not_a_mapping_are_refused(declared):
     with pytest.raises(PipelineError) as raised:
         declared(lambda: dp.expect_all(["id > 0"])(query))
 
     assert raised.value.code == "DEFINITION.WRONG_TYPE"
 
 
-def test_columns_may_stand_in_backticks(declared):
+def test_column_names_may_be_quoted_with_backticks(declared):
     def declare():
         dp.create_streaming_table("t", partition_cols=["`a day`"], cluster_by="address.city")
         dp.create_auto_cdc_flow("t", "s", ["`order.id`", "plain"], "v", column_list=["`order.id`", "plain", "`a``b`"])
@@ -77,7 +77,7 @@ def test_columns_may_stand_in_backticks(declared):
     assert (definitions.datasets[0].partition_by, definitions.datasets[0].cluster_by) == (("a day",), ("address.city",))
 
 
-def test_an_empty_list_of_columns_is_none(declared):
+def test_an_empty_column_list_is_treated_as_absent(declared):
     def declare():
         dp.create_auto_cdc_flow(
             "t",
@@ -103,7 +103,7 @@ def test_an_empty_list_of_columns_is_none(declared):
     assert snapshots.tracked == ALL_COLUMNS
 
 
-def test_a_view_may_have_settings_and_a_sink_no_flow(declared):
+def test_a_view_may_have_spark_settings_and_a_sink_may_have_no_flow(declared):
     def declare():
         dp.temporary_view(name="v", spark_conf={"spark.sql.ansi.enabled": False})(query)
         dp.create_sink("s", "console")
@@ -115,7 +115,7 @@ def test_a_view_may_have_settings_and_a_sink_no_flow(declared):
     assert build(definitions, Naming())[1] == ()
 
 
-def test_a_temporary_view_is_in_no_schema_whatever_was_used(tmp_path):
+def test_a_temporary_view_has_no_schema_even_after_use_schema(tmp_path):
     registry = Registry(Naming(), tmp_path)
     text = """
         USE SCHEMA other;

@@ -10,7 +10,7 @@ from headrace.model.dead_letter_policy import (
 )
 
 
-def test_many_in_a_row_are_too_many() -> None:
+def test_consecutive_failed_batches_reach_the_limit() -> None:
     row = range(5, 5 + MAX_CONSECUTIVE_BATCHES)
 
     assert too_many_batches(row, row.stop) == "3 in a row"
@@ -18,14 +18,14 @@ def test_many_in_a_row_are_too_many() -> None:
     assert too_many_batches(row, row.stop + 1) is None
 
 
-def test_many_of_the_last_batches_are_too_many() -> None:
+def test_failed_batches_among_the_most_recent_ones_reach_the_limit() -> None:
     every_other = range(0, 2 * MAX_RECENT_BATCHES, 2)
 
     assert too_many_batches(every_other, every_other.stop) == "10 of the last 100"
     assert too_many_batches(every_other[1:], every_other.stop) is None
 
 
-def test_batches_of_long_ago_do_not_count() -> None:
+def test_failed_batches_of_long_ago_do_not_count() -> None:
     every_other = range(0, 2 * MAX_RECENT_BATCHES, 2)
 
     assert too_many_batches(every_other, RECENT_BATCHES) == "10 of the last 100"

@@ -26,14 +26,14 @@ def flow():
     return Flow("a", QualifiedName("a"), PythonQuery(lambda: None, Naming()), Location("transformations/a.py", 1))
 
 
-def test_a_jvm_that_is_gone_is_no_error_of_the_users_code_and_not_tried_again(flow):
+def test_a_lost_jvm_is_not_an_error_of_user_code_and_is_not_retried(flow):
     report = failure_report(flow, Py4JNetworkError("Answer from Java side is empty"), Path("/project"))
 
     assert report.error.code == "FLOW.JAVA_GONE"
     assert not retryable(report)
 
 
-def test_a_connection_that_the_users_function_lost_is_tried_again(flow):
+def test_a_connection_lost_in_user_code_is_retried(flow):
     report = failure_report(flow, ConnectionResetError("by peer"), Path("/project"))
 
     assert report.error.code == "FLOW.USER_CODE"
@@ -50,7 +50,7 @@ def test_a_connection_that_the_users_function_lost_is_tried_again(flow):
         "JDBC.UNREACHABLE",
     ],
 )
-def test_a_server_that_is_away_before_a_query_starts_is_tried_again(flow, code):
+def test_a_server_that_is_unavailable_before_a_query_starts_is_retried(flow, code):
     report = failure_report(
         flow,
         PipelineError(code, flow="a", url="", database="", address="", reason="", servers="", path=""),
@@ -61,7 +61,7 @@ def test_a_server_that_is_away_before_a_query_starts_is_tried_again(flow, code):
 
 
 @pytest.mark.parametrize(("others", "again"), [([], True), (["GRAPH.EMPTY"], False)], ids=["alone", "with another"])
-def test_problems_are_tried_again_when_all_of_them_pass(flow, others, again):
+def test_problems_are_retried_only_if_all_of_them_are_temporary(flow, others, again):
     unavailable = PipelineError("CONFLUENT.UNREACHABLE", reason="")
 
     report = failure_report(flow, Problems([unavailable, *map(PipelineError, others)]), Path("/project"))
@@ -70,7 +70,7 @@ def test_problems_are_tried_again_when_all_of_them_pass(flow, others, again):
 
 
 @pytest.mark.parametrize("name", ["kafka", "avro"])
-def test_a_format_that_a_connector_brings_is_told_with_the_line_to_add(flow, name):
+def test_a_format_of_a_missing_connector_is_reported_with_the_line_to_add(flow, name):
     error = AnalysisException(f"Failed to find data source: {name}. Deploy the application as per the guide.")
 
     problem = definition_problem(flow, error, Path("/project"))
@@ -80,7 +80,7 @@ def test_a_format_that_a_connector_brings_is_told_with_the_line_to_add(flow, nam
 
 
 @pytest.mark.parametrize("argument", ["subject", "schemaRegistryAddress"])
-def test_the_vendors_arguments_for_a_registry_are_told_with_the_function_to_use(flow, argument):
+def test_vendor_arguments_for_a_registry_are_reported_with_the_function_to_use(flow, argument):
     with pytest.raises(TypeError) as raised:
         from_avro("value", "", **{argument: "orders-value"})
 
@@ -90,7 +90,7 @@ def test_the_vendors_arguments_for_a_registry_are_told_with_the_function_to_use(
     assert "from_confluent(data, subject, schemaRegistryAddress)" in problem.hint
 
 
-def test_a_format_that_nobody_has_is_not_taken_for_a_connector(flow):
+def test_an_unknown_format_is_not_mistaken_for_a_connector(flow):
     error = AnalysisException("Failed to find data source: kafak.")
 
     assert definition_problem(flow, error, Path("/project")).code == "FLOW.ANALYSIS"
@@ -107,7 +107,7 @@ def test_a_format_that_nobody_has_is_not_taken_for_a_connector(flow):
         ("org.apache.kafka.common.KafkaException", "KAFKA.CONFIGURATION", False),
     ],
 )
-def test_what_the_client_of_kafka_raises_is_told_apart_and_its_words_are_left_out(flow, java_class, code, again):
+def test_kafka_client_errors_are_classified_and_their_messages_are_left_out(flow, java_class, code, again):
     causes = [
         Cause(None, None, "failed", "ExecutionException", "java.util.concurrent.ExecutionException"),
         Cause(None, None, "password=hunter2", java_class.rpartition(".")[2], java_class),
@@ -127,11 +127,11 @@ def test_what_the_client_of_kafka_raises_is_told_apart_and_its_words_are_left_ou
         (Cause(None, None, 'a rule broke on {"topic": "kafka"}', "SparkRuntimeException", "org.apache.spark.X"), False),
     ],
 )
-def test_the_broker_is_asked_only_about_a_failure_that_it_has_a_part_in(cause, expected):
+def test_only_failures_that_involve_kafka_are_recognized_as_kafka_failures(cause, expected):
     assert is_of_kafka([Cause(None, None, "failed", "StreamingQueryException"), cause]) is expected
 
 
-def test_a_time_limit_of_something_else_is_none_of_kafkas(flow):
+def test_a_timeout_outside_kafka_is_not_a_kafka_problem(flow):
     causes = [Cause(None, None, "", "TimeoutException", "java.util.concurrent.TimeoutException")]
 
     assert kafka_problem(causes, flow) is None
@@ -144,7 +144,7 @@ def test_a_time_limit_of_something_else_is_none_of_kafkas(flow):
         (RegistryUnavailable(OSError()), "CONFLUENT.UNREACHABLE", True),
     ],
 )
-def test_what_a_worker_says_of_a_payload_is_known_again_in_sparks_words(flow, raised, code, again):
+def test_a_confluent_error_of_a_worker_is_recognized_in_the_spark_exception(flow, raised, code, again):
     text = "\n".join(("An exception was thrown from the Python worker:", *traceback.format_exception(raised)))
 
     report = failure_report(flow, PySparkException(text), Path("/project"))
@@ -153,7 +153,7 @@ def test_what_a_worker_says_of_a_payload_is_known_again_in_sparks_words(flow, ra
     assert report.error.params["reason"] == raised.reason
 
 
-def test_an_empty_commit_is_named_and_not_tried_again(flow):
+def test_a_zero_byte_commit_is_named_and_not_retried(flow):
     said = 'the Delta commit "/t/_delta_log/00000000000000000002.json" has 0 bytes, so that what it wrote is unknown.'
 
     report = failure_report(flow, PySparkException(said), Path("/project"))

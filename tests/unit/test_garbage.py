@@ -27,7 +27,7 @@ def by_itself() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("by_itself")
-def test_frames_of_batches_that_are_done_are_released_after_so_many_batches() -> None:
+def test_data_frames_of_completed_batches_are_released_every_few_batches() -> None:
     garbage = GarbageCollection(every_batches=3)
     frames = []
     kept = []

@@ -38,7 +38,7 @@ def told(function, rows, most=None, timeout_s=10.0):
     return [(event.code, event.message) for event in warned]
 
 
-def test_a_hook_gets_every_stable_event_in_order_as_a_dictionary_with_its_details_parsed():
+def test_a_hook_receives_all_stable_events_in_order_with_parsed_details():
     seen = []
 
     warned = told(seen.append, [*states("RUNNING", "COMPLETED"), row(Warned("X.Y", "not stable"))])
@@ -50,7 +50,7 @@ def test_a_hook_gets_every_stable_event_in_order_as_a_dictionary_with_its_detail
 
 
 @pytest.mark.parametrize(("most", "calls", "last"), [(None, 4, "FAILED"), (0, 1, "DISABLED"), (2, 3, "DISABLED")])
-def test_a_hook_that_fails_is_left_alone_after_the_failures_that_are_allowed(most, calls, last):
+def test_a_failing_hook_is_disabled_after_the_allowed_number_of_failures(most, calls, last):
     seen = []
 
     def failing(event):
@@ -65,7 +65,7 @@ def test_a_hook_that_fails_is_left_alone_after_the_failures_that_are_allowed(mos
     assert "ValueError: no luck" in warned[-1][1]
 
 
-def test_failures_that_are_not_in_a_row_disable_nothing():
+def test_non_consecutive_failures_do_not_disable_a_hook():
     seen = []
 
     def sometimes(event):
@@ -78,7 +78,7 @@ def test_failures_that_are_not_in_a_row_disable_nothing():
     assert len(seen) == 6
 
 
-def test_what_one_hook_does_to_an_event_is_not_seen_by_the_next():
+def test_a_hook_that_changes_an_event_does_not_affect_the_next_hook():
     seen = []
     hooks = [EventHook(lambda event: event.clear(), "first", HERE), EventHook(seen.append, "second", HERE)]
 
@@ -88,7 +88,7 @@ def test_what_one_hook_does_to_an_event_is_not_seen_by_the_next():
     assert seen[0]["event_type"] == "update_progress"
 
 
-def test_the_end_waits_for_a_bounded_time_and_says_what_was_not_told():
+def test_shutdown_waits_a_limited_time_and_reports_undelivered_events():
     began, release, seen = threading.Event(), threading.Event(), []
 
     def stuck(event):
@@ -107,7 +107,7 @@ def test_the_end_waits_for_a_bounded_time_and_says_what_was_not_told():
     assert len(seen) == 1
 
 
-def test_the_decorator_takes_both_forms_and_refuses_a_limit_that_is_none():
+def test_the_decorator_accepts_both_forms_and_refuses_an_invalid_limit():
     registry = Registry(Naming(), Path())
     with collecting(registry):
 

@@ -22,7 +22,7 @@ def given(words: list[str]) -> Path:
     return Path(words[words.index("--properties-file") + 1])
 
 
-def test_settings_are_in_files_of_this_user_alone_while_the_jvm_starts(monkeypatch) -> None:
+def test_settings_are_in_files_only_this_user_can_read_while_the_jvm_starts(monkeypatch) -> None:
     monkeypatch.delenv("PYSPARK_SUBMIT_ARGS", raising=False)
     secret = 'pa ss"wörd\n\\'
 
@@ -43,7 +43,7 @@ def test_settings_are_in_files_of_this_user_alone_while_the_jvm_starts(monkeypat
     assert "java\\u002doptions" in settings
 
 
-def test_arguments_of_a_person_are_kept_and_settings_in_a_file_of_theirs_come_first(tmp_path, monkeypatch) -> None:
+def test_user_arguments_are_kept_and_the_properties_file_of_the_user_comes_first(tmp_path, monkeypatch) -> None:
     (tmp_path / "mine.conf").write_text("spark.app.name=theirs\n")
     before = "--properties-file mine.conf --packages org.mine:mine:1.0 pyspark-shell"
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", before)
@@ -57,19 +57,19 @@ def test_arguments_of_a_person_are_kept_and_settings_in_a_file_of_theirs_come_fi
     assert os.environ["PYSPARK_SUBMIT_ARGS"] == before
 
 
-def test_options_for_java_are_refused_when_a_quotation_does_not_end() -> None:
+def test_java_options_with_an_unclosed_quote_are_refused() -> None:
     with pytest.raises(PipelineError) as raised, settings_in_file({OPTIONS: "-Dkey='open"}, None):
         pytest.fail("there is nothing to start with")
 
     assert (raised.value.code, raised.value.params["key"]) == ("SETTINGS.JAVA_OPTIONS", OPTIONS)
 
 
-def test_texts_are_written_as_java_reads_them() -> None:
+def test_properties_and_arguments_are_escaped_for_java() -> None:
     assert properties_text({"a": " x=\U0001f600"}) == "a=\\u0020x\\u003d\\ud83d\\ude00\n"
     assert arguments_text("-Da='b c'  -Dd=e") == '"-Da=b c"\n"-Dd=e"\n'
 
 
-def test_a_line_of_spark_has_no_secret_when_it_reaches_the_log(tmp_path) -> None:
+def test_secrets_are_redacted_in_the_spark_log(tmp_path) -> None:
     secrets = Secrets({"HEADRACE_SECRET_API_PEM": "-----BEGIN KEY-----\nfirstline\nlastline\n-----END KEY-----"})
     secrets.get("api", "pem")
     redact_log(secrets.redact)
@@ -84,7 +84,7 @@ def test_a_line_of_spark_has_no_secret_when_it_reaches_the_log(tmp_path) -> None
     assert file.read_bytes() == b"ERROR: with a key\n[REDACTED]\n[REDACTED]\xff\n"
 
 
-def test_a_log_that_becomes_large_is_kept_beside_the_new_one(tmp_path) -> None:
+def test_a_large_log_is_rotated_and_the_newest_logs_are_kept(tmp_path) -> None:
     lines = tmp_path / "lines"
     lines.write_bytes(b"".join(b"line %d\n" % number for number in range(12)))
 

@@ -24,11 +24,11 @@ def words_of(page: str) -> set[str]:
 
 
 @pytest.mark.parametrize("names", [SCHEMA.names, FlowRecord().to_json(), VIEWS], ids=["events", "flow.json", "views"])
-def test_every_column_key_and_view_is_on_the_page_of_storage(names):
+def test_every_column_key_and_view_is_on_the_storage_page(names):
     assert set(names) - words_of("storage.md") == set()
 
 
-def test_every_path_is_on_the_page_of_storage():
+def test_every_path_is_on_the_storage_page():
     layout, name = StorageLayout("/s"), QualifiedName("<dataset>")
     paths = [layout.table(Naming(schema="<schema>"), name), layout.quarantine(Naming(schema="<schema>"), name)]
     paths += [layout.events, layout.logs, layout.lease]
@@ -36,7 +36,7 @@ def test_every_path_is_on_the_page_of_storage():
     assert {path.removeprefix("/s/") for path in paths} - words_of("storage.md") == set()
 
 
-def test_every_patched_method_is_on_the_page_of_patches():
+def test_every_patched_method_is_on_the_patches_page():
     # Read as text: the module needs pyspark, and this test no JVM.
     source = (ROOT / "src" / "headrace" / "spark" / "startup" / "patches.py").read_text(encoding="utf-8")
     listed = re.findall(r"_(?:ACTIONS|WRITES) = \((.*?)\)", source, re.DOTALL)
@@ -47,7 +47,7 @@ def test_every_patched_method_is_on_the_page_of_patches():
     assert patched - words_of("patches.md") == set()
 
 
-def test_every_test_that_the_page_of_patches_names_exists():
+def test_every_test_named_on_the_patches_page_exists():
     named = re.findall(r"`(tests/[\w/]+\.\w+)`", (REFERENCE / "patches.md").read_text(encoding="utf-8"))
 
     assert [name for name in named if not (ROOT / name).is_file()] == []

@@ -21,5 +21,5 @@ REQUIRED = StructField("key", StringType(), nullable=False)
         ({"id", "other"}, [ID, NAME], False),
     ],
 )
-def test_a_row_fits_a_source_that_has_gained_a_column_which_may_be_null(columns, fields, fits):
+def test_a_row_fits_a_source_that_gained_only_nullable_columns(columns, fields, fits):
     assert still_fits(columns, StructType(fields)) is fits

@@ -16,7 +16,7 @@ from headrace.spark.session.default_confs import (
 )
 
 
-def test_jars_and_extensions_of_a_project_are_added_to_those_that_are_needed() -> None:
+def test_project_jars_and_extensions_are_added_to_the_required_ones() -> None:
     needed = {**static_confs("local[1]", "/w"), "spark.jars": "delta.jar", "spark.driver.extraClassPath": "delta.jar"}
     own = {
         "spark.jars": "mine.jar,other.jar",
@@ -34,7 +34,7 @@ def test_jars_and_extensions_of_a_project_are_added_to_those_that_are_needed() -
     assert (confs["spark.jars.packages"], confs["spark.driver.memory"]) == ("org.mine:mine:1.0", "3g")
 
 
-def test_an_empty_list_of_a_project_takes_nothing_away() -> None:
+def test_an_empty_list_in_the_project_removes_nothing() -> None:
     assert merge_confs({"spark.jars": "delta.jar"}, {"spark.jars": ""}) == {"spark.jars": "delta.jar"}
 
 
@@ -46,32 +46,32 @@ def test_an_empty_list_of_a_project_takes_nothing_away() -> None:
         {"spark.hadoop.fs.file.impl": "org.mine.Files", "spark.delta.logStore.file.impl": "org.mine.Store"},
     ],
 )
-def test_a_log_store_or_file_system_of_a_project_takes_the_place_of_ours(own: dict[str, str]) -> None:
+def test_a_project_log_store_or_file_system_replaces_the_default(own: dict[str, str]) -> None:
     confs = merge_confs(local_disk_confs(own), own)
 
     assert confs == {**local_disk_confs({}), **own}
 
 
-def test_a_log_store_for_all_schemes_stays_the_only_one() -> None:
+def test_a_log_store_for_all_schemes_suppresses_the_default_one() -> None:
     assert "spark.delta.logStore.file.impl" not in local_disk_confs({"spark.delta.logStore.class": "org.mine.Store"})
 
 
 @pytest.mark.parametrize("master", ["local", "local[*]", "local[2]", "local[4, 3]"])
-def test_tasks_run_in_the_process_of_the_session_on_local_masters(master: str) -> None:
+def test_local_masters_run_tasks_in_the_session_process(master: str) -> None:
     assert is_single_process(master)
 
 
 @pytest.mark.parametrize("master", ["local-cluster[2,1,1024]", "spark://host:7077", "k8s://https://host", "yarn"])
-def test_tasks_run_elsewhere_on_clusters_which_lack_the_jar(master: str) -> None:
+def test_cluster_masters_run_tasks_in_other_processes(master: str) -> None:
     assert not is_single_process(master)
 
 
 @pytest.mark.parametrize("submitted", [None, "local[2]", "LOCAL[2]"])
-def test_a_session_goes_on_under_spark_submit_with_the_master_of_the_settings(submitted):
+def test_spark_submit_with_the_configured_master_is_accepted(submitted):
     check_submitted("local[2]", submitted)
 
 
-def test_another_master_of_spark_submit_is_refused_by_name():
+def test_spark_submit_with_another_master_is_refused():
     with pytest.raises(PipelineError) as raised:
         check_submitted("local[*]", "spark://host:7077")
 

@@ -19,14 +19,14 @@ def environ(tmp_path: Path) -> Mapping[str, str]:
     return {"HEADRACE_CACHE": str(tmp_path / "cache")}
 
 
-def test_the_folder_has_all_that_spark_is_started_with(environ: Mapping[str, str]) -> None:
+def test_the_spark_home_has_the_scripts_and_jars_to_start_spark(environ: Mapping[str, str]) -> None:
     home = spark_home(environ)
     assert home is not None
     assert os.access(home / "bin" / "spark-submit", os.X_OK)
     assert (home / "jars").samefile(Path(pyspark.__file__).with_name("jars"))
 
 
-def test_python_modules_of_the_folder_are_those_that_are_installed(environ: Mapping[str, str]) -> None:
+def test_the_spark_home_uses_the_installed_python_modules(environ: Mapping[str, str]) -> None:
     home = spark_home(environ)
     assert home is not None
     archives = [str(place) for place in (home / "python" / "lib").iterdir()]
@@ -42,7 +42,7 @@ def test_python_modules_of_the_folder_are_those_that_are_installed(environ: Mapp
     assert all(Path(cached).is_relative_to(home) for cached in said)
 
 
-def test_the_folder_is_made_once(environ: Mapping[str, str]) -> None:
+def test_the_spark_home_is_created_once(environ: Mapping[str, str]) -> None:
     first = spark_home(environ)
     assert first is not None
     made_ns = first.stat().st_ctime_ns
@@ -51,10 +51,10 @@ def test_the_folder_is_made_once(environ: Mapping[str, str]) -> None:
     assert list(first.parent.iterdir()) == [first]
 
 
-def test_a_spark_that_was_chosen_stays_so(environ: Mapping[str, str]) -> None:
+def test_an_explicitly_set_spark_home_is_kept(environ: Mapping[str, str]) -> None:
     assert spark_home({**environ, "SPARK_HOME": "/opt/spark"}) is None
 
 
-def test_where_nothing_can_be_written_spark_starts_from_where_it_is(tmp_path: Path) -> None:
+def test_the_installed_spark_is_used_if_the_cache_is_not_writable(tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("a file, where a folder should be")
     assert spark_home({"HEADRACE_CACHE": str(tmp_path / "cache")}) is None

@@ -37,7 +37,7 @@ def load(tmp_path):
     sys.path[:] = before
 
 
-def test_all_names_of_the_module_are_one_when_a_file_loads(load):
+def test_all_import_names_refer_to_one_module_while_a_file_loads(load):
     loaded = load(FILE)
 
     assert loaded.problems == ()
@@ -45,7 +45,7 @@ def test_all_names_of_the_module_are_one_when_a_file_loads(load):
 
 
 @pytest.mark.parametrize("text", [FILE, "import dlt\nraise OSError"], ids=["loads", "raises"])
-def test_the_real_modules_are_back_when_the_files_are_loaded(load, monkeypatch, text):
+def test_the_real_modules_are_restored_after_the_files_are_loaded(load, monkeypatch, text):
     other = types.ModuleType("dlt")
     monkeypatch.setitem(sys.modules, "dlt", other)
     monkeypatch.delitem(sys.modules, "pyspark.pipelines", raising=False)
@@ -58,7 +58,7 @@ def test_the_real_modules_are_back_when_the_files_are_loaded(load, monkeypatch, 
     assert not hasattr(pyspark, "pipelines")
 
 
-def test_a_module_is_the_own_one_when_another_project_has_one_of_the_name(load, tmp_path):
+def test_a_project_imports_its_own_module_if_another_project_has_the_same_name(load, tmp_path):
     names = []
     for project in ("a", "b", "a"):
         folder = tmp_path / project
@@ -73,7 +73,7 @@ def test_a_module_is_the_own_one_when_another_project_has_one_of_the_name(load, 
     assert str(tmp_path / "b") not in sys.path
 
 
-def test_modules_that_the_process_imported_stay_when_they_lie_in_the_project(load, monkeypatch, tmp_path):
+def test_modules_of_the_project_that_the_process_already_imported_stay_loaded(load, monkeypatch, tmp_path):
     script = types.ModuleType("__main__")
     script.__file__ = str(tmp_path / "script.py")
     monkeypatch.setitem(sys.modules, "__main__", script)
@@ -85,7 +85,7 @@ def test_modules_that_the_process_imported_stay_when_they_lie_in_the_project(loa
 
 
 @pytest.mark.parametrize("head", ["", "# Databricks notebook source\n"], ids=["file", "notebook"])
-def test_a_call_of_an_assistants_tool_hinders_no_file(load, head):
+def test_an_assistant_tool_call_does_not_prevent_a_file_from_loading(load, head):
     loaded = load(f'{head}mcp__data-knowledge-base__get_document("pipeline", "lakeflow-pipelines")\n{FILE}')
 
     assert loaded.problems == ()

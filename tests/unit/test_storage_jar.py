@@ -15,14 +15,14 @@ from headrace.connectors.lock import packaged_jar
 TOOL = Path(__file__).resolve().parents[2] / "tools" / "storage_jar.py"
 
 
-def test_the_jar_in_the_package_is_the_locked_one() -> None:
+def test_the_packaged_jar_matches_the_lock() -> None:
     content = STORAGE_JAR.read_bytes()
 
     assert (hashlib.sha256(content).hexdigest(), len(content)) == (packaged_jar().sha256, packaged_jar().size)
 
 
-@pytest.mark.long(guard="tests/unit/test_storage_jar.py::test_the_jar_in_the_package_is_the_locked_one")
-def test_building_it_again_gives_the_same_bytes() -> None:
+@pytest.mark.long(guard="tests/unit/test_storage_jar.py::test_the_packaged_jar_matches_the_lock")
+def test_rebuilding_the_packaged_jar_gives_the_same_bytes() -> None:
     done = subprocess.run([sys.executable, str(TOOL), "--check"], capture_output=True, text=True, check=False)
 
     if done.returncode == 3:

@@ -22,7 +22,7 @@ from headrace.testing.rows import SortedRows
 NAN = float("nan")
 
 
-def test_rows_are_equal_in_any_order_and_as_often():
+def test_rows_are_compared_in_any_order_and_with_their_counts():
     rows = [{"id": 1, "x": None}, {"id": 2, "x": NAN}, {"id": 2, "x": NAN}]
 
     assert_rows(rows, rows[::-1])
@@ -40,7 +40,7 @@ def test_only_cells_that_differ_are_shown():
     ]
 
 
-def test_rows_are_held_against_each_other_by_their_key():
+def test_rows_are_matched_by_their_key():
     found = [{"name": "x", "id": 1}, {"name": "y", "id": 2}]
 
     text = difference(found, [{"name": "x", "id": 2}, {"name": "z", "id": 3}], key=["id"])
@@ -54,12 +54,12 @@ def test_rows_are_held_against_each_other_by_their_key():
     ]
 
 
-def test_a_column_that_one_side_lacks_is_a_difference():
+def test_a_column_missing_on_one_side_is_a_difference():
     assert "x: found 1, expected (no such column)" in difference([{"id": 1, "x": 1}], [{"id": 1}])
     assert "x: found (no such column), expected None" in difference([{"id": 1}], [{"id": 1, "x": None}])
 
 
-def test_the_order_counts_when_it_is_asked_for():
+def test_the_row_order_is_compared_on_request():
     rows = [{"id": 1}, {"id": 2}]
 
     with pytest.raises(AssertionError, match="id: found 1, expected 2"):
@@ -69,26 +69,26 @@ def test_the_order_counts_when_it_is_asked_for():
 
 
 @pytest.mark.parametrize(("one", "other"), [(1, True), (1, "1"), ({"a": 1}, {"a": 2}), ([1], [1, 2]), (None, 0)])
-def test_values_of_different_kinds_differ(one, other):
+def test_values_of_different_types_or_content_differ(one, other):
     assert difference([{"x": one}], [{"x": other}])
 
 
-def test_numbers_of_one_value_are_equal_and_nested_rows_are_compared_inside():
+def test_equal_numbers_of_different_types_are_equal_even_in_nested_rows():
     assert not difference([{"x": Decimal("1.0"), "y": ({"z": 1},)}], [{"x": 1, "y": [{"z": 1.0}]}])
 
 
-def test_many_differences_are_cut_off():
+def test_a_long_list_of_differences_is_truncated():
     assert difference([{"id": n} for n in range(30)], []).endswith("and 10 more")
 
 
-def test_rows_of_a_table_have_one_order():
+def test_sorted_rows_do_not_depend_on_the_input_order():
     rows = [{"a": 2, "b": None}, {"a": None, "b": 1}, {"a": 2, "b": "x"}, {"a": {"c": NAN}, "b": 1}]
 
     assert SortedRows(rows) == SortedRows(rows[::-1])
     assert SortedRows(rows)[0]["a"] is None
 
 
-def test_pytest_shows_the_difference_of_rows():
+def test_pytest_shows_the_difference_between_rows():
     rows = SortedRows([{"id": 1, "x": 1}])
 
     assert pytest_assertrepr_compare("==", rows, [{"id": 1, "x": 2}])[-1] == "    x: found 1, expected 2"
@@ -97,7 +97,7 @@ def test_pytest_shows_the_difference_of_rows():
     assert pytest_assertrepr_compare("in", rows, [rows]) is None
 
 
-def test_a_fuse_blows_at_its_point_and_stays_blown():
+def test_a_crash_failpoint_fires_at_its_point_and_at_every_later_one():
     failpoint = CrashFailpoint(Failpoint.WRITTEN, skip=1)
     failpoint(Failpoint.COUNTED)
     failpoint(Failpoint.WRITTEN)
@@ -108,7 +108,7 @@ def test_a_fuse_blows_at_its_point_and_stays_blown():
     assert failpoint.has_fired
 
 
-def test_nothing_happens_at_a_point_outside_of_tests():
+def test_failpoints_do_nothing_by_default():
     no_failpoint(Failpoint.WRITTEN)
     CrashFailpoint()(Failpoint.WRITTEN)
 
@@ -124,7 +124,7 @@ def test_the_plugin_loads_neither_spark_nor_the_engine():
     assert shown.stdout.strip() == "[]"
 
 
-def test_a_file_that_lands_has_settled_so_that_no_update_waits_for_it(tmp_path):
+def test_a_landed_file_is_already_stable_so_that_no_update_waits_for_it(tmp_path):
     (tmp_path / "pipeline.yml").write_text("name: shop\n")
     folder = ProjectFolder(load_settings(tmp_path / "pipeline.yml", environ={}), copied=False)
 

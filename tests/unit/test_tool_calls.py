@@ -17,7 +17,7 @@ def ran(text):
     return names
 
 
-def test_a_call_with_hyphens_in_its_name_is_a_call():
+def test_a_tool_call_with_hyphens_in_its_name_is_executed():
     names = ran(f"# first\nfound = {CALL}\ntwice = [{CALL}, {CALL}]\n")
 
     call = ("data-knowledge-base", "get_document", "pipeline", "streaming-tables")
@@ -36,11 +36,11 @@ def test_a_call_with_hyphens_in_its_name_is_a_call():
         f'"""\n{CALL}\n"""\n',
     ],
 )
-def test_anything_else_stays_as_it_is(text):
+def test_other_text_is_unchanged(text):
     assert with_tool_calls(text) == text
 
 
-def test_a_document_is_a_page_of_ours_or_the_reason_why_there_is_none():
+def test_get_document_returns_a_docs_page_or_explains_why_there_is_none():
     get = called("data-knowledge-base", "get_document")
 
     assert get("how-to", "backfill").startswith("# ")

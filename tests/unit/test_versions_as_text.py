@@ -12,7 +12,7 @@ ROWS = [
 ]
 
 
-def test_versions_are_told_in_their_order_with_what_has_changed():
+def test_versions_are_listed_in_order_with_their_changed_columns():
     assert history(ROWS, id=1).splitlines() == [
         "id=1",
         "  1 to 5: city='Tijuana', rank=2",
@@ -22,11 +22,11 @@ def test_versions_are_told_in_their_order_with_what_has_changed():
     ]
 
 
-def test_a_key_that_is_gone_ends_without_a_row():
+def test_the_history_of_a_deleted_key_ends_without_a_row():
     assert history(ROWS[:2], id=1).splitlines()[-1] == "  from 7: no row"
 
 
-def test_a_key_that_never_was_says_so():
+def test_a_key_that_never_existed_is_reported():
     assert history(ROWS, id=3) == "id=3\n  never a row"
 
 

@@ -3,7 +3,8 @@
 Ours are ``selections``, ``path``, ``reason``, ``attempt``, ``error``, ``duration_s``, ``duration_ms``, ``epoch``,
 ``batch_id``, ``quarantined_records``, ``num_rescued_rows``, ``rescued_share``, ``num_tied_events``,
 ``num_late_events``, ``num_null_overwrites``, ``num_new_versions``, ``num_lone_changes``, ``lone_column``,
-``merge_path``, ``write_path``, ``recovered``, ``action`` of an expectation, and ``partitions`` of a source.
+``merge_path``, ``write_path``, ``recovered``, ``action`` of an expectation, ``partitions`` of a source, and all fields
+of ``stream_progress``.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 from headrace.cdc.feed import MergePath
 from headrace.cdc.merge_commit import WritePath
+from headrace.events.stream_progress import progress_body, progress_of
 from headrace.events.types import (
     BatchDone,
     DatasetDefined,
@@ -27,6 +29,7 @@ from headrace.events.types import (
     Level,
     RowsSampled,
     SinkDefined,
+    StreamProgress,
     TableEvaluated,
     UpdateCreated,
     UpdateStateChanged,
@@ -103,10 +106,8 @@ def _about_flow_or_dataset(event_type: str, body: Json, flow: str, dataset: str)
             once=body["once"],
             comment=body.get("comment"),
         )
-    if event_type == RowsSampled.event_type:
-        return RowsSampled(flow, dataset, body["epoch"], body["batch_id"], body["expectation"], tuple(body["rows"]))
-    if event_type == TableEvaluated.event_type:
-        return TableEvaluated(flow, dataset, _expectations_of(body))
+    if event_type in (RowsSampled.event_type, StreamProgress.event_type, TableEvaluated.event_type):
+        return _about_batches(event_type, body, flow, dataset)
     if event_type != FlowStateChanged.event_type:
         return None
     if "batch_id" in body:
@@ -133,6 +134,14 @@ def _about_flow_or_dataset(event_type: str, body: Json, flow: str, dataset: str)
         error=body.get("error"),
         duration_s=body.get("duration_s"),
     )
+
+
+def _about_batches(event_type: str, body: Json, flow: str, dataset: str) -> Event:
+    if event_type == RowsSampled.event_type:
+        return RowsSampled(flow, dataset, body["epoch"], body["batch_id"], body["expectation"], tuple(body["rows"]))
+    if event_type == StreamProgress.event_type:
+        return StreamProgress(flow, dataset, body["epoch"], body["query_id"], body["run_id"], progress_of(body))
+    return TableEvaluated(flow, dataset, _expectations_of(body))
 
 
 def _total(body: Json) -> FlowTotal:
@@ -226,7 +235,7 @@ def _body(event: Event) -> dict[str, Any]:
             }
         case BatchDone():
             return _batch_body(event)
-        case FlowLagMetrics() | FlowStateMetrics():
+        case FlowLagMetrics() | FlowStateMetrics() | StreamProgress():
             return _metrics_body(event)
         case RowsSampled() | TableEvaluated():
             return _expectations_event_body(event)
@@ -284,8 +293,10 @@ def _metrics(counts: FlowCounts) -> dict[str, Any]:
     return metrics
 
 
-def _metrics_body(event: FlowLagMetrics | FlowStateMetrics) -> dict[str, Any]:
+def _metrics_body(event: FlowLagMetrics | FlowStateMetrics | StreamProgress) -> dict[str, Any]:
     match event:
+        case StreamProgress(epoch=epoch, query_id=query_id, run_id=run_id, progress=progress):
+            return {"epoch": epoch, "query_id": query_id, "run_id": run_id, **progress_body(progress)}
         case FlowLagMetrics(lag=lag, backlog=backlog):
             return _lag_body(lag, backlog)
         case FlowStateMetrics(operators=operators, watermark=watermark):

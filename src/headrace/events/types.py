@@ -15,6 +15,7 @@ from headrace.cdc.merge_commit import WritePath
 from headrace.model.datasets import Kind
 from headrace.model.expectations import ExpectationCount
 from headrace.model.outcome import FilesBacklog, FlowCounts, FlowState, OperatorState, PartitionLag, UpdateState
+from headrace.model.stream_progress import StreamBatches
 
 Json: TypeAlias = "Mapping[str, Any]"
 
@@ -290,6 +291,37 @@ class FlowStateMetrics:
 
 
 @dataclass(frozen=True)
+class StreamProgress:
+    """What a stream did in its latest batches: rates, phases, state; emitted from time to time, and at the end.
+
+    Law: each computed batch of a query run is in exactly one of its events, unless more than a hundred batches finished
+    between two looks at the query, which is all that Spark keeps.
+    """
+
+    flow: str
+    dataset: str
+    epoch: int
+    query_id: str
+    run_id: str
+    progress: StreamBatches
+
+    event_type: ClassVar[str] = "stream_progress"
+    level: ClassVar[Level] = Level.METRICS
+    maturity: ClassVar[Maturity] = Maturity.EVOLVING
+
+    @property
+    def message(self) -> str:
+        """One readable line."""
+        done = self.progress
+        if not done.batches:
+            return f'flow "{self.flow}" waits for its first input'
+        batches = "a batch" if done.batches == 1 else f"{done.batches} batches"
+        rate = done.processed_rows_per_second
+        speed = f", {rate:,.0f} rows/s" if rate else ""
+        return f'flow "{self.flow}" read {done.input_rows} rows in {batches} ({done.duration_ms} ms{speed})'
+
+
+@dataclass(frozen=True)
 class FlowTotal:
     """The totals of one flow in an update so far; its newest batch is ``batch_id`` of ``epoch``."""
 
@@ -339,7 +371,7 @@ class Warned:
 
 Event: TypeAlias = (
     "UpdateCreated | UpdateStateChanged | DatasetDefined | SinkDefined | FlowDefined | FlowStateChanged | BatchDone"
-    " | FlowLagMetrics | FlowStateMetrics | RowsSampled | TableEvaluated | UpdateTotals | Warned"
+    " | FlowLagMetrics | FlowStateMetrics | StreamProgress | RowsSampled | TableEvaluated | UpdateTotals | Warned"
 )
 
 TERMINAL_UPDATE_STATES = frozenset({UpdateState.COMPLETED, UpdateState.FAILED, UpdateState.CANCELED})
@@ -356,7 +388,7 @@ def is_durable(event: Event) -> bool:
             return flow_state is FlowState.FAILED
         case DatasetDefined() | SinkDefined() | FlowDefined() | FlowLagMetrics() | RowsSampled() | TableEvaluated():
             return False
-        case FlowStateMetrics() | UpdateTotals() | Warned():
+        case FlowStateMetrics() | StreamProgress() | UpdateTotals() | Warned():
             return False
 
 

@@ -161,11 +161,15 @@ def with_lost_state(outcome: Outcome | None, file: Path, host: str, now: Callabl
     """The outcome of the latest update, with LOST instead of RUNNING if nobody holds its lease."""
     if outcome is None or outcome.state is not UpdateState.RUNNING:
         return outcome
+    return outcome if may_be_held(file, host, now) else outcome.as_lost()
+
+
+def may_be_held(file: Path, host: str, now: Callable[[], float]) -> bool:
+    """Whether the lease is held, or its holder is unknown because the file cannot be read."""
     try:
-        return outcome if is_held(file, host, now) else outcome.as_lost()
+        return is_held(file, host, now)
     except OSError:
-        # The holder is unknown.
-        return outcome
+        return True
 
 
 def was_renewed_recently(file: Path, holder: Holder, now: Callable[[], float], timing: LeaseTiming) -> bool:

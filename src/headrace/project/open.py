@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from headrace.project.inspection.explain_dataset import explanation
 from headrace.project.inspection.explanation import Explanation
 from headrace.project.inspection.sql_access import run_statement
 from headrace.project.inspection.stored_project import StoredProject
+from headrace.project.lease_holders import host_name, may_be_held
 from headrace.project.planning.plan_update import Planning
 from headrace.project.resolution.resolver import Resolver
 from headrace.project.test_harness import REAL, Harness
@@ -179,7 +181,13 @@ class Project(StoredProject):
             PipelineError: SQL.NOT_READ_ONLY, SQL.PRIVATE, SQL.FAILED; VIEW.UNUSABLE.
         """
         return run_statement(
-            query, self._resolver.catalog, self.settings, write=write, private=private, redact=self._secrets.redact
+            query,
+            self._resolver.catalog,
+            self.settings,
+            write=write,
+            private=private,
+            is_held=lambda: may_be_held(Path(self.settings.layout.lease), host_name(self._environ), time.time),
+            redact=self._secrets.redact,
         )
 
     def preview(self, name: str, rows: int = 20) -> Preview:

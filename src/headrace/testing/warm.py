@@ -12,6 +12,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from headrace.spark.session.catalog_entries import temporary_views
 from headrace.spark.session.scoped_confs import is_settable
 from headrace.spark.startup.open_session import existing_session, open_session
 from headrace.testing.java import FIRST_COMPILER
@@ -68,14 +69,14 @@ def unchanged(session: SparkSession, folder: Path) -> Iterator[None]:
         folder: modules from this folder are removed.
     """
     before, modules, search_path = _settings(session), frozenset(sys.modules), list(sys.path)
-    views = _temporary_views(session)
+    views = temporary_views(session)
     try:
         yield
     finally:
         # Compared in Java: each entry that Python reads is a call.
         if not before.equals(after := _settings(session)):
             _restore_settings(session, dict(before), dict(after))
-        for view in _temporary_views(session) - views:
+        for view in temporary_views(session) - views:
             session.catalog.dropTempView(view)
         sys.path[:] = search_path
         for name in sys.modules.keys() - modules:
@@ -87,12 +88,6 @@ def unchanged(session: SparkSession, folder: Path) -> Iterator[None]:
 def _settings(session: SparkSession) -> Any:
     """The current settings, as a Java map."""
     return session._jsparkSession.conf().getAllAsJava()  # noqa: SLF001 - `conf.getAll` makes one Java call per entry
-
-
-def _temporary_views(session: SparkSession) -> frozenset[str]:
-    catalog: Any = session._jsparkSession.sessionState().catalog()  # noqa: SLF001 - `listTables` looks at each table
-    names: str = catalog.getTempViewNames().mkString("\n")
-    return frozenset(names.splitlines())
 
 
 def _restore_settings(session: SparkSession, before: Mapping[str, str], after: Mapping[str, str]) -> None:

@@ -131,14 +131,14 @@ def columns_of(*splits, **options):
         ),
     ],
 )
-def test_a_type_is_the_one_that_spark_makes_of_it(write, kind, value, column, made):
+def test_avro_types_map_to_spark_types(write, kind, value, column, made):
     split = write(record(a=kind), [{"a": value}])
 
     assert columns_of(split) == f"a {column}"
     assert rows_of(split, f"a {column}") == [{"a": made, "_rescued_data": None}]
 
 
-def test_a_type_that_is_named_again_is_known_by_its_name(write):
+def test_a_reference_to_a_named_type_is_resolved(write):
     space = {**record(a=INNER, b=["null", "Inner"], c={"type": "array", "items": "my.Inner"}), "namespace": "my"}
     split = write(space, [{"a": {"x": 1}, "b": {"x": 2}, "c": [{"x": 3}]}])
 
@@ -146,7 +146,7 @@ def test_a_type_that_is_named_again_is_known_by_its_name(write):
     assert rows_of(split, columns_of(split), rescued_column=None) == [{"a": {"x": 1}, "b": {"x": 2}, "c": [{"x": 3}]}]
 
 
-def test_a_union_of_records_is_read_by_the_branch_that_was_written(write):
+def test_a_union_of_records_sets_only_the_written_branch(write):
     other = {"type": "record", "name": "Other", "fields": [{"name": "x", "type": "int"}]}
     split = write(record(a=[INNER, other]), [{"a": ("Other", {"x": 1})}, {"a": ("Inner", {"x": 2})}])
 
@@ -156,7 +156,7 @@ def test_a_union_of_records_is_read_by_the_branch_that_was_written(write):
     ]
 
 
-def test_a_wider_type_of_the_schema_is_read_and_a_narrower_one_is_rescued(write):
+def test_a_compatible_type_is_widened_and_an_incompatible_type_is_rescued(write):
     split = write(record(a="int", b="string"), [{"a": 1, "b": "x"}])
 
     (row,) = rows_of(split, "a DOUBLE, b INT")
@@ -165,7 +165,7 @@ def test_a_wider_type_of_the_schema_is_read_and_a_narrower_one_is_rescued(write)
     assert json.loads(row["_rescued_data"]) == {"b": "x", "_file_path": split.path}
 
 
-def test_columns_that_the_schema_lacks_are_rescued_or_end_a_stream_that_evolves(write):
+def test_unknown_columns_are_rescued_or_stop_an_evolving_stream(write):
     split = write(record(a="long", b="bytes", s=INNER), [{"a": 1, "b": b"hi", "s": {"x": 1}}])
 
     (row,) = rows_of(split, "a BIGINT, s STRUCT<y: INT>")
@@ -175,26 +175,26 @@ def test_columns_that_the_schema_lacks_are_rescued_or_end_a_stream_that_evolves(
     assert raised.value.names == ("b", "s.x")
 
 
-def test_columns_that_the_file_lacks_are_null_even_when_it_has_none(write):
+def test_missing_columns_are_null_even_if_the_file_has_none_of_the_columns(write):
     split = write(record(b="int"), [{"b": 1}, {"b": 2}])
 
     assert rows_of(split, "a BIGINT", rescued_column=None) == [{"a": None}, {"a": None}]
 
 
-def test_schemas_of_files_are_merged_and_the_widest_type_counts(write):
+def test_schemas_of_files_are_merged_to_the_widest_types(write):
     first = write(record(a="int", b="string"), [], "a.avro")
     second = write(record(c="float", a="long", b="int"), [], "b.avro")
 
     assert columns_of(first, second) == "a bigint, b string, c float"
 
 
-def test_the_option_avro_schema_says_what_the_columns_are(write):
+def test_the_avro_schema_option_sets_the_columns(write):
     split = write(record(a="int", b="string"), [{"a": 1, "b": "x"}])
 
     assert columns_of(split, avroSchema=json.dumps(record(a=["null", "long"]))) == "a bigint"
 
 
-def test_fields_that_come_into_an_avro_schema_are_columns_of_the_next_version(tmp_path):
+def test_new_fields_in_the_avro_schema_option_create_a_schema_version(tmp_path):
     (tmp_path / "in").mkdir()
 
     def columns(**fields):
@@ -221,7 +221,7 @@ AROUND = (
 
 
 @pytest.mark.parametrize("around", AROUND)
-def test_a_default_of_null_is_what_columns_have_at_any_depth(around):
+def test_the_avro_schema_option_accepts_null_defaults_at_any_depth(around):
     given = record(a=around({**with_field(type=["null", "int"], default=None), "aliases": ["Other"]}))
 
     options = loader_options({"cloudFiles.format": "avro", "avroSchema": json.dumps(given)})
@@ -229,7 +229,7 @@ def test_a_default_of_null_is_what_columns_have_at_any_depth(around):
     assert json.loads(options.format_options["avroSchema"]) == given
 
 
-def test_a_schema_that_is_given_twice_is_refused(tmp_path, write):
+def test_a_given_schema_together_with_the_avro_schema_option_is_refused(tmp_path, write):
     write(record(a="int"), [{"a": 1}])
     given = {"cloudFiles.format": "avro", "avroSchema": json.dumps(record(a="long"))}
     place = Place(tmp_path / "ledgers", tmp_path / "schemas", now_ns=0)
@@ -261,14 +261,14 @@ def test_a_schema_that_is_given_twice_is_refused(tmp_path, write):
         ),
     ],
 )
-def test_an_avro_schema_that_cannot_be_followed_is_refused_with_the_reason(schema, says):
+def test_an_unsupported_avro_schema_is_refused_with_the_reason(schema, says):
     with pytest.raises(Problems) as raised:
         loader_options({"cloudFiles.format": "avro", "avroSchema": schema})
 
     assert says in next(iter(raised.value)).params["reason"]
 
 
-def test_a_name_means_the_type_of_the_enclosing_namespace_before_that_of_none():
+def test_a_type_name_resolves_in_the_enclosing_namespace_first():
     flat = {"type": "fixed", "name": "Code", "size": 2}
     near = {"type": "enum", "name": "shop.Code", "symbols": ["A"]}
     inner = {"type": "record", "name": "shop.Item", "fields": [{"name": "code", "type": "Code"}]}
@@ -320,7 +320,7 @@ def test_each_codec_is_read(tmp_path, codec):
     assert rows_of(split_of(path), "a BIGINT, b STRING", rescued_column=None) == ROWS
 
 
-def test_symbols_of_an_enum_that_are_no_names_are_read(write):
+def test_enum_symbols_that_are_not_valid_avro_names_are_read(write):
     symbols = ["a-b", "2 c", "d"]
     # The library that writes for the tests takes names alone; both are written as one number.
     plain = {"type": "enum", "name": "E", "symbols": ["A", "B", "D"]}
@@ -334,7 +334,7 @@ def test_symbols_of_an_enum_that_are_no_names_are_read(write):
     assert rows_of(split, columns_of(split), rescued_column=None) == [{"e": "2 c", "l": ["a-b", None, "d"]}]
 
 
-def test_a_field_whose_name_is_none_of_avro_makes_a_file_that_is_told_with_the_reason(write):
+def test_a_field_whose_name_is_not_a_valid_avro_name_is_read(write):
     path = Path(write(record(abc="int"), [{"abc": 1}]).path)
     path.write_bytes(path.read_bytes().replace(b'"abc"', b'"a-c"'))
 
@@ -353,7 +353,7 @@ def with_schema(data, change):
 
 
 @pytest.mark.parametrize("size", [2**45, 2**62])
-def test_a_block_that_says_it_is_larger_than_the_file_is_a_corrupt_one(tmp_path, size):
+def test_a_block_that_claims_to_exceed_the_file_is_corrupt(tmp_path, size):
     path = tmp_path / "a.avro"
     header = read_header(io.BytesIO(PLAIN))
     path.write_bytes(PLAIN[: header.length] + encode_long(5) + encode_long(size) + PLAIN[header.length + 4 :])
@@ -362,7 +362,7 @@ def test_a_block_that_says_it_is_larger_than_the_file_is_a_corrupt_one(tmp_path,
         rows_of(split_of(path), "a BIGINT")
 
 
-def test_a_block_of_snappy_that_says_it_is_larger_than_it_can_be_is_a_corrupt_one(tmp_path):
+def test_a_snappy_block_that_claims_an_impossible_size_is_corrupt(tmp_path):
     path = tmp_path / "a.avro"
     path.write_bytes(recompressed(PLAIN, "snappy", lambda _: b"\xff\xff\xff\xff\xff\xff\x0f" + bytes(20)))
 
@@ -370,7 +370,7 @@ def test_a_block_of_snappy_that_says_it_is_larger_than_it_can_be_is_a_corrupt_on
         rows_of(split_of(path), "a BIGINT")
 
 
-def test_a_block_of_snappy_whose_checksum_is_another_is_no_whole_file(tmp_path):
+def test_a_snappy_block_with_a_wrong_checksum_raises_an_error(tmp_path):
     path = tmp_path / "a.avro"
     path.write_bytes(recompressed(PLAIN, "snappy", lambda data: snappy(data)[:-4] + b"\x00\x00\x00\x00"))
 
@@ -380,7 +380,7 @@ def test_a_block_of_snappy_whose_checksum_is_another_is_no_whole_file(tmp_path):
 
 @given(st.integers(min_value=150, max_value=5000))
 @settings(max_examples=60)
-def test_how_a_file_is_divided_does_not_show(tmp_path_factory, step):
+def test_rows_do_not_depend_on_how_the_file_is_split(tmp_path_factory, step):
     path = tmp_path_factory.getbasetemp() / "divided.avro"
     path.write_bytes(PLAIN)
     parts = split_files([(str(path), len(PLAIN), 0)], divisible=True, max_bytes=step)
@@ -390,7 +390,7 @@ def test_how_a_file_is_divided_does_not_show(tmp_path_factory, step):
 
 @given(st.binary(max_size=60), st.integers(min_value=0, max_value=len(PLAIN)))
 @settings(max_examples=100)
-def test_bytes_that_are_no_avro_are_an_error_that_ignore_corrupt_files_knows(tmp_path_factory, junk, place):
+def test_ignore_corrupt_files_handles_any_invalid_bytes(tmp_path_factory, junk, place):
     path = tmp_path_factory.getbasetemp() / "junk.avro"
     path.write_bytes(PLAIN[:place] + junk)
 

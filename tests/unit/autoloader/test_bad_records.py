@@ -44,7 +44,7 @@ def read(tmp_path):
         ("xml", "<r><a>1</a></r><r><a>x</a></r><r><a></r>", ["<r><a>x</a></r>", "<r><a></r>"], {"rowTag": "r"}),
     ],
 )
-def test_records_that_cannot_be_read_are_no_rows_but_lines_of_a_file(read, kind, text, bad, options):
+def test_malformed_records_are_written_to_the_bad_records_path(read, kind, text, bad, options):
     rows, files, path = read(kind, text, "a INT", **options)
 
     assert rows == [{"a": 1}]
@@ -54,14 +54,14 @@ def test_records_that_cannot_be_read_are_no_rows_but_lines_of_a_file(read, kind,
     assert all(line["path"] == str(path) and line["reason"] for line in lines)
 
 
-def test_with_a_column_for_what_is_rescued_a_misfit_is_a_row(read):
+def test_a_type_mismatch_is_rescued_if_there_is_a_rescued_data_column(read):
     rows, files, _ = read("json", '{"a":"x"}\n{broken\n', "a INT", rescuedDataColumn="_rescued")
 
     assert len(rows) == 1
     assert [line["record"] for line in files["20240102T030405/bad_records"]] == ["{broken"]
 
 
-def test_a_file_that_cannot_be_read_is_noted_and_left_out(read):
+def test_an_unreadable_file_is_skipped_and_recorded_in_bad_files(read):
     rows, files, path = read("json", "no gzip", "a INT", pathGlobFilter="*.json")
     assert rows == []
     assert list(files) == ["20240102T030405/bad_records"]

@@ -96,7 +96,7 @@ class Reader:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_files_become_the_rows_that_are_documented(tmp_path, name):
+def test_each_case_reads_the_documented_rows(tmp_path, name):
     case = CASES[name]
     reader = Reader(tmp_path, case)
 

@@ -77,7 +77,7 @@ def ids(stream, start, end):
     return sorted(int(row["id"]) for row in rows)
 
 
-def test_a_file_is_not_taken_when_its_writer_pauses_and_has_it_open(data, update, passing):
+def test_a_file_with_an_open_writer_is_not_read(data, update, passing):
     stream = update()
     begin = stream.initial()
     with (data / "slow.json").open("w") as writer:
@@ -92,7 +92,7 @@ def test_a_file_is_not_taken_when_its_writer_pauses_and_has_it_open(data, update
     assert ids(update(), begin, after) == [1, 2]
 
 
-def test_a_file_is_taken_when_its_writer_has_not_closed_it_for_long(data, update, passing):
+def test_a_file_is_read_after_its_writer_exceeds_the_open_timeout(data, update, passing):
     stream = update()
     begin = stream.initial()
     with (data / "slow.json").open("w") as writer:
@@ -103,7 +103,7 @@ def test_a_file_is_taken_when_its_writer_has_not_closed_it_for_long(data, update
         assert ids(update(), begin, stream.latest(begin, everything=True)) == [1]
 
 
-def test_a_writer_is_seen_while_it_has_the_file_open(tmp_path):
+def test_an_open_writer_is_detected(tmp_path):
     file = tmp_path / "a.json"
 
     with file.open("w"):
@@ -113,7 +113,7 @@ def test_a_writer_is_seen_while_it_has_the_file_open(tmp_path):
     assert is_being_written(str(tmp_path / "none.json")) is None
 
 
-def test_a_file_system_of_a_server_does_not_say_who_writes():
+def test_remote_mounts_are_recognized():
     mounts = (
         "22 1 254:1 / / rw,relatime shared:1 - ext4 /dev/vda rw\n"
         "40 22 0:52 / /mnt/in rw - nfs4 server:/in rw,vers=4.2\n"
@@ -149,7 +149,7 @@ def shortened(file):
     ],
 )
 @pytest.mark.parametrize("options", [{}, {"schemaEvolutionMode": "addNewColumnsWithTypeWidening"}])
-def test_a_file_that_changes_before_it_is_read_is_read_at_the_next_try_as_it_is_then(
+def test_a_file_that_changes_before_it_is_read_fails_the_batch_and_is_read_on_retry(
     data, update, passing, name, change, now, options
 ):
     kind = "parquet" if name.endswith(".parquet") else "json"
@@ -173,7 +173,7 @@ def test_a_file_that_changes_before_it_is_read_is_read_at_the_next_try_as_it_is_
     assert again.latest(end, everything=True) == end
 
 
-def test_a_batch_that_is_made_again_waits_when_its_file_is_still_being_written(data, update, passing):
+def test_a_retried_batch_waits_for_a_file_that_is_still_being_written(data, update, passing):
     file = data / "a.json"
     written(file, 1)
     first = update()
@@ -194,7 +194,7 @@ def test_a_batch_that_is_made_again_waits_when_its_file_is_still_being_written(d
     assert ids(update(), begin, end) == [1, 2, 3]
 
 
-def test_a_read_of_what_is_there_ends_by_name_when_a_file_changes(data, update):
+def test_a_batch_read_fails_and_names_the_file_if_a_file_changes(data, update):
     written(data / "a.json", 1)
     source = update()._source
     work = all_tasks(source, time.time_ns())
@@ -204,7 +204,7 @@ def test_a_read_of_what_is_there_ends_by_name_when_a_file_changes(data, update):
         [found for one in work for found in rows_of(source, one)]
 
 
-def test_a_file_that_grows_after_it_was_read_is_noted_once(data, update, passing):
+def test_a_file_that_grows_after_it_was_read_is_reported_once(data, update, passing):
     for name in ("a.json", "b.json"):
         written(data / name, 1)
     stream = update()
@@ -229,7 +229,7 @@ def test_a_file_that_grows_after_it_was_read_is_noted_once(data, update, passing
     assert files_changed_since(source, offset, began_s + 3600) == ()
 
 
-def test_a_batch_that_is_computed_once_more_is_read_when_its_file_has_changed(data, update):
+def test_a_recomputed_batch_reads_the_current_content_of_a_changed_file(data, update):
     written(data / "a.json", 1)
     stream = update()
     begin = stream.initial()

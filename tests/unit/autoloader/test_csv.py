@@ -67,11 +67,11 @@ def rows_of(text, columns, names=None, **changes):
         ('34,"a""', ["34", 'a"']),
     ],
 )
-def test_a_line_has_the_values_that_spark_finds(line, values):
+def test_a_line_is_parsed_as_in_spark(line, values):
     assert values_in(line) == values
 
 
-def test_other_separators_and_quotes_and_spaces():
+def test_separator_quote_and_whitespace_options_are_applied():
     assert values_in("a\tb", sep="\\t") == ["a", "b"]
     assert values_in("a||'b||c'", sep="||", quote="'") == ["a", "b||c"]
     assert values_in(' a , "b" ', ignoreLeadingWhiteSpace="true", ignoreTrailingWhiteSpace="true") == ["a", "b"]
@@ -93,11 +93,11 @@ def test_other_separators_and_quotes_and_spaces():
         ('""', {"nullValue": "-"}, [""]),
     ],
 )
-def test_odd_lines_have_the_values_that_spark_finds(line, options, values):
+def test_unusual_lines_are_parsed_as_in_spark(line, options, values):
     assert values_in(line, **options) == values
 
 
-def test_types_are_read_as_spark_reads_them_and_the_rest_is_rescued():
+def test_values_are_converted_as_in_spark_and_type_mismatches_are_rescued():
     text = "+3,.5,True,2024-1-2,1e3\n 2 , 1.5 ,false,2024-01-02,007\n4.0,x,yes,2024-13-01,1234567890.5\n"
 
     rows = rows_of(text, "a INT, b DOUBLE, c BOOLEAN, d DATE, e DECIMAL(10,2)")
@@ -111,7 +111,7 @@ def test_types_are_read_as_spark_reads_them_and_the_rest_is_rescued():
     assert set(json.loads(rows[2]["_rescued_data"])) == {"a", "b", "c", "d", "e", "_file_path"}
 
 
-def test_a_line_of_another_number_of_values_keeps_what_it_has_and_is_rescued_whole():
+def test_a_line_with_a_wrong_number_of_values_keeps_them_and_is_rescued_whole():
     rows = rows_of("1,2,3\n4,5\n6,7,8,9\n\n   \n,,\n", "a STRING, b STRING, c STRING")
 
     assert [(row["a"], row["b"], row["c"]) for row in rows] == [
@@ -124,7 +124,7 @@ def test_a_line_of_another_number_of_values_keeps_what_it_has_and_is_rescued_who
     assert told == [None, "4,5", "6,7,8,9", None]
 
 
-def test_such_a_line_is_in_the_column_that_the_schema_has_for_it_or_dropped_or_the_end():
+def test_modes_keep_or_drop_a_malformed_line_or_fail():
     columns = "a INT, b INT, _corrupt_record STRING"
 
     (row,) = rows_of("1", columns, corrupt_column="_corrupt_record")
@@ -134,7 +134,7 @@ def test_such_a_line_is_in_the_column_that_the_schema_has_for_it_or_dropped_or_t
         rows_of("1", "a INT, b INT", mode="FAILFAST")
 
 
-def test_columns_are_known_by_the_names_of_the_first_line():
+def test_columns_are_matched_by_header_names():
     rows = rows_of("x,1,new\n", "id INT, name STRING, other STRING", names=("name", "id", "more"))
 
     assert rows == [{"id": 1, "name": "x", "other": None, "_rescued_data": f'{{"more":"new","_file_path":"{PATH}"}}'}]
@@ -143,7 +143,7 @@ def test_columns_are_known_by_the_names_of_the_first_line():
     assert raised.value.names == ("more",)
 
 
-def test_a_first_line_belongs_to_its_file_in_whatever_parts_that_is_read(tmp_path):
+def test_the_header_applies_to_every_split_of_a_file(tmp_path):
     file = tmp_path / "a.csv"
     file.write_text("# made by hand\nb,a\n" + "".join(f'"x{number}",{number}\n' for number in range(20)))
     options = {"header": "true", "comment": "#"}
@@ -155,7 +155,7 @@ def test_a_first_line_belongs_to_its_file_in_whatever_parts_that_is_read(tmp_pat
     assert [(row["a"], row["b"]) for row in rows] == [(number, f"x{number}") for number in range(20)]
 
 
-def test_skipped_lines_and_files_without_names(tmp_path):
+def test_skip_rows_skips_lines_of_a_file_without_a_header(tmp_path):
     file = tmp_path / "a.csv"
     file.write_text("one\ntwo\n1,2\n")
     split = Split(str(file), file.stat().st_size, 0, 0, file.stat().st_size)
@@ -171,7 +171,7 @@ def test_skipped_lines_and_files_without_names(tmp_path):
         ("true", "i int, d double, day date, at timestamp, yes boolean, empty string, big decimal(20,0)"),
     ],
 )
-def test_columns_and_types_are_inferred_from_names_and_values(tmp_path, data, typed, columns):
+def test_columns_and_types_are_inferred_from_the_header_and_values(tmp_path, data, typed, columns):
     (data / "a.csv").write_text(
         "i,d,day,at,yes,empty,big\n"
         "1,1.5,2024-01-02,2024-01-02 03:04:05,true,,12345678901234567890\n"
@@ -194,7 +194,7 @@ _TEXTS = st.one_of(
 
 @settings(max_examples=300, deadline=None)
 @given(lines=st.lists(st.lists(_TEXTS, min_size=2, max_size=4).map(",".join), max_size=6))
-def test_a_block_that_arrow_reads_has_the_rows_that_single_lines_have(lines):
+def test_arrow_parses_a_block_to_the_same_rows_as_line_by_line_parsing(lines):
     columns = "a STRING, b BIGINT, c DATE"
     block = "\n".join(lines)
     at_once = rows_of(block, columns)
@@ -204,7 +204,7 @@ def test_a_block_that_arrow_reads_has_the_rows_that_single_lines_have(lines):
     assert at_once == singly
 
 
-def test_a_block_of_plain_lines_is_read_at_once(monkeypatch):
+def test_a_block_of_plain_lines_is_parsed_by_arrow(monkeypatch):
     monkeypatch.setattr(CsvBlocks, "_by_line", lambda *_: pytest.fail("line by line"))
 
     assert rows_of('1,x,2024-01-02\n2,"a,b",\n', "a INT, b STRING, c DATE")[1] == {

@@ -50,7 +50,7 @@ def code_of(error):
     return (error.code, error.params)
 
 
-def test_a_column_of_the_files_that_is_named_as_the_metadata_goes_before_it(reader):
+def test_a_file_column_named_like_the_metadata_column_overrides_it(reader):
     source = reader("json", {"a.json": '{"_metadata": "mine"}'}, metadata=True)
 
     assert columns(source) == "_metadata string, _rescued_data string"
@@ -58,7 +58,7 @@ def test_a_column_of_the_files_that_is_named_as_the_metadata_goes_before_it(read
 
 
 @pytest.mark.parametrize("kind", ["json", "csv", "parquet"])
-def test_a_column_of_the_files_that_is_named_as_the_rescued_one_is_rescued(reader, kind):
+def test_a_file_column_named_like_the_rescued_data_column_is_rescued(reader, kind):
     contents = {
         "json": '{"a": "1", "_rescued_data": "mine"}',
         "csv": "a,_rescued_data\n1,mine\n",
@@ -72,7 +72,7 @@ def test_a_column_of_the_files_that_is_named_as_the_rescued_one_is_rescued(reade
     assert (row["a"], json.loads(row["_rescued_data"])["_rescued_data"]) == ("1", "mine")
 
 
-def test_a_field_that_is_named_as_the_corrupt_column_does_not_get_into_it(reader):
+def test_a_file_column_named_like_the_corrupt_record_column_does_not_fill_it(reader):
     text = '{"a": 1, "_corrupt_record": "no"}\n{"a": 2}\n'
 
     found = rows(reader("json", {"a.json": text}, schema="a INT, _corrupt_record STRING"))
@@ -93,7 +93,7 @@ def test_a_field_that_is_named_as_the_corrupt_column_does_not_get_into_it(reader
         ("p=x", "p string"),
     ],
 )
-def test_a_folder_has_the_type_that_spark_gives_it(reader, folder, column):
+def test_partition_column_types_are_inferred_as_in_spark(reader, folder, column):
     source = reader("json", {f"{folder}/a.json": '{"a": 1}'}, **{"cloudFiles.inferColumnTypes": "true"})
 
     assert columns(source) == f"a bigint, {column}, _rescued_data string"
@@ -111,7 +111,7 @@ def test_a_folder_has_the_type_that_spark_gives_it(reader, folder, column):
         (["1" * 39], "a double"),
     ],
 )
-def test_whole_numbers_of_csv_have_the_type_that_holds_them(reader, values, column):
+def test_csv_integers_are_inferred_as_the_narrowest_type_that_fits(reader, values, column):
     text = "\n".join(["a", *values, ""])
 
     source = reader("csv", {"a.csv": text}, **{"cloudFiles.inferColumnTypes": "true"})
@@ -121,7 +121,7 @@ def test_whole_numbers_of_csv_have_the_type_that_holds_them(reader, values, colu
 
 
 @pytest.mark.parametrize("separator", ["§", "||", "\\t"])
-def test_a_separator_may_be_any_text(reader, separator):
+def test_a_csv_separator_can_be_any_string(reader, separator):
     written = separator.replace("\\t", "\t")
 
     found = rows(reader("csv", {"a.csv": f'a{written}b\n1{written}"x{written}y"\n'}, sep=separator))
@@ -140,14 +140,14 @@ def test_a_separator_may_be_any_text(reader, separator):
         ({"quote": "\n"}, "quote"),
     ],
 )
-def test_separators_and_quotes_that_cannot_be_followed_are_refused(options, wrong):
+def test_invalid_csv_separators_and_quotes_are_refused(options, wrong):
     with pytest.raises(Problems) as raised:
         loader_options({"cloudFiles.format": "csv", **options})
 
     assert [(error.code, error.params["option"]) for error in raised.value] == [("AUTO_LOADER.OPTION_VALUE", wrong)]
 
 
-def test_text_has_the_name_that_the_schema_gives_it_and_no_mark_of_the_byte_order(reader):
+def test_text_uses_the_column_name_of_the_schema_and_drops_the_byte_order_mark(reader):
     found = rows(reader("text", {"a.txt": b"\xef\xbb\xbfone\ntwo\n"}, schema="line STRING"))
 
     assert found == [{"line": "one"}, {"line": "two"}]
@@ -156,7 +156,7 @@ def test_text_has_the_name_that_the_schema_gives_it_and_no_mark_of_the_byte_orde
 @pytest.mark.parametrize(
     ("kind", "schema"), [("text", "a INT"), ("text", "a STRING, b STRING"), ("binaryFile", "path STRING, size INT")]
 )
-def test_a_schema_that_a_format_of_fixed_columns_has_not_is_refused(reader, kind, schema):
+def test_a_wrong_schema_for_a_format_with_fixed_columns_is_refused(reader, kind, schema):
     with pytest.raises(PipelineError) as raised:
         reader(kind, schema=schema)
 
@@ -164,20 +164,20 @@ def test_a_schema_that_a_format_of_fixed_columns_has_not_is_refused(reader, kind
 
 
 @pytest.mark.parametrize(("option", "value"), [("timeZone", "Nowhere/Land"), ("encoding", "utf-7000"), ("lineSep", "")])
-def test_a_zone_an_encoding_or_a_line_end_that_is_none_is_refused(option, value):
+def test_an_invalid_time_zone_encoding_or_line_separator_is_refused(option, value):
     with pytest.raises(Problems) as raised:
         loader_options({"cloudFiles.format": "text", option: value})
 
     assert [error.params["option"] for error in raised.value] == [option]
 
 
-def test_the_old_names_of_zones_are_known(reader):
+def test_legacy_time_zone_names_are_accepted(reader):
     found = rows(reader("json", {"a.json": '{"t": "2024-01-02T00:00:00"}'}, schema="t TIMESTAMP", timeZone="PST"))
 
     assert found[0]["t"].hour == 8
 
 
-def test_a_path_whose_bracket_is_open_is_refused(reader):
+def test_a_path_with_an_unclosed_bracket_is_refused(reader):
     with pytest.raises(PipelineError) as raised:
         reader("json", path="/in/[a", schema="a INT")
 
@@ -188,7 +188,7 @@ TIME = pa.table({"t": pa.array([1], pa.time64("us")), "a": [1]})
 TWICE = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
 
 
-def test_two_columns_of_parquet_with_one_name_are_named(reader):
+def test_duplicate_parquet_columns_fail_schema_inference(reader):
     with pytest.raises(PipelineError) as raised:
         reader("parquet", {"a.parquet": TWICE})
 
@@ -198,7 +198,7 @@ def test_two_columns_of_parquet_with_one_name_are_named(reader):
 
 @pytest.mark.parametrize("hints", [{}, {"cloudFiles.schemaHints": "t STRING"}])
 @pytest.mark.parametrize("before", [{}, {"0.parquet": pa.table({"a": [0]})}], ids=["first", "later"])
-def test_a_column_of_parquet_that_spark_has_no_type_for_is_rescued(reader, hints, before):
+def test_a_parquet_column_of_an_unsupported_type_is_rescued(reader, hints, before):
     reader("parquet", before or {"0.parquet": TIME}, **hints)
     source = reader("parquet", {"a.parquet": TIME}, **hints)
 
@@ -208,7 +208,7 @@ def test_a_column_of_parquet_that_spark_has_no_type_for_is_rescued(reader, hints
     assert json.loads(row["_rescued_data"])["t"] == "00:00:00.000001"
 
 
-def test_two_columns_of_one_name_are_an_error_of_the_batch_too(reader):
+def test_duplicate_parquet_columns_fail_the_batch(reader):
     with pytest.raises(PipelineError) as raised:
         rows(reader("parquet", {"a.parquet": TWICE}, schema="a INT"))
 
@@ -223,7 +223,7 @@ def test_two_columns_of_one_name_are_an_error_of_the_batch_too(reader):
         ({"prefersDecimal": "false"}, "a double, t string"),
     ],
 )
-def test_json_is_taken_for_times_and_decimals_where_that_is_asked_for(reader, options, columns_made):
+def test_json_timestamps_and_decimals_are_inferred_only_on_request(reader, options, columns_made):
     given = {"cloudFiles.inferColumnTypes": "true", "prefersDecimal": "true", **options}
 
     source = reader("json", {"a.json": '{"a": 1.5, "t": "2024-01-02T03:04:05Z"}'}, **given)
@@ -231,7 +231,7 @@ def test_json_is_taken_for_times_and_decimals_where_that_is_asked_for(reader, op
     assert columns(source) == f"{columns_made}, _rescued_data string"
 
 
-def test_days_of_csv_are_times_where_dates_are_not_preferred(reader):
+def test_csv_dates_are_inferred_as_timestamps_if_dates_are_not_preferred(reader):
     given = {"cloudFiles.inferColumnTypes": "true", "preferDate": "false"}
 
     assert columns(reader("csv", {"a.csv": "a\n2024-01-02\n"}, **given)) == "a timestamp, _rescued_data string"

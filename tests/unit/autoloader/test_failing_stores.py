@@ -130,7 +130,7 @@ def errors():
 @pytest.mark.parametrize("name", FILES)
 @given(st.data())
 @settings(max_examples=25, deadline=None)
-def test_where_a_store_stops_its_own_error_is_raised_and_no_file_is_left_out(tmp_path_factory, name, data):
+def test_a_store_error_is_raised_and_no_file_is_skipped(tmp_path_factory, name, data):
     folder = tmp_path_factory.mktemp("bad")
     left = data.draw(st.integers(min_value=0, max_value=len(FILES[name]) - 1))
     error = data.draw(st.sampled_from(errors()))
@@ -143,7 +143,7 @@ def test_where_a_store_stops_its_own_error_is_raised_and_no_file_is_left_out(tmp
 
 
 @pytest.mark.parametrize("error", errors(), ids=lambda error: str(error)[:20])
-def test_a_file_that_cannot_be_opened_is_left_out_by_no_option(tmp_path, error):
+def test_no_option_skips_a_file_that_cannot_be_opened(tmp_path, error):
     with pytest.raises(OSError) as raised:  # noqa: PT011 - which one is the question
         rows_of("a.json", error, tmp_path, corrupt_files=True, missing_files=True)
 
@@ -152,7 +152,7 @@ def test_a_file_that_cannot_be_opened_is_left_out_by_no_option(tmp_path, error):
 
 
 @pytest.mark.parametrize("name", [name for name in FILES if not name.endswith("orc")])
-def test_a_schema_is_not_inferred_from_the_files_that_a_store_happens_to_give(name):
+def test_schema_inference_fails_on_a_store_error(name):
     kind = "json" if name.endswith(".gz") else name.rpartition(".")[2]
     options = loader_options({"cloudFiles.format": kind, **({"rowTag": "r"} if kind == "xml" else {})})
     files = [Split(f"/{name}", len(FILES[name]), 0, 0, len(FILES[name]))]
@@ -171,7 +171,7 @@ def test_a_schema_is_not_inferred_from_the_files_that_a_store_happens_to_give(na
     assert sampled(FileNotFoundError(errno.ENOENT, "gone")) is None
 
 
-def test_a_file_that_has_gone_is_left_out_where_files_may_be_missing():
+def test_a_missing_file_is_skipped_if_missing_files_are_ignored():
     gone = FileNotFoundError(errno.ENOENT, "no such file")
 
     assert rows_of("a.json", gone, missing_files=True) == []
@@ -182,7 +182,7 @@ def test_a_file_that_has_gone_is_left_out_where_files_may_be_missing():
 @pytest.mark.parametrize("name", JUDGED)
 @given(st.data())
 @settings(max_examples=25, deadline=None)
-def test_a_file_that_is_cut_off_is_a_corrupt_one_which_may_be_left_out(name, data):
+def test_a_truncated_file_is_corrupt_and_can_be_skipped(name, data):
     cut = FILES[name][: data.draw(st.integers(min_value=1, max_value=len(FILES[name]) - 1))]
 
     left_out = rows_of(name, lambda: io.BytesIO(cut), corrupt_files=True)
@@ -193,7 +193,7 @@ def test_a_file_that_is_cut_off_is_a_corrupt_one_which_may_be_left_out(name, dat
 
 
 @pytest.mark.parametrize("name", JUDGED)
-def test_a_corrupt_file_is_noted_with_what_is_wrong_with_it(tmp_path, name):
+def test_a_corrupt_file_is_recorded_in_bad_files(tmp_path, name):
     content = FILES[name]
     damaged = content[: len(content) // 2] + b"\xff" * 200 if name != "a.json.gz" else b"no gzip"
 
@@ -205,7 +205,7 @@ def test_a_corrupt_file_is_noted_with_what_is_wrong_with_it(tmp_path, name):
     assert json.loads(note.read_text())["path"] == f"/{name}"
 
 
-def test_a_folder_for_bad_records_that_cannot_be_written_is_no_corrupt_file(tmp_path):
+def test_an_unwritable_bad_records_path_is_not_reported_as_a_corrupt_file(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("")
 

@@ -99,7 +99,7 @@ def names(ledger, after=0):
         ("/?.json", "a.json"),
     ],
 )
-def test_a_path_with_wildcards_means_what_hadoop_makes_of_it(data, land, path, meant):
+def test_path_wildcards_match_as_in_hadoop(data, land, path, meant):
     for name in ("a.json", "b.csv", "x/c.json", "x/y/d.json", "z=1/e.json", "_hidden", ".also", "_h/f.json"):
         land(name)
 
@@ -109,7 +109,7 @@ def test_a_path_with_wildcards_means_what_hadoop_makes_of_it(data, land, path, m
     assert " ".join(sorted(found)) == meant
 
 
-def test_a_path_may_be_one_file(data, land):
+def test_a_path_can_be_a_single_file(data, land):
     file = land("a.json")
     land("b.json")
 
@@ -117,12 +117,12 @@ def test_a_path_may_be_one_file(data, land):
 
 
 @pytest.mark.parametrize("path", ["/a/{b", "/a/[b"])
-def test_brackets_have_to_match(path):
+def test_a_path_with_an_unclosed_brace_or_bracket_is_refused(path):
     with pytest.raises(InvalidGlob):
         path_pattern(path)
 
 
-def test_files_get_numbers_in_the_order_of_their_times(land, looking, ledger):
+def test_files_are_numbered_by_modification_time(land, looking, ledger):
     land("b.json", age_s=300)
     land("a.json", age_s=100)
     land("c.json", age_s=200)
@@ -131,7 +131,7 @@ def test_files_get_numbers_in_the_order_of_their_times(land, looking, ledger):
     assert names(ledger) == ["b.json", "c.json", "a.json"]
 
 
-def test_an_old_time_does_not_hide_a_file_that_came_late(land, looking, ledger):
+def test_a_late_file_with_an_old_modification_time_is_found(land, looking, ledger):
     discovery = looking()
     land("new.json", age_s=50)
     discovery.poll()
@@ -141,7 +141,7 @@ def test_an_old_time_does_not_hide_a_file_that_came_late(land, looking, ledger):
     assert names(ledger) == ["new.json", "old.json"]
 
 
-def test_a_folder_of_the_same_time_is_not_listed_again(data, land, looking):
+def test_an_unchanged_folder_is_not_listed_again(data, land, looking):
     discovery = looking()
     land("a.json")
     discovery.poll()
@@ -151,7 +151,7 @@ def test_a_folder_of_the_same_time_is_not_listed_again(data, land, looking):
     assert discovery.poll() == 0
 
 
-def test_a_folder_that_has_just_changed_is_listed_again(data, land, looking):
+def test_a_recently_changed_folder_is_listed_again(data, land, looking):
     discovery = looking()
     land("a.json", folder_age_s=1)
     discovery.poll()
@@ -160,7 +160,7 @@ def test_a_folder_that_has_just_changed_is_listed_again(data, land, looking):
     assert discovery.poll() == 1
 
 
-def test_everything_is_listed_now_and_then_whatever_the_folders_say(data, land, looking, time):
+def test_unchanged_folders_are_listed_after_the_full_listing_interval(data, land, looking, time):
     discovery = looking(full_listing_interval_s=3600)
     land("a.json")
     discovery.poll()
@@ -170,7 +170,7 @@ def test_everything_is_listed_now_and_then_whatever_the_folders_say(data, land, 
     assert discovery.poll() == 1
 
 
-def test_what_was_seen_is_known_to_the_next_process(data, land, looking, ledger):
+def test_a_new_process_knows_the_files_that_were_already_found(data, land, looking, ledger):
     land("a.json", folder_age_s=1)
     looking().poll()
 
@@ -178,7 +178,7 @@ def test_what_was_seen_is_known_to_the_next_process(data, land, looking, ledger)
     assert names(ledger) == ["a.json"]
 
 
-def test_new_folders_are_found_and_folders_may_go(data, land, looking, ledger):
+def test_new_folders_are_found_and_deleted_folders_are_ignored(data, land, looking, ledger):
     discovery = looking()
     gone = land("x/a.json")
     discovery.poll()
@@ -191,7 +191,7 @@ def test_new_folders_are_found_and_folders_may_go(data, land, looking, ledger):
     assert names(ledger) == ["a.json", "b.json"]
 
 
-def test_a_source_that_has_gone_is_an_error(data, looking):
+def test_a_deleted_source_folder_raises_an_error(data, looking):
     discovery = looking()
     discovery.poll()
     data.rmdir()
@@ -202,7 +202,7 @@ def test_a_source_that_has_gone_is_an_error(data, looking):
     assert raised.value.code == "AUTO_LOADER.PATH_MISSING"
 
 
-def test_a_file_that_is_being_written_waits_until_it_is_settled(land, looking, ledger, time):
+def test_a_file_that_is_being_written_is_found_once_it_is_stable(land, looking, ledger, time):
     land("a.json", "{", age_s=0.2)
     discovery = looking()
     writes = iter(["{}", "{}\n{}"])
@@ -218,7 +218,7 @@ def test_a_file_that_is_being_written_waits_until_it_is_settled(land, looking, l
     assert ledger.files(0, 1)[0].size == len("{}\n{}")
 
 
-def test_a_file_of_a_future_time_is_settled_after_a_second(land, looking, time):
+def test_a_file_with_a_future_time_is_stable_after_one_second(land, looking, time):
     land("a.json", age_s=-500)
     discovery = looking()
 
@@ -227,7 +227,7 @@ def test_a_file_of_a_future_time_is_settled_after_a_second(land, looking, time):
     assert discovery.poll() == 1
 
 
-def test_an_empty_file_is_not_yet_there(data, land, looking, time):
+def test_an_empty_file_is_ignored_until_it_has_content(data, land, looking, time):
     discovery = looking()
     land("a.json", "")
     assert discovery.poll_until_stable() == 0
@@ -241,7 +241,7 @@ def test_an_empty_file_is_not_yet_there(data, land, looking, time):
     assert discovery.poll() == 1
 
 
-def test_a_file_that_had_not_settled_is_found_by_the_next_process(data, land, looking):
+def test_a_new_process_finds_a_file_that_was_not_stable_before(data, land, looking):
     land("a.json", "")
     looking().poll()
     (data / "a.json").write_text("{}")
@@ -250,7 +250,7 @@ def test_a_file_that_had_not_settled_is_found_by_the_next_process(data, land, lo
     assert looking().poll() == 1
 
 
-def test_a_folder_with_a_file_that_has_not_settled_is_not_listed_at_each_look(data, land, looking):
+def test_a_folder_with_an_unstable_file_is_not_listed_on_every_poll(data, land, looking):
     land("a.json", "")
     discovery = looking()
     discovery.poll()
@@ -259,7 +259,7 @@ def test_a_folder_with_a_file_that_has_not_settled_is_not_listed_at_each_look(da
     assert discovery.poll() == 0
 
 
-def test_a_file_that_is_changed_is_another_one_where_overwrites_are_allowed(land, looking, ledger):
+def test_an_overwritten_file_is_found_again_if_overwrites_are_allowed(land, looking, ledger):
     land("a.json", "{}")
     discovery = looking(allow_overwrites=True)
     discovery.poll()
@@ -270,7 +270,7 @@ def test_a_file_that_is_changed_is_another_one_where_overwrites_are_allowed(land
     assert [file.size for file in ledger.files(0, 9)] == [2, 4]
 
 
-def test_a_file_that_is_changed_is_the_same_one_otherwise(land, looking, ledger):
+def test_an_overwritten_file_is_ignored_if_overwrites_are_not_allowed(land, looking, ledger):
     land("a.json", "{}")
     looking().poll()
     land("a.json", "{}{}", folder_age_s=50)
@@ -278,7 +278,7 @@ def test_a_file_that_is_changed_is_the_same_one_otherwise(land, looking, ledger)
     assert looking().poll() == 0
 
 
-def test_times_and_names_leave_files_out(land, looking, ledger):
+def test_files_are_filtered_by_time_and_name(land, looking, ledger):
     land("old.json", age_s=1000)
     land("new.json", age_s=10)
     land("between.json", age_s=100)
@@ -288,7 +288,7 @@ def test_times_and_names_leave_files_out(land, looking, ledger):
     assert names(ledger) == ["between.json"]
 
 
-def test_a_link_that_leads_up_is_not_followed(data, land, looking, ledger):
+def test_a_symlink_to_a_parent_folder_is_not_followed(data, land, looking, ledger):
     land("x/a.json")
     (data / "x" / "loop").symlink_to(data)
 
@@ -297,7 +297,7 @@ def test_a_link_that_leads_up_is_not_followed(data, land, looking, ledger):
     assert names(ledger) == ["a.json"]
 
 
-def test_a_batch_has_as_many_files_and_bytes_as_allowed(ledger):
+def test_a_batch_is_limited_by_files_and_bytes(ledger):
     found = [("/d", FoundFile(f"{number}", 10, number)) for number in range(1, 6)]
     SeenFiles(ledger).record(found, {}, now_ms=0, allow_overwrites=False)
 
@@ -309,7 +309,7 @@ def test_a_batch_has_as_many_files_and_bytes_as_allowed(ledger):
     assert ledger.end_of_batch(5, 5, max_files=1, max_bytes=1) == 5
 
 
-def test_two_processes_give_a_file_one_number(tmp_path, ledger):
+def test_two_processes_record_a_file_once(tmp_path, ledger):
     other = Ledger.open(tmp_path / "ledgers", ledger.id)
     found = [("/d", FoundFile("a", 1, 1))]
 
@@ -319,14 +319,14 @@ def test_two_processes_give_a_file_one_number(tmp_path, ledger):
     other.close()
 
 
-def test_a_ledger_that_is_gone_is_named(tmp_path):
+def test_a_missing_ledger_raises_an_error(tmp_path):
     with pytest.raises(PipelineError) as raised:
         Ledger.open(tmp_path, "abc")
 
     assert raised.value.code == "AUTO_LOADER.LEDGER_MISSING"
 
 
-def test_the_ledger_tells_what_became_of_each_file(ledger):
+def test_the_ledger_reports_the_state_of_each_file(ledger):
     found = [("/d", FoundFile(name, 1, 1_000_000)) for name in "abc"]
     SeenFiles(ledger).record(found, {}, now_ms=5, allow_overwrites=False)
     ledger.record_commit(2, now_ms=7)
@@ -338,7 +338,7 @@ def test_the_ledger_tells_what_became_of_each_file(ledger):
 
 
 @given(st.lists(st.lists(st.integers(0, 30), max_size=20), max_size=8))
-def test_whatever_the_order_of_looks_each_file_is_recorded_once(tmp_path_factory, looks):
+def test_each_file_is_recorded_once_for_any_sequence_of_polls(tmp_path_factory, looks):
     ledger = Ledger.create(tmp_path_factory.mktemp("ledgers"))
     for poll in looks:
         unknown = SeenFiles(ledger).unknown("/d", [str(number) for number in poll])
@@ -350,7 +350,7 @@ def test_whatever_the_order_of_looks_each_file_is_recorded_once(tmp_path_factory
     ledger.close()
 
 
-def test_a_name_that_is_no_text_is_an_error_and_not_missed(data, looking):
+def test_a_file_name_that_is_not_utf8_raises_an_error(data, looking):
     with open(os.fsencode(data) + b"/\xff.json", "wb") as file:  # noqa: PTH123 - pathlib knows texts alone
         file.write(b"{}")
 
@@ -360,7 +360,7 @@ def test_a_name_that_is_no_text_is_an_error_and_not_missed(data, looking):
     assert raised.value.code == "AUTO_LOADER.FILE_NAME"
 
 
-def test_a_number_that_is_forgotten_is_not_given_again(ledger):
+def test_the_number_of_a_pruned_file_is_not_reused(ledger):
     SeenFiles(ledger).record([("/d", FoundFile("a", 1, 1))], {}, now_ms=0, allow_overwrites=False)
     assert prune_files(ledger, 5, 1) == 1
 
@@ -370,7 +370,7 @@ def test_a_number_that_is_forgotten_is_not_given_again(ledger):
     assert names(ledger, after=1) == ["b"]
 
 
-def test_files_that_were_left_out_are_not_cleaned_up(ledger):
+def test_excluded_existing_files_are_not_cleaned_up(ledger):
     SeenFiles(ledger).record([("/d", FoundFile(name, 1, 1)) for name in "ab"], {}, now_ms=0, allow_overwrites=False)
     ledger.set_note(FIRST_NUMBER, "1")
     ledger.record_commit(2, now_ms=0)
@@ -378,7 +378,7 @@ def test_files_that_were_left_out_are_not_cleaned_up(ledger):
     assert [file.path for file in files_to_clean(ledger, 10, 10)] == ["/d/b"]
 
 
-def test_a_path_that_is_narrowed_leaves_other_folders_alone(data, land, looking, ledger):
+def test_a_narrowed_path_ignores_files_in_other_folders(data, land, looking, ledger):
     land("x/a.json")
     land("y/b.json")
     looking().poll()
@@ -387,7 +387,7 @@ def test_a_path_that_is_narrowed_leaves_other_folders_alone(data, land, looking,
     assert looking(path=data / "x").poll() == 0
 
 
-def test_a_filter_that_is_taken_away_finds_what_it_has_left_out(land, looking, ledger):
+def test_removing_a_filter_finds_the_files_that_it_excluded(land, looking, ledger):
     land("a.json")
     land("b.jsonl")
     looking(name=re.compile(r".*\.json")).poll()
@@ -396,7 +396,7 @@ def test_a_filter_that_is_taken_away_finds_what_it_has_left_out(land, looking, l
     assert names(ledger) == ["a.json", "b.jsonl"]
 
 
-def test_odd_entries_of_a_folder_stop_nobody(data, land, looking):
+def test_a_symlink_to_itself_and_a_folder_replaced_by_a_file_do_not_stop_discovery(data, land, looking):
     land("x/a.json")
     discovery = looking()
     discovery.poll()
@@ -410,7 +410,7 @@ def test_odd_entries_of_a_folder_stop_nobody(data, land, looking):
     assert discovery.poll() == 1
 
 
-def test_paths_are_written_as_java_writes_them():
+def test_file_uris_are_escaped_as_in_java():
     store = LocalStore()
 
     assert (

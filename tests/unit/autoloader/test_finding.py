@@ -96,9 +96,7 @@ def paths(ledger, below):
     return sorted(os.path.relpath(file.path, below) for file in ledger.files(0, ledger.last_number))
 
 
-def test_folders_below_are_looked_into_when_the_look_before_broke_off_between_two_records(
-    data, land, looking, ledger, monkeypatch
-):
+def test_subfolders_are_listed_again_after_an_interrupted_poll(data, land, looking, ledger, monkeypatch):
     monkeypatch.setattr(discovery, "_RECORD_BATCH", 1)
     land("first.json")
     looking().poll()
@@ -116,7 +114,7 @@ def test_folders_below_are_looked_into_when_the_look_before_broke_off_between_tw
     assert paths(ledger, data) == ["first.json", "second.json", "sub/late.json"]
 
 
-def test_everything_is_listed_when_the_clock_was_ahead_at_the_last_time(land, looking, ledger, data):
+def test_all_folders_are_listed_after_the_clock_was_ahead(land, looking, ledger, data):
     land("a.json")
     looking(now_s=NOW_S + 3650 * DAY_S, full_listing_interval_s=DAY_S).poll()
     before = data.stat().st_mtime_ns
@@ -129,7 +127,7 @@ def test_everything_is_listed_when_the_clock_was_ahead_at_the_last_time(land, lo
 
 
 @pytest.mark.parametrize("path", ["", "/../base", "/*", "/../base/*"])
-def test_a_folder_is_read_once_when_links_lead_to_it(tmp_path, data, land, looking, ledger, path):
+def test_a_folder_with_several_symlinks_is_read_once(tmp_path, data, land, looking, ledger, path):
     elsewhere = tmp_path / "elsewhere"
     (elsewhere / "deep").mkdir(parents=True)
     (elsewhere / "deep" / "e.json").write_text("{}")
@@ -157,7 +155,7 @@ def test_a_folder_is_read_once_when_links_lead_to_it(tmp_path, data, land, looki
     assert (ledger.last_number, looking(f"{data}{path}", full_listing_interval_s=0).poll()) == (2, 0)
 
 
-def test_new_files_keep_their_path_when_another_link_comes(data, land, looking, ledger, tmp_path):
+def test_new_files_keep_their_path_when_another_symlink_appears(data, land, looking, ledger, tmp_path):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (data / "m").symlink_to(elsewhere)
@@ -172,7 +170,7 @@ def test_new_files_keep_their_path_when_another_link_comes(data, land, looking, 
     assert paths(ledger, data) == ["m/a.json", "m/b.json"]
 
 
-def test_a_file_is_read_when_a_wildcard_means_it_behind_a_link_alone(data, land, looking, ledger):
+def test_a_file_is_read_through_a_symlink_that_a_wildcard_matches(data, land, looking, ledger):
     land("2026/a.json")
     (data / "current").symlink_to("2026")
 
@@ -181,7 +179,7 @@ def test_a_file_is_read_when_a_wildcard_means_it_behind_a_link_alone(data, land,
     assert paths(ledger, data) == ["current/a.json"]
 
 
-def test_pipes_sockets_and_devices_are_no_files_when_a_folder_is_read(tmp_path, data, land, looking, ledger):
+def test_pipes_sockets_and_devices_are_ignored(tmp_path, data, land, looking, ledger):
     land("a.json", '{"id": 1}')
     os.mkfifo(data / "pipe.json")
     (data / "zero.json").symlink_to("/dev/zero")
@@ -200,7 +198,7 @@ def test_pipes_sockets_and_devices_are_no_files_when_a_folder_is_read(tmp_path, 
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o311, 0o000], ids=["without x", "without r", "without any"])
-def test_a_folder_that_cannot_be_read_is_named_when_files_are_looked_for(open_to_all, ledger, looking, mode):
+def test_an_unreadable_folder_is_named_in_the_error(open_to_all, ledger, looking, mode):
     closed = open_to_all / "closed"
     with as_nobody():
         closed.mkdir()
@@ -220,7 +218,7 @@ def test_a_folder_that_cannot_be_read_is_named_when_files_are_looked_for(open_to
     assert ledger.last_number == 0
 
 
-def test_files_are_cleaned_up_in_time_when_they_were_committed_by_a_clock_that_was_ahead(ledger):
+def test_files_committed_by_a_clock_that_was_ahead_are_cleaned_up_in_time(ledger):
     file = FoundFile("a.json", 2, 1)
     SeenFiles(ledger).record([("/d", file), ("/d", FoundFile("b.json", 2, 1))], {}, now_ms=0, allow_overwrites=False)
     ledger.record_commit(1, now_ms=10**15)
@@ -229,7 +227,7 @@ def test_files_are_cleaned_up_in_time_when_they_were_committed_by_a_clock_that_w
     assert [seen.path for seen in files_to_clean(ledger, 1000, 10)] == ["/d/a.json", "/d/b.json"]
 
 
-def test_a_link_into_a_closed_folder_stops_nobody_when_its_name_is_not_meant(open_to_all, looking):
+def test_an_ignored_symlink_into_an_unreadable_folder_does_not_stop_discovery(open_to_all, looking):
     closed = open_to_all / "_closed"
     (closed / "inner").mkdir(parents=True)
     (open_to_all / ".meant_by_none").symlink_to(closed / "inner")

@@ -84,21 +84,21 @@ def encoded(schema, *records):
     ],
     ids=["fewer than there are", "more than there are", "records of nothing", "nulls of an array"],
 )
-def test_a_block_of_avro_that_claims_another_number_of_records_is_a_corrupt_file(reader, schema, count, data):
+def test_an_avro_block_with_a_wrong_record_count_is_corrupt(reader, schema, count, data):
     source = reader("avro", {"a.avro": container(schema, count, data)}, schema="a BIGINT, l ARRAY<STRING>")
 
     with pytest.raises(CorruptFile, match=r"a\.avro .*claims"):
         rows(source)
 
 
-def test_records_of_avro_without_bytes_are_rows(reader):
+def test_avro_records_of_zero_bytes_are_read(reader):
     source = reader("avro", {"a.avro": container(NOTHING, 3, b""), "b.avro": container(NULLS, 1, b"\x04\x00")}, "n INT")
 
     assert len(rows(source)) == 4
 
 
 @pytest.mark.parametrize("codec", PACKED)
-def test_a_block_of_avro_that_unpacks_into_more_than_the_limit_is_a_corrupt_file(reader, codec):
+def test_an_avro_block_that_decompresses_beyond_the_limit_is_corrupt(reader, codec):
     data = PACKED[codec](encoded(PAIR, {"a": 1, "b": "x" * 5_000_000}))
     source = reader("avro", {"a.avro": container(PAIR, 1, data, codec)}, **{"headrace.maxRecordBytes": "1m"})
 
@@ -106,7 +106,7 @@ def test_a_block_of_avro_that_unpacks_into_more_than_the_limit_is_a_corrupt_file
         rows(source)
 
 
-def test_a_compressed_file_that_unpacks_into_more_than_the_limit_is_a_corrupt_one(reader):
+def test_a_compressed_file_that_decompresses_beyond_the_limit_is_corrupt(reader):
     limits = {"headrace.maxRecordBytes": "100k", "headrace.maxExpansion": "10"}
     source = reader("json", {"a.json.gz": gzip.compress(b'{"a": 1}\n' * 200_000)}, "a INT", **limits)
 
@@ -116,7 +116,7 @@ def test_a_compressed_file_that_unpacks_into_more_than_the_limit_is_a_corrupt_on
 
 @pytest.mark.parametrize("kind", ["json", "csv", "text"])
 @pytest.mark.parametrize("packed", [False, True])
-def test_a_line_without_end_is_rescued_and_takes_little_memory(reader, kind, packed):
+def test_a_line_that_is_too_long_is_rescued_with_little_memory(reader, kind, packed):
     schema = {"json": "a INT", "csv": "a STRING", "text": "value STRING"}[kind]
     whole = b"x" * 30_000_000 + b"\n" + {"json": b'{"a": 1}', "csv": b"1", "text": b"1"}[kind] + b"\n"
     name, content = (f"a.{kind}.gz", gzip.compress(whole, 1)) if packed else (f"a.{kind}", whole)
@@ -135,7 +135,7 @@ def test_a_line_without_end_is_rescued_and_takes_little_memory(reader, kind, pac
 
 
 @pytest.mark.parametrize("given", [{"mode": "FAILFAST"}, {}], ids=["failfast", "no column"])
-def test_a_record_that_is_too_long_is_an_error_that_names_the_file_where_it_can_be_in_no_column(reader, given):
+def test_a_record_that_is_too_long_raises_an_error_if_no_column_can_hold_it(reader, given):
     source = reader(
         "json", {"a.json": '{"a": "' + "x" * 100 + '"}'}, "a STRING", **{"headrace.maxRecordBytes": "50"} | given
     )
@@ -149,7 +149,7 @@ def test_a_record_that_is_too_long_is_an_error_that_names_the_file_where_it_can_
     ["<r><row><a>1</a></row><row " + "a" * 3_000_000, "<r><row><a>1</a></row><!--" + "<row " * 600_000],
     ids=["a tag", "a comment"],
 )
-def test_xml_that_does_not_end_is_read_once(reader, content):
+def test_unterminated_xml_is_read_in_linear_time(reader, content):
     source = reader("xml", {"a.xml": content}, "a INT", rowTag="row", rescuedDataColumn="_rescued_data")
 
     began = time.process_time()
@@ -160,7 +160,7 @@ def test_xml_that_does_not_end_is_read_once(reader, content):
     assert time.process_time() - began < 5
 
 
-def test_a_row_of_xml_that_is_too_long_is_rescued_and_the_next_one_read(reader):
+def test_an_xml_row_that_is_too_long_is_rescued_and_the_next_row_is_read(reader):
     long = "<row><b>" + "y" * 3_000_000 + "</b></row>"
     limits = {"headrace.maxRecordBytes": "1m", "rowTag": "row", "rescuedDataColumn": "_rescued_data"}
     source = reader("xml", {"a.xml": f"<r>{long}<row><a>1</a></row></r>"}, "a INT", **limits)
@@ -172,7 +172,7 @@ def test_a_row_of_xml_that_is_too_long_is_rescued_and_the_next_one_read(reader):
 
 
 @pytest.mark.parametrize("kind", ["json", "csv"])
-def test_a_name_that_is_not_utf8_is_rescued_and_no_column(reader, kind):
+def test_a_field_name_that_is_not_utf8_is_rescued(reader, kind):
     content = {"json": b'{"a":1}\n{"a":2,"\xff\xfe":3}\n', "csv": b"a,\xff\xfe\n1,\n2,3\n"}[kind]
     source = reader(kind, {f"a.{kind}": content})
 
@@ -186,7 +186,7 @@ def test_a_name_that_is_not_utf8_is_rescued_and_no_column(reader, kind):
 @pytest.mark.parametrize(
     "name", ["details=", 'x details={"fields": []}', "[UNKNOWN_FIELD_EXCEPTION] details=details=", "\n"]
 )
-def test_what_a_field_is_called_does_not_hide_that_it_is_new(reader, name):
+def test_a_new_field_with_a_misleading_name_is_detected(reader, name):
     source = reader("json", {"a.json": '{"id": 1}'})
     reader("json", {"b.json": json.dumps({"id": 2, name: 3})})
 
@@ -206,7 +206,7 @@ def test_what_a_field_is_called_does_not_hide_that_it_is_new(reader, name):
     ids=["objects", "arrays", "elements"],
 )
 @pytest.mark.parametrize("depth", [45, 130, 900, 20_000])
-def test_what_nests_deeper_than_readers_of_tables_open_is_text_or_rescued(reader, kind, deep, depth):
+def test_deeply_nested_values_are_read_as_text_or_rescued(reader, kind, deep, depth):
     options = {"rowTag": "row"} if kind == "xml" else {}
     shallow = "<row><id>2</id></row>" if kind == "xml" else '{"id": 2}'
     source = reader(kind, {f"a.{kind}": deep(depth) + "\n", f"b.{kind}": shallow + "\n"}, **options)
@@ -234,7 +234,7 @@ def _depth(value):
         ("avro", "a.avro", b"Obj\x01 and no more"),
     ],
 )
-def test_an_only_file_that_cannot_be_read_is_named_where_a_schema_is_inferred(reader, kind, name, content):
+def test_schema_inference_names_the_only_file_if_it_is_corrupt(reader, kind, name, content):
     with pytest.raises(PipelineError) as raised:
         reader(kind, {name: content})
 
@@ -246,7 +246,7 @@ def test_an_only_file_that_cannot_be_read_is_named_where_a_schema_is_inferred(re
     ("kind", "content"),
     [("json", '{"a": "x", "b": "' + "y" * 300_000 + '"}\n'), ("csv", '"x",' + "y" * 300_000 + '"z\n')],
 )
-def test_a_long_line_that_does_not_fit_is_read_by_itself(reader, kind, content):
+def test_a_type_mismatch_in_a_long_line_is_rescued(reader, kind, content):
     source = reader(kind, {f"a.{kind}": content}, "a INT, b STRING", rescuedDataColumn="_rescued_data")
 
     (row,) = rows(source)

@@ -255,7 +255,7 @@ class Reader:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_each_value_is_in_a_column_or_rescued_and_the_stream_goes_on(tmp_path, shape):
+def test_each_value_is_in_a_column_or_rescued_and_the_stream_continues(tmp_path, shape):
     records, broken, tried = SHAPES[shape], {}, 0
 
     for (name, (kind, write, options)), when, schema in product(FORMATS.items(), WHEN, SCHEMAS):

@@ -105,7 +105,7 @@ def put_back(file, old):
         (put_back, "LEDGER_OLDER"),
     ],
 )
-def test_a_stream_ends_by_name_when_its_ledger_is_not_as_it_left_it(tmp_path, source, update, harm, code):
+def test_a_damaged_missing_or_replaced_ledger_stops_the_stream(tmp_path, source, update, harm, code):
     end, file = update()
     shutil.copy(file, tmp_path / "old")
     end, _ = update(end)
@@ -120,7 +120,7 @@ def test_a_stream_ends_by_name_when_its_ledger_is_not_as_it_left_it(tmp_path, so
         assert auto_loader_backlog(source, end.to_json()) is None
 
 
-def test_a_stream_ends_by_name_when_its_checkpoint_is_older_than_its_ledger(source, update):
+def test_a_checkpoint_older_than_its_ledger_stops_the_stream(source, update):
     first, _ = update()
     second, _ = update(first)
 
@@ -137,13 +137,13 @@ def test_a_stream_ends_by_name_when_its_checkpoint_is_older_than_its_ledger(sour
     ("last", "committed", "planned", "code"),
     [(5, 3, 3, None), (5, 3, 5, None), (5, 5, 5, None), (5, 3, 6, "LEDGER_OLDER"), (5, 3, 2, "LEDGER_NEWER")],
 )
-def test_a_position_is_one_of_its_ledger_from_what_is_done_to_what_was_found(last, committed, planned, code):
+def test_a_position_must_lie_between_the_committed_and_the_last_file(last, committed, planned, code):
     problem = position_problem(LedgerState("x.ledger", last, committed), planned)
 
     assert (problem and problem.code) == (code and f"AUTO_LOADER.{code}")
 
 
-def test_a_copy_of_the_file_alone_has_everything_when_a_batch_is_done(tmp_path, update):
+def test_a_copied_ledger_file_is_complete_after_a_batch(tmp_path, update):
     end, file = update()
     end, _ = update(end)
     (tmp_path / "copy").mkdir()
@@ -154,7 +154,7 @@ def test_a_copy_of_the_file_alone_has_everything_when_a_batch_is_done(tmp_path, 
         assert LedgerState.of(copy) == LedgerState(str(copy.file), 2, 2)
 
 
-def test_a_copy_of_the_file_alone_has_what_was_left_out_when_a_stream_has_begun(tmp_path, data):
+def test_a_copied_ledger_file_is_complete_after_a_stream_excludes_existing_files(tmp_path, data):
     (data / "a.json").write_text("{}")
     os.utime(data / "a.json", (time.time() - 60,) * 2)
     given = {"cloudFiles.format": "json", "cloudFiles.includeExistingFiles": "false"}
@@ -169,7 +169,7 @@ def test_a_copy_of_the_file_alone_has_what_was_left_out_when_a_stream_has_begun(
         assert (begin.number, LedgerState.of(copy)) == (1, LedgerState(str(copy.file), 1, 1))
 
 
-def test_a_ledger_of_another_writer_is_waited_for_by_name(source, update, monkeypatch):
+def test_a_ledger_locked_by_another_writer_raises_an_error(source, update, monkeypatch):
     monkeypatch.setattr("headrace.autoloader.ledger.connection.BUSY_S", 0.01)
     end, file = update()
     other = sqlite3.connect(file, isolation_level=None)

@@ -77,7 +77,7 @@ def copied_from_0_1(project, to):
 
 
 @pytest.mark.parametrize("take", [moved, copied, copied_without_times, copied_from_0_1])
-def test_files_are_read_once_when_a_project_is_taken_elsewhere_as_a_whole(tmp_path, project, take):
+def test_files_are_read_once_after_the_project_is_moved_or_copied(tmp_path, project, take):
     begin, first = update(source_of(project))
     there = tmp_path / "elsewhere" / "deep" / "project"
     there.parent.mkdir(parents=True)
@@ -93,7 +93,7 @@ def test_files_are_read_once_when_a_project_is_taken_elsewhere_as_a_whole(tmp_pa
     assert (reason, quiet) == ("its files are in another folder now", None)
 
 
-def test_a_batch_that_was_planned_is_made_with_the_files_where_they_are_now(tmp_path, project):
+def test_a_planned_batch_reads_files_at_their_new_location(tmp_path, project):
     with closing(FileStream(source_of(project), CLOCK)) as stream:
         begin = stream.initial()
         end = stream.latest(begin, everything=True)
@@ -105,7 +105,7 @@ def test_a_batch_that_was_planned_is_made_with_the_files_where_they_are_now(tmp_
     assert sorted(paths) == [str(tmp_path / "new" / "landing" / "orders" / name) for name in ("a.json", "x/b.json")]
 
 
-def test_files_are_not_read_again_when_the_source_alone_was_moved(project):
+def test_moving_only_the_source_folder_raises_an_error(project):
     end, _ = update(source_of(project))
     (project / "landing").rename(project / "incoming")
 
@@ -116,7 +116,7 @@ def test_files_are_not_read_again_when_the_source_alone_was_moved(project):
     assert raised.value.params["before"] == str(project / "landing" / "orders")
 
 
-def test_another_folder_is_read_when_its_files_are_others(project):
+def test_another_source_folder_with_different_files_is_read(project):
     end, _ = update(source_of(project))
     land(project / "landing" / "bills" / "a.json", 1, 2, 3)
     land(project / "landing" / "bills" / "n.json", 1)
@@ -127,7 +127,7 @@ def test_another_folder_is_read_when_its_files_are_others(project):
     assert (names, more) == (["a.json", "n.json"], [])
 
 
-def test_another_folder_that_lies_alike_is_another_source_when_its_files_are_others(tmp_path, project):
+def test_a_copied_project_with_changed_files_raises_an_error(tmp_path, project):
     end, _ = update(source_of(project))
     there = tmp_path / "there"
     copied(project, there)

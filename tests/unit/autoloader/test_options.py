@@ -17,14 +17,14 @@ def problems(**given):
     return {error.code: error for error in raised.value}
 
 
-def test_defaults_are_the_documented_ones():
+def test_defaults_match_the_documentation():
     options = loader_options({"cloudFiles.format": "JSON"})
 
     assert (options.file_format, options.max_files, options.include_existing) == ("json", 1000, True)
     assert (options.infer_types, options.allow_overwrites, options.evolution_mode) == (False, False, None)
 
 
-def test_names_are_taken_in_any_case_and_values_as_spark_takes_them():
+def test_option_names_ignore_case_and_values_are_parsed_as_in_spark():
     options = loader_options(
         {
             "CLOUDFILES.FORMAT": "csv",
@@ -57,19 +57,19 @@ def test_names_are_taken_in_any_case_and_values_as_spark_takes_them():
         ("2024-01-01T12:00:00Z", {"timeZone": "+02:00"}, 12),
     ],
 )
-def test_a_time_is_of_the_zone_it_says_or_the_option_says_or_the_session_has(text, more, hour):
+def test_a_time_uses_its_own_zone_or_that_of_the_option_or_the_session(text, more, hour):
     options = loader_options({"cloudFiles.format": "json", "modifiedAfter": text, **more}, time_zone="+05:00")
 
     assert options.after_ns == (1704067200 + hour * 3600) * 10**9
 
 
-def test_microseconds_of_a_time_are_exact():
+def test_times_keep_microseconds():
     options = loader_options({"cloudFiles.format": "json", "modifiedBefore": "2024-01-01T00:00:00.123457Z"})
 
     assert options.before_ns == 1704067200_123457_000
 
 
-def test_a_zone_that_is_none_is_the_one_problem():
+def test_an_invalid_time_zone_is_reported_as_the_only_problem():
     with pytest.raises(Problems) as raised:
         loader_options({"cloudFiles.format": "json", "modifiedAfter": "2024-01-01", "timeZone": "Nowhere"})
 
@@ -77,7 +77,7 @@ def test_a_zone_that_is_none_is_the_one_problem():
     assert error.params["option"] == "timeZone"
 
 
-def test_an_empty_list_of_partition_columns_is_none_at_all():
+def test_an_empty_list_of_partition_columns_means_no_partition_columns():
     assert loader_options({"cloudFiles.format": "json", "cloudFiles.partitionColumns": ""}).partition_columns == ()
 
 
@@ -87,7 +87,7 @@ def test_an_unknown_option_is_refused_with_the_nearest_name():
     assert error.params["near"] == "cloudFiles.maxFilesPerTrigger"
 
 
-def test_unknown_options_of_a_format_pass_where_that_is_asked_for_and_those_of_auto_loader_never():
+def test_validate_options_false_accepts_only_unknown_format_options():
     given = {"cloudFiles.format": "json", "cloudFiles.validateOptions": "false"}
 
     assert loader_options({**given, "somethingElse": "1"}).file_format == "json"
@@ -102,7 +102,7 @@ def test_an_option_of_another_format_is_refused():
 @pytest.mark.parametrize(
     "name", [o.name for o in OPTIONS.options if o.treatment is Treatment.REFUSED and not o.formats]
 )
-def test_what_is_not_supported_is_refused_with_the_reason(name):
+def test_an_unsupported_option_is_refused_with_the_reason(name):
     with pytest.raises(Problems) as raised:
         loader_options({"cloudFiles.format": "json", name: "x"})
 
@@ -112,13 +112,13 @@ def test_what_is_not_supported_is_refused_with_the_reason(name):
     assert error.params["instead"]
 
 
-def test_every_name_behind_a_prefix_is_refused_under_the_name_that_was_given():
+def test_an_option_with_an_unsupported_prefix_is_refused_under_its_full_name():
     error = problems(cloudFiles__resourceTag__team="x")["AUTO_LOADER.OPTION_REFUSED"]
 
     assert error.params["option"] == "cloudFiles.resourceTag.team"
 
 
-def test_options_without_effect_are_told_apart():
+def test_options_without_effect_are_listed_as_ignored():
     assert loader_options({"cloudFiles.format": "json", "cloudFiles.fetchParallelism": "2"}).ignored_options == (
         "cloudFiles.fetchParallelism",
     )
@@ -141,7 +141,7 @@ def test_options_without_effect_are_told_apart():
         ("headrace.maxRecordBytes", "0", "above 0"),
     ],
 )
-def test_a_value_that_is_none_is_refused_with_what_it_takes(name, value, says):
+def test_an_invalid_value_is_refused_with_the_reason(name, value, says):
     with pytest.raises(Problems) as raised:
         loader_options({"cloudFiles.format": "csv", name: value})
 
@@ -158,7 +158,7 @@ def test_every_problem_is_reported_at_once():
 
 
 @pytest.mark.parametrize("given", [{}, {"cloudFiles.format": "jsonn"}, {"cloudFiles.format": "delta"}])
-def test_the_format_has_to_be_one_that_is_read(given):
+def test_a_missing_or_unsupported_format_is_refused(given):
     with pytest.raises(Problems) as raised:
         loader_options(given)
 

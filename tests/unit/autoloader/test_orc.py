@@ -40,7 +40,7 @@ def prepared(folder, schema=None, **options):
     return prepare({"cloudFiles.format": "orc", **options}, str(folder), schema and parse_struct(schema), place)
 
 
-def test_columns_are_read_by_name_and_what_has_no_place_is_rescued(write):
+def test_columns_are_matched_by_name_and_unknown_or_incompatible_ones_are_rescued(write):
     split = write(a=[1, None], b=["x", None], s=[{"x": 1, "y": 2}, None])
 
     first, second = rows_of(split, "s STRUCT<x: INT>, a BIGINT, c STRING")
@@ -50,18 +50,18 @@ def test_columns_are_read_by_name_and_what_has_no_place_is_rescued(write):
     assert second == {"s": None, "a": None, "c": None, "_rescued_data": None}
 
 
-def test_columns_that_the_file_lacks_are_null_even_when_it_has_none(write):
+def test_missing_columns_are_null_even_if_the_file_has_none_of_the_columns(write):
     assert rows_of(write(b=[1, 2]), "a BIGINT", rescued_column=None) == [{"a": None}, {"a": None}]
 
 
-def test_a_field_that_the_schema_lacks_ends_a_stream_that_is_to_fail_with_it(write):
+def test_unknown_columns_stop_an_evolving_stream(write):
     with pytest.raises(UnknownFields) as raised:
         rows_of(write(a=[1], b=[2]), "a BIGINT", evolves=True)
 
     assert raised.value.names == ("b",)
 
 
-def test_times_without_a_zone_are_those_of_a_clock_in_the_readers_zone(write):
+def test_times_without_a_zone_are_local_times_in_the_time_zone_of_the_reader(write):
     split = write(
         t=pa.array([NOON], pa.timestamp("us")), s=pa.array([{"t": NOON}], pa.struct([("t", pa.timestamp("us"))]))
     )
@@ -73,7 +73,7 @@ def test_times_without_a_zone_are_those_of_a_clock_in_the_readers_zone(write):
     assert zoned["t"] == zoned["s"]["t"] == datetime(2024, 7, 1, 10, tzinfo=UTC)
 
 
-def test_clocks_are_put_forward_in_summers_after_2037_too(write):
+def test_daylight_saving_time_applies_after_2037(write):
     split = write(t=pa.array([NOON, None, NOON.replace(year=2053)], pa.timestamp("us")))
 
     rows = rows_of(split, "t TIMESTAMP", rescued_column=None, time_zone="Europe/Berlin")
@@ -81,7 +81,7 @@ def test_clocks_are_put_forward_in_summers_after_2037_too(write):
     assert [row["t"] and row["t"].hour for row in rows] == [10, None, 10]
 
 
-def test_times_with_a_zone_are_points_in_time_whatever_the_zone(write):
+def test_times_with_a_zone_do_not_depend_on_the_time_zone_of_the_reader(write):
     split = write(t=pa.array([NOON], pa.timestamp("us", "UTC")))
 
     (row,) = rows_of(split, "t TIMESTAMP", time_zone="Europe/Berlin")
@@ -89,7 +89,7 @@ def test_times_with_a_zone_are_points_in_time_whatever_the_zone(write):
     assert row["t"] == NOON.replace(tzinfo=UTC)
 
 
-def test_a_file_that_is_no_orc_is_one_that_ignore_corrupt_files_knows(tmp_path):
+def test_ignore_corrupt_files_skips_an_invalid_orc_file(tmp_path):
     path = tmp_path / "a.orc"
     path.write_bytes(b"no orc")
     split = Split(str(path), 6, 0, 0, 6)
@@ -99,7 +99,7 @@ def test_a_file_that_is_no_orc_is_one_that_ignore_corrupt_files_knows(tmp_path):
     assert rows_of(split, "a INT", corrupt_files=True) == []
 
 
-def test_columns_with_nothing_inside_are_read_in_stripes_of_any_length(write):
+def test_null_lists_maps_and_structs_are_read_in_stripes_of_any_length(write):
     count = 2 * 32_768 + 10
     lists = [None if number % 3 == 0 else [number] for number in range(count)]
     maps = [None if number % 5 == 0 else [("k", number)] for number in range(count)]
@@ -118,7 +118,7 @@ def test_columns_with_nothing_inside_are_read_in_stripes_of_any_length(write):
 
 
 @pytest.mark.parametrize("columns", ["t TIMESTAMP_NTZ", "a INT, t STRING", "s STRUCT<t: TIMESTAMP>"])
-def test_a_time_that_nanoseconds_do_not_reach_is_told_with_file_and_column(write, columns):
+def test_a_time_beyond_the_nanosecond_range_is_reported_with_file_and_column(write, columns):
     late = datetime(9999, 12, 31)  # noqa: DTZ001 - of no zone
     times = pa.timestamp("us")
     kept = {
@@ -136,14 +136,14 @@ def test_a_time_that_nanoseconds_do_not_reach_is_told_with_file_and_column(write
     assert (raised.value.params["file"], raised.value.params["column"]) == (split.path, name)
 
 
-def test_a_time_that_cannot_be_read_hinders_no_other_column(write):
+def test_an_unreadable_time_does_not_affect_other_columns(write):
     late = datetime(9999, 12, 31)  # noqa: DTZ001 - of no zone
     split = write(a=[1], t=pa.array([late], pa.timestamp("us")))
 
     assert rows_of(split, "a BIGINT", rescued_column=None) == [{"a": 1}]
 
 
-def test_no_schema_is_inferred(tmp_path, write):
+def test_an_orc_schema_is_not_inferred(tmp_path, write):
     write(a=[1])
 
     with pytest.raises(PipelineError) as raised:
@@ -151,7 +151,7 @@ def test_no_schema_is_inferred(tmp_path, write):
     assert raised.value.code == "AUTO_LOADER.NOT_INFERRED"
 
 
-def test_hints_are_the_schema_where_none_is_given(tmp_path, write):
+def test_schema_hints_become_the_schema_if_none_is_given(tmp_path, write):
     write(a=[1])
 
     source = prepared(tmp_path, **{"cloudFiles.schemaHints": "a BIGINT, b STRING"})
@@ -160,7 +160,7 @@ def test_hints_are_the_schema_where_none_is_given(tmp_path, write):
     assert (source.plan.evolves, source.plan.rescued_column) == (False, "_rescued_data")
 
 
-def test_a_schema_that_is_not_inferred_does_not_grow():
+def test_schema_evolution_without_inference_is_refused():
     with pytest.raises(Problems) as raised:
         loader_options({"cloudFiles.format": "orc", "cloudFiles.schemaEvolutionMode": "addNewColumns"})
 

@@ -51,7 +51,7 @@ def rows_of(split, columns, **changes):
         (pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int32())), "MAP<STRING,BIGINT>", [("k", 1)]),
     ],
 )
-def test_a_type_that_fits_is_read_as_the_schema_has_it(write, values, kind, made):
+def test_a_compatible_type_is_read_as_the_type_of_the_schema(write, values, kind, made):
     (row,) = rows_of(write(a=values), f"a {kind}")
 
     assert row == {"a": made, "_rescued_data": None}
@@ -67,14 +67,14 @@ def test_a_type_that_fits_is_read_as_the_schema_has_it(write, values, kind, made
         (pa.array([Decimal("1.55")]), "DECIMAL(3,1)", "1.55"),
     ],
 )
-def test_a_type_that_does_not_fit_is_rescued(write, values, kind, said):
+def test_an_incompatible_type_is_rescued(write, values, kind, said):
     (row,) = rows_of(write(a=values), f"a {kind}")
 
     assert row["a"] is None
     assert json.loads(row["_rescued_data"])["a"] == said
 
 
-def test_columns_that_the_schema_lacks_are_rescued_or_end_a_stream_that_evolves(write):
+def test_unknown_columns_are_rescued_or_stop_an_evolving_stream(write):
     split = write(a=[1], b=["x"], s=[{"x": 1, "y": 2}])
 
     (row,) = rows_of(split, "a BIGINT, s STRUCT<x: BIGINT, y: BIGINT>")
@@ -84,18 +84,18 @@ def test_columns_that_the_schema_lacks_are_rescued_or_end_a_stream_that_evolves(
     assert raised.value.names == ("b", "s.y")
 
 
-def test_columns_that_the_file_lacks_are_null(write):
+def test_missing_columns_are_null(write):
     assert rows_of(write(a=[1]), "a BIGINT, b STRING", rescued_column=None) == [{"a": 1, "b": None}]
 
 
-def test_each_row_group_is_in_one_part(write):
+def test_each_row_group_is_read_by_exactly_one_split(write):
     whole = write(a=list(range(9)))
     parts = split_files([(whole.path, whole.size, 0)], divisible=True, max_bytes=97)
 
     assert [row["a"] for part in parts for row in rows_of(part, "a BIGINT")] == list(range(9))
 
 
-def test_the_widest_of_types_is_inferred_and_order_kept():
+def test_schema_inference_takes_the_widest_type_and_keeps_the_column_order():
     first = pa.schema([("b", pa.int32()), ("a", pa.string()), ("c", pa.decimal128(5, 1))])
     second = pa.schema([("b", pa.int64()), ("c", pa.decimal128(6, 3)), ("d", pa.float32())])
 
@@ -106,7 +106,7 @@ def test_the_widest_of_types_is_inferred_and_order_kept():
     ]
 
 
-def test_times_of_the_old_form_are_points_in_time(tmp_path):
+def test_int96_times_are_read_as_timestamps(tmp_path):
     path = tmp_path / "a.parquet"
     values = [datetime(1, 1, 1), datetime(2024, 12, 31)]  # noqa: DTZ001 - the form has no zone
     pq.write_table(pa.table({"t": pa.array(values, pa.timestamp("us"))}), path, use_deprecated_int96_timestamps=True)
@@ -118,14 +118,14 @@ def test_times_of_the_old_form_are_points_in_time(tmp_path):
     assert infer_schema([split], loader_options({"cloudFiles.format": "parquet"}))["fields"][0]["type"] == "timestamp"
 
 
-def test_what_is_finer_than_a_microsecond_is_left_out(write):
+def test_nanoseconds_are_truncated_to_microseconds(write):
     assert [
         row["t"].second
         for row in rows_of(write(t=pa.array([10**9, 10**9 + 1], pa.timestamp("ns", "UTC"))), "t TIMESTAMP")
     ] == [1, 1]
 
 
-def test_a_field_inside_that_has_no_place_is_rescued_or_ends_a_stream_that_evolves(write):
+def test_unknown_nested_fields_are_rescued_or_stop_an_evolving_stream(write):
     split = write(s=[{"x": 1, "y": 2}], l=[[{"x": 1, "y": 2}]])
     columns = "s STRUCT<x: BIGINT>, l ARRAY<STRUCT<x: BIGINT>>"
 

@@ -23,7 +23,7 @@ from headrace.errors import Problems
         ("HH", "05", datetime(1970, 1, 1, 5), None),  # noqa: DTZ001
     ],
 )
-def test_a_text_in_a_pattern_is_read(pattern, text, made, offset):
+def test_a_text_that_matches_the_pattern_is_parsed(pattern, text, made, offset):
     found, zone = date_pattern(pattern).read(text)
 
     assert found == made
@@ -31,13 +31,13 @@ def test_a_text_in_a_pattern_is_read(pattern, text, made, offset):
 
 
 @pytest.mark.parametrize("text", ["", "2024-02-30", "2024-1-2", "2024-01-02 ", "0000-01-01", "2024-01-02T00"])
-def test_a_text_that_is_not_in_the_pattern_is_none(text):
+def test_a_text_that_does_not_match_the_pattern_is_a_type_mismatch(text):
     with pytest.raises(TypeMismatch):
         date_pattern("yyyy-MM-dd").read(text)
 
 
 @given(st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31)))  # noqa: DTZ001 - of no zone
-def test_what_is_written_in_a_pattern_is_read_back(moment):
+def test_a_formatted_time_is_parsed_to_the_same_time(moment):
     text = f"{moment:%Y}".rjust(4, "0") + f"{moment:%m%d %H:%M:%S.%f}Z"
 
     assert date_pattern("yyyyMMdd HH:mm:ss.SSSSSSX").read(text) == (moment, UTC)
@@ -58,7 +58,7 @@ def test_what_is_written_in_a_pattern_is_read_back(moment):
         ("'text'", "no part"),
     ],
 )
-def test_a_pattern_that_is_not_read_exactly_is_refused_by_its_letters(pattern, says):
+def test_an_unsupported_pattern_is_refused_with_its_letters(pattern, says):
     with pytest.raises(Problems) as raised:
         loader_options({"cloudFiles.format": "json", "dateFormat": pattern})
 

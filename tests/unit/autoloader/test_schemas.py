@@ -37,7 +37,7 @@ def hinted(columns, hints):
         ("`a.b` DATE NOT NULL COMMENT 'x'", "a.b date"),
     ],
 )
-def test_ddl_is_read_as_spark_reads_it(written, read):
+def test_ddl_is_parsed_as_in_spark(written, read):
     if read is None:
         with pytest.raises(InvalidDdl):
             parse_struct(written)
@@ -57,14 +57,14 @@ def test_ddl_is_read_as_spark_reads_it(written, read):
         ("a.b INT", "a.b has a dot"),
     ],
 )
-def test_ddl_that_cannot_be_read_says_where(written, says):
+def test_invalid_ddl_is_refused_with_the_reason(written, says):
     with pytest.raises(InvalidDdl) as raised:
         parse_struct(written)
 
     assert says in str(raised.value)
 
 
-def test_hints_set_types_at_any_depth_and_add_what_was_not_seen():
+def test_hints_set_types_at_any_depth_and_add_missing_columns():
     columns = (
         "date STRING, quantity INT, user_info STRUCT<id: STRING, name: STRING, dob: STRING>,"
         " purchase_options STRUCT<delivery_address: STRING>"
@@ -77,7 +77,7 @@ def test_hints_set_types_at_any_depth_and_add_what_was_not_seen():
     )
 
 
-def test_hints_go_into_arrays_and_maps():
+def test_hints_apply_inside_arrays_and_maps():
     columns = (
         "products ARRAY<STRING>, locations ARRAY<INT>, users ARRAY<STRUCT<id: STRING>>, names MAP<STRING,STRING>,"
         " prices MAP<STRING,STRING>, discounts MAP<STRUCT<id: STRING>,STRING>,"
@@ -95,11 +95,11 @@ def test_hints_go_into_arrays_and_maps():
     )
 
 
-def test_a_hint_decides_how_a_column_is_spelled():
+def test_a_hint_sets_the_case_of_a_column_name():
     assert hinted("ABC STRING", "abc INT") == "abc int"
 
 
-def test_a_hint_for_the_inside_of_a_number_is_refused():
+def test_a_hint_for_a_field_inside_a_number_is_refused():
     with pytest.raises(HintMismatch, match="a is of type integer"):
         hinted("a INT", "a.b INT")
 
@@ -121,7 +121,7 @@ def test_a_hint_for_the_inside_of_a_number_is_refused():
         (['[{"a":1},{"b":2}]'], "a bigint, b bigint", "a string, b string"),
     ],
 )
-def test_json_has_the_types_that_spark_infers(lines, typed, untyped):
+def test_json_types_are_inferred_as_in_spark(lines, typed, untyped):
     struct = json_struct(["\n".join(lines).encode()], {})
 
     assert text_of(finalize_struct(struct, typed=True)) == typed
@@ -129,7 +129,7 @@ def test_json_has_the_types_that_spark_infers(lines, typed, untyped):
         assert text_of(finalize_struct(struct, typed=False)) == untyped
 
 
-def test_a_schema_grows_at_its_end_and_inside_of_structs_and_changes_no_type():
+def test_schema_evolution_appends_columns_and_nested_fields_and_keeps_types():
     schema = parse_struct("b INT, s STRUCT<x: INT>, l ARRAY<STRUCT<x: INT>>")
     seen = parse_struct("a STRING, b STRING, s STRUCT<w: INT, x: STRING>, l ARRAY<STRUCT<y: INT>>")
 
@@ -138,7 +138,7 @@ def test_a_schema_grows_at_its_end_and_inside_of_structs_and_changes_no_type():
     )
 
 
-def test_an_element_that_is_repeated_in_some_files_alone_grows_as_others_do():
+def test_an_element_repeated_in_only_some_files_gains_new_fields():
     schema = parse_struct("many ARRAY<STRUCT<a: INT>>, one STRUCT<a: INT, s: STRUCT<x: INT>>")
     seen = parse_struct("many STRUCT<b: INT>, one ARRAY<STRUCT<b: INT, s: ARRAY<STRUCT<y: INT>>>>")
 
@@ -147,7 +147,7 @@ def test_an_element_that_is_repeated_in_some_files_alone_grows_as_others_do():
     assert add_new_fields(schema, seen) == schema
 
 
-def test_versions_of_a_schema_are_numbered_files_with_a_header(tmp_path):
+def test_schema_versions_are_numbered_files_with_a_header(tmp_path):
     store = SchemaStore(tmp_path)
 
     assert store.latest() is None
@@ -157,7 +157,7 @@ def test_versions_of_a_schema_are_numbered_files_with_a_header(tmp_path):
     assert json.loads(body)["fields"][0]["name"] == "a"
 
 
-def test_one_of_two_that_write_a_version_is_first(tmp_path):
+def test_only_one_of_two_writers_creates_a_schema_version(tmp_path):
     first, second = SchemaStore(tmp_path), SchemaStore(tmp_path)
 
     assert first.add(parse_struct("a INT"), 0)
@@ -177,13 +177,13 @@ def test_one_of_two_that_write_a_version_is_first(tmp_path):
         (["9223372036854775808", '"x"'], "string"),
     ],
 )
-def test_numbers_of_json_that_are_no_bigint_are_decimals_as_far_as_those_go(values, kind):
+def test_large_json_integers_are_inferred_as_decimals_up_to_38_digits(values, kind):
     (field,) = json_struct(["\n".join(f'{{"a":{value}}}' for value in values).encode()], {})["fields"]
 
     assert type_text(field["type"]) == kind
 
 
-def test_the_vendors_form_of_a_version_is_read(tmp_path):
+def test_a_schema_version_in_the_databricks_format_is_read(tmp_path):
     parts = {
         "dataSchemaJson": json.dumps(parse_struct("a INT")),
         "partitionSchemaJson": json.dumps(parse_struct("p STRING")),
@@ -196,7 +196,7 @@ def test_the_vendors_form_of_a_version_is_read(tmp_path):
     assert (latest.number, text_of(latest.schema)) == (3, "a int, p string")
 
 
-def test_a_version_that_is_damaged_is_named(tmp_path):
+def test_a_damaged_schema_version_raises_an_error(tmp_path):
     (tmp_path / "_schemas").mkdir()
     (tmp_path / "_schemas" / "0").write_text("v2\n{}")
 

@@ -30,7 +30,7 @@ def at_once(monkeypatch):
     monkeypatch.setattr("headrace.autoloader.reading.json.blocks.read_records", refuse)
 
 
-def test_numbers_are_put_in_quotes_where_a_name_says_so_and_nowhere_else():
+def test_only_numbers_of_the_given_field_names_are_quoted():
     text = b'{"p":1.50,"q":1.50,"s":"\\"p\\":1.5","n":{"p" : -2e5}}\n{"p":"x","pp":1}\n{"p":3}\n'
 
     assert quote_numbers(text, ["p"]) == (
@@ -48,14 +48,14 @@ def test_numbers_are_put_in_quotes_where_a_name_says_so_and_nowhere_else():
         (['{"p":1.50}', '{"t":"\\\\u0070","p":2.50}'], ["1.50", "2.50"]),
     ],
 )
-def test_numbers_keep_their_spelling_in_a_block_that_is_read_at_once(lines, spelled):
+def test_numbers_keep_their_spelling_in_a_block_parsed_by_arrow(lines, spelled):
     rows = rows_of("\n".join(lines), "p STRING, s STRUCT<p: STRING>, t STRING")
 
     assert [row["p"] for row in rows] == spelled
 
 
 @pytest.mark.usefixtures("at_once")
-def test_numbers_below_lists_and_structs_keep_their_spelling_in_a_block_that_is_read_at_once():
+def test_nested_numbers_keep_their_spelling_in_a_block_parsed_by_arrow():
     lines = ['{"s":{"p":7.10},"l":[{"q":1.0},{"q":null},{"q":2.50}]}', '{"s":null,"l":[]}', '{"s":{},"l":[{"q":0.10}]}']
 
     rows = rows_of("\n".join(lines), "s STRUCT<p: STRING>, l ARRAY<STRUCT<q: STRING>>")
@@ -65,7 +65,7 @@ def test_numbers_below_lists_and_structs_keep_their_spelling_in_a_block_that_is_
 
 
 @pytest.mark.usefixtures("at_once")
-def test_numbers_keep_their_spelling_when_a_later_block_has_texts_among_them():
+def test_numbers_keep_their_spelling_if_a_later_block_contains_strings():
     blocks = JsonBlocks(plan_of("p STRING"), PATH)
 
     rows = [
@@ -90,11 +90,11 @@ def test_numbers_keep_their_spelling_when_a_later_block_has_texts_among_them():
         ("`a/b` STRING, s STRUCT<`a/b`: STRING>", ['{"a\\/b":1.50,"s":{"a/b":2.50}}'], "a/b", ["1.50"]),
     ],
 )
-def test_no_number_is_taken_for_another_member_of_its_name(columns, lines, name, texts):
+def test_numbers_of_fields_with_the_same_name_are_not_confused(columns, lines, name, texts):
     assert [row[name] for row in rows_of("\n".join(lines), columns)] == texts
 
 
-def test_a_number_under_a_name_in_other_letters_is_not_taken_for_its_neighbour():
+def test_a_number_under_an_escaped_field_name_is_not_confused_with_others():
     lines = ['{"p":1.50}', '{"\\u0070":3.50}', '{"p":5.50,"s":{"p":6.50}}']
 
     rows = rows_of("\n".join(lines), "p STRING, s STRUCT<p: DOUBLE>")

@@ -115,7 +115,7 @@ def ids(rows):
     return sorted(int(row["id"]) for row in rows)
 
 
-def test_objects_are_read_once_and_new_ones_after_them(put, source):
+def test_each_object_is_read_once_including_new_objects(put, source):
     put("in/a.json", {"id": 1})
     put("in/deep/er/b c+é.json", {"id": 2})
     put("other/c.json", {"id": 9})
@@ -132,7 +132,7 @@ def test_objects_are_read_once_and_new_ones_after_them(put, source):
     assert stream.latest(later, everything=False) == later
 
 
-def test_a_stream_without_end_lists_no_more_often_than_every_few_seconds(put, source):
+def test_a_continuous_stream_waits_a_few_seconds_between_listings(put, source):
     put("in/a.json", {"id": 1})
     stream, end, _ = begun(source())
     put("in/b.json", {"id": 2})
@@ -140,7 +140,7 @@ def test_a_stream_without_end_lists_no_more_often_than_every_few_seconds(put, so
     assert batch(stream, end) == (end, [])
 
 
-def test_a_triggered_query_lists_however_shortly_after_the_last_one(put, source):
+def test_a_triggered_query_lists_without_waiting(put, source):
     put("in/a.json", {"id": 1})
     stream, end, _ = begun(source())
     put("in/b.json", {"id": 2})
@@ -150,7 +150,7 @@ def test_a_triggered_query_lists_however_shortly_after_the_last_one(put, source)
     assert ids(batch(stream, end)[1]) == [2]
 
 
-def test_the_folders_of_keys_are_partitions_and_hidden_ones_are_left_out(put, source):
+def test_folders_in_keys_become_partitions_and_hidden_folders_are_ignored(put, source):
     put("in/day=2026-01-01/a.json", {"id": 1})
     put("in/day=2026-01-02/b.json", {"id": 2})
     put("in/_work/c.json", {"id": 9})
@@ -160,7 +160,7 @@ def test_the_folders_of_keys_are_partitions_and_hidden_ones_are_left_out(put, so
     assert sorted((row["id"], str(row["day"])) for row in rows) == [(1, "2026-01-01"), (2, "2026-01-02")]
 
 
-def test_wildcards_of_a_path_are_those_of_folders(put, source):
+def test_path_wildcards_match_folders_in_keys(put, source):
     for place in ("in/eu/1.json", "in/us/2.json", "in/eu/deep/3.json"):
         put(place, {"id": int(place[-6])})
 
@@ -169,7 +169,7 @@ def test_wildcards_of_a_path_are_those_of_folders(put, source):
     assert ids(rows) == [1]
 
 
-def test_large_objects_are_read_in_parts_without_losing_a_line(bucket, source):
+def test_large_objects_are_read_in_splits_without_losing_lines(bucket, source):
     lines = b"".join(json.dumps({"id": number, "pad": "x" * 100}).encode() + b"\n" for number in range(120_000))
     bucket.put_object(Key="in/a.json", Body=lines)
     place_of = source(schema=SCHEMA)
@@ -194,7 +194,7 @@ def test_compressed_and_columnar_objects_are_read(bucket, source):
     assert ids(rows) == [1, 2]
 
 
-def test_the_metadata_of_a_row_names_its_object(put, bucket, tmp_path):
+def test_the_metadata_column_names_the_object(put, bucket, tmp_path):
     put("in/a b.json", {"id": 1})
     place = Place(tmp_path / "ledgers", None, time.time_ns())
     source = prepare({"cloudFiles.format": "json"}, f"s3://{bucket.name}/in/", SCHEMA, place, metadata=True)
@@ -205,7 +205,7 @@ def test_the_metadata_of_a_row_names_its_object(put, bucket, tmp_path):
     assert (row["_metadata"]["file_name"], row["_metadata"]["file_size"]) == ("a%20b.json", 10)
 
 
-def test_an_object_that_was_overwritten_is_read_again_where_that_is_allowed(put, source):
+def test_an_overwritten_object_is_read_again_if_overwrites_are_allowed(put, source):
     put("in/a.json", {"id": 1})
     stream, end, _ = begun(source(allowOverwrites="true"))
 
@@ -215,7 +215,7 @@ def test_an_object_that_was_overwritten_is_read_again_where_that_is_allowed(put,
     assert ids(batch(stream, end)[1]) == [1, 2]
 
 
-def test_cleaning_moves_objects_within_the_bucket(put, source, bucket):
+def test_clean_source_moves_objects_within_the_bucket(put, source, bucket):
     put("in/deep/a.json", {"id": 1})
     done = f"s3://{bucket.name}/done"
     options = {"cleanSource": "MOVE", "cleanSource.moveDestination": done, "cleanSource.retentionDuration": "0 seconds"}
@@ -227,7 +227,7 @@ def test_cleaning_moves_objects_within_the_bucket(put, source, bucket):
     assert {found.key for found in bucket.objects.all()} - {"in/deep/"} == {"done/deep/a.json"}
 
 
-def test_a_bucket_that_is_not_there_is_named(aws, tmp_path):
+def test_a_missing_bucket_is_named_in_the_error(aws, tmp_path):
     assert aws
     with pytest.raises(PipelineError) as raised:
         prepare({"cloudFiles.format": "json"}, "s3://nowhere-at-all/in", SCHEMA, Place(tmp_path, None, time.time_ns()))
@@ -236,7 +236,7 @@ def test_a_bucket_that_is_not_there_is_named(aws, tmp_path):
     assert "nowhere-at-all" in raised.value.message
 
 
-def test_what_a_queue_tells_is_read_without_a_listing_and_once_when_it_is_told_twice(put, source, queue):
+def test_objects_from_notifications_are_read_once_without_a_listing(put, source, queue):
     put("in/a.json", {"id": 1})
     stream, end, _ = begun(source(useNotifications="true", queueUrl=queue.url))
     put("in/told é+.json", {"id": 2})
@@ -251,7 +251,7 @@ def test_what_a_queue_tells_is_read_without_a_listing_and_once_when_it_is_told_t
     assert (batch(stream, later)[1], waiting(queue)) == ([], 0)
 
 
-def test_what_was_not_told_is_found_by_the_backfill(put, source, queue):
+def test_the_backfill_finds_objects_without_a_notification(put, source, queue):
     put("in/a.json", {"id": 1})
     late = LateClock()
     given = {"useNotifications": "true", "queueUrl": queue.url, "backfillInterval": "1 hour"}
@@ -265,7 +265,7 @@ def test_what_was_not_told_is_found_by_the_backfill(put, source, queue):
     assert ids(batch(stream, end)[1]) == [3]
 
 
-def test_what_is_told_and_not_meant_is_taken_from_the_queue_and_not_read(put, source, queue):
+def test_irrelevant_notifications_are_removed_from_the_queue_and_not_read(put, source, queue):
     put("other/b.json", {"id": 2})
     put("in/c.json", {"id": 1})
     stream, end, _ = begun(source(useNotifications="true", queueUrl=queue.url))
@@ -278,7 +278,7 @@ def test_what_is_told_and_not_meant_is_taken_from_the_queue_and_not_read(put, so
     assert waiting(queue) == 0
 
 
-def test_whether_there_is_news_is_known_without_taking_a_message(put, source, queue):
+def test_change_detection_leaves_messages_in_the_queue(put, source, queue):
     put("in/a.json", {"id": 1})
     reader = source(useNotifications="true", queueUrl=queue.url)
     _, end, _ = begun(reader)
@@ -289,7 +289,7 @@ def test_whether_there_is_news_is_known_without_taking_a_message(put, source, qu
     assert waiting(queue) == 1
 
 
-def test_a_queue_that_is_named_later_is_listed_for_first(put, source, queue):
+def test_a_stream_lists_the_bucket_once_after_a_queue_is_added(put, source, queue):
     put("in/a.json", {"id": 1})
     stream, end, _ = begun(source())
     stream.close()
@@ -300,7 +300,7 @@ def test_a_queue_that_is_named_later_is_listed_for_first(put, source, queue):
     assert ids(batch(later, end)[1]) == [2]
 
 
-def test_one_look_takes_no_more_than_what_was_told_when_it_began(put, source, bucket, monkeypatch):
+def test_a_poll_ends_even_if_the_queue_never_empties(put, source, bucket, monkeypatch):
     put("in/a.json", {"id": 1})
     stream, end, _ = begun(source(useNotifications="true", queueUrl="https://sqs.eu-west-1.amazonaws.com/1/endless"))
     endless = Endless(f"s3://{bucket.name}/in/a.json")
@@ -310,7 +310,7 @@ def test_one_look_takes_no_more_than_what_was_told_when_it_began(put, source, bu
     assert endless.given <= 1000
 
 
-def test_an_empty_object_has_not_been_written_yet(bucket, put, source):
+def test_an_empty_object_is_ignored_until_it_has_content(bucket, put, source):
     bucket.put_object(Key="in/a.json", Body=b"")
     put("in/b.json", {"id": 2})
     stream, end, first = begun(source())
@@ -320,14 +320,14 @@ def test_an_empty_object_has_not_been_written_yet(bucket, put, source):
     assert (ids(first), ids(batch(stream, end)[1])) == ([2], [1])
 
 
-def test_an_empty_folder_of_a_bucket_is_there(source):
+def test_a_bucket_path_without_objects_is_an_empty_source(source):
     stream, end, rows = begun(source("nothing/yet", schema=SCHEMA))
 
     assert (rows, stream.latest(end, everything=False)) == ([], end)
 
 
 @pytest.mark.parametrize("path", ["s3://key:secret@bucket/in", "s3a://key@bucket/in", "s3:///in", "gs://my bucket/in"])
-def test_an_address_with_a_key_is_refused_and_not_repeated(path):
+def test_an_invalid_store_url_is_refused_without_showing_credentials(path):
     with pytest.raises(PipelineError) as raised:
         normalize_path(path)
 
@@ -336,11 +336,11 @@ def test_an_address_with_a_key_is_refused_and_not_repeated(path):
 
 
 @pytest.mark.parametrize("path", ["abfss://in@account.dfs.core.windows.net/x", "hdfs://name:8020/x", "hdfs:///x"])
-def test_addresses_of_other_stores_have_their_own_form(path):
+def test_urls_of_other_stores_are_unchanged(path):
     assert normalize_path(path) == path
 
 
-def test_s3_with_notifications_and_no_queue_is_refused(put, source):
+def test_s3_notifications_without_a_queue_are_refused(put, source):
     put("in/a.json", {"id": 1})
 
     with pytest.raises(PipelineError) as raised:
@@ -371,11 +371,11 @@ def test_s3_with_notifications_and_no_queue_is_refused(put, source):
         ([], None),
     ],
 )
-def test_notifications_are_read_from_the_bucket_the_topic_and_the_bus(body, paths):
+def test_notifications_from_s3_sns_and_eventbridge_are_parsed(body, paths):
     assert object_paths(json.dumps(body)) == paths
 
 
-def test_a_message_that_is_no_notification_stays_in_the_queue(put, source, queue):
+def test_an_unrecognized_message_stays_in_the_queue(put, source, queue):
     put("in/a.json", {"id": 1})
     stream, end, _ = begun(source(useNotifications="true", queueUrl=queue.url))
     queue.send_message(MessageBody="hello")
@@ -395,7 +395,7 @@ def test_a_message_that_is_no_notification_stays_in_the_queue(put, source, queue
         ("s3://old/x", "s3://new/x"),
     ],
 )
-def test_the_longest_beginning_of_a_path_is_replaced(path, whole):
+def test_the_longest_matching_path_prefix_is_replaced(path, whole):
     paths = {"dbfs:/": "/data/dbfs/", "dbfs:/landing/raw": "/raw", "/mnt/": "/data/mnt", "s3://old": "s3://new/"}
 
     assert replace_prefix(path, paths) == whole
@@ -403,11 +403,11 @@ def test_the_longest_beginning_of_a_path_is_replaced(path, whole):
 
 @pytest.mark.parametrize("begin", ["/mnt/raw", "/mnt/raw/", "dbfs:/mnt/raw", "/dbfs/mnt/raw", "dbfs:///mnt/raw"])
 @pytest.mark.parametrize("path", ["/mnt/raw/in", "dbfs:/mnt/raw/in", "/dbfs/mnt/raw/in", "dbfs:///mnt/raw/in"])
-def test_what_is_said_of_one_spelling_of_a_mount_holds_for_all(begin, path):
+def test_a_mount_mapping_applies_to_every_spelling_of_the_mount(begin, path):
     assert replace_prefix(path, {"dbfs:/": "/data/dbfs", "/mnt/": "/data/mnt", begin: "/raw"}) == "/raw/in"
 
 
-def test_a_mount_of_this_machine_is_in_the_vendors_file_system_only_when_it_is_said():
+def test_a_local_mnt_path_is_not_mapped_to_dbfs_by_default():
     paths = {"dbfs:/": "/data/dbfs"}
 
     assert [replace_prefix(path, paths) for path in ("/mnt/x", "/dbfs/x", "dbfs:x")] == [
@@ -417,11 +417,11 @@ def test_a_mount_of_this_machine_is_in_the_vendors_file_system_only_when_it_is_s
     ]
 
 
-def test_the_last_spelling_of_one_place_counts():
+def test_the_last_mapping_of_the_same_path_takes_precedence():
     assert replace_prefix("/mnt/x", {"/mnt/": "/default", "dbfs:/mnt": "/settings", "/mnt": "/option"}) == "/option/x"
 
 
-def test_a_store_that_nothing_reads_is_refused_with_the_setting_that_maps_it():
+def test_an_unsupported_store_is_refused_with_the_setting_that_maps_it():
     with pytest.raises(PipelineError) as raised:
         normalize_path("dbfs:/landing")
 
@@ -429,7 +429,7 @@ def test_a_store_that_nothing_reads_is_refused_with_the_setting_that_maps_it():
     assert "paths:" in (raised.value.hint or "")
 
 
-def test_places_of_options_are_mapped_too(tmp_path, data):
+def test_paths_in_options_are_mapped(tmp_path, data):
     (data / "a.json").write_text('{"id": 1}\n')
     place = Place(tmp_path / "ledgers", None, time.time_ns(), paths={"dbfs:/": str(tmp_path)})
     given = {"cloudFiles.format": "json", "cloudFiles.schemaLocation": "dbfs:/schemas"}

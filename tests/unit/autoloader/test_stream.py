@@ -70,7 +70,7 @@ def columns(source):
     return [f"{field['name']} {type_text(field['type'])}" for field in source.plan.all_columns["fields"]]
 
 
-def test_files_are_read_once_and_new_ones_after_them(land, source):
+def test_each_file_is_read_once_including_new_files(land, source):
     land("a.json", {"id": 1})
     stream = FileStream(source(), CLOCK)
     start = stream.initial()
@@ -83,7 +83,7 @@ def test_files_are_read_once_and_new_ones_after_them(land, source):
     assert stream.latest(later, everything=False) == later
 
 
-def test_a_batch_that_is_made_again_has_the_same_files(land, source):
+def test_a_retried_batch_reads_the_same_files(land, source):
     land("a.json", {"id": 1})
     stream = FileStream(source(), CLOCK)
     start = stream.initial()
@@ -100,7 +100,7 @@ def test_a_batch_that_is_made_again_has_the_same_files(land, source):
     assert [row["id"] for row in batch(again, end)[1]] == ["2"]
 
 
-def test_a_limit_of_files_makes_several_batches(land, source):
+def test_max_files_per_trigger_splits_files_into_batches(land, source):
     for number in range(5):
         land(f"{number}.json", {"id": number})
     stream = FileStream(source(cloudFiles__maxFilesPerTrigger=2), CLOCK)
@@ -113,7 +113,7 @@ def test_a_limit_of_files_makes_several_batches(land, source):
     assert sizes == [2, 2, 1]
 
 
-def test_what_is_found_and_not_read_is_known_from_the_position_alone(land, source):
+def test_the_backlog_is_computed_from_the_offset_alone(land, source):
     for place in range(3):
         land(f"{place}.json", {"id": place})
     found = source(cloudFiles__maxFilesPerTrigger=1)
@@ -126,7 +126,7 @@ def test_what_is_found_and_not_read_is_known_from_the_position_alone(land, sourc
     assert auto_loader_backlog(found, {"ledger": "another", "number": 1}) is None
 
 
-def test_once_takes_everything_whatever_the_limit(land, source):
+def test_a_once_trigger_ignores_the_file_limit(land, source):
     for number in range(5):
         land(f"{number}.json", {"id": number})
     stream = FileStream(source(cloudFiles__maxFilesPerTrigger=2), CLOCK)
@@ -134,7 +134,7 @@ def test_once_takes_everything_whatever_the_limit(land, source):
     assert len(batch(stream, stream.initial(), everything=True)[1]) == 5
 
 
-def test_a_triggered_query_reads_what_was_there_at_its_start(land, source):
+def test_a_triggered_query_reads_only_files_that_exist_at_its_start(land, source):
     land("a.json", {"id": 1})
     land("b.json", {"id": 2})
     stream = FileStream(source(cloudFiles__maxFilesPerTrigger=1), CLOCK)
@@ -147,7 +147,7 @@ def test_a_triggered_query_reads_what_was_there_at_its_start(land, source):
     assert stream.latest(second, everything=False) == second
 
 
-def test_files_from_before_the_first_start_can_be_left_out(land, source):
+def test_existing_files_can_be_excluded(land, source):
     land("a.json", {"id": 1})
     stream = FileStream(source(cloudFiles__includeExistingFiles="false"), CLOCK)
     start = stream.initial()
@@ -162,7 +162,7 @@ def test_files_from_before_the_first_start_can_be_left_out(land, source):
     assert read(again, again.initial(), end) == rows
 
 
-def test_a_stream_that_begins_behind_files_reads_what_was_changed_or_came_later(land, source):
+def test_a_stream_that_starts_after_given_files_reads_only_changed_or_later_files(land, source):
     land("old.json", {"id": 1}, age_s=1000)
     land("late.json", {"id": 2}, age_s=100)
     land("growing.json", {"id": 3}, age_s=0.1)
@@ -182,7 +182,7 @@ def test_a_stream_that_begins_behind_files_reads_what_was_changed_or_came_later(
     assert sorted(row["id"] for row in rows) == ["2", "3"]
 
 
-def test_a_lost_ledger_is_an_error_and_no_second_reading(land, source):
+def test_a_lost_ledger_raises_an_error_instead_of_reading_files_again(land, source):
     land("a.json", {"id": 1})
     stream = FileStream(source(), CLOCK)
     end, _ = batch(stream, stream.initial())
@@ -196,7 +196,7 @@ def test_a_lost_ledger_is_an_error_and_no_second_reading(land, source):
     assert raised.value.code == "AUTO_LOADER.LEDGER_MISSING"
 
 
-def test_the_schema_is_inferred_once_and_kept(land, source):
+def test_the_schema_is_inferred_once(land, source):
     land("a.json", {"id": 1, "name": "x"})
     first = source(cloudFiles__inferColumnTypes="true")
     land("b.json", {"id": "text now"})
@@ -205,7 +205,7 @@ def test_the_schema_is_inferred_once_and_kept(land, source):
     assert source(cloudFiles__inferColumnTypes="true").plan == first.plan
 
 
-def test_a_check_stores_nothing(tmp_path, land, source):
+def test_a_read_only_check_stores_nothing(tmp_path, land, source):
     land("a.json", {"id": 1})
 
     source(can_write=False)
@@ -213,7 +213,7 @@ def test_a_check_stores_nothing(tmp_path, land, source):
     assert not (tmp_path / "place").exists()
 
 
-def test_a_schema_that_is_inferred_anew_is_another_version_once(tmp_path, data, land, source):
+def test_reinferring_the_schema_creates_one_new_version(tmp_path, data, land, source):
     file = land("a.json", {"id": 1, "old": 2})
     given = {"cloudFiles.format": "json", "cloudFiles.inferColumnTypes": "true"}
 
@@ -236,7 +236,7 @@ def test_a_schema_that_is_inferred_anew_is_another_version_once(tmp_path, data, 
         anew(**{"cloudFiles.schemaLocation": str(tmp_path / "mine")})
 
 
-def test_hints_that_come_later_make_a_version_of_the_schema(tmp_path, land, source):
+def test_changed_hints_create_a_schema_version(tmp_path, land, source):
     land("a.json", {"id": 1})
     source()
 
@@ -244,7 +244,7 @@ def test_hints_that_come_later_make_a_version_of_the_schema(tmp_path, land, sour
     assert sorted(file.name for file in (tmp_path / "place" / "_schemas").iterdir()) == ["0", "1"]
 
 
-def test_a_schema_that_is_given_is_taken_and_rescues_nothing_unless_asked(land, source):
+def test_a_given_schema_is_used_and_rescues_data_only_on_request(land, source):
     land("a.json", {"id": 1})
     given = {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]}
 
@@ -255,14 +255,14 @@ def test_a_schema_that_is_given_is_taken_and_rescues_nothing_unless_asked(land, 
     assert raised.value.code == "AUTO_LOADER.GIVEN_SCHEMA_EVOLVES"
 
 
-def test_nothing_to_infer_from_is_an_error(source):
+def test_schema_inference_without_files_raises_an_error(source):
     with pytest.raises(PipelineError) as raised:
         source()
 
     assert raised.value.code == "AUTO_LOADER.NOTHING_TO_INFER"
 
 
-def test_folders_become_columns(land, source):
+def test_partition_folders_become_columns(land, source):
     land("day=2024-01-01/n=1/a.json", {"id": 1})
     land("day=2024-01-02/n=2/b.json", {"id": 2})
 
@@ -271,7 +271,7 @@ def test_folders_become_columns(land, source):
     ]
 
 
-def test_new_fields_end_the_stream_once_and_it_goes_on_with_the_new_schema_and_the_same_files(land, source):
+def test_new_fields_stop_the_stream_once_and_the_restart_reads_the_same_files(land, source):
     land("a.json", {"id": 1})
     stream = FileStream(source(), CLOCK)
     at, _ = batch(stream, stream.initial())
@@ -293,7 +293,7 @@ def test_new_fields_end_the_stream_once_and_it_goes_on_with_the_new_schema_and_t
     ("mode", "extra", "in_rescued"),
     [("rescue", None, True), ("none", None, True), ("failOnNewColumns", "fails", False)],
 )
-def test_other_modes_rescue_new_fields_or_end_with_them_each_time(land, source, mode, extra, in_rescued):
+def test_other_evolution_modes_rescue_new_fields_or_fail_each_time(land, source, mode, extra, in_rescued):
     land("a.json", {"id": 1})
     source(cloudFiles__schemaEvolutionMode=mode)
     land("a.json", {"id": 2, "extra": 1})
@@ -309,7 +309,7 @@ def test_other_modes_rescue_new_fields_or_end_with_them_each_time(land, source, 
         assert ("extra" in row["_rescued_data"]) is in_rescued
 
 
-def test_files_are_deleted_or_moved_once_they_are_committed_and_time_has_passed(tmp_path, land, source):
+def test_committed_files_are_moved_after_the_retention(tmp_path, land, source):
     file = land("x/a.json", {"id": 1})
     moved = tmp_path / "moved"
     options = {
@@ -337,7 +337,7 @@ class Days:
         return Clock(lambda: time.time_ns() + self.passed * 86_400 * 10**9, time.sleep)
 
 
-def test_files_are_deleted_after_the_retention_alone_and_left_where_they_were_changed_since(land, source):
+def test_committed_files_are_deleted_after_the_retention_unless_they_changed(land, source):
     kept, deleted = land("kept.json", {"id": 1}), land("deleted.json", {"id": 2})
     days = Days()
     options = {"cloudFiles__cleanSource": "DELETE", "cloudFiles__cleanSource__retentionDuration": "8 days"}
@@ -355,7 +355,7 @@ def test_files_are_deleted_after_the_retention_alone_and_left_where_they_were_ch
     assert (kept.exists(), deleted.exists()) == (True, False)
 
 
-def test_a_file_that_is_too_old_to_be_remembered_is_not_read_again(land, source):
+def test_a_file_beyond_the_maximum_age_is_pruned_and_not_read_again(land, source):
     land("a.json", {"id": 1})
     days = Days()
     found = source(cloudFiles__maxFileAge="90 days")
@@ -373,14 +373,14 @@ def test_a_file_that_is_too_old_to_be_remembered_is_not_read_again(land, source)
         assert [file.path.rpartition("/")[2] for file in ledger.files(0, again.number)] == ["b.json"]
 
 
-def test_a_source_travels_as_text(land, source):
+def test_a_source_survives_a_json_round_trip(land, source):
     land("a.json", {"id": 1})
     made = source()
 
     assert Source.from_json(made.to_json()) == made
 
 
-def test_a_schema_that_is_given_may_name_columns_of_the_folders_and_is_nullable(land, source):
+def test_a_given_schema_can_name_partition_columns_and_becomes_nullable(land, source):
     land("day=2024-01-02/a.json", {"id": 1})
     fields = [
         {"name": name, "type": kind, "nullable": False, "metadata": {}}
@@ -396,7 +396,7 @@ def test_a_schema_that_is_given_may_name_columns_of_the_folders_and_is_nullable(
     assert (row["id"], str(row["day"])) == (1, "2024-01-02")
 
 
-def test_files_are_not_moved_to_where_they_would_be_found_again(data, land, source):
+def test_a_move_destination_inside_the_source_folder_is_refused(data, land, source):
     land("a.json", {"id": 1})
 
     with pytest.raises(PipelineError) as raised:
@@ -413,7 +413,9 @@ def test_files_are_not_moved_to_where_they_would_be_found_again(data, land, sour
         ({"cloudFiles__schemaHints": "a STRUCT<x: INT>"}, {"a": {"x": 1}}, [{"a": {"x": 1, "y": 2}}]),
     ],
 )
-def test_what_no_schema_can_grow_by_is_rescued_and_the_stream_goes_on(land, source, options, first, second):
+def test_fields_that_cannot_extend_the_schema_are_rescued_and_the_stream_continues(
+    land, source, options, first, second
+):
     land("a.json", first)
     source(**options)
     land("a.json", *second)
@@ -427,7 +429,7 @@ def test_what_no_schema_can_grow_by_is_rescued_and_the_stream_goes_on(land, sour
     assert rows[0]["_rescued_data"] is not None
 
 
-def test_a_column_of_the_folders_goes_before_one_of_the_files(land, source):
+def test_a_partition_column_overrides_a_file_column_of_the_same_name(land, source):
     land("date=2024/a.json", {"id": 1, "date": "2023"})
     stream = FileStream(source(), CLOCK)
 
@@ -437,7 +439,7 @@ def test_a_column_of_the_folders_goes_before_one_of_the_files(land, source):
     assert '"date":"2023"' in row["_rescued_data"]
 
 
-def test_mode_rescue_rescues_also_where_a_schema_is_given(land, source):
+def test_rescue_mode_rescues_new_fields_even_with_a_given_schema(land, source):
     land("a.json", {"id": 1, "new": 2})
     given = {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]}
     stream = FileStream(source(given, cloudFiles__schemaEvolutionMode="rescue"), CLOCK)

@@ -32,7 +32,7 @@ def variant(text):
 
 
 @given(VALUES)
-def test_what_is_written_is_what_spark_writes_and_reads(value):
+def test_variants_are_encoded_as_in_spark(value):
     text = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
     theirs = VariantBuilder().build(text)
 
@@ -43,14 +43,14 @@ def test_what_is_written_is_what_spark_writes_and_reads(value):
 
 
 @pytest.mark.parametrize("count", [255, 256, 30_000])
-def test_many_elements_need_wider_numbers(count):
+def test_arrays_with_many_elements_are_encoded(count):
     array = json.dumps(list(range(count)))
 
     assert VariantUtils.to_python(*variant(array).values()) == list(range(count))
 
 
 @pytest.mark.parametrize("count", [255, 256, 5000])
-def test_many_names_need_wider_numbers(count):
+def test_objects_with_many_names_are_encoded(count):
     names = {f"k{number}": number for number in range(count)}
 
     assert VariantUtils.to_python(*variant(json.dumps(names)).values()) == names
@@ -60,12 +60,12 @@ def test_many_names_need_wider_numbers(count):
     ("text", "same"),
     [("1.50", "1.5"), ("1e3", "1000.0"), ("9223372036854775808", "9223372036854775808"), ("1." + "1" * 50, None)],
 )
-def test_numbers_have_the_type_that_parse_json_gives_them(text, same):
+def test_numbers_have_the_same_types_as_in_parse_json(text, same):
     assert tuple(variant(text).values()) == VariantBuilder().build(text)
     assert same is None or json.loads(VariantUtils.to_json(*variant(text).values())) == json.loads(same)
 
 
-def test_a_name_that_an_object_has_twice_is_none():
+def test_an_object_with_duplicate_names_is_a_type_mismatch():
     with pytest.raises(TypeMismatch):
         variant('{"a": 1, "a": 2}')
 
@@ -84,7 +84,7 @@ def read(tmp_path):
     return read
 
 
-def test_a_record_is_one_value_and_what_cannot_be_read_is_null(read):
+def test_a_single_variant_column_holds_one_record_or_null_if_it_is_malformed(read):
     single = {"singleVariantColumn": "v"}
 
     found = read('{"a": [1, "x"]}\n{broken\n[1]\n{"a": 1, "a": 2}\n', "v VARIANT", format_options=single)
@@ -94,7 +94,7 @@ def test_a_record_is_one_value_and_what_cannot_be_read_is_null(read):
         read("{broken", "v VARIANT", format_options=single, mode="FAILFAST")
 
 
-def test_a_column_that_a_hint_makes_a_variant_holds_whatever_is_there(read):
+def test_a_variant_column_holds_any_value(read):
     assert read('{"p": {"x": 1.5}}\n{"p": "text"}\n{}\n', "p VARIANT, q INT") == [
         {"x": pytest.approx(1.5)},
         "text",
@@ -107,7 +107,7 @@ def prepared(folder, kind, schema=None, **options):
     return prepare(given, str(folder), schema and parse_struct(schema), Place(folder / "l", None, now_ns=0))
 
 
-def test_the_column_needs_neither_a_schema_nor_a_place_for_one(tmp_path):
+def test_a_single_variant_column_needs_no_schema(tmp_path):
     plan = prepared(tmp_path, "json", singleVariantColumn="v").plan
 
     assert plan.all_columns == parse_struct("v VARIANT")
@@ -122,7 +122,7 @@ def test_the_column_needs_neither_a_schema_nor_a_place_for_one(tmp_path):
         ("parquet", "a STRUCT<b: ARRAY<VARIANT>>", {}, "AUTO_LOADER.TYPE"),
     ],
 )
-def test_a_variant_that_cannot_be_made_is_refused(tmp_path, kind, schema, options, code):
+def test_an_unsupported_variant_column_is_refused(tmp_path, kind, schema, options, code):
     with pytest.raises(PipelineError) as raised:
         prepared(tmp_path, kind, schema, **options)
 

@@ -35,13 +35,13 @@ def told(watch, *, until, within_s=20.0):
     return found
 
 
-def test_the_folder_of_a_new_file_is_told(data, watch):
+def test_the_folder_of_a_new_file_is_reported(data, watch):
     (data / "a.json").write_text("{}")
 
     assert told(watch, until={str(data)}) == {str(data)}
 
 
-def test_a_file_in_a_folder_that_came_later_is_told(data, watch):
+def test_a_file_in_a_new_folder_is_reported(data, watch):
     (data / "x").mkdir()
     told(watch, until={str(data)})
 
@@ -50,7 +50,7 @@ def test_a_file_in_a_folder_that_came_later_is_told(data, watch):
     assert str(data / "x") in told(watch, until={str(data / "x")})
 
 
-def test_a_folder_that_is_moved_in_is_told(tmp_path, data, watch):
+def test_a_folder_that_is_moved_in_is_reported(tmp_path, data, watch):
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "a.json").write_text("{}")
@@ -60,7 +60,7 @@ def test_a_folder_that_is_moved_in_is_told(tmp_path, data, watch):
     assert str(data / "x") in told(watch, until={str(data / "x")})
 
 
-def test_nothing_is_told_when_files_are_only_read(data):
+def test_reading_a_file_is_not_reported(data):
     (data / "a.json").write_text("{}")
     (data / "inner").mkdir()
     with closing(FolderWatch(str(data))) as watch:
@@ -73,12 +73,12 @@ def test_nothing_is_told_when_files_are_only_read(data):
         assert told(watch, until={str(data / "inner")}) == {str(data / "inner")}
 
 
-def test_once_a_minute_everything_is_looked_at(watch):
+def test_all_folders_are_checked_once_a_minute(watch):
     assert watch.changed_folders(MINUTE_NS - 1) is not None
     assert watch.changed_folders(MINUTE_NS) is None
 
 
-def test_a_stream_with_notifications_reads_files_that_come(tmp_path, data):
+def test_a_stream_with_notifications_reads_new_files(tmp_path, data):
     place = Place(tmp_path / "ledgers", None, time.time_ns())
     given = {"cloudFiles.format": "json", "cloudFiles.useNotifications": "true"}
     stream = FileStream(prepare(given, str(data), SCHEMA, place), Clock(time.time_ns, time.sleep))
@@ -96,7 +96,7 @@ def test_a_stream_with_notifications_reads_files_that_come(tmp_path, data):
     assert [split.path for one in work for split in one.splits] == [str(data / "x" / "a.json")]
 
 
-def test_hidden_folders_are_watched_and_not_read(tmp_path, data):
+def test_files_in_hidden_folders_are_not_read(tmp_path, data):
     place = Place(tmp_path / "ledgers", None, time.time_ns())
     given = {"cloudFiles.format": "json", "cloudFiles.useNotifications": "true"}
     stream = FileStream(prepare(given, str(data), SCHEMA, place), Clock(time.time_ns, time.sleep))

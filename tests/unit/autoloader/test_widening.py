@@ -53,7 +53,7 @@ def columns(source):
     return [f"{field['name']} {type_text(field['type'])}" for field in source.plan.data["fields"]]
 
 
-def test_a_wider_type_ends_the_stream_once_and_reads_the_same_files_after_it(data, source):
+def test_a_wider_type_stops_the_stream_once_and_the_restart_reads_the_same_files(data, source):
     land(data, "a.parquet", id=pa.array([1], pa.int32()), price=pa.array([Decimal("1.50")], pa.decimal128(5, 2)))
     end, _ = batch(source())
     wider = {"id": pa.array([2**40], pa.int64()), "price": pa.array([Decimal("10000000.00")], pa.decimal128(12, 2))}
@@ -68,7 +68,7 @@ def test_a_wider_type_ends_the_stream_once_and_reads_the_same_files_after_it(dat
     assert [(row["id"], row["price"], row["_rescued_data"]) for row in rows] == [(2**40, Decimal("10000000.00"), None)]
 
 
-def test_a_type_that_none_is_wider_than_is_rescued(data, source):
+def test_an_incompatible_type_is_rescued(data, source):
     land(data, "a.parquet", id=pa.array([1], pa.int32()))
     end, _ = batch(source())
     land(data, "b.parquet", id=pa.array(["x"]))
@@ -79,7 +79,7 @@ def test_a_type_that_none_is_wider_than_is_rescued(data, source):
     assert '"id":"x"' in row["_rescued_data"]
 
 
-def test_a_type_that_a_hint_gives_stays(data, source):
+def test_a_type_set_by_a_hint_is_not_widened(data, source):
     land(data, "a.parquet", id=pa.array([1], pa.int32()))
     end, _ = batch(source(schemaHints="id INT"))
     land(data, "b.parquet", id=pa.array([2**40], pa.int64()))
@@ -89,7 +89,7 @@ def test_a_type_that_a_hint_gives_stays(data, source):
     assert (row["id"], columns(source(schemaHints="id INT"))) == (None, ["id int"])
 
 
-def test_a_schema_that_is_given_does_not_grow(tmp_path, data):
+def test_type_widening_with_a_given_schema_is_refused(tmp_path, data):
     land(data, "a.parquet", id=pa.array([1], pa.int32()))
     given = {"cloudFiles.format": "parquet", "cloudFiles.schemaEvolutionMode": "addNewColumnsWithTypeWidening"}
 
@@ -118,11 +118,11 @@ def test_a_schema_that_is_given_does_not_grow(tmp_path, data):
         ("STRUCT<x: INT, y: STRING>", "STRUCT<x: BIGINT>", "STRUCT<x: BIGINT, y: STRING>"),
     ],
 )
-def test_a_type_becomes_what_the_table_of_the_vendor_says(kind, seen, wide):
+def test_types_are_widened_as_in_databricks(kind, seen, wide):
     made = widen(parse_struct(f"c {kind}"), parse_struct(f"C {seen}"), {"c"}, "parquet")
 
     assert made == parse_struct(f"c {wide}")
 
 
-def test_a_field_that_fits_keeps_its_type():
+def test_only_the_named_fields_are_widened():
     assert widen(parse_struct("a INT"), parse_struct("a BIGINT"), {"b"}, "json") == parse_struct("a INT")

@@ -79,13 +79,13 @@ TYPED = {"cloudFiles.inferColumnTypes": "true"}
         ("<r><a>1</a></r>", "r STRUCT<a: INT>", {"r": {"a": 1}}),
     ],
 )
-def test_elements_are_columns(write, inner, columns, made):
+def test_elements_are_read_as_columns(write, inner, columns, made):
     (row,) = rows_of(write(f"<all><r>{inner}</r></all>"), columns)
 
     assert row == {**made, "_rescued_data": None}
 
 
-def test_attributes_of_a_row_are_columns_too(write):
+def test_attributes_of_a_row_are_read_as_columns(write):
     assert rows_of(write('<r id="5"><a>1</a></r>'), "_id INT, a INT", rescued_column=None) == [{"_id": 5, "a": 1}]
 
 
@@ -101,26 +101,26 @@ def test_attributes_of_a_row_are_columns_too(write):
         ({"ignoreNamespace": "true"}, "c STRING", {"c": "z"}),
     ],
 )
-def test_options_say_what_names_and_values_become(write, options, columns, made):
+def test_options_control_names_and_values(write, options, columns, made):
     split = write('<r id=" 5 "><a> x </a><b k="1">y</b><n:c>z</n:c></r>')
 
     assert rows_of(split, columns, options, rescued_column=None) == [made]
 
 
-def test_what_has_no_place_is_rescued_as_json_says_it(write):
+def test_unknown_and_mismatched_elements_are_rescued_as_json(write):
     (row,) = rows_of(write('<r><a>x</a><b k="1">y<c/></b><d>1</d><d>2</d></r>'), "a INT")
 
     assert row["a"] is None
     assert rescued(row) == {"a": "x", "b": {"_k": "1", "_VALUE": "y", "c": ""}, "d": ["1", "2"]}
 
 
-def test_of_repeated_elements_the_last_counts_where_one_is_wanted_and_the_others_are_rescued(write):
+def test_the_last_repeated_element_is_read_and_the_others_are_rescued(write):
     (row,) = rows_of(write("<r><a>1</a><a>2</a></r>"), "a INT")
 
     assert (row["a"], rescued(row)) == (2, {"a": "1"})
 
 
-def test_an_array_with_a_misfit_is_rescued_whole(write):
+def test_an_array_with_a_type_mismatch_is_rescued_whole(write):
     (row,) = rows_of(write("<r><a>1</a><a>x</a></r>"), "a ARRAY<INT>")
 
     assert (row["a"], rescued(row)) == ([1, None], {"a": ["1", "x"]})
@@ -137,20 +137,20 @@ def test_an_array_with_a_misfit_is_rescued_whole(write):
         "<r>" + "<a>" * 500 + "</a>" * 500 + "</r>",
     ],
 )
-def test_a_row_that_is_broken_does_not_hide_its_neighbours(write, broken):
+def test_a_malformed_row_does_not_affect_other_rows(write, broken):
     first, second, third = rows_of(write(f"<all><r><a>1</a></r>{broken}<r><a>3</a></r></all>"), "a STRING")
 
     assert (first["a"], second["a"], third["a"]) == ("1", None, "3")
     assert rescued(second) == {"_corrupt_record": broken}
 
 
-def test_a_row_that_does_not_end_is_all_up_to_the_end_of_the_file(write):
+def test_an_unterminated_row_extends_to_the_end_of_the_file(write):
     first, second = rows_of(write("<r><a>1</a></r><r><a>2</a></all>"), "a STRING")
 
     assert (first["a"], rescued(second)) == ("1", {"_corrupt_record": "<r><a>2</a></all>"})
 
 
-def test_modes_say_what_becomes_of_a_row_that_cannot_be_read(write):
+def test_modes_keep_or_drop_a_malformed_row_or_fail(write):
     split = write("<r><a>1</a></r><r><a></r>")
 
     assert len(rows_of(split, "a INT", mode="DROPMALFORMED")) == 1
@@ -160,7 +160,7 @@ def test_modes_say_what_becomes_of_a_row_that_cannot_be_read(write):
     assert corrupt == [{"a": 1, "_c": None}, {"a": None, "_c": "<r><a></r>"}]
 
 
-def test_entities_of_a_document_type_are_not_read_and_no_file_is_opened(write, tmp_path):
+def test_document_type_entities_are_ignored_and_no_file_is_opened(write, tmp_path):
     (tmp_path / "secret").write_text("what is in it")
     bomb = f'<!DOCTYPE all [<!ENTITY a "<r>no row</r>"><!ENTITY b SYSTEM "{tmp_path / "secret"}">]>'
 
@@ -180,13 +180,13 @@ def test_entities_of_a_document_type_are_not_read_and_no_file_is_opened(write, t
         ("STRING", " x ", " x "),
     ],
 )
-def test_spaces_around_a_value_are_part_of_a_text_alone_where_they_are_kept(write, kind, text, value):
+def test_surrounding_spaces_are_kept_only_in_string_values(write, kind, text, value):
     split = write(f"<r><a>{text}</a></r>")
 
     assert rows_of(split, f"a {kind}", {"ignoreSurroundingSpaces": "false"}) == [{"a": value, "_rescued_data": None}]
 
 
-def test_an_earlier_value_of_a_key_or_field_is_rescued_once_and_whole(write):
+def test_earlier_values_of_a_repeated_key_or_field_are_rescued_once(write):
     split = write("<r><m><k>1</k><k>2</k><j>3</j></m><n><k>x</k><k>2</k></n><i>x</i><i>y</i><i>7</i></r>")
 
     (row,) = rows_of(split, "m MAP<STRING, STRING>, n MAP<STRING, INT>, i INT")
@@ -195,7 +195,7 @@ def test_an_earlier_value_of_a_key_or_field_is_rescued_once_and_whole(write):
     assert rescued(row) == {"m": {"k": "1"}, "n": {"k": "x"}, "i": ["x", "y"]}
 
 
-def test_unknown_fields_end_a_stream_that_evolves(write):
+def test_unknown_fields_stop_an_evolving_stream(write):
     with pytest.raises(UnknownFields) as raised:
         rows_of(write('<r k="1"><a><b>1</b><c>2</c></a><d/></r>'), "a STRUCT<b: INT>", evolves=True)
 
@@ -203,14 +203,14 @@ def test_unknown_fields_end_a_stream_that_evolves(write):
 
 
 @pytest.mark.parametrize("name", ["a.xml", "a.xml.gz"])
-def test_files_are_read_in_their_encoding_and_decompressed(write, name):
+def test_compressed_files_and_other_encodings_are_read(write, name):
     text = "<r><a>é</a></r>".encode("latin-1")
     split = write(gzip.compress(text) if name.endswith("gz") else text, name)
 
     assert rows_of(split, "a STRING", {"encoding": "ISO-8859-1"}, rescued_column=None) == [{"a": "é"}]
 
 
-def test_all_is_text_where_types_are_not_asked_for(write):
+def test_all_columns_are_strings_without_type_inference(write):
     split = write('<r k="1"><a>1</a><b><c>2024-01-01</c><c>x</c></b><d/></r>')
 
     assert columns_of(split) == "_k string, a string, b struct<c:array<string>>, d string"
@@ -237,7 +237,7 @@ def test_all_is_text_where_types_are_not_asked_for(write):
         ("<a>1</a></r><r><b></r><r><c>2</c>", {}, "a bigint, c bigint"),
     ],
 )
-def test_types_are_those_that_all_rows_have_in_common(write, inner, options, columns):
+def test_inferred_types_fit_all_rows(write, inner, options, columns):
     assert columns_of(write(f"<all><r>{inner}</r></all>"), **TYPED, **options) == columns
 
 
@@ -250,7 +250,7 @@ def test_types_are_those_that_all_rows_have_in_common(write, inner, options, col
         ({"rowTag": "r", "rowValidationXSDPath": "a.xsd"}, "XSD"),
     ],
 )
-def test_options_that_cannot_be_followed_are_refused(options, says):
+def test_invalid_or_unsupported_options_are_refused(options, says):
     with pytest.raises(Problems) as raised:
         loader_options({"cloudFiles.format": "xml", **options})
 
@@ -280,7 +280,7 @@ PIECES = st.sampled_from(
 
 @given(st.lists(PIECES, max_size=25), st.integers(min_value=1, max_value=7))
 @settings(max_examples=300)
-def test_where_a_text_is_cut_does_not_show(pieces, step):
+def test_rows_do_not_depend_on_how_the_text_is_split(pieces, step):
     text = "".join(pieces)
     cut = [text[begin : begin + step] for begin in range(0, len(text), step)]
 

@@ -59,7 +59,7 @@ def many(draw, changes=(Change.UPSERT, Change.DELETE)):
 
 @few
 @given(given_events=many(tuple(Change)), data=st.data())
-def test_the_rows_are_the_same_in_any_order_and_however_often_events_come(given_events, data):
+def test_scd1_rows_do_not_depend_on_event_order_or_duplicates(given_events, data):
     shape = data.draw(st.sampled_from([shape for shape in SHAPES if shape.scd_type is ScdType.ONE]))
     shuffled = data.draw(st.permutations(given_events))
     again = data.draw(st.lists(st.sampled_from(given_events), max_size=20)) if given_events else []
@@ -69,7 +69,7 @@ def test_the_rows_are_the_same_in_any_order_and_however_often_events_come(given_
 
 @few
 @given(given_events=many(), data=st.data())
-def test_versions_are_the_same_in_any_order(given_events, data):
+def test_scd2_versions_do_not_depend_on_event_order(given_events, data):
     shape = data.draw(st.sampled_from([shape for shape in SHAPES if shape.scd_type is ScdType.TWO]))
 
     assert target_rows(data.draw(st.permutations(given_events)), shape) == target_rows(given_events, shape)
@@ -77,7 +77,7 @@ def test_versions_are_the_same_in_any_order(given_events, data):
 
 @few
 @given(given_events=many(), which=st.sampled_from(range(len(SHAPES))))
-def test_versions_of_a_key_follow_each_other_and_only_the_last_is_open(given_events, which):
+def test_versions_of_a_key_do_not_overlap_and_only_the_last_is_open(given_events, which):
     own = [event for event in given_events if event.key == (1,)]
 
     found = history(own, SHAPES[which])
@@ -88,7 +88,7 @@ def test_versions_of_a_key_follow_each_other_and_only_the_last_is_open(given_eve
 
 @few
 @given(given_events=many())
-def test_the_current_rows_are_those_of_the_open_versions(given_events):
+def test_scd1_rows_equal_the_open_scd2_versions(given_events):
     versions = target_rows(given_events, TWO)
 
     assert [(row.key, row.row) for row in target_rows(given_events, ONE)] == [
@@ -137,7 +137,7 @@ ANEW = [upsert(1, "Oslo", 1), delete(2), upsert(3, None, 2)]
         "an event sets the columns that it names",
     ],
 )
-def test_events_lead_to_versions(shape, given_events, expected):
+def test_events_produce_the_expected_versions(shape, given_events, expected):
     found = history(given_events, shape)
 
     assert found == [Version((1,), (1, city, rank), start, end) for city, rank, start, end in expected]
@@ -145,7 +145,7 @@ def test_events_lead_to_versions(shape, given_events, expected):
 
 @few
 @given(st.lists(events(), max_size=12), st.lists(st.integers(1, 4), min_size=12, max_size=12))
-def test_what_is_believed_at_a_time_is_the_history_of_what_is_known_by_then(given_events, systems):
+def test_bitemporal_history_shows_what_was_known_at_each_time(given_events, systems):
     shape = replace(TWO, bitemporal=True)
     own = [replace(event, key=(1,), system=system) for event, system in zip(given_events, systems, strict=False)]
     found = bitemporal_history(own, shape)
@@ -158,7 +158,7 @@ def test_what_is_believed_at_a_time_is_the_history_of_what_is_known_by_then(give
 
 
 @pytest.mark.parametrize(("upserts_win", "rows"), [(False, 0), (True, 1)])
-def test_the_shape_says_which_of_a_delete_and_an_upsert_with_one_sequence_counts(upserts_win, rows):
+def test_upserts_win_option_resolves_sequence_conflicts_with_deletes(upserts_win, rows):
     both = [Event((1,), 5, Change.UPSERT, {"id": 1, "city": None, "rank": None}), Event((1,), 5, Change.DELETE)]
 
     assert len(target_rows(both, replace(ONE, upserts_win=upserts_win))) == rows

@@ -17,16 +17,16 @@ batches = st.builds(MergeSummary, st.sampled_from(MergePath), st.none() | counts
 
 
 @given(batch=batches, users=st.none() | st.text())
-def test_what_was_said_is_read_again_whatever_the_user_says_beside_it(batch, users):
+def test_merge_summary_survives_a_round_trip_with_any_user_metadata(batch, users):
     assert merge_summary_of(batch.to_text(users)) == batch
 
 
 @pytest.mark.parametrize("text", [None, "", "nightly run", "{}", "[]", "7", '{"headrace": 1}', '{"headrace": {}}'])
-def test_a_text_of_somebody_else_says_nothing(text):
+def test_commit_metadata_of_other_writers_has_no_merge_summary(text):
     assert merge_summary_of(text) is None
 
 
-def test_a_summary_of_version_0_1_is_read_though_its_words_have_changed():
+def test_merge_summary_of_version_0_1_is_read_despite_its_old_wording():
     batch = MergeSummary(MergePath.RECOMPUTED_KEYS, None, versions=True)
     text = batch.to_text(None).replace(MergePath.RECOMPUTED_KEYS.value, "rows are built anew")
 

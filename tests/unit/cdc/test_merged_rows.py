@@ -46,24 +46,24 @@ def keyed(*keys):
         (replace(TYPE_2, spec=replace(TYPE_2.spec, scd_type=ScdType.ONE)), TYPE_2, False),
     ],
 )
-def test_what_a_row_means_does_not_depend_on_how_it_is_written(before, now, same):
+def test_signature_changes_only_if_the_meaning_of_rows_changes(before, now, same):
     assert has_same_signature(before.signature, now) is same
 
 
-def test_the_order_of_keys_in_a_record_of_0_1_says_nothing():
+def test_signature_of_version_0_1_ignores_the_order_of_keys():
     assert has_same_signature(
         "type 2 by (id, City) in the order of version, a version begins with a change of all columns", TYPE_2
     )
 
 
 @pytest.mark.parametrize("feed", [TYPE_2, keyed("a"), replace(TYPE_2, spec=replace(TYPE_2.spec, bitemporal=True))])
-def test_a_table_and_a_record_of_0_1_say_the_same(feed):
+def test_table_property_and_0_1_signature_give_the_same_merge_keys(feed):
     rows = MergeKeys.of(feed)
 
     assert MergeKeys.of_property(rows.to_property()) == rows
     assert MergeKeys.of_signature(feed.signature) == rows
 
 
-def test_what_is_not_known_is_not_guessed():
+def test_unreadable_properties_and_signatures_give_no_merge_keys():
     assert MergeKeys.of_property("{}") is None
     assert MergeKeys.of_signature("aggregate by a: count(*)") is None

@@ -25,7 +25,7 @@ KINDS = (
 
 
 @given(KINDS, st.none() | KINDS)
-def test_what_is_stored_is_read_as_it_was(version, before):
+def test_snapshot_progress_survives_a_json_round_trip(version, before):
     begun = SnapshotProgress(3, version, before)
 
     assert SnapshotProgress.from_json(json.loads(json.dumps(begun.to_json()))) == begun
@@ -42,7 +42,7 @@ def test_what_is_stored_is_read_as_it_was(version, before):
         (Decimal("1.10"), Decimal("1.1"), False),
     ],
 )
-def test_a_version_is_later_than_those_that_are_less(version, before, later):
+def test_snapshot_version_is_later_only_if_it_is_greater(version, before, later):
     assert is_later(version, before) is later
 
 
@@ -56,10 +56,10 @@ def test_a_version_is_later_than_those_that_are_less(version, before, later):
         (datetime(2026, 1, 1), datetime(2026, 1, 1, tzinfo=UTC)),  # noqa: DTZ001 - one without a zone
     ],
 )
-def test_what_cannot_be_ordered_is_no_version(version, before):
+def test_invalid_or_incomparable_snapshot_versions_are_rejected(version, before):
     with pytest.raises(InvalidSnapshotVersion):
         is_later(version, before)
 
 
-def test_a_version_begins_the_rows_of_its_snapshot_in_its_own_type():
+def test_python_type_of_a_snapshot_version_maps_to_its_spark_type():
     assert [type_of(version) for version in (7, "7", date(2026, 1, 1))] == ['"long"', '"string"', '"date"']

@@ -24,11 +24,11 @@ def write_zip(file, sst_bytes):
     return file.stat().st_size
 
 
-def test_there_is_none_before_the_first_batch(tmp_path):
+def test_checkpoint_has_no_state_before_the_first_batch(tmp_path):
     assert state_sizes(tmp_path) == ()
 
 
-def test_whole_versions_count_with_what_has_changed_since_and_earlier_ones_do_not(tmp_path):
+def test_state_size_counts_the_newest_snapshot_and_later_deltas(tmp_path):
     store = tmp_path / "state" / "0" / "0"
     for name, size in (("1.delta", 10), ("2.snapshot", 100), ("2.delta", 7), ("3.delta", 5), ("4.delta", 6)):
         write(store / name, size)
@@ -37,7 +37,7 @@ def test_whole_versions_count_with_what_has_changed_since_and_earlier_ones_do_no
     assert state_sizes(tmp_path) == (111,)
 
 
-def test_versions_of_rocksdb_count_the_files_of_rows_that_belong_to_them(tmp_path):
+def test_rocksdb_state_size_counts_the_newest_version_and_later_changelogs(tmp_path):
     store = tmp_path / "state" / "0" / "0"
     write_zip(store / "9_1f2e-a.zip", [5000])
     own = write_zip(store / "10_3c4d-b.zip", [300, 20])
@@ -48,7 +48,7 @@ def test_versions_of_rocksdb_count_the_files_of_rows_that_belong_to_them(tmp_pat
     assert state_sizes(tmp_path) == (own + 320 + 4,)
 
 
-def test_partitions_and_stores_of_an_operator_are_added_up_and_operators_are_not(tmp_path):
+def test_state_size_adds_up_partitions_and_stores_per_operator(tmp_path):
     for place, size in (("0/0/left", 1), ("0/0/right", 2), ("0/1/left", 4), ("1/0", 8), ("10/0", 16), ("2/0", 32)):
         write(tmp_path / "state" / place / "1.delta", size)
 
@@ -56,7 +56,7 @@ def test_partitions_and_stores_of_an_operator_are_added_up_and_operators_are_not
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 cut off"])
-def test_a_version_that_is_being_written_counts_as_nothing(tmp_path, content):
+def test_incomplete_state_version_counts_as_zero_bytes(tmp_path, content):
     (tmp_path / "state" / "0" / "0").mkdir(parents=True)
     (tmp_path / "state" / "0" / "0" / "1.zip").write_bytes(content)
 

@@ -41,13 +41,13 @@ def headrace(tmp_path, capsys):
     return run
 
 
-def test_flows_are_listed_with_their_newest_batches(storage, headrace):
+def test_list_shows_flows_with_their_newest_batches(storage, headrace):
     code, out, _ = headrace("list")
 
     assert (code, out.splitlines()[2].split()) == (0, ["orders", "orders", "0", "1", "1", "1", "ok"])
 
 
-def test_what_verify_finds_is_repaired(storage, headrace):
+def test_repair_fixes_what_verify_reports(storage, headrace):
     whole = headrace("verify")[:2]
     (storage / "0" / "commits" / "1").write_bytes(b"")
     torn = headrace("--output=json", "verify")
@@ -60,7 +60,7 @@ def test_what_verify_finds_is_repaired(storage, headrace):
     assert repaired[1].endswith("/commits-1\n")
 
 
-def test_a_record_that_cannot_be_read_is_moved_away(storage, headrace):
+def test_repair_moves_an_unreadable_flow_record_out_of_the_way(storage, headrace):
     (storage / "flow.json").write_text("")
 
     code, out, _ = headrace("repair", "orders")
@@ -68,7 +68,7 @@ def test_a_record_that_cannot_be_read_is_moved_away(storage, headrace):
     assert (code, out.endswith("/flow.json\n"), (storage / "flow.json").exists()) == (0, True, False)
 
 
-def test_what_cannot_be_repaired_so_is_said_with_the_way_on(storage, headrace):
+def test_refused_repair_suggests_the_next_step(storage, headrace):
     for folder in ("offsets", "commits"):
         (storage / "0" / folder / "1").unlink()
 

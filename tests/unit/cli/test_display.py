@@ -17,7 +17,7 @@ from headrace.model.outcome import ChangeCounts, FlowCounts, FlowOutcome, FlowSt
 from headrace.model.rows import Rows, json_value
 
 
-def test_live_table_has_rates_and_the_time_a_flow_took() -> None:
+def test_live_table_shows_row_rates_and_flow_durations() -> None:
     now = [100.0]
     console = Console(file=io.StringIO(), width=100)
     display = LiveTable(console, lambda: now[0])
@@ -56,14 +56,14 @@ def test_failed_update_fits_on_a_screen(flows: int) -> None:
     assert [line.split()[2] for line in lines if line.startswith("bad ")][:1] == ["FAILED"]
 
 
-def test_cells_are_shortened_on_a_terminal_only() -> None:
+def test_cells_are_truncated_only_on_a_terminal() -> None:
     rows = Rows(("text",), (("x" * 30,),))
 
     assert "xxxx…" in rows_table(rows, widest=5)
     assert "x" * 30 in rows_table(rows)
 
 
-def test_global_options_move_but_what_follows_two_dashes_stays() -> None:
+def test_global_options_move_to_the_front_unless_they_follow_two_dashes() -> None:
     words = ["sql", "--write", "-q", "--output", "json", "--", "-v", "--output"]
 
     assert hoist_global_options(words) == ["-q", "--output", "json", "sql", "--write", "--", "-v", "--output"]
@@ -94,11 +94,11 @@ class Failpoint(tuple[int, int]):
         (Failpoint((1, 2)), {"x": 1, "y": 2}),
     ],
 )
-def test_value_becomes_json(value: object, expected: object) -> None:
+def test_value_converts_to_json(value: object, expected: object) -> None:
     assert json_value(value) == expected
 
 
-def test_every_column_is_in_every_row_when_names_repeat() -> None:
+def test_duplicate_column_names_become_unique_in_json_rows() -> None:
     rows = Rows(("a", "a", "a_2"), ((1, None, 3),))
 
     assert rows.to_json() == [{"a": 1, "a_3": None, "a_2": 3}]
@@ -107,9 +107,7 @@ def test_every_column_is_in_every_row_when_names_repeat() -> None:
 @pytest.mark.parametrize(
     ("blanks", "told"), [(None, []), (0, []), (1, []), (2, ["2 of 20 events overwrote a value with NULL"])]
 )
-def test_the_end_of_an_update_tells_of_many_events_that_put_null_over_a_value(
-    blanks: int | None, told: list[str]
-) -> None:
+def test_summary_reports_repeated_null_overwrites(blanks: int | None, told: list[str]) -> None:
     at = datetime(2026, 11, 20, tzinfo=UTC)
     counts = FlowCounts(20, changes=ChangeCounts(null_overwrites=blanks))
     flow = FlowOutcome("feed", "users", FlowState.COMPLETED, counts=counts)
@@ -119,7 +117,7 @@ def test_the_end_of_an_update_tells_of_many_events_that_put_null_over_a_value(
     assert re.findall("(?<=users: )[0-9]+ of .* a value with NULL", text) == told
 
 
-def test_batches_in_which_other_columns_change_alone_name_none_together() -> None:
+def test_change_counts_name_a_lone_changed_column_only_if_batches_agree() -> None:
     none, noisy, real = (
         ChangeCounts(lone_changes=0),
         ChangeCounts(0, 0, None, 9, 9, "read_at"),
@@ -132,9 +130,7 @@ def test_batches_in_which_other_columns_change_alone_name_none_together() -> Non
 
 
 @pytest.mark.parametrize(("lone", "told"), [(None, []), (0, []), (9, []), (10, ["10 of 20 new versions"]), (21, [])])
-def test_the_end_of_an_update_tells_of_a_column_that_begins_most_versions_alone(
-    lone: int | None, told: list[str]
-) -> None:
+def test_summary_reports_a_column_that_often_causes_new_versions_alone(lone: int | None, told: list[str]) -> None:
     at = datetime(2026, 11, 20, tzinfo=UTC)
     changes = ChangeCounts(new_versions=20, lone_changes=lone, lone_column="read_at")
     flow = FlowOutcome("feed", "users", FlowState.COMPLETED, counts=FlowCounts(20, changes=changes))
@@ -144,7 +140,7 @@ def test_the_end_of_an_update_tells_of_a_column_that_begins_most_versions_alone(
     assert re.findall('(?<=users: ).*new versions(?= change only one column, most often "read_at")', text) == told
 
 
-def test_the_end_of_an_update_tells_of_events_that_tie_or_may_be_late() -> None:
+def test_summary_reports_sequence_conflicts_and_late_events() -> None:
     at = datetime(2026, 11, 20, tzinfo=UTC)
     counts = FlowCounts(9, changes=ChangeCounts(tied=1, late=2))
     flow = FlowOutcome("feed", "users", FlowState.COMPLETED, counts=counts)

@@ -24,7 +24,7 @@ def fs(tmp_path, monkeypatch, capsys):
     return run
 
 
-def test_a_folder_of_the_vendors_file_system_lies_in_the_storage(fs, tmp_path):
+def test_dbfs_and_mount_paths_map_into_the_storage(fs, tmp_path):
     (tmp_path / "here.txt").write_text("hello")
 
     made = [fs("fs", "mkdirs", "dbfs:/a/b"), fs("fs", "cp", str(tmp_path / "here.txt"), "/mnt/lake/x.txt")]
@@ -37,7 +37,7 @@ def test_a_folder_of_the_vendors_file_system_lies_in_the_storage(fs, tmp_path):
     assert (tmp_path / "storage" / "dbfs" / "a" / "b").is_dir()
 
 
-def test_a_folder_goes_with_all_that_is_in_it_when_that_is_said(fs, tmp_path):
+def test_rm_deletes_a_folder_only_with_the_recursive_option(fs, tmp_path):
     fs("fs", "mkdirs", "dbfs:/checkpoints/bronze/events")
 
     refused = fs("fs", "rm", "dbfs:/checkpoints")
@@ -51,13 +51,13 @@ def test_a_folder_goes_with_all_that_is_in_it_when_that_is_said(fs, tmp_path):
 
 
 @pytest.mark.parametrize("path", ["/", "/nowhere-at-all", "//nowhere-at-all/"])
-def test_a_folder_at_the_root_of_the_machine_is_not_deleted_for_one_of_the_vendor(fs, path):
+def test_rm_refuses_to_delete_folders_at_the_root_of_the_machine(fs, path):
     code, _, error = fs("fs", "rm", "-r", path)
 
     assert (code, "SCRIPT.TOO_MUCH" in error) == (2, True)
 
 
-def test_a_file_is_not_written_over_unasked(fs, tmp_path):
+def test_cp_overwrites_a_file_only_with_the_overwrite_option(fs, tmp_path):
     for name in "ab":
         (tmp_path / name).write_text(name)
 
@@ -68,7 +68,7 @@ def test_a_file_is_not_written_over_unasked(fs, tmp_path):
     assert (tmp_path / "b").read_text() == "a"
 
 
-def test_dbfs_takes_the_words_of_fs(monkeypatch, tmp_path, capsys):
+def test_dbfs_command_accepts_the_arguments_of_fs(monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["dbfs", "mkdirs", "dbfs:/made"])
 

@@ -35,14 +35,14 @@ MADE = [
 
 
 @pytest.mark.parametrize("words", [*HINTS, *MADE])
-def test_a_command_that_a_hint_names_exists(cli: Any, words: list[str]) -> None:
+def test_commands_in_hints_exist(cli: Any, words: list[str]) -> None:
     code, out, err = cli(*words, "--help")
 
     assert (code, err) == (0, "")
     assert "Usage" in out
 
 
-def test_what_a_hint_puts_into_a_command_can_be_pasted_as_it_stands() -> None:
+def test_values_in_hint_commands_are_quoted_for_the_shell() -> None:
     raw = [
         code
         for code, condition in conditions().items()
@@ -57,12 +57,12 @@ def test_what_a_hint_puts_into_a_command_can_be_pasted_as_it_stands() -> None:
     assert '"the table; ls"' in changed.message
 
 
-def test_a_command_that_does_not_exist_would_be_found(cli: Any) -> None:
+def test_hint_check_detects_an_unknown_command(cli: Any) -> None:
     assert [cli(*words, "--help")[0] for words in commands_in("Try headrace run --all {name}.")] == [2]
     assert commands_in("Run it: headrace run --refresh {a} --refresh {b}.") == [
         ["run", "--refresh", "name", "--refresh", "name"]
     ]
 
 
-def test_the_hints_have_the_commands_that_are_known_to_be_there() -> None:
+def test_hint_check_finds_the_commands_of_the_catalogue() -> None:
     assert len(HINTS) > 15

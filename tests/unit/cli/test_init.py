@@ -25,14 +25,14 @@ def test_new_project_is_complete(tmp_path: Path, template: str) -> None:
     assert (tmp_path / "shop" / ".gitignore").read_text().startswith("storage/")
 
 
-def test_programs_of_a_new_project_compile(tmp_path: Path) -> None:
+def test_python_files_of_a_new_project_compile(tmp_path: Path) -> None:
     programs = [file for file in make_project(tmp_path, "shop") if file.endswith(".py")]
 
     assert [compile((tmp_path / "shop" / file).read_text(), file, "exec").co_filename for file in programs] == programs
     assert programs
 
 
-def test_data_of_a_new_project_is_always_the_same_and_has_faults(tmp_path: Path) -> None:
+def test_sample_data_of_a_new_project_is_deterministic_and_has_bad_records(tmp_path: Path) -> None:
     for name in ("first", "second"):
         make_project(tmp_path, name)
 
@@ -55,7 +55,9 @@ def test_data_of_a_new_project_is_always_the_same_and_has_faults(tmp_path: Path)
         (["shop", "--template", "../medallion"], "INIT.UNKNOWN_TEMPLATE"),
     ],
 )
-def test_init_refuses_what_it_cannot_make(cli: Any, tmp_path: Path, words: list[str], code: str) -> None:
+def test_init_rejects_invalid_names_existing_folders_and_unknown_templates(
+    cli: Any, tmp_path: Path, words: list[str], code: str
+) -> None:
     (tmp_path / "there").mkdir()
 
     exit_code, out, _ = cli("init", *words, "--output", "json")

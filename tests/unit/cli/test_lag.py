@@ -21,7 +21,7 @@ def told(*lag, backlog=()):
     return builder.outcome()
 
 
-def test_partitions_that_are_not_read_to_their_ends_are_named():
+def test_lag_of_partitions_is_reported():
     outcome = told(PartitionLag("orders", 0, 5, 17), PartitionLag("orders", 1, 8, 8))
 
     assert "orders is 12 offsets behind (orders 0: 12)" in outcome_text(outcome)
@@ -31,7 +31,7 @@ def test_partitions_that_are_not_read_to_their_ends_are_named():
     ]
 
 
-def test_files_that_are_found_and_not_read_are_counted():
+def test_backlog_of_files_is_reported():
     outcome = told(backlog=(FilesBacklog("/data/in", 3, 1200), FilesBacklog("/data/done", 0, 0)))
 
     assert "orders: /data/in has 3 files to read (1200 bytes)" in outcome_text(outcome)
@@ -41,7 +41,7 @@ def test_files_that_are_found_and_not_read_are_counted():
     ]
 
 
-def test_nothing_is_said_of_a_flow_that_has_read_everything():
+def test_flow_without_lag_or_backlog_is_not_reported_as_behind():
     text = outcome_text(told(PartitionLag("orders", 0, 8, 8), backlog=(FilesBacklog("/data/in", 0, 0),)))
 
     assert "behind" not in text

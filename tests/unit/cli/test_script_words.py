@@ -8,7 +8,7 @@ from headrace.cli.arguments import hoist_global_options
 from headrace.cli.main import call
 
 
-def test_words_behind_the_file_stay_the_scripts():
+def test_arguments_after_the_script_file_belong_to_the_script():
     assert hoist_global_options(["exec", "--output", "json", "job.py", "-v", "--output", "x"]) == [
         *("--output", "json"),
         *("exec", "job.py", "-v", "--output", "x"),
@@ -24,7 +24,7 @@ def test_words_behind_the_file_stay_the_scripts():
         (("exec", "none.txt"), "SCRIPT.NOT_FOUND"),
     ],
 )
-def test_what_keeps_a_script_from_starting_is_wrong_on_the_command_line(words, code, capsys, tmp_path, monkeypatch):
+def test_exec_rejects_missing_scripts_and_invalid_options(words, code, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     assert call(words) == 2

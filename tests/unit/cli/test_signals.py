@@ -16,7 +16,7 @@ from headrace.cli.failures import Terminated
     ("words", "continuous", "code"),
     [(["run"], False, 130), (["run", "--continuous"], False, 0), (["run"], True, 0), (["plan"], True, 130)],
 )
-def test_sigterm_before_the_update_is_the_end_that_it_is_in_one(
+def test_sigterm_before_an_update_exits_with_the_same_code_as_during_it(
     cli: Any, words: list[str], continuous: Any, code: int
 ) -> None:
     cli.project.error = Terminated()
@@ -25,7 +25,7 @@ def test_sigterm_before_the_update_is_the_end_that_it_is_in_one(
     assert cli(*words) == (code, "", "")
 
 
-def test_sigterm_is_an_interrupt_from_the_first_line_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sigterm_raises_keyboard_interrupt_as_soon_as_the_command_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     installed: dict[int, Any] = {}
     monkeypatch.setattr(signal, "signal", installed.__setitem__)
     monkeypatch.setattr(entry, "call", lambda _words: 0)

@@ -41,7 +41,7 @@ from headrace.plan.backfills import BackfillRequest
     ],
 )
 @pytest.mark.parametrize("output", ["text", "json"])
-def test_verb_asks_the_project_and_prints_one_result(cli: Any, words: list[str], asked: Any, output: str) -> None:
+def test_command_calls_the_project_and_prints_one_result(cli: Any, words: list[str], asked: Any, output: str) -> None:
     code, out, err = cli("--output", output, *words)
 
     assert (code, cli.project.asked) == (0, [asked])
@@ -49,7 +49,7 @@ def test_verb_asks_the_project_and_prints_one_result(cli: Any, words: list[str],
     assert output == "text" or (json.loads(out) is not None and "Traceback" not in err)
 
 
-def test_global_options_are_understood_after_the_verb(cli: Any) -> None:
+def test_global_options_are_accepted_after_the_command(cli: Any) -> None:
     code, out, _ = cli("run", "--profile", "prod", "--output=json", "--project", "there", "--set", "a=b=c")
 
     assert (code, json.loads(out)["state"]) == (0, "COMPLETED")
@@ -71,7 +71,9 @@ def test_global_options_are_understood_after_the_verb(cli: Any) -> None:
         ([], ["CLI.USAGE"]),
     ],
 )
-def test_command_line_is_refused_when_it_is_wrong(cli: Any, words: list[str], codes: list[str]) -> None:
+def test_invalid_command_line_is_rejected_before_the_project_is_called(
+    cli: Any, words: list[str], codes: list[str]
+) -> None:
     code, out, _ = cli(*words, "--output", "json")
 
     found = json.loads(out)
@@ -95,7 +97,7 @@ def test_command_line_is_refused_when_it_is_wrong(cli: Any, words: list[str], co
     ],
 )
 @pytest.mark.parametrize("output", ["text", "json"])
-def test_exit_code_says_what_went_wrong(cli: Any, error: Exception, code: int, output: str) -> None:
+def test_exit_code_depends_on_the_error(cli: Any, error: Exception, code: int, output: str) -> None:
     cli.project.error = error
 
     found, out, err = cli("validate", "--output", output)
@@ -105,7 +107,7 @@ def test_exit_code_says_what_went_wrong(cli: Any, error: Exception, code: int, o
     assert output == "text" or code == 130 or set(json.loads(out)) == {"error", "problems"}
 
 
-def test_a_full_disk_is_told_with_the_way_on(cli: Any) -> None:
+def test_full_disk_is_reported_with_the_file_that_failed(cli: Any) -> None:
     cli.project.error = OSError(errno.ENOSPC, "No space left on device", "storage/lease.json")
 
     code, out, _ = cli("validate", "--output", "json")
@@ -118,7 +120,7 @@ def test_a_full_disk_is_told_with_the_way_on(cli: Any) -> None:
     )
 
 
-def test_defect_is_one_line_and_its_trace_in_a_file(cli: Any) -> None:
+def test_internal_error_prints_one_line_and_writes_its_traceback_to_a_file(cli: Any) -> None:
     cli.project.error = ZeroDivisionError("division by zero")
 
     _, out, err = cli("validate")
@@ -130,7 +132,7 @@ def test_defect_is_one_line_and_its_trace_in_a_file(cli: Any) -> None:
 
 
 @pytest.mark.parametrize("verb", [["explain", "hunter2"], ["explain", "hunter2", "--output", "json"]])
-def test_secret_is_not_shown_when_a_text_of_the_project_holds_it(cli: Any, verb: list[str]) -> None:
+def test_secret_in_command_output_is_redacted(cli: Any, verb: list[str]) -> None:
     cli.project.secret = "hunter2"
 
     _, out, _ = cli(*verb)
@@ -139,7 +141,7 @@ def test_secret_is_not_shown_when_a_text_of_the_project_holds_it(cli: Any, verb:
     assert "hunter2" not in out
 
 
-def test_secret_is_in_neither_line_nor_trace_when_a_defect_holds_it(cli: Any) -> None:
+def test_secret_in_an_internal_error_is_redacted_in_message_and_traceback(cli: Any) -> None:
     cli.project.secret = "hunter2"
     cli.project.error = ZeroDivisionError("hunter2 by zero")
 
@@ -155,7 +157,7 @@ def test_secret_is_in_neither_line_nor_trace_when_a_defect_holds_it(cli: Any) ->
     ("state", "code"),
     [(UpdateState.COMPLETED, 0), (UpdateState.FAILED, 1), (UpdateState.CANCELED, 130)],
 )
-def test_run_exits_as_the_update_ended(cli: Any, state: UpdateState, code: int) -> None:
+def test_run_exit_code_depends_on_the_update_state(cli: Any, state: UpdateState, code: int) -> None:
     cli.project.state = state
 
     found, out, err = cli("run", "--output", "json")
@@ -164,7 +166,7 @@ def test_run_exits_as_the_update_ended(cli: Any, state: UpdateState, code: int) 
     assert "orders  completed  90 rows written, 4 dropped, 6 quarantined, 1.5 s" in err
 
 
-def test_run_prints_its_result_alone_when_there_is_no_terminal(cli: Any) -> None:
+def test_run_prints_only_its_result_without_a_terminal(cli: Any) -> None:
     _, out, _ = cli("run")
 
     lines = out.splitlines()
@@ -172,7 +174,7 @@ def test_run_prints_its_result_alone_when_there_is_no_terminal(cli: Any) -> None
     assert 'orders: 4 rows violated "valid" (dropped)' in lines
 
 
-def test_run_says_more_or_nothing_when_asked_to(cli: Any) -> None:
+def test_run_prints_more_with_verbose_and_nothing_with_quiet(cli: Any) -> None:
     _, loud, _ = cli("run", "-v")
     _, still, _ = cli("run", "-q")
 
@@ -183,7 +185,7 @@ def test_run_says_more_or_nothing_when_asked_to(cli: Any) -> None:
     assert not still
 
 
-def test_failed_update_is_one_screen_with_the_users_line_first(cli: Any) -> None:
+def test_failed_update_fits_on_a_screen_and_starts_with_the_users_line(cli: Any) -> None:
     cli.project.state = UpdateState.FAILED
 
     _, out, _ = cli("run")
@@ -194,13 +196,13 @@ def test_failed_update_is_one_screen_with_the_users_line_first(cli: Any) -> None
     assert len(lines) <= 25
 
 
-def test_table_shows_data_that_cannot_move_the_cursor(cli: Any) -> None:
+def test_table_output_escapes_control_characters(cli: Any) -> None:
     _, out, _ = cli("sql", "SELECT 1")
 
     assert out == " n  s\n--  ---------\n 1  null\n20  x\\x1b[31m\n(2 rows)\n"
 
 
-def test_explain_needs_no_project_when_the_name_is_a_code(cli: Any) -> None:
+def test_explain_needs_no_project_for_an_error_code(cli: Any) -> None:
     _, text, _ = cli("explain", "GRAPH.CYCLE")
     _, value, _ = cli("explain", "GRAPH.CYCLE", "--output", "json")
 
@@ -208,7 +210,7 @@ def test_explain_needs_no_project_when_the_name_is_a_code(cli: Any) -> None:
     assert (json.loads(value)["code"], cli.opened) == ("GRAPH.CYCLE", [])
 
 
-def test_graph_format_json_is_the_json_output(cli: Any) -> None:
+def test_graph_format_json_equals_output_json(cli: Any) -> None:
     _, by_format, _ = cli("graph", "--format", "json")
     _, by_output, _ = cli("--output", "json", "graph")
     _, drawn, _ = cli("graph", "--format", "mermaid")

@@ -62,7 +62,7 @@ def types(rows: Any) -> list[str]:
     return [row["event_type"] for row in rows]
 
 
-def test_status_shows_the_update_while_it_runs(cli: Any, project: Path) -> None:
+def test_status_shows_a_running_update(cli: Any, project: Path) -> None:
     record(project, *BEGUN)
 
     with Lease(project / "storage/lease.json", host_name(os.environ), time.time):
@@ -73,7 +73,7 @@ def test_status_shows_the_update_while_it_runs(cli: Any, project: Path) -> None:
     assert out.startswith("update u1 RUNNING\nstarted 2026-11-20 00:00:00 UTC (USER_ACTION)\n")
 
 
-def test_an_update_is_lost_when_its_process_has_ended_without_a_word(cli: Any, project: Path) -> None:
+def test_status_reports_an_update_as_lost_if_its_process_was_killed(cli: Any, project: Path) -> None:
     record(project, *BEGUN, FlowStateChanged("copy", "copy", FlowState.COMPLETED, attempt=1))
     lease = project / "storage/lease.json"
     with Lease(lease, host_name(os.environ), time.time):
@@ -102,18 +102,18 @@ def test_status_exits_with_1_when_the_last_update_failed(cli: Any, project: Path
 
 
 @pytest.mark.parametrize(("verb", "said"), [("status", "null\n"), ("events", "[\n]\n")])
-def test_nothing_is_shown_when_there_was_no_update(cli: Any, project: Path, verb: str, said: str) -> None:
+def test_status_and_events_are_empty_before_the_first_update(cli: Any, project: Path, verb: str, said: str) -> None:
     assert cli(verb) == (0, "no update yet\n", "")
     assert cli(verb, "--output", "json") == (0, said, "")
 
 
-def test_project_that_is_not_there_is_refused(cli: Any) -> None:
+def test_missing_project_folder_is_rejected(cli: Any) -> None:
     code, out, _ = cli("status", "--project", "nowhere", "--output", "json")
 
     assert (code, json.loads(out)["error"]["code"]) == (2, "CLI.NO_FOLDER")
 
 
-def test_events_are_one_document_with_one_object_a_line(cli: Any, project: Path) -> None:
+def test_events_json_is_one_document_with_one_event_per_line(cli: Any, project: Path) -> None:
     record(project, *BEGUN)
 
     _, out, _ = cli("events", "--output", "json")
@@ -126,7 +126,7 @@ def test_events_are_one_document_with_one_object_a_line(cli: Any, project: Path)
     assert text == '2026-11-20 00:00:02.000  METRICS  flow "orders" finished batch 0: 7 rows written\n'
 
 
-def test_follow_ends_with_the_update(cli: Any, project: Path) -> None:
+def test_follow_ends_when_the_update_ends(cli: Any, project: Path) -> None:
     record(project, *BEGUN, COMPLETED)
     record(project, UpdateCreated("USER_ACTION"), COMPLETED, update="u2")
 
@@ -137,7 +137,7 @@ def test_follow_ends_with_the_update(cli: Any, project: Path) -> None:
     assert {row["origin"]["update_id"] for row in rows} == {"u2"}
 
 
-def test_follow_waits_for_the_first_update_and_sees_it_all(project: Path) -> None:
+def test_follow_waits_for_the_first_update_and_shows_all_its_events(project: Path) -> None:
     steps: Iterator[Any] = iter([lambda: None, lambda: record(project, *BEGUN), lambda: record(project, COMPLETED)])
 
     rows = list(followed(reader(project), lambda _: next(steps)()))
@@ -145,7 +145,7 @@ def test_follow_waits_for_the_first_update_and_sees_it_all(project: Path) -> Non
     assert types(rows) == ["create_update", "flow_progress", "flow_progress", "update_progress"]
 
 
-def test_follow_goes_on_with_the_next_update_when_one_was_killed(project: Path) -> None:
+def test_follow_continues_with_the_next_update_after_a_killed_one(project: Path) -> None:
     record(project, *BEGUN)
     steps: Iterator[Any] = iter([lambda: record(project, UpdateCreated("USER_ACTION"), COMPLETED, update="u2")])
 

@@ -32,7 +32,7 @@ def looked_at(table, column="at", commits=1000, dropped_share=0.001):
     return measure_lateness(str(table), "default.events", column, commits, dropped_share, NOON.timestamp())
 
 
-def test_rows_are_late_by_the_newest_one_of_earlier_commits(tmp_path):
+def test_lateness_is_measured_against_the_newest_row_of_earlier_commits(tmp_path):
     commit(tmp_path / "t", 0, 100, 40)
     commit(tmp_path / "t", 90, 130, None)
     commit(tmp_path / "t", 129.5, 70, 200)
@@ -43,7 +43,7 @@ def test_rows_are_late_by_the_newest_one_of_earlier_commits(tmp_path):
     assert dict(found.late) == {0.5: 1, 10.0: 1, 60.0: 1}
 
 
-def test_a_watermark_is_suggested_that_passes_over_no_more_than_may_be(tmp_path):
+def test_watermark_is_suggested_for_the_allowed_share_of_dropped_rows(tmp_path):
     commit(tmp_path / "t", 1000)
     commit(tmp_path / "t", *([1000] * 96), 991, 975, 970, 0)
 
@@ -63,7 +63,7 @@ def test_a_watermark_is_suggested_that_passes_over_no_more_than_may_be(tmp_path)
     )
 
 
-def test_commits_that_remove_rows_are_left_out_and_those_that_only_put_files_together_are_none(tmp_path):
+def test_commits_that_delete_rows_are_skipped_and_compaction_is_ignored(tmp_path):
     commit(tmp_path / "t", 0, 100)
     commit(tmp_path / "t", 50)
     table = DeltaTable(tmp_path / "t")
@@ -75,7 +75,7 @@ def test_commits_that_remove_rows_are_left_out_and_those_that_only_put_files_tog
     assert (found.commits, found.skipped_commits, dict(found.late)) == (2, 1, {50.0: 1})
 
 
-def test_rows_are_late_by_what_a_commit_has_brought_that_is_left_out(tmp_path):
+def test_skipped_commits_still_advance_the_newest_event_time(tmp_path):
     commit(tmp_path / "t", 0)
     commit(tmp_path / "t", 7200, mode="overwrite")
     commit(tmp_path / "t", 3600)
@@ -84,7 +84,7 @@ def test_rows_are_late_by_what_a_commit_has_brought_that_is_left_out(tmp_path):
 
 
 @pytest.mark.parametrize("commits", [[], [(5, 3)]], ids=["an empty table", "one commit"])
-def test_no_watermark_is_suggested_where_no_commit_came_behind_another(tmp_path, commits):
+def test_no_watermark_is_suggested_without_a_second_commit_of_rows(tmp_path, commits):
     commit(tmp_path / "t")
     for seconds in commits:
         commit(tmp_path / "t", *seconds)
@@ -95,7 +95,7 @@ def test_no_watermark_is_suggested_where_no_commit_came_behind_another(tmp_path,
     assert "withWatermark" not in found.describe()
 
 
-def test_a_time_ahead_of_the_clock_is_told(tmp_path):
+def test_event_time_ahead_of_the_clock_is_reported(tmp_path):
     commit(tmp_path / "t", 0)
     commit(tmp_path / "t", 3 * 86400)
 
@@ -105,7 +105,7 @@ def test_a_time_ahead_of_the_clock_is_told(tmp_path):
     assert "the newest time is 3 days ahead of the clock" in found.describe()
 
 
-def test_times_are_those_that_spark_writes(tmp_path):
+def test_int96_timestamps_of_spark_are_read(tmp_path):
     commit(tmp_path / "t", 0)
     commit(tmp_path / "t", 0)
     (last,) = DeltaTable(tmp_path / "t").get_add_actions().to_struct_array().to_pylist()[:1]
@@ -118,7 +118,7 @@ def test_times_are_those_that_spark_writes(tmp_path):
     assert dict(found.late) == {}
 
 
-def test_only_the_last_commits_are_looked_at(tmp_path):
+def test_only_the_newest_commits_are_measured(tmp_path):
     for second in (1000, 0, 10, 5):
         commit(tmp_path / "t", second)
 
@@ -128,7 +128,7 @@ def test_only_the_last_commits_are_looked_at(tmp_path):
 
 
 @pytest.mark.parametrize("column", ["id", "gone", "day"])
-def test_a_column_that_is_no_time_is_refused_and_those_that_are_named(tmp_path, column):
+def test_non_timestamp_column_is_rejected_and_timestamp_columns_are_listed(tmp_path, column):
     commit(tmp_path / "t", 0)
 
     with pytest.raises(PipelineError) as caught:
@@ -142,7 +142,7 @@ def test_a_column_that_is_no_time_is_refused_and_those_that_are_named(tmp_path, 
     on_time=st.integers(1, 5000),
     dropped_share=st.floats(0, 1),
 )
-def test_what_is_suggested_never_passes_over_more_than_it_may(late, on_time, dropped_share):
+def test_suggested_watermark_never_drops_more_than_the_allowed_share(late, on_time, dropped_share):
     rows = on_time + sum(late.values())
     found = Lateness("t", "at", 2, 0, rows, 0, late, dropped_share)
 
@@ -153,5 +153,5 @@ def test_what_is_suggested_never_passes_over_more_than_it_may(late, on_time, dro
     ("seconds", "text"),
     [(0, "0 seconds"), (1, "1 second"), (0.25, "0.25 seconds"), (5400, "1 hour 30 minutes"), (172800, "2 days")],
 )
-def test_durations_are_those_that_spark_reads(seconds, text):
+def test_durations_are_formatted_as_spark_intervals(seconds, text):
     assert duration(seconds) == text

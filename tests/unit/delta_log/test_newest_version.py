@@ -40,17 +40,17 @@ def log(tmp_path):
         (range(4), json.dumps({"size": 1}), 3),
     ],
 )
-def test_the_newest_version_is_that_of_the_last_commit_whatever_the_commits_hold(log, versions, checkpoint, expected):
+def test_newest_version_is_that_of_the_last_commit_file(log, versions, checkpoint, expected):
     assert newest_version(log(versions, checkpoint)) == expected
 
 
-def test_a_table_that_was_made_anew_or_restored_has_its_own_newest_version(log):
+def test_newest_version_is_found_after_a_table_is_recreated_or_restored(log):
     assert newest_version(log(range(30), json.dumps({"version": 20}))) == 29
     assert newest_version(log(range(5))) == 4
     assert newest_version(log(range(25), json.dumps({"version": 20}))) == 24
 
 
-def test_delta_rs_says_which_version_is_newest_when_the_log_does_not_begin_where_it_says(tmp_path):
+def test_newest_version_comes_from_delta_rs_if_the_last_checkpoint_is_inconsistent(tmp_path):
     for number in range(4):
         write_deltalake(tmp_path, arrow({"id": [number]}), mode="append")
     DeltaTable(tmp_path).create_checkpoint()
@@ -61,11 +61,11 @@ def test_delta_rs_says_which_version_is_newest_when_the_log_does_not_begin_where
     assert newest_version(str(tmp_path)) == 3
 
 
-def test_there_is_no_newest_version_when_there_is_no_table(tmp_path):
+def test_missing_table_has_no_newest_version(tmp_path):
     assert newest_version(str(tmp_path)) == -1
 
 
-def test_an_empty_newest_commit_is_refused(log, tmp_path):
+def test_empty_newest_commit_is_rejected(log, tmp_path):
     path = log(range(3))
     commit_file(tmp_path, 2).write_text("")
 

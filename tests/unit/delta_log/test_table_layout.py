@@ -54,7 +54,7 @@ def table(tmp_path):
     return make
 
 
-def test_the_newest_clustering_holds(table):
+def test_newest_clustering_columns_are_used(table):
     layout = table_layout(table(["id"], ["id", "address.city"]))
 
     assert layout.cluster_by == ("id", "address.city")
@@ -69,7 +69,7 @@ def with_column(table, name, column):
 
 
 @pytest.mark.parametrize(("domains", "found"), [(["id"], ("id",)), ([], ())])
-def test_clustering_is_known_when_the_commit_that_set_it_is_gone_from_the_log(table, tmp_path, domains, found):
+def test_clustering_is_read_from_the_checkpoint_after_commits_are_deleted(table, tmp_path, domains, found):
     path = table(["id"], ["gone"])
     log = tmp_path / "_delta_log"
     DeltaTable(path).create_checkpoint()
@@ -85,13 +85,13 @@ def test_clustering_is_known_when_the_commit_that_set_it_is_gone_from_the_log(ta
     assert table_layout(path).cluster_by == found
 
 
-def test_clustering_has_the_names_of_the_user_when_the_log_has_others(table):
+def test_clustering_columns_have_logical_names_with_column_mapping(table):
     mapped = {"delta.columnMapping.mode": "name"}
 
     assert table_layout(table(["col-1.col-2"], fields=[ADDRESS], **mapped)).cluster_by == ("address.city",)
 
 
-def test_a_table_without_the_feature_is_not_clustered(table, tmp_path):
+def test_table_without_the_clustering_feature_is_not_clustered(table, tmp_path):
     plain = {"minReaderVersion": 1, "minWriterVersion": 2}
 
     assert table_layout(table([], protocol=plain)).cluster_by == ()

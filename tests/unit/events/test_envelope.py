@@ -16,6 +16,7 @@ from headrace.events.types import (
     FlowDefined,
     FlowLagMetrics,
     FlowStateChanged,
+    StreamProgress,
     UpdateCreated,
     UpdateStateChanged,
     Warned,
@@ -23,6 +24,7 @@ from headrace.events.types import (
 from headrace.model.datasets import Kind
 from headrace.model.expectations import Action, ExpectationCount
 from headrace.model.outcome import ChangeCounts, FilesBacklog, FlowCounts, FlowState, PartitionLag, UpdateState
+from headrace.model.stream_progress import OperatorProgress, SourceProgress, StreamBatches
 
 ORIGIN = Origin(pipeline_id="p1", pipeline_name="flights", update_id="u1", host="here")
 STAMP = Stamp(7, datetime(2026, 11, 20, 10, 0, tzinfo=UTC), "log-1", "unique")
@@ -48,7 +50,24 @@ counts = st.builds(
 lags = st.dictionaries(st.tuples(texts, st.integers(0, 99)), st.tuples(numbers, numbers), max_size=4).map(
     lambda found: tuple(PartitionLag(*place, *ends) for place, ends in sorted(found.items()))
 )
+moments = st.datetimes(timezones=st.just(UTC))
+progress = st.builds(
+    StreamBatches,
+    st.integers(-1, 2**60),
+    numbers,
+    moments,
+    numbers,
+    st.dictionaries(texts, numbers, max_size=3),
+    numbers,
+    st.none() | st.floats(0, 1e9),
+    st.none() | st.floats(0, 1e9),
+    st.none() | moments,
+    st.none() | moments,
+    st.lists(st.builds(OperatorProgress, texts, texts, st.none() | numbers, *[numbers] * 6), max_size=2).map(tuple),
+    st.lists(st.builds(SourceProgress, texts, numbers), max_size=2).map(tuple),
+)
 events: st.SearchStrategy[Event] = st.one_of(
+    st.builds(StreamProgress, texts, texts, numbers, texts, texts, progress),
     st.builds(UpdateCreated, texts, objects, objects),
     st.builds(UpdateStateChanged, st.sampled_from(UpdateState), errors),
     st.builds(DatasetDefined, texts, st.sampled_from(Kind), st.none() | texts, st.lists(texts).map(tuple)),
@@ -73,7 +92,7 @@ events: st.SearchStrategy[Event] = st.one_of(
 
 @given(events)
 @settings(max_examples=150, deadline=None)
-def test_row_gives_the_event_back(event: Event) -> None:
+def test_event_survives_a_round_trip_through_its_row(event: Event) -> None:
     row = to_row(event, origin=ORIGIN, stamp=STAMP)
 
     stored = pa.Table.from_pylist([row], SCHEMA).to_pylist()[0]
@@ -83,7 +102,7 @@ def test_row_gives_the_event_back(event: Event) -> None:
 
 @given(events)
 @settings(max_examples=150, deadline=None)
-def test_a_redacted_event_is_what_a_reader_of_its_row_finds(event: Event) -> None:
+def test_redacted_event_equals_the_event_read_from_its_redacted_row(event: Event) -> None:
     def redact(text: str) -> str:
         return text.replace("a", "[REDACTED]")
 
@@ -93,7 +112,7 @@ def test_a_redacted_event_is_what_a_reader_of_its_row_finds(event: Event) -> Non
 
 
 @given(st.lists(st.tuples(st.integers(0, 2**62), texts), min_size=2, max_size=2))
-def test_ids_sort_as_their_sequence_numbers(numbered: list[tuple[int, str]]) -> None:
+def test_event_ids_sort_by_sequence_number(numbered: list[tuple[int, str]]) -> None:
     (low, low_id), (high, high_id) = sorted(
         (number, Stamp(number, STAMP.timestamp, "i", u).id) for number, u in numbered
     )
@@ -103,7 +122,7 @@ def test_ids_sort_as_their_sequence_numbers(numbered: list[tuple[int, str]]) -> 
     assert low == high or low_id < id_floor(high)
 
 
-def test_details_use_the_vendors_names_when_a_batch_is_done() -> None:
+def test_batch_details_use_the_vendors_field_names() -> None:
     rules = (ExpectationCount("valid id", Action.DROP, passed=8, failed=2),)
     event = BatchDone("clean", "orders", 1, 4, FlowCounts(7, 2, 1, rules), duration_ms=12)
 
@@ -122,7 +141,7 @@ def test_details_use_the_vendors_names_when_a_batch_is_done() -> None:
     assert (row["level"], row["origin"]["flow_name"], row["origin"]["batch_id"]) == ("METRICS", "clean", 4)
 
 
-def test_error_column_has_the_place_when_a_flow_fails() -> None:
+def test_error_column_contains_the_source_location_of_a_failed_flow() -> None:
     error = {"code": "FLOW.FAILED", "message": "it broke", "location": {"file": "a.py", "line": 3}}
 
     row = to_row(FlowStateChanged("f", "t", FlowState.FAILED, error=error), origin=ORIGIN, stamp=STAMP)
@@ -137,7 +156,7 @@ def test_error_column_has_the_place_when_a_flow_fails() -> None:
     }
 
 
-def test_secret_is_nowhere_in_the_row_when_it_is_in_every_text() -> None:
+def test_secret_is_redacted_in_every_text_of_the_row() -> None:
     error = {
         "code": "X",
         "message": "no s3cret",
@@ -152,7 +171,7 @@ def test_secret_is_nowhere_in_the_row_when_it_is_in_every_text() -> None:
     assert "***" in row["message"]
 
 
-def test_states_survive_when_a_secret_reads_like_one() -> None:
+def test_flow_state_is_not_redacted_if_it_equals_a_secret() -> None:
     event = FlowStateChanged("f", "t", FlowState.RUNNING)
 
     row = to_row(event, origin=ORIGIN, stamp=STAMP, redact=lambda text: text.replace("RUNNING", "***"))
@@ -160,13 +179,13 @@ def test_states_survive_when_a_secret_reads_like_one() -> None:
     assert from_row(row) == event
 
 
-def test_event_of_a_later_version_is_passed_over() -> None:
+def test_unknown_event_type_of_a_later_version_is_ignored() -> None:
     row = to_row(UpdateCreated("USER_ACTION"), origin=ORIGIN, stamp=STAMP)
 
     assert from_row({**row, "event_type": "from_the_future", "details": '{"from_the_future": {}}'}) is None
 
 
-def test_row_can_be_stored_when_a_text_is_no_unicode() -> None:
+def test_invalid_unicode_is_replaced_so_that_the_row_can_be_stored() -> None:
     row = to_row(Warned("CODE", "file \udcff"), origin=ORIGIN, stamp=STAMP)
 
     assert pa.Table.from_pylist([row], SCHEMA)["message"][0].as_py() == "file ?"

@@ -57,9 +57,7 @@ def log_update(log: EventLog, *batches: tuple[str, int]) -> None:
             log.emit(BatchDone(flow, "orders", 0, batch, COUNTS))
 
 
-def test_old_events_are_removed_but_for_the_newest_batch_of_each_flow_when_an_update_ends(
-    path: str, open_log: Opener
-) -> None:
+def test_update_end_removes_old_events_except_the_newest_batch_of_each_flow(path: str, open_log: Opener) -> None:
     log_update(open_log("old", days_ago(91)), ("a", 0), ("a", 1), ("b", 0))
     log_update(open_log("young", days_ago(89)), ("a", 2))
     batches = EventReader(path).last_batches()
@@ -71,14 +69,14 @@ def test_old_events_are_removed_but_for_the_newest_batch_of_each_flow_when_an_up
     assert EventReader(path).last_batches() == batches
 
 
-def test_all_events_are_kept_when_nothing_is_said(path: str, open_log: Opener) -> None:
+def test_all_events_are_kept_without_a_retention_setting(path: str, open_log: Opener) -> None:
     log_update(open_log("old", days_ago(3650)), ("a", 0), ("a", 1))
     log_update(open_log("newest", days_ago(0)))
 
     assert len(stored(path)) == 4
 
 
-def test_events_of_an_update_are_kept_while_it_runs(path: str, open_log: Opener) -> None:
+def test_events_of_a_running_update_are_kept(path: str, open_log: Opener) -> None:
     moments = iter([days_ago(100)()] * 3)
     log = open_log("runs", lambda: next(moments, NOW), retain_days=90)
 
@@ -87,7 +85,7 @@ def test_events_of_an_update_are_kept_while_it_runs(path: str, open_log: Opener)
     assert stored(path) == [("runs", None, None), ("runs", "a", 0), ("runs", "a", 1)]
 
 
-def test_an_update_that_goes_on_removes_old_events_and_writes_on(path: str, open_log: Opener) -> None:
+def test_running_update_removes_old_events_and_continues_to_write(path: str, open_log: Opener) -> None:
     log_update(open_log("old", days_ago(91)), ("a", 0))
     log = open_log("goes on", days_ago(0), retain_days=90, compact_every_appends=CHECKPOINT_EVERY_APPENDS)
     with log:

@@ -82,7 +82,7 @@ def open_log(path: str) -> Iterator[Opener]:
         log.close()
 
 
-def test_totals_stand_for_the_batches_before_them(path: str, open_log: Opener) -> None:
+def test_reader_skips_batches_that_a_totals_event_includes(path: str, open_log: Opener) -> None:
     builder = OutcomeBuilder("u1")
     batches = [BatchDone(flow, "orders", 0, n, COUNTS) for n in range(4) for flow in ("orders", "late")]
     with open_log() as log:
@@ -109,7 +109,7 @@ def test_totals_stand_for_the_batches_before_them(path: str, open_log: Opener) -
     assert len(read) == len(batches) - 5
 
 
-def test_outcome_from_the_log_equals_the_one_of_the_running_update(path: str, open_log: Opener) -> None:
+def test_outcome_read_from_the_log_equals_that_of_the_running_update(path: str, open_log: Opener) -> None:
     builder = OutcomeBuilder("u1")
     with open_log() as log:
         for event in ONE_UPDATE:
@@ -122,7 +122,7 @@ def test_outcome_from_the_log_equals_the_one_of_the_running_update(path: str, op
     assert [flow.counts.rows_written for flow in outcome.flows] == [16, 0]
 
 
-def test_batch_counts_once_when_it_was_recorded_twice(path: str, open_log: Opener) -> None:
+def test_batch_recorded_twice_counts_once(path: str, open_log: Opener) -> None:
     for update in ("u1", "u2"):
         with open_log(update) as log:
             log.emit(UpdateCreated("USER_ACTION"))
@@ -138,7 +138,7 @@ def test_batch_counts_once_when_it_was_recorded_twice(path: str, open_log: Opene
     assert outcome.flows[0].counts == COUNTS
 
 
-def test_batches_of_flows_and_epochs_are_kept_apart(path: str, open_log: Opener) -> None:
+def test_batches_are_separated_by_flow_and_epoch(path: str, open_log: Opener) -> None:
     with open_log() as log:
         log.emit(BatchDone("a", "t", 0, 5, COUNTS))
         log.emit(BatchDone("a", "t", 1, 2, COUNTS))
@@ -152,7 +152,7 @@ def test_batches_of_flows_and_epochs_are_kept_apart(path: str, open_log: Opener)
 
 
 @pytest.mark.parametrize("event", [event for event in ONE_UPDATE if isinstance(event, (UpdateCreated, BatchDone))])
-def test_event_is_stored_when_emit_returns_if_it_must_last(path: str, open_log: Opener, event: Event) -> None:
+def test_durable_event_is_stored_before_emit_returns(path: str, open_log: Opener, event: Event) -> None:
     log = open_log()
 
     log.emit(FlowDefined("first", "orders"))
@@ -161,7 +161,7 @@ def test_event_is_stored_when_emit_returns_if_it_must_last(path: str, open_log: 
     assert [row["event_type"] for row in EventReader(path).events()] == ["flow_definition", event.event_type]
 
 
-def test_other_event_is_stored_before_long(path: str, open_log: Opener) -> None:
+def test_non_durable_event_is_stored_within_seconds(path: str, open_log: Opener) -> None:
     log = open_log()
 
     log.emit(FlowDefined("orders", "orders"))
@@ -173,7 +173,7 @@ def test_other_event_is_stored_before_long(path: str, open_log: Opener) -> None:
     assert [row["origin"]["flow_name"] for row in reader.events()] == ["orders"]
 
 
-def test_order_is_that_of_the_calls_when_the_clock_goes_back(path: str, open_log: Opener) -> None:
+def test_events_keep_the_order_of_calls_when_the_clock_goes_back(path: str, open_log: Opener) -> None:
     with open_log("u1", NOON) as log:
         log.emit(UpdateCreated("FIRST"))
     with open_log("u2", NOON - timedelta(days=1)) as log:
@@ -185,7 +185,7 @@ def test_order_is_that_of_the_calls_when_the_clock_goes_back(path: str, open_log
     assert reader.latest_update_id() == "u2"
 
 
-def test_reader_goes_on_where_it_stopped(path: str, open_log: Opener) -> None:
+def test_reader_continues_after_the_last_event_it_read(path: str, open_log: Opener) -> None:
     log = open_log()
     reader = EventReader(path)
     log.emit(UpdateCreated("USER_ACTION"))
@@ -198,7 +198,7 @@ def test_reader_goes_on_where_it_stopped(path: str, open_log: Opener) -> None:
     assert list(reader.events(after=later[0]["sequence"])) == []
 
 
-def test_events_of_other_updates_are_left_out(path: str, open_log: Opener) -> None:
+def test_reader_returns_only_events_of_the_requested_update(path: str, open_log: Opener) -> None:
     for update in ("u1", "u2", "u3"):
         with open_log(update) as log:
             log.emit(UpdateCreated(update))
@@ -209,7 +209,7 @@ def test_events_of_other_updates_are_left_out(path: str, open_log: Opener) -> No
     assert reader.outcome("never") is None
 
 
-def test_nothing_is_known_when_there_was_no_update(path: str) -> None:
+def test_reader_returns_nothing_before_the_first_update(path: str) -> None:
     reader = EventReader(path)
 
     assert not reader.exists
@@ -217,7 +217,7 @@ def test_nothing_is_known_when_there_was_no_update(path: str) -> None:
     assert (reader.batch_counts("f", 0, 0), reader.last_batches(), reader.flow_totals()) == (None, {}, {})
 
 
-def test_no_event_is_lost_or_out_of_order_when_threads_emit_together(path: str, open_log: Opener) -> None:
+def test_no_event_is_lost_or_reordered_when_threads_emit_concurrently(path: str, open_log: Opener) -> None:
     log = open_log()
     flows = [f"f{number}" for number in range(6)]
 
@@ -238,7 +238,7 @@ def test_no_event_is_lost_or_out_of_order_when_threads_emit_together(path: str, 
     assert all(batches[flow] == in_order for flow in flows)
 
 
-def test_rows_stay_when_many_small_files_are_put_together(path: str, open_log: Opener) -> None:
+def test_compaction_of_small_files_keeps_all_events(path: str, open_log: Opener) -> None:
     log = open_log()
     log.emit(UpdateCreated("USER_ACTION"))
     for batch in range(COMPACT_ABOVE_FILES + 5):
@@ -265,9 +265,7 @@ def age(path: str, by: timedelta) -> None:
         os.utime(file, (file.stat().st_mtime - by.total_seconds(),) * 2)
 
 
-def test_files_that_were_put_together_are_deleted_after_an_hour_also_of_an_older_log(
-    path: str, open_log: Opener
-) -> None:
+def test_compacted_files_are_deleted_after_an_hour_even_in_an_older_log(path: str, open_log: Opener) -> None:
     kept = {key: "interval 7 days" for key in TABLE_PROPERTIES if key.endswith("Duration")}
     with open_log() as log:
         log.emit(UpdateCreated("USER_ACTION"))
@@ -286,7 +284,7 @@ def test_files_that_were_put_together_are_deleted_after_an_hour_also_of_an_older
     assert len(list(EventReader(path).events())) == 2 * (COMPACT_ABOVE_FILES + 5) + 1
 
 
-def test_writers_do_not_wait_for_the_upkeep(path: str) -> None:
+def test_writers_do_not_wait_for_maintenance(path: str) -> None:
     began, goes_on = threading.Event(), threading.Event()
     asked: list[bool] = []
 
@@ -315,7 +313,7 @@ def test_writers_do_not_wait_for_the_upkeep(path: str) -> None:
     assert asked == [False, True]
 
 
-def test_a_reader_goes_on_when_the_commits_behind_it_are_gone(path: str, open_log: Opener) -> None:
+def test_reader_continues_after_old_commits_are_deleted(path: str, open_log: Opener) -> None:
     log = open_log()
     log.emit(UpdateCreated("USER_ACTION"))
     reader = EventReader(path)
@@ -329,7 +327,7 @@ def test_a_reader_goes_on_when_the_commits_behind_it_are_gone(path: str, open_lo
     assert len(list(reader.events())) == 4
 
 
-def test_events_wait_for_the_next_try_when_the_storage_refuses(path: str, open_log: Opener) -> None:
+def test_unwritten_events_are_retried_after_a_storage_error(path: str, open_log: Opener) -> None:
     log = open_log()
     log.emit(UpdateStateChanged(UpdateState.RUNNING))
     Path(path).parent.mkdir(parents=True)
@@ -345,7 +343,7 @@ def test_events_wait_for_the_next_try_when_the_storage_refuses(path: str, open_l
     assert stored == ["update_progress", "create_update", "flow_progress"]
 
 
-def test_log_refuses_to_begin_when_the_storage_cannot_be_opened(path: str, open_log: Opener) -> None:
+def test_emit_fails_with_a_code_if_the_storage_cannot_be_opened(path: str, open_log: Opener) -> None:
     Path(path).parent.mkdir(parents=True)
     Path(path).write_text("in the way")
 
@@ -356,7 +354,7 @@ def test_log_refuses_to_begin_when_the_storage_cannot_be_opened(path: str, open_
     assert "Not a directory" in refused.value.detail
 
 
-def test_error_has_a_code_when_a_file_of_the_log_is_gone(path: str, open_log: Opener) -> None:
+def test_reader_fails_with_a_code_if_a_file_of_the_log_is_missing(path: str, open_log: Opener) -> None:
     with open_log() as log:
         log.emit(UpdateCreated("USER_ACTION"))
     for file in Path(path).glob("*.parquet"):
@@ -368,7 +366,7 @@ def test_error_has_a_code_when_a_file_of_the_log_is_gone(path: str, open_log: Op
     assert unreadable.value.code == "EVENTS.NOT_READABLE"
 
 
-def test_closed_log_takes_no_more_events(open_log: Opener) -> None:
+def test_closed_log_rejects_events(open_log: Opener) -> None:
     log = open_log()
     log.close()
     log.close()
@@ -377,7 +375,7 @@ def test_closed_log_takes_no_more_events(open_log: Opener) -> None:
         log.emit(UpdateCreated("USER_ACTION"))
 
 
-def test_reading_loads_neither_spark_nor_pandas(path: str, open_log: Opener) -> None:
+def test_reader_imports_neither_spark_nor_pandas(path: str, open_log: Opener) -> None:
     with open_log() as log:
         for event in ONE_UPDATE:
             log.emit(event)

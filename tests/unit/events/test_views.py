@@ -4,12 +4,12 @@ import pytest
 import sqlglot
 from sqlglot import expressions as exp
 
-from headrace.events.views import VIEWS
+from headrace.events.views import SYSTEM_VIEWS, VIEWS, View
 
 
-@pytest.mark.parametrize("name", VIEWS)
-def test_view_is_one_query_over_the_log_alone(name: str) -> None:
-    text = VIEWS[name]("`main`.`events`")
+@pytest.mark.parametrize("view", [*VIEWS.values(), *SYSTEM_VIEWS.values()])
+def test_view_is_one_query_that_reads_only_the_event_log(view: View) -> None:
+    text = view("`main`.`events`", True)  # noqa: FBT003 - the signature of all views
 
     (query,) = sqlglot.parse(text, dialect="spark")
 

@@ -48,7 +48,7 @@ def found(kind, name="c", properties=None, target=Kind.STREAMING_TABLE):
         ({"type": "map", "keyType": "string", "valueType": "void", "valueContainsNull": True}, "c.value"),
     ],
 )
-def test_a_column_without_a_type_is_a_problem_of_the_project_that_says_where(kind, inside):
+def test_void_column_fails_the_project_and_the_error_names_its_path(kind, inside):
     (problem,) = found(kind)
 
     assert (problem.code, problem.params["inside"]) == ("DATASET.NO_TYPE", inside)
@@ -65,7 +65,7 @@ def test_a_column_without_a_type_is_a_problem_of_the_project_that_says_where(kin
     ],
     ids=["40 structs", "41 structs", "121 arrays", "122 arrays"],
 )
-def test_what_other_readers_do_not_open_is_a_problem_of_the_flow_alone(kind, codes):
+def test_too_deeply_nested_column_fails_only_its_flow(kind, codes):
     problems = found(kind)
 
     assert [problem.code for problem in problems] == codes
@@ -82,12 +82,12 @@ def test_what_other_readers_do_not_open_is_a_problem_of_the_flow_alone(kind, cod
         ("a\0b", UNMAPPED, ["DATASET.COLUMN_NAME"]),
     ],
 )
-def test_a_name_that_the_table_cannot_have_is_a_problem_of_the_flow_alone(name, properties, codes):
+def test_unsupported_column_name_fails_only_its_flow(name, properties, codes):
     problems = found("long", name, properties) + found(struct((name, "long")), properties=properties)
 
     assert [problem.code for problem in problems] == codes * 2
     assert all(map(is_source_problem, problems))
 
 
-def test_a_view_may_have_any_columns():
+def test_temporary_view_accepts_void_columns():
     assert not found("void", target=Kind.TEMPORARY_VIEW)

@@ -126,23 +126,23 @@ def rule(name, action=Action.WARN, predicate="id > 0"):
         (own(dataset("t"), in_schema("c", "T", "default")), "GRAPH.NESTED_TABLES"),
     ],
 )
-def test_what_cannot_fit_together_is_said_before_any_query_is_called(definitions, code):
+def test_invalid_definitions_are_reported_before_any_query_is_called(definitions, code):
     assert codes(definitions) == [code]
 
 
-def test_views_and_tables_with_near_names_stay_apart():
+def test_similar_names_of_views_and_tables_do_not_conflict():
     beside = (in_schema("t", "a", "b"), in_schema("t2", "a"), in_schema("v", "t", kind=VIEW), in_schema("v", "t__v"))
 
     assert codes(own(dataset("t"), *beside)) == []
 
 
-def test_datasets_come_after_what_they_read():
+def test_datasets_are_ordered_after_their_inputs():
     graph = resolved(own(dataset("a"), dataset("b"), dataset("c")), Queries({"a": ("b",), "b": ("c",)}))
 
     assert [str(d.name) for d in graph.datasets] == ["c", "b", "a"]
 
 
-def test_only_what_is_asked_for_and_its_inputs_are_resolved():
+def test_only_requested_datasets_and_their_inputs_are_resolved():
     queries = Queries({"a": ("b",)}, raising={"c": PipelineError("GRAPH.EMPTY")})
 
     graph = resolved(own(dataset("a"), dataset("b"), dataset("c")), queries, only=[QualifiedName("a")])
@@ -150,7 +150,7 @@ def test_only_what_is_asked_for_and_its_inputs_are_resolved():
     assert [str(d.name) for d in graph.datasets] == ["b", "a"]
 
 
-def test_a_circle_is_one_problem_wherever_it_is_entered():
+def test_cycle_is_reported_once():
     queries = Queries({"a": ("b",), "b": ("c",), "c": ("a",)})
 
     with pytest.raises(Problems) as found:
@@ -161,13 +161,13 @@ def test_a_circle_is_one_problem_wherever_it_is_entered():
     ]
 
 
-def test_what_reads_something_broken_is_not_reported_too():
+def test_readers_of_a_failed_dataset_are_not_reported():
     queries = Queries({"b": ("a",), "c": ("b",)}, raising={"a": PipelineError("GRAPH.EMPTY")})
 
     assert problems(own(dataset("c"), dataset("b"), dataset("a")), queries) == ["GRAPH.EMPTY"]
 
 
-def test_an_unknown_input_is_a_problem_with_a_suggestion():
+def test_unknown_input_is_reported_with_a_suggestion():
     with pytest.raises(Problems) as found:
         resolved(own(dataset("orders"), dataset("sums")), Queries({"sums": ("order",)}))
 
@@ -184,13 +184,13 @@ def test_an_unknown_input_is_a_problem_with_a_suggestion():
         (Kind.TEMPORARY_VIEW, True, Kind.TEMPORARY_VIEW),
     ],
 )
-def test_the_query_decides_what_a_table_is(kind, streaming, decided):
+def test_query_decides_whether_a_table_is_streaming_or_materialized(kind, streaming, decided):
     queries = Queries(streaming=frozenset({"a"}) if streaming else frozenset())
 
     assert resolved(own(dataset("a", kind)), queries).datasets[0].kind is decided
 
 
-def test_modes_follow_from_kind_and_query():
+def test_flow_mode_follows_from_dataset_kind_and_query():
     definitions = Definitions(
         (dataset("s", Kind.STREAMING_TABLE), dataset("c", Kind.STREAMING_TABLE), dataset("m")),
         (flow("s"), flow("o", "s", once=True, append=True), flow("c"), flow("m")),
@@ -213,7 +213,7 @@ TWO = (flow("a"), flow("b", "a", append=True))
         (Kind.STREAMING_TABLE, TWO, {"a", "b"}, {"a"}, "FLOW.COMPLETE_NOT_ALONE"),
     ],
 )
-def test_a_flow_that_does_not_fit_its_target_is_refused(kind, flows, streaming, complete, code):
+def test_flow_that_does_not_fit_its_target_is_rejected(kind, flows, streaming, complete, code):
     queries = Queries(streaming=frozenset(streaming), complete=frozenset(complete))
 
     assert set(problems(Definitions((dataset("a", kind),), flows), queries)) == {code}
@@ -223,7 +223,7 @@ def schema(**columns):
     return Schema(tuple(Column(name, f'"{kind}"') for name, kind in columns.items()))
 
 
-def test_flows_into_one_table_have_their_columns_together():
+def test_table_has_the_columns_of_all_its_flows():
     both = Definitions((dataset("a", Kind.STREAMING_TABLE),), TWO)
     queries = Queries(returns={"b": schema(id="integer", more="string")}, streaming=frozenset({"a", "b"}))
 
@@ -232,7 +232,7 @@ def test_flows_into_one_table_have_their_columns_together():
     assert problems(both, conflict) == ["DATASET.SCHEMA_CONFLICT"]
 
 
-def test_a_declared_schema_holds_what_the_query_returns():
+def test_declared_schema_is_used_and_must_match_the_query():
     declared = schema(id="integer", later="string")
 
     assert resolved(own(dataset("a")), Queries(declared={"a": declared})).datasets[0].schema == declared
@@ -241,14 +241,14 @@ def test_a_declared_schema_holds_what_the_query_returns():
 
 
 @pytest.mark.parametrize("kind", [Kind.MATERIALIZED_VIEW, Kind.STREAMING_TABLE])
-def test_not_null_is_taken_whatever_brings_the_rows(kind):
+def test_declared_not_null_is_kept_for_materialized_views_and_streaming_tables(kind):
     queries = Queries(declared={"a": Schema((Column("id", '"integer"', nullable=False),))})
     queries = replace(queries, streaming=frozenset({"a"} if kind is Kind.STREAMING_TABLE else ()), published=[])
 
     assert resolved(own(dataset("a", kind)), queries).datasets[0].schema.columns[0].nullable is False
 
 
-def test_wrong_rules_and_empty_tables_are_problems():
+def test_invalid_expectations_and_tables_without_columns_are_reported():
     assert problems(own(dataset("a", expectations=(rule("r", predicate="wrong"),)))) == ["EXPECTATION.NOT_SQL"]
     assert problems(own(dataset("a")), Queries(returns={"a": Schema()})) == ["DATASET.NO_COLUMNS"]
 
@@ -257,7 +257,7 @@ NAMES = ["a", "b", "c", "d", "e"]
 
 
 @given(st.permutations(NAMES), st.sets(st.tuples(st.sampled_from(NAMES), st.sampled_from(NAMES))))
-def test_the_order_of_declaration_changes_nothing(order, pairs):
+def test_order_of_declarations_does_not_change_the_graph(order, pairs):
     reads = {name: tuple(sorted(low for high, low in pairs if high == name and low < high)) for name in NAMES}
 
     first = resolved(own(*map(dataset, NAMES)), Queries(reads))
@@ -267,7 +267,7 @@ def test_the_order_of_declaration_changes_nothing(order, pairs):
     assert {d.name for d in first.datasets} == {d.name for d in second.datasets}
 
 
-def test_a_table_is_read_as_a_stream_when_any_way_to_it_is(make):
+def test_table_is_a_streaming_input_if_any_path_reads_it_as_a_stream(make):
     graph = make.graph(
         make.flow("t"),
         make.flow("v", "~t", mode=Mode.VIEW),
@@ -280,7 +280,7 @@ def test_a_table_is_read_as_a_stream_when_any_way_to_it_is(make):
     assert [view.name for view in graph.view_flows_read_by(flow)] == ["v", "w"]
 
 
-def test_the_graph_is_shown_as_text_as_mermaid_and_as_json(make):
+def test_graph_is_shown_as_text_mermaid_and_json(make):
     graph = make.graph(
         make.flow("t", external=("files",)), make.flow("f", "~t", target="s", mode=Mode.APPEND), make.flow('q"')
     )
@@ -298,7 +298,7 @@ def test_the_graph_is_shown_as_text_as_mermaid_and_as_json(make):
     assert graph.to_json()["flows"][1] == {"name": "f", "target": "s", "inputs": ["t"]}
 
 
-def test_a_selection_is_what_was_named(make):
+def test_selection_contains_the_named_datasets(make):
     graph = make.graph(make.flow("a"), make.flow("b", "a"), make.flow("v", mode=Mode.VIEW))
 
     everything = select(graph, Selection(), Naming())
@@ -318,7 +318,7 @@ def test_a_selection_is_what_was_named(make):
         (Selection(full_refresh=("a",), full_refresh_all=True), ["SELECTION.CONFLICT"]),
     ],
 )
-def test_a_selection_that_cannot_be_is_refused_at_once(make, selection, found):
+def test_invalid_selection_is_rejected(make, selection, found):
     graph = make.graph(make.flow("a"), make.flow("v", mode=Mode.VIEW))
 
     with pytest.raises(Problems) as error:
@@ -327,7 +327,7 @@ def test_a_selection_that_cannot_be_is_refused_at_once(make, selection, found):
     assert [problem.code for problem in error.value] == found
 
 
-def test_a_protected_table_is_not_reset(make):
+def test_protected_table_is_not_reset(make):
     graph = make.graph(make.flow("a"), properties={"pipelines.reset.allowed": "FALSE"})
 
     with pytest.raises(Problems):
@@ -336,7 +336,7 @@ def test_a_protected_table_is_not_reset(make):
     assert (sorted(map(str, everything.protected)), everything.full_refresh) == (["a"], frozenset())
 
 
-def test_a_name_that_is_near_is_suggested_and_otherwise_what_there_is():
+def test_similar_name_is_suggested_or_known_names_are_listed():
     assert did_you_mean("ordes", ["orders", "x"]) == 'Did you mean "orders"?'
     assert did_you_mean("zzz", [f"n{number}" for number in range(9)]).endswith("and more.")
     assert not did_you_mean("zzz", [])
@@ -351,7 +351,7 @@ def left_out(definitions, queries, **options):
     return graph, {unavailable.name: unavailable.blocked for unavailable in graph.unavailable}
 
 
-def test_what_needs_a_source_that_is_away_is_left_out_and_the_others_are_resolved():
+def test_unavailable_source_excludes_only_the_flows_that_need_it():
     queries = Queries({"b": ("a",), "c": ("b",), "e": ("d",)}, raising={"a": DOWN})
 
     graph, unavailable = left_out(own(dataset("c"), dataset("b"), dataset("a"), dataset("e"), dataset("d")), queries)
@@ -361,7 +361,7 @@ def test_what_needs_a_source_that_is_away_is_left_out_and_the_others_are_resolve
     assert {unavailable.error for unavailable in graph.unavailable} == {DOWN}
 
 
-def test_who_reads_a_view_of_a_source_that_is_away_fails_with_what_the_view_fails_with():
+def test_reader_of_a_view_fails_like_the_view_if_its_source_is_unavailable():
     queries = Queries({"t": ("v",)}, raising={"v": DOWN})
 
     _, unavailable = left_out(own(dataset("v", VIEW), dataset("t")), queries)
@@ -369,7 +369,7 @@ def test_who_reads_a_view_of_a_source_that_is_away_fails_with_what_the_view_fail
     assert unavailable == {"v": None, "t": None}
 
 
-def test_what_is_wrong_with_the_project_is_a_problem_also_when_a_source_is_away():
+def test_project_errors_are_reported_even_if_a_source_is_unavailable():
     queries = Queries(raising={"a": DOWN, "b": PipelineError("DATASET.NO_COLUMNS", name="b")})
     definitions = own(dataset("a"), dataset("b"))
 
@@ -384,7 +384,7 @@ def test_what_is_wrong_with_the_project_is_a_problem_also_when_a_source_is_away(
     ("kept", "running"),
     [(Schema((*ID.columns, Column("more", '"string"'))), ["kafka"]), (None, [])],
 )
-def test_another_flow_into_the_same_table_goes_on_where_the_table_is_there_and_keeps_its_rows(kept, running):
+def test_unavailable_source_stops_only_its_flow_if_the_target_table_keeps_its_rows(kept, running):
     queries = Queries(streaming=frozenset({"kafka"}), raising={"shop": DOWN})
     flows = (flow("kafka", "t", append=True), flow("shop", "t", append=True))
     definitions = Definitions((dataset("t", Kind.STREAMING_TABLE),), flows)
@@ -397,7 +397,7 @@ def test_another_flow_into_the_same_table_goes_on_where_the_table_is_there_and_k
     assert len(unavailable) == 2 - len(running)
 
 
-def test_a_dataset_that_is_left_out_can_be_selected_but_neither_cleared_nor_reset():
+def test_dataset_with_unavailable_source_can_be_selected_but_not_cleared_or_reset():
     graph, _ = left_out(own(dataset("a"), dataset("b")), Queries(raising={"a": DOWN}))
 
     assert sorted(map(str, select(graph, Selection(("a",)), Naming()).refresh)) == ["a"]
@@ -414,7 +414,7 @@ def test_a_dataset_that_is_left_out_can_be_selected_but_neither_cleared_nor_rese
         assert list(found.value) == [DOWN]
 
 
-def test_a_source_that_keeps_several_tables_from_being_cleared_is_told_once(make):
+def test_unavailable_source_that_blocks_clearing_several_tables_is_reported_once(make):
     again = PipelineError(DOWN.code, **DOWN.params)
     graph = make.graph(
         unavailable=(make.unavailable("a"), make.unavailable("b", blocked='input "a" was not updated', error=again))
@@ -426,7 +426,7 @@ def test_a_source_that_keeps_several_tables_from_being_cleared_is_told_once(make
     assert [problem.code for problem in found.value] == ["JDBC.UNREACHABLE"]
 
 
-def test_everything_is_cleared_although_a_source_is_away_of_what_has_nothing_to_clear(make):
+def test_full_refresh_all_allows_unavailable_datasets_with_nothing_to_clear(make):
     protected = make.unavailable("kept", properties={"pipelines.reset.allowed": "false"})
     unavailable = (protected, make.unavailable("v", Kind.PERSISTED_VIEW), make.unavailable("passing", VIEW))
 
@@ -437,7 +437,7 @@ def test_everything_is_cleared_although_a_source_is_away_of_what_has_nothing_to_
     assert sorted(map(str, found.refresh)) == ["a", "kept", "v"]
 
 
-def test_a_persisted_view_whose_source_is_away_is_selected_as_any_other_and_a_temporary_one_is_not():
+def test_persisted_but_not_temporary_view_with_unavailable_source_can_be_selected():
     definitions = own(dataset("v", Kind.PERSISTED_VIEW), dataset("passing", VIEW))
     graph, _ = left_out(definitions, Queries(raising={"v": DOWN, "passing": DOWN}))
 
@@ -449,7 +449,7 @@ def test_a_persisted_view_whose_source_is_away_is_selected_as_any_other_and_a_te
     assert [problem.code for problem in raised.value] == ["SELECTION.UNKNOWN"]
 
 
-def test_a_name_that_is_near_one_whose_source_is_away_is_suggested_too(make):
+def test_name_of_a_dataset_with_unavailable_source_is_suggested(make):
     graph = make.graph(
         make.flow("customers"), unavailable=(make.unavailable("orders"), make.unavailable("passing", VIEW))
     )

@@ -16,7 +16,7 @@ from headrace.spark.analysis.plans import can_be_listed
         ({"spark.executor.memory": "8g"}, False),
     ],
 )
-def test_values_that_results_may_depend_on_are_in_the_digest(conf, changes):
+def test_digest_changes_with_values_that_can_affect_results(conf, changes):
     bare = parameters_digest({"limit": "secret-1"}, {})
 
     assert (parameters_digest({"limit": "secret-1"}, conf) != bare) is changes
@@ -25,7 +25,7 @@ def test_values_that_results_may_depend_on_are_in_the_digest(conf, changes):
 
 
 @pytest.mark.parametrize("path", ["/a/b", "/a/*/b?.json", "file:/a", "file:///a b"])
-def test_local_paths_are_listed(path):
+def test_local_paths_can_be_listed(path):
     assert can_be_listed(path)
 
 
@@ -33,5 +33,5 @@ def test_local_paths_are_listed(path):
     "path",
     ["s3a://b/k", "hdfs:///a", "dbfs:/a", "file://host/a", "file:/a%20b", "a/b", "./a", "/a/{b,c}", "/a/[^b]", r"/a\*"],
 )
-def test_paths_that_hadoop_reads_in_another_way_are_not_listed(path):
+def test_paths_that_hadoop_interprets_differently_cannot_be_listed(path):
     assert not can_be_listed(path)

@@ -28,11 +28,11 @@ FIELD = {"name": "n;m", "type": "long", "nullable": True, "metadata": {}}
 
 
 @pytest.mark.parametrize("mode", [Mode.MERGE, Mode.SNAPSHOT])
-def test_a_new_table_that_changes_are_merged_into_has_deletion_vectors(make, mode):
+def test_new_merge_target_has_deletion_vectors(make, mode):
     assert made(make, mode).properties == {VECTORS_PROPERTY: "true", **ROWS}
 
 
-def test_a_table_that_is_there_is_asked_for_what_is_declared_alone(make):
+def test_existing_table_gets_only_declared_properties(make):
     flow = make.flow("users", mode=Mode.MERGE, feed=FEED)
 
     assert not with_merge_keys(make.graph(flow).by_name, [flow])[flow.target].dataset.properties
@@ -47,12 +47,12 @@ def test_a_table_that_is_there_is_asked_for_what_is_declared_alone(make):
         {"delta.compatibility.symlinkFormatManifest.enabled": "true"},
     ],
 )
-def test_a_table_that_says_otherwise_or_is_to_be_read_otherwise_has_none(make, said):
+def test_new_merge_target_has_no_deletion_vectors_if_disabled_or_incompatible(make, said):
     assert made(make, Mode.MERGE, said).properties == {**said, **ROWS}
     assert made(make, Mode.MERGE, defaults=said).properties == ROWS
 
 
-def test_a_table_that_rows_are_added_to_has_none(make):
+def test_new_append_target_has_no_deletion_vectors(make):
     assert not made(make, Mode.APPEND).properties
 
 
@@ -72,7 +72,7 @@ def made(make, mode, said=None, defaults=None):
     ],
     ids=["an expression", "a space", "within a struct", "plain names"],
 )
-def test_a_new_table_whose_names_parquet_does_not_take_has_its_columns_mapped(make, columns, mapped):
+def test_new_table_with_special_column_names_gets_column_mapping(make, columns, mapped):
     dataset = replace(make.graph(make.flow("t")).by_name[make.flow("t").target], schema=schema_of(*columns))
 
     assert with_default_properties(dataset, {}).dataset.properties == (MAPPING if mapped else {})
@@ -90,9 +90,7 @@ def test_a_new_table_whose_names_parquet_does_not_take_has_its_columns_mapped(ma
         ({"delta.columnMapping.mode": "id"}, {}, False),
     ],
 )
-def test_a_table_that_is_there_is_mapped_with_the_first_column_that_needs_it_unless_the_code_says(
-    declared, deployed, mapped
-):
+def test_existing_table_gets_column_mapping_when_needed_unless_declared_otherwise(declared, deployed, mapped):
     special = schema_of(("a b", "long"))
 
     assert needs_column_mapping(special, declared, deployed) is mapped

@@ -57,7 +57,7 @@ types = st.recursive(
 schemas = st.lists(st.tuples(NAMES, types), min_size=1, max_size=4).map(lambda columns: schema(*unique(columns)))
 
 
-def test_columns_and_fields_are_added_where_they_are():
+def test_new_columns_and_nested_fields_are_added():
     table = schema(("s", struct(("a", "integer"))), ("l", array(struct(("x", "string")))))
     query = schema(
         ("S", struct(("b", "string"), ("A", "integer"))),
@@ -75,7 +75,7 @@ def test_columns_and_fields_are_added_where_they_are():
     assert str(change.result) == ("s struct<a:int,b:string>, l array<struct<x:string,y:date>>, m map<string,bigint>")
 
 
-def test_types_widen_and_narrower_ones_stay():
+def test_wider_types_are_adopted_and_narrower_types_are_ignored():
     table = schema(
         ("i", "integer"), ("l", "long"), ("s", struct(("f", "float"), ("n", "integer"))), ("k", array("date"))
     )
@@ -109,18 +109,18 @@ def test_types_widen_and_narrower_ones_stay():
         (schema(("a", "long")), schema(("a", "long"), nullable=False), [("a", "bigint", "bigint not null")]),
     ],
 )
-def test_what_rows_do_not_allow_is_refused(table, query, refused):
+def test_incompatible_schema_changes_are_rejected(table, query, refused):
     assert said(schema_change(table, query).refused) == refused
 
 
-def test_a_column_may_be_null_from_now_on():
+def test_not_null_column_can_become_nullable():
     change = schema_change(schema(("a", "long"), nullable=False), schema(("a", "long")))
 
     assert (change.relaxed, change.refused) == (("a",), ())
 
 
 @given(schemas, schemas)
-def test_the_result_takes_the_rows_of_both(table, query):
+def test_evolved_schema_accepts_rows_of_table_and_query(table, query):
     change = schema_change(table, query)
     if change.refused:
         return
@@ -132,7 +132,7 @@ def test_the_result_takes_the_rows_of_both(table, query):
 
 
 @given(*[st.sampled_from(ATOMS)] * 3)
-def test_widening_has_a_direction(first, second, third):
+def test_type_widening_is_antisymmetric_and_transitive(first, second, third):
     assert not (widens(first, second) and widens(second, first))
     if widens(first, second) and widens(second, third):
         assert widens(first, third)

@@ -32,7 +32,7 @@ batch = spark.table("a")
         "stream.show() if not stream.isStreaming else stream.writeStream",
     ],
 )
-def test_nothing_is_said_of_what_may_be_a_stream_or_not(found, text):
+def test_value_that_may_be_a_stream_or_a_batch_is_not_reported(found, text):
     assert found(HEAD + text) == []
 
 
@@ -50,7 +50,7 @@ def test_nothing_is_said_of_what_may_be_a_stream_or_not(found, text):
         "if stream.isStreaming:\n    stream.writeStream\nstream.show()",
     ],
 )
-def test_what_is_a_stream_on_every_way_is_one(found, text):
+def test_value_that_is_a_stream_on_every_path_is_reported(found, text):
     assert [rule for rule, _ in found(HEAD + text)] == ["stream-action"]
 
 
@@ -74,7 +74,7 @@ WATERMARKS = """
         ('.withWatermark("seen", "1 hour")', '.withWatermark("seen", "2 hours")', ["unbounded-state"]),
     ],
 )
-def test_a_watermark_of_one_way_is_enough_to_be_quiet(found, first, second, rules):
+def test_missing_watermark_is_not_reported_if_one_branch_has_it(found, first, second, rules):
     assert [rule for rule, _ in found(WATERMARKS.format(first=first, second=second))] == rules
 
 
@@ -95,12 +95,12 @@ def test_a_watermark_of_one_way_is_enough_to_be_quiet(found, first, second, rule
         ("reader = spark.readStream.format('csv')\nif x:\n    reader = reader.schema(y)\nrows = reader.load('/x')", []),
     ],
 )
-def test_readers_and_writers_are_what_was_said_to_them(found, text, rules):
+def test_options_of_reader_and_writer_variables_are_tracked(found, text, rules):
     assert [rule for rule, _ in found(HEAD + text)] == rules
 
 
 @pytest.mark.parametrize("change", ["base += '/d'", "if x:\n    base = '/d'", "for x in y:\n    base = x"])
-def test_a_text_that_changes_is_not_compared_with_another(found, change):
+def test_checkpoint_path_that_changes_is_not_compared(found, change):
     text = f"""base = "/c"
 stream.writeStream.option("checkpointLocation", base).toTable("t")
 {change}

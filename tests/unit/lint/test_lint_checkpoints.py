@@ -40,7 +40,7 @@ def table(frame, name, checkpoint):
         (batches("src.filter('x')", "f", "/c"), batches("src.filter('y')", "f", "/d"), []),
     ],
 )
-def test_a_function_of_batches_is_a_target_when_options_come_before_it(found, first, second, rules):
+def test_foreach_batch_function_is_the_target_if_options_precede_it(found, first, second, rules):
     functions = "def f(batch, number): pass\ndef g(batch, number): pass\n"
 
     assert [rule for rule, _ in found(SOURCE + functions + first + second)] == rules
@@ -60,13 +60,13 @@ def test_a_function_of_batches_is_a_target_when_options_come_before_it(found, fi
         ("src.join(spark.table('a'), 'id')", "src.join(spark.table('b'), 'id')", []),
     ],
 )
-def test_a_new_checkpoint_is_found_where_the_same_rows_come_again(found, first, second, rules):
+def test_new_checkpoint_is_reported_if_it_repeats_the_same_rows(found, first, second, rules):
     text = SOURCE + table(first, "u", '"/c"') + table(second, "u", '"/d"')
 
     assert [rule for rule, _ in found(text)] == rules
 
 
-def test_rows_are_not_the_same_when_a_name_got_another_value_between(found):
+def test_rows_differ_if_a_variable_is_reassigned_between_the_queries(found):
     text = f"""
 kind = load()
 {table("src.filter(kind)", "u", '"/c"')}
@@ -77,13 +77,13 @@ kind = load()
     assert found(SOURCE + text) == []
 
 
-def test_checkpoints_are_not_the_same_when_a_name_got_another_value_between(found):
+def test_checkpoints_differ_if_a_variable_is_reassigned_between_the_queries(found):
     place = 'place = f"{base}/{name()}"\n'
 
     assert found(SOURCE + place + table("src", "u", "place") + place + table("src", "v", "place")) == []
 
 
-def test_each_stream_without_a_checkpoint_gets_one_of_its_own(replacements):
+def test_fix_gives_each_stream_without_a_checkpoint_its_own(replacements):
     text = """
         a.writeStream.format("delta").start("/bronze/orders")
         a.writeStream.format("delta").start("/silver/orders")
@@ -113,7 +113,7 @@ def test_each_stream_without_a_checkpoint_gets_one_of_its_own(replacements):
     ]
 
 
-def test_each_stream_on_a_shared_checkpoint_gets_one_of_its_own(replacements):
+def test_fix_gives_each_stream_on_a_shared_checkpoint_its_own(replacements):
     text = SOURCE + "".join(table("src", name, '"/c"') for name in ("a.x", "b.x", "c.x"))
 
     instead = replacements(text, "shared-checkpoint")
@@ -143,7 +143,7 @@ T, U, OWN = stream('"t"'), stream('"u"'), stream("name", 'f"/c/{name}"')
         f"def one():\n    {T}\ndef two():\n    {U}\ndef main():\n    one()\n    two()\nif __name__ == '':\n    main()",
     ],
 )
-def test_one_checkpoint_is_found_for_several_targets_of_a_loop_or_of_functions(found, text):
+def test_shared_checkpoint_is_reported_for_several_targets_in_loops_and_functions(found, text):
     assert [rule for rule, _ in found(text)] == ["shared-checkpoint"]
 
 
@@ -162,11 +162,11 @@ def test_one_checkpoint_is_found_for_several_targets_of_a_loop_or_of_functions(f
         f"def one():\n    {T}\ndef two():\n    {T}\none(); two()",
     ],
 )
-def test_streams_of_which_one_run_may_start_one_alone_may_have_one_checkpoint(found, text):
+def test_shared_checkpoint_is_not_reported_if_a_run_may_start_only_one_target(found, text):
     assert found(text) == []
 
 
-def test_streams_of_a_loop_get_a_checkpoint_each(replacements):
+def test_fix_gives_each_stream_of_a_loop_its_own_checkpoint(replacements):
     text = f"for name in names:\n    {stream('name')}"
 
     assert replacements(text, "shared-checkpoint") == ['.option("checkpointLocation", "/c/" + name)']

@@ -32,7 +32,7 @@ def lint(capsys, tmp_path, monkeypatch):
     return run
 
 
-def test_a_finding_is_shown_with_its_line_its_reason_and_the_replacement(lint):
+def test_finding_is_shown_with_its_line_reason_and_fix(lint):
     code, out, _ = lint("a.py", files={"a.py": CACHE})
 
     assert code == 1
@@ -49,11 +49,11 @@ def test_a_finding_is_shown_with_its_line_its_reason_and_the_replacement(lint):
     )
 
 
-def test_nothing_that_is_found_is_a_success(lint):
+def test_lint_without_findings_succeeds(lint):
     assert lint("a.py", files={"a.py": "a = 1\n"}) == (0, "no findings in 1 file\n", "")
 
 
-def test_folders_are_walked_without_what_is_hidden(lint):
+def test_hidden_and_unsupported_files_in_folders_are_skipped(lint):
     files = {"b/c/a.py": CACHE, "b/a.sql": "SELECT input_file_name()", "b/.venv/a.py": CACHE, "b/a.txt": CACHE}
 
     code, out, _ = lint("b", "--format", "json", files=files)
@@ -67,7 +67,7 @@ def test_folders_are_walked_without_what_is_hidden(lint):
 
 
 @pytest.mark.parametrize("words", [("--format", "json"), ("--output", "json")])
-def test_json_is_one_document(lint, words):
+def test_json_output_is_one_document(lint, words):
     code, out, err = lint("a.py", *words, files={"a.py": CACHE})
 
     (finding,) = json.loads(out)["findings"]
@@ -77,7 +77,7 @@ def test_json_is_one_document(lint, words):
     )
 
 
-def test_a_file_that_is_no_python_is_named_with_its_line_beside_what_was_found(lint):
+def test_syntax_error_is_reported_together_with_findings_in_other_files(lint):
     files = {"a.py": CACHE, "b.py": "a = (\n"}
 
     code, out, err = lint("a.py", "b.py", files=files)
@@ -104,7 +104,7 @@ def test_a_file_that_is_no_python_is_named_with_its_line_beside_what_was_found(l
         ([], "SETTINGS.NOT_FOUND"),
     ],
 )
-def test_what_cannot_be_done_is_told(lint, tmp_path, words, code):
+def test_invalid_files_rules_and_formats_are_rejected(lint, tmp_path, words, code):
     (tmp_path / "latin.py").write_bytes(b"a = '\xe9'\n")
     json_words = [] if "--output" in words else ["--output", "json"]
 
@@ -114,7 +114,7 @@ def test_what_cannot_be_done_is_told(lint, tmp_path, words, code):
     assert json.loads(out)["error"]["code"] == code
 
 
-def test_a_file_that_is_named_twice_is_looked_at_once(lint, tmp_path):
+def test_file_named_twice_is_checked_once(lint, tmp_path):
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "link.py").symlink_to(tmp_path / "a.py")
 
@@ -123,7 +123,7 @@ def test_a_file_that_is_named_twice_is_looked_at_once(lint, tmp_path):
     assert out.endswith("\n\n1 finding in 1 file\n")
 
 
-def test_python_says_itself_how_it_is_encoded(lint, tmp_path):
+def test_declared_encoding_of_a_python_file_is_used(lint, tmp_path):
     (tmp_path / "a.py").write_bytes(f"# coding: latin-1\n# \xe9\n{CACHE}".encode("latin-1"))
 
     code, out, _ = lint("a.py")
@@ -131,14 +131,14 @@ def test_python_says_itself_how_it_is_encoded(lint, tmp_path):
     assert (code, out.partition(": ")[0]) == (1, "a.py:4:30")
 
 
-def test_a_file_that_cannot_be_read_is_not_told_as_one_without_findings(lint):
+def test_summary_reports_files_that_are_only_partly_readable(lint):
     _, out, _ = lint("a.py", "b.py", files={"a.py": "a = (", "b.py": "a = 1"})
 
     assert out == "no findings in 2 files, 1 of them only partly readable\n"
 
 
 @pytest.mark.parametrize("deep", ["a = " + "-" * 20_000 + "1\n", "a = " + "1 + " * 20_000 + "1\n"])
-def test_a_file_that_is_nested_too_deeply_hides_no_other(lint, deep):
+def test_too_deeply_nested_file_does_not_hide_findings_in_other_files(lint, deep):
     code, out, err = lint("a.py", "b.py", files={"a.py": deep, "b.py": CACHE})
 
     assert code == 2
@@ -147,13 +147,13 @@ def test_a_file_that_is_nested_too_deeply_hides_no_other(lint, deep):
     assert "INTERNAL" not in err
 
 
-def test_an_unknown_rule_is_told_with_the_nearest(lint):
+def test_unknown_rule_is_reported_with_the_nearest_name(lint):
     _, _, err = lint("a.py", "--ignore", "stream-cash", files={"a.py": ""})
 
     assert "Did you mean stream-cache?" in err
 
 
-def test_a_project_is_looked_at_where_no_file_is_named(lint):
+def test_project_is_checked_if_no_file_is_named(lint):
     pipeline = """
 from headrace import pipelines as dp
 
@@ -184,7 +184,7 @@ def test_explain_shows_a_rule(capsys, output):
     assert rule.failing.splitlines()[-1] in shown
 
 
-def test_a_chain_may_be_long(lint):
+def test_long_method_chain_is_checked(lint):
     columns = "".join(f"    .withColumn('c{number}', F.lit({number}))\n" for number in range(500))
 
     code, out, _ = lint(
@@ -194,14 +194,14 @@ def test_a_chain_may_be_long(lint):
     assert (code, out.partition(": ")[0]) == (1, "a.py:503:6")
 
 
-def test_explain_names_the_nearest_rule(capsys):
+def test_explain_suggests_the_nearest_rule(capsys):
     code = call(["explain", "stream-cash"])
 
     assert code == 2
     assert "Did you mean stream-cache?" in capsys.readouterr().err
 
 
-def test_other_verbs_start_without_what_reads_sql():
+def test_other_commands_import_neither_lint_nor_sqlglot():
     code = "import sys, headrace.cli.main; print([n for n in sys.modules if n in ('sqlglot', 'headrace.lint')])"
 
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True)
@@ -223,7 +223,7 @@ SARIF = {
 }
 
 
-def test_sarif_says_where_what_and_why(lint):
+def test_sarif_contains_findings_with_locations_and_file_errors(lint):
     code, out, _ = lint("--format", "sarif", ".", files={"with space/a.py": CACHE, "b.py": "a = ("})
 
     log = json.loads(out)
@@ -243,7 +243,7 @@ def test_sarif_describes_each_rule_that_a_result_refers_to(lint):
     assert {rule["defaultConfiguration"]["level"] for rule in rules} == {"error", "warning"}
 
 
-def test_sarif_names_the_cell_of_a_notebook_and_no_line_of_its_json(lint):
+def test_sarif_names_the_cell_of_a_notebook_instead_of_a_json_line(lint):
     cells = [{"cell_type": "code", "source": text} for text in ("a = 1", CACHE, "b = (")]
 
     _, out, _ = lint("--format", "sarif", "a.ipynb", files={"a.ipynb": json.dumps({"nbformat": 4, "cells": cells})})
@@ -258,7 +258,7 @@ def test_sarif_names_the_cell_of_a_notebook_and_no_line_of_its_json(lint):
     assert notification["message"]["text"] == "file is not valid Python (a.ipynb cell 3 line 1)"
 
 
-def test_a_name_that_is_no_text_is_no_failure(lint, tmp_path):
+def test_file_name_that_is_not_unicode_is_escaped_in_sarif(lint, tmp_path):
     (tmp_path / os.fsdecode(b"bad\xff.py")).write_text(CACHE)
 
     code, out, _ = lint("--format", "sarif", ".")
@@ -279,7 +279,7 @@ rows.writeStream.option("checkpointLocation", "/c").foreachBatch(write).start()
 
 @pytest.mark.parametrize("form", ["text", "json", "sarif"])
 @pytest.mark.parametrize("rules", [(), ("--select", "foreach-batch-not-idempotent")])
-def test_no_secret_is_shown(lint, form, rules):
+def test_secrets_are_redacted_in_every_output_format(lint, form, rules):
     code, out, _ = lint("a.py", "--format", form, *rules, files={"a.py": SECRETS})
 
     assert code == 1
@@ -293,7 +293,7 @@ def at(value, path):
     return value
 
 
-def test_no_example_or_template_of_ours_is_found_fault_with(lint):
+def test_own_examples_and_templates_have_no_findings(lint):
     root = Path(__file__).resolve().parents[3]
     templates = root / "src" / "headrace" / "templates"
     files = {

@@ -70,11 +70,11 @@ def replacements():
         ),
     ],
 )
-def test_an_append_is_replaced_by_one_of_the_same_rows_to_the_same_place(replacements, written, instead):
+def test_fix_of_an_append_writes_the_same_rows_to_the_same_target(replacements, written, instead):
     assert replacements(WORK.format(body=written)) == [instead]
 
 
-def test_two_appends_into_one_table_get_two_names(replacements):
+def test_fix_gives_two_appends_into_one_table_different_names(replacements):
     write = "rows.filter('{}').write.format('delta').mode('append').save('/t')"
     body = "; ".join((write.format("x"), write.format("y"), "rows.write.format('delta').mode('append').save('/u')"))
 
@@ -85,7 +85,7 @@ def test_two_appends_into_one_table_get_two_names(replacements):
     ]
 
 
-def test_the_sink_of_a_pipeline_writes_to_paths(replacements):
+def test_fix_in_a_pipeline_sink_writes_to_paths(replacements):
     text = """
 from headrace import pipelines as dp
 @dp.foreach_batch_sink
@@ -113,7 +113,7 @@ def sink(rows, number):
         "requests.put(url, json=1)",
     ],
 )
-def test_what_does_no_harm_when_it_comes_again_is_left_alone(replacements, body):
+def test_harmless_or_idempotent_writes_are_not_reported(replacements, body):
     assert replacements(WORK.format(body=body)) == []
 
 
@@ -135,7 +135,7 @@ def test_what_does_no_harm_when_it_comes_again_is_left_alone(replacements, body)
         ),
     ],
 )
-def test_a_request_keeps_its_headers_and_gets_a_key_of_its_own(replacements, post, instead):
+def test_fix_of_a_request_keeps_its_headers_and_adds_an_idempotency_key(replacements, post, instead):
     assert replacements(WORK.format(body=post)) == [instead]
 
 
@@ -147,7 +147,7 @@ def test_a_request_keeps_its_headers_and_gets_a_key_of_its_own(replacements, pos
         ("functools.partial(write, name='t')", "rows"),
     ],
 )
-def test_what_a_function_of_batches_calls_is_looked_at(replacements, given, frame):
+def test_functions_called_by_a_foreach_batch_function_are_checked(replacements, given, frame):
     text = f"""
 import functools
 def write(rows, number, name):
@@ -158,7 +158,7 @@ spark.readStream.table("a").writeStream.option("checkpointLocation", "/c").forea
     assert replacements(text) == [f"{ONCE}({frame}, number, name)"]
 
 
-def test_methods_that_a_method_hands_its_batch_to_are_looked_at(found):
+def test_methods_called_by_a_foreach_batch_method_are_checked(found):
     text = """
         class Job:
             def __init__(self, spark):
@@ -214,7 +214,7 @@ SQL = "rows.filter('x').createOrReplaceTempView('v'); rows.sparkSession.sql('MER
         (SQL.format("WHEN MATCHED THEN UPDATE SET *"), f"rows.filter('x'){NEWEST}"),
     ],
 )
-def test_a_merge_is_replaced_in_the_words_of_the_program(replacements, body, instead):
+def test_fix_of_a_merge_uses_names_from_the_program(replacements, body, instead):
     assert replacements(MERGE.format(body=body, stream=STREAM), "merge-several-rows") == [instead]
 
 
@@ -227,11 +227,11 @@ def test_a_merge_is_replaced_in_the_words_of_the_program(replacements, body, ins
         (PYTHON.format(rows="spark.sql('SELECT DISTINCT id FROM v')", on="t.id = s.id", clauses=ALL), STREAM),
     ],
 )
-def test_a_merge_of_rows_that_may_have_one_for_each_key_is_left_alone(replacements, body, stream):
+def test_merge_is_not_reported_if_its_keys_may_be_unique(replacements, body, stream):
     assert replacements(MERGE.format(body=body, stream=stream), "merge-several-rows") == []
 
 
-def test_the_first_rows_of_a_whole_result_are_no_loss(found):
+def test_limit_is_reported_in_update_mode_but_not_in_complete_mode(found):
     text = """
         def work(rows, number):
             rows.orderBy("count").limit(10).write.mode("overwrite").saveAsTable("top")
@@ -245,7 +245,7 @@ def test_the_first_rows_of_a_whole_result_are_no_loss(found):
     assert "limit-in-foreach-batch" in update
 
 
-def test_rows_are_shown_by_a_query_of_the_stream_itself(replacements):
+def test_fix_of_show_is_a_separate_console_query(replacements):
     text = WORK.format(body="rows.show()")
 
     assert replacements(text, "show-in-foreach-batch") == [

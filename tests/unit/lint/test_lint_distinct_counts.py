@@ -36,7 +36,7 @@ KNOWN = "F.array(*[F.col(name).isNotNull() for name in columns])"
         ('rows.createTempView("v")\nspark.sql("SELECT count(DISTINCT a) FROM v")', "size(collect_set(a))"),
     ],
 )
-def test_a_distinct_count_is_replaced_by_the_number_of_the_values_that_were_collected(text, instead):
+def test_fix_of_a_distinct_count_is_the_size_of_a_collected_set(text, instead):
     (found,) = lint_text(HEAD + text, ".py", "a.py").findings
 
     assert found.rule.id == "stream-distinct-count"
@@ -53,7 +53,7 @@ def test_a_distinct_count_is_replaced_by_the_number_of_the_values_that_were_coll
         'rows.agg(F.sum_distinct("a"))',
     ],
 )
-def test_a_program_with_the_replacement_is_not_found_fault_with(text):
+def test_program_with_the_fix_applied_has_no_findings(text):
     program = HEAD + text
     (found,) = lint_text(program, ".py", "a.py").findings
     line = program.splitlines()[-1]
@@ -72,7 +72,7 @@ def test_a_program_with_the_replacement_is_not_found_fault_with(text):
         'spark.sql(f"SELECT count(DISTINCT {column}) FROM STREAM t")',
     ],
 )
-def test_what_stands_elsewhere_has_the_replacement_of_the_rule(text):
+def test_distinct_count_that_cannot_be_rewritten_gets_the_general_fix(text):
     (found,) = lint_text(HEAD + text, ".py", "a.py").findings
 
     assert found.fix == found.rule.fix
@@ -87,14 +87,14 @@ def test_what_stands_elsewhere_has_the_replacement_of_the_rule(text):
         ("", True),
     ],
 )
-def test_only_counts_are_exact_where_headrace_brings_the_session(found, head, in_project):
+def test_headrace_session_allows_distinct_counts_but_not_distinct_sums(found, head, in_project):
     counts = 'rows.agg(F.countDistinct("a"))\nspark.sql("SELECT count(DISTINCT a) FROM STREAM t")\n'
 
     assert found(head + HEAD + counts, in_project=in_project) == []
     assert found(head + HEAD + 'rows.agg(F.sum_distinct("a"))', in_project=in_project) != []
 
 
-def test_headrace_may_be_imported_for_something_else(found):
+def test_other_headrace_imports_do_not_allow_distinct_counts(found):
     text = "from headrace.delivery import append_once\n" + HEAD + 'rows.agg(F.countDistinct("a"))'
 
     assert found(text) == [("stream-distinct-count", 4)]
@@ -110,9 +110,9 @@ def test_headrace_may_be_imported_for_something_else(found):
         'spark.table("a").createTempView("v")\nspark.sql("SELECT count(DISTINCT a) FROM v")',
     ],
 )
-def test_distinct_counts_of_batches_are_none_of_it(found, text):
+def test_distinct_counts_of_batches_are_not_reported(found, text):
     assert found(HEAD + text) == []
 
 
-def test_a_file_of_sql_that_reads_streams_is_one_of_a_pipeline(found):
+def test_sql_file_that_reads_streams_is_checked_as_part_of_a_pipeline(found):
     assert found("SELECT count(DISTINCT a) FROM STREAM t", ".sql") == []

@@ -31,7 +31,7 @@ def setting(name, value):
         ("vendor-source", 'spark.readStream.format("cloudFiles").load("/x")'),
     ],
 )
-def test_what_a_ready_session_brings_is_found_without_it_alone(found, rule_id, text):
+def test_features_of_the_notebook_session_are_reported_only_without_it(found, rule_id, text):
     plain, ready = ([rule for rule, _ in found(begin + ROWS + text)] for begin in ("", READY))
 
     assert rule_id in plain
@@ -49,7 +49,7 @@ def test_what_a_ready_session_brings_is_found_without_it_alone(found, rule_id, t
         ("vendor-name", "display(rows)"),
     ],
 )
-def test_what_a_ready_session_does_not_bring_is_found_with_it_too(found, rule_id, text):
+def test_unsupported_features_are_reported_even_with_a_notebook_session(found, rule_id, text):
     assert [rule for rule, _ in found(READY + ROWS + text)] == [rule_id]
 
 
@@ -69,7 +69,7 @@ def test_what_a_ready_session_does_not_bring_is_found_with_it_too(found, rule_id
         ('w = rows.writeStream.option("checkpointLocation", "/c"); w.saveAsTable("t")', '.toTable("t")'),
     ],
 )
-def test_a_replacement_does_what_was_meant(text, instead):
+def test_fix_is_the_equivalent_of_the_platform_feature(text, instead):
     (finding,) = lint_text(ROWS + text, ".py", "a.py").findings
 
     assert finding.fix == instead
@@ -84,11 +84,11 @@ def test_a_replacement_does_what_was_meant(text, instead):
         'try:\n    dbutils.widgets.get("a")\nexcept:\n    pass',
     ],
 )
-def test_a_name_that_the_program_can_do_without_is_left_alone(found, text):
+def test_optional_vendor_name_is_not_reported(found, text):
     assert found(text) == []
 
 
-def test_a_name_that_is_missing_is_found_beside_a_failure_of_another_kind(found):
+def test_vendor_name_is_reported_if_only_another_exception_is_caught(found):
     assert found('try:\n    dbutils.widgets.get("a")\nexcept KeyError:\n    pass') == [("vendor-name", 2)]
 
 
@@ -101,7 +101,7 @@ def test_a_name_that_is_missing_is_found_beside_a_failure_of_another_kind(found)
         ('query.recentProgress[0].get("rows", 0)', Severity.WARNING),
     ],
 )
-def test_a_key_that_is_not_there_is_an_error_where_it_raises(asked, severity):
+def test_missing_key_is_an_error_if_it_raises_and_otherwise_a_warning(asked, severity):
     text = f'{ROWS}query = rows.writeStream.format("noop").start()\nprint({asked})'
 
     (finding,) = lint_text(text, ".py", "a.py").findings
@@ -134,7 +134,7 @@ READ = 'n = query.lastProgress["numInputRows"]\n'
         (f"{START}other = 1\nquery = found()\n{READ}", []),
     ],
 )
-def test_progress_is_not_there_right_after_the_start(found, text, lines):
+def test_progress_read_right_after_the_query_start_is_reported(found, text, lines):
     assert [line for rule, line in found(ROWS + text) if rule == "progress-too-early"] == lines
 
 
@@ -150,7 +150,7 @@ def test_progress_is_not_there_right_after_the_start(found, text, lines):
         ('spark.read.option("kafka.ssl.truststore.password", "c2VjcmV0").load()', "kafka.ssl.truststore.password"),
     ],
 )
-def test_a_secret_is_found_wherever_it_is_handed_over(text, name):
+def test_secret_in_settings_or_options_is_reported(text, name):
     (finding,) = lint_text(text, ".py", "a.py").findings
 
     assert finding.rule.id == "secret-in-text"
@@ -167,5 +167,5 @@ def test_a_secret_is_found_wherever_it_is_handed_over(text, name):
         'spark.conf.set("spark.sql.shuffle.partitions", "200")',
     ],
 )
-def test_what_is_no_secret_is_left_alone(found, text):
+def test_values_that_are_not_secrets_are_not_reported(found, text):
     assert found(text) == []

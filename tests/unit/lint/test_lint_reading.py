@@ -47,7 +47,7 @@ CACHED = "stream-cache"
         "spark.readStream.table('t').groupBy('id').count().cache()",
     ],
 )
-def test_a_stream_is_known_wherever_it_goes(found, text):
+def test_stream_is_tracked_through_the_program(found, text):
     assert CACHED in [rule for rule, _ in found(text)]
 
 
@@ -66,7 +66,7 @@ def test_a_stream_is_known_wherever_it_goes(found, text):
         "def rows():\n    a = spark.readStream.table('t')\ndef others():\n    a.cache()",
     ],
 )
-def test_what_may_be_a_batch_is_no_stream(found, text):
+def test_value_that_may_be_a_batch_is_not_treated_as_a_stream(found, text):
     assert CACHED not in [rule for rule, _ in found(text)]
 
 
@@ -83,11 +83,11 @@ def test_what_may_be_a_batch_is_no_stream(found, text):
         "def watch(q: StreamingQuery):\n    q.status['id']",
     ],
 )
-def test_a_query_is_known_wherever_it_goes(found, text):
+def test_streaming_query_is_tracked_through_the_program(found, text):
     assert "status-keys" in [rule for rule, _ in found(text)]
 
 
-def test_a_function_of_a_class_or_a_partial_one_gets_batches_too(found):
+def test_methods_and_partial_functions_are_recognized_as_foreach_batch_functions(found):
     text = """
         from functools import partial
         class Sink:
@@ -103,7 +103,7 @@ def test_a_function_of_a_class_or_a_partial_one_gets_batches_too(found):
     assert found(text) == [("show-in-foreach-batch", 4), ("show-in-foreach-batch", 8)]
 
 
-def test_constants_are_followed_into_f_strings_and_paths(found):
+def test_constants_are_resolved_in_f_strings_and_paths(found):
     text = """
         import os
         BASE = "/checkpoints"
@@ -115,7 +115,7 @@ def test_constants_are_followed_into_f_strings_and_paths(found):
     assert found(text) == [("shared-checkpoint", 5)]
 
 
-def test_cells_of_a_notebook_share_their_names_and_keep_their_lines():
+def test_notebook_cells_share_names_and_keep_their_line_numbers():
     cells = ["rows = spark.readStream.table('t')\n", "# MAGIC\n%pip install x\n\nrows.cache()\ndisplay(rows)\n"]
     cells += ["%sql\nSELECT 1;\nSELECT input_file_name() FROM t"]
     document = {"nbformat": 4, "cells": [{"cell_type": "code", "source": cell} for cell in cells]}
@@ -126,7 +126,7 @@ def test_cells_of_a_notebook_share_their_names_and_keep_their_lines():
     assert places == [("stream-cache", "a.ipynb cell 2 line 4", 6), ("input-file-name", "a.ipynb cell 3 line 3", 8)]
 
 
-def test_a_notebook_in_the_source_form_has_the_lines_of_its_file():
+def test_notebook_in_source_format_keeps_the_line_numbers_of_its_file():
     text = """# Databricks notebook source
 rows = spark.readStream.table("t")
 
@@ -162,7 +162,7 @@ rows.cache()
         ),
     ],
 )
-def test_sql_is_looked_at(found, text, rule_id, line):
+def test_sql_files_are_checked(found, text, rule_id, line):
     assert found(text, ".sql") == [(rule_id, line)]
 
 
@@ -175,11 +175,11 @@ def test_sql_is_looked_at(found, text, rule_id, line):
         "SELECT stream FROM t GROUP BY stream ORDER BY stream",
     ],
 )
-def test_sql_that_is_right_is_left_alone(found, text):
+def test_valid_sql_has_no_findings(found, text):
     assert found(text, ".sql") == []
 
 
-def test_sql_in_a_string_is_found_on_its_own_line(found):
+def test_finding_in_a_sql_string_has_the_line_inside_the_string(found):
     text = '''
         rows = spark.sql(
             """
@@ -201,21 +201,21 @@ def test_sql_in_a_string_is_found_on_its_own_line(found):
         ("{", ".ipynb", None),
     ],
 )
-def test_a_file_that_cannot_be_read_is_a_problem_with_its_place(text, suffix, line):
+def test_unreadable_file_is_reported_with_its_location(text, suffix, line):
     (problem,) = lint_text(text, suffix, f"a{suffix}").problems
 
     assert problem.location.to_json()["file"] == f"a{suffix}"
     assert problem.location.to_json()["line"] == line
 
 
-def test_what_can_be_read_of_a_broken_file_is_looked_at():
+def test_readable_part_of_an_invalid_file_is_checked():
     linted = lint_text("SELECT input_file_name();\nSELECT 'a", ".sql", "a.sql")
 
     assert [finding.rule.id for finding in linted.findings] == ["input-file-name"]
     assert [problem.code for problem in linted.problems] == ["SQL.SYNTAX"]
 
 
-def test_columns_count_characters():
+def test_finding_columns_count_characters_instead_of_bytes():
     (finding,) = lint_text("é = '日本'; spark.readStream.table('t').cache()", ".py", "a.py").findings
 
     assert (finding.column, finding.end_column) == (39, 44)
@@ -225,7 +225,7 @@ def notebook(*cells):
     return json.dumps({"nbformat": 4, "cells": [{"cell_type": "code", "source": cell} for cell in cells]})
 
 
-def test_a_broken_cell_is_a_problem_and_the_others_are_looked_at():
+def test_invalid_cell_is_reported_and_the_other_cells_are_checked():
     text = notebook("rows = spark.readStream.table('t')", "ok = 1\nbroken = (\n", "rows.cache()", "also broken")
 
     linted = lint_text(text, ".ipynb", "a.ipynb")
@@ -252,20 +252,20 @@ def test_a_broken_cell_is_a_problem_and_the_others_are_looked_at():
         ("for a in b:\n    %pip install c\n\nelse:\n    x = !d\nrows.cache()", 6, 6),
     ],
 )
-def test_what_notebooks_add_to_python_is_read(cell, line, column):
+def test_notebook_syntax_in_python_cells_is_parsed(cell, line, column):
     linted = lint_text(notebook("rows = spark.readStream.table('t')", cell), ".ipynb", "a.ipynb")
 
     assert linted.problems == ()
     assert [(f.rule.id, f.location.line, f.column) for f in linted.findings] == [("stream-cache", line, column)]
 
 
-def test_a_cell_that_is_written_to_a_file_is_no_code_of_the_notebook():
+def test_cell_that_is_written_to_a_file_is_not_checked():
     linted = lint_text(notebook("%%writefile notes.py\nspark.readStream.table('t').cache()\n)"), ".ipynb", "a.ipynb")
 
     assert (linted.findings, linted.problems) == ((), ())
 
 
-def test_lines_end_as_python_ends_them():
+def test_line_endings_are_counted_as_in_python():
     linted = lint_text("a = 1\rspark.readStream.table('t').cache()\r\nb = 1", ".py", "a.py")
 
     assert [(f.location.line, f.column, f.line_text) for f in linted.findings] == [
@@ -287,7 +287,7 @@ def start_{n}():
 
 
 @pytest.mark.parametrize(("piece", "suffix"), [(STREAM, ".py"), ("INSERT INTO t VALUES ({n}, 'a');\n", ".sql")])
-def test_four_times_the_text_takes_no_more_than_about_four_times_as_long(piece, suffix):
+def test_lint_time_grows_about_linearly_with_file_size(piece, suffix):
     small, large = ("".join(piece.format(n=number) for number in range(count)) for count in (50, 200))
 
     few = min(_seconds(small, suffix) for _ in range(3))
@@ -309,7 +309,7 @@ def test_four_times_the_text_takes_no_more_than_about_four_times_as_long(piece, 
         ('.format("delta")\n.start()', []),
     ],
 )
-def test_the_rest_of_a_chain_is_a_problem_and_looked_at(text, rules):
+def test_method_chain_without_a_start_is_reported_and_checked(text, rules):
     linted = lint_text(text, ".py", "a.py")
 
     assert [(f.rule.id, f.location.line) for f in linted.findings] == rules

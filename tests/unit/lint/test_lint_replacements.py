@@ -23,7 +23,7 @@ def offset(text, line, column):
 
 
 @pytest.mark.parametrize("rule_id", FAILING)
-def test_a_replacement_in_the_words_of_the_program_is_code(rule_id):
+def test_fix_that_uses_names_from_the_program_is_valid_python(rule_id):
     found = findings_of(FAILING[rule_id], rule_id)
 
     own = [finding.fix for finding in found if finding.fix != finding.rule.fix]
@@ -111,7 +111,7 @@ def in_place_of_itself(text, finding):
         ("vendor-system-table", in_place_of_statement),
     ],
 )
-def test_a_program_with_the_replacement_is_right(rule_id, apply):
+def test_program_with_the_fix_applied_has_no_findings(rule_id, apply):
     (finding,) = findings_of(FAILING[rule_id], rule_id)
 
     mended = apply(FAILING[rule_id], finding)

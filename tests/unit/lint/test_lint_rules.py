@@ -19,7 +19,7 @@ SASL = (
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
-def test_the_failing_example_breaks_its_rule_alone_and_the_passing_one_none(rule):
+def test_failing_example_violates_only_its_rule_and_passing_example_none(rule):
     failing, passing = (lint_text(text, ".py", "a.py").findings for text in (rule.failing, rule.passing))
 
     assert {finding.rule.id for finding in failing} == {rule.id}
@@ -27,7 +27,7 @@ def test_the_failing_example_breaks_its_rule_alone_and_the_passing_one_none(rule
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
-def test_the_texts_of_a_rule_are_worded_like_the_others(rule):
+def test_rule_texts_have_the_same_form(rule):
     assert re.fullmatch(r"[a-z]+(-[a-z]+)*", rule.id)
     assert re.fullmatch(r"[^.]*", rule.title)
     # One sentence.
@@ -97,7 +97,7 @@ def test_the_texts_of_a_rule_are_worded_like_the_others(rule):
         ("listener-base-class", "class L: ...\nspark.streams.addListener(L())"),
     ],
 )
-def test_a_rule_finds_its_other_forms_too(found, rule_id, text):
+def test_rule_reports_other_forms_of_its_problem(found, rule_id, text):
     assert rule_id in [rule for rule, _ in found(SOURCE + text)]
 
 
@@ -154,7 +154,7 @@ def test_a_rule_finds_its_other_forms_too(found, rule_id, text):
         "spark.sql('SELECT * FROM system_log')",
     ],
 )
-def test_a_rule_is_quiet_where_nothing_is_wrong(found, text):
+def test_valid_code_has_no_findings(found, text):
     assert found(text) == []
 
 
@@ -201,7 +201,7 @@ STATE = """
         ("rows", "complete", ["output-mode"]),
     ],
 )
-def test_state_is_found_where_nothing_ever_ends_it(found, rows, mode, rules):
+def test_state_that_is_never_dropped_is_reported(found, rows, mode, rules):
     assert [rule for rule, _ in found(STATE.format(rows=rows, mode=mode))] == rules
 
 
@@ -228,11 +228,11 @@ def write(checkpoint, target, frame="a"):
         (write('"/c"', '"t"'), write('"/d"', '"t"', 'spark.readStream.table("b")'), []),
     ],
 )
-def test_checkpoints_are_compared_between_the_queries_of_a_program(found, first, second, rules):
+def test_checkpoints_of_all_queries_of_a_program_are_compared(found, first, second, rules):
     assert [rule for rule, _ in found(WRITES.format(first=first, second=second))] == rules
 
 
-def test_queries_of_which_one_run_starts_only_one_may_have_one_checkpoint(found):
+def test_queries_in_exclusive_branches_may_share_a_checkpoint(found):
     text = f"""
         a = spark.readStream.table("a")
         if small:
@@ -269,7 +269,7 @@ def test_queries_of_which_one_run_starts_only_one_may_have_one_checkpoint(found)
         ("batch.isEmpty() or batch.collect()", []),
     ],
 )
-def test_functions_of_batches_are_looked_at(found, body, rules):
+def test_foreach_batch_functions_are_checked(found, body, rules):
     text = f"""
         import requests
         def work(batch, number):
@@ -280,7 +280,7 @@ def test_functions_of_batches_are_looked_at(found, body, rules):
     assert [rule for rule, _ in found(text)] == rules
 
 
-def test_a_merge_in_python_is_read_as_one_in_sql_is(found):
+def test_merge_in_python_is_checked_like_merge_in_sql(found):
     text = """
         def merge(batch, number):
             target = DeltaTable.forName(batch.sparkSession, "silver")
@@ -292,7 +292,7 @@ def test_a_merge_in_python_is_read_as_one_in_sql_is(found):
     assert found(text) == [("merge-several-rows", 3), ("changed-source", 5)]
 
 
-def test_a_replacement_is_in_the_words_of_the_program():
+def test_fix_uses_names_from_the_program():
     text = """
 def merge(updates, number):
     target = DeltaTable.forName(updates.sparkSession, "silver")
@@ -310,7 +310,7 @@ print(query.status["id"])
     assert 'upsert(updates, number, "silver", keys=["day", "id"])' in instead["merge-several-rows"]
 
 
-def test_every_example_is_python_that_can_be_read():
+def test_rule_examples_are_valid_python():
     for rule in RULES:
         ast.parse(rule.failing)
         ast.parse(rule.passing)
@@ -325,7 +325,7 @@ def test_every_example_is_python_that_can_be_read():
         ("CREATE STREAMING TABLE u AS SELECT * FROM STREAM s", []),
     ],
 )
-def test_changes_in_sql_go_into_no_table_that_a_statement_of_the_file_gives_a_query(found, made, lines):
+def test_sql_cdc_flow_into_a_table_with_its_own_query_is_reported(found, made, lines):
     flow = "CREATE FLOW f AS AUTO CDC INTO T FROM STREAM s KEYS (id) SEQUENCE BY at"
 
     assert [line for rule, line in found(f"{made};\n{flow};", ".sql") if rule == "changes-into-query"] == lines

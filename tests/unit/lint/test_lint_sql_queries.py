@@ -18,7 +18,7 @@ OVER = "row_number() OVER (PARTITION BY id ORDER BY at DESC) AS n"
         ("SELECT id, count(*) AS n FROM (SELECT id FROM STREAM(orders)) GROUP BY id", ["no-watermark"]),
     ],
 )
-def test_only_what_stands_in_a_query_that_reads_the_stream_is_found(found, query, rules):
+def test_only_the_query_that_reads_the_stream_is_checked(found, query, rules):
     text = f"CREATE OR REFRESH STREAMING TABLE t AS {query}"
 
     assert [rule for rule, _ in found(text, ".sql")] == rules
@@ -32,7 +32,7 @@ def test_only_what_stands_in_a_query_that_reads_the_stream_is_found(found, query
         ("SELECT a.* FROM Orders AS a JOIN (SELECT id, count(DISTINCT b) AS n FROM c) AS c ON a.id = c.id", []),
     ],
 )
-def test_the_same_holds_for_a_view_of_a_stream_however_its_name_is_spelled(found, query, rules):
+def test_view_of_a_stream_is_recognized_regardless_of_case(found, query, rules):
     text = f"""
         rows = spark.readStream.table("a").withWatermark("at", "1 hour")
         rows.createOrReplaceTempView("Orders")

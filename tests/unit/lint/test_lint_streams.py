@@ -29,7 +29,7 @@ def written(rows, mode="append"):
         ('.agg(F.max("id"))', '.withWatermark("event_time", "10 minutes").groupBy(F.window("event_time", "1 hour"))'),
     ],
 )
-def test_groups_without_a_time_get_one_beside_the_watermark(groups, instead):
+def test_fix_of_a_missing_watermark_adds_a_time_window_if_needed(groups, instead):
     (found,) = lint_text(HEAD + written(f"rows{groups}"), ".py", "a.py").findings
 
     assert (found.rule.id, found.fix) == ("no-watermark", instead)
@@ -49,7 +49,7 @@ def test_groups_without_a_time_get_one_beside_the_watermark(groups, instead):
         written("marked.dropDuplicates(['id', time])"),
     ],
 )
-def test_keys_that_may_have_the_column_of_the_watermark_are_none_of_it(found, text):
+def test_keys_that_may_contain_the_watermark_column_are_not_reported(found, text):
     assert found(HEAD + text) == []
 
 
@@ -62,7 +62,7 @@ def test_keys_that_may_have_the_column_of_the_watermark_are_none_of_it(found, te
         written("marked.dropDuplicates(['id', 'name'])"),
     ],
 )
-def test_keys_that_are_known_not_to_have_it_keep_everything(found, text):
+def test_keys_without_the_watermark_column_are_reported_as_unbounded_state(found, text):
     assert [rule for rule, _ in found(HEAD + text)] == ["unbounded-state"]
 
 
@@ -90,11 +90,11 @@ def test_keys_that_are_known_not_to_have_it_keep_everything(found, text):
         ("table.join(table, 'id', 'outer')", []),
     ],
 )
-def test_joins_of_streams_are_looked_at_for_what_ends_a_wait(found, join, rules):
+def test_unbounded_and_unsupported_stream_joins_are_reported(found, join, rules):
     assert [rule for rule, _ in found(HEAD + join)] == rules
 
 
-def test_the_watermark_of_a_table_is_none(found):
+def test_watermark_of_a_static_table_is_ignored(found):
     text = written("rows.join(table.withWatermark('at', '1 hour'), 'id').groupBy('id').count()")
 
     assert [rule for rule, _ in found(HEAD + text)] == ["no-watermark"]
@@ -112,7 +112,7 @@ def test_the_watermark_of_a_table_is_none(found):
         ("SELECT * FROM b ORDER BY id", []),
     ],
 )
-def test_a_view_of_a_stream_is_a_stream_in_sql(found, query, rules):
+def test_view_of_a_stream_is_a_stream_in_sql(found, query, rules):
     text = f'rows.createOrReplaceTempView("v")\nspark.sql("{query}")'
 
     assert [rule for rule, _ in found(HEAD + text)] == rules
@@ -126,7 +126,7 @@ def test_a_view_of_a_stream_is_a_stream_in_sql(found, query, rules):
         'rows.createTempView("v")\n' + written('spark.sql("SELECT id, max(a) FROM v GROUP BY id")', "complete"),
     ],
 )
-def test_a_view_of_which_more_is_known_is_none_of_it(found, text):
+def test_valid_sql_queries_over_views_are_not_reported(found, text):
     assert found(HEAD + text) == []
 
 
@@ -144,7 +144,7 @@ def test_a_view_of_which_more_is_known_is_none_of_it(found, text):
         ("table.writeTo('t').append()", []),
     ],
 )
-def test_what_a_stream_is_refused_is_found(found, text, rules):
+def test_operations_that_streams_do_not_support_are_reported(found, text, rules):
     assert [rule for rule, _ in found(HEAD + text)] == rules
 
 
@@ -158,7 +158,7 @@ def test_what_a_stream_is_refused_is_found(found, text, rules):
         ("table['a'] == 1 & table['b'] == 2 | table['c']", None),
     ],
 )
-def test_conditions_without_brackets_get_them(condition, instead):
+def test_fix_adds_missing_parentheses_to_column_conditions(condition, instead):
     (found,) = lint_text(f"{HEAD}table.filter({condition})", ".py", "a.py").findings
 
     assert found.rule.id == "column-precedence"
@@ -176,7 +176,7 @@ def test_conditions_without_brackets_get_them(condition, instead):
         "F.col('a') > 1",
     ],
 )
-def test_conditions_that_may_be_meant_so_are_none_of_it(found, text):
+def test_conditions_that_may_be_intended_are_not_reported(found, text):
     assert found(f"{HEAD}{text}") == []
 
 
@@ -192,7 +192,7 @@ def test_conditions_that_may_be_meant_so_are_none_of_it(found, text):
         ("spark.createDataFrame(made)", []),
     ],
 )
-def test_values_are_found_behind_their_names(found, text, rules):
+def test_values_are_resolved_through_variables(found, text, rules):
     assert [rule for rule, _ in found(HEAD + text)] == rules
 
 
@@ -205,7 +205,7 @@ def test_values_are_found_behind_their_names(found, text, rules):
         ("table.join(rows, 'id')", 'F.col("file")  # created from F.col("_metadata.file_path")'),
     ],
 )
-def test_the_name_of_a_file_is_a_column_only_where_the_files_are_read(frame, begins):
+def test_fix_of_input_file_name_uses_metadata_directly_only_where_files_are_read(frame, begins):
     (found,) = lint_text(f"{HEAD}{frame}.withColumn('file', F.input_file_name())", ".py", "a.py").findings
 
     assert found.fix.startswith(begins)
@@ -214,7 +214,7 @@ def test_the_name_of_a_file_is_a_column_only_where_the_files_are_read(frame, beg
 @pytest.mark.parametrize(
     ("source", "ready"), [("cloudFiles", True), ("kinesis", True), ("pubsub", False), ("pulsar", False)]
 )
-def test_only_what_headrace_brings_is_told_to_come_from_it(source, ready):
+def test_fix_suggests_headrace_only_for_sources_it_supports(source, ready):
     text = f'spark.readStream.format("{source}").load("/x")'
 
     (plain,) = lint_text(text, ".py", "a.py").findings
@@ -233,7 +233,7 @@ def test_only_what_headrace_brings_is_told_to_come_from_it(source, ready):
         ("class A(StreamingQueryListener): ...\nclass L(A): ...", []),
     ],
 )
-def test_a_listener_is_one_by_its_bases(found, classes, rules):
+def test_listener_is_recognized_by_its_base_classes(found, classes, rules):
     assert [rule for rule, _ in found(f"{classes}\nspark.streams.addListener(L())")] == rules
 
 
@@ -252,5 +252,5 @@ made.writeStream{trigger}.option("checkpointLocation", "/c").toTable("t")
         ("timeout", ".trigger(availableNow=True)", []),
     ],
 )
-def test_a_stream_that_is_to_end_does_not_go_by_the_clock(found, timeout, trigger, rules):
+def test_processing_time_timeout_with_available_now_is_reported(found, timeout, trigger, rules):
     assert [rule for rule, _ in found(HEAD + CLOCK.format(timeout=timeout, trigger=trigger))] == rules

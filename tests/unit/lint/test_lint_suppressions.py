@@ -21,7 +21,7 @@ CACHE = "spark.readStream.table('t').cache()"
         "rows = (\n    spark.readStream.table('t')\n    .cache()  # headrace: ignore[stream-cache]\n)",
     ],
 )
-def test_a_comment_keeps_a_rule_quiet(text):
+def test_comment_suppresses_a_finding(text):
     linted = lint_text(text, ".py", "a.py", selection=Selection(ignore=("stream-sort", "unused-suppression")))
 
     assert linted.findings == ()
@@ -37,7 +37,7 @@ def test_a_comment_keeps_a_rule_quiet(text):
         f"{CACHE}  # headrace: ignored[stream-cache]",
     ],
 )
-def test_a_comment_elsewhere_or_of_another_rule_does_not(text):
+def test_comment_elsewhere_or_for_another_rule_suppresses_nothing(text):
     assert "stream-cache" in [finding.rule.id for finding in lint_text(text, ".py", "a.py").findings]
 
 
@@ -50,7 +50,7 @@ def test_a_comment_elsewhere_or_of_another_rule_does_not(text):
         ("SELECT '-- headrace: ignore', input_file_name()", ["input-file-name"]),
     ],
 )
-def test_in_sql_comments_begin_with_two_dashes(found, text, rules):
+def test_sql_suppression_comment_starts_with_two_dashes(found, text, rules):
     assert [rule for rule, _ in found(text, ".sql")] == rules
 
 
@@ -62,13 +62,13 @@ def test_in_sql_comments_begin_with_two_dashes(found, text, rules):
         ("# headrace: ignore[stream-cash]", 'unknown rule "stream-cash"'),
     ],
 )
-def test_a_comment_that_keeps_nothing_quiet_is_found(comment, message):
+def test_unused_suppression_comment_is_reported(comment, message):
     (finding,) = lint_text(f"a = 1  {comment}", ".py", "a.py").findings
 
     assert (finding.rule.id, finding.message, finding.column) == ("unused-suppression", message, 10)
 
 
-def test_a_comment_for_a_rule_that_is_left_out_is_not_found(found):
+def test_unused_suppression_comment_for_a_deselected_rule_is_not_reported(found):
     text = "a = 1  # headrace: ignore[stream-sort]"
 
     assert found(text, selection=Selection(ignore=("stream-sort",))) == []
@@ -97,7 +97,7 @@ def test_rules_can_be_selected(found):
         "ignore, it is only a test",
     ],
 )
-def test_a_comment_of_which_nobody_can_tell_the_meaning_ignores_nothing_and_is_found(comment):
+def test_malformed_suppression_comment_has_no_effect_and_is_reported(comment):
     findings = lint_text(f"{CACHE}  # headrace: {comment}", ".py", "a.py").findings
 
     assert [finding.rule.id for finding in findings] == ["stream-cache", "unused-suppression"]
@@ -106,7 +106,7 @@ def test_a_comment_of_which_nobody_can_tell_the_meaning_ignores_nothing_and_is_f
 
 @pytest.mark.parametrize("comment", ["# headrace: ignore", "# headrace: ignore[stream-cache]"])
 @pytest.mark.parametrize("behind", ["", "  ", " # noqa: X", "  # and why"])
-def test_a_comment_may_stand_before_another_one(found, comment, behind):
+def test_suppression_comment_can_precede_another_comment(found, comment, behind):
     assert found(f"{CACHE}  {comment}{behind}") == []
 
 
@@ -130,20 +130,20 @@ spark.sql(
         ("inside", "  -- headrace: ignore-file[input-file-name]"),
     ],
 )
-def test_comments_in_sql_and_behind_it_count(found, place, comment):
+def test_comments_inside_and_after_a_sql_string_suppress_findings(found, place, comment):
     places = {"inside": "", "line": "", "closing": ""}
 
     assert found(IN_STRING.format(**places)) == [("input-file-name", 4)]
     assert found(IN_STRING.format(**{**places, place: comment})) == []
 
 
-def test_a_comment_on_another_line_of_sql_does_not_count(found):
+def test_comment_on_another_line_of_sql_suppresses_nothing(found):
     text = IN_STRING.format(inside="  -- headrace: ignore[input-file-name]", line="", closing="")
 
     assert [rule for rule, _ in found(text)] == ["unused-suppression", "input-file-name"]
 
 
-def test_two_dashes_in_a_string_of_sql_are_no_comment(found):
+def test_two_dashes_in_a_sql_string_literal_are_not_a_comment(found):
     text = "spark.sql(\"SELECT '-- headrace: ignore', input_file_name()\")"
 
     assert [rule for rule, _ in found(text)] == ["input-file-name"]

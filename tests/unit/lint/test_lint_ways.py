@@ -30,14 +30,14 @@ SAVE = 'batch.write.format("noop").mode("overwrite").save()'
         (f"try:\n    {SAVE}\nexcept OSError:\n    {SAVE}", []),
     ],
 )
-def test_a_batch_is_computed_again_where_one_call_comes_to_both_places(found, body, rules):
+def test_batch_is_reported_if_one_call_computes_it_twice(found, body, rules):
     text = HEAD.format(body=textwrap.indent(body, "    "))
 
     assert [rule for rule, _ in found(text)] == rules
 
 
 @pytest.mark.parametrize("limit", ["limit(0)", "limit(3)"])
-def test_a_limit_of_none_makes_an_empty_table_and_leaves_no_rows_out(found, limit):
+def test_limit_is_reported_unless_it_is_zero(found, limit):
     body = f'    batch.{limit}.write.format("noop").mode("ignore").save()'
 
     rules = [rule for rule, _ in found(HEAD.format(body=body))]
@@ -48,14 +48,14 @@ def test_a_limit_of_none_makes_an_empty_table_and_leaves_no_rows_out(found, limi
 @pytest.mark.parametrize(
     "other", ["", "class Report:\n    def write(self, rows):\n        pass", "class A:\n    async def write(self): ..."]
 )
-def test_a_function_stays_what_it_is_when_a_class_has_a_method_of_its_name(found, other):
+def test_function_is_not_confused_with_a_method_of_the_same_name(found, other):
     text = HEAD.format(body="    batch.show()").replace("\n\nstream", f"\n{other}\n\nstream", 1)
 
     assert [rule for rule, _ in found(text)] == ["show-in-foreach-batch"]
 
 
 @pytest.mark.parametrize("method", ["(self, batch, number)", "(cls, batch, number)", "(batch, number)"])
-def test_a_method_of_a_class_gets_the_batch_behind_its_class(found, method):
+def test_batch_parameter_of_a_method_follows_self_or_cls(found, method):
     kind = {"(cls": "    @classmethod\n", "(bat": "    @staticmethod\n"}.get(method[:4], "")
     text = f"""
 class Writes:
@@ -80,5 +80,5 @@ class Writes:
         ('import dltools\nspark.readStream.table("a").writeStream.toTable("b")', ["missing-checkpoint"]),
     ],
 )
-def test_what_is_handed_over_by_place_counts_and_names_are_whole(found, text, rules):
+def test_positional_arguments_are_recognized_and_names_match_exactly(found, text, rules):
     assert [rule for rule, _ in found(text)] == rules

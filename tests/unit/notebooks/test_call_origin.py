@@ -22,9 +22,9 @@ def called_from(module):
 
 
 @pytest.mark.parametrize("module", WRAPPERS, ids=lambda module: module.__name__)
-def test_a_call_through_a_wrapper_is_the_users(module):
+def test_call_through_a_wrapper_counts_as_a_user_call(module):
     assert called_from(module)
 
 
-def test_a_call_of_this_package_is_not_the_users():
+def test_call_from_this_package_is_not_a_user_call():
     assert not called_from(query_calls)

@@ -53,7 +53,7 @@ def ipynb(*cells, **document):
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
-def test_notebooks_declare_what_was_agreed(case, load):
+def test_notebooks_produce_the_expected_definitions_and_problems(case, load):
     text = case.read_text(encoding="utf-8")
     blocks = dict(BLOCK.findall(text))
     expected = blocks.pop("result")
@@ -80,7 +80,7 @@ def described(loaded) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def test_functions_of_a_notebook_share_a_namespace_that_no_worker_can_import(load):
+def test_notebook_functions_share_a_namespace_that_workers_cannot_import(load):
     text = ipynb("import dlt\nFACTOR = 3", "def times(x): return FACTOR * x", "@dlt.table\ndef t(): return times(2)")
 
     loaded = load({"a.ipynb": text})
@@ -91,7 +91,7 @@ def test_functions_of_a_notebook_share_a_namespace_that_no_worker_can_import(loa
     assert flow.query.function.__module__ not in sys.modules
 
 
-def test_future_statements_of_one_cell_are_not_those_of_another(load):
+def test_future_imports_do_not_affect_other_cells(load):
     text = ipynb("import dlt", "@dlt.table\ndef t(x: int = 0): return t.__annotations__")
 
     (flow,) = load({"a.ipynb": text}).definitions.flows
@@ -99,7 +99,7 @@ def test_future_statements_of_one_cell_are_not_those_of_another(load):
     assert flow.query.function() == {"x": int}
 
 
-def test_a_package_of_another_version_is_a_notice_and_one_that_meets_the_need_is_not(load):
+def test_only_unmet_package_versions_are_reported_as_notices(load):
     cell = "%pip install -q pytest 'pytest>=1' \"pytest<1\" --upgrade\ndbutils = 1\n%restart_python"
 
     loaded = load({"a.ipynb": ipynb(cell, cell)})
@@ -109,7 +109,7 @@ def test_a_package_of_another_version_is_a_notice_and_one_that_meets_the_need_is
     assert loaded.notices[0][1].startswith('"pytest<1" is required at a.ipynb cell 1 line 1, but ')
 
 
-def test_a_file_of_requirements_is_read_beside_the_notebook(load, tmp_path):
+def test_requirements_file_is_read_from_the_folder_of_the_notebook(load, tmp_path):
     (tmp_path / "needed.txt").write_text("# tools\npytest>=1  # here\nno-such-package-as-this==1\n", encoding="utf-8")
 
     loaded = load({"a.ipynb": ipynb("%pip install -r needed.txt")})
@@ -117,7 +117,7 @@ def test_a_file_of_requirements_is_read_beside_the_notebook(load, tmp_path):
     assert [problem.params["requirement"] for problem in loaded.problems] == ["no-such-package-as-this==1"]
 
 
-def test_notebooks_that_others_run_are_known_with_those_of_the_libraries(load, tmp_path):
+def test_notebooks_run_by_other_notebooks_are_included(load, tmp_path):
     files = {"a.ipynb": ipynb("%run ./lib/b"), "lib/b.ipynb": ipynb("%run ./c"), "lib/c.py": "X = 1\n"}
 
     loaded = load(files, "a.ipynb")
@@ -126,7 +126,7 @@ def test_notebooks_that_others_run_are_known_with_those_of_the_libraries(load, t
     assert loaded.notebooks == (tmp_path / "a.ipynb", tmp_path / "lib" / "b.ipynb", tmp_path / "lib" / "c.py")
 
 
-def test_places_sort_by_the_number_of_the_cell():
+def test_locations_sort_by_cell_number():
     places = [Location("a.ipynb cell 10", 1), Location("a.ipynb cell 9", 2), Location("a.ipynb cell 9", 1)]
 
     assert [str(place) for place in sorted(places, key=lambda place: place.reading_order)] == [
@@ -152,7 +152,7 @@ LINES = [
 
 
 @given(st.lists(st.sampled_from(LINES)), st.sampled_from(["\n", "\r\n"]))
-def test_every_line_of_a_cell_keeps_its_number(lines, end):
+def test_lines_of_a_cell_keep_their_numbers(lines, end):
     source = end.join(["# Databricks notebook source", *lines])
 
     for cell in read_notebook(source, ".py", "a.py"):
@@ -176,6 +176,6 @@ def test_every_line_of_a_cell_keeps_its_number(lines, end):
         ),
     ).map(json.dumps)
 )
-def test_whatever_is_no_notebook_is_told_and_nothing_else_is_raised(text):
+def test_invalid_notebook_raises_only_pipeline_errors(text):
     with suppress(PipelineError):
         read_notebook(text, ".ipynb", "a.ipynb")

@@ -74,7 +74,7 @@ def lived(steps):
 
 @given(steps=st.integers(0, 24))
 @settings(max_examples=examples(few=25, many=25))
-def test_stores_agree_wherever_an_update_dies(steps):
+def test_stores_agree_wherever_an_update_crashes(steps):
     states, source = lived(steps)
     stores = states[-1]
 
@@ -89,7 +89,7 @@ def test_stores_agree_wherever_an_update_dies(steps):
     more=st.integers(0, 2),
 )
 @settings(max_examples=examples(few=300, many=3000))
-def test_what_is_restored_is_noticed_or_does_not_matter(steps, restored, more):
+def test_restored_store_is_detected_or_harmless(steps, restored, more):
     states, source = lived(steps)
     stores = states[-1]
     for store, back in restored.items():
@@ -112,7 +112,7 @@ def test_what_is_restored_is_noticed_or_does_not_matter(steps, restored, more):
         (KnownBatches(epoch=1, newest_epoch=2), "FLOW.RECORD_OLD"),
     ],
 )
-def test_it_is_said_which_store_is_older_than_it_should_be(batches, code):
+def test_outdated_store_is_identified(batches, code):
     assert find_disagreement(batches).code == code
 
 
@@ -120,6 +120,6 @@ def test_it_is_said_which_store_is_older_than_it_should_be(batches, code):
     ("name", "now", "code"),
     [("table", 6, "FLOW.TABLE_OLD"), ("quarantine", NONE, "FLOW.TABLE_OLD"), (SOURCE, 6, "FLOW.SOURCE_OLD")],
 )
-def test_a_table_that_a_flow_has_seen_at_a_later_version_is_noticed(name, now, code):
+def test_table_older_than_the_version_a_flow_has_seen_is_detected(name, now, code):
     assert find_disagreement(KnownBatches(), [KnownTable(name, "/t", 7, now)]).code == code
     assert find_disagreement(KnownBatches(), [KnownTable(name, "/t", 7, 7)]) is None

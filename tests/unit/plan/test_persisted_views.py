@@ -90,13 +90,13 @@ class Stored:
         (Kind.TEMPORARY_VIEW, DEFINED, ViewChange.REMOVE),
     ],
 )
-def test_a_definition_is_stored_when_it_differs_and_removed_when_its_name_is_taken(graph, kind, stored, expected):
+def test_view_definition_is_stored_if_changed_and_removed_if_its_name_is_reused(graph, kind, stored, expected):
     steps = view_steps(graph(kind=kind), Stored(stored), Selected(frozenset({V}), frozenset()))
 
     assert [step.change for step in steps] == ([expected] if expected else [])
 
 
-def test_the_confs_in_force_where_a_view_stands_are_part_of_its_definition(graph):
+def test_spark_confs_in_effect_are_part_of_the_view_definition(graph):
     confs = {"spark.sql.ansi.enabled": "false", "pipelines.trigger.interval": "1 minute"}
     chosen = Selected(frozenset({V}), frozenset())
 
@@ -105,7 +105,7 @@ def test_the_confs_in_force_where_a_view_stands_are_part_of_its_definition(graph
     assert (step.change, step.definition.confs) == (ViewChange.REPLACE, {"spark.sql.ansi.enabled": "false"})
 
 
-def test_a_view_that_would_hide_a_table_is_refused(graph, past):
+def test_view_that_would_hide_a_table_is_rejected(graph, past):
     chosen = Selected(frozenset({V}), frozenset())
     known = past(held={"v": (2, 0)}, kinds={"v": Kind.STREAMING_TABLE})
 
@@ -121,7 +121,7 @@ def test_a_view_that_would_hide_a_table_is_refused(graph, past):
     assert changed_kinds(graph(), past(), chosen)[0] == []
 
 
-def test_a_view_that_leaves_the_code_is_inactive_and_says_how_to_remove_it(graph, tmp_path):
+def test_view_removed_from_the_code_is_inactive_and_names_the_file_to_delete(graph, tmp_path):
     layout, gone = StorageLayout(str(tmp_path)), QualifiedName("gone", "sales")
     for name in (V, gone):
         apply_view_step(ViewStep(name, ViewChange.CREATE, "", replace(DEFINED, name=name)), layout, Naming())
@@ -133,7 +133,7 @@ def test_a_view_that_leaves_the_code_is_inactive_and_says_how_to_remove_it(graph
     assert f"until you delete the file {left.path}" in left.message
 
 
-def test_a_view_whose_source_is_away_is_in_the_code_and_its_definition_stays_as_it_is(make, tmp_path):
+def test_view_with_unavailable_source_is_active_and_keeps_its_definition(make, tmp_path):
     layout = StorageLayout(str(tmp_path))
     apply_view_step(ViewStep(V, ViewChange.CREATE, "", DEFINED), layout, Naming())
     past = StoredHistory(layout, Naming(), StoredState(layout, Naming(), "p", lambda: 0.0, lambda _f, _d: None))
@@ -145,7 +145,7 @@ def test_a_view_whose_source_is_away_is_in_the_code_and_its_definition_stays_as_
         assert view_steps(graph, past, everything) == ()
 
 
-def test_a_table_in_whose_place_there_is_a_view_is_inactive_also_while_the_source_of_the_view_is_away(make, tmp_path):
+def test_table_replaced_by_a_view_is_inactive_even_if_its_source_is_unavailable(make, tmp_path):
     layout = StorageLayout(str(tmp_path))
     log = Path(layout.table(Naming(), V)) / "_delta_log"
     log.mkdir(parents=True)
@@ -158,7 +158,7 @@ def test_a_table_in_whose_place_there_is_a_view_is_inactive_also_while_the_sourc
     assert past.inactive(make.graph(unavailable=(make.unavailable("v"),))) == ()
 
 
-def test_only_selected_views_are_stored_and_all_are_when_nothing_is_selected(graph):
+def test_only_selected_views_are_stored_and_the_default_selection_has_all(graph):
     made = graph()
 
     assert view_steps(made, Stored(), Selected(frozenset(), frozenset())) == ()
@@ -179,7 +179,7 @@ def test_only_selected_views_are_stored_and_all_are_when_nothing_is_selected(gra
         ({PRIVATE_PROPERTY: "true"}, {PRIVATE_PROPERTY: "true"}, None, None),
     ],
 )
-def test_a_table_evolves_when_it_becomes_private_or_public(graph, declared, deployed, reason, value):
+def test_table_evolves_when_it_becomes_private_or_public(graph, declared, deployed, reason, value):
     made = graph(kind=Kind.MATERIALIZED_VIEW, properties=declared)
 
     steps, problems = table_steps(made, Stored(**deployed), Selected(frozenset({V}), frozenset()), NOTHING)
@@ -190,7 +190,7 @@ def test_a_table_evolves_when_it_becomes_private_or_public(graph, declared, depl
     )
 
 
-def test_an_expectation_on_a_persisted_view_is_refused():
+def test_expectation_on_a_persisted_view_is_rejected():
     rule = Expectation("n", Action.WARN, "a > 1", HERE)
     dataset = Dataset(V, Kind.PERSISTED_VIEW, HERE, expectations=(rule,))
     flow = Flow("v", V, SqlQuery("SELECT 1", Naming()), HERE)
@@ -204,7 +204,7 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 
 
 @given(TEXTS, TEXTS, st.dictionaries(TEXTS, TEXTS), st.sampled_from(["v", "sales.v", "main.sales.the view"]))
-def test_what_is_stored_is_read_back(tmp_path_factory, query, comment, texts, name):
+def test_view_definition_survives_a_round_trip(tmp_path_factory, query, comment, texts, name):
     layout = StorageLayout(str(tmp_path_factory.mktemp("storage")))
     naming = Naming()
     canonical = naming.canonical(name.replace("the view", "`the view`"))
@@ -219,7 +219,7 @@ def test_what_is_stored_is_read_back(tmp_path_factory, query, comment, texts, na
     assert list(stored_views(layout, naming)) == []
 
 
-def test_a_torn_file_is_told_by_its_path_and_a_draft_is_no_view(tmp_path):
+def test_corrupt_view_file_is_reported_by_path_and_temporary_files_are_ignored(tmp_path):
     layout = StorageLayout(str(tmp_path))
     folder = tmp_path / "system" / "views" / "default"
     folder.mkdir(parents=True)

@@ -94,21 +94,21 @@ def reasons(plan):
     return {step.flow.name: (step.decision.value, step.reason) for step in plan.flows}
 
 
-def test_everything_is_made_by_the_first_update(planned, make):
+def test_first_update_creates_all_tables_and_starts_all_flows(planned, make):
     plan = planned(make.graph(make.flow("a"), make.flow("b", "a")), Deployed())
 
     assert reasons(plan) == {"a": ("start", "first run"), "b": ("start", "first run")}
     assert [step.describe() for step in plan.tables] == ["create     a: new table", "create     b: new table"]
 
 
-def test_a_plan_is_empty_when_nothing_is_new(planned, make, there):
+def test_plan_is_empty_when_nothing_is_new(planned, make, there):
     plan = planned(make.graph(make.flow("a"), make.flow("b", "a")), Deployed(there("a", "b")))
 
     assert plan.empty
     assert plan.describe().endswith("nothing to do")
 
 
-def test_a_reader_is_started_on_condition_when_its_input_moves_first(planned, make, there):
+def test_reader_starts_conditionally_if_its_input_is_updated_first(planned, make, there):
     graph = make.graph(make.flow("a"), make.flow("b", "a"), make.flow("c", "b"), make.flow("d"))
 
     plan = planned(graph, Deployed(there(*"abcd"), {"a": "its code changed"}))
@@ -117,7 +117,7 @@ def test_a_reader_is_started_on_condition_when_its_input_moves_first(planned, ma
     assert reasons(plan)["c"] == ("start", 'reads "b", updated first')
 
 
-def test_a_stream_is_moved_by_what_it_reads_as_a_stream_alone(planned, make, there):
+def test_new_rows_in_a_static_input_do_not_start_a_stream(planned, make, there):
     graph = make.graph(make.flow("lookup"), make.flow("s", "lookup", "~feed", mode=Mode.APPEND), make.flow("feed"))
 
     plan = planned(graph, Deployed(there("lookup", "s", "feed"), {"lookup": "new rows"}))
@@ -125,7 +125,7 @@ def test_a_stream_is_moved_by_what_it_reads_as_a_stream_alone(planned, make, the
     assert reasons(plan)["s"] == ("up to date", "nothing new")
 
 
-def test_a_flow_that_runs_once_is_not_moved_by_its_input(planned, make, there):
+def test_new_input_does_not_restart_a_once_flow(planned, make, there):
     graph = make.graph(make.flow("a"), make.flow("o", "a", mode=Mode.ONCE))
 
     plan = planned(graph, Deployed(there("a", "o"), {"a": "new rows"}))
@@ -133,7 +133,7 @@ def test_a_flow_that_runs_once_is_not_moved_by_its_input(planned, make, there):
     assert plan.step_for("o").decision is Decision.UP_TO_DATE
 
 
-def test_what_is_not_selected_is_left_out_and_moves_nothing(planned, make, there):
+def test_unselected_flow_is_excluded_and_does_not_start_its_readers(planned, make, there):
     plan = planned(
         make.graph(make.flow("a"), make.flow("b", "a")), Deployed(there("a", "b"), {"a": "news"}), only=["b"]
     )
@@ -141,7 +141,7 @@ def test_what_is_not_selected_is_left_out_and_moves_nothing(planned, make, there
     assert reasons(plan) == {"a": ("exclude", "not selected"), "b": ("up to date", "nothing new")}
 
 
-def test_a_full_refresh_clears_streaming_tables_and_computes_views_anew(planned, make, there):
+def test_full_refresh_clears_streaming_tables_and_recomputes_views(planned, make, there):
     graph = make.graph(make.flow("s", mode=Mode.APPEND), make.flow("v"))
 
     plan = planned(graph, Deployed(there("s", "v")), full=["s", "v"])
@@ -150,7 +150,7 @@ def test_a_full_refresh_clears_streaming_tables_and_computes_views_anew(planned,
     assert [step.reset for step in plan.flows] == [True, True]
 
 
-def test_an_interrupted_reset_is_finished_first(planned, make, there):
+def test_interrupted_reset_is_finished_first(planned, make, there):
     graph = make.graph(make.flow("s", mode=Mode.APPEND))
 
     plan = planned(graph, Deployed(there("s"), interrupted={"s"}))
@@ -160,7 +160,7 @@ def test_an_interrupted_reset_is_finished_first(planned, make, there):
     assert planned(graph, Deployed(there("s"), interrupted={"s"}), only=[]).empty
 
 
-def test_a_table_that_an_interrupted_full_refresh_has_not_touched_can_be_kept(make, there, past):
+def test_table_not_yet_cleared_by_an_interrupted_full_refresh_can_be_kept(make, there, past):
     graph = make.graph(make.flow("s", mode=Mode.APPEND))
     chosen = Selected(frozenset({QualifiedName("s")}), frozenset(), starts={"s": Start(StartKind.LATEST)})
 
@@ -172,7 +172,7 @@ def test_a_table_that_an_interrupted_full_refresh_has_not_touched_can_be_kept(ma
     assert [error.code for error in found.value] == ["RESET.CLEARED"]
 
 
-def test_a_stream_of_a_table_that_is_cleared_is_said_to_need_clearing_too(planned, make, there):
+def test_stream_that_reads_a_cleared_table_needs_a_full_refresh_too(planned, make, there):
     graph = make.graph(make.flow("up", mode=Mode.APPEND), make.flow("down", "~up", mode=Mode.APPEND))
     state = Deployed(there("up", "down"), did_run={"up", "down"})
 
@@ -185,7 +185,7 @@ def test_a_stream_of_a_table_that_is_cleared_is_said_to_need_clearing_too(planne
     assert reasons(planned(graph, state, full=["up", "down"]))["down"] == ("start", "full refresh")
 
 
-def test_streams_begin_anew_when_their_table_was_deleted(planned, make):
+def test_streams_start_from_the_beginning_if_their_table_was_deleted(planned, make):
     graph = make.graph(make.flow("s", mode=Mode.APPEND), make.flow("v"))
 
     plan = planned(graph, Deployed(did_run={"s", "v"}))
@@ -193,7 +193,7 @@ def test_streams_begin_anew_when_their_table_was_deleted(planned, make):
     assert [step.reset for step in plan.flows] == [True, False]
 
 
-def test_a_lost_checkpoint_is_refused_unless_the_table_is_cleared(planned, make, there):
+def test_lost_checkpoint_fails_the_flow_unless_the_table_is_cleared(planned, make, there):
     graph = make.graph(make.flow("s", mode=Mode.APPEND))
     state = Deployed(there("s"), lost={"s": "/checkpoints/s"})
 
@@ -204,7 +204,7 @@ def test_a_lost_checkpoint_is_refused_unless_the_table_is_cleared(planned, make,
     assert planned(graph, state, full=["s"]).flows[0].reset
 
 
-def test_a_new_column_is_added_to_a_table_that_keeps_its_rows(planned, make, there):
+def test_new_column_is_added_to_a_table_that_keeps_its_rows(planned, make, there):
     graph = make.graph(make.flow("s", mode=Mode.APPEND), make.flow("v"), schema="id integer, more string")
 
     plan = planned(graph, Deployed(there("s", "v")))
@@ -221,9 +221,7 @@ def test_a_new_column_is_added_to_a_table_that_keeps_its_rows(planned, make, the
         ({}, {"partition_by": ("id",)}, "TABLE.PARTITIONS_CHANGED"),
     ],
 )
-def test_a_change_that_the_rows_do_not_allow_is_refused_unless_they_are_cleared(
-    planned, make, there, declared, table, code
-):
+def test_incompatible_change_is_rejected_unless_the_table_is_cleared(planned, make, there, declared, table, code):
     graph = make.graph(make.flow("s", mode=Mode.APPEND), **declared)
     state = Deployed(there("s", **table))
 
@@ -234,7 +232,7 @@ def test_a_change_that_the_rows_do_not_allow_is_refused_unless_they_are_cleared(
     assert [step.change.value for step in planned(graph, state, full=["s"]).tables] == ["reset"]
 
 
-def test_properties_and_comment_are_brought_to_what_is_declared(planned, make, there):
+def test_changed_properties_and_comment_are_applied_to_the_table(planned, make, there):
     graph = make.graph(make.flow("v"), comment="new", properties={"a": "1", "b": "2"})
 
     (step,) = planned(graph, Deployed(there("v", comment="old", properties={"a": "1"}))).tables
@@ -243,7 +241,7 @@ def test_properties_and_comment_are_brought_to_what_is_declared(planned, make, t
     assert step.reason == 'sets property "b", sets the comment'
 
 
-def test_properties_that_delta_keeps_in_the_protocol_are_compared_with_the_protocol(planned, make, there):
+def test_protocol_properties_are_compared_with_the_table_protocol(planned, make, there):
     declared = {"delta.feature.timestampNtz": "supported", "delta.minWriterVersion": "7", "delta.appendonly": "true"}
     graph = make.graph(make.flow("v"), properties=declared)
     tables = there("v", properties={"delta.appendOnly": "true"})
@@ -257,7 +255,7 @@ def test_properties_that_delta_keeps_in_the_protocol_are_compared_with_the_proto
     ]
 
 
-def test_a_changed_clustering_is_brought_to_the_table_when_it_is_known(planned, make, there):
+def test_changed_clustering_is_applied_if_the_current_one_is_known(planned, make, there):
     graph = make.graph(make.flow("s", mode=Mode.APPEND), make.flow("v"), cluster_by=("id",))
     layouts = {"s": TableLayout(cluster_by=("other",)), "v": TableLayout(cluster_by=None)}
 
@@ -266,7 +264,7 @@ def test_a_changed_clustering_is_brought_to_the_table_when_it_is_known(planned, 
     assert (str(step.dataset), step.reason, step.cluster_by) == ("s", 'clusters by "id"', ("id",))
 
 
-def test_a_clustering_that_is_no_longer_declared_is_taken_away(planned, make, there):
+def test_clustering_that_is_no_longer_declared_is_removed(planned, make, there):
     state = Deployed(there("v"), layouts={"v": TableLayout(cluster_by=("id",))})
 
     (step,) = planned(make.graph(make.flow("v")), state).tables
@@ -274,7 +272,7 @@ def test_a_clustering_that_is_no_longer_declared_is_taken_away(planned, make, th
     assert (step.reason, step.cluster_by) == ("clusters by nothing", ())
 
 
-def test_a_changed_clustering_is_said_by_the_update_that_takes_it(planned, make, there):
+def test_clustering_change_is_reported_by_the_update_that_applies_it(planned, make, there):
     layouts = {"s": TableLayout(cluster_by=("other",))}
     changed = planned(
         make.graph(make.flow("s", mode=Mode.APPEND), cluster_by=("id",)), Deployed(there("s"), layouts=layouts)
@@ -290,7 +288,7 @@ def test_a_changed_clustering_is_said_by_the_update_that_takes_it(planned, make,
     assert list(plan_warnings(same)) == []
 
 
-def test_a_view_is_computed_anew_when_its_partitions_change(planned, make, there):
+def test_view_is_recomputed_when_its_partitions_change(planned, make, there):
     graph = make.graph(make.flow("v"), partition_by=("id",))
 
     plan = planned(graph, Deployed(there("v")))
@@ -299,7 +297,7 @@ def test_a_view_is_computed_anew_when_its_partitions_change(planned, make, there
     assert planned(graph, Deployed(there("v", partition_by=("ID",)))).empty
 
 
-def test_a_stream_whose_batches_replace_the_table_is_not_started_for_a_batch_that_may_not_come(planned, make, there):
+def test_complete_mode_stream_is_not_started_for_a_schema_or_partition_change(planned, make, there):
     graph = make.graph(make.flow("c", mode=Mode.COMPLETE), partition_by=("id",))
     declared = make.graph(make.flow("c", mode=Mode.COMPLETE), schema="id integer, later string")
     before = declared.datasets[0]
@@ -312,7 +310,7 @@ def test_a_stream_whose_batches_replace_the_table_is_not_started_for_a_batch_tha
     assert planned(replace(declared, datasets=(dataset,)), Deployed(there("c"))).empty
 
 
-def test_a_lost_checkpoint_of_a_stream_that_replaces_its_table_has_no_other_way_out(planned, make, there):
+def test_lost_checkpoint_of_a_complete_mode_stream_suggests_no_checkpoint_reset(planned, make, there):
     graph = make.graph(make.flow("c", mode=Mode.COMPLETE))
 
     (step,) = planned(graph, Deployed(there("c"), lost={"c": "/checkpoints/c"})).flows
@@ -320,7 +318,7 @@ def test_a_lost_checkpoint_of_a_stream_that_replaces_its_table_has_no_other_way_
     assert "--reset-checkpoint" not in step.error.hint
 
 
-def test_a_view_is_computed_anew_when_another_column_is_declared(planned, make, there):
+def test_view_is_recomputed_when_another_column_is_declared(planned, make, there):
     graph = make.graph(make.flow("v"), schema="id integer, later string")
     dataset = replace(graph.datasets[0], dataset=replace(graph.datasets[0].dataset, schema="id INT, later STRING"))
 
@@ -329,7 +327,7 @@ def test_a_view_is_computed_anew_when_another_column_is_declared(planned, make, 
     assert (reasons(plan)["v"], plan.tables[0].columns) == (("start", 'adds "later"'), ())
 
 
-def test_a_flow_is_refused_when_what_it_reads_was_never_made_and_is_not_selected(planned, make, there):
+def test_flow_is_rejected_if_its_input_does_not_exist_and_is_not_selected(planned, make, there):
     graph = make.graph(make.flow("bronze", mode=Mode.APPEND), make.flow("silver", "~bronze", mode=Mode.APPEND))
 
     with pytest.raises(Problems) as found:
@@ -339,7 +337,7 @@ def test_a_flow_is_refused_when_what_it_reads_was_never_made_and_is_not_selected
     assert reasons(planned(graph, Deployed(there("bronze")), only=["silver"]))["silver"] == ("start", "first run")
 
 
-def test_settings_of_the_vendors_service_without_effect_are_named(make):
+def test_vendor_settings_without_effect_are_reported(make):
     graph = make.graph(make.flow("v"), properties={"pipelines.reset.allowed": "false", "pipelines.channel": "PREVIEW"})
     slow = replace(
         graph.flows[0],
@@ -352,7 +350,7 @@ def test_settings_of_the_vendors_service_without_effect_are_named(make):
 
 
 @pytest.mark.parametrize("bitemporal", [False, True])
-def test_a_window_of_forgetting_is_without_effect_where_nothing_is_forgotten(make, bitemporal):
+def test_tombstone_retention_has_no_effect_on_bitemporal_tables(make, bitemporal):
     shape = ScdSpec(("id",), ("id",), ScdType.TWO, bitemporal=bitemporal)
     feed = ChangeFeed(shape, "version", '"integer"', "{}", derivable_from_rows=True, derivable_in_merge=True)
     merging = make.flow("users", mode=Mode.MERGE, feed=feed)
@@ -361,7 +359,7 @@ def test_a_window_of_forgetting_is_without_effect_where_nothing_is_forgotten(mak
     assert len(list(without_effect(graph))) == bitemporal
 
 
-def test_json_and_text_say_the_same(planned, make, there):
+def test_plan_has_the_same_steps_in_json_and_text(planned, make, there):
     plan = planned(make.graph(make.flow("a"), make.flow("b")), Deployed(there("a"), {"a": "news"}))
 
     said = plan.to_json()
@@ -378,7 +376,7 @@ def test_json_and_text_say_the_same(planned, make, there):
     assert not replace(plan, tables=(), flows=()).describe().startswith("create")
 
 
-def test_json_has_all_that_changes(planned, make, there):
+def test_plan_json_contains_all_changes(planned, make, there):
     graph = make.graph(make.flow("s", mode=Mode.APPEND), comment="new", cluster_by=("id",))
     ranges = (TableRange(QualifiedName("up"), "i", 0, 3, whole=True),)
     plan = planned(graph, Deployed(there("s"), layouts={"s": TableLayout(cluster_by=())}))
@@ -406,7 +404,7 @@ def test_json_has_all_that_changes(planned, make, there):
     }
 
 
-def test_a_plan_that_only_renames_is_not_empty(planned, make, there):
+def test_plan_with_only_renames_is_not_empty(planned, make, there):
     plan = planned(make.graph(make.flow("new")), Deployed(there("new")))
     renamed = Rename(RenameKind.DATASET, "old", "new", QualifiedName("new"), QualifiedName("old"))
 
@@ -415,7 +413,7 @@ def test_a_plan_that_only_renames_is_not_empty(planned, make, there):
     assert (plan.empty, plan.to_json()["empty"], "nothing to do" in plan.describe()) == (False, False, False)
 
 
-def test_flows_whose_source_is_away_fail_and_those_that_need_them_are_skipped_and_temporary_views_are_not_told(make):
+def test_unavailable_source_fails_its_flow_and_skips_the_flows_that_read_it(make):
     blocked = 'input "a" was not updated'
     unavailable = (
         make.unavailable("a"),
@@ -434,7 +432,7 @@ def test_flows_whose_source_is_away_fail_and_those_that_need_them_are_skipped_an
     assert steps("v") == {"a": ("exclude", "not selected"), "v": ("fail", blocked)}
 
 
-def test_a_table_is_not_cleared_whose_reader_is_away(make, past, there):
+def test_table_is_not_cleared_if_the_source_of_its_reader_is_unavailable(make, past, there):
     graph = make.graph(make.flow("a", mode=Mode.APPEND), unavailable=(make.unavailable("b"), make.unavailable("c")))
     state, read = Deployed(there("a")), past(read_by={"b": {"a"}, "c": {"a"}})
 

@@ -30,7 +30,7 @@ def evolved(make):
     return evolve
 
 
-def test_a_wider_type_switches_widening_on_first(evolved):
+def test_a_wider_column_type_enables_type_widening(evolved):
     step, _ = evolved("id integer, d date", "id long, d timestamp_ntz, v string")
 
     assert step.reason == (
@@ -45,7 +45,7 @@ def test_a_narrower_type_changes_nothing(evolved):
     assert evolved("id long, gone string", "id integer") == (None, None)
 
 
-def test_types_do_not_widen_where_that_is_switched_off(evolved):
+def test_a_wider_type_is_refused_when_type_widening_is_disabled(evolved):
     _, problem = evolved("id integer", "id long", properties={"delta.enableTypeWidening": "false"})
 
     assert (problem.code, problem.params["changes"]) == (
@@ -68,18 +68,18 @@ def test_types_do_not_widen_where_that_is_switched_off(evolved):
         ("id integer", True, None),
     ],
 )
-def test_the_schema_of_a_strict_table_does_not_change(evolved, code, replaced, changes):
+def test_schema_evolution_of_a_strict_table_is_refused(evolved, code, replaced, changes):
     _, problem = evolved("id integer", code, replaced=replaced, properties=STRICT)
 
     assert (problem.params["changes"] if problem else None) == changes
     assert problem is None or problem.code == "TABLE.STRICT"
 
 
-def test_a_strict_view_changes_with_a_full_refresh(evolved):
+def test_a_full_refresh_may_change_the_schema_of_a_strict_view(evolved):
     assert evolved("id integer", "v integer", replaced=True, full_refresh=True, properties=STRICT) == (None, None)
 
 
-def test_a_table_is_not_strict_any_more_when_the_code_does_not_say_so(evolved):
+def test_a_table_stops_being_strict_when_the_code_removes_the_property(evolved):
     step, _ = evolved("id integer", "id integer, v string", deployed=STRICT)
 
     assert step.reason == 'adds "v", sets property "headrace.strict"'
@@ -113,7 +113,7 @@ def test_a_table_is_not_strict_any_more_when_the_code_does_not_say_so(evolved):
         ("headraces", "1", None),
     ],
 )
-def test_properties_of_ours_are_known(key, value, said):
+def test_unknown_or_invalid_headrace_properties_are_refused(key, value, said):
     name = QualifiedName("t")
     dataset = Dataset(name, Kind.STREAMING_TABLE, HERE, properties={key: value})
     flow = Flow("t", name, PythonQuery(lambda: None, Naming()), HERE)
@@ -123,7 +123,7 @@ def test_properties_of_ours_are_known(key, value, said):
     assert [(problem.code, problem.hint) for problem in problems] == ([said] if said else [])
 
 
-def test_comments_follow_the_code_and_an_empty_one_takes_them_away(make):
+def test_comments_follow_the_code_and_an_empty_comment_removes_the_old_one(make):
     (dataset,) = make.graph(make.flow("t", mode=Mode.APPEND), schema="a long, b long, c long, d long").datasets
     code = dataset.schema.commented({"a": "now", "b": "", "c": "same"})
     table = dataset.schema.commented({"A": "was", "b": "was", "c": "same", "d": "kept"})

@@ -59,7 +59,7 @@ HERE = Location("pipeline.yml")
         ("", None),
     ],
 )
-def test_a_start_is_what_the_user_wrote_or_nothing(text, start):
+def test_start_positions_are_parsed_and_invalid_ones_give_none(text, start):
     # Half a second in this form is understood from Python 3.11 on.
     if start is None and text.endswith(".5Z"):
         assert parse_start(text) in (None, Start(StartKind.TIMESTAMP, timestamp_s=3600.5))
@@ -68,7 +68,7 @@ def test_a_start_is_what_the_user_wrote_or_nothing(text, start):
 
 
 @given(st.integers(0, 4_000_000_000_000))
-def test_a_moment_is_read_back_as_it_is_written(milliseconds):
+def test_a_formatted_timestamp_parses_to_the_same_time(milliseconds):
     start = parse_start(f"timestamp:{format_timestamp(milliseconds / 1000)}")
 
     assert start is not None
@@ -81,7 +81,7 @@ def selected(make):
     return lambda *resets, **more: select(graph, Selection(reset_checkpoint=resets, **more), Naming())
 
 
-def test_a_reset_names_a_flow_and_a_start(selected):
+def test_a_checkpoint_reset_is_parsed_into_a_flow_and_a_start_position(selected):
     assert selected("S").starts == {"s": EARLIEST}
     assert selected("a=b", "s=version:3").starts == {"a=b": EARLIEST, "s": Start(StartKind.VERSION, version=3)}
     assert selected("a=b=latest").starts == {"a=b": Start(StartKind.LATEST)}
@@ -96,7 +96,7 @@ def test_a_reset_names_a_flow_and_a_start(selected):
         (("s=latest", "s"), "RESET.TWICE"),
     ],
 )
-def test_a_reset_that_means_nothing_is_refused(selected, resets, code):
+def test_an_invalid_checkpoint_reset_is_refused(selected, resets, code):
     with pytest.raises(Problems) as found:
         selected(*resets)
 
@@ -113,7 +113,7 @@ def cleared(graph, past, *names, accept=False, interrupted=(), settled=(), lost=
 GONE = SourceRetention("s", "files", unrecoverable="2 of 3 files that were read are missing")
 
 
-def test_rows_that_cannot_be_read_again_are_a_problem_unless_they_are_given_up(make, past):
+def test_clearing_unrecoverable_rows_requires_accepting_data_loss(make, past):
     graph = make.graph(make.flow("s", mode=Mode.APPEND))
     known = past(held={"s": (3, 1)}, reaches={"s": (GONE,)})
 
@@ -126,7 +126,7 @@ def test_rows_that_cannot_be_read_again_are_a_problem_unless_they_are_given_up(m
     assert cleared(graph, past(reaches={"s": (GONE,)}), "s").problems == ()
 
 
-def test_a_reset_that_clears_already_or_may_lose_rows_is_not_asked_about_again(make, past):
+def test_an_interrupted_clear_with_accepted_data_loss_continues_without_a_new_approval(make, past):
     graph = make.graph(make.flow("s", mode=Mode.APPEND))
     known = past(held={"s": (3, 0)}, reaches={"s": (GONE,)})
 
@@ -141,7 +141,7 @@ def test_a_reset_that_clears_already_or_may_lose_rows_is_not_asked_about_again(m
     assert cleared(graph, past(reaches={"s": (GONE,)}), "s", interrupted=["s"]).tables[QualifiedName("s")].loses_rows
 
 
-def test_a_flow_whose_checkpoint_is_missing_is_not_told_to_go_on_from_it(make, past):
+def test_the_data_loss_hint_for_a_missing_checkpoint_suggests_a_checkpoint_reset(make, past):
     graph = make.graph(make.flow("s", mode=Mode.APPEND), make.flow("a=b", target="s", mode=Mode.APPEND))
     missing = replace(GONE, flow="a=b", checkpoint_lost=True)
 
@@ -150,7 +150,7 @@ def test_a_flow_whose_checkpoint_is_missing_is_not_told_to_go_on_from_it(make, p
     assert problem.hint.startswith("Keep the table and reset its flows: headrace run --reset-checkpoint a=b=latest. ")
 
 
-def test_rows_in_quarantine_of_a_table_that_somebody_deleted_are_not_cleared_unasked(make, past):
+def test_clearing_quarantined_rows_of_a_deleted_table_requires_accepting_data_loss(make, past):
     graph = make.graph(make.flow("s", mode=Mode.APPEND))
 
     (problem,) = cleared(graph, past(held={"s": (0, 2)}, reaches={"s": (GONE,)}), "s", lost=["s"]).problems
@@ -160,7 +160,7 @@ def test_rows_in_quarantine_of_a_table_that_somebody_deleted_are_not_cleared_una
     assert cleared(graph, past(reaches={"s": (GONE,)}), "s", lost=["s"]).problems == ()
 
 
-def test_rows_that_were_lost_once_stay_lost():
+def test_a_flow_record_still_reports_lost_rows_after_later_clears():
     cut = FlowRecord().cleared(1, rows_lost=True)
 
     assert (cut.cleared(2, rows_lost=False).rows_lost, FlowRecord().cleared(1, rows_lost=False).rows_lost) == (
@@ -169,7 +169,7 @@ def test_rows_that_were_lost_once_stay_lost():
     )
 
 
-def test_a_table_that_loses_rows_makes_its_reader_lose_them_too(make, past):
+def test_data_loss_in_a_table_propagates_to_the_tables_that_read_it(make, past):
     graph = make.graph(make.flow("s", mode=Mode.APPEND), make.flow("t", "~s", mode=Mode.APPEND))
     reads = SourceRetention("t", 'table "s"', "version 0", dataset=QualifiedName("s"))
     known = past(held={"s": (1, 0), "t": (1, 0)}, reaches={"s": (GONE,), "t": (reads,)})
@@ -178,7 +178,7 @@ def test_a_table_that_loses_rows_makes_its_reader_lose_them_too(make, past):
     assert cleared(graph, known, "t").problems == ()
 
 
-def test_a_flow_that_is_no_longer_in_the_code_cannot_bring_its_rows_again(make, past):
+def test_rows_of_a_flow_removed_from_the_code_are_unrecoverable(make, past):
     graph = make.graph(make.flow("s", mode=Mode.APPEND))
 
     (problem,) = cleared(graph, past(held={"s": (1, 0)}, gone_flows={"s": ("other",)}), "s").problems
@@ -192,7 +192,7 @@ def refused(graph, past, text, *, clear=(), refresh=()):
     return [problem.code for problem in problems]
 
 
-def test_a_flow_that_cannot_be_reset_is_named_with_the_reason(make, past):
+def test_an_unsupported_checkpoint_reset_is_refused_with_the_reason(make, past):
     state = StatefulOperator("deduplicate")
     graph = make.graph(
         make.flow("v"),
@@ -208,7 +208,7 @@ def test_a_flow_that_cannot_be_reset_is_named_with_the_reason(make, past):
     assert refused(graph, past, "s", clear=("s",)) == ["RESET.CLEARED"]
 
 
-def test_a_table_of_another_kind_is_refused_unless_it_is_cleared(make, past):
+def test_a_changed_table_kind_or_flow_mode_requires_a_full_refresh(make, past):
     graph = make.graph(make.flow("v"), make.flow("o", mode=Mode.ONCE))
     known = past(kinds={"v": Kind.STREAMING_TABLE}, modes={"o": Mode.APPEND})
 
@@ -220,7 +220,7 @@ def test_a_table_of_another_kind_is_refused_unless_it_is_cleared(make, past):
 
 
 @pytest.mark.parametrize("mode", [Mode.COMPLETE, Mode.REPLACE])
-def test_rows_that_a_flow_did_not_bring_are_not_replaced_by_its_result(make, past, mode):
+def test_a_flow_that_replaces_its_table_does_not_overwrite_rows_of_other_flows(make, past, mode):
     graph = make.graph(make.flow("t", mode=mode))
 
     def refused(clear=(), **facts):
@@ -233,7 +233,7 @@ def test_rows_that_a_flow_did_not_bring_are_not_replaced_by_its_result(make, pas
     assert refused() == []
 
 
-def test_a_stream_whose_batches_replace_the_table_does_not_replace_rows_of_flows_that_left(make, past):
+def test_a_complete_mode_flow_does_not_overwrite_rows_of_removed_flows(make, past):
     graph = make.graph(make.flow("agg", target="t", mode=Mode.COMPLETE))
     known = past(held={"t": (3, 0)}, wrote_rows={"agg"}, gone_flows={"t": ("one",)})
 
@@ -243,7 +243,7 @@ def test_a_stream_whose_batches_replace_the_table_does_not_replace_rows_of_flows
     assert 'flows that are no longer in the code: "one"' in problem.detail
 
 
-def test_a_flow_goes_on_from_the_newest_position_that_it_can_start_at(make):
+def test_a_reset_flow_resumes_from_the_newest_start_position_that_it_supports(make):
     files, other = make.source(SourceKind.FILES, "{}"), make.source(SourceKind.OTHER, "kafka")
 
     def start(mode=Mode.APPEND, **analysis):
@@ -272,7 +272,7 @@ class Names:
         return self._taken
 
 
-def test_only_what_lies_under_an_old_name_is_renamed(make):
+def test_only_stored_datasets_and_flows_are_renamed(make):
     graph = make.graph(make.flow("new"), make.flow("f", target="t", mode=Mode.APPEND))
     names = RenameSettings({"old": "new", "older": "new2"}, {"g": "f"})
 
@@ -303,14 +303,14 @@ def test_a_persisted_view_is_renamed_too(make):
         ({"a/b": "new"}, Names(), "RENAME.INVALID"),
     ],
 )
-def test_names_that_do_not_lead_from_one_thing_to_one_other_are_refused(make, datasets, stored, code):
+def test_invalid_or_conflicting_renames_are_refused(make, datasets, stored, code):
     with pytest.raises(Problems) as found:
         renames(RenameSettings(datasets, {}), make.graph(make.flow("new")), Naming(), stored, HERE)
 
     assert [error.code for error in found.value] == [code]
 
 
-def test_an_old_name_that_is_in_the_code_is_refused_also_while_its_source_is_away(make):
+def test_a_rename_is_refused_if_the_code_defines_the_old_name_on_an_unavailable_source(make):
     flow = make.flow("new_flow", target="new", mode=Mode.APPEND)
     graph = make.graph(flow, unavailable=(make.unavailable("old"), make.unavailable("old_flow", target="new")))
 
@@ -349,7 +349,7 @@ def stream(make):
         ("timestamp:1970-01-01T00:16:42Z", 2),
     ],
 )
-def test_a_start_is_a_version_of_a_table(table, stream, text, version):
+def test_a_start_position_resolves_to_a_table_version(table, stream, text, version):
     flow, source = stream
 
     found = resolve_start(flow, source, parse_start(text), table_state(table), cleared=False, now_s=2e9)
@@ -357,7 +357,7 @@ def test_a_start_is_a_version_of_a_table(table, stream, text, version):
     assert found.position == DeltaPosition(table_state(table).table_id, version)
 
 
-def test_a_start_that_a_table_does_not_have_is_refused(table, stream):
+def test_a_start_position_that_the_table_does_not_have_is_refused(table, stream):
     flow, source = stream
 
     def code(text, state=None, *, cleared=False):
@@ -384,7 +384,7 @@ def landing(tmp_path, make):
     return folder, make.flow("s", mode=Mode.APPEND, sources=(source,)), source
 
 
-def test_a_start_is_the_files_that_are_left_out(landing):
+def test_a_start_position_resolves_to_the_files_to_skip(landing):
     folder, flow, source = landing
 
     latest = resolve_start(flow, source, parse_start("latest"), None, cleared=False, now_s=2e9)
@@ -395,7 +395,7 @@ def test_a_start_is_the_files_that_are_left_out(landing):
     assert latest.position_text == "new files only, 2 files skipped"
 
 
-def test_a_source_that_knows_its_positions_itself_starts_at_the_earliest_only(make):
+def test_a_source_with_its_own_offsets_supports_only_the_earliest_start_position(make):
     source = make.source(SourceKind.OTHER, "kafka secret=1")
     flow = make.flow("s", mode=Mode.APPEND, sources=(source,))
 
@@ -406,7 +406,7 @@ def test_a_source_that_knows_its_positions_itself_starts_at_the_earliest_only(ma
     assert resolve_start(flow, source, EARLIEST, None, cleared=False, now_s=2e9).position is None
 
 
-def test_a_seeded_checkpoint_is_read_as_one_of_spark(tmp_path, table):
+def test_an_initial_checkpoint_is_read_like_a_checkpoint_of_spark(tmp_path, table):
     position = DeltaPosition("t", 3)
     seen = FilesPosition((("/l/ä b.json", 5),))
 
@@ -422,7 +422,7 @@ def test_a_seeded_checkpoint_is_read_as_one_of_spark(tmp_path, table):
 
 
 @given(st.text(st.characters(blacklist_categories=("Cs", "Cc")), min_size=1))
-def test_a_path_comes_back_from_its_url(text):
+def test_a_file_url_decodes_to_the_original_path(text):
     assert unquote(file_url(f"/{text}").removeprefix("file://")) == f"/{text}"
 
 
@@ -438,7 +438,7 @@ def reach(table, read, *, passes=False, rows_lost=False, same=True):
     return table_retention("s", 0, source, QualifiedName("t"), table, read, rows_lost=rows_lost, same=same)
 
 
-def test_files_that_were_read_and_are_gone_are_counted(landing, tmp_path):
+def test_deleted_source_files_are_counted_as_unrecoverable(landing, tmp_path):
     folder, _, source = landing
     both = ((f"{folder}/a.json", 1_000_000), (f"{folder}/b.json", 1_001_000))
     read = [epoch(tmp_path / "0", FilesPosition(both[:1])), epoch(tmp_path / "1", FilesPosition(both))]
@@ -452,7 +452,7 @@ def test_files_that_were_read_and_are_gone_are_counted(landing, tmp_path):
     assert file_retention("s", 0, source, []).unrecoverable == ""
 
 
-def test_files_that_were_written_anew_since_do_not_have_what_was_read_of_them(landing, tmp_path):
+def test_overwritten_source_files_are_counted_as_unrecoverable(landing, tmp_path):
     folder, _, source = landing
     both = ((f"{folder}/a.json", 1_000_000), (f"{folder}/b.json", 1_001_000))
     read = [epoch(tmp_path / "0", FilesPosition(both))]
@@ -465,7 +465,7 @@ def test_files_that_were_written_anew_since_do_not_have_what_was_read_of_them(la
     assert file_retention("s", 0, source, read).unrecoverable == f"1 of 2 files that were read is missing and {changed}"
 
 
-def test_a_table_can_be_read_again_until_rows_are_taken_out_of_it(table, tmp_path):
+def test_removed_rows_or_a_replaced_source_table_make_rows_unrecoverable(table, tmp_path):
     state = table_state(table)
     read = [epoch(tmp_path / "0", DeltaPosition(state.table_id, 1))]
 
@@ -485,7 +485,7 @@ def test_a_table_can_be_read_again_until_rows_are_taken_out_of_it(table, tmp_pat
     assert reach(None, read).unrecoverable == "it no longer exists"
 
 
-def test_what_a_stream_passes_over_is_not_known_once_the_log_has_lost_it(table, tmp_path):
+def test_removals_before_the_first_version_of_the_delta_log_are_unknown(table, tmp_path):
     state = table_state(table)
     read = [epoch(tmp_path / "0", DeltaPosition(state.table_id, 2))]
     (Path(table) / "_delta_log" / f"{0:020d}.json").unlink()
@@ -501,13 +501,13 @@ def test_what_a_stream_passes_over_is_not_known_once_the_log_has_lost_it(table, 
     assert unrecoverable(behind, passes=False) == unknown
 
 
-def test_rows_that_went_before_they_were_read_are_not_missed(table):
+def test_first_removal_ignores_versions_before_the_given_one(table):
     DeltaTable(table).delete("id = 0")
 
     assert (first_removal(table_state(table), 3), first_removal(table_state(table), 4)) == (3, None)
 
 
-def test_rows_of_the_table_that_was_here_before_are_not_missed(table):
+def test_first_removal_ignores_rows_of_a_replaced_table(table):
     before = table_state(table)
     actions = [
         {"commitInfo": {"operation": "CREATE OR REPLACE TABLE"}},
@@ -520,12 +520,12 @@ def test_rows_of_the_table_that_was_here_before_are_not_missed(table):
     assert (first_removal(replace(before, table_id="made anew"), 0), first_removal(before, 0)) == (None, 3)
 
 
-def test_nothing_is_missed_of_what_was_never_read(tmp_path):
+def test_a_source_that_was_never_read_has_no_unrecoverable_rows(tmp_path):
     assert unknown_retention("s", "source kafka", []).unrecoverable == ""
     assert unknown_retention("s", "source kafka", [epoch(tmp_path / "0", FilesPosition())]).unrecoverable != ""
 
 
-def test_flows_are_known_by_their_records_or_else_by_their_folders(tmp_path):
+def test_stored_flows_are_named_by_their_record_or_else_by_their_folder(tmp_path):
     layout, naming, dataset = StorageLayout(str(tmp_path)), Naming(), QualifiedName("t")
     write_record(Path(layout.flow_state(naming, dataset, "a b")), FlowRecord())
     write_record(Path(layout.flow_state(naming, dataset, "x" * 200)), FlowRecord(flow="x" * 200, identity="first"))
@@ -538,7 +538,7 @@ def test_flows_are_known_by_their_records_or_else_by_their_folders(tmp_path):
     assert {str(flow.dataset) for flow in stored_flows(layout, naming)} == {"t", "other.u"}
 
 
-def test_a_name_that_a_renamed_flow_had_is_new_for_whoever_has_it_now(tmp_path):
+def test_a_new_flow_with_a_former_name_of_another_flow_gets_a_new_identity(tmp_path):
     layout, naming, dataset = StorageLayout(str(tmp_path)), Naming(), QualifiedName("t")
     renamed = FlowRecord(flow="b", identity="a", former_names={"a": 0})
     write_record(Path(layout.flow_state(naming, dataset, "b")), renamed)
@@ -549,7 +549,7 @@ def test_a_name_that_a_renamed_flow_had_is_new_for_whoever_has_it_now(tmp_path):
     assert first_record("c", flows_of(layout, naming, dataset), 4) == (FlowRecord(epoch=4, identity="c"), True)
 
 
-def test_a_record_before_first_epochs_were_kept_began_with_its_own(tmp_path):
+def test_an_old_record_without_a_first_epoch_uses_its_current_epoch(tmp_path):
     file = tmp_path / "flow.json"
     write_record(file, FlowRecord(epoch=3))
     raw = json.loads(file.read_text())

@@ -75,13 +75,13 @@ def problems(make):
         ),
     ],
 )
-def test_what_differs_is_said_operator_by_operator(problems, before, now, said):
+def test_state_changes_are_reported_operator_by_operator(problems, before, now, said):
     (problem,) = problems(StateSignature(Mode.APPEND, before), StateSignature(Mode.APPEND, now))
 
     assert (problem.code, problem.params["changes"]) == ("FLOW.STATE_CHANGED", said)
 
 
-def test_results_that_were_replaced_are_not_added_to(problems):
+def test_a_change_from_complete_to_append_mode_is_refused(problems):
     before, now = StateSignature(Mode.COMPLETE, (COUNTED,)), StateSignature(Mode.APPEND, (COUNTED,))
 
     (problem,) = problems(before, now)
@@ -91,7 +91,7 @@ def test_results_that_were_replaced_are_not_added_to(problems):
     )
 
 
-def test_only_a_stream_that_adds_rows_can_begin_with_empty_state(problems):
+def test_only_an_append_flow_can_restart_with_empty_state(problems):
     (adds,) = problems(StateSignature(Mode.APPEND, (COUNTED,)), StateSignature(Mode.APPEND, (SUMMED,)))
     (replaces,) = problems(StateSignature(Mode.COMPLETE, (COUNTED,)), StateSignature(Mode.COMPLETE, (SUMMED,)))
 
@@ -99,7 +99,7 @@ def test_only_a_stream_that_adds_rows_can_begin_with_empty_state(problems):
     assert replaces.hint.endswith("rebuild the table from its sources: headrace run --full-refresh s")
 
 
-def test_nothing_is_compared_with_what_is_not_known_or_is_cleared(problems):
+def test_state_is_not_compared_if_it_is_unknown_or_cleared(problems):
     now = StateSignature(Mode.APPEND, (COUNTED,))
 
     assert problems(None, now) == []
@@ -129,7 +129,7 @@ VERSIONS = replace(BY_ID, spec=replace(BY_ID.spec, scd_type=ScdType.TWO))
         (Mode.APPEND, None, "id integer", None, None),
     ],
 )
-def test_rows_are_merged_by_the_keys_of_their_table_whatever_the_flow_is_called(
+def test_a_flow_that_does_not_match_the_merge_keys_of_its_table_is_refused(
     make, reset, mode, feed, columns, rows, code
 ):
     flow = make.flow("new", target="s", mode=mode, feed=feed)
@@ -143,7 +143,7 @@ def test_rows_are_merged_by_the_keys_of_their_table_whatever_the_flow_is_called(
     assert table_mismatches(make.graph(flow), state, Selected(S, S, starts=starts)) == []
 
 
-def test_keys_in_another_order_are_the_same_state(make):
+def test_the_order_of_cdc_keys_does_not_change_the_state(make):
     by = [replace(BY_ID, spec=ScdSpec(keys, ("a", "b"))) for keys in (("a", "b"), ("b", "a"))]
     # As version 0.1 has noted it.
     was = StatefulOperator(
@@ -162,11 +162,11 @@ operators = st.lists(st.sampled_from([COUNTED, SUMMED, RETYPED])).map(tuple)
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(operators, operators)
-def test_state_is_kept_exactly_when_the_operators_are_the_same_in_order(problems, before, now):
+def test_state_is_kept_only_if_the_operators_and_their_order_are_unchanged(problems, before, now):
     assert (problems(StateSignature(Mode.APPEND, before), StateSignature(Mode.APPEND, now)) == []) == (before == now)
 
 
-def test_a_record_keeps_what_its_checkpoint_was_made_with(tmp_path):
+def test_a_flow_record_stores_the_state_signature(tmp_path):
     record = FlowRecord(state_signature=StateSignature(Mode.COMPLETE, (COUNTED, RETYPED)))
 
     write_record(tmp_path / "flow.json", record)

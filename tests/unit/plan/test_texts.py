@@ -60,7 +60,7 @@ def silver(make):
     return graph, flow
 
 
-def test_a_plan_says_for_each_flow_what_happens_and_why(silver, make, says):
+def test_a_plan_shows_the_action_and_the_reason_for_each_flow(silver, make, says):
     graph, flow = silver
     step, _ = evolution(
         graph.by_name[flow.target],
@@ -84,7 +84,7 @@ def test_a_plan_says_for_each_flow_what_happens_and_why(silver, make, says):
     says("plan-json", json.dumps(plan.to_json(), indent=1, sort_keys=True))
 
 
-def test_an_explanation_of_a_stream_says_where_it_stands_and_what_changes(silver, make, says):
+def test_an_explanation_of_a_stream_shows_its_progress_and_pending_changes(silver, make, says):
     graph, flow = silver
     table = TableFacts(12, 345_678, 9_876_543, make.schema("id integer, day boolean, old string"))
     explained = FlowExplanation(
@@ -133,7 +133,7 @@ def test_an_explanation_of_a_view_that_was_never_computed_is_short(make, says):
         ),
     ],
 )
-def test_an_explanation_of_change_events_says_which_way_they_take(make, change, why):
+def test_an_explanation_of_a_cdc_flow_shows_its_merge_path(make, change, why):
     feed = ChangeFeed(
         ScdSpec(("id",), ("id", "version")),
         "version",
@@ -150,7 +150,7 @@ def test_an_explanation_of_change_events_says_which_way_they_take(make, change, 
     assert f"\n    merge        {why}" in said
 
 
-def test_an_explanation_of_change_events_says_what_the_last_batch_did(make):
+def test_an_explanation_of_a_cdc_flow_shows_the_last_merged_batch(make):
     feed = ChangeFeed(
         ScdSpec(("id",), ("id", "version")),
         "version",
@@ -170,7 +170,7 @@ def test_an_explanation_of_change_events_says_what_the_last_batch_did(make):
     assert f"\n    last merge   batch 7: {ways}; 3 rows upserted, 1 deleted\n" in said
 
 
-def test_an_order_by_chance_is_warned_of_by_graphs_and_plans(make):
+def test_graph_and_plan_warn_about_a_nondeterministic_sequence_column(make):
     feed = ChangeFeed(
         ScdSpec(("id",), ("id",)), "at", '"timestamp"', "{}", derivable_from_rows=False, derivable_in_merge=False
     )
@@ -188,7 +188,7 @@ def test_an_order_by_chance_is_warned_of_by_graphs_and_plans(make):
 
 
 @pytest.mark.parametrize(("kind", "warned"), [("date", True), ("timestamp", False)])
-def test_events_that_are_ordered_by_days_are_warned_of(make, kind, warned):
+def test_the_graph_warns_about_a_sequence_column_of_type_date(make, kind, warned):
     feed = ChangeFeed(
         ScdSpec(("id",), ("id", "day")), "day", f'"{kind}"', "{}", derivable_from_rows=True, derivable_in_merge=True
     )
@@ -199,7 +199,7 @@ def test_events_that_are_ordered_by_days_are_warned_of(make, kind, warned):
     assert ("     warning: its events are ordered by day, which is of type date" in said) is warned
 
 
-def test_a_preview_says_what_expectations_would_do():
+def test_a_preview_reports_the_effect_of_expectations():
     counts = FlowCounts(
         rows_written=950,
         rows_dropped=30,

@@ -29,7 +29,7 @@ def test_an_interval_is_a_number_with_a_unit(text, seconds):
 
 
 @pytest.mark.parametrize("text", ["", "10", "ten seconds", "5 lightyears", "-1 seconds", "1 minute 3"])
-def test_other_texts_are_no_intervals(text):
+def test_an_invalid_interval_is_refused(text):
     with pytest.raises(InvalidInterval):
         parse_interval_s(text)
 
@@ -44,7 +44,7 @@ def test_other_texts_are_no_intervals(text):
         ({"pipelines.trigger": "AvailableNow", "pipelines.trigger.interval": "1 minute"}, None),
     ],
 )
-def test_triggers_that_cannot_be_had_are_refused_by_name(conf, code):
+def test_invalid_or_unsupported_triggers_are_refused(conf, code):
     name = QualifiedName("a")
     flow = Flow("a", name, PythonQuery(lambda: None, Naming()), HERE, spark_conf=conf)
 
@@ -66,7 +66,7 @@ def test_triggers_that_cannot_be_had_are_refused_by_name(conf, code):
         ("http", {}, True, {}, "its target is not a single Kafka sink"),
     ],
 )
-def test_real_time_is_for_update_flows_into_a_kafka_sink(kind, options, updates, confs, why):
+def test_the_real_time_trigger_requires_an_update_flow_into_a_kafka_sink(kind, options, updates, confs, why):
     name, query = QualifiedName("out"), PythonQuery(lambda: None, Naming())
     needed = {"kafka": {"kafka.bootstrap.servers": "here:9092"}, "http": {"url": "http://here"}}[kind]
     sink = SinkDefinition(kind, Naming(), options={**needed, **options})
@@ -79,7 +79,7 @@ def test_real_time_is_for_update_flows_into_a_kafka_sink(kind, options, updates,
     assert all(why in problem.message for problem in problems)
 
 
-def test_real_time_is_for_updates_that_go_on(triggers, make):
+def test_the_real_time_trigger_applies_only_to_continuous_updates(triggers, make):
     flow = make.flow("a", mode=Mode.APPEND)
     flow = replace(flow, flow=replace(flow.flow, spark_conf={"pipelines.trigger": "realtime"}))
 
@@ -105,7 +105,7 @@ def every(seconds):
     return Trigger(TriggerKind.INTERVAL, seconds)
 
 
-def test_defaults_are_those_of_the_vendor(triggers, make):
+def test_default_trigger_intervals_match_databricks(triggers, make):
     steps = triggers(
         make.flow("stream", mode=Mode.APPEND),
         make.flow("whole", mode=Mode.COMPLETE),
@@ -117,7 +117,7 @@ def test_defaults_are_those_of_the_vendor(triggers, make):
     assert [step.trigger for step in steps.values()] == [every(5), every(60), every(60), every(600), Trigger()]
 
 
-def test_a_flow_goes_before_its_table_and_that_before_the_pipeline(triggers, make):
+def test_a_flow_trigger_overrides_the_table_trigger_and_both_override_the_pipeline(triggers, make):
 
     own = make.flow("own", mode=Mode.APPEND)
     own = replace(own, flow=replace(own.flow, spark_conf={"pipelines.trigger.interval": "1 second"}))
@@ -128,7 +128,7 @@ def test_a_flow_goes_before_its_table_and_that_before_the_pipeline(triggers, mak
     assert triggers(make.flow("b"), interval_s=3.0)["b"].trigger == every(3)
 
 
-def test_flows_that_are_up_to_date_run_all_the_same_when_the_update_goes_on(triggers, make):
+def test_a_continuous_update_starts_streams_that_are_up_to_date(triggers, make):
     flows = (make.flow("stream", mode=Mode.APPEND), make.flow("single", mode=Mode.ONCE))
 
     steps = triggers(*flows, decision=Decision.UP_TO_DATE)
@@ -137,7 +137,7 @@ def test_flows_that_are_up_to_date_run_all_the_same_when_the_update_goes_on(trig
     assert not steps["stream"].conditional
 
 
-def test_an_update_that_ends_takes_what_is_there(triggers, make):
+def test_a_triggered_update_uses_the_available_now_trigger(triggers, make):
     steps = triggers(make.flow("stream", mode=Mode.APPEND), decision=Decision.UP_TO_DATE, continuous=False)
 
     assert steps["stream"].trigger == Trigger(TriggerKind.AVAILABLE_NOW)

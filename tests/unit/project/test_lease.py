@@ -36,7 +36,7 @@ def lease(file: Path, host: str = HERE, now: float = 1000.0) -> Lease:
     return Lease(file, host, lambda: now, orphan_patience_s=0.1)
 
 
-def test_a_second_holder_is_refused_and_the_first_named_when_the_lease_is_held(file: Path) -> None:
+def test_a_held_lease_refuses_a_second_holder_and_names_the_first(file: Path) -> None:
     with lease(file), pytest.raises(PipelineError) as refused, lease(file):
         pass
 
@@ -44,13 +44,13 @@ def test_a_second_holder_is_refused_and_the_first_named_when_the_lease_is_held(f
     assert refused.value.params["host"] == HERE
 
 
-def test_the_number_grows_when_the_lease_is_taken_again(file: Path) -> None:
+def test_the_lease_number_increases_each_time_the_lease_is_taken(file: Path) -> None:
     for expected in (1, 2, 3):
         with lease(file):
             assert read_holder(file).number == expected
 
 
-def test_a_holder_on_another_host_is_respected_until_it_was_not_seen_for_a_while(file: Path) -> None:
+def test_a_lease_held_on_another_host_cannot_be_taken_over_until_it_expires(file: Path) -> None:
     with lease(file, "there", now=1000.0):
         with pytest.raises(PipelineError), lease(file, now=1000.0 + EXPIRES_AFTER_S - 1):
             pass
@@ -58,7 +58,7 @@ def test_a_holder_on_another_host_is_respected_until_it_was_not_seen_for_a_while
             assert read_holder(file).host == HERE
 
 
-def test_a_holder_may_not_commit_any_more_when_it_was_taken_over(file: Path) -> None:
+def test_a_holder_cannot_commit_after_its_lease_was_taken_over(file: Path) -> None:
     told = []
     with lease(file, "there", now=1000.0) as slow:
         slow.when_lost(lambda: told.append("stop"))
@@ -71,7 +71,7 @@ def test_a_holder_may_not_commit_any_more_when_it_was_taken_over(file: Path) -> 
     assert told == ["stop"]
 
 
-def test_the_taker_keeps_the_lease_when_the_one_it_was_taken_from_ends(file: Path) -> None:
+def test_a_lease_that_was_taken_over_stays_held_when_the_former_holder_exits(file: Path) -> None:
     with lease(file, now=2000.0):
         taker = lease(file, "there", now=2000.0 + EXPIRES_AFTER_S)
         taker.__enter__()
@@ -95,7 +95,7 @@ def left_behind(file: Path, *words: str) -> Iterator[subprocess.Popen]:
             named.kill()
 
 
-def test_the_jvm_of_a_dead_holder_is_ended_before_the_lease_is_taken(file: Path) -> None:
+def test_the_jvm_of_a_dead_holder_is_terminated_before_the_lease_is_taken(file: Path) -> None:
     with left_behind(file, SPARK_PROGRAM, started_by_option(DEAD_PID, 1000.0)) as jvm, lease(file):
         assert jvm.poll() is not None
 
@@ -111,7 +111,7 @@ def test_the_jvm_of_a_dead_holder_is_ended_before_the_lease_is_taken(file: Path)
     ],
     ids=["no JVM", "a JVM of others", "of another process", "of a later process with its id", "not Spark"],
 )
-def test_a_process_that_the_file_names_is_left_alone_unless_it_is_the_jvm_of_its_holder(file: Path, words) -> None:
+def test_a_process_in_the_lease_file_is_not_terminated_unless_it_is_the_holders_jvm(file: Path, words) -> None:
     with left_behind(file, *words) as other:
         with lease(file):
             pass
@@ -142,7 +142,7 @@ FINE = {**DEAD, "number": 7, "host": HERE, "jvm": None, "held_since": 1.0, "rene
     ],
     ids=lambda said: said[:12].hex() if isinstance(said, bytes) else None,
 )
-def test_a_file_that_makes_no_sense_is_no_holder(file: Path, said: bytes) -> None:
+def test_an_invalid_lease_file_does_not_block_a_new_holder(file: Path, said: bytes) -> None:
     file.parent.mkdir(parents=True)
     file.write_bytes(said)
 
@@ -151,7 +151,7 @@ def test_a_file_that_makes_no_sense_is_no_holder(file: Path, said: bytes) -> Non
         assert read_holder(file).host == "there"
 
 
-def test_a_lease_file_that_cannot_be_used_is_named(file: Path) -> None:
+def test_an_unusable_lease_file_is_reported_with_the_reason(file: Path) -> None:
     file.mkdir(parents=True)
 
     with pytest.raises(PipelineError) as refused, lease(file):
@@ -160,7 +160,7 @@ def test_a_lease_file_that_cannot_be_used_is_named(file: Path) -> None:
     assert (refused.value.code, refused.value.params["reason"]) == ("LEASE.UNUSABLE", "Is a directory")
 
 
-def test_a_holder_hears_of_it_when_its_file_is_replaced_by_a_folder(file: Path) -> None:
+def test_a_holder_is_notified_when_a_folder_replaces_its_lease_file(file: Path) -> None:
     told = threading.Event()
     timing = LeaseTiming(renew_every_s=0.02, expires_after_s=0.1)
 
@@ -175,7 +175,7 @@ def test_a_holder_hears_of_it_when_its_file_is_replaced_by_a_folder(file: Path) 
     assert refused.value.code == "LEASE.LOST"
 
 
-def test_a_dead_holder_whose_clock_was_ahead_locks_nobody_out(file: Path) -> None:
+def test_a_dead_holder_whose_clock_was_ahead_does_not_block_a_takeover(file: Path) -> None:
     timing = LeaseTiming(renew_every_s=0.02, expires_after_s=0.1)
     file.parent.mkdir(parents=True)
     file.write_text(json.dumps({**FINE, "host": "there", "renewed_at": 9e8}))
@@ -184,7 +184,7 @@ def test_a_dead_holder_whose_clock_was_ahead_locks_nobody_out(file: Path) -> Non
         assert taken.number == 8
 
 
-def test_a_holder_that_lives_is_respected_though_its_clock_is_ahead(file: Path) -> None:
+def test_a_live_holder_whose_clock_is_ahead_keeps_its_lease(file: Path) -> None:
     timing = LeaseTiming(renew_every_s=0.02, expires_after_s=2.0)
     ahead = count(9e8)
 
@@ -198,7 +198,7 @@ def test_a_holder_that_lives_is_respected_though_its_clock_is_ahead(file: Path) 
     assert refused.value.params["host"] == "there"
 
 
-def test_an_update_that_is_resolved_again_still_hears_that_it_is_to_stop():
+def test_a_stop_request_reaches_an_update_that_was_resolved_again():
     stop, asked = threading.Event(), threading.Event()
     with StopSignals(stop) as stop_signals:
         with stop_signals.on_stop(lambda: None):
@@ -228,7 +228,7 @@ def test_a_lease_is_held_while_its_holder_lives(file: Path, host, renewed_at, re
     assert is_held(file, HERE, lambda: 1000.0, timing) is held
 
 
-def test_a_second_signal_breaks_off_what_runs_and_a_third_does_what_it_did() -> None:
+def test_a_second_signal_interrupts_batches_and_a_third_calls_the_previous_handler() -> None:
     told = []
     broken_off = threading.Event()
     before = signal.signal(signal.SIGTERM, lambda *_given: told.append("before"))

@@ -30,14 +30,14 @@ def rows(draw):
 
 
 @given(rows())
-def test_exactly_the_rows_that_fail_are_found_each_with_its_own_reason(given_rows):
+def test_bisection_finds_exactly_the_failing_rows_with_their_reasons(given_rows):
     count, bad = given_rows
 
     assert find_failing_rows(count, Tried(bad), max_failures=8) == {row: f"row {row}" for row in bad}
 
 
 @given(rows())
-def test_no_more_is_tried_than_the_law_allows(given_rows):
+def test_bisection_needs_a_logarithmic_number_of_attempts_per_failing_row(given_rows):
     count, bad = given_rows
     tried = Tried(bad)
 
@@ -46,17 +46,17 @@ def test_no_more_is_tried_than_the_law_allows(given_rows):
     assert tried.calls <= 2 * len(bad) * (math.log2(count) + 1)
 
 
-def test_the_search_ends_when_more_rows_fail_than_are_looked_for():
+def test_bisection_stops_when_more_rows_fail_than_allowed():
     with pytest.raises(TooManyFailures):
         find_failing_rows(100, Tried(range(50)), max_failures=10)
 
 
-def test_rows_that_fail_only_together_are_no_rows_that_fail():
+def test_bisection_raises_when_rows_fail_only_together():
     with pytest.raises(NoSingleRowFails):
         find_failing_rows(8, lambda first, last: "together" if last - first > 1 else None, max_failures=8)
 
 
-def test_nothing_is_tried_when_there_are_no_rows():
+def test_bisection_makes_no_attempt_when_there_are_no_rows():
     tried = Tried({0})
 
     assert (find_failing_rows(0, tried, max_failures=1), tried.calls) == ({}, 0)

@@ -107,7 +107,7 @@ def test_a_flow_starts_once_its_inputs_are_current(play, make):
     assert first_error(board) is None
 
 
-def test_a_reader_of_a_view_waits_for_what_the_view_reads(play, make):
+def test_a_flow_that_reads_a_view_waits_for_the_inputs_of_the_view(play, make):
     view = make.flow("v", "a", mode=Mode.VIEW)
     graph = make.graph(make.flow("a"), view, make.flow("b", "v"))
     plan = Plan(graph, (), tuple(FlowStep(flow, Decision.START, "") for flow in graph.stored_flows))
@@ -116,7 +116,7 @@ def test_a_reader_of_a_view_waits_for_what_the_view_reads(play, make):
     assert board.ready(0, 4) == ("a",)
 
 
-def test_what_reads_a_failed_flow_is_skipped_down_to_the_last(play, make):
+def test_all_flows_downstream_of_a_failed_flow_are_skipped(play, make):
     flows = (make.flow("a"), make.flow("b", "a"), make.flow("c", "b"), make.flow("d"))
 
     board, _, _ = play(*flows, a=[fails("a", passing=False)])
@@ -126,7 +126,7 @@ def test_what_reads_a_failed_flow_is_skipped_down_to_the_last(play, make):
     assert (state_of(board), first_error(board)["code"]) == (UpdateState.FAILED, "GRAPH.EMPTY")
 
 
-def test_flows_whose_source_is_away_fail_and_what_reads_their_tables_is_skipped_while_others_run(play, make):
+def test_an_unavailable_source_fails_only_its_flows_and_skips_their_readers(play, make):
     shop, reader, other = make.unavailable("shop", target="t"), make.unavailable("reader"), make.unavailable("other")
     unavailable = tuple(map(UnavailableStep, (shop, reader, other), (Decision.FAIL, Decision.SKIP, Decision.EXCLUDE)))
     kafka, below = make.flow("kafka", target="t"), make.flow("below", "t")
@@ -142,13 +142,13 @@ def test_flows_whose_source_is_away_fail_and_what_reads_their_tables_is_skipped_
     assert (failed.reason, failed.attempt) == (shop.error.message, 0)
 
 
-def test_an_update_of_which_every_source_is_away_ends(play, make):
+def test_an_update_ends_when_every_source_is_unavailable(play, make):
     board, starter, _ = play(unavailable=(UnavailableStep(make.unavailable("shop"), Decision.FAIL),))
 
     assert (states(board), starter.begun) == ({"shop": "FAILED"}, [])
 
 
-def test_a_flow_that_was_to_be_tried_again_fails_when_its_source_has_gone_away_meanwhile(make, clock):
+def test_a_flow_that_waits_for_a_retry_fails_when_its_source_becomes_unavailable(make, clock):
     flow, done = make.flow("a"), make.flow("b")
     graph = make.graph(flow, done)
     before = run(
@@ -171,7 +171,7 @@ def test_a_flow_that_was_to_be_tried_again_fails_when_its_source_has_gone_away_m
     assert states(board) == {"b": "COMPLETED", "a": "FAILED"}
 
 
-def test_a_flow_is_tried_again_after_longer_and_longer_waits(play, make):
+def test_a_flow_is_retried_with_increasing_delays(play, make):
     board, starter, moves = play(make.flow("a"), a=[fails("a", passing=True)] * 2)
 
     assert starter.begun == [("a", 1, 0.0), ("a", 2, 1.0), ("a", 3, 3.0)]
@@ -180,25 +180,25 @@ def test_a_flow_is_tried_again_after_longer_and_longer_waits(play, make):
     assert [move.state.value for move in moves].count("RETRYING") == 2
 
 
-def test_a_flow_is_given_up_when_it_failed_too_often(play, make):
+def test_a_flow_fails_after_its_last_retry(play, make):
     board, starter, _ = play(make.flow("a"), max_retries=1, a=[fails("a", passing=True)] * 9)
 
     assert (states(board), len(starter.begun)) == ({"a": "FAILED"}, 2)
 
 
-def test_others_go_on_while_a_flow_waits_for_its_next_attempt(play, make):
+def test_other_flows_continue_while_a_flow_waits_for_its_retry(play, make):
     _, starter, _ = play(make.flow("a"), make.flow("b"), make.flow("c", "b"), a=[fails("a", passing=True)])
 
     assert [name for name, _, _ in starter.begun] == ["a", "b", "c", "a"]
 
 
-def test_no_more_flows_run_at_a_time_than_allowed(play, make):
+def test_the_number_of_parallel_flows_stays_within_the_limit(play, make):
     _, starter, _ = play(*(make.flow(name) for name in "abcdef"), limit=2)
 
     assert (starter.most_at_once, len(starter.begun)) == (2, 6)
 
 
-def test_flows_that_the_plan_leaves_alone_are_not_started(play, make):
+def test_up_to_date_and_excluded_flows_are_not_started(play, make):
     flows = (make.flow("a"), make.flow("b"), make.flow("c", "a", "b"))
 
     board, starter, _ = play(*flows, decisions={"a": Decision.UP_TO_DATE, "b": Decision.EXCLUDE})
@@ -207,14 +207,14 @@ def test_flows_that_the_plan_leaves_alone_are_not_started(play, make):
     assert [name for name, _, _ in starter.begun] == ["c"]
 
 
-def test_a_flow_without_news_is_up_to_date_and_was_not_attempted(play, make):
+def test_a_flow_without_new_input_is_up_to_date_and_counts_no_attempt(play, make):
     board, _, _ = play(make.flow("a"), make.flow("b", "a"), a=[NothingNew("a", "no news")])
 
     assert states(board) == {"a": "UP_TO_DATE", "b": "COMPLETED"}
     assert (board.statuses["a"].attempts, board.statuses["a"].reason) == (0, "no news")
 
 
-def test_a_stop_cancels_what_waits_and_what_runs(play, make):
+def test_a_stop_cancels_queued_and_running_flows(play, make):
     flows = (make.flow("a"), make.flow("b"), make.flow("c", "a"))
 
     board, starter, _ = play(*flows, a=[stops_with(Completed("a"))])
@@ -223,25 +223,25 @@ def test_a_stop_cancels_what_waits_and_what_runs(play, make):
     assert (starter.stops, state_of(board)) == (1, UpdateState.CANCELED)
 
 
-def test_a_failure_is_not_tried_again_when_the_update_is_stopped(play, make):
+def test_a_failed_flow_is_not_retried_after_a_stop(play, make):
     passing, _, _ = play(make.flow("a"), a=[stops_with(fails("a", passing=True))])
     lasting, _, _ = play(make.flow("a"), a=[stops_with(fails("a", passing=False))])
 
     assert (states(passing), states(lasting)) == ({"a": "CANCELED"}, {"a": "FAILED"})
 
 
-def test_a_plan_without_flows_is_done(play):
+def test_a_plan_without_flows_completes(play):
     assert state_of(play()[0]) is UpdateState.COMPLETED
 
 
-def test_every_move_is_an_event(play, make):
+def test_every_state_transition_emits_an_event(play, make):
     _, _, moves = play(make.flow("a"))
 
     assert [move.state.value for move in moves] == ["STARTING", "RUNNING", "COMPLETED"]
     assert [move.duration_s for move in moves] == [None, None, 0.0]
 
 
-def test_an_illegal_move_is_a_defect(make):
+def test_an_illegal_state_transition_raises_an_internal_error(make):
     step = FlowStep(make.flow("a"), Decision.START, "")
     board = Board.for_plan(Plan(make.graph(step.flow), (), (step,)))
 
@@ -249,7 +249,7 @@ def test_an_illegal_move_is_a_defect(make):
         board.with_state("a", FlowState.COMPLETED, lambda _event: None)
 
 
-def test_a_continuous_update_tries_again_without_end_and_sooner_after_progress(play, make):
+def test_a_continuous_update_retries_forever_and_resets_the_delay_after_progress(play, make):
     again = [fails("a", passing=True)] * 4
     progressed = replace(fails("a", passing=True), progressed=True)
 
@@ -259,7 +259,7 @@ def test_a_continuous_update_tries_again_without_end_and_sooner_after_progress(p
     assert waits == [1.0, 2.0, 4.0, 8.0, 1.0]
 
 
-def test_a_continuous_update_counts_failures_without_a_batch_between_them_where_their_number_is_said(play, make):
+def test_a_continuous_update_counts_only_consecutive_failures_against_max_retries(play, make):
     again = fails("a", passing=True)
     progressed = replace(again, progressed=True)
 
@@ -268,7 +268,7 @@ def test_a_continuous_update_counts_failures_without_a_batch_between_them_where_
     assert (len(starter.begun), states(board)) == (4, {"a": "FAILED"})
 
 
-def test_what_reads_a_table_starts_once_the_table_is_current(play, make):
+def test_a_reader_starts_once_its_input_is_current_while_the_input_still_runs(play, make):
     stream = make.flow("a", mode=Mode.APPEND)
 
     board, starter, moves = play(
@@ -282,7 +282,7 @@ def test_what_reads_a_table_starts_once_the_table_is_current(play, make):
     assert states(board) == {"a": "COMPLETED", "b": "COMPLETED"}
 
 
-def test_a_view_that_waits_for_changes_is_idle_and_says_so_once(play, make):
+def test_a_view_that_waits_for_changes_reports_idle_only_once(play, make):
     looks = [Started("a"), Current("a"), Idle("a"), Idle("a"), Started("a"), Idle("a"), Completed("a")]
 
     _, _, moves = play(make.flow("a"), continuous=True, a=[looks])
@@ -292,7 +292,7 @@ def test_a_view_that_waits_for_changes_is_idle_and_says_so_once(play, make):
     ]  # fmt: skip
 
 
-def test_a_continuous_update_that_was_stopped_is_complete_and_one_that_was_interrupted_is_canceled(play, make):
+def test_a_stopped_continuous_update_is_completed_and_an_interrupted_one_is_canceled(play, make):
     board, _, _ = play(make.flow("a"), make.flow("b", "a"), continuous=True, a=[stops_with(Completed("a"))])
 
     assert states(board) == {"a": "COMPLETED", "b": "CANCELED"}
@@ -300,7 +300,7 @@ def test_a_continuous_update_that_was_stopped_is_complete_and_one_that_was_inter
     assert state_of(board, interrupted=True) is UpdateState.CANCELED
 
 
-def test_the_loop_waits_for_a_report_while_a_retry_is_due_and_no_room_is_left(play, make):
+def test_the_loop_does_not_spin_while_a_due_retry_waits_for_a_free_slot(play, make):
     waits = []
 
     class Slow(Starter):
@@ -321,7 +321,7 @@ def test_the_loop_waits_for_a_report_while_a_retry_is_due_and_no_room_is_left(pl
     assert set(states(board).values()) == {"COMPLETED"}
 
 
-def test_where_a_schema_has_grown_the_loop_ends_with_nothing_running_and_nothing_skipped(play, make):
+def test_schema_evolution_ends_the_loop_with_no_flow_running_or_skipped(play, make):
     flows = (make.flow("a"), make.flow("b", "a"), make.flow("c"))
 
     board, starter, moves = play(*flows, a=[grows("a")])
@@ -331,7 +331,7 @@ def test_where_a_schema_has_grown_the_loop_ends_with_nothing_running_and_nothing
     assert [move.code for move in moves if hasattr(move, "code")] == ["AUTO_LOADER.SCHEMA_GREW"]
 
 
-def test_a_loop_goes_on_from_the_board_that_another_has_left(play, make, clock):
+def test_a_loop_continues_from_the_board_of_a_previous_loop(play, make, clock):
     flows = (make.flow("a"), make.flow("b", "a"), make.flow("c"))
     before, _, _ = play(*flows, a=[grows("a")])
 
@@ -341,7 +341,7 @@ def test_a_loop_goes_on_from_the_board_that_another_has_left(play, make, clock):
     assert (board.statuses["a"].attempts, board.statuses["c"].attempts) == (2, 1)
 
 
-def test_a_continuous_update_ends_its_streams_to_be_resolved_again_and_starts_them_all(play, make, clock):
+def test_schema_evolution_in_a_continuous_update_restarts_all_streams(play, make, clock):
     before, starter, _ = play(make.flow("a"), make.flow("b"), continuous=True, a=[grows("a")])
 
     board = run(before.plan, Starter(clock), clock, lambda _: None, limit=4, max_retries=2, before=before)
@@ -351,7 +351,7 @@ def test_a_continuous_update_ends_its_streams_to_be_resolved_again_and_starts_th
     assert states(board) == {"a": "COMPLETED", "b": "COMPLETED"}
 
 
-def test_a_source_whose_schema_never_stops_growing_fails(play, make, clock):
+def test_a_flow_fails_when_its_source_schema_never_stops_evolving(play, make, clock):
     board, _, _ = play(make.flow("a"), a=[grows("a")])
     for _ in range(MAX_SCHEMA_EVOLUTIONS):
         starter = Starter(clock, a=[grows("a")] * (MAX_SCHEMA_EVOLUTIONS + 2))
@@ -360,7 +360,7 @@ def test_a_source_whose_schema_never_stops_growing_fails(play, make, clock):
     assert states(board) == {"a": "FAILED"}
 
 
-def test_what_is_left_of_an_update_clears_nothing_twice(make):
+def test_the_remaining_selection_does_not_clear_a_table_twice(make):
     flows = (make.flow("a"), make.flow("b"), make.flow("c"))
     steps = tuple(FlowStep(flow, Decision.START, "", reset=flow.name != "c") for flow in flows)
     board = Board.for_plan(Plan(make.graph(*flows), (), steps))
@@ -373,7 +373,7 @@ def test_what_is_left_of_an_update_clears_nothing_twice(make):
     assert remaining_selection(Selection(), Board.for_plan(replace(begun.plan, flows=steps[2:]))) == Selection()
 
 
-def test_what_is_left_a_second_time_is_taken_from_what_was_left(make):
+def test_a_second_remaining_selection_is_derived_from_the_first(make):
     flows = (make.flow("a"), make.flow("b", "a"))
     steps = tuple(FlowStep(flow, Decision.START, "", reset=True) for flow in flows)
     first = Board.for_plan(Plan(make.graph(*flows), (), steps)).with_state(

@@ -30,10 +30,10 @@ ERROR = PipelineError("GRAPH.EMPTY")
         (None, None, False, False),
     ],
 )
-def test_a_failure_is_tried_again_when_it_may_pass(condition, sql_state, transient, again):
+def test_transient_failures_are_retried_and_permanent_ones_are_not(condition, sql_state, transient, again):
     assert retryable(Failed("f", ERROR, condition, sql_state, transient)) is again
 
 
-def test_the_delay_doubles_up_to_a_bound():
+def test_the_retry_delay_doubles_up_to_a_maximum():
     assert [delay_s(attempt) for attempt in (1, 2, 3, 6)] == [1, 2, 4, 32]
     assert {delay_s(attempt) for attempt in (7, 50, 5000)} == {LONGEST_DELAY_S}

@@ -32,7 +32,7 @@ def arrows(diagram):
     return found
 
 
-def test_the_diagram_draws_the_table():
+def test_the_state_diagram_matches_the_transition_table():
     drawn = arrows(states.__doc__.split("\n\n", 1)[1])
 
     assert drawn == {
@@ -40,17 +40,17 @@ def test_the_diagram_draws_the_table():
     }
 
 
-def test_every_state_is_in_the_table():
+def test_every_flow_state_is_in_the_transition_table():
     assert set(states.NEXT) == set(FlowState)
 
 
-def test_a_state_is_settled_when_nothing_leads_out_of_it():
+def test_a_state_is_final_when_it_has_no_outgoing_transition():
     moving = {FlowState.QUEUED, FlowState.STARTING, FlowState.RUNNING, FlowState.IDLE, FlowState.RETRYING}
 
     assert {state for state in FlowState if not states.is_final(state)} == moving
 
 
-def test_a_settled_flow_lets_its_readers_start_or_stops_them():
+def test_every_final_state_either_starts_or_blocks_the_readers():
     settled = {state for state in FlowState if states.is_final(state)}
 
     assert settled == states.CURRENT | states.BLOCKING

@@ -28,7 +28,7 @@ def begin(checkpoints, does, *, line=LINE, name="orders", runs=False, root=None)
     return folder.name
 
 
-def test_each_has_its_own_when_one_line_starts_streams_that_do_different_things(run):
+def test_different_streams_started_on_one_line_get_separate_checkpoints(run):
     checkpoints = run()
 
     names = [begin(checkpoints, does) for does in ("de", "fr", "it")]
@@ -36,7 +36,7 @@ def test_each_has_its_own_when_one_line_starts_streams_that_do_different_things(
     assert names == ["orders", "orders.2", "orders.3"]
 
 
-def test_it_goes_on_with_its_own_when_a_stream_is_started_again(run):
+def test_a_restarted_stream_continues_with_its_own_checkpoint(run):
     checkpoints = run()
 
     names = [begin(checkpoints, "de"), begin(checkpoints, "fr"), begin(checkpoints, "de")]
@@ -44,7 +44,7 @@ def test_it_goes_on_with_its_own_when_a_stream_is_started_again(run):
     assert names == ["orders", "orders.2", "orders"]
 
 
-def test_the_second_has_another_when_both_run_at_once(run):
+def test_identical_streams_that_run_concurrently_get_separate_checkpoints(run):
     checkpoints = run()
 
     names = [begin(checkpoints, "de", runs=True), begin(checkpoints, "de", runs=True)]
@@ -52,7 +52,7 @@ def test_the_second_has_another_when_both_run_at_once(run):
     assert names == ["orders", "orders.2"]
 
 
-def test_each_finds_its_own_when_the_next_run_starts_them_in_another_order(run):
+def test_streams_find_their_checkpoints_when_the_next_run_changes_their_order(run):
     first, second = run(), run()
     for does in ("de", "fr"):
         begin(first, does)
@@ -62,13 +62,13 @@ def test_each_finds_its_own_when_the_next_run_starts_them_in_another_order(run):
     assert names == ["orders.2", "orders", "orders.3"]
 
 
-def test_it_goes_on_when_the_only_one_of_a_line_was_changed(run):
+def test_a_changed_stream_keeps_its_checkpoint_if_it_is_the_only_one_on_its_line(run):
     begin(run(), "before")
 
     assert begin(run(), "after") == "orders"
 
 
-def test_it_is_in_doubt_when_one_of_several_was_changed(run):
+def test_the_checkpoint_is_ambiguous_when_one_of_several_streams_on_a_line_changes(run):
     first = run()
     for does in ("de", "fr"):
         begin(first, does)
@@ -79,7 +79,7 @@ def test_it_is_in_doubt_when_one_of_several_was_changed(run):
     assert error.value.code == "SCRIPT.CHECKPOINT_IN_DOUBT"
 
 
-def test_it_is_in_doubt_when_another_has_gone_on_with_the_progress(run):
+def test_the_checkpoint_is_ambiguous_when_another_stream_has_continued_from_it(run):
     begin(run(), "de")
     second = run()
     begin(second, "fr")
@@ -90,7 +90,7 @@ def test_it_is_in_doubt_when_another_has_gone_on_with_the_progress(run):
     assert error.value.code == "SCRIPT.CHECKPOINT_IN_DOUBT"
 
 
-def test_another_line_has_another_when_it_starts_a_stream_of_the_same_name(run):
+def test_streams_of_the_same_name_on_different_lines_get_separate_checkpoints(run):
     checkpoints = run()
 
     names = [begin(checkpoints, "de"), begin(checkpoints, "de", line=("script.py", 9))]
@@ -98,7 +98,7 @@ def test_another_line_has_another_when_it_starts_a_stream_of_the_same_name(run):
     assert names == ["orders", "orders~2"]
 
 
-def test_scripts_keep_apart_when_settings_name_one_folder_for_all(tmp_path):
+def test_scripts_with_the_same_checkpoint_root_get_separate_checkpoints(tmp_path):
     root = str(tmp_path / "root")
     layout = StorageLayout(str(tmp_path))
 

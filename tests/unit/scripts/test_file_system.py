@@ -19,7 +19,7 @@ def files(tmp_path):
     return FileSystem(PathMapping(default_paths(str(tmp_path / "storage")), Notices(lambda _: None)))
 
 
-def test_one_file_has_every_spelling_of_the_vendors_file_system(files, tmp_path):
+def test_all_spellings_of_a_dbfs_path_refer_to_the_same_file(files, tmp_path):
     files.put("dbfs:/mnt/in/a.txt", "text")
 
     assert files.head("/mnt/in/a.txt") == files.head("/dbfs/mnt/in/a.txt", 100) == "text"
@@ -28,7 +28,7 @@ def test_one_file_has_every_spelling_of_the_vendors_file_system(files, tmp_path)
     assert (item.path, item.name, item.size, item.isFile()) == ("dbfs:/mnt/in/a.txt", "a.txt", 4, True)
 
 
-def test_a_place_that_was_said_of_a_mount_is_that_of_all_its_spellings(tmp_path):
+def test_a_configured_mount_path_applies_to_all_spellings_of_the_mount(tmp_path):
     (tmp_path / "raw").mkdir()
     (tmp_path / "raw" / "b.csv").write_text("1")
     paths = {**default_paths(str(tmp_path / "storage")), "/mnt/raw": str(tmp_path / "raw")}
@@ -42,14 +42,14 @@ def test_a_place_that_was_said_of_a_mount_is_that_of_all_its_spellings(tmp_path)
     assert not (tmp_path / "storage").exists()
 
 
-def test_a_folder_of_this_machine_whose_name_begins_as_mounts_do_is_none(files, tmp_path, monkeypatch):
+def test_a_local_folder_whose_name_starts_with_mnt_is_not_a_mount(files, tmp_path, monkeypatch):
     monkeypatch.setattr("headrace.scripts.file_system.FileSystem._resolve", lambda _, path: tmp_path / path.strip("/"))
     files.put("/mntfoo/a", "1")
 
     assert [item.path for item in files.ls("/mntfoo")] == ["/mntfoo/a"]
 
 
-def test_a_folder_goes_while_somebody_writes_into_it(files, tmp_path):
+def test_a_folder_is_removed_while_another_thread_writes_into_it(files, tmp_path):
     stop = threading.Event()
     folder = tmp_path / "checkpoint"
     folder.mkdir()
@@ -74,7 +74,7 @@ def test_a_folder_goes_while_somebody_writes_into_it(files, tmp_path):
     assert list(tmp_path.glob(".checkpoint*")) == []
 
 
-def test_paths_of_this_machine_stand_for_themselves(files, tmp_path):
+def test_local_paths_are_used_unchanged(files, tmp_path):
     files.put(f"file:{tmp_path}/plain", "1")
     files.cp(f"{tmp_path}/plain", f"{tmp_path}/copy/plain")
     files.mv(f"{tmp_path}/copy", f"{tmp_path}/moved", recurse=True)
@@ -84,7 +84,7 @@ def test_paths_of_this_machine_stand_for_themselves(files, tmp_path):
     assert files.ls(str(tmp_path))[0].path == f"{tmp_path}/moved/"
 
 
-def test_what_is_moved_takes_the_place_of_what_has_its_name_there(files):
+def test_a_moved_folder_overwrites_files_of_the_same_name(files):
     for path in ("/mnt/new/a", "/mnt/new/sub/b"):
         files.put(path, "new")
     for path in ("/mnt/old/a", "/mnt/old/sub/b", "/mnt/old/sub/c"):
@@ -103,7 +103,7 @@ def test_what_is_moved_takes_the_place_of_what_has_its_name_there(files):
 
 @pytest.mark.parametrize("method", ["cp", "mv"])
 @pytest.mark.parametrize("there", ["", "old"])
-def test_a_path_that_ends_with_a_slash_is_a_folder_that_a_file_goes_into(files, method, there):
+def test_a_file_is_copied_or_moved_into_a_target_folder_with_a_trailing_slash(files, method, there):
     files.put("/mnt/a/one", "new")
     if there:
         files.put("/mnt/made/one", there)
@@ -127,7 +127,7 @@ def test_a_path_that_ends_with_a_slash_is_a_folder_that_a_file_goes_into(files, 
         (lambda files: files.mount("s3a://bucket", "/mnt/x"), "UNSUPPORTED.DBUTILS"),
     ],
 )
-def test_what_cannot_be_done_is_refused_by_name(files, call, code):
+def test_an_invalid_file_operation_is_refused(files, call, code):
     files.put("/mnt/a/b", "text")
 
     with pytest.raises(PipelineError) as raised:
@@ -136,7 +136,7 @@ def test_what_cannot_be_done_is_refused_by_name(files, call, code):
     assert raised.value.code == code
 
 
-def test_removing_says_whether_there_was_anything(files):
+def test_rm_returns_whether_anything_was_removed(files):
     files.put("/mnt/a/b", "text")
 
     assert [files.rm("/mnt/a/b"), files.rm("/mnt/a/b"), files.rm("/mnt/a")] == [True, False, True]

@@ -12,7 +12,7 @@ def said(text, folder):
     return literals_of([ast.parse(textwrap.dedent(text))], folder)
 
 
-def test_connectors_are_those_that_formats_and_modules_need(tmp_path):
+def test_required_connectors_are_found_from_formats_and_imports(tmp_path):
     text = """
         from pyspark.sql.avro.functions import from_avro
         spark.readStream.format("eventhubs").load()
@@ -22,7 +22,7 @@ def test_connectors_are_those_that_formats_and_modules_need(tmp_path):
     assert said(text, tmp_path).connectors == {"kafka", "avro"}
 
 
-def test_settings_are_literals_of_builders_and_of_set_and_the_last_one_counts(tmp_path):
+def test_settings_are_read_from_literals_and_the_last_value_wins(tmp_path):
     text = """
         spark = (SparkSession.builder.master("local[2]").config("spark.executor.memory", "2g")
                  .config("spark.a", 1).config("spark.b", True).config(key="spark.c", value="x").getOrCreate())
@@ -40,7 +40,7 @@ def test_settings_are_literals_of_builders_and_of_set_and_the_last_one_counts(tm
     }
 
 
-def test_modules_beside_the_script_and_those_of_pipelines_are_seen(tmp_path):
+def test_local_modules_and_pipeline_imports_are_detected(tmp_path):
     (tmp_path / "mine.py").touch()
 
     assert said("import mine.part", tmp_path).local_modules

@@ -30,7 +30,7 @@ class Played:
         self.stopped.set()
 
 
-def test_it_ends_and_does_not_go_on_when_it_is_stopped_while_it_is_started_again():
+def test_a_query_that_is_stopped_while_it_restarts_does_not_continue():
     begins, goes_on, made = threading.Event(), threading.Event(), []
 
     def start():
@@ -63,7 +63,7 @@ def test_it_ends_and_does_not_go_on_when_it_is_stopped_while_it_is_started_again
         ("AssertionError", False),
     ],
 )
-def test_what_a_function_raised_is_tried_again_when_it_may_pass(raised, passes):
+def test_user_exceptions_are_classified_as_transient_or_permanent(raised, passes):
     text = f'Return Message: Traceback (most recent call last):\n  File "a.py", line 2, in deliver\n{raised}\n'
 
     found = find_user_exception((Cause(None, None, text, "Py4JException"),))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from headrace.spark.notebook.confs import starting_confs
 
 
-def test_a_session_starts_with_what_spark_reads_at_its_start():
+def test_a_session_starts_with_the_static_spark_settings_of_the_script():
     said = {"spark.executor.memory": "8g", "spark.hadoop.fs.s3a.endpoint": "http://here", "spark.sql.ansi.enabled": "x"}
 
     confs, notices = starting_confs(said)
@@ -14,13 +14,13 @@ def test_a_session_starts_with_what_spark_reads_at_its_start():
     assert notices == ()
 
 
-def test_no_session_starts_with_what_only_the_script_knows():
+def test_a_session_does_not_start_with_custom_settings_of_the_script():
     confs, notices = starting_confs({"spark.pipeline.stage": "silver", "spark.myapp.rundate": "2025-01-01"})
 
     assert (confs, notices) == ({}, ())
 
 
-def test_what_the_ready_session_decides_is_said_and_left_out():
+def test_settings_that_the_notebook_session_controls_are_reported_and_ignored():
     confs, notices = starting_confs({"spark.sql.catalogImplementation": "hive"})
 
     assert confs == {}

@@ -8,7 +8,7 @@ from headrace.errors import PipelineError
 from headrace.scripts.widgets import Widgets
 
 
-def test_a_given_value_goes_before_a_variable_and_that_before_the_default():
+def test_a_given_value_overrides_the_variable_and_both_override_the_default():
     widgets = Widgets({"day": "given"}, {"HEADRACE_WIDGET_DAY": "variable", "HEADRACE_WIDGET_LAND_CODE": "de"})
     for name in ("day", "land.code", "size"):
         widgets.text(name, "default")
@@ -16,7 +16,7 @@ def test_a_given_value_goes_before_a_variable_and_that_before_the_default():
     assert widgets.getAll() == {"day": "given", "land.code": "de", "size": "default"}
 
 
-def test_a_widget_without_a_value_is_named_with_the_ways_to_give_one():
+def test_a_widget_without_a_value_is_refused_with_a_hint():
     with pytest.raises(PipelineError) as raised:
         Widgets({}, {}).get("day")
 
@@ -24,7 +24,7 @@ def test_a_widget_without_a_value_is_named_with_the_ways_to_give_one():
     assert "HEADRACE_WIDGET_DAY" in raised.value.hint
 
 
-def test_choices_hold_for_dropdowns_and_multiselects_alone():
+def test_choices_are_enforced_for_multiselects_but_not_for_comboboxes():
     widgets = Widgets({"size": "huge", "days": "mon,sun"}, {})
     widgets.combobox("size", "small", ["small"])
 
@@ -35,7 +35,7 @@ def test_choices_hold_for_dropdowns_and_multiselects_alone():
     assert (raised.value.code, raised.value.params["value"]) == ("SCRIPT.WIDGET_CHOICE", "sun")
 
 
-def test_removed_widgets_have_no_default_any_more():
+def test_a_removed_widget_has_no_default():
     widgets = Widgets({}, {})
     widgets.text("day", "monday")
     widgets.remove("day")
@@ -43,5 +43,5 @@ def test_removed_widgets_have_no_default_any_more():
     assert (widgets.getAll(), widgets.getArgument("day", "none")) == ({}, "none")
 
 
-def test_a_widget_whose_value_is_empty_has_a_value():
+def test_an_empty_widget_value_counts_as_a_value():
     assert Widgets({"day": ""}, {}).getArgument("day", "monday") == ""

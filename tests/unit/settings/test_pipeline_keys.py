@@ -31,14 +31,14 @@ def problems(definitions: Definitions):
 
 
 @pytest.mark.parametrize("key", ["PIPELINES.RESET.ALLOWED", "pipelines.Reset.Allowed", " pipelines.reset.allowed"])
-def test_a_table_is_protected_however_the_key_is_spelled(tmp_path, key):
+def test_reset_protection_applies_to_every_spelling_of_its_key(tmp_path, key):
     (dataset,) = declared(tmp_path, {key: "FALSE "}).datasets
 
     assert not dataset.resettable
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_every_key_of_a_table_is_known_in_any_case_and_unknown_with_a_letter_less(tmp_path, name):
+def test_table_keys_are_accepted_in_any_case_and_refused_when_misspelled(tmp_path, name):
     value = {"pipelines.trigger.interval": "5 seconds", TRIGGER_KEY: "once"}.get(
         name, "1" if "InSec" in name else "true"
     )
@@ -70,13 +70,13 @@ def test_every_key_of_a_table_is_known_in_any_case_and_unknown_with_a_letter_les
         ),
     ],
 )
-def test_a_value_that_means_nothing_and_a_key_in_another_place_are_refused(tmp_path, properties, confs, found):
+def test_invalid_values_and_misplaced_keys_are_refused(tmp_path, properties, confs, found):
     ((code, _, hint),) = problems(declared(tmp_path, properties, confs))
 
     assert (code, hint if found[1] else None) == found
 
 
-def test_settings_take_known_keys_in_any_case_and_no_others(tmp_path):
+def test_settings_accept_known_pipeline_keys_in_any_case_and_refuse_others(tmp_path):
     file = tmp_path / "pipeline.yml"
     keys = "Pipelines.Trigger.Interval: 2 minutes, PIPELINES.maxflowretryattempts: 7, pipelines.channel: PREVIEW"
     file.write_text(f"name: p\nconfiguration: {{{keys}}}\n")
@@ -100,7 +100,7 @@ def test_settings_take_known_keys_in_any_case_and_no_others(tmp_path):
     ]
 
 
-def test_other_keys_are_left_as_they_are():
+def test_keys_without_the_pipelines_prefix_are_unchanged():
     assert normalize_keys({"delta.appendOnly": "true", "Pipeline": "1"}) == {
         "delta.appendOnly": "true",
         "Pipeline": "1",

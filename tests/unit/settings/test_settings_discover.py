@@ -9,7 +9,7 @@ from headrace.settings.discover import FAMILIES, find_settings
 
 
 @pytest.mark.parametrize("name", [name for family in FAMILIES for name in family])
-def test_the_file_of_a_folder_above_is_found_when_the_folder_has_none(tmp_path, name):
+def test_the_settings_file_of_a_parent_folder_is_found(tmp_path, name):
     (tmp_path / name).write_text("")
     below = tmp_path / "a" / "b"
     below.mkdir(parents=True)
@@ -25,7 +25,7 @@ def test_the_nearest_folder_wins_when_several_have_settings(tmp_path):
     assert find_settings(tmp_path / "a").name == "spark-pipeline.yml"
 
 
-def test_our_file_wins_when_sdp_s_stands_beside_it(tmp_path):
+def test_a_headrace_settings_file_wins_over_a_spark_pipeline_file(tmp_path):
     (tmp_path / "pipeline.yaml").write_text("")
     (tmp_path / "spark-pipeline.yml").write_text("")
 
@@ -33,7 +33,7 @@ def test_our_file_wins_when_sdp_s_stands_beside_it(tmp_path):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_two_files_of_one_family_are_an_error(tmp_path, family):
+def test_two_settings_files_of_the_same_family_are_refused(tmp_path, family):
     for name in family[:2]:
         (tmp_path / name).write_text("")
 
@@ -44,7 +44,7 @@ def test_two_files_of_one_family_are_an_error(tmp_path, family):
     assert (raised.value.params["first"], raised.value.params["second"]) == family[:2]
 
 
-def test_the_start_is_named_when_there_is_no_file(tmp_path):
+def test_the_error_names_the_start_folder_when_no_settings_file_is_found(tmp_path):
     (tmp_path / "pipeline.yml").mkdir()
 
     with pytest.raises(PipelineError) as raised:

@@ -18,7 +18,7 @@ BLOCK = re.compile(r"^```(\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
-def test_errors_read_as_agreed_when_settings_are_wrong(case, tmp_path):
+def test_settings_errors_match_their_golden_texts(case, tmp_path):
     text = case.read_text(encoding="utf-8")
     blocks = dict(BLOCK.findall(text))
     expected = blocks.pop("error")

@@ -87,22 +87,22 @@ VENDOR_CLUSTER = [
 ]
 
 
-def test_no_key_stands_twice():
+def test_every_key_is_unique():
     assert max(Counter(key.path for key in KEYS).values()) == 1
 
 
 @pytest.mark.parametrize("name", VENDOR_TOP)
-def test_every_top_level_key_of_the_vendor_is_known(name):
+def test_every_top_level_key_of_databricks_is_known(name):
     assert name in keys_below("")
 
 
 @pytest.mark.parametrize("name", VENDOR_CLUSTER)
-def test_every_cluster_key_of_the_vendor_is_known(name):
+def test_every_cluster_key_of_databricks_is_known(name):
     assert name in keys_below("clusters[]")
 
 
 @pytest.mark.parametrize("key", KEYS, ids=lambda key: key.path)
-def test_a_key_says_why_when_it_does_not_work(key):
+def test_every_unsupported_key_has_a_reason_and_every_refused_key_has_a_fix(key):
     assert key.about
     assert bool(key.reason) == (key.treatment is not Treatment.USED)
     assert bool(key.fix) == (key.treatment is Treatment.REFUSED)
@@ -133,7 +133,7 @@ def load(folder):
     return load_settings(folder / "pipeline.json", environ={})
 
 
-def test_the_example_loads_and_what_has_no_effect_is_said(folder):
+def test_the_example_loads_and_reports_keys_without_effect(folder):
     settings = load(folder)
 
     assert (settings.name, settings.catalog, settings.schema) == ("shop", "main", "sales")
@@ -152,7 +152,7 @@ def test_the_example_loads_and_what_has_no_effect_is_said(folder):
     assert accepted <= said
 
 
-def test_every_key_of_the_vendor_stands_in_the_example_or_is_refused():
+def test_every_databricks_key_is_in_the_example_or_refused():
     given = document()
     refused = {name for name in VENDOR_TOP if keys_below("")[name].treatment is Treatment.REFUSED}
     cluster = {name for name in VENDOR_CLUSTER if keys_below("clusters[]")[name].treatment is Treatment.REFUSED}
@@ -162,7 +162,7 @@ def test_every_key_of_the_vendor_stands_in_the_example_or_is_refused():
 
 
 @pytest.mark.parametrize("name", [name for name in VENDOR_TOP if keys_below("")[name].treatment is Treatment.REFUSED])
-def test_a_refused_key_is_told_once_it_asks_for_something(folder, name):
+def test_a_refused_key_is_reported_if_it_has_a_value(folder, name):
     (folder / "pipeline.json").write_text(json.dumps({**document(), name: [1]}))
 
     with pytest.raises(Problems) as raised:
@@ -181,7 +181,7 @@ def test_a_refused_key_is_told_once_it_asks_for_something(folder, name):
         ({}, None),
     ],
 )
-def test_the_event_log_has_the_name_that_is_given(folder, log, expected):
+def test_the_event_log_gets_the_configured_name(folder, log, expected):
     (folder / "pipeline.json").write_text(json.dumps({**document(), "event_log": log}))
 
     if log:
@@ -199,7 +199,7 @@ def test_the_event_log_has_the_name_that_is_given(folder, log, expected):
         ({"name": "log"}, QualifiedName("log"), None),
     ],
 )
-def test_the_event_log_keeps_events_as_long_as_is_said(folder, log, name, retain_s):
+def test_the_event_log_gets_the_configured_retention(folder, log, name, retain_s):
     (folder / "pipeline.json").write_text(json.dumps({**document(), "event_log": log}))
 
     settings = load(folder)
@@ -210,7 +210,7 @@ def test_the_event_log_keeps_events_as_long_as_is_said(folder, log, name, retain
 @pytest.mark.parametrize(
     ("log", "key"), [({"retain": "ninety"}, "event_log.retain"), ({"schema": "ops", "retain": "1 day"}, "event_log")]
 )
-def test_an_event_log_without_a_name_or_an_interval_is_refused(folder, log, key):
+def test_an_event_log_without_a_name_or_with_an_invalid_retention_is_refused(folder, log, key):
     (folder / "pipeline.json").write_text(json.dumps({**document(), "event_log": log}))
 
     with pytest.raises(Problems) as raised:

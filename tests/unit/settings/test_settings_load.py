@@ -32,7 +32,7 @@ def test_everything_has_a_default_when_only_the_name_is_given(load, tmp_path):
     assert settings.flow_retries(continuous=True) is None
 
 
-def test_the_id_is_the_same_when_the_name_is_the_same(load):
+def test_the_pipeline_id_depends_on_the_name_unless_an_id_is_given(load):
     first, again, other = load("name: flights"), load("name: flights\nschema: x"), load("name: trips")
 
     assert first.id == again.id
@@ -41,7 +41,7 @@ def test_the_id_is_the_same_when_the_name_is_the_same(load):
 
 
 @pytest.mark.parametrize("key", ["schema", "target", "database"])
-def test_the_schema_is_set_when_any_of_its_names_is_used(load, key):
+def test_the_schema_is_set_by_each_of_its_synonyms(load, key):
     assert load(f"name: flights\n{key}: sales").naming.schema == "sales"
 
 
@@ -56,11 +56,11 @@ def test_the_schema_is_set_when_any_of_its_names_is_used(load, key):
         ('"True"', "True"),
     ],
 )
-def test_configuration_is_text_when_it_looks_like_something_else(load, written, text):
+def test_configuration_values_are_read_as_text(load, written, text):
     assert load(f"name: flights\nconfiguration:\n  key: {written}").configuration == {"key": text}
 
 
-def test_sdp_files_are_read_as_they_are(load):
+def test_spark_declarative_pipelines_settings_are_loaded_without_changes(load):
     settings = load(
         """
 name: flights
@@ -81,7 +81,7 @@ libraries:
     ]
 
 
-def test_vendor_json_is_read_when_it_has_comments_and_trailing_commas(load):
+def test_json_settings_may_have_comments_and_trailing_commas(load):
     settings = load(
         """// exported
 {
@@ -95,7 +95,7 @@ def test_vendor_json_is_read_when_it_has_comments_and_trailing_commas(load):
     assert (settings.name, settings.schema) == ("a//b", "sales")
 
 
-def test_json_texts_keep_their_characters_when_they_are_escaped(load):
+def test_escaped_json_strings_keep_their_characters(load):
     name = 'slash / quote " backslash \\ tab \t // \N{GRINNING FACE}'
 
     assert load(json.dumps({"name": name}), "pipeline.json").name == name
@@ -105,7 +105,7 @@ def test_a_byte_order_mark_is_ignored(load):
     assert load("\ufeffname: flights").name == "flights"
 
 
-def test_keys_without_effect_are_noted_once_when_they_are_present(load):
+def test_keys_without_effect_are_reported_once(load):
     settings = load(
         """
 name: flights
@@ -128,13 +128,13 @@ clusters:
     ]
 
 
-def test_refused_keys_pass_when_they_ask_for_nothing(load):
+def test_refused_keys_are_accepted_if_they_are_empty_or_false(load):
     text = "name: flights\ncontinuous: false\nnotifications: []\nparameters: {}\nevent_log:\ndry_run: false"
 
     assert load(text).notices == ()
 
 
-def test_updates_go_before_the_default_when_clusters_differ(load):
+def test_the_updates_cluster_overrides_the_default_cluster(load):
     settings = load(
         """
 name: flights
@@ -178,7 +178,7 @@ profiles:
 """
 
 
-def test_the_argument_wins_when_several_places_name_a_profile(load):
+def test_the_profile_argument_overrides_the_variable_and_the_settings_file(load):
     environ = {"HEADRACE_PROFILE": "from_variable"}
 
     assert load(PROFILES).schema == "file_sales"
@@ -194,7 +194,7 @@ def test_a_profile_replaces_values_and_merges_mappings(load, tmp_path):
     assert settings.configuration == {"a": "file", "b": "profile", "c": "override"}
 
 
-def test_a_profile_replaces_the_schema_when_it_uses_another_word_for_it(load):
+def test_a_profile_overrides_the_schema_by_a_synonym(load):
     assert load(PROFILES, profile="other_schema").schema == "x_orders"
 
 
@@ -226,11 +226,11 @@ def test_retries_follow_the_most_explicit_setting(load, text, retries):
         ),
     ],
 )
-def test_the_newer_name_says_how_long_change_events_are_remembered(load, confs, retention):
+def test_the_newer_key_overrides_the_older_key_for_tombstone_retention(load, confs, retention):
     assert load(yaml.safe_dump({"name": "flights", "configuration": confs})).retention == retention
 
 
-def test_references_stay_until_asked_for(load):
+def test_references_are_resolved_only_on_request(load):
     settings = load(
         """
 name: flights
@@ -247,7 +247,7 @@ spark_conf: {s: "${env:USER_NAME}"}
     assert settings.resolved_spark_conf(secrets, environ) == {"s": "alice"}
 
 
-def test_every_dead_reference_is_reported_with_its_line(load):
+def test_every_unresolvable_reference_is_reported_with_its_line(load):
     settings = load("name: flights\nconfiguration:\n  a: ${env:ABSENT}\n  b: ${secret:x/y}\n  c: ${secret:x}")
 
     with pytest.raises(Problems) as raised:
@@ -260,13 +260,13 @@ def test_every_dead_reference_is_reported_with_its_line(load):
     ]
 
 
-def test_the_repr_shows_no_configuration_when_a_password_stands_in_it(load):
+def test_the_repr_of_settings_hides_configuration_values(load):
     settings = load("name: flights\nconfiguration: {password: hunter2}\nspark_conf: {token: hunter2}")
 
     assert "hunter2" not in repr(settings)
 
 
-def test_the_secrets_folder_is_the_variable_before_the_setting(load, tmp_path):
+def test_the_environment_variable_overrides_the_secrets_folder_setting(load, tmp_path):
     for folder in ("one", "two"):
         (tmp_path / folder / "db").mkdir(parents=True)
         (tmp_path / folder / "db" / "key").write_text(folder)
@@ -286,7 +286,7 @@ def test_the_secrets_folder_is_the_variable_before_the_setting(load, tmp_path):
         (b"a: 1\n---\nb: 2", "SETTINGS.SYNTAX"),
     ],
 )
-def test_a_file_that_cannot_be_parsed_is_one_error(tmp_path, content, code):
+def test_an_unreadable_or_invalid_settings_file_raises_one_error(tmp_path, content, code):
     file = tmp_path / "pipeline.yml"
     if content is not None:
         file.write_bytes(content)
@@ -297,7 +297,7 @@ def test_a_file_that_cannot_be_parsed_is_one_error(tmp_path, content, code):
     assert [error.code for error in raised.value] == [code]
 
 
-def test_an_alias_that_holds_itself_ends(load):
+def test_a_recursive_yaml_alias_is_refused(load):
     with pytest.raises(Problems) as raised:
         load("name: flights\nconfiguration: &a {b: *a}")
 

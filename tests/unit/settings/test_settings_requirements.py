@@ -26,7 +26,7 @@ HERE = Location("transformations/setup.py", 1)
         ("https://bob:s3cret@host/own 'unclosed", "https://...@host/own 'unclosed"),
     ],
 )
-def test_a_line_that_cannot_be_read_is_shown_without_what_may_be_secret(tmp_path: Path, words: str, shown: str) -> None:
+def test_an_unreadable_pip_install_line_is_shown_without_secrets(tmp_path: Path, words: str, shown: str) -> None:
     needs = PackageChecker([])
 
     needs.check(words, tmp_path, HERE)
@@ -36,7 +36,7 @@ def test_a_line_that_cannot_be_read_is_shown_without_what_may_be_secret(tmp_path
     assert "s3cret" not in problem.render()
 
 
-def test_an_option_and_its_value_may_be_one_word(tmp_path: Path) -> None:
+def test_a_pip_option_may_be_joined_with_its_value(tmp_path: Path) -> None:
     (tmp_path / "needed.txt").write_text("no-such-package-as-this\n")
     needs = PackageChecker([])
 

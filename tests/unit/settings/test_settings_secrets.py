@@ -26,11 +26,11 @@ def secrets(tmp_path):
     return Secrets({**ENVIRON, "HEADRACE_SECRET_MAIL_TOKEN": "m"}, tmp_path)
 
 
-def test_the_variable_wins_when_a_file_has_the_secret_too(secrets):
+def test_an_environment_variable_overrides_a_secret_file(secrets):
     assert secrets.get("db-prod", "pass.word") == "from variable"
 
 
-def test_a_secret_is_in_the_keyring_when_no_variable_and_no_file_has_it(tmp_path):
+def test_the_keyring_is_used_when_no_variable_or_file_has_the_secret(tmp_path):
     secrets = Secrets(ENVIRON, tmp_path, lambda scope, key: f"{key} of {scope}")
 
     assert secrets.get("mail", "token") == "token of mail"
@@ -38,17 +38,17 @@ def test_a_secret_is_in_the_keyring_when_no_variable_and_no_file_has_it(tmp_path
     assert secrets.redact("token of mail") == "[REDACTED]"
 
 
-def test_a_file_s_last_line_break_is_no_part_of_the_secret(secrets):
+def test_the_last_line_break_of_a_secret_file_is_ignored(secrets):
     assert secrets.get("db-prod", "user") == "alice"
 
 
-def test_scopes_and_keys_come_from_both_places(secrets):
+def test_scopes_and_keys_are_listed_from_variables_and_files(secrets):
     assert secrets.scopes() == ("db-prod", "kafka", "mail")
     assert secrets.list("db-prod") == ("pass.word", "user")
     assert (secrets.list("kafka"), secrets.list("mail"), secrets.list("none")) == (("key",), ("token",), ())
 
 
-def test_both_places_are_named_when_a_secret_is_not_there(secrets, tmp_path):
+def test_the_error_for_a_missing_secret_names_the_variable_and_the_file(secrets, tmp_path):
     with pytest.raises(PipelineError) as raised:
         secrets.get("mail", "pass-word")
 
@@ -58,14 +58,14 @@ def test_both_places_are_named_when_a_secret_is_not_there(secrets, tmp_path):
 
 
 @pytest.mark.parametrize(("scope", "key"), [("..", "x"), ("kafka", "../stray"), ("", "stray"), ("kafka", ".hidden")])
-def test_no_file_outside_of_its_scope_is_read(secrets, scope, key):
+def test_a_file_outside_its_scope_folder_is_not_read(secrets, scope, key):
     with pytest.raises(PipelineError) as raised:
         secrets.get(scope, key)
 
     assert raised.value.code == "SECRET.NOT_FOUND"
 
 
-def test_only_what_was_handed_out_is_known(secrets):
+def test_only_requested_secrets_are_known_values(secrets):
     assert secrets.known_values() == frozenset()
 
     secrets.get("kafka", "key")
@@ -74,7 +74,7 @@ def test_only_what_was_handed_out_is_known(secrets):
 
 
 @given(st.lists(st.text(min_size=1).filter(str.strip), min_size=1, max_size=4))
-def test_no_value_is_left_in_a_text_once_it_was_handed_out(values):
+def test_every_requested_secret_is_redacted(values):
     environ = {f"HEADRACE_SECRET_S_{number}": value for number, value in enumerate(values)}
     secrets = Secrets(environ)
     text = " ".join(secrets.get("s", str(number)) for number in range(len(values)))
@@ -91,7 +91,7 @@ def test_no_value_is_left_in_a_text_once_it_was_handed_out(values):
         (["aa"], "aaa", "[REDACTED]"),
     ],
 )
-def test_nothing_is_left_of_values_that_overlap(values, text, redacted):
+def test_overlapping_secrets_are_redacted_completely(values, text, redacted):
     secrets = Secrets({})
     for value in values:
         secrets.register(value)
@@ -99,7 +99,7 @@ def test_nothing_is_left_of_values_that_overlap(values, text, redacted):
     assert secrets.redact(text) == redacted
 
 
-def test_a_value_is_replaced_where_it_is_escaped():
+def test_escaped_forms_of_a_secret_are_redacted():
     value = 'p"a\\s/s w\u00f6rd'
     secrets = Secrets({"HEADRACE_SECRET_A_B": value})
     secrets.get("a", "b")
@@ -107,25 +107,25 @@ def test_a_value_is_replaced_where_it_is_escaped():
     assert secrets.redact(f"<{json.dumps(value)}|{quote(value, safe='')}>") == '<"[REDACTED]"|[REDACTED]>'
 
 
-def test_the_repr_shows_nothing(secrets):
+def test_the_repr_of_secrets_hides_their_values(secrets):
     secrets.get("kafka", "key")
 
     assert (repr(secrets), repr(DbUtils(secrets))) == ("Secrets()", "dbutils")
 
 
-def test_references_are_replaced_in_every_spelling(secrets):
+def test_references_are_resolved_in_every_syntax(secrets):
     text = "${secret:kafka/key} {{secrets/kafka/key}} {{ secrets/kafka/key }} ${env:OTHER} ${plain} {{other}}"
 
     assert resolve(text, secrets, ENVIRON) == "k k k o ${plain} {{other}}"
 
 
-def test_a_value_is_not_looked_into_when_it_holds_a_reference():
+def test_a_reference_inside_a_secret_value_is_not_resolved():
     secrets = Secrets({"HEADRACE_SECRET_A_B": "${env:OTHER}"})
 
     assert resolve("${secret:a/b}", secrets, ENVIRON) == "${env:OTHER}"
 
 
-def test_a_variable_is_kept_out_of_texts_unless_it_is_short():
+def test_the_value_of_an_environment_variable_is_redacted_unless_it_is_short():
     secrets = Secrets({})
     resolve("${env:LONG} ${env:SHORT}", secrets, {"LONG": "private", "SHORT": "dev"})
 
@@ -133,7 +133,7 @@ def test_a_variable_is_kept_out_of_texts_unless_it_is_short():
 
 
 @pytest.mark.parametrize("text", ["${secret:}", "${secret:a}", "${secret:/b}", "{{secrets/a}}"])
-def test_a_reference_is_refused_when_it_names_no_secret(secrets, text):
+def test_an_incomplete_secret_reference_is_refused(secrets, text):
     with pytest.raises(PipelineError) as raised:
         resolve(text, secrets, {})
 
@@ -150,7 +150,7 @@ def test_dbutils_reads_secrets(secrets):
 
 
 @pytest.mark.parametrize("name", ["fs", "widgets", "notebook", "jobs", "data", "anything"])
-def test_dbutils_refuses_the_rest_by_name(secrets, name):
+def test_dbutils_refuses_unsupported_modules_by_name(secrets, name):
     with pytest.raises(PipelineError) as raised:
         getattr(DbUtils(secrets), name)
 
@@ -158,7 +158,7 @@ def test_dbutils_refuses_the_rest_by_name(secrets, name):
     assert raised.value.hint
 
 
-def test_dbutils_has_nothing_to_restart_and_installs_nothing(secrets):
+def test_dbutils_library_ignores_restart_python_and_refuses_installs(secrets):
     DbUtils(secrets).library.restartPython()
 
     with pytest.raises(PipelineError) as raised:
@@ -167,7 +167,7 @@ def test_dbutils_has_nothing_to_restart_and_installs_nothing(secrets):
     assert raised.value.params["what"] == "dbutils.library.installPyPI"
 
 
-def test_dbutils_secrets_refuses_the_rest_by_name(secrets):
+def test_dbutils_secrets_refuses_unsupported_methods_by_name(secrets):
     with pytest.raises(PipelineError) as raised:
         DbUtils(secrets).secrets.put("a", "b")
 
@@ -189,14 +189,14 @@ PEM = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkq\nhkiG9w0BAQEFAASC\nBKcw==\n
         ("cut off in hkiG9w0BA", "cut off in [REDACTED]"),
     ],
 )
-def test_a_secret_of_several_lines_is_kept_out_of_texts_with_each_of_its_lines(text, expected):
+def test_every_line_of_a_multiline_secret_is_redacted(text, expected):
     secrets = Secrets({"HEADRACE_SECRET_API_PEM": PEM})
     secrets.get("api", "pem")
 
     assert secrets.redact(text) == expected
 
 
-def test_the_base64_form_of_a_secret_is_kept_out_of_texts():
+def test_the_base64_form_of_a_secret_is_redacted():
     secrets = Secrets({"HEADRACE_SECRET_API_KEY": "a private key"})
     secrets.get("api", "key")
 

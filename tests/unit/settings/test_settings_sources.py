@@ -35,7 +35,7 @@ def codes(raised):
     return [error.code for error in raised.value]
 
 
-def test_transformations_are_taken_when_no_library_is_named(project):
+def test_the_transformations_folder_is_used_when_no_library_is_given(project):
     found = project(
         "transformations/b.sql",
         "transformations/deep/er/a.py",
@@ -49,22 +49,22 @@ def test_transformations_are_taken_when_no_library_is_named(project):
     assert found == ["transformations/b.sql", "transformations/deep/er/a.py"]
 
 
-def test_a_file_is_taken_once_when_several_libraries_name_it(project):
+def test_a_file_is_included_once_when_several_libraries_name_it(project):
     text = libraries("glob: {include: a/**}", "file: {path: a/x.py}", "glob: {include: ./a/../a/x.py}")
 
     assert project("a/x.py", "a/y.sql", "b/z.py", settings=text) == ["a/x.py", "a/y.sql"]
 
 
-def test_every_file_is_taken_when_the_pattern_is_the_project(project):
+def test_a_pattern_for_the_whole_project_includes_every_file(project):
     assert project("a.py", "b/c.sql", settings=libraries('glob: {include: "**"}')) == ["a.py", "b/c.sql"]
 
 
-def test_a_name_with_pattern_characters_is_a_file_when_it_is_there(project):
+def test_a_path_with_pattern_characters_is_a_file_when_it_exists(project):
     assert project("a[1].py", settings=libraries('glob: {include: "a[1].py"}')) == ["a[1].py"]
 
 
 @pytest.mark.parametrize("path", ["../outside.py", "/outside.py", "a/../../outside.py", "link.py"])
-def test_a_file_is_refused_when_it_is_outside_of_the_project(project, path):
+def test_a_file_outside_the_project_is_refused(project, path):
     (project.root.parent / "outside.py").write_text("")
     (project.root / "link.py").symlink_to("../outside.py")
 
@@ -74,7 +74,7 @@ def test_a_file_is_refused_when_it_is_outside_of_the_project(project, path):
     assert codes(raised) == ["SETTINGS.OUTSIDE"]
 
 
-def test_links_in_a_folder_are_refused_when_they_lead_out(project):
+def test_links_that_lead_out_of_the_project_are_refused(project):
     outside = project.root.parent / "outside"
     outside.mkdir()
     (outside / "a.py").write_text("")
@@ -88,21 +88,21 @@ def test_links_in_a_folder_are_refused_when_they_lead_out(project):
     assert codes(raised) == ["SETTINGS.OUTSIDE", "SETTINGS.OUTSIDE"]
 
 
-def test_links_end_when_they_lead_back(project):
+def test_a_link_cycle_does_not_repeat_files(project):
     (project.root / "transformations").mkdir()
     (project.root / "transformations" / "loop").symlink_to(project.root / "transformations")
 
     assert project("transformations/a.py") == ["transformations/a.py"]
 
 
-def test_notebooks_are_taken_with_the_files_of_a_folder(project):
+def test_notebooks_in_a_folder_are_included(project):
     found = project("transformations/a.py", "transformations/b.ipynb", "transformations/.ipynb_checkpoints/b.ipynb")
 
     assert found == ["transformations/a.py", "transformations/b.ipynb"]
 
 
 @pytest.mark.parametrize("path", ["notebooks/orders", "notebooks/orders.ipynb", "./notebooks/orders"])
-def test_a_notebook_is_found_with_or_without_its_ending(project, path):
+def test_a_notebook_is_found_with_or_without_its_extension(project, path):
     found = project("notebooks/orders.ipynb", settings=libraries(f"notebook: {{path: {path}}}"))
 
     assert found == ["notebooks/orders.ipynb"]
@@ -123,14 +123,14 @@ def test_a_notebook_is_found_with_or_without_its_ending(project, path):
         ("glob: {include: /Workspace/Users/a@b.c/shop/**}", "SETTINGS.WORKSPACE_PATH"),
     ],
 )
-def test_a_library_is_refused_when_it_gives_no_file(project, item, code):
+def test_a_library_without_a_usable_file_is_refused(project, item, code):
     with pytest.raises(Problems) as raised:
         project("a.txt", "folder/readme.md", "two.py", "two.ipynb", settings=libraries(item))
 
     assert codes(raised) == [code]
 
 
-def test_files_are_found_when_the_project_is_named_by_a_roundabout_path(project):
+def test_files_are_found_when_the_project_path_has_links_or_parent_references(project):
     project("transformations/a.py")
     link = project.root.parent / "link"
     link.symlink_to(project.root)

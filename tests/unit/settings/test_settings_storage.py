@@ -30,7 +30,7 @@ NAMES = st.text(st.characters(exclude_categories=["Cs"]))
         ("FILE://localhost/data", "/data"),
     ],
 )
-def test_local_storage_is_an_absolute_path(value, resolved):
+def test_local_storage_resolves_to_an_absolute_path(value, resolved):
     assert resolve_storage(value, ROOT) == resolved
 
 
@@ -43,7 +43,7 @@ def test_remote_storage_is_refused(uri):
 
 
 @pytest.mark.parametrize("scheme", ["s3", "dbfs", "wasbs", "http"])
-def test_a_scheme_is_refused_by_name_when_nothing_opens_it(scheme):
+def test_an_unknown_storage_scheme_is_refused_by_name(scheme):
     with pytest.raises(PipelineError) as raised:
         resolve_storage(f"{scheme}://x/y", ROOT)
 
@@ -53,7 +53,7 @@ def test_a_scheme_is_refused_by_name_when_nothing_opens_it(scheme):
 @pytest.mark.parametrize(
     "value", ["", "  ", "${env:X}/y", "file:x", "file://host/x", "file://[", "file:///a%00", "a%20b", "file:///a%2520b"]
 )
-def test_storage_is_refused_when_it_is_no_place(value):
+def test_an_invalid_storage_path_is_refused(value):
     with pytest.raises(PipelineError) as raised:
         resolve_storage(value, ROOT)
 
@@ -70,21 +70,21 @@ def test_storage_is_refused_when_it_is_no_place(value):
         ("other.sales.orders", "/data/tables/other/sales/orders"),
     ],
 )
-def test_tables_are_where_the_contract_says(name, path):
+def test_table_paths_follow_the_storage_layout(name, path):
     canonical = NAMING.canonical(name)
 
     assert LAYOUT.table(NAMING, canonical) == path
     assert LAYOUT.quarantine(NAMING, canonical) == f"{path}_quarantine"
 
 
-def test_a_flow_s_checkpoints_and_state_are_side_by_side():
+def test_checkpoints_and_state_of_a_flow_share_a_folder():
     orders = NAMING.canonical("orders")
 
     assert LAYOUT.checkpoint(NAMING, orders, "fill", 3) == "/data/checkpoints/sales/orders/fill/3"
     assert LAYOUT.flow_state(NAMING, orders, "fill") == "/data/checkpoints/sales/orders/fill/flow.json"
 
 
-def test_the_rest_is_where_the_contract_says():
+def test_system_and_lease_paths_follow_the_storage_layout():
     assert (LAYOUT.events, LAYOUT.logs, LAYOUT.lease) == (
         "/data/system/events",
         "/data/system/logs",
@@ -93,19 +93,19 @@ def test_the_rest_is_where_the_contract_says():
 
 
 @pytest.mark.parametrize("flow", ["orders", "fill_orders-2", "main.sales.orders"])
-def test_an_ordinary_flow_keeps_its_name(flow):
+def test_a_path_safe_flow_name_is_unchanged(flow):
     assert path_safe(flow) == flow
 
 
 @given(NAMES)
-def test_a_flow_is_one_part_of_a_path_whatever_its_name(flow):
+def test_every_flow_name_becomes_a_single_safe_path_segment(flow):
     assert re.fullmatch(r"(?!\.)[A-Za-z0-9_.~-]{1,200}", path_safe(flow))
 
 
 @given(NAMES, NAMES)
-def test_flows_stay_apart_when_their_names_differ(first, second):
+def test_different_flow_names_become_different_paths(first, second):
     assert (path_safe(first) == path_safe(second)) == (first == second)
 
 
-def test_flows_stay_apart_when_their_names_are_long():
+def test_different_long_flow_names_become_different_paths():
     assert path_safe("a" * 300) != path_safe("a" * 301)

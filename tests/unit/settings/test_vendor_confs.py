@@ -19,7 +19,7 @@ from headrace.settings.vendor_confs import VENDOR_CONFS, Effect, is_static, vend
         ("spark.sql.shuffle.partitions", "AUTO", "spark.sql.adaptive.enabled"),
     ],
 )
-def test_a_setting_of_the_vendor_becomes_one_of_open_spark(key, value, becomes):
+def test_a_databricks_setting_maps_to_an_open_source_spark_setting(key, value, becomes):
     assert becomes in vendor_conf(key, value).becomes
 
 
@@ -31,15 +31,15 @@ def test_a_setting_of_the_vendor_becomes_one_of_open_spark(key, value, becomes):
         ("spark.sql.streaming.stateStore.rocksdb.compactOnCommit", "true"),
     ],
 )
-def test_settings_of_open_spark_are_left_alone(key, value):
+def test_open_source_spark_settings_are_unchanged(key, value):
     assert vendor_conf(key, value) is None
 
 
-def test_the_vendors_prefix_has_no_effect_where_nothing_else_is_known():
+def test_an_unknown_setting_with_the_databricks_prefix_has_no_effect():
     assert vendor_conf("spark.databricks.workspaceUrl", "x").effect is Effect.NONE
 
 
-def test_every_setting_that_is_used_says_how():
+def test_every_databricks_setting_has_a_description():
     assert [conf.name for conf in VENDOR_CONFS if not conf.about] == []
 
 
@@ -60,9 +60,9 @@ def test_every_setting_that_is_used_says_how():
         ("pipelines.reset.allowed", False),
     ],
 )
-def test_settings_that_a_session_reads_at_its_start_are_known(key, static):
+def test_static_settings_of_a_session_are_recognized(key, static):
     assert is_static(key) is static
 
 
-def test_properties_of_new_tables_are_deltas_own():
+def test_default_table_property_settings_are_left_to_delta():
     assert vendor_conf("spark.databricks.delta.properties.defaults.columnMapping.mode", "name") is None

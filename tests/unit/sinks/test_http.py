@@ -59,7 +59,7 @@ def sorted_ids(rows):
     return sorted(row["id"] for row in rows)
 
 
-def test_each_row_is_taken_once_when_nothing_fails(server):
+def test_each_row_is_delivered_once_when_nothing_fails(server):
     assert send(server) == 100
 
     assert sorted_ids(server.taken) == list(range(100))
@@ -67,7 +67,7 @@ def test_each_row_is_taken_once_when_nothing_fails(server):
 
 
 @pytest.mark.parametrize("answer", [500, 503, 429, CUT_OFF])
-def test_each_row_is_taken_once_when_a_third_of_the_requests_fail(server, answer):
+def test_each_row_is_delivered_once_when_a_third_of_the_requests_fail(server, answer):
     chance = random.Random(3)
     server.answer = lambda _request, _number: answer if chance.random() < 0.3 else 200
 
@@ -77,7 +77,7 @@ def test_each_row_is_taken_once_when_a_third_of_the_requests_fail(server, answer
     assert len(server.requests) > len(server.kept)
 
 
-def test_a_request_that_takes_too_long_is_sent_again_with_the_same_key(server):
+def test_a_request_that_times_out_is_sent_again_with_the_same_idempotency_key(server):
     server.answer = lambda _request, number: SLOW if number == 1 else 200
 
     send(server, ROWS[:5], timeout_s=1)
@@ -87,7 +87,7 @@ def test_a_request_that_takes_too_long_is_sent_again_with_the_same_key(server):
     assert sorted_ids(server.taken) == [0, 1, 2, 3, 4]
 
 
-def test_keys_are_the_same_for_a_batch_that_comes_again_and_differ_between_batches(server):
+def test_a_repeated_batch_reuses_its_idempotency_keys_and_another_batch_does_not(server):
     send(server, ROWS[:20], lanes=1)
     send(server, ROWS[:20], lanes=1)
     send(server, ROWS[:20], lanes=1, batch="b1")
@@ -97,13 +97,13 @@ def test_keys_are_the_same_for_a_batch_that_comes_again_and_differ_between_batch
     assert len({*first, *other}) == 6
 
 
-def test_two_requests_with_equal_rows_have_keys_of_their_own(server):
+def test_two_requests_with_equal_rows_have_different_idempotency_keys(server):
     send(server, [{"id": 1}] * 4, rows=2, lanes=1)
 
     assert len({request.key for request in server.requests}) == 2
 
 
-def test_a_wait_that_the_server_asks_for_is_kept(server):
+def test_the_delay_in_a_retry_after_header_is_respected(server):
     waits = []
     server.answer = lambda _request, number: (429, {"Retry-After": "3"}) if number == 1 else 200
     clock = Clock(time.monotonic, waits.append, lambda: 0.5)
@@ -125,7 +125,7 @@ def test_a_wait_that_the_server_asks_for_is_kept(server):
         ({}, 0.0),
     ],
 )
-def test_a_wait_that_is_no_number_and_no_date_is_none(headers, seconds):
+def test_retry_after_is_parsed_as_seconds_or_a_date_and_ignored_if_invalid(headers, seconds):
     assert retry_after_s(headers) == seconds
 
 
@@ -168,7 +168,7 @@ def sent_to(url):
 
 
 @pytest.mark.parametrize("path", ["/bomb", "/endless"])
-def test_an_answer_is_not_read_to_its_end_and_not_unpacked(odd, path):
+def test_a_response_body_is_neither_read_completely_nor_decompressed(odd, path):
     tracemalloc.start()
     try:
         assert sent_to(odd + path) == 1
@@ -178,14 +178,14 @@ def test_an_answer_is_not_read_to_its_end_and_not_unpacked(odd, path):
 
 
 @pytest.mark.parametrize(("path", "said"), [("/packed", "empty"), ("/charset", '"refused"')])
-def test_of_an_answer_that_refuses_is_told_what_can_be_read(odd, path, said):
+def test_the_error_for_a_rejected_row_shows_only_readable_response_text(odd, path, said):
     with pytest.raises(PipelineError) as caught:
         sent_to(odd + path)
 
     assert (caught.value.code, caught.value.params["said"]) == ("SINK.HTTP_ROW", said)
 
 
-def test_a_header_that_no_request_may_have_is_named_without_its_value():
+def test_an_invalid_header_is_reported_without_its_value():
     place = HttpPlace(url="http://127.0.0.1:9/rows", headers={"authorization": "Bearer s3crét"}, patience=QUICK)
 
     with pytest.raises(PipelineError) as caught:
@@ -195,7 +195,7 @@ def test_a_header_that_no_request_may_have_is_named_without_its_value():
     assert "s3cr" not in str(caught.value.to_json())
 
 
-def test_the_row_that_is_refused_is_found_and_the_others_of_its_request_are_taken(server):
+def test_a_rejected_row_is_found_and_the_other_rows_of_its_request_are_delivered(server):
     server.answer = lambda request, _number: 422 if any(row["id"] == 11 for row in request.rows) else 200
 
     with pytest.raises(PipelineError) as caught:
@@ -206,7 +206,7 @@ def test_the_row_that_is_refused_is_found_and_the_others_of_its_request_are_take
     assert {7, 8, 9, 10} <= {row["id"] for row in server.taken}
 
 
-def test_a_request_that_is_too_large_is_cut(server):
+def test_a_request_that_is_too_large_is_split(server):
     server.answer = lambda request, _number: 413 if len(request.rows) > 2 else 200
 
     assert send(server, ROWS[:30], rows=10) == 30
@@ -215,7 +215,7 @@ def test_a_request_that_is_too_large_is_cut(server):
 
 
 @pytest.mark.parametrize("status", [301, 401, 403, 404])
-def test_nothing_is_tried_again_when_the_request_is_refused_whatever_it_carries(server, status):
+def test_a_request_that_is_refused_regardless_of_its_rows_is_not_retried(server, status):
     server.answer = lambda _request, _number: status
 
     with pytest.raises(PipelineError) as caught:
@@ -225,7 +225,7 @@ def test_nothing_is_tried_again_when_the_request_is_refused_whatever_it_carries(
     assert len(server.requests) == 1
 
 
-def test_it_is_given_up_when_the_server_stays_down():
+def test_delivery_fails_when_the_server_stays_down():
     with running_receiver() as gone:
         url = gone.url
     patience = Patience(attempts=3, initial_delay_s=0.001)
@@ -236,7 +236,7 @@ def test_it_is_given_up_when_the_server_stays_down():
     assert caught.value.code == "SINK.HTTP_DOWN"
 
 
-def test_what_a_server_has_said_is_told_when_nobody_asks_it_any_more(server):
+def test_an_open_circuit_breaker_reports_the_last_response_status(server):
     server.answer = lambda _request, _number: 500
 
     with pytest.raises(PipelineError) as caught:
@@ -246,7 +246,7 @@ def test_what_a_server_has_said_is_told_when_nobody_asks_it_any_more(server):
     assert not is_outage(caught.value)
 
 
-def test_rows_of_one_number_come_in_their_order(server):
+def test_rows_with_the_same_key_are_delivered_in_order(server):
     chance = random.Random(5)
     server.answer = lambda _request, _number: 503 if chance.random() < 0.3 else 200
     rows = [{"id": number % 5, "at": number} for number in range(100)]
@@ -257,7 +257,7 @@ def test_rows_of_one_number_come_in_their_order(server):
         assert [row["at"] for row in server.taken if row["id"] == key] == list(range(key, 100, 5))
 
 
-def test_no_more_begin_in_a_second_than_allowed(server):
+def test_the_request_rate_stays_within_the_limit(server):
     waits = []
     clock = Clock(lambda: 0.0, waits.append, lambda: 0.0)
 
@@ -269,14 +269,14 @@ def test_no_more_begin_in_a_second_than_allowed(server):
 
 
 @pytest.mark.parametrize("body", list(Body))
-def test_bodies_are_as_they_are_called(server, body):
+def test_each_body_format_is_sent_with_its_content_type(server, body):
     send(server, ROWS[:3], rows=1 if body is Body.OBJECT else 3, body=body)
 
     assert sorted_ids(server.taken) == [0, 1, 2]
     assert {request.headers["content-type"] for request in server.requests} == {body.content_type}
 
 
-def test_what_a_server_sends_back_of_its_address_is_in_no_text(server):
+def test_secrets_in_a_url_are_redacted_when_the_server_echoes_them(server):
     place = HttpPlace(url=f"{server.url}/T0/s3cret-path?key=s3cret-key", patience=QUICK)
     server.echoes = True
     server.answer = lambda _request, _number: 404
@@ -288,14 +288,14 @@ def test_what_a_server_sends_back_of_its_address_is_in_no_text(server):
     assert "s3cret" not in str(caught.value.to_json())
 
 
-def test_an_address_without_a_scheme_is_not_tried_again():
+def test_a_url_without_a_scheme_is_refused_as_an_invalid_address():
     with pytest.raises(PipelineError) as caught:
         HttpSender(HttpPlace(url="example/rows", patience=QUICK), "hook", CLOCK).send("b", [(0, "{}")])
 
     assert caught.value.code == "SINK.HTTP_ADDRESS"
 
 
-def test_a_secret_header_is_sent_and_in_no_text(server):
+def test_a_secret_header_is_sent_but_never_shown(server):
     server.answer = lambda _request, _number: 403
     headers = {"authorization": "Bearer s3cret-token"}
     place = HttpPlace(url=f"{server.url}?key=s3cret-key", headers=headers, patience=QUICK)

@@ -25,7 +25,7 @@ def problem(code, **more):
         problem("SINK.HTTP_DOWN", state="503"),
     ],
 )
-def test_who_does_not_answer_or_goes_down_is_down(found):
+def test_an_unreachable_or_stopping_service_is_an_outage(found):
     assert is_outage(found)
 
 
@@ -41,7 +41,7 @@ def test_who_does_not_answer_or_goes_down_is_down(found):
         problem("JDBC.WRITE", state="23505"),
     ],
 )
-def test_what_the_same_rows_may_bring_again_is_no_outage(found):
+def test_an_error_that_the_same_rows_can_cause_again_is_not_an_outage(found):
     assert not is_outage(found)
 
 
@@ -82,7 +82,7 @@ NO_ENTRY = 'connection to server at "db", port 5432 failed: FATAL:  password aut
         driver("pymysql.err", 1049, "Unknown database 'crm'"),
     ],
 )
-def test_who_is_not_let_in_by_any_driver_is_no_outage(error):
+def test_a_refused_login_is_not_an_outage_with_any_driver(error):
     assert not is_outage(of_driver(error))
 
 
@@ -96,5 +96,5 @@ def test_who_is_not_let_in_by_any_driver_is_no_outage(error):
         driver("pymysql.err", 2003, "Can't connect to MySQL server on 'db'"),
     ],
 )
-def test_who_cannot_be_reached_by_any_driver_is_down(error):
+def test_an_unreachable_database_is_an_outage_with_any_driver(error):
     assert is_outage(of_driver(error))

@@ -37,7 +37,7 @@ def passes(_error):
     return 0.0
 
 
-def test_waits_double_up_to_the_longest():
+def test_the_retry_delay_doubles_up_to_a_maximum():
     time = Time()
 
     assert with_retries(failing(4), passes, Patience(10, 100, initial_delay_s=1, max_delay_s=3), time.clock) == 5
@@ -45,7 +45,7 @@ def test_waits_double_up_to_the_longest():
     assert time.slept == [1, 2, 3, 3]
 
 
-def test_waits_are_shortened_by_chance_and_never_below_what_the_other_side_asks():
+def test_jitter_never_shortens_the_delay_below_the_requested_wait():
     time = Time(chance=0.25)
 
     with_retries(
@@ -60,7 +60,7 @@ def test_the_last_error_is_raised_when_attempts_are_used_up():
         with_retries(failing(9), passes, Patience(attempts=3), Time().clock)
 
 
-def test_no_try_begins_after_the_budget():
+def test_no_attempt_starts_after_the_time_budget():
     time = Time()
 
     with pytest.raises(ConnectionError, match="2"):
@@ -69,7 +69,7 @@ def test_no_try_begins_after_the_budget():
     assert time.slept == [3]
 
 
-def test_an_error_that_would_come_again_is_raised_at_once():
+def test_a_permanent_error_is_raised_immediately():
     time = Time()
 
     with pytest.raises(ValueError, match="1"):
@@ -78,7 +78,7 @@ def test_an_error_that_would_come_again_is_raised_at_once():
     assert time.slept == []
 
 
-def test_a_breaker_opens_after_failures_in_a_row_and_lets_one_request_probe():
+def test_a_circuit_breaker_opens_after_consecutive_failures_and_allows_one_probe():
     time = Time()
     breaker = CircuitBreaker(2, 10, time.clock.monotonic)
     for failed in (True, False, True, True):
@@ -96,7 +96,7 @@ def test_a_breaker_opens_after_failures_in_a_row_and_lets_one_request_probe():
     breaker.check()
 
 
-def test_a_breaker_stays_open_when_its_probe_fails():
+def test_a_circuit_breaker_stays_open_when_its_probe_fails():
     time = Time()
     breaker = CircuitBreaker(1, 10, time.clock.monotonic)
     breaker.record(failed=True)
@@ -109,7 +109,7 @@ def test_a_breaker_stays_open_when_its_probe_fails():
         breaker.check()
 
 
-def test_a_pace_spreads_what_begins():
+def test_a_rate_limiter_spreads_requests_over_time():
     time = Time()
     pace = RateLimiter(4, time.clock)
 

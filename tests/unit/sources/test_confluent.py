@@ -42,7 +42,7 @@ def reading(registry, subject="orders-value", **more):
     return decoder(client, client.reader_schema(subject, None))
 
 
-def test_a_record_of_an_older_schema_is_resolved_to_the_latest_one(registry):
+def test_a_record_with_an_older_schema_is_converted_to_the_latest_schema(registry):
     old = registry.register("orders-value", OLD)
     new = registry.register("orders-value", NEW)
     decode = reading(registry)
@@ -51,7 +51,7 @@ def test_a_record_of_an_older_schema_is_resolved_to_the_latest_one(registry):
     assert decode(registry.payload(new, {"id": 2, "currency": "USD"})) == {"id": 2, "currency": "USD"}
 
 
-def test_each_schema_is_asked_for_once(registry):
+def test_each_schema_is_requested_once(registry):
     old, _ = registry.register("orders-value", OLD), registry.register("orders-value", NEW)
     decode = reading(registry)
 
@@ -61,7 +61,7 @@ def test_each_schema_is_asked_for_once(registry):
     assert sum(path.startswith(f"/schemas/ids/{old}") for path in registry.asked) == 1
 
 
-def test_the_schema_that_was_found_is_kept_until_it_is_asked_for_again(registry):
+def test_a_schema_is_cached_until_it_is_refreshed(registry):
     client = Registry({"url": registry.url, "max.retries": 0})
     registry.register("orders-value", OLD)
     found = client.reader_schema("orders-value", None)
@@ -71,7 +71,7 @@ def test_the_schema_that_was_found_is_kept_until_it_is_asked_for_again(registry)
     assert client.reader_schema("orders-value", None) != found
 
 
-def test_a_schema_may_refer_to_another_subject(registry):
+def test_a_schema_may_reference_another_subject(registry):
     money = {"type": "record", "name": "Money", "fields": [{"name": "cents", "type": "long"}]}
     registry.register("money", money)
     order = {"type": "record", "name": "Order", "fields": [{"name": "price", "type": "Money"}]}
@@ -83,14 +83,14 @@ def test_a_schema_may_refer_to_another_subject(registry):
 
 
 @pytest.mark.parametrize("payload", [b"", b"\x00\x00", b"\x01\x00\x00\x00\x01\x02", b"{}", b"\x00\x00\x00\x00\x63\x02"])
-def test_bytes_of_another_kind_and_unknown_ids_are_bad_payloads(registry, payload):
+def test_malformed_payloads_and_unknown_schema_ids_are_refused(registry, payload):
     registry.register("orders-value", NEW)
 
     with pytest.raises(BadPayload):
         reading(registry)(payload)
 
 
-def test_a_payload_that_goes_on_behind_its_record_is_none(registry):
+def test_a_payload_with_extra_bytes_after_the_record_is_refused(registry):
     number = registry.register("orders-value", NEW)
     payload = registry.payload(number, {"id": 1, "currency": "EUR"})
 
@@ -98,7 +98,7 @@ def test_a_payload_that_goes_on_behind_its_record_is_none(registry):
         reading(registry)(payload + b"\x00")
 
 
-def test_an_id_that_is_not_known_is_asked_for_once_in_a_batch(registry):
+def test_an_unknown_schema_id_is_requested_once_per_batch(registry):
     registry.register("orders-value", NEW)
     decode = reading(registry)
 
@@ -110,7 +110,7 @@ def test_an_id_that_is_not_known_is_asked_for_once_in_a_batch(registry):
 
 
 @given(st.binary(max_size=30), st.integers(0, 30))
-def test_bytes_are_read_or_refused_and_nothing_else(tail, cut):
+def test_a_damaged_payload_is_either_decoded_or_refused(tail, cut):
     server = _shared()
     payload = server.payload(1, {"id": 7, "currency": "EUR"})
     damaged = payload[: max(len(payload) - cut, 5)] + tail
@@ -137,7 +137,7 @@ def _decode(payload):
     return _SERVERS[1](payload)
 
 
-def test_a_registry_that_is_away_is_no_fault_of_the_payload(registry):
+def test_an_unavailable_registry_is_not_reported_as_a_bad_payload(registry):
     old, _ = registry.register("orders-value", OLD), registry.register("orders-value", NEW)
     payload = registry.payload(old, {"id": 1, "note": "x"})
     decode = reading(registry)
@@ -156,7 +156,7 @@ def test_a_registry_that_is_away_is_no_fault_of_the_payload(registry):
         ("orders-value", {"basic.auth.user.inf": "a:hunter2"}, "CONFLUENT.SETTINGS"),
     ],
 )
-def test_what_is_wrong_with_the_registry_is_said_without_its_settings(registry, subject, more, code):
+def test_registry_errors_do_not_show_the_registry_settings(registry, subject, more, code):
     registry.register("orders-value", NEW)
     registry.register("json-value", {}, schemaType="JSON")
 
@@ -174,7 +174,7 @@ def deaf_server():
         yield f"http://127.0.0.1:{server.getsockname()[1]}"
 
 
-def test_a_registry_that_takes_calls_and_does_not_answer_is_given_up(deaf_server):
+def test_a_registry_that_does_not_answer_times_out(deaf_server):
     # As little patience as the test has; without any given, the client would wait without end.
     assert Registry({"url": "http://127.0.0.1:1"})._client._rest_client.timeout is not None
 
@@ -184,7 +184,7 @@ def test_a_registry_that_takes_calls_and_does_not_answer_is_given_up(deaf_server
     assert refused.value.code == "CONFLUENT.UNREACHABLE"
 
 
-def test_a_schema_whose_reference_is_gone_is_told_apart_from_one_of_another_kind(registry):
+def test_a_missing_reference_and_a_schema_of_another_type_give_different_errors(registry):
     lost = registry.register("orders-value", NEW, references=[{"name": "Money", "subject": "money", "version": 1}])
     other = registry.register("json-value", {}, schemaType="JSON")
     registry.register("whole", NEW)
@@ -195,7 +195,7 @@ def test_a_schema_whose_reference_is_gone_is_told_apart_from_one_of_another_kind
             decode(b"\x00" + number.to_bytes(4, "big") + b"\x02")
 
 
-def test_a_schema_that_avro_does_not_have_is_refused_by_its_subject(registry):
+def test_an_invalid_avro_schema_is_refused_with_its_subject(registry):
     registry.register("orders-value", {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "number"}]})
 
     with pytest.raises(PipelineError) as refused:
@@ -204,7 +204,7 @@ def test_a_schema_that_avro_does_not_have_is_refused_by_its_subject(registry):
     assert (refused.value.code, refused.value.params["subject"]) == ("CONFLUENT.SCHEMA", "orders-value")
 
 
-def test_a_type_may_be_written_inside_of_another(registry):
+def test_a_type_may_be_nested_in_another_type(registry):
     order = {"type": "record", "name": "Order", "fields": [{"name": "note", "type": {"type": ["null", "string"]}}]}
     number = registry.register("orders-value", order)
     plain = registry.register("plain", without_unsupported_logical_types(order))
@@ -216,7 +216,7 @@ def test_a_type_may_be_written_inside_of_another(registry):
     assert spark_type(without_unsupported_logical_types(order))["fields"][0]["type"] == "string"
 
 
-def test_names_are_those_of_the_namespace_that_they_stand_in():
+def test_type_names_are_resolved_in_their_enclosing_namespace():
     inner = {"type": "record", "name": "Money", "fields": [{"name": "cents", "type": "long"}]}
     other = {**inner, "namespace": "other", "fields": [{"name": "text", "type": "string"}]}
     fields = [{"name": name, "type": kind} for name, kind in (("a", inner), ("b", other), ("c", "Money"))]
@@ -226,7 +226,7 @@ def test_names_are_those_of_the_namespace_that_they_stand_in():
     assert types[2]["type"] == types[0]["type"] != types[1]["type"]
 
 
-def test_a_reference_may_be_named_as_from_its_own_namespace(registry):
+def test_a_referenced_type_may_be_named_without_its_own_namespace(registry):
     money = {"type": "record", "name": "Money", "namespace": "shop", "fields": [{"name": "cents", "type": "long"}]}
     order = {"type": "record", "name": "Order", "namespace": "shop", "fields": [{"name": "price", "type": "Money"}]}
     registry.register("money", money)
@@ -239,7 +239,7 @@ def test_a_reference_may_be_named_as_from_its_own_namespace(registry):
 
 
 @pytest.mark.parametrize("more", [{}, {"precision": 50, "scale": 2}, {"precision": 2, "scale": 5}])
-def test_a_decimal_that_spark_does_not_have_is_the_bytes_that_it_stands_on(more):
+def test_a_decimal_that_spark_does_not_support_is_read_as_binary(more):
     schema = without_unsupported_logical_types({"type": "bytes", "logicalType": "decimal", **more})
 
     assert spark_type(schema) == "binary"
@@ -261,7 +261,7 @@ TYPES = {
 }
 
 
-def test_values_are_those_of_sparks_types(registry):
+def test_decoded_values_have_spark_types(registry):
     number = registry.register("orders-value", TYPES)
     value = {
         "day": date(2026, 1, 2),
@@ -298,6 +298,6 @@ def test_values_are_those_of_sparks_types(registry):
         {"type": "record", "name": "Either", "fields": [{"name": "one", "type": ["string", "int"]}]},
     ],
 )
-def test_a_schema_without_a_type_in_a_table_is_refused(schema):
+def test_a_schema_without_a_spark_type_is_refused(schema):
     with pytest.raises(UnsupportedAvroSchema):
         spark_type(schema)

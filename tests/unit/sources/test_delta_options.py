@@ -8,7 +8,7 @@ from headrace.errors import Problems
 from headrace.sources.delta_options import check_delta_options
 
 
-def test_what_delta_knows_passes_in_any_case_with_what_is_of_the_file_system_and_the_table():
+def test_known_delta_file_system_and_table_options_are_accepted_in_any_case():
     check_delta_options(["STARTINGversion", "readChangeFeed", "versionAsOf", "path", "fs.s3a.endpoint", "delta.x"])
 
 
@@ -21,7 +21,7 @@ def test_an_unknown_option_is_refused_with_the_nearest_name(name, near):
     assert (error.code, error.params["option"], error.params["near"]) == ("SOURCE.OPTION_UNKNOWN", name, near)
 
 
-def test_what_the_vendors_delta_alone_has_is_refused_with_the_reason():
+def test_an_option_that_only_databricks_supports_is_refused():
     with pytest.raises(Problems) as refused:
         check_delta_options(["witheventtimeorder"])
 

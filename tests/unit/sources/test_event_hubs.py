@@ -36,7 +36,7 @@ def position(**chosen):
     return json.dumps({"offset": None, "seqNo": -1, "enqueuedTime": None, "isInclusive": True, **chosen})
 
 
-def test_a_connection_string_is_a_broker_a_topic_and_a_login():
+def test_a_connection_string_gives_the_broker_topic_and_login():
     found = options()
 
     assert found["kafka.bootstrap.servers"] == "ns.servicebus.windows.net:9093"
@@ -45,7 +45,7 @@ def test_a_connection_string_is_a_broker_a_topic_and_a_login():
     assert (found["startingOffsets"], found["includeHeaders"]) == ("earliest", "true")
 
 
-def test_a_connection_does_not_show_its_key():
+def test_the_repr_of_a_connection_hides_its_key():
     assert KEY not in repr(parse_connection(CONNECTION))
 
 
@@ -60,7 +60,7 @@ def test_a_connection_does_not_show_its_key():
         CONNECTION.replace("sb://ns", "sb://[hunter2"),
     ],
 )
-def test_a_connection_string_that_is_none_is_refused_without_being_repeated(text):
+def test_an_invalid_connection_string_is_refused_without_being_shown(text):
     with pytest.raises(PipelineError) as refused:
         parse_connection(text)
 
@@ -69,7 +69,7 @@ def test_a_connection_string_that_is_none_is_refused_without_being_repeated(text
     assert not any(secret in said for secret in (KEY, "hunter2", "bm90"))
 
 
-def test_the_options_of_the_connector_are_those_of_kafka():
+def test_event_hubs_options_map_to_kafka_options():
     found = options(
         eventhubs__consumerGroup="team",
         maxEventsPerTrigger=10,
@@ -81,7 +81,7 @@ def test_the_options_of_the_connector_are_those_of_kafka():
     assert (found["kafkaConsumer.pollTimeoutMs"], found["kafka.request.timeout.ms"]) == ("200000", "90000")
 
 
-def test_an_option_of_the_client_wins():
+def test_a_kafka_client_option_overrides_the_connection_string():
     assert options(kafka__bootstrap__servers="127.0.0.1:1")["kafka.bootstrap.servers"] == "127.0.0.1:1"
 
 
@@ -97,13 +97,13 @@ def test_an_option_of_the_client_wins():
         ({"enqueuedTime": "1970-01-01T00:00:01Z", "isInclusive": False}, {"startingTimestamp": "1001"}),
     ],
 )
-def test_a_position_is_where_reading_begins(chosen, expected):
+def test_a_starting_position_maps_to_kafka_starting_options(chosen, expected):
     found = options(eventhubs__startingPosition=position(**chosen))
 
     assert {name: found[name] for name in expected} == expected
 
 
-def test_positions_of_partitions_go_before_that_of_all():
+def test_positions_of_single_partitions_override_the_default_position():
     keys = [json.dumps({"ehName": "orders", "partitionId": number}) for number in (0, 2)]
     several = json.dumps(
         {keys[0]: json.loads(position(offset="@latest")), keys[1]: json.loads(position(seqNo=100, isInclusive=False))}
@@ -118,7 +118,7 @@ def of_partition(number, **chosen):
     return {json.dumps({"ehName": "orders", "partitionId": number}): json.loads(position(**chosen))}
 
 
-def test_times_of_some_partitions_go_with_the_ends_of_others():
+def test_timestamps_of_some_partitions_combine_with_earliest_or_latest_of_others():
     several = {**of_partition(0, enqueuedTime="1970-01-01T00:00:01Z"), **of_partition(1, offset="@latest")}
 
     found = options(eventhubs__startingPositions=json.dumps(several))
@@ -127,14 +127,14 @@ def test_times_of_some_partitions_go_with_the_ends_of_others():
     assert found["startingOffsetsByTimestampStrategy"] == "latest"
 
 
-def test_a_sequence_number_counts_for_every_partition():
+def test_a_sequence_number_applies_to_every_partition():
     found = options(eventhubs__startingPosition=position(seqNo=5))
 
     assert json.loads(found["startingOffsets"]) == {"orders": {"0": 5, "1": 5, "2": 5}}
 
 
 @pytest.mark.parametrize("inclusive", [True, False])
-def test_a_batch_ends_before_the_event_of_its_number(inclusive):
+def test_an_ending_sequence_number_is_exclusive(inclusive):
     ends = of_partition(0, seqNo=4, isInclusive=inclusive)
 
     found = options(streaming=False, eventhubs__endingPositions=json.dumps(ends))
@@ -162,11 +162,11 @@ def test_a_batch_ends_before_the_event_of_its_number(inclusive):
         ("failOnDataLoss", "no"),
     ],
 )
-def test_a_value_that_cannot_be_translated_is_refused_by_the_name_that_was_written(name, value):
+def test_an_untranslatable_value_is_refused_with_the_original_option_name(name, value):
     assert problems(**{name: value}) == {name.replace("__", "."): "SOURCE.OPTION_VALUE"}
 
 
-def test_options_that_are_unknown_or_mean_nothing_here_are_told_apart():
+def test_unknown_and_unsupported_options_give_different_errors():
     assert problems(
         eventhubs__useAadAuth=True,
         eventhubs__consumergroups="x",
@@ -180,28 +180,28 @@ def test_options_that_are_unknown_or_mean_nothing_here_are_told_apart():
     }
 
 
-def test_a_limit_that_is_given_twice_is_refused():
+def test_a_limit_that_is_set_twice_is_refused():
     assert problems(maxEventsPerTrigger=1, eventhubs__maxEventsPerTrigger=2) == {
         "eventhubs.maxEventsPerTrigger": "SOURCE.OPTION_VALUE"
     }
 
 
-def test_a_hub_without_a_connection_string_is_told_what_is_missing():
+def test_a_missing_connection_string_is_refused():
     assert problems(eventhubs__connectionString=None) == {"eventhubs.connectionString": "SOURCE.OPTION_MISSING"}
 
 
-def test_what_has_no_effect_goes_along_with_the_source_and_so_does_its_name():
+def test_a_source_reports_its_name_and_its_options_without_effect():
     found = read(EVENTHUBS__prefetchCount=5, maxEventsPerTrigger=5).for_reader("eventhubs")
 
     assert [name for name, _ in without_effect(found)] == ["eventhubs.prefetchCount"]
     assert describe_topics(found) == "eventhubs orders"
 
 
-def test_a_reader_does_not_show_its_key():
+def test_the_repr_of_a_reader_hides_its_key():
     assert KEY not in repr(read())
 
 
-def test_a_connection_string_of_an_emulator_names_a_port_and_others_mean_that_of_the_service():
+def test_the_port_of_a_connection_string_defaults_to_that_of_the_service():
     ported = CONNECTION.replace("servicebus.windows.net", "servicebus.windows.net:41000")
 
     assert parse_connection(ported).servers.endswith(".servicebus.windows.net:41000")

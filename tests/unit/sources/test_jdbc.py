@@ -83,7 +83,7 @@ def ids(batches):
     most=st.integers(1, 5),
     parts=st.integers(1, 4),
 )
-def test_every_row_is_read_once_whatever_ties_limits_and_restarts_there_are(tmp_path_factory, rounds, most, parts):
+def test_every_row_is_read_once_despite_equal_cursor_values_limits_and_restarts(tmp_path_factory, rounds, most, parts):
     file = tmp_path_factory.mktemp("ties") / "source.db"
     connection = sqlite3.connect(file)
     connection.execute("CREATE TABLE events (id INTEGER PRIMARY KEY, at INTEGER)")
@@ -113,7 +113,7 @@ def test_every_row_is_read_once_whatever_ties_limits_and_restarts_there_are(tmp_
     assert sorted(read) == list(range(1, sum(map(len, rounds)) + 1))
 
 
-def test_without_a_tie_break_a_batch_has_all_rows_of_its_last_value(sqlite):
+def test_a_batch_without_a_tie_break_column_has_all_rows_of_its_last_cursor_value(sqlite):
     sqlite("CREATE TABLE t (id INTEGER, at INTEGER)", "INSERT INTO t VALUES (1, 1), (2, 2), (3, 2), (4, 2), (5, NULL)")
     reader = Reader({"url": sqlite.url, "dbtable": "t", "cursorColumn": "at", "maxRowsPerTrigger": 2})
 
@@ -122,7 +122,7 @@ def test_without_a_tie_break_a_batch_has_all_rows_of_its_last_value(sqlite):
     assert ids(batches) == [[1, 2, 3, 4]]
 
 
-def test_numbers_of_sqlite_have_64_bits(sqlite):
+def test_sqlite_numbers_have_64_bits(sqlite):
     sqlite("CREATE TABLE t (id INTEGER, share REAL)", "INSERT INTO t VALUES (9007199254740993, 0.1)")
     reader = Reader({"url": sqlite.url, "dbtable": "t", "cursorColumn": "share"})
 
@@ -130,7 +130,7 @@ def test_numbers_of_sqlite_have_64_bits(sqlite):
 
 
 @pytest.mark.parametrize(("start", "expected"), [("earliest", [1, 2, 3]), ("latest", []), ("1", [2, 3])])
-def test_a_stream_begins_where_it_is_told(sqlite, start, expected):
+def test_a_stream_starts_at_the_configured_position(sqlite, start, expected):
     sqlite("CREATE TABLE t (id INTEGER PRIMARY KEY)", "INSERT INTO t VALUES (1), (2), (3)")
     reader = Reader({"url": sqlite.url, "dbtable": "t", "cursorColumn": "id", "startingPosition": start})
 
@@ -140,7 +140,7 @@ def test_a_stream_begins_where_it_is_told(sqlite, start, expected):
     assert ids(reader.rest(first)[0]) == [[*expected, 4]]
 
 
-def test_a_first_batch_that_is_made_again_begins_where_it_began(sqlite):
+def test_a_repeated_first_batch_starts_at_the_same_position(sqlite):
     sqlite("CREATE TABLE t (id INTEGER PRIMARY KEY)", "INSERT INTO t VALUES (1)")
     reader = Reader({"url": sqlite.url, "dbtable": "t", "cursorColumn": "id", "startingPosition": "latest"})
     start = reader.initial()
@@ -155,7 +155,7 @@ def test_a_first_batch_that_is_made_again_begins_where_it_began(sqlite):
     assert ids([reader.batch(start, end), reader.batch(again, end)]) == [[2], [2]]
 
 
-def test_a_triggered_query_ends_at_what_was_there_when_it_began(sqlite):
+def test_an_available_now_query_ends_at_the_rows_present_at_its_start(sqlite):
     sqlite("CREATE TABLE t (id INTEGER PRIMARY KEY)", "INSERT INTO t VALUES (1), (2), (3)")
     reader = Reader({"url": sqlite.url, "dbtable": "t", "cursorColumn": "id", "maxRowsPerTrigger": 2})
     reader.stream.prepare_for_available_now()
@@ -168,7 +168,7 @@ def test_a_triggered_query_ends_at_what_was_there_when_it_began(sqlite):
     assert reader.latest(second) == second
 
 
-def test_a_row_that_is_committed_late_is_read_when_rows_have_to_settle(sqlite):
+def test_a_row_that_is_committed_late_is_read_with_a_settle_delay(sqlite):
     sqlite("CREATE TABLE t (id INTEGER PRIMARY KEY)", "INSERT INTO t VALUES (1), (3)")
     options = {"url": sqlite.url, "dbtable": "t", "cursorColumn": "id", "settleDelay": "5 seconds"}
     waits = Reader(options)
@@ -186,7 +186,7 @@ def test_a_row_that_is_committed_late_is_read_when_rows_have_to_settle(sqlite):
     assert triggered.now_s == 5.0
 
 
-def test_names_are_quoted_and_values_are_bound(sqlite):
+def test_identifiers_are_quoted_and_values_are_bound(sqlite):
     sqlite(
         'CREATE TABLE "from" (id INTEGER, "a; DROP TABLE x" TEXT, "say ""hi""" TEXT)',
         """INSERT INTO "from" VALUES (1, 'x'' OR 1=1 --', 'y'), (2, 'z', 'z')""",
@@ -215,7 +215,7 @@ INSERT INTO types VALUES (
 )"""
 
 
-def test_types_of_postgresql_are_spark_types(postgres):
+def test_postgresql_types_are_read_as_spark_types(postgres):
     postgres.execute("DROP TABLE IF EXISTS types", EVERY_TYPE, ROW, "INSERT INTO types DEFAULT VALUES")
     reader = Reader(postgres.options(dbtable="public.types", cursorColumn="id"), zone="Europe/Berlin")
 
@@ -267,7 +267,7 @@ def test_types_of_postgresql_are_spark_types(postgres):
     ],
 )
 @pytest.mark.parametrize("parts", [pytest.param(1, marks=ALSO), 3])
-def test_positions_of_each_ordered_type_are_exact(postgres, column, first, second, parts):
+def test_positions_of_every_ordered_column_type_are_exact(postgres, column, first, second, parts):
     postgres.execute(
         "DROP TABLE IF EXISTS ordered",
         f"CREATE TABLE ordered (id integer PRIMARY KEY, {column})",
@@ -296,7 +296,7 @@ def test_positions_of_each_ordered_type_are_exact(postgres, column, first, secon
     ],
 )
 @pytest.mark.parametrize("what", ["dbtable", pytest.param("query", marks=ALSO)])
-def test_rows_follow_the_databases_own_order_whatever_type_they_are_read_as(postgres, column, values, given, what):
+def test_rows_are_read_in_database_order_for_any_requested_column_type(postgres, column, values, given, what):
     first, second, third = values
     postgres.execute(
         "DROP TABLE IF EXISTS retyped",
@@ -316,14 +316,14 @@ def test_rows_follow_the_databases_own_order_whatever_type_they_are_read_as(post
     assert ids([*batches, *reader.rest(end)[0]]) == [[1], [2], [3]]
 
 
-def test_signs_of_percent_and_comments_of_a_query_are_its_own(postgres):
+def test_percent_signs_and_comments_in_a_query_are_preserved(postgres):
     query = "SELECT 7 % 4 AS id, '50%' AS a, $$5%s$$ AS b, format('%s%%', 'x') AS c -- the 7 % 4"
     reader = Reader(postgres.options(query=query, cursorColumn="id"))
 
     assert reader.rest(reader.initial())[0] == [[{"id": 3, "a": "50%", "b": "5%s", "c": "x%"}]]
 
 
-def test_a_query_of_postgresql_has_its_columns_types(postgres):
+def test_columns_of_a_postgresql_query_keep_their_types(postgres):
     postgres.execute(
         "DROP TABLE IF EXISTS q", "CREATE TABLE q (id int, at timestamptz, tags text[], price numeric(5,2))"
     )
@@ -347,7 +347,7 @@ def test_a_query_of_postgresql_has_its_columns_types(postgres):
     assert ids(batches) == [[1], [2]]
 
 
-def test_a_schema_that_is_given_chooses_columns_and_types(postgres):
+def test_a_given_schema_selects_columns_and_types(postgres):
     postgres.execute("DROP TABLE IF EXISTS wide", "CREATE TABLE wide (id int, price numeric, doc jsonb, more text)")
     postgres.execute("INSERT INTO wide VALUES (1, 1.005, '{}', 'x')")
     reader = Reader(postgres.options(dbtable="wide", cursorColumn="id"), "doc STRING, price DECIMAL(10,2), id BIGINT")
@@ -355,7 +355,7 @@ def test_a_schema_that_is_given_chooses_columns_and_types(postgres):
     assert reader.rest(reader.initial())[0] == [[{"doc": "{}", "price": Decimal("1.01"), "id": 1}]]
 
 
-def test_no_secret_is_in_what_travels_or_is_shown(postgres):
+def test_the_password_is_absent_from_serialized_and_displayed_text(postgres):
     postgres.execute("DROP TABLE IF EXISTS kept", "CREATE TABLE kept (id int)", "INSERT INTO kept VALUES (1)")
     reader = Reader(postgres.options(dbtable="kept", cursorColumn="id"))
     url = f"postgresql+pg8000://reader:{postgres.password}@127.0.0.1:{postgres.port}/postgres"
@@ -368,7 +368,7 @@ def test_no_secret_is_in_what_travels_or_is_shown(postgres):
     assert ids(inside.rest(start)[0]) == [[1]]
 
 
-def test_columns_that_are_given_resolve_a_query_while_the_database_is_down_and_no_stream_starts():
+def test_a_given_schema_resolves_a_query_but_starts_no_stream_without_the_database():
     options = {"url": "postgresql+pg8000://reader:hidden@127.0.0.1:1/shop", "dbtable": "orders", "cursorColumn": "id"}
     columns = parse_struct("id BIGINT, name STRING")
 
@@ -391,7 +391,7 @@ def failure(options, schema=None):
     return raised.value.errors[0] if isinstance(raised.value, Problems) else raised.value
 
 
-def test_what_is_wrong_with_a_database_is_said_without_its_secrets(postgres):
+def test_database_errors_are_reported_without_secrets(postgres):
     postgres.execute("DROP TABLE IF EXISTS odd", "CREATE TABLE odd (id int, place point, at timestamptz)")
     postgres.execute("INSERT INTO odd VALUES (1, '(1,2)', 'infinity')")
     wrong = postgres.options(dbtable="odd", cursorColumn="id")
@@ -430,7 +430,7 @@ def test_what_is_wrong_with_a_database_is_said_without_its_secrets(postgres):
 
 
 @pytest.mark.parametrize("does", ["pg_terminate_backend", "pg_cancel_backend"])
-def test_what_a_database_breaks_off_is_tried_again(postgres, does):
+def test_a_query_that_the_database_aborts_is_retryable(postgres, does):
     ends_itself = f"SELECT 1 AS id FROM (SELECT {does}(pg_backend_pid()), pg_sleep(60)) AS x"
 
     problem = failure(postgres.options(query=ends_itself, cursorColumn="id"))
@@ -448,7 +448,7 @@ def test_what_a_database_breaks_off_is_tried_again(postgres, does):
         ("loginTimeout=3", "JDBC.URL", "loginTimeout"),
     ],
 )
-def test_parameters_of_a_url_count_or_are_refused(postgres, parameters, code, said):
+def test_url_parameters_are_applied_or_refused(postgres, parameters, code, said):
     options = postgres.options(dbtable="pg_catalog.pg_class", cursorColumn="oid")
 
     problem = failure({**options, "url": f"{postgres.jdbc_url}?{parameters}"})
@@ -456,7 +456,7 @@ def test_parameters_of_a_url_count_or_are_refused(postgres, parameters, code, sa
     assert (problem.code, said in problem.detail) == (code, True)
 
 
-def test_a_missing_package_is_named_with_what_installs_it(sqlite):
+def test_a_missing_driver_package_is_reported_with_the_install_command(sqlite):
     with pytest.raises(PipelineError) as raised:
         Reader({"url": "postgresql+nosuchdriver://h/d", "dbtable": "t", "cursorColumn": "id"})
     with pytest.raises(PipelineError) as mysql:

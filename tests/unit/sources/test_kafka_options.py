@@ -40,7 +40,7 @@ def problems(**more):
     return {(problem.code, problem.params.get("option", "")) for problem in refused.value}
 
 
-def test_every_option_is_taken_in_any_case_and_those_of_the_client_are_passed_on():
+def test_options_are_accepted_in_any_case_and_client_options_are_passed_through():
     given_ = {"MAXoffsetsPERtrigger": 5, "Kafka.ssl.truststore.location": "/a", "includeHeaders": True}
 
     assert options(**given_) == {
@@ -51,7 +51,7 @@ def test_every_option_is_taken_in_any_case_and_those_of_the_client_are_passed_on
     }
 
 
-def test_of_an_option_in_two_spellings_the_last_one_counts():
+def test_the_last_spelling_of_an_option_wins():
     assert options(SUBSCRIBE="payments")["subscribe"] == "payments"
 
 
@@ -78,23 +78,23 @@ def test_of_an_option_in_two_spellings_the_last_one_counts():
         ({"groupIdPrefix": "a", "kafka.group.id": "b"}, "SOURCE.OPTION_VALUE", "groupIdPrefix"),
     ],
 )
-def test_what_spark_would_pass_over_or_fail_with_later_is_refused_by_name(given_, code, option):
+def test_options_that_spark_would_ignore_or_fail_on_later_are_refused_by_name(given_, code, option):
     assert problems(**given_) == {(code, option)}
 
 
-def test_all_that_is_wrong_is_said_at_once():
+def test_all_option_errors_are_reported_together():
     assert problems(subscribe=None, limit=1) == {("SOURCE.OPTION_UNKNOWN", "limit"), ("KAFKA.TOPICS", "")}
 
 
 @pytest.mark.parametrize("name", ["startingOffsets", "endingOffsets"])
-def test_a_batch_does_not_begin_at_the_end_nor_end_at_the_beginning(name):
+def test_a_batch_cannot_start_at_latest_or_end_at_earliest(name):
     word, number = ("latest", -1) if name == "startingOffsets" else ("earliest", -2)
 
     assert problems(streaming=False, **{name: word}) == {("SOURCE.OPTION_VALUE", name)}
     assert problems(streaming=False, **{name: f'{{"orders": {{"0": {number}}}}}'}) == {("SOURCE.OPTION_VALUE", name)}
 
 
-def test_what_limits_a_stream_has_no_effect_in_a_batch_and_that_is_said():
+def test_rate_limits_of_a_batch_read_are_reported_as_without_effect():
     found = read(streaming=False, maxOffsetsPerTrigger=5)
 
     assert found.options == SOUND
@@ -102,11 +102,11 @@ def test_what_limits_a_stream_has_no_effect_in_a_batch_and_that_is_said():
 
 
 @pytest.mark.parametrize(("given_", "expected"), [("15m", "15m"), ("10 minutes", "600000ms"), ("2 s", "2000ms")])
-def test_a_delay_is_written_as_spark_has_it_or_as_a_person_would(given_, expected):
+def test_a_trigger_delay_accepts_spark_and_interval_syntax(given_, expected):
     assert options(maxTriggerDelay=given_)["maxTriggerDelay"] == expected
 
 
-def test_a_batch_may_end_where_a_stream_may_not():
+def test_a_batch_read_accepts_an_ending_timestamp():
     assert options(streaming=False, endingTimestamp="1970-01-01T00:00:01Z")["endingTimestamp"] == "1000"
 
 
@@ -122,11 +122,11 @@ def test_a_batch_may_end_where_a_stream_may_not():
         ("2026-01-01", "UTC", 1_767_225_600_000),
     ],
 )
-def test_times_are_read_in_the_zone_of_the_session_unless_they_say_one(text, zone, expected):
+def test_timestamps_without_a_zone_use_the_session_time_zone(text, zone, expected):
     assert time_ms(text, zone) == expected
 
 
-def test_times_of_partitions_are_read_inside_of_the_json():
+def test_timestamps_of_partitions_are_parsed_inside_the_json():
     text = json.dumps({"orders": {"0": "1970-01-01T00:00:02Z", "1": 5}})
 
     found = options(startingOffsetsByTimestamp=text)["startingOffsetsByTimestamp"]
@@ -134,7 +134,7 @@ def test_times_of_partitions_are_read_inside_of_the_json():
     assert json.loads(found) == {"orders": {"0": 2000, "1": 5}}
 
 
-def test_the_names_of_topics_are_all_that_is_told_of_a_source():
+def test_a_source_description_contains_only_topic_names():
     assert describe_topics({"kafka.sasl.jaas.config": "secret", "subscribe": "b, a"}) == "kafka a, b"
     assert describe_topics({"assign": '{"a": [0], "b": [1]}'}) == "kafka a, b"
     assert describe_topics({"subscribePattern": "orders-.*"}) == "kafka topics like orders-.*"
@@ -142,7 +142,7 @@ def test_the_names_of_topics_are_all_that_is_told_of_a_source():
     assert "hunter2" not in repr(read(**{"kafka.sasl.jaas.config": "hunter2"}))
 
 
-def test_offsets_of_other_sources_are_no_positions():
+def test_offsets_of_other_sources_give_no_kafka_positions():
     assert positions_of('{"orders": {"0": 3, "1": 4}}') == {("orders", 0): 3, ("orders", 1): 4}
     assert positions_of('{"reservoirVersion": 3, "index": -1}') == {}
     assert positions_of(None) == {}
@@ -153,7 +153,7 @@ positions = st.dictionaries(st.tuples(st.sampled_from("ab"), st.integers(0, 3)),
 
 
 @given(positions, positions)
-def test_nothing_is_behind_where_everything_is_read_and_no_lag_is_negative(read, newest):
+def test_lag_is_never_negative_and_is_zero_when_everything_is_read(read, newest):
     found = lags(read, newest)
 
     assert all(one.behind == max(one.newest - one.offset, 0) for one in found)
@@ -161,7 +161,7 @@ def test_nothing_is_behind_where_everything_is_read_and_no_lag_is_negative(read,
 
 
 @given(positions, positions, st.integers(0, 50))
-def test_what_is_read_and_what_is_lost_and_what_is_left_are_all_that_there_was(read, firsts, more):
+def test_losses_extend_from_the_read_position_to_the_first_available_offset(read, firsts, more):
     there = {place: Bounds(first, max(first, read.get(place, 0)) + more) for place, first in firsts.items()}
 
     found = {(one.topic, one.partition): one.offsets for one in losses(read, there)}
@@ -173,17 +173,17 @@ def test_what_is_read_and_what_is_lost_and_what_is_left_are_all_that_there_was(r
     }
 
 
-def test_a_topic_that_ends_before_what_was_read_is_another_one():
+def test_a_topic_that_ends_before_the_read_position_is_reported_as_recreated():
     (lost,) = losses({("a", 0): 9}, {("a", 0): Bounds(2, 5)})
 
     assert (lost.offsets, "recreated" in lost.reason) == (3, True)
 
 
-def test_a_batch_that_has_read_all_of_its_offsets_has_lost_nothing_whatever_is_gone_since():
+def test_a_complete_batch_reports_no_loss_even_if_its_offsets_are_deleted_later():
     assert losses_in_batch({("a", 0): OffsetRange(2, 5)}, 3, {("a", 0): 5}) == ()
 
 
-def test_what_a_batch_lacks_is_lost_where_the_broker_has_it_no_longer():
+def test_missing_records_are_lost_if_the_broker_no_longer_has_their_offsets():
     spans = {("a", 0): OffsetRange(2, 6), ("a", 1): OffsetRange(0, 3)}
 
     (lost,) = losses_in_batch(spans, 4, {("a", 0): 5, ("a", 1): 0})
@@ -195,7 +195,7 @@ def test_offsets_without_records_are_not_lost_while_the_broker_has_them():
     assert losses_in_batch({("a", 0): OffsetRange(0, 10)}, 8, {("a", 0): 0}) == ()
 
 
-def test_losses_of_several_partitions_that_cannot_be_told_apart_are_said_so():
+def test_ambiguous_losses_of_several_partitions_are_reported_as_upper_bounds():
     lost = losses_in_batch({("a", 0): OffsetRange(0, 4), ("a", 1): OffsetRange(0, 4)}, 5, {("a", 0): 4, ("a", 1): 4})
 
     assert [(one.offsets, "at most: the batch lacks 3" in one.reason) for one in lost] == [(3, True), (3, True)]
@@ -208,7 +208,7 @@ spans = st.dictionaries(
 
 
 @given(spans, st.data())
-def test_a_loss_is_never_more_than_what_the_batch_lacks_nor_than_what_is_gone(taken, data):
+def test_a_loss_never_exceeds_the_missing_records_or_the_deleted_offsets(taken, data):
     offsets = sum(span.end - span.start for span in taken.values())
     rows = data.draw(st.integers(0, offsets))
     firsts = {place: data.draw(st.integers(0, 120)) for place in taken}
@@ -218,7 +218,7 @@ def test_a_loss_is_never_more_than_what_the_batch_lacks_nor_than_what_is_gone(ta
         assert 0 < lost.offsets <= min(offsets - rows, min(first, span.end) - span.start)
 
 
-def test_what_was_told_before_the_stream_started_is_not_counted_again():
+def test_losses_reported_before_the_stream_started_are_not_counted_again():
     start, end = {"a": {"0": 2, "1": 7}}, {"a": {"0": 6, "1": 9}}
 
     assert offset_ranges(start, end, {("a", 0): 5, ("a", 1): 3}) == {
@@ -228,7 +228,7 @@ def test_what_was_told_before_the_stream_started_is_not_counted_again():
     assert offset_ranges(None, end, {}) == {}
 
 
-def test_partitions_that_a_batch_does_not_end_with_are_gone():
+def test_partitions_missing_or_recreated_at_the_end_of_a_batch_are_lost():
     start, end = {"a": {"0": 2, "1": 7, "2": 9}}, {"a": {"0": 6, "1": 5}}
 
     found = {(lost.partition, lost.offsets): lost.reason for lost in partition_losses(start, end, {})}
@@ -238,7 +238,7 @@ def test_partitions_that_a_batch_does_not_end_with_are_gone():
     assert partition_losses(start, None, {}) == ()
 
 
-def test_partitions_that_were_told_to_be_gone_are_not_told_by_the_batch_that_begins_there():
+def test_lost_partitions_reported_at_the_start_are_not_reported_by_the_first_batch():
     read, there = {("a", 0): 9, ("a", 1): 3, ("b", 0): 4}, {("a", 0): Bounds(0, 5), ("a", 1): Bounds(2, 7)}
     told = ReportedLosses.of(read, {**read, ("a", 0): 12}, there)
     start, end = {"a": {"0": 12, "1": 3}, "b": {"0": 4}}, {"a": {"0": 5, "1": 1}}

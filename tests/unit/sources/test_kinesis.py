@@ -77,7 +77,7 @@ def stream(kinesis):
     return name
 
 
-def test_records_are_rows_with_where_they_came_from(kinesis, stream):
+def test_a_row_has_the_data_and_metadata_of_its_record(kinesis, stream):
     kinesis.put(stream, 7)
     reader = Reader(kinesis.options(stream, initialPosition="TRIM_HORIZON"))
     start = reader.initial()
@@ -90,7 +90,7 @@ def test_records_are_rows_with_where_they_came_from(kinesis, stream):
     assert abs(row["approximateArrivalTimestamp"].timestamp() - time.time()) < 60
 
 
-def test_every_record_is_read_once_while_shards_are_split_and_merged_and_readers_restart(kinesis, stream):
+def test_every_record_is_read_once_across_shard_splits_merges_and_restarts(kinesis, stream):
     reader = Reader(kinesis.options(stream, initialPosition="earliest"))
     start, read, number = reader.initial(), [], 0
     for change in (kinesis.split, kinesis.split, kinesis.merge):
@@ -105,7 +105,7 @@ def test_every_record_is_read_once_while_shards_are_split_and_merged_and_readers
     assert set(start["streams"][stream].values()) > {"END"}
 
 
-def test_parents_are_read_in_batches_before_those_of_their_children(kinesis, stream):
+def test_parent_shards_are_read_in_earlier_batches_than_their_children(kinesis, stream):
     kinesis.put(stream, *range(10))
     kinesis.split(stream)
     kinesis.put(stream, *range(10, 20))
@@ -115,7 +115,7 @@ def test_parents_are_read_in_batches_before_those_of_their_children(kinesis, str
     assert batches == [list(range(10)), list(range(10, 20))]
 
 
-def test_a_batch_that_is_made_again_ends_where_it_ended(kinesis, stream):
+def test_a_retried_batch_ends_at_its_original_offset(kinesis, stream):
     kinesis.put(stream, *range(5))
     reader = Reader(kinesis.options(stream, initialPosition="earliest", maxRecordsPerFetch=3))
     start = reader.initial()
@@ -125,7 +125,7 @@ def test_a_batch_that_is_made_again_ends_where_it_ended(kinesis, stream):
     assert reader.restarted().batch(start, end) == list(range(5))
 
 
-def test_a_new_stream_begins_at_the_newest_record_by_default_also_when_its_first_batch_is_made_again(kinesis, stream):
+def test_a_new_stream_skips_old_records_by_default_even_if_its_first_batch_is_retried(kinesis, stream):
     kinesis.put(stream, 1)
     time.sleep(0.01)  # the service counts in milliseconds
     reader = Reader(kinesis.options(stream))
@@ -138,7 +138,7 @@ def test_a_new_stream_begins_at_the_newest_record_by_default_also_when_its_first
     assert (reader.batch(start, end), reader.batch(again, end)) == ([2], [2])
 
 
-def test_a_stream_begins_at_a_time(kinesis, stream):
+def test_a_stream_starts_at_a_given_timestamp(kinesis, stream):
     kinesis.put(stream, 1)
     time.sleep(0.01)
     moment = time.time_ns() // 1_000_000
@@ -151,7 +151,7 @@ def test_a_stream_begins_at_a_time(kinesis, stream):
     assert reader.rest(reader.initial())[0] == [[2]]
 
 
-def test_a_batch_is_limited_by_rate_and_duration_and_a_batch_read_has_all(kinesis, stream):
+def test_rate_and_duration_limit_a_micro_batch_but_not_a_batch_read(kinesis, stream):
     for number in range(4):
         kinesis.put(stream, number)
     options = kinesis.options(stream, initialPosition="earliest", maxRecordsPerFetch=1)
@@ -166,7 +166,7 @@ def test_a_batch_is_limited_by_rate_and_duration_and_a_batch_read_has_all(kinesi
     assert sorted(int(row["data"]) for t in tasks for b in slow.source.rows(t) for row in b.to_pylist()) == [0, 1, 2, 3]
 
 
-def test_an_iterator_that_expires_is_one_more_of_the_same_place(kinesis, stream):
+def test_an_expired_shard_iterator_is_renewed_at_the_same_position(kinesis, stream):
     kinesis.put(stream, *range(6))
     reader = Reader(kinesis.options(stream, initialPosition="earliest", maxRecordsPerFetch=2))
     start = reader.initial()
@@ -179,7 +179,7 @@ def test_an_iterator_that_expires_is_one_more_of_the_same_place(kinesis, stream)
     assert (reader.batch(start, end), again) == (list(range(6)), list(range(6)))
 
 
-def test_requests_to_a_shard_keep_their_distance(kinesis, stream):
+def test_requests_to_a_shard_respect_the_minimum_fetch_period(kinesis, stream):
     kinesis.put(stream, *range(6))
     reader = Reader(kinesis.options(stream, initialPosition="earliest", maxRecordsPerFetch=2, minFetchPeriod="2 s"))
 
@@ -197,7 +197,7 @@ def test_requests_to_a_shard_keep_their_distance(kinesis, stream):
         ("AccessDeniedException", "KINESIS.REFUSED"),
     ],
 )
-def test_a_service_that_is_busy_is_asked_again_later(error, code):
+def test_only_throttling_and_unavailable_errors_are_retried(error, code):
     with pytest.raises(PipelineError) as raised, translate_errors("clicks"):
         raise ClientError({"Error": {"Code": error, "Message": "Rate exceeded."}}, "GetRecords")
 
@@ -205,7 +205,7 @@ def test_a_service_that_is_busy_is_asked_again_later(error, code):
     assert f"{error}: Rate exceeded" in raised.value.detail
 
 
-def test_several_streams_are_one(kinesis, stream):
+def test_several_streams_are_read_as_one(kinesis, stream):
     kinesis.make(other := f"events-{next(_names)}")
     kinesis.put(stream, 1)
     kinesis.put(other, 2)
@@ -215,7 +215,7 @@ def test_several_streams_are_one(kinesis, stream):
     assert reader.rest(reader.initial())[0] == [[1, 2]]
 
 
-def test_spark_hides_every_secret_by_its_name():
+def test_every_secret_option_has_a_name_that_spark_redacts():
     secret = {"awsAccessKey": "1", "awsSecretKey": "2", "awsSessionToken": "3", "roleExternalId": "4"}
 
     prepared = prepare_kinesis({"streamName": "s", **secret}, None, ReadContext())
@@ -225,7 +225,7 @@ def test_spark_hides_every_secret_by_its_name():
     assert sorted(value for name, value in prepared.secrets.items() if hidden.search(name)) == ["1", "2", "3", "4"]
 
 
-def test_a_role_is_assumed(kinesis, stream):
+def test_an_iam_role_is_assumed(kinesis, stream):
     kinesis.put(stream, 1)
     role = {"roleArn": "arn:aws:iam::123456789012:role/reader", "stsEndpoint": kinesis.url, "roleExternalId": "outside"}
 
@@ -234,7 +234,7 @@ def test_a_role_is_assumed(kinesis, stream):
     assert reader.rest(reader.initial())[0] == [[1]]
 
 
-def test_a_stream_that_was_made_anew_is_no_stream_to_go_on_with(kinesis, stream):
+def test_a_recreated_stream_is_rejected_on_restart(kinesis, stream):
     kinesis.client.split_shard(StreamName=stream, ShardToSplit="shardId-000000000000", NewStartingHashKey=str(2**127))
     kinesis.put(stream, *range(10))
     reader = Reader(kinesis.options(stream, initialPosition="earliest"))
@@ -248,7 +248,7 @@ def test_a_stream_that_was_made_anew_is_no_stream_to_go_on_with(kinesis, stream)
     assert raised.value.code == "KINESIS.SHARD_GONE"
 
 
-def test_no_key_is_in_what_travels_or_is_shown(kinesis, stream, monkeypatch):
+def test_access_keys_do_not_appear_in_tasks_offsets_or_errors(kinesis, stream, monkeypatch):
     # A service that does not answer is asked again and again, with longer and longer waits.
     monkeypatch.setattr(kinesis_client, "_MAX_ATTEMPTS", 1)
     kinesis.put(stream, 1)
@@ -285,7 +285,7 @@ def test_no_key_is_in_what_travels_or_is_shown(kinesis, stream, monkeypatch):
         ({"streamname": "s", "maxFetchRat": "1"}, "SOURCE.OPTION_UNKNOWN", "maxFetchRate"),
     ],
 )
-def test_an_option_that_is_wrong_is_named_with_the_reason(options, code, said):
+def test_an_invalid_option_is_reported_with_the_reason(options, code, said):
     with pytest.raises(Problems) as raised:
         prepare_kinesis(options, None, ReadContext())
 
@@ -294,7 +294,7 @@ def test_an_option_that_is_wrong_is_named_with_the_reason(options, code, said):
     assert said in problem.detail
 
 
-def test_a_schema_is_refused_and_an_option_without_effect_is_said():
+def test_a_schema_is_rejected_and_an_option_without_effect_is_reported():
     with pytest.raises(PipelineError) as raised:
         prepare_kinesis({"streamName": "s"}, parse_struct("id INT"), ReadContext())
     prepared = prepare_kinesis({"streamName": "s", "FetchBufferSize": "20gb"}, None, ReadContext())

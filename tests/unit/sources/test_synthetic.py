@@ -46,7 +46,7 @@ def stream_of(options, now_ms):
     cuts=st.lists(st.integers(0, 400), max_size=6),
     seed=st.integers(-(10**6), 10**6),
 )
-def test_rows_are_the_same_however_they_are_divided(first, cuts, seed):
+def test_rows_do_not_depend_on_how_they_are_split_into_tasks(first, cuts, seed):
     events = events_of({**MESSY, "seed": seed}, schema=EVERY_TYPE)
     edges = [first, *(first + cut for cut in sorted(cuts)), first + 400]
 
@@ -56,7 +56,7 @@ def test_rows_are_the_same_however_they_are_divided(first, cuts, seed):
     divided.validate(full=True)
 
 
-def test_another_seed_gives_other_rows_and_a_new_column_leaves_the_others_as_they_are():
+def test_another_seed_changes_the_rows_and_a_new_column_leaves_the_others_unchanged():
     one, other = (rows_of(events_of({"seed": seed}), (0, 1000)) for seed in (1, 2))
     wider = rows_of(events_of({"seed": 1}, schema="extra INT, event_type STRING, key STRING, value DOUBLE"), (0, 1000))
 
@@ -67,7 +67,7 @@ def test_another_seed_gives_other_rows_and_a_new_column_leaves_the_others_as_the
     ]
 
 
-def test_shares_are_kept_and_duplicates_are_exact_copies_of_rows_shortly_before():
+def test_configured_shares_are_met_and_duplicates_are_exact_copies_of_recent_rows():
     count = 100_000
     table = rows_of(events_of({**MESSY, "maxLateness": "5 minutes", "eventInterval": "1 second"}), (0, count))
 
@@ -84,7 +84,7 @@ def test_shares_are_kept_and_duplicates_are_exact_copies_of_rows_shortly_before(
     assert table["key"].null_count == table["event_time"].null_count == 0
 
 
-def test_frequent_keys_follow_zipfs_law_and_all_are_alike_without_it():
+def test_keys_follow_zipfs_law_with_skew_and_are_uniform_without_it():
     skewed = Counter(rows_of(events_of({"keys": 100, "skew": 1}), (0, 100_000))["key"].to_pylist())
     even = Counter(rows_of(events_of({"keys": 100}), (0, 100_000))["key"].to_pylist())
 
@@ -93,7 +93,7 @@ def test_frequent_keys_follow_zipfs_law_and_all_are_alike_without_it():
     assert max(even.values()) / min(even.values()) < 1.5
 
 
-def test_rows_come_at_their_rate_in_batches_that_are_limited():
+def test_rows_arrive_at_the_configured_rate_in_batches_of_limited_size():
     now_ms = [1_000_000]
     stream = stream_of({"rowsPerSecond": 10, "rowsPerBatch": 15, "numRows": 40}, now_ms)
     start = stream.initial()
@@ -122,9 +122,7 @@ def test_rows_come_at_their_rate_in_batches_that_are_limited():
         ({"numRows": 5, "rowsPerSecond": 1_000, "rowsPerBatch": 3}, [3, 5]),
     ],
 )
-def test_a_triggered_query_ends_at_what_was_there_when_it_began_and_that_is_all_of_a_stream_with_an_end(
-    options, expected
-):
+def test_available_now_reads_rows_available_at_start_or_all_rows_of_a_bounded_stream(options, expected):
     now_ms = [0]
     stream = stream_of(options, now_ms)
     offsets = [stream.initial()]
@@ -138,7 +136,7 @@ def test_a_triggered_query_ends_at_what_was_there_when_it_began_and_that_is_all_
     assert [offset["row"] for offset in offsets[1:]] == expected
 
 
-def test_tasks_cover_a_batch_once():
+def test_tasks_cover_each_row_of_a_batch_once():
     events = events_of({"numRows": 1_000_000, "numPartitions": 3}, streams=False)
 
     assert events.tasks(0, 1_000_000) == [(0, 333_333), (333_333, 666_666), (666_666, 1_000_000)]
@@ -157,7 +155,7 @@ def test_tasks_cover_a_batch_once():
         ({"numRows": "0"}, "SOURCE.OPTION_VALUE", "above 0"),
     ],
 )
-def test_an_option_that_is_wrong_is_named_with_the_reason(options, code, said):
+def test_an_invalid_option_is_reported_with_the_reason(options, code, said):
     with pytest.raises(Problems) as raised:
         events_of(options)
 
@@ -166,7 +164,7 @@ def test_an_option_that_is_wrong_is_named_with_the_reason(options, code, said):
     assert said in problem.detail
 
 
-def test_a_batch_needs_an_end():
+def test_a_batch_read_requires_a_number_of_rows():
     with pytest.raises(Problems) as raised:
         events_of({}, streams=False)
 

@@ -22,7 +22,7 @@ def initial(checkpoint, positions):
     (folder / "0").write_bytes(b"\x00v1\n" + json.dumps(positions).encode())
 
 
-def test_a_stream_goes_on_behind_its_last_batch(tmp_path):
+def test_a_stream_continues_after_its_last_committed_batch(tmp_path):
     offsets(tmp_path, 0, {"t": {"0": 3}})
     offsets(tmp_path, 1, {"logOffset": 4}, {"t": {"0": 5, "1": 2}})
 
@@ -30,7 +30,7 @@ def test_a_stream_goes_on_behind_its_last_batch(tmp_path):
     assert next_positions(tmp_path, 0) == {}
 
 
-def test_a_batch_that_was_not_committed_is_read_again_from_where_it_began(tmp_path):
+def test_an_uncommitted_batch_is_read_again_from_its_start(tmp_path):
     initial(tmp_path, {"t": {"0": 1}})
     offsets(tmp_path, 0, {"t": {"0": 3}})
     offsets(tmp_path, 1, {"t": {"0": 9}}, done=False)
@@ -38,7 +38,7 @@ def test_a_batch_that_was_not_committed_is_read_again_from_where_it_began(tmp_pa
     assert next_positions(tmp_path, 0) == {("t", 0): 3}
 
 
-def test_the_first_batch_begins_where_the_stream_was_told_to_begin(tmp_path):
+def test_an_uncommitted_first_batch_is_read_again_from_the_initial_offsets(tmp_path):
     initial(tmp_path, {"t": {"0": 1}})
     offsets(tmp_path, 0, {"t": {"0": 9}}, done=False)
 

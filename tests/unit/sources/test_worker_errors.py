@@ -25,25 +25,25 @@ def yields():
     raise Problems([PipelineError("JDBC.TABLE_MISSING", table="t", database="d")])
 
 
-def test_a_problem_is_told_through_the_text_of_an_exception():
+def test_a_problem_is_relayed_in_the_text_of_an_exception():
     text = f"Traceback ...\n{raised_by(calls)}\n\nJVM stacktrace: ..."
 
     assert relayed_problem(text) == ("JDBC.READ", {"database": 'a "b"', "reason": "{x}\nat 1 = 2"})
     assert text.splitlines()[1].startswith('[JDBC.READ] database "a "b"" cannot be read.')
 
 
-def test_a_problem_of_a_generator_is_told_when_it_arises():
+def test_a_problem_in_a_generator_is_relayed_when_it_is_raised():
     rows = yields()
 
     assert next(rows) == 1
     assert relayed_problem(raised_by(lambda: next(rows))) == ("JDBC.TABLE_MISSING", {"table": "t", "database": "d"})
 
 
-def test_a_text_that_was_cut_off_tells_nothing():
+def test_a_truncated_exception_text_relays_no_problem():
     assert relayed_problem(raised_by(calls)[:-5]) is None
 
 
-def test_another_exception_is_left_as_it_is():
+def test_other_exceptions_are_unchanged():
     @relay_problems
     def fails():
         raise KeyError("x")

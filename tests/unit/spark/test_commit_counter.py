@@ -60,7 +60,7 @@ def made(make, tmp_path):
     return counter, query, commit, lambda: [(event.batch_id, event.duration_ms) for event in context.events]
 
 
-def test_each_batch_has_the_duration_that_spark_tells_of_it(made):
+def test_each_batch_is_recorded_with_the_duration_that_spark_reports(made):
     counter, query, commit, recorded = made
     for batch_id, duration_ms in enumerate((70, 1200)):
         commit(batch_id)
@@ -73,7 +73,7 @@ def test_each_batch_has_the_duration_that_spark_tells_of_it(made):
     assert recorded() == [(0, 70), (1, 1200)]
 
 
-def test_a_batch_that_spark_has_not_told_of_yet_waits_for_its_duration(made):
+def test_a_batch_is_recorded_only_after_spark_reports_its_duration(made):
     counter, query, commit, recorded = made
     commit(0)
     query.tell(0, 70)
@@ -88,7 +88,7 @@ def test_a_batch_that_spark_has_not_told_of_yet_waits_for_its_duration(made):
     assert recorded() == [(0, 70), (1, 1200)]
 
 
-def test_the_duration_of_a_batch_is_not_known_when_the_query_ended_before_it_told(made):
+def test_a_batch_has_no_duration_if_the_query_ends_before_reporting_it(made):
     counter, query, commit, recorded = made
     commit(0)
     query.isActive = False

@@ -16,7 +16,7 @@ def dataset(make):
     return make.graph(make.flow("t", mode=Mode.APPEND), schema="id integer, name string", comment="said").datasets[0]
 
 
-def test_an_empty_table_is_there_with_the_checksum_of_its_commit(dataset, tmp_path):
+def test_an_empty_table_is_created_with_the_checksum_of_its_commit(dataset, tmp_path):
     path = tmp_path / "t"
 
     made = make_plain_table(str(path), dataset, {"delta.checkpointInterval": "100"}, 7, "some-id")
@@ -31,7 +31,7 @@ def test_an_empty_table_is_there_with_the_checksum_of_its_commit(dataset, tmp_pa
     assert (checksum["numFiles"], checksum["tableSizeBytes"], checksum["allFiles"]) == (0, 0, [])
 
 
-def test_a_table_that_is_there_is_left_alone(dataset, tmp_path):
+def test_an_existing_table_is_unchanged(dataset, tmp_path):
     path = str(tmp_path / "t")
     make_plain_table(path, dataset, {}, 7, "some-id")
 

@@ -26,7 +26,7 @@ def watch(query, poll=lambda: None, stop_timeout_s=lambda: None, on_current=lamb
     return QueryMonitor(query, poll=poll, on_current=on_current, stop_timeout_s=stop_timeout_s, now=lambda: 0.0)
 
 
-def test_the_query_is_stopped_when_a_look_raises():
+def test_the_query_is_stopped_when_a_poll_raises():
     query = Query()
 
     def look():
@@ -37,7 +37,7 @@ def test_the_query_is_stopped_when_a_look_raises():
     assert query.stopped
 
 
-def test_a_query_that_waits_for_input_ends_well_as_soon_as_it_is_asked_to():
+def test_a_query_that_waits_for_input_stops_between_batches_when_requested():
     query = Query()
     said = []
 
@@ -47,7 +47,7 @@ def test_a_query_that_waits_for_input_ends_well_as_soon_as_it_is_asked_to():
     assert (query.stopped, said) == (True, [1])
 
 
-def test_a_batch_that_runs_is_interrupted_when_there_is_no_patience():
+def test_a_running_batch_is_interrupted_when_the_stop_timeout_is_zero():
     query = Query()
     query.status = {"message": "Processing new data", "isTriggerActive": True}
 

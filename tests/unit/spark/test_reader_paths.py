@@ -31,23 +31,23 @@ def source_of(reader):
     return Source(SourceKind.AUTO_LOADER, reader.to_json())
 
 
-def test_a_query_is_the_same_when_its_reader_runs_elsewhere():
+def test_query_identity_does_not_depend_on_storage_paths_or_the_number_of_tasks():
     assert without_reader_paths(plan_of(READER)) == without_reader_paths(plan_of(ELSEWHERE))
     assert source_of(READER).digest == source_of(ELSEWHERE).digest
 
 
 @pytest.mark.parametrize("other", OTHERS)
-def test_a_query_is_another_one_when_its_reader_reads_something_else(other):
+def test_query_identity_changes_with_the_path_or_options_of_its_reader(other):
     assert without_reader_paths(plan_of(READER)) != without_reader_paths(plan_of(other))
     assert source_of(READER).digest != source_of(other).digest
     assert not source_of(READER).is_same(source_of(other).digest)
 
 
-def test_a_source_is_the_same_when_version_0_1_has_stored_its_digest():
+def test_a_source_matches_the_digest_that_version_0_1_stored():
     # 0.1 has taken all of the reader's text.
     assert source_of(READER).is_same("auto loader:ed45f8d7cca20b17f7ff628933591ae8")
     assert not source_of(ELSEWHERE).is_same("auto loader:ed45f8d7cca20b17f7ff628933591ae8")
 
 
-def test_a_plan_without_readers_of_files_stays_as_it_is():
+def test_a_plan_without_file_readers_is_unchanged():
     assert without_reader_paths("Project [a#0]\n+- Range (0, 1)") == "Project [a#0]\n+- Range (0, 1)"

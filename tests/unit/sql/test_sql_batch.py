@@ -17,11 +17,11 @@ from headrace.sql.rewrite import without_streams
         ("SELECT 'FROM STREAM t' FROM u -- STREAM v", "SELECT 'FROM STREAM t' FROM u -- STREAM v"),
     ],
 )
-def test_the_word_goes_and_the_rest_stays(text, expected):
+def test_the_stream_keyword_is_removed_and_the_rest_is_unchanged(text, expected):
     assert without_streams(text, lambda _name: None) == expected
 
 
-def test_a_view_with_a_part_of_the_table_is_read_in_its_place():
+def test_a_replacement_view_is_used_only_for_streaming_reads_of_its_table():
     text = "SELECT * FROM STREAM `d`.`t` UNION ALL SELECT * FROM STREAM(u) UNION ALL SELECT * FROM `d`.`t`"
 
     batch = without_streams(text, lambda name: "part" if name == "`d`.`t`" else None)

@@ -19,7 +19,7 @@ PARAMETERS = {"city": "O'Hare; --", "table": "sales.`the orders`", "no_name": "a
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
-def test_a_file_declares_what_was_agreed(case):
+def test_a_sql_file_produces_the_expected_definitions_and_problems(case):
     text = case.read_text(encoding="utf-8")
     blocks = dict(BLOCK.findall(text))
     expected = blocks["result"]
@@ -33,7 +33,7 @@ def test_a_file_declares_what_was_agreed(case):
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
-def test_nothing_changes_when_lines_end_in_crlf(case):
+def test_crlf_line_endings_do_not_change_the_result(case):
     text = dict(BLOCK.findall(case.read_text(encoding="utf-8")))["file.sql"]
 
     assert result(text.replace("\n", "\r\n")).replace("\r\n", "\n") == result(text)

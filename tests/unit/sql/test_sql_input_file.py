@@ -25,7 +25,7 @@ from headrace.sql.input_file import names_column, replace_input_file_calls
         ),
     ],
 )
-def test_the_functions_are_fields_of_the_metadata(text, mapped):
+def test_input_file_functions_are_replaced_by_metadata_fields(text, mapped):
     assert replace_input_file_calls(text, "m") == mapped.replace(
         "{path}", "regexp_replace(m.file_path, '^file:/(?!/)', 'file:///')"
     )
@@ -39,11 +39,11 @@ def test_the_functions_are_fields_of_the_metadata(text, mapped):
         "SELECT own.input_file_name() FROM v",
     ],
 )
-def test_other_things_of_that_name_are_left_alone(text):
+def test_other_uses_of_the_function_names_are_not_replaced(text):
     assert replace_input_file_calls(text, "m") is None
 
 
-def test_the_column_is_named_by_a_name_and_not_by_a_path():
+def test_the_column_is_found_in_identifiers_but_not_in_paths():
     assert names_column("SELECT _METADATA.file_name FROM v", "_metadata")
     assert not names_column("SELECT * FROM read_files('/data/_metadata')", "_metadata")
 
@@ -59,7 +59,7 @@ def test_the_column_is_named_by_a_name_and_not_by_a_path():
         "SELECT id FROM w WHERE id IN (SELECT * FROM v WHERE input_file_name() LIKE 'x')",
     ],
 )
-def test_where_another_column_in_a_star_would_count_the_field_is_to_be_written(text):
+def test_a_call_is_rejected_where_a_metadata_column_would_change_a_star(text):
     with pytest.raises(PipelineError) as refused:
         replace_input_file_calls(text, "_metadata")
 

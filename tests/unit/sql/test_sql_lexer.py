@@ -34,7 +34,7 @@ sql_texts = st.one_of(st.text(), st.lists(st.sampled_from(PIECES)).map("".join))
 
 
 @given(sql_texts)
-def test_pieces_are_slices_in_order_whatever_the_text(text):
+def test_tokens_are_ordered_slices_of_any_text(text):
     tokens = lex(text).tokens
 
     assert [text[token.start : token.end] for token in tokens] == [token.text for token in tokens]
@@ -42,14 +42,14 @@ def test_pieces_are_slices_in_order_whatever_the_text(text):
 
 
 @given(sql_texts)
-def test_a_line_is_one_more_than_the_line_ends_before_it(text):
+def test_the_line_of_a_token_is_one_more_than_the_line_breaks_before_it(text):
     assert all(
         token.line == 1 + len(re.findall(r"\r\n|\r|\n", text[: token.start] + "x")) for token in lex(text).tokens
     )
 
 
 @given(st.lists(st.sampled_from(["a", "'s'", "/* c */", "\n", "(", "`n`", "-- l\n"])).map("".join))
-def test_an_opener_is_found_where_it_stands_when_nothing_closes_it(before):
+def test_an_unclosed_comment_is_located_at_its_opener(before):
     unclosed = lex(f"{before} /* x").unclosed
 
     assert unclosed is not None
@@ -72,7 +72,7 @@ def test_an_opener_is_found_where_it_stands_when_nothing_closes_it(before):
         ("x'zz'", [Kind.WORD, Kind.STRING]),
     ],
 )
-def test_pieces_are_of_the_kind_that_spark_sees(text, kinds):
+def test_tokens_have_the_same_kind_as_in_spark(text, kinds):
     assert [token.kind for token in lex(text).tokens] == kinds
 
 
@@ -89,7 +89,7 @@ def test_pieces_are_of_the_kind_that_spark_sees(text, kinds):
         (r"'\U00110000'", r"\U00110000"),
     ],
 )
-def test_a_string_has_the_value_that_spark_gives_it(text, value):
+def test_a_string_literal_has_the_same_value_as_in_spark(text, value):
     (token,) = lex(text).tokens
 
     assert unquoted(token) == value
@@ -98,7 +98,7 @@ def test_a_string_has_the_value_that_spark_gives_it(text, value):
 @pytest.mark.parametrize(
     ("text", "opener"), [("a 'b", "'"), ('"b', '"'), ("`", "`"), ("/* /* */", "/*"), (r"'\'", "'")]
 )
-def test_the_opener_is_told_when_a_piece_is_not_closed(text, opener):
+def test_the_opener_of_an_unclosed_token_is_reported(text, opener):
     unclosed = lex(text).unclosed
 
     assert unclosed is not None

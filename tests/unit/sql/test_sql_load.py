@@ -57,31 +57,31 @@ def loaded(text: str, **configuration: str) -> Registry:
 
 
 @given(st.one_of(st.text(), st.lists(st.sampled_from(PIECES), max_size=30).map(" ".join)))
-def test_whatever_is_wrong_becomes_a_problem_with_a_line(text):
+def test_every_error_becomes_a_problem_with_a_line_number(text):
     registry = loaded(text, p="1")
 
     assert all(problem.location is not None and problem.location.line > 0 for problem in registry.problems)
 
 
 @given(st.lists(st.sampled_from([piece for piece in PIECES if piece not in {"(", ";", "'", "/*"}]), max_size=12))
-def test_a_bad_statement_does_not_spoil_the_next(pieces):
+def test_an_invalid_statement_does_not_affect_the_next_one(pieces):
     # USE in what came before may move the view to another schema.
     registry = loaded(f"{' '.join(pieces)};\nCREATE TEMPORARY VIEW last AS SELECT 1", p="1")
 
     assert [flow.name.split(".")[-1] for flow in registry.definitions().flows][-1] == "last"
 
 
-def test_the_names_of_the_project_are_in_force_at_the_start():
+def test_a_file_starts_in_the_default_schema_of_the_project():
     flow = loaded("CREATE FLOW f AS INSERT INTO gold.t SELECT * FROM x").definitions().flows[0]
 
     assert (str(flow.target), flow.query.naming) == ("t", Naming(schema="gold"))
 
 
-def test_a_byte_order_mark_is_no_part_of_the_first_statement():
+def test_a_byte_order_mark_is_ignored():
     assert loaded("\ufeffCREATE TEMPORARY VIEW v AS SELECT 1").problems == []
 
 
-def test_a_value_is_not_printed_when_the_statement_is_wrong():
+def test_an_error_in_a_statement_does_not_show_parameter_values():
     registry = loaded("CREATE MATERIALIZED VIEW v COMMENT ${word} AS SELECT 1", word="hunter2")
 
     (problem,) = registry.problems
@@ -89,7 +89,7 @@ def test_a_value_is_not_printed_when_the_statement_is_wrong():
     assert "hunter2" not in problem.render()
 
 
-def test_a_long_piece_is_cut_to_one_short_line_in_the_message():
+def test_a_long_token_is_truncated_to_one_short_line_in_the_message():
     (problem,) = loaded("CREATE MATERIALIZED VIEW v AS '" + "long\n" * 50 + "'").problems
 
     assert problem.message == 'expected a query, found "\'long..."'
@@ -103,7 +103,7 @@ def test_a_long_piece_is_cut_to_one_short_line_in_the_message():
         "SELECT ':name' -- :name\nFROM t",
     ],
 )
-def test_a_colon_that_is_no_parameter_is_left_to_spark(query):
+def test_a_colon_that_marks_no_parameter_is_left_to_spark(query):
     registry = loaded(f"CREATE MATERIALIZED VIEW v AS {query}")
 
     assert registry.problems == []
@@ -111,14 +111,14 @@ def test_a_colon_that_is_no_parameter_is_left_to_spark(query):
 
 
 @pytest.mark.parametrize("use", [":p", "(:p)", "a = :p", "a=:p", "IDENTIFIER(:p)", "a, :p", "LIMIT :p"])
-def test_a_named_parameter_without_a_value_is_told_by_its_name(use):
+def test_a_named_parameter_without_a_value_is_reported_by_name(use):
     (problem,) = loaded(f"CREATE MATERIALIZED VIEW v AS SELECT 1 {use}").problems
 
     assert (problem.code, problem.params["name"]) == ("SQL.UNKNOWN_MARKER", "p")
 
 
 @given(st.text())
-def test_a_value_of_a_named_parameter_is_one_string_whatever_it_holds(value):
+def test_any_value_of_a_named_parameter_becomes_one_string_literal(value):
     registry = Registry(Naming(), Path())
     load_sql("CREATE MATERIALIZED VIEW v AS SELECT :p AS a, 'end'", "f.sql", registry, {}, {"p": value})
 

@@ -28,7 +28,7 @@ def substituted(text: str, **values: str):
         ("SELECT ${x}", "${x}", "SELECT ${x}"),
     ],
 )
-def test_a_value_stands_where_its_name_stood(text, value, expected):
+def test_a_parameter_is_replaced_by_its_value(text, value, expected):
     assert substituted(text, x=value).text == expected
 
 
@@ -49,7 +49,7 @@ def test_a_value_stands_where_its_name_stood(text, value, expected):
         ('SELECT "${x}"', '" || secret || "'),
     ],
 )
-def test_a_value_is_refused_when_it_would_leave_its_place(text, value):
+def test_a_value_that_would_change_the_surrounding_sql_is_refused(text, value):
     with pytest.raises(Problems) as caught:
         substituted(text, x=value)
 
@@ -66,7 +66,7 @@ awkward = st.lists(
     st.one_of(st.text(), awkward.map("".join)),
     st.sampled_from(["SELECT ${x} , 'end'", "SELECT '${x}' , 'end'", "SELECT `${x}` , 'end'"]),
 )
-def test_what_stands_around_a_value_stays_what_it_was(value, text):
+def test_an_accepted_value_does_not_change_the_surrounding_sql(value, text):
     assume(value.strip())
     try:
         found = substituted(text, x=value)
@@ -77,7 +77,7 @@ def test_what_stands_around_a_value_stays_what_it_was(value, text):
     assert [token.text for token in around] == ["SELECT", ",", "'end'"]
 
 
-def test_lines_are_those_of_the_file_when_a_value_has_several():
+def test_a_multi_line_value_does_not_shift_line_numbers():
     found = substituted("SELECT ${x},\n b", x="1 +\n\n2")
 
     assert [(token.text, token.line) for token in found.tokens] == [
@@ -86,7 +86,7 @@ def test_lines_are_those_of_the_file_when_a_value_has_several():
     ]
 
 
-def test_every_unknown_name_is_reported_with_its_line():
+def test_every_unknown_parameter_is_reported_with_its_line():
     with pytest.raises(Problems) as caught:
         substituted("SELECT ${lmit},\n'${zebra}'", limit="1")
 

@@ -72,7 +72,7 @@ def test_a_statement_that_may_write_is_refused(text):
     assert "--write" in caught.value.hint
 
 
-def test_an_unclosed_string_is_told():
+def test_an_unclosed_string_is_reported():
     with pytest.raises(PipelineError) as caught:
         check_readonly("SELECT 'a")
 

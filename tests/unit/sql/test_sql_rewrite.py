@@ -34,12 +34,12 @@ PIECES = [
 
 
 @given(st.one_of(st.text(), st.lists(st.sampled_from(PIECES)).map(" ".join)))
-def test_a_text_without_a_known_name_is_unchanged(text):
+def test_text_without_known_names_is_unchanged(text):
     assert rewrite_names(text, Naming(), lambda _: None) == text
 
 
 @given(st.lists(st.sampled_from([piece for piece in PIECES if piece != "LIVE"])).map(" ".join))
-def test_nothing_but_the_name_changes_whatever_the_text(text):
+def test_only_known_names_change_in_any_text(text):
     found = rewrite_names(text, Naming(), lambda name: "<o>" if name == QualifiedName("orders") else None)
 
     assert found.replace("<o>", "orders") == text
@@ -86,7 +86,7 @@ def test_nothing_but_the_name_changes_whatever_the_text(text):
         ("SELECT `from t` FROM\r\n  `t`\r\n", "SELECT `from t` FROM\r\n  [t]\r\n"),
     ],
 )
-def test_names_are_replaced_where_they_mean_a_dataset(text, expected):
+def test_names_that_refer_to_a_dataset_are_replaced(text, expected):
     assert rewrite_names(text, Naming(), KNOWN.get) == expected
 
 
@@ -104,11 +104,11 @@ def test_names_are_replaced_where_they_mean_a_dataset(text, expected):
         "SELECT 'FROM t",
     ],
 )
-def test_names_stay_where_they_mean_something_else(text):
+def test_names_that_do_not_refer_to_a_dataset_are_unchanged(text):
     assert rewrite_names(text, Naming(), KNOWN.get) == text
 
 
-def test_names_are_read_in_the_schema_in_use():
+def test_names_are_resolved_in_the_current_schema():
     naming = Naming().use(schema="sales")
 
     assert rewrite_names("SELECT * FROM items, orders, default.orders", naming, KNOWN.get) == (

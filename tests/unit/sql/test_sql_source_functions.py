@@ -18,7 +18,7 @@ def refusal(source):
     ("stands", "streams"),
     [("STREAM read_files('/a')", True), ("STREAM(read_files('/a'))", True), ("read_files('/a')", False)],
 )
-def test_a_call_is_found_with_its_stream(stands, streams):
+def test_a_source_call_is_found_with_its_stream_keyword(stands, streams):
     text = f"SELECT * FROM {stands} AS f WHERE a = 'read_files(1)' -- read_files('/b')"
 
     (call,) = source_calls(text)
@@ -26,7 +26,7 @@ def test_a_call_is_found_with_its_stream(stands, streams):
     assert (text[call.start : call.end], call.streams, call.path) == (stands, streams, "/a")
 
 
-def test_arguments_have_names_and_literals():
+def test_named_literal_arguments_become_options():
     (call,) = source_calls(
         "SELECT * FROM read_files('/a', format => 'csv', header => TRUE, `cloudFiles.maxFilesPerTrigger` => 5)"
     )
@@ -34,13 +34,13 @@ def test_arguments_have_names_and_literals():
     assert dict(call.options) == {"format": "csv", "header": "true", "cloudFiles.maxFilesPerTrigger": "5"}
 
 
-def test_the_older_function_has_a_format_and_a_map():
+def test_cloud_files_takes_a_format_and_a_map_of_options():
     (call,) = source_calls("SELECT * FROM cloud_files('/a', 'json', map('multiLine', 'true'))")
 
     assert (call.format, dict(call.options)) == ("json", {"multiLine": "true"})
 
 
-def test_topics_are_read_with_options_alone():
+def test_read_kafka_takes_only_options():
     (call,) = source_calls(
         "SELECT * FROM STREAM"
         " read_kafka(bootstrapServers => 'a:1', subscribe => 't', `kafka.sasl.mechanism` => 'PLAIN')"
@@ -58,7 +58,7 @@ def test_topics_are_read_with_options_alone():
         ("read_kinesis(streamName => concat('hunter2', 'b'))", "concat ( '...' , '...' ) is not a literal"),
     ],
 )
-def test_what_reads_no_files_takes_named_literals_alone(text, says):
+def test_functions_that_read_no_files_accept_only_named_literals(text, says):
     error = refusal(f"STREAM {text}")
 
     assert says in error.params["reason"]
@@ -74,7 +74,7 @@ def test_what_reads_no_files_takes_named_literals_alone(text, says):
         ("path", "is not a literal"),
     ],
 )
-def test_what_cannot_be_read_is_refused_with_the_reason(arguments, says):
+def test_invalid_arguments_of_read_files_are_refused_with_the_reason(arguments, says):
     error = refusal(f"read_files({arguments})")
 
     assert error.code == "SQL.SOURCE_ARGUMENT"
@@ -82,5 +82,5 @@ def test_what_cannot_be_read_is_refused_with_the_reason(arguments, says):
 
 
 @pytest.mark.parametrize("text", ["SELECT read_files FROM t", "SELECT x.read_files(1)", "SELECT 'read_files(1)'"])
-def test_other_texts_call_nothing(text):
+def test_other_uses_of_the_function_names_are_not_calls(text):
     assert source_calls(text) == ()

@@ -27,7 +27,7 @@ from headrace.sql.statements import split_statements
         ("CALL f(';'); b", ["CALL f(';')", "b"]),
     ],
 )
-def test_a_text_is_split_where_statements_end(text, statements):
+def test_text_is_split_at_semicolons_that_end_statements(text, statements):
     assert [statement.text for statement in split_statements(text, "f.sql")] == statements
 
 
@@ -42,17 +42,17 @@ def test_a_statement_begins_on_the_line_of_its_first_word(line_end):
 
 
 @given(st.lists(st.sampled_from(["a", "(", ")", "';'", "`;`", " ", "\n", "/*;*/", "[", "]", "."]).map(str)))
-def test_text_without_a_semicolon_of_its_own_is_one_statement(pieces):
+def test_semicolons_in_strings_names_and_comments_do_not_split_a_statement(pieces):
     assert len(split_statements("".join(["x", *pieces]), "f.sql")) == 1
 
 
-def test_offsets_of_pieces_are_into_their_statement():
+def test_token_offsets_are_relative_to_their_statement():
     _, second = split_statements("a;\n  b 'c'", "f.sql")
 
     assert [second.text[token.start : token.end] for token in second.tokens] == ["b", "'c'"]
 
 
-def test_the_line_is_told_when_a_string_is_not_closed():
+def test_an_unclosed_string_is_reported_with_its_line():
     with pytest.raises(PipelineError) as caught:
         split_statements("a;\nb 'c\nd", "f.sql")
 

@@ -39,7 +39,7 @@ def about(text):
         ("WITH c AS (SELECT 1 AS id) MERGE INTO s.t AS x USING c ON true WHEN MATCHED THEN DELETE", "s.t"),
     ],
 )
-def test_a_statement_about_a_table_names_it(text, name):
+def test_the_target_table_of_a_statement_is_found(text, name):
     assert about(text) == (TargetKind.TABLE, name)
 
 
@@ -68,7 +68,7 @@ def test_a_statement_about_a_table_names_it(text, name):
         ("", (TargetKind.OTHER, None)),
     ],
 )
-def test_other_statements_are_told_apart(text, expected):
+def test_the_target_kind_of_other_statements_is_found(text, expected):
     assert about(text) == expected
 
 
@@ -83,11 +83,11 @@ def test_other_statements_are_told_apart(text, expected):
         "APPLY CHANGES INTO t FROM s",
     ],
 )
-def test_statements_of_pipelines_are_known(text):
+def test_pipeline_statements_are_recognized(text):
     assert about(text)[0] is TargetKind.PIPELINE
 
 
-def test_what_replaces_writes_and_what_is_temporary_makes_nothing_that_lasts():
+def test_create_or_replace_table_writes_and_create_temp_view_creates_no_table():
     replaces = target_of(lex("CREATE OR REPLACE TABLE t AS SELECT 1").tokens)
     temporary = target_of(lex("CREATE TEMP VIEW t AS SELECT 1").tokens)
 

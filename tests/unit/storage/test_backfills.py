@@ -40,11 +40,11 @@ def files(*names, before=()):
         (files("/in/a", "/in/b"), files("/in/b"), True),
     ],
 )
-def test_ranges_meet_where_they_share_a_row(one, other, meet):
+def test_ranges_overlap_if_they_share_a_row(one, other, meet):
     assert overlap(one, other) is overlap(other, one) is meet
 
 
-def test_a_load_is_found_as_it_was_stored_and_its_number_is_never_given_again(tmp_path):
+def test_a_backfill_is_read_back_as_stored_and_keeps_its_number_when_retired(tmp_path):
     backfill = Backfill(1, (versions(0, 4), files("/in/a", before=("/in/0",))), stream_starts_after=True)
     store_backfill(tmp_path, backfill)
 
@@ -69,7 +69,7 @@ def begun(tmp_path):
     return made
 
 
-def test_a_stream_that_begins_at_a_version_reaches_what_comes_from_there_on(begun):
+def test_a_stream_that_starts_at_a_version_covers_that_version_and_later_ones(begun):
     stream = begun(DeltaPosition("id", 5))
 
     assert (stream.is_unread, stream.has_read) == (True, False)
@@ -81,7 +81,7 @@ def test_a_stream_that_begins_at_a_version_reaches_what_comes_from_there_on(begu
     assert not stream.starts_at([range_end_position(versions(0, 5))])
 
 
-def test_a_stream_that_has_gone_on_is_no_fence_any_more(begun):
+def test_a_stream_that_has_read_a_batch_no_longer_starts_at_a_range(begun):
     stream = begun(DeltaPosition("id", 5), DeltaPosition("id", 7).offset())
 
     assert (stream.is_unread, stream.has_read) == (False, True)
@@ -90,7 +90,7 @@ def test_a_stream_that_has_gone_on_is_no_fence_any_more(begun):
     assert stream.reaches(0, versions(5, 8))
 
 
-def test_a_stream_behind_files_reaches_all_others(begun):
+def test_a_stream_that_skips_files_covers_all_other_files(begun):
     stream = begun(FilesPosition((("/in/a", 1), ("/in/b", 1))))
 
     assert not stream.reaches(0, files("/in/a"))
@@ -99,7 +99,7 @@ def test_a_stream_behind_files_reaches_all_others(begun):
     assert stream.skipped_files(0) == {"/in/a", "/in/b"}
 
 
-def test_where_no_batch_was_planned_nothing_is_reached(tmp_path):
+def test_a_stream_without_planned_batches_covers_nothing(tmp_path):
     stream = Coverage(tmp_path / "0")
 
     assert (stream.is_unread, stream.has_read, stream.reaches(0, versions(0, 1))) == (False, False, False)

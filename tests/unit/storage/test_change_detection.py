@@ -130,14 +130,14 @@ def test_a_batch_is_unfinished_when_its_file_cannot_be_read(tmp_path, folder, le
     assert read_progress(tmp_path) == Progress(0, completed=False, offsets=())
 
 
-def test_inputs_are_unknown_when_a_record_has_none_but_their_versions(tmp_path):
+def test_input_versions_without_table_ids_in_an_old_record_are_ignored(tmp_path):
     old = FlowRecord().to_json() | {"format": 1, "inputs": {"a": 7}}
     (tmp_path / "flow.json").write_text(json.dumps(old))
 
     assert read_record(tmp_path / "flow.json").inputs == {}
 
 
-def test_files_taken_are_those_of_the_compacted_log_and_of_what_came_after(tmp_path):
+def test_seen_files_are_those_of_the_compacted_log_and_of_later_batches(tmp_path):
     see_files(tmp_path, 8, "/left out")
     see_files(tmp_path, 9, "/a b", "/c;d", compact=True)
     see_files(tmp_path, 10, "/d")
@@ -146,7 +146,7 @@ def test_files_taken_are_those_of_the_compacted_log_and_of_what_came_after(tmp_p
     assert (newest_listing(tmp_path, 0), newest_listing(tmp_path, 1)) == (10, -1)
 
 
-def test_a_table_is_described_by_its_log(append, layout):
+def test_the_state_of_a_table_is_read_from_its_delta_log(append, layout):
     path = append("a", description="said", configuration={"delta.appendOnly": "true"})
 
     found = table_state(path)
@@ -156,7 +156,7 @@ def test_a_table_is_described_by_its_log(append, layout):
     assert table_state(layout.table(Naming(), QualifiedName("b"))) is None
 
 
-def test_a_table_is_known_as_it_is_now_however_often_it_was_looked_at(append, state):
+def test_the_cached_state_of_a_table_is_refreshed_when_the_table_changes(append, state):
     name = QualifiedName("a")
     assert state.table(name) is None
 
@@ -176,13 +176,13 @@ def test_a_table_is_known_as_it_is_now_however_often_it_was_looked_at(append, st
     assert (anew.version, anew.table_id == first.table_id) == (1, False)
 
 
-def test_a_folder_that_only_looks_like_a_table_is_none(tmp_path):
+def test_a_folder_with_an_empty_delta_log_is_not_a_table(tmp_path):
     (tmp_path / "_delta_log").mkdir()
 
     assert open_table(str(tmp_path)) is None
 
 
-def test_a_log_that_cannot_be_read_is_an_error_with_a_place(append):
+def test_an_unreadable_delta_log_raises_an_error(append):
     path = append("a")
     (DeltaTable(path) and open(f"{path}/_delta_log/{0:020d}.json", "w")).close()  # noqa: PTH123, SIM115
 
@@ -203,7 +203,7 @@ def test_only_commits_that_add_or_remove_rows_are_changes(append):
     assert commit_actions(path, 4) is None
 
 
-def test_rows_and_counted_commits_of_others_rewrite_a_table_and_putting_files_together_does_not(append):
+def test_data_changes_and_transactions_count_as_rewrites_but_compaction_does_not(append):
     path = append("a")
     append("a")
     DeltaTable(path).optimize.compact()
@@ -219,11 +219,11 @@ def test_rows_and_counted_commits_of_others_rewrite_a_table_and_putting_files_to
     assert not is_rewritten_since(path, newest_version(path))
 
 
-def test_a_table_that_is_not_there_has_no_version(append, tmp_path):
+def test_a_missing_table_has_no_version(append, tmp_path):
     assert (newest_version(append("a")), newest_version(str(tmp_path / "nowhere"))) == (0, -1)
 
 
-def test_a_flow_that_never_ran_is_started(state, make):
+def test_a_flow_that_never_ran_is_due(state, make):
     flow = make.flow("a")
     first = state.detect_changes(make.graph(flow), flow)
     record_of(state, flow)
@@ -233,7 +233,7 @@ def test_a_flow_that_never_ran_is_started(state, make):
     assert state.detect_changes(make.graph(flow), flow) == first
 
 
-def test_a_reset_that_a_crash_interrupted_is_seen(state, make):
+def test_a_reset_interrupted_by_a_crash_is_detected(state, make):
     flow = make.flow("a")
     assert not state.is_resetting(flow)
 
@@ -242,7 +242,7 @@ def test_a_reset_that_a_crash_interrupted_is_seen(state, make):
     assert state.is_resetting(flow)
 
 
-def test_a_flow_that_runs_once_is_done_when_its_transaction_is_there(state, make, append):
+def test_a_once_flow_is_done_when_its_transaction_is_committed(state, make, append):
     flow = make.flow("o", mode=Mode.ONCE)
     record_of(state, flow, epoch=2)
     append("o")
@@ -280,7 +280,7 @@ def view(state, make, append):
     return reason
 
 
-def test_a_view_is_computed_again_when_something_it_depends_on_changed(view, make, append):
+def test_a_view_is_recomputed_when_something_it_depends_on_changes(view, make, append):
     reasons = [view()]
     append("a")
     reasons.append(view())
@@ -300,7 +300,7 @@ def test_a_view_is_computed_again_when_something_it_depends_on_changed(view, mak
 @pytest.mark.parametrize(
     ("table", "reason"), [("a", '"a" was replaced'), ("v", "its table was replaced since its last run")]
 )
-def test_a_view_is_computed_again_when_a_table_was_made_anew(view, append, layout, table, reason):
+def test_a_view_is_recomputed_when_its_table_or_input_is_replaced(view, append, layout, table, reason):
     rmtree(layout.table(Naming(), QualifiedName(table)))
     append(table)
 
@@ -322,7 +322,7 @@ def position(path, version, index=-1, table=None):
     return {"reservoirId": table or table_state(path).table_id, "reservoirVersion": version, "index": index}
 
 
-def test_a_stream_of_a_table_is_started_when_the_table_has_more(state, stream, append):
+def test_a_table_stream_is_due_when_its_table_has_new_rows(state, stream, append):
     graph, flow, checkpoint = stream
     reasons = [state.detect_changes(graph, flow).reason]
     path = append("a")
@@ -356,7 +356,7 @@ def feed(state, make):
     return make.graph(make.flow("a"), flow), flow
 
 
-def test_a_change_feed_that_stands_behind_the_last_change_of_a_commit_has_read_it(state, feed, append):
+def test_a_change_feed_has_no_new_data_after_the_last_change_of_the_newest_commit(state, feed, append):
     (graph, flow), path = feed, append("a")
     begun = {**position(path, 0, index=0), "isStartingVersion": True}
     reasons = []
@@ -378,7 +378,7 @@ def test_a_change_feed_that_stands_behind_the_last_change_of_a_commit_has_read_i
         ([("add", True), ("remove", True), ("add", True), ("cdc", False), ("cdc", False)], 1),
     ],
 )
-def test_a_change_feed_has_read_a_commit_when_it_stands_behind_all_of_its_changes(state, feed, append, actions, last):
+def test_a_change_feed_has_unread_rows_until_its_offset_is_at_the_last_change_of_a_commit(state, feed, append, actions, last):
     (graph, flow), path = feed, append("a")
     file = {"partitionValues": {}, "size": 1, "modificationTime": 1, "deletionTimestamp": 1}
     written = [{kind: {**file, "path": f"{n}", "dataChange": changes}} for n, (kind, changes) in enumerate(actions)]
@@ -392,14 +392,14 @@ def test_a_change_feed_has_read_a_commit_when_it_stands_behind_all_of_its_change
     assert reasons == ['"a" has unread rows'] * last + ["no new data in its sources"]
 
 
-def test_a_table_without_rows_is_no_news_to_a_stream_that_has_no_position(state, stream, layout):
+def test_an_empty_table_is_not_new_data_for_a_stream_without_an_offset(state, stream, layout):
     graph, flow, _ = stream
     DeltaTable.create(layout.table(Naming(), QualifiedName("a")), pa.schema([pa.field("id", pa.int32())]))
 
     assert state.detect_changes(graph, flow).reason == "no new data in its sources"
 
 
-def test_a_stream_is_started_weekly_for_its_timers_and_when_its_sources_changed(state, stream, make, append):
+def test_a_stream_is_due_for_changed_sources_for_timers_and_after_a_week(state, stream, make, append):
     graph, flow, checkpoint = stream
     plan_batch(checkpoint, 0, position(append("a"), 1), None)
 
@@ -412,7 +412,7 @@ def test_a_stream_is_started_weekly_for_its_timers_and_when_its_sources_changed(
     assert state.detect_changes(graph, flow).reason == "runs at least once a week"
 
 
-def test_a_stream_is_started_when_its_last_run_was_interrupted(state, stream, append):
+def test_a_stream_is_due_when_its_last_run_was_interrupted(state, stream, append):
     graph, flow, checkpoint = stream
     plan_batch(checkpoint, 0, position(append("a"), 1))
     rested = state.detect_changes(graph, flow).is_due
@@ -422,7 +422,7 @@ def test_a_stream_is_started_when_its_last_run_was_interrupted(state, stream, ap
     assert (rested, state.detect_changes(graph, flow).reason) == (False, "its last run was interrupted")
 
 
-def test_a_stateful_stream_is_started_when_its_watermark_has_closed_results(state, stream, append):
+def test_a_stateful_stream_is_due_when_its_watermark_closed_unwritten_results(state, stream, append):
     graph, flow, checkpoint = stream
     plan_batch(checkpoint, 0, position(append("a"), 1), watermarks=(0, 5))
     stateful = replace(flow, analysis=replace(flow.analysis, operators=(StatefulOperator("aggregate"),)))
@@ -453,7 +453,7 @@ def files(state, make, tmp_path):
     return reason
 
 
-def test_a_stream_of_files_is_started_for_files_that_spark_would_read(files, tmp_path):
+def test_a_file_stream_is_due_only_for_files_that_spark_would_read(files, tmp_path):
     landing = tmp_path / "landing"
     for path in ("a b.json", "day=1/c.json", "_hidden", ".hidden", "x._COPYING_", "deeper/d.json", "_tmp/e.json"):
         file = landing / path
@@ -466,20 +466,20 @@ def test_a_stream_of_files_is_started_for_files_that_spark_would_read(files, tmp
     assert files(landing / "a b.json", landing / "day=1" / "c.json") == "no new data in its sources"
 
 
-def test_a_single_file_is_a_source_too(files, tmp_path):
+def test_a_source_can_be_a_single_file(files, tmp_path):
     (tmp_path / "landed.json").touch()
 
     assert files() == "1 new file"
 
 
-def test_files_that_were_listed_and_not_processed_are_news(files, tmp_path):
+def test_listed_files_that_are_not_processed_are_new_data(files, tmp_path):
     (tmp_path / "landed.json").touch()
 
     assert files(tmp_path / "landed.json") == "no new data in its sources"
     assert files(tmp_path / "landed.json", listing=1) == "listed files are not processed yet"
 
 
-def test_a_stream_is_started_when_its_files_cannot_be_listed(files, tmp_path):
+def test_a_file_stream_is_due_when_its_files_cannot_be_listed(files, tmp_path):
     nowhere = files()
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "landing").mkdir()
@@ -491,7 +491,7 @@ def test_a_stream_is_started_when_its_files_cannot_be_listed(files, tmp_path):
     assert files(recursive=True) == f'"{tmp_path}/landing/linked" cannot be listed'
 
 
-def test_a_pattern_matches_names_that_begin_with_a_dot(files, tmp_path):
+def test_a_pattern_matches_a_folder_with_a_dot_but_not_hidden_files(files, tmp_path):
     (tmp_path / "landing").mkdir()
     (tmp_path / "landing" / ".hidden").touch()
     (tmp_path / "land.d").mkdir()
@@ -500,7 +500,7 @@ def test_a_pattern_matches_names_that_begin_with_a_dot(files, tmp_path):
     assert files() == "1 new file"
 
 
-def test_a_source_that_cannot_be_looked_at_is_started(state, make):
+def test_a_stream_is_due_when_its_source_cannot_be_polled(state, make):
     source = Source(SourceKind.OTHER, "kafka")
     flow = make.flow("s", mode=Mode.APPEND, sources=(source,))
     record_of(state, flow, sources=(source.digest,))
@@ -509,7 +509,7 @@ def test_a_source_that_cannot_be_looked_at_is_started(state, make):
     assert state.detect_changes(make.graph(flow), flow).reason == "must start to check kafka for new data"
 
 
-def test_a_checkpoint_is_lost_when_its_flow_ran_and_it_is_not_there(state, make, append):
+def test_a_missing_checkpoint_is_reported_as_lost_only_if_its_flow_ran(state, make, append):
     view, stream, ruled = make.flow("v"), make.flow("s", mode=Mode.APPEND), make.flow("r", mode=Mode.APPEND)
     never = [state.disagreement(flow) for flow in (view, stream, ruled)]
     record_of(state, view)
@@ -526,7 +526,7 @@ def test_a_checkpoint_is_lost_when_its_flow_ran_and_it_is_not_there(state, make,
     assert state.disagreement(stream) is None
 
 
-def test_a_flow_is_known_by_the_event_log_when_its_record_is_lost(state, make, append, logged):
+def test_the_event_log_shows_that_a_flow_ran_when_its_record_is_lost(state, make, append, logged):
     stream = make.flow("s", mode=Mode.APPEND)
     logged["s", "s"] = (2, 0)
 
@@ -535,7 +535,7 @@ def test_a_flow_is_known_by_the_event_log_when_its_record_is_lost(state, make, a
     assert not state.has_run(make.flow("s", target="t", mode=Mode.APPEND))
 
 
-def test_a_record_recognises_a_source_without_telling_what_it_is(state, make):
+def test_a_record_stores_only_the_digest_of_its_source(state, make):
     source = Source(SourceKind.FILES, '{"paths": ["/landing?token=hunter2"], "recursive": false}')
     flow = make.flow("s", mode=Mode.APPEND, sources=(source,))
 
@@ -546,7 +546,7 @@ def test_a_record_recognises_a_source_without_telling_what_it_is(state, make):
     assert replace(source, detail="other").digest != source.digest
 
 
-def test_a_table_whose_newest_commit_has_no_bytes_is_not_read(append):
+def test_a_table_with_a_zero_byte_newest_commit_is_rejected(append):
     path = append("s")
     commit_file(Path(path), 1).touch()
 

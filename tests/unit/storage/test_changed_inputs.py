@@ -25,12 +25,12 @@ def test_an_operation_is_named_with_its_mode(table):
     assert [operation_of(table, version) for version in (1, 2, 3)] == ["WRITE (Append)", "DELETE", "WRITE (Overwrite)"]
 
 
-def test_a_commit_that_is_gone_tells_nothing(table):
+def test_a_missing_commit_has_an_unknown_operation(table):
     assert operation_of(table, 17) == "an unknown operation"
     assert operation_of("/nowhere", 0) == "an unknown operation"
 
 
-def test_the_first_change_of_columns_is_found_and_other_metadata_is_none(table):
+def test_the_first_schema_change_is_found_and_other_metadata_is_ignored(table):
     DeltaTable(table).alter.set_table_properties({"delta.appendOnly": "false"})
     write_deltalake(table, pa.table({"id": [3], "more": ["x"]}), mode="append", schema_mode="merge")
     write_deltalake(table, pa.table({"name": ["x"]}), mode="overwrite", schema_mode="overwrite")
@@ -41,5 +41,5 @@ def test_the_first_change_of_columns_is_found_and_other_metadata_is_none(table):
     assert found[2].operation == "WRITE (Overwrite)"
 
 
-def test_a_table_that_is_gone_has_no_change(tmp_path):
+def test_a_missing_table_has_no_schema_change(tmp_path):
     assert schema_change(str(tmp_path / "nowhere"), 0) is None

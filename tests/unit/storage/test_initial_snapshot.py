@@ -58,14 +58,14 @@ CHANGES = {
 }
 
 
-def test_the_commits_of_a_table_that_was_only_added_to_are_read(append, reads):
+def test_the_commits_are_read_if_they_are_all_appends(append, reads):
     append(3)
 
     assert reads()
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_what_a_table_holds_is_read_when_its_commits_have_other_rows_or_are_gone(append, reads, path, change):
+def test_the_snapshot_is_read_if_a_commit_is_not_an_append_or_is_missing(append, reads, path, change):
     append(2)
     table = DeltaTable(path)
     table.create_checkpoint()
@@ -74,14 +74,14 @@ def test_what_a_table_holds_is_read_when_its_commits_have_other_rows_or_are_gone
     assert not reads()
 
 
-def test_what_a_table_holds_is_read_when_it_has_many_commits(append, reads):
+def test_the_snapshot_is_read_if_the_table_has_too_many_commits(append, reads):
     append(MOST_COMMITS)
     assert reads()
     append()
     assert not reads()
 
 
-def test_a_first_batch_that_a_crash_has_left_is_read_as_it_was_planned(append, reads, first_batch, path):
+def test_a_first_batch_interrupted_by_a_crash_is_read_as_planned(append, reads, first_batch, path):
     append(2)
     first_batch(2)
     append(MOST_COMMITS)
@@ -91,7 +91,7 @@ def test_a_first_batch_that_a_crash_has_left_is_read_as_it_was_planned(append, r
 
 
 @pytest.mark.parametrize("planned", [{"starting": True}, {"done": True}])
-def test_a_stream_goes_on_as_it_was_begun(append, reads, first_batch, planned):
+def test_a_started_stream_does_not_switch_to_reading_commits(append, reads, first_batch, planned):
     append(2)
     first_batch(2, **planned)
 

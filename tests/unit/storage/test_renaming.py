@@ -68,7 +68,7 @@ def carry_all_out(stored, at):
 
 
 @pytest.mark.parametrize("moves", range(MOVES))
-def test_everything_is_found_after_each_move_and_the_rest_is_moved_later(layout, moves):
+def test_an_interrupted_rename_keeps_all_state_reachable_and_is_completed_later(layout, moves):
     stored = StoredRenames(layout, NAMING)
     seen_now = RelocatedLayout(layout.root, {NEW: OLD}, {"region": "north"})
     assert [Path(place).is_dir() for place in places(seen_now)] == [True] * 4
@@ -85,7 +85,7 @@ def test_everything_is_found_after_each_move_and_the_rest_is_moved_later(layout,
     assert not Path(layout.table(NAMING, OLD)).exists()
 
 
-def test_a_flow_keeps_the_identity_that_it_began_with(layout):
+def test_a_renamed_flow_keeps_its_original_identity(layout):
     stored = StoredRenames(layout, NAMING)
 
     carry_all_out(stored, dying(MOVES))
@@ -94,14 +94,14 @@ def test_a_flow_keeps_the_identity_that_it_began_with(layout):
     assert found == {"mart.new": ("old", {"old": 3}), "region": ("north", {"north": 3})}
 
 
-def test_a_name_with_state_of_its_own_is_taken(layout):
+def test_a_new_name_that_already_has_state_is_a_conflict(layout):
     taken = layout.quarantine(NAMING, NEW)
     Path(taken).mkdir(parents=True)
 
     assert StoredRenames(layout, NAMING).conflict(DATASET) == taken
 
 
-def test_the_definition_of_a_view_is_found_under_either_name_and_moved(tmp_path):
+def test_a_view_definition_is_found_before_and_after_its_rename(tmp_path):
     layout = StorageLayout(str(tmp_path))
     apply_view_step(ViewStep(OLD, ViewChange.CREATE, "", ViewDefinition(OLD, "SELECT 1", None, "s")), layout, NAMING)
     stored, seen_now = StoredRenames(layout, NAMING), RelocatedLayout(layout.root, {NEW: OLD}, {})
@@ -114,7 +114,7 @@ def test_the_definition_of_a_view_is_found_under_either_name_and_moved(tmp_path)
 
 
 @pytest.mark.parametrize("moves", [0, 1, 2, MOVES])
-def test_flows_that_wait_for_their_new_names_have_not_left(layout, make, moves):
+def test_flows_with_a_pending_rename_are_not_reported_as_inactive(layout, make, moves):
     left = FlowRecord(epoch=3, started_at=1.0, mode="append")
     for flow in ("old", "north", "gone"):
         write_record(Path(layout.flow_state(NAMING, OLD, flow)), left)

@@ -36,7 +36,7 @@ def numbers(place):
     return [(one.position, one.epoch, one.number) for one in spilled_batches(place)]
 
 
-def test_batches_come_in_their_order_whatever_their_epochs(tmp_path):
+def test_spilled_batches_keep_their_order_across_epochs(tmp_path):
     counts = [
         keep(tmp_path / "sink", number, rows, epoch) for number, rows, epoch in ((9, 2, 0), (10, 4, 0), (0, 1, 1))
     ]
@@ -49,13 +49,13 @@ def test_batches_come_in_their_order_whatever_their_epochs(tmp_path):
     assert pq.read_table(first.data).num_rows == 2
 
 
-def test_a_batch_without_rows_need_not_wait(tmp_path):
+def test_an_empty_batch_is_not_spilled(tmp_path):
     assert keep(tmp_path / "sink", 1, rows=0) == 0
 
     assert list((tmp_path / "sink").iterdir()) == []
 
 
-def test_nothing_waits_of_an_update_that_was_taken_over(tmp_path):
+def test_an_update_that_was_taken_over_spills_no_batch(tmp_path):
     with pytest.raises(RuntimeError):
         keep(tmp_path / "sink", 1, fence=lost)
 
@@ -64,14 +64,14 @@ def test_nothing_waits_of_an_update_that_was_taken_over(tmp_path):
     assert list((tmp_path / "sink").iterdir()) == []
 
 
-def test_files_that_vanish_while_they_are_written_are_an_error_and_no_empty_batch(tmp_path):
+def test_files_lost_while_spilling_raise_an_error_instead_of_leaving_an_empty_batch(tmp_path):
     with pytest.raises(FileNotFoundError, match="lost its files"):
         spill_batch(tmp_path / "sink", BatchToSpill("flow", 0, 1), lambda folder: folder.mkdir(), lambda: None)
 
     assert spilled_batches(tmp_path / "sink") == []
 
 
-def test_a_batch_that_was_let_go_by_another_update_takes_no_later_one_with_it(tmp_path):
+def test_removing_an_already_removed_batch_does_not_remove_a_later_one(tmp_path):
     keep(tmp_path / "sink", 1)
     (stale,) = spilled_batches(tmp_path / "sink")
     remove_spilled_batch(stale)
@@ -83,7 +83,7 @@ def test_a_batch_that_was_let_go_by_another_update_takes_no_later_one_with_it(tm
     assert numbers(tmp_path / "sink") == [(1, 0, 2)]
 
 
-def test_each_of_several_sinks_has_a_place_and_a_single_one_keeps_its_own_when_it_is_renamed(tmp_path):
+def test_each_sink_has_its_own_spill_folder_and_a_single_sink_keeps_it_when_renamed(tmp_path):
     several = spill_folders(tmp_path, "deliver_targets", ["lake", "a/b"])
 
     assert spill_folders(tmp_path, "old").popitem()[1] == spill_folders(tmp_path, "new").popitem()[1]

@@ -84,7 +84,7 @@ def without(stream, *names):
         (stream.checkpoint() / name).unlink()
 
 
-def test_stores_agree_after_a_whole_batch_and_after_each_step_of_one_that_was_broken_off(stream):
+def test_stores_agree_after_a_complete_batch_and_each_step_of_an_interrupted_one(stream):
     said = [stream.code]
     stream.plans(2, done=False)
     said.append(stream.code)
@@ -101,7 +101,7 @@ def test_a_checkpoint_that_lacks_its_newest_batch_is_older_than_the_table(stream
     assert stream.code == "FLOW.CHECKPOINT_OLD"
 
 
-def test_a_checkpoint_whose_batches_are_all_gone_is_older_than_the_table(stream):
+def test_a_checkpoint_without_batches_is_older_than_the_table(stream):
     for folder in ("offsets", "commits"):
         rmtree(stream.checkpoint() / folder)
 
@@ -109,7 +109,7 @@ def test_a_checkpoint_whose_batches_are_all_gone_is_older_than_the_table(stream)
     assert "The table has batch 1, but" in stream.health().problem.detail
 
 
-def test_the_transaction_may_be_that_of_either_sink(stream):
+def test_transactions_of_the_spark_sink_and_of_our_table_writer_are_both_recognized(stream):
     stream.plans(2)
     stream.commits(2, transaction_id("p", "s", 0))
     agrees = stream.code
@@ -118,7 +118,7 @@ def test_the_transaction_may_be_that_of_either_sink(stream):
     assert (agrees, stream.code) == (None, "FLOW.CHECKPOINT_OLD")
 
 
-def test_a_pipeline_that_gets_another_name_goes_on(tmp_path, make):
+def test_a_renamed_pipeline_continues_with_its_state(tmp_path, make):
     """A pipeline's id follows from its name."""
 
     def named(pipeline):
@@ -138,7 +138,7 @@ def test_a_pipeline_that_gets_another_name_goes_on(tmp_path, make):
     assert renamed.disagreement(stream.flow).code == "FLOW.TABLE_OLD"
 
 
-def test_a_record_that_does_not_name_its_pipeline_may_be_of_one_with_another_name(tmp_path, make):
+def test_a_record_without_a_pipeline_accepts_transactions_of_any_pipeline(tmp_path, make):
     stream = Stream(tmp_path, make)
     stream.record()
     stream.plans(0)
@@ -147,7 +147,7 @@ def test_a_record_that_does_not_name_its_pipeline_may_be_of_one_with_another_nam
     assert stream.code is None
 
 
-def test_a_table_that_was_copied_back_is_older_than_the_checkpoint(stream, tmp_path):
+def test_a_table_restored_from_a_copy_is_older_than_the_checkpoint(stream, tmp_path):
     copytree(stream.table, tmp_path / "copy")
     stream.plans(2)
     stream.commits(2)
@@ -157,7 +157,7 @@ def test_a_table_that_was_copied_back_is_older_than_the_checkpoint(stream, tmp_p
     assert stream.code == "FLOW.TABLE_OLD"
 
 
-def test_a_table_that_forgets_transactions_says_nothing_by_one_that_is_not_there(tmp_path, make):
+def test_a_missing_transaction_is_ignored_if_the_table_expires_transactions(tmp_path, make):
     stream = Stream(tmp_path, make)
     stream.record()
     stream.commits(0, "other", configuration={"delta.setTransactionRetentionDuration": "interval 1 days"})
@@ -166,7 +166,7 @@ def test_a_table_that_forgets_transactions_says_nothing_by_one_that_is_not_there
     assert stream.code is None
 
 
-def test_a_checkpoint_that_was_written_by_hand_has_batches_that_no_table_knows(tmp_path, make):
+def test_batches_of_an_initial_checkpoint_need_no_transaction_in_the_table(tmp_path, make):
     stream = Stream(tmp_path, make)
     stream.record()
     stream.commits(0, "other")
@@ -175,7 +175,7 @@ def test_a_checkpoint_that_was_written_by_hand_has_batches_that_no_table_knows(t
     assert stream.code is None
 
 
-def test_the_event_log_and_the_note_of_a_sink_know_batches_too(stream):
+def test_the_event_log_and_the_delivery_record_also_reveal_an_old_checkpoint(stream):
     stream.logged["s", "s"] = (0, 2)
     by_log = stream.code
     stream.logged.clear()
@@ -184,7 +184,7 @@ def test_the_event_log_and_the_note_of_a_sink_know_batches_too(stream):
     assert (by_log, stream.code) == ("FLOW.CHECKPOINT_OLD", "FLOW.CHECKPOINT_OLD")
 
 
-def test_a_record_of_an_earlier_epoch_is_noticed_by_the_event_log_or_by_the_checkpoints(stream):
+def test_the_event_log_or_a_newer_checkpoint_reveals_an_old_record(stream):
     stream.logged["s", "s"] = (1, 0)
     by_log = stream.code
     stream.logged.clear()
@@ -193,14 +193,14 @@ def test_a_record_of_an_earlier_epoch_is_noticed_by_the_event_log_or_by_the_chec
     assert (by_log, stream.code) == ("FLOW.RECORD_OLD", "FLOW.RECORD_OLD")
 
 
-def test_an_epoch_that_a_crash_left_seeded_and_without_a_batch_is_none_that_the_flow_was_in(stream):
+def test_an_epoch_with_only_an_initial_checkpoint_is_ignored(stream):
     create_initial_checkpoint(stream.checkpoint(1), "q", [DeltaPosition("t", 4)])
 
     assert stream.code is None
 
 
 @pytest.mark.parametrize("name", ["table", "quarantine", "memory"])
-def test_tables_beside_the_flow_are_not_older_than_it_left_them(stream, name, tmp_path):
+def test_a_table_older_than_the_version_in_the_record_is_reported(stream, name, tmp_path):
     path = stream.state.stores(stream.flow).tables[name]
     rows = pa.table({"id": pa.array([1], pa.int32())})
     write_deltalake(path, rows, mode="append")
@@ -214,7 +214,7 @@ def test_tables_beside_the_flow_are_not_older_than_it_left_them(stream, name, tm
     assert (agrees, stream.code) == (None, "FLOW.TABLE_OLD")
 
 
-def test_a_quarantine_may_be_deleted_and_what_is_remembered_may_not(stream):
+def test_the_quarantine_may_be_deleted_but_the_retained_events_may_not(stream):
     paths = stream.state.stores(stream.flow).tables
     for name in ("quarantine", "memory"):
         write_deltalake(paths[name], pa.table({"id": pa.array([1], pa.int32())}))
@@ -226,7 +226,7 @@ def test_a_quarantine_may_be_deleted_and_what_is_remembered_may_not(stream):
     assert (deleted, stream.code) == (None, "FLOW.TABLE_OLD")
 
 
-def test_a_source_that_was_copied_back_is_older_than_what_was_read_of_it(tmp_path, make):
+def test_a_source_restored_from_a_copy_is_older_than_the_checkpoint(tmp_path, make):
     stream = Stream(tmp_path, make, sources=(Source(SourceKind.DATASET, "up"),))
     stream.record()
     up = stream.layout.table(Naming(), QualifiedName("up"))
@@ -241,7 +241,7 @@ def test_a_source_that_was_copied_back_is_older_than_what_was_read_of_it(tmp_pat
     assert (agrees, stream.code, stream.health().problem.code) == (None, "FLOW.SOURCE_OLD", "FLOW.SOURCE_OLD")
 
 
-def test_a_snapshot_that_the_table_has_and_the_record_does_not_know_is_noticed(tmp_path, make):
+def test_a_snapshot_in_the_table_but_not_in_the_record_is_reported(tmp_path, make):
     stream = Stream(tmp_path, make, mode=Mode.SNAPSHOT)
     stream.record(mode="snapshot")
     stream.commits(0, transaction_id("p", "s", 0))
@@ -250,7 +250,7 @@ def test_a_snapshot_that_the_table_has_and_the_record_does_not_know_is_noticed(t
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"format": 3}', '{"format": "2"}', "\x00"])
-def test_a_record_that_cannot_be_read_stops_its_flow_alone(stream, content):
+def test_an_unreadable_record_is_reported_for_its_flow(stream, content):
     stream.file.write_text(content)
 
     assert stream.code == "FLOW.RECORD_UNREADABLE"
@@ -263,7 +263,7 @@ def torn(stream, name, content=b""):
 
 
 @pytest.mark.parametrize("content", [b"", b"v1", b"v1\n{", b"\x00\x00", b"\xff"])
-def test_a_torn_file_that_says_that_the_newest_batch_is_done_is_set_aside(stream, content):
+def test_the_repair_moves_a_torn_commit_file_of_the_newest_batch(stream, content):
     torn(stream, "commits/1", content)
     before = stream.code
 
@@ -273,7 +273,7 @@ def test_a_torn_file_that_says_that_the_newest_batch_is_done_is_set_aside(stream
     assert (moved.name, moved.read_bytes(), stream.code) == ("commits-1", content, None)
 
 
-def test_a_torn_plan_of_a_batch_that_nothing_knows_is_set_aside(stream):
+def test_the_repair_moves_a_torn_offsets_file_of_an_unwritten_batch(stream):
     stream.plans(2, done=False)
     torn(stream, "offsets/2")
     before = stream.code
@@ -284,14 +284,14 @@ def test_a_torn_plan_of_a_batch_that_nothing_knows_is_set_aside(stream):
 
 
 @pytest.mark.parametrize("name", ["offsets/1", "offsets/0", "metadata"])
-def test_what_nothing_else_knows_is_not_set_aside(stream, name):
+def test_the_repair_does_not_move_a_torn_file_that_cannot_be_recovered(stream, name):
     torn(stream, name)
 
     assert (stream.code, repair(stream.health(), "now")) == ("FLOW.CHECKPOINT_DAMAGED", [])
     assert (stream.checkpoint() / name).exists()
 
 
-def test_a_torn_plan_of_a_batch_that_the_table_has_is_not_set_aside(stream):
+def test_the_repair_does_not_move_a_torn_offsets_file_of_a_written_batch(stream):
     stream.plans(2, done=False)
     stream.commits(2)
     torn(stream, "offsets/2")
@@ -299,7 +299,7 @@ def test_a_torn_plan_of_a_batch_that_the_table_has_is_not_set_aside(stream):
     assert (stream.code, repair(stream.health(), "now")) == ("FLOW.CHECKPOINT_DAMAGED", [])
 
 
-def test_a_file_that_differs_from_its_sums_is_torn(stream):
+def test_a_file_that_differs_from_its_checksum_is_torn(stream):
     file = stream.checkpoint() / "commits" / "1"
     sums = file.with_name(".1.crc")
     sums.write_bytes(b"crc\0" + (512).to_bytes(4, "big") + b"none")
@@ -309,7 +309,7 @@ def test_a_file_that_differs_from_its_sums_is_torn(stream):
     assert (stream.code, sums.exists()) == (None, False)
 
 
-def test_a_repair_that_dies_is_finished_by_the_next_one(stream, monkeypatch):
+def test_a_repair_that_crashes_is_completed_by_the_next_one(stream, monkeypatch):
     stream.plans(2, done=False)
     torn(stream, "offsets/2")
     (stream.checkpoint() / "offsets" / ".2.crc").write_bytes(b"")
@@ -333,7 +333,7 @@ def test_a_repair_that_dies_is_finished_by_the_next_one(stream, monkeypatch):
     assert (between, stream.code) == ("FLOW.CHECKPOINT_TORN", None)
 
 
-def test_a_record_that_cannot_be_read_is_set_aside_and_the_checkpoints_tell_the_epoch(stream):
+def test_the_repair_moves_an_unreadable_record_and_the_epoch_comes_from_checkpoints(stream):
     stream.plans(0, epoch=3)
     stream.file.write_text("")
 
@@ -342,7 +342,7 @@ def test_a_record_that_cannot_be_read_is_set_aside_and_the_checkpoints_tell_the_
     assert (stream.state.record(stream.flow), stream.state.progress_of(stream.flow).epoch) == (None, 3)
 
 
-def test_a_batch_that_is_planned_and_written_during_the_comparison_is_no_contradiction(stream, monkeypatch):
+def test_a_batch_written_during_the_comparison_is_not_a_disagreement(stream, monkeypatch):
     opened = agreement.open_table
 
     def meanwhile(path):

@@ -21,6 +21,7 @@ from headrace.spark.errors.spark_errors import innermost
 from headrace.spark.jvm.causes import chain
 from headrace.spark.session.scoped_confs import with_confs
 from headrace.spark.update.catalog import Catalog
+from headrace.spark.update.event_views import register_event_views
 from headrace.sql.readonly import check_readonly
 from headrace.storage.inventory import stored_tables
 from headrace.storage.view_definitions import stored_views
@@ -33,6 +34,7 @@ def run_statement(
     *,
     write: bool,
     private: bool,
+    is_held: Callable[[], bool],
     redact: Callable[[str], str],
 ) -> Rows:
     """The rows of a statement, which reads only unless *write* is true.
@@ -43,6 +45,7 @@ def run_statement(
         settings: the pipeline's.
         write: allow statements that change data.
         private: include private tables.
+        is_held: whether a process holds the lease of the pipeline.
         redact: removes secrets from error messages.
 
     Raises:
@@ -51,14 +54,22 @@ def run_statement(
     if not write:
         check_readonly(query)
     try:
-        return run_query(query, catalog(), settings, private=private, redact=redact)
+        return run_query(query, catalog(), settings, private=private, is_held=is_held(), redact=redact)
     except (PySparkException, Py4JJavaError) as error:
         # PySpark converts only some Java exceptions.
         message = str(error) if isinstance(error, PySparkException) else innermost(tuple(chain(error))).message
         raise PipelineError("SQL.FAILED", reason=redact(message.strip().splitlines()[0])) from error
 
 
-def run_query(query: str, catalog: Catalog, settings: Settings, *, private: bool, redact: Callable[[str], str]) -> Rows:
+def run_query(
+    query: str,
+    catalog: Catalog,
+    settings: Settings,
+    *,
+    private: bool,
+    is_held: bool,
+    redact: Callable[[str], str],
+) -> Rows:
     """The rows of a query, with every table, view and the event log registered; private tables only on request.
 
     Args:
@@ -66,6 +77,7 @@ def run_query(query: str, catalog: Catalog, settings: Settings, *, private: bool
         catalog: a session's empty catalog.
         settings: the pipeline's.
         private: include private tables.
+        is_held: a process holds the lease of the pipeline.
         redact: removes secrets from error messages.
 
     Raises:
@@ -75,7 +87,7 @@ def run_query(query: str, catalog: Catalog, settings: Settings, *, private: bool
     tables = dict(stored_tables(settings.layout, settings.naming))
     views = {view.name: view for view in stored_views(settings.layout, settings.naming)}
     hidden = frozenset() if private else hidden_tables(tables)
-    _register_tables(catalog, settings, tables, views)
+    _register_tables(catalog, settings, tables, views, is_held=is_held)
     unusable = _register_views(catalog, settings, views)
     # Views reference their inputs, so private tables can be removed once the views are registered.
     catalog.unregister(hidden - views.keys())
@@ -113,6 +125,8 @@ def _register_tables(
     settings: Settings,
     tables: Mapping[QualifiedName, str],
     views: Mapping[QualifiedName, ViewDefinition],
+    *,
+    is_held: bool,
 ) -> None:
     catalog.register_names([*tables, *views], views)
     for name, path in tables.items():
@@ -120,7 +134,7 @@ def _register_tables(
         if name not in views:
             catalog.register_path(name, path)
     events = settings.layout.events
-    catalog.register_event_views(events)
+    register_event_views(catalog, events, is_held=is_held)
     log = settings.event_log
     if log is not None and log not in tables and log not in views and (Path(events) / "_delta_log").is_dir():
         catalog.register_names([log], ())

@@ -124,7 +124,8 @@ class StreamFlowExecution:
         with self._preparation.session_lock, with_confs(context.session, confs):
             query = start_query(context, flow, frame, repeat.trigger, checkpoint, target)
         self._hooks.on_start()
-        reports = self._reports(query, TopicsRead(sources, reported_losses), static_inputs, began_at)
+        topics = TopicsRead(sources, reported_losses)
+        reports = self._reports(query, record.epoch, topics, static_inputs, began_at)
         monitor = StreamMonitor(context, flow, query, record, target, self._trigger, reports, self._hooks)
         try:
             return monitor.until_end(began_at, repeated=repeat.batch_id)
@@ -138,12 +139,13 @@ class StreamFlowExecution:
             self.progressed = self.progressed or monitor.progressed
 
     def _reports(
-        self, query: StreamingQuery, topics: TopicsRead, static_inputs: StaticInputs, began_at: float
+        self, query: StreamingQuery, epoch: int, topics: TopicsRead, static_inputs: StaticInputs, began_at: float
     ) -> StreamReports:
         return StreamReports(
             self._context,
             self._flow,
             query,
+            epoch,
             topics,
             static_inputs,
             began_at,

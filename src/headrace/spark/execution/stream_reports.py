@@ -1,4 +1,4 @@
-"""The reports of a running stream: lag, changed files, lost offsets, state and watermark."""
+"""The reports of a running stream: progress, lag, changed files, lost offsets, state and watermark."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from headrace.model.static_inputs import StaticInputs
 from headrace.sources.kafka_offsets import ReportedLosses
 from headrace.spark.analysis.static_inputs import FolderListings
 from headrace.spark.monitoring.changed_files import ChangedFiles
+from headrace.spark.monitoring.computed_batches import ComputedBatches
 from headrace.spark.monitoring.lag import LagReporter
 from headrace.spark.monitoring.lost_offsets import LossReporter
+from headrace.spark.monitoring.progress_reporter import ProgressReporter
 from headrace.spark.monitoring.state_reporter import StateReporter
 from headrace.spark.readers.kafka_topics import TopicSource
 from headrace.spark.update.context import UpdateContext
@@ -34,6 +36,7 @@ class StreamReports:
         context: shared by the flows of the update.
         flow: whose query it is.
         query: the query.
+        epoch: of the flow.
         topics: the Kafka topics that it reads.
         static_inputs: how it reads tables and files that are not streams.
         began_at: when the attempt began, in seconds since 1970.
@@ -46,6 +49,7 @@ class StreamReports:
         context: UpdateContext,
         flow: ResolvedFlow,
         query: StreamingQuery,
+        epoch: int,
         topics: TopicsRead,
         static_inputs: StaticInputs,
         began_at: float,
@@ -55,8 +59,10 @@ class StreamReports:
     ) -> None:
         self._lag = LagReporter(context, flow, query, reads_topics=bool(topics.sources) and knows_newest)
         self._changes = ChangedFiles(context, flow, query, began_at)
-        self._losses = LossReporter(context, flow, query, topics.sources, topics.reported_losses)
-        self._state = StateReporter(context, flow, query)
+        self._losses = LossReporter(context, flow, topics.sources, topics.reported_losses)
+        self._batches = ComputedBatches(query)
+        self._progress = ProgressReporter(context, flow, query, epoch)
+        self._state = StateReporter(context, flow)
         self._listings = FolderListings(query, static_inputs.relist_interval_s or float("inf"), context.reporting.now)
         self._on_poll = on_poll
 
@@ -64,8 +70,10 @@ class StreamReports:
         """Report changes; at the end of the query everything."""
         self._lag.report(last=last)
         self._changes.report(last=last)
-        self._losses.report()
-        self._state.report(last=last)
+        batches = self._batches.new()
+        self._losses.report(batches)
+        self._progress.report(batches, last=last)
+        self._state.report(batches, last=last)
         self._listings.refresh()
         if self._on_poll is not None and not last:
             self._on_poll()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
 
@@ -23,14 +25,19 @@ class ComputedBatches:
         """The batches since the last call."""
         last: Any = self._query.lastProgress
         newest = None if last is None else (last["batchId"], last["timestamp"])
-        # Reading all of them costs more than reading the last one.
         if newest is None or newest == self._last:
             return []
         self._last = newest
-        found: list[Any] = [
-            batch
-            for batch in self._query.recentProgress
-            if int(batch["batchId"]) > self._seen and "addBatch" in batch["durationMs"]
-        ]
+        found = [batch for batch in self._reports_after(self._seen) if "addBatch" in batch["durationMs"]]
         self._seen = max((int(batch["batchId"]) for batch in found), default=self._seen)
         return found
+
+    def _reports_after(self, batch_id: int) -> list[Any]:
+        # PySpark would convert the whole list at each call.
+        recent: Any = self._query._jsq.recentProgress()  # noqa: SLF001 - has no public form
+        found: list[Any] = []
+        for index in range(len(recent) - 1, -1, -1):
+            if int(recent[index].batchId()) <= batch_id:
+                break
+            found.append(StreamingQueryProgress.fromJson(json.loads(recent[index].json())))
+        return found[::-1]

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
-
-from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.errors import PipelineError
 from headrace.graph.resolved_flows import ResolvedFlow
 from headrace.sources.kafka_offsets import LostOffsets, ReportedLosses, losses_in_batch, offset_ranges, partition_losses
-from headrace.spark.monitoring.computed_batches import ComputedBatches
 from headrace.spark.readers.kafka_topics import TopicSource, earliest_offsets, report_lost
 from headrace.spark.update.context import UpdateContext
 
@@ -23,8 +20,7 @@ class LossReporter:
     Args:
         context: the context of the update.
         flow: the flow.
-        query: the running query.
-        sources: its sources that read topics.
+        sources: the sources of its query that read topics.
         reported: what was reported before the query started, by the number of the source.
     """
 
@@ -32,19 +28,17 @@ class LossReporter:
         self,
         context: UpdateContext,
         flow: ResolvedFlow,
-        query: StreamingQuery,
         sources: Iterable[TopicSource],
         reported: Mapping[int, ReportedLosses],
     ) -> None:
         self._context = context
         self._flow = flow
-        self._batches = ComputedBatches(query)
         self._sources = [source for source in sources if not source.fails_on_loss]
         self._reported = reported
 
-    def report(self) -> None:
+    def report(self, batches: Sequence[Any]) -> None:
         """Warn of the offsets that the batches since the last call have lost."""
-        for batch in self._batches.new() if self._sources else ():
+        for batch in batches:
             for source in self._sources:
                 report_lost(self._context, self._flow, self._lost(source, batch["sources"][source.number]))
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
-
-from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.events.types import FlowStateMetrics, Level, Warned
 from headrace.graph.resolved_flows import ResolvedFlow
 from headrace.model.lateness import duration
 from headrace.model.outcome import OperatorState
-from headrace.spark.monitoring.computed_batches import ComputedBatches
 from headrace.spark.update.context import UpdateContext
 
 _REPORT_INTERVAL_S = 10.0
@@ -29,10 +27,9 @@ class StateReporter:
     reach an operator: for an aggregation these are partial aggregates of one or more rows.
     """
 
-    def __init__(self, context: UpdateContext, flow: ResolvedFlow, query: StreamingQuery) -> None:
+    def __init__(self, context: UpdateContext, flow: ResolvedFlow) -> None:
         self._context = context
         self._flow = flow
-        self._batches = ComputedBatches(query)
         self._newest_batch: Any = None
         self._updated: Counter[int] = Counter()
         self._duplicates: Counter[int] = Counter()
@@ -41,11 +38,11 @@ class StateReporter:
         self._watermark, self._newest, self._stuck_batches = "", "", 0
         self._warned: set[str] = set()
 
-    def report(self, *, last: bool = False) -> None:
-        """Report the batches since the last call."""
+    def report(self, batches: Sequence[Any], *, last: bool = False) -> None:
+        """Check the batches since the last call, and report the state."""
         if not self._flow.analysis.operators:
             return
-        for batch in self._batches.new():
+        for batch in batches:
             self._newest_batch = batch
             self._check_batch(batch)
         now = self._context.reporting.now()

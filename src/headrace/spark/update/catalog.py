@@ -13,7 +13,6 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.delta_log.tables import table_exists
-from headrace.events.views import VIEWS
 from headrace.graph.new_tables import with_default_properties
 from headrace.graph.resolved import ResolvedDataset
 from headrace.graph.session_names import SessionName
@@ -140,19 +139,6 @@ class Catalog:
             for name in names:
                 self._drop(self.names.of(name))
                 self.names.remove(name)
-
-    def register_event_views(self, path: str) -> None:
-        """Register the event log as a table ``event_log``, and flat views over it."""
-        if not (Path(path) / "_delta_log").is_dir():
-            return
-        name = SessionName(self._naming.schema, "event_log")
-        with self._lock:
-            self._drop(name)
-            self.session.catalog.createTable(name.text, path=path, source="delta")
-            self._record_registration(name, path)
-            for view, text in VIEWS.items():
-                self.session.sql(text(name.text)).createOrReplaceTempView(view)
-                catalog_entries.register(self.session, SessionName(None, view))
 
     def register_path(self, name: QualifiedName, path: str) -> None:
         """Register an existing Delta table under a name, whether or not it is a dataset of the pipeline."""

@@ -40,6 +40,10 @@ class Names:
         """Remove a name."""
         self._known.pop(name, None)
 
+    def knows(self, name: QualifiedName) -> bool:
+        """Whether a name was added."""
+        return name in self._known
+
     def of(self, name: QualifiedName) -> SessionName:
         """The session's name of a dataset or of any other table."""
         return self._known.get(name) or session_name(self._naming, name, view=False)
