@@ -14,6 +14,7 @@ from event_hubs_page import event_hubs_reference
 from headrace.errors import Condition, conditions
 from kafka_page import kafka_reference
 from lint_page import lint_reference
+from metrics_page import metrics_page
 from notebook_session_page import notebook_session_page
 from settings_page import settings_reference
 from sinks_page import sinks_reference
@@ -65,6 +66,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "reference/event-hubs.md": event_hubs_reference,
     "reference/kafka.md": kafka_reference,
     "reference/lint.md": lint_reference,
+    "reference/metrics.md": metrics_page,
     "reference/notebook-session.md": notebook_session_page,
     "reference/settings.md": settings_reference,
     "reference/sinks.md": sinks_reference,

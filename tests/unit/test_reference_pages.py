@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headrace.events.envelope import SCHEMA
-from headrace.events.views import VIEWS
+from headrace.events.views import SYSTEM_VIEWS, VIEWS
 from headrace.model.names import Naming, QualifiedName
 from headrace.settings.storage import StorageLayout
 from headrace.storage.flow_record import FlowRecord
@@ -23,7 +23,11 @@ def words_of(page: str) -> set[str]:
     return {*code, *(word for text in code for word in re.split(r"[\s.=]+", text))}
 
 
-@pytest.mark.parametrize("names", [SCHEMA.names, FlowRecord().to_json(), VIEWS], ids=["events", "flow.json", "views"])
+@pytest.mark.parametrize(
+    "names",
+    [SCHEMA.names, FlowRecord().to_json(), VIEWS, [str(view) for view in SYSTEM_VIEWS]],
+    ids=["events", "flow.json", "views", "system views"],
+)
 def test_every_column_key_and_view_is_on_the_storage_page(names):
     assert set(names) - words_of("storage.md") == set()
 
@@ -31,7 +35,7 @@ def test_every_column_key_and_view_is_on_the_storage_page(names):
 def test_every_path_is_on_the_storage_page():
     layout, name = StorageLayout("/s"), QualifiedName("<dataset>")
     paths = [layout.table(Naming(schema="<schema>"), name), layout.quarantine(Naming(schema="<schema>"), name)]
-    paths += [layout.events, layout.logs, layout.lease]
+    paths += [layout.events, layout.logs, layout.lease, layout.metrics]
 
     assert {path.removeprefix("/s/") for path in paths} - words_of("storage.md") == set()
 

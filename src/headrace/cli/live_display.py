@@ -17,7 +17,15 @@ from rich.text import Text
 from headrace.cli.invocation import Invocation, Verbosity, error_console
 from headrace.cli.printable import printable
 from headrace.events.outcome import OutcomeBuilder
-from headrace.events.types import BatchDone, Event, FlowStateChanged, UpdateStateChanged, Warned
+from headrace.events.types import (
+    BatchDone,
+    Event,
+    FlowStateChanged,
+    StreamProgress,
+    UpdateCreated,
+    UpdateStateChanged,
+    Warned,
+)
 from headrace.model.outcome import FlowOutcome, FlowState
 
 REDRAWS_PER_S = 5
@@ -31,6 +39,12 @@ _STYLES = {
     FlowState.SKIPPED: "yellow",
     FlowState.CANCELED: "yellow",
 }
+_NUMBERS = ("rows", "rows/s", "dropped", "quarantined", "seconds", "lag", "age")
+# Between two columns.
+_GAP = 2
+_SHORTEST_NAME = 8
+# Seconds of a unit, largest first.
+_AGES = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 _ACTIVE = (FlowState.STARTING, FlowState.RUNNING, FlowState.IDLE)
 
 
@@ -120,7 +134,10 @@ class Lines:
 
 
 class LiveTable:
-    """One row per flow with state, rows, rows per second, dropped, quarantined and seconds; redrawn in place."""
+    """One row per flow with state, rows, rows per second, dropped and quarantined rows; redrawn in place.
+
+    The last column is the seconds that it took; in a continuous update its lag, and the age of its last batch.
+    """
 
     def __init__(self, console: Console, clock: Callable[[], float]) -> None:
         self._console = console
@@ -128,6 +145,9 @@ class LiveTable:
         self._builder = OutcomeBuilder("")
         self._began: dict[str, float] = {}
         self._ended: dict[str, float] = {}
+        self._last_batch: dict[str, float] = {}
+        self._rates: dict[str, float | None] = {}
+        self._is_continuous = False
         self._lock = threading.Lock()
 
     def on_event(self, event: Event) -> None:
@@ -136,6 +156,15 @@ class LiveTable:
             self._builder.apply(event, datetime.now(UTC))
             if isinstance(event, (FlowStateChanged, BatchDone)):
                 self._keep_time(event.flow)
+            match event:
+                case UpdateCreated(settings=settings):
+                    self._is_continuous = bool(settings.get("continuous"))
+                case BatchDone(flow=flow):
+                    self._last_batch[flow] = self._clock()
+                case StreamProgress(flow=flow, progress=progress):
+                    self._rates[flow] = progress.input_rows_per_second or progress.processed_rows_per_second
+                case _:
+                    pass
         if isinstance(event, Warned):
             self._console.print(Text(f"warning: {printable(event.message)}", "yellow"))
 
@@ -150,31 +179,47 @@ class LiveTable:
         )
 
     def table(self) -> Table:
-        """The current table."""
-        table = Table(box=None, pad_edge=False, header_style="dim")
-        table.add_column("flow", overflow="ellipsis", no_wrap=True)
-        table.add_column("state", no_wrap=True)
-        for name in ("rows", "rows/s", "dropped", "quarantined", "seconds"):
-            table.add_column(name, justify="right", no_wrap=True)
+        """The current table. Columns of dropped and quarantined rows are there once a flow has such rows."""
         with self._lock:
             outcome = self._builder.outcome()
-            for flow in outcome.flows if outcome else ():
-                table.add_row(*self._row(flow))
+            flows = outcome.flows if outcome else ()
+            rows = [self._row(flow) for flow in flows]
+        names = [name for name in _NUMBERS if any(name in row for row in rows)]
+        widths = {name: max(len(name), *(len(row.get(name, "")) for row in rows)) for name in ("state", *names) if rows}
+        table = Table(box=None, pad_edge=False, header_style="dim")
+        # Only names of flows are shortened on a narrow terminal.
+        free = self._console.width - sum(width + _GAP for width in widths.values())
+        table.add_column("flow", overflow="ellipsis", no_wrap=True, max_width=max(free, _SHORTEST_NAME))
+        table.add_column("state", no_wrap=True)
+        for name in names:
+            table.add_column(name, justify="right", no_wrap=True)
+        for flow, row in zip(flows, rows, strict=True):
+            state = Text(row["state"], _STYLES.get(flow.state, ""))
+            table.add_row(Text(printable(flow.flow)), state, *(Text(row.get(name, "")) for name in names))
         return table
 
-    def _row(self, flow: FlowOutcome) -> tuple[Text, ...]:
-        counts = flow.counts
-        seconds = self._seconds(flow.flow)
-        rate = f"{counts.rows_written / seconds:,.0f}" if seconds and counts.rows_written else ""
-        numbers = (
-            f"{counts.rows_written:,}",
-            rate,
-            f"{counts.rows_dropped:,}" if counts.rows_dropped else "",
-            f"{counts.rows_quarantined:,}" if counts.rows_quarantined else "",
-            f"{seconds:.1f}" if seconds is not None else "",
-        )
-        state = Text(flow.state.value, _STYLES.get(flow.state, ""))
-        return (Text(printable(flow.flow)), state, *map(Text, numbers))
+    def _row(self, flow: FlowOutcome) -> dict[str, str]:
+        """The cells of a flow by their columns; without those that are empty for every flow of its kind."""
+        counts, seconds = flow.counts, self._seconds(flow.flow)
+        rate = self._rates.get(flow.flow) if self._is_continuous else counts.rows_written / (seconds or 1)
+        row = {
+            "state": flow.state.value,
+            "rows": f"{counts.rows_written:,}",
+            "rows/s": f"{rate:,.0f}" if rate and seconds else "",
+        }
+        row |= {"dropped": f"{counts.rows_dropped:,}"} if counts.rows_dropped else {}
+        row |= {"quarantined": f"{counts.rows_quarantined:,}"} if counts.rows_quarantined else {}
+        if self._is_continuous:
+            return {**row, "lag": _lag(flow), "age": self._age(flow.flow)}
+        return {**row, "seconds": f"{seconds:.1f}" if seconds is not None else ""}
+
+    def _age(self, flow: str) -> str:
+        """How long ago its last batch was; empty before it."""
+        if flow not in self._last_batch:
+            return ""
+        seconds = self._clock() - self._last_batch[flow]
+        size, unit = next(((size, unit) for size, unit in _AGES if seconds >= size), _AGES[-1])
+        return f"{seconds / size:.0f} {unit}"
 
     def _seconds(self, flow: str) -> float | None:
         if flow not in self._began:
@@ -187,6 +232,15 @@ class LiveTable:
             self._ended.pop(flow, None)
         elif flow in self._began:
             self._ended.setdefault(flow, self._clock())
+
+
+def _lag(flow: FlowOutcome) -> str:
+    """What a stream has not read, in the unit of its source; empty if it has read all, or its lag is unknown."""
+    records = sum(partition.behind for partition in flow.lag)
+    files = sum(source.files for source in flow.backlog)
+    commits = sum(table.commits for table in flow.table_lag)
+    found = ((records, "record"), (files, "file"), (commits, "commit"))
+    return ", ".join(f"{number:,} {unit}{'' if number == 1 else 's'}" for number, unit in found if number)
 
 
 def _tally(flow: FlowOutcome) -> str:

@@ -16,6 +16,7 @@ from headrace.errors import PipelineError
 from headrace.events.reader import EventReader
 from headrace.events.types import Event
 from headrace.graph.select import Selection
+from headrace.metrics.samples import Samples
 from headrace.model.lateness import Lateness
 from headrace.model.outcome import FilesBacklog, Outcome
 from headrace.model.preview import Preview
@@ -46,6 +47,9 @@ class DescribedGraph(Described, Protocol):
 
 class StoredProject(Protocol):
     """The part of a project that reads its storage without a session."""
+
+    def metrics(self, *, tables: bool = True) -> Samples:
+        """The current metrics of the pipeline."""
 
     def quarantine_list(self) -> Sequence[tuple[str, int, Mapping[str, int]]]:
         """Per dataset: its name, its quarantined rows, and the number of rows per violated rule."""

@@ -95,6 +95,11 @@ def _lag_lines(outcome: Outcome) -> Iterator[str]:
             partitions = ", ".join(f"{one.topic} {one.partition}: {one.behind}" for one in late)
             yield printable(f"{flow.flow} is {total} offset{'' if total == 1 else 's'} behind ({partitions})")
         yield from (f"{printable(flow.flow)}: {line}" for line in backlog_lines(flow.backlog))
+        for table in flow.table_lag:
+            if table.commits:
+                rows = "" if table.rows is None else f", {table.rows} row{'' if table.rows == 1 else 's'}"
+                commits = f"{table.commits} commit{'' if table.commits == 1 else 's'}"
+                yield printable(f"{flow.flow} is {commits} of {table.source} behind{rows}")
 
 
 def backlog_lines(backlog: Iterable[FilesBacklog]) -> Iterator[str]:

@@ -1,8 +1,9 @@
 """The JSON of an event's ``details`` column: the vendor's field names, and our own.
 
-Ours are ``selections``, ``path``, ``reason``, ``attempt``, ``error``, ``duration_s``, ``duration_ms``, ``epoch``,
-``batch_id``, ``quarantined_records``, ``num_rescued_rows``, ``rescued_share``, ``num_tied_events``,
-``num_late_events``, ``num_null_overwrites``, ``num_new_versions``, ``num_lone_changes``, ``lone_column``,
+Ours are ``selections``, ``user``, ``headrace_version``, ``path``, ``reason``, ``attempt``, ``error``, ``duration_s``,
+``duration_ms``, ``epoch``, ``batch_id``, ``quarantined_records``, ``num_rescued_rows``, ``rescued_share``,
+``num_tied_events``, ``num_late_events``, ``num_null_overwrites``, ``num_new_versions``, ``num_lone_changes``,
+``lone_column``,
 ``merge_path``, ``write_path``, ``recovered``, ``action`` of an expectation, ``partitions`` of a source, and all fields
 of ``stream_progress``.
 """
@@ -10,6 +11,7 @@ of ``stream_progress``.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from enum import Enum
 from typing import Any
 
@@ -45,6 +47,7 @@ from headrace.model.outcome import (
     FlowState,
     OperatorState,
     PartitionLag,
+    TableLag,
     UpdateState,
 )
 
@@ -77,7 +80,8 @@ def event_of(event_type: str, details: Json, origin: Json, message: str = "") ->
     if event_type == Warned.event_type:
         return Warned(body["code"], message, flow, dataset, Level(body.get("level", Level.WARN)))
     if event_type == UpdateCreated.event_type:
-        return UpdateCreated(body["cause"], body["config"], body["selections"])
+        user, version = body.get("user"), body.get("headrace_version")
+        return UpdateCreated(body["cause"], body["config"], body["selections"], user, version)
     if event_type == UpdateStateChanged.event_type:
         return UpdateStateChanged(UpdateState(body["state"]), body.get("error"))
     if event_type == UpdateTotals.event_type:
@@ -122,7 +126,7 @@ def _about_flow_or_dataset(event_type: str, body: Json, flow: str, dataset: str)
             WritePath(body["write_path"]) if "write_path" in body else None,
         )
     if "source_metrics" in body.get("metrics", {}):
-        return FlowLagMetrics(flow, dataset, lag_of(body), backlog_of(body))
+        return FlowLagMetrics(flow, dataset, lag_of(body), backlog_of(body), table_lag_of(body))
     if "state_operators" in body.get("metrics", {}):
         return _state_metrics(body["metrics"], flow, dataset)
     return FlowStateChanged(
@@ -217,10 +221,26 @@ def backlog_of(body: Json) -> tuple[FilesBacklog, ...]:
     )
 
 
+def table_lag_of(body: Json) -> tuple[TableLag, ...]:
+    """The lag in the ``flow_progress`` event of a flow that reads Delta tables as streams."""
+    return tuple(
+        TableLag(
+            source["source_name"],
+            source["backlog_commits"],
+            source["backlog_records"],
+            source["backlog_bytes"],
+            None if source["oldest_unread_at"] is None else datetime.fromisoformat(source["oldest_unread_at"]),
+        )
+        for source in body["metrics"]["source_metrics"]
+        if "backlog_commits" in source
+    )
+
+
 def _body(event: Event) -> dict[str, Any]:
     match event:
-        case UpdateCreated(cause, settings, selections):
-            return {"cause": cause, "config": settings, "selections": selections}
+        case UpdateCreated(cause, settings, selections, user, version):
+            started_by = {"user": user, "headrace_version": version}
+            return {"cause": cause, "config": settings, "selections": selections, **started_by}
         case UpdateStateChanged(state, error):
             return {"state": state, "error": error}
         case DatasetDefined() | SinkDefined() | FlowDefined():
@@ -297,14 +317,16 @@ def _metrics_body(event: FlowLagMetrics | FlowStateMetrics | StreamProgress) -> 
     match event:
         case StreamProgress(epoch=epoch, query_id=query_id, run_id=run_id, progress=progress):
             return {"epoch": epoch, "query_id": query_id, "run_id": run_id, **progress_body(progress)}
-        case FlowLagMetrics(lag=lag, backlog=backlog):
-            return _lag_body(lag, backlog)
+        case FlowLagMetrics(lag=lag, backlog=backlog, tables=tables):
+            return _lag_body(lag, backlog, tables)
         case FlowStateMetrics(operators=operators, watermark=watermark):
             state = [operator.to_json() for operator in operators]
             return {"status": FlowState.RUNNING, "metrics": {"state_operators": state, "watermark": watermark}}
 
 
-def _lag_body(lag: tuple[PartitionLag, ...], backlog: tuple[FilesBacklog, ...]) -> dict[str, Any]:
+def _lag_body(
+    lag: tuple[PartitionLag, ...], backlog: tuple[FilesBacklog, ...], tables: tuple[TableLag, ...]
+) -> dict[str, Any]:
     topics = dict.fromkeys(partition.topic for partition in lag)
     sources: list[dict[str, Any]] = []
     for topic in topics:
@@ -320,6 +342,10 @@ def _lag_body(lag: tuple[PartitionLag, ...], backlog: tuple[FilesBacklog, ...]) 
         metrics["backlog_files"] = sum(source.files for source in backlog)
         metrics["backlog_bytes"] = sum(source.size for source in backlog)
     sources += [{"source_name": one.source, "backlog_files": one.files, "backlog_bytes": one.size} for one in backlog]
+    for table in tables:
+        oldest = None if table.oldest_unread_at is None else table.oldest_unread_at.isoformat()
+        unread = {"backlog_commits": table.commits, "backlog_records": table.rows, "backlog_bytes": table.size}
+        sources.append({"source_name": table.source, **unread, "oldest_unread_at": oldest})
     return {"status": FlowState.RUNNING, "metrics": {**metrics, "source_metrics": sources}}
 
 

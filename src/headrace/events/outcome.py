@@ -158,8 +158,8 @@ class OutcomeBuilder:
     def _apply_metrics(self, event: FlowLagMetrics | FlowStateMetrics) -> None:
         known = self._flows.get(event.flow) or FlowOutcome(event.flow, event.dataset, FlowState.RUNNING)
         match event:
-            case FlowLagMetrics(lag=lag, backlog=backlog):
-                self._flows[event.flow] = replace(known, lag=lag, backlog=backlog)
+            case FlowLagMetrics(lag=lag, backlog=backlog, tables=tables):
+                self._flows[event.flow] = replace(known, lag=lag, backlog=backlog, table_lag=tables)
             case FlowStateMetrics(operators=operators, watermark=watermark):
                 self._flows[event.flow] = replace(known, operators=operators, watermark=watermark)
 
@@ -176,6 +176,7 @@ class OutcomeBuilder:
             backlog=known.backlog if known else (),
             operators=known.operators if known else (),
             watermark=known.watermark if known else "",
+            table_lag=known.table_lag if known else (),
         )
 
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 
+from headrace.delta_log.tables import sql_literal
 from headrace.errors import PipelineError
 from headrace.events.envelope import from_row, id_floor, seq_no_of
 from headrace.events.outcome import OutcomeBuilder, Tally
 from headrace.events.storage_errors import STORAGE_ERRORS, reason_of
-from headrace.events.types import BatchDone, FlowStateChanged, UpdateCreated, UpdateTotals, Warned
+from headrace.events.types import BatchDone, Event, FlowStateChanged, UpdateCreated, UpdateTotals, Warned
 from headrace.model.outcome import FlowCounts, Outcome
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -23,6 +25,16 @@ _COLUMNS = ("id", "origin", "timestamp", "message", "details", "event_type")
 _KEYS = ("id", "origin")
 
 Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """An event of the log, with the id of its row."""
+
+    row_id: str
+    update_id: str
+    at: datetime
+    event: Event
 
 
 class EventReader:
@@ -61,6 +73,32 @@ class EventReader:
             first = max(first, created) if created is not None else first
         rows = self._rows("*", f"id >= '{id_floor(first)}'")
         return (row for row in rows if update_id is None or row["origin"]["update_id"] == update_id)
+
+    def recorded(self, after_id: str | None = None) -> Iterator[Recorded]:
+        """The events of all updates, oldest first; events of unknown types are left out.
+
+        Args:
+            after_id: the id of the last row already known; None for all.
+
+        Raises:
+            PipelineError: EVENTS.NOT_READABLE.
+        """
+        where = "TRUE" if after_id is None else f"id > {sql_literal(after_id)}"
+        for row in self._rows(", ".join(_COLUMNS), where):
+            event = from_row(row)
+            if event is not None:
+                yield Recorded(row["id"], row["origin"]["update_id"], row["timestamp"], event)
+
+    def continues(self, row_id: str) -> bool:
+        """Whether the log continues one that had a row with this id.
+
+        True if the row is there, or if all rows are newer, because older ones were removed. False if the log was
+        restored to an earlier state, or belongs to another pipeline.
+        """
+        if self._rows("id", f"id = {sql_literal(row_id)}"):
+            return True
+        (bounds,) = self._rows("min(id) AS oldest", "TRUE", "1") or [{"oldest": None}]
+        return bounds["oldest"] is not None and bounds["oldest"] > row_id
 
     def latest_update_id(self) -> str | None:
         """The id of the latest update; None without one."""

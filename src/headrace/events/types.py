@@ -14,7 +14,15 @@ from headrace.cdc.feed import MergePath
 from headrace.cdc.merge_commit import WritePath
 from headrace.model.datasets import Kind
 from headrace.model.expectations import ExpectationCount
-from headrace.model.outcome import FilesBacklog, FlowCounts, FlowState, OperatorState, PartitionLag, UpdateState
+from headrace.model.outcome import (
+    FilesBacklog,
+    FlowCounts,
+    FlowState,
+    OperatorState,
+    PartitionLag,
+    TableLag,
+    UpdateState,
+)
 from headrace.model.stream_progress import StreamBatches
 
 Json: TypeAlias = "Mapping[str, Any]"
@@ -38,11 +46,16 @@ class Maturity(str, Enum):
 
 @dataclass(frozen=True)
 class UpdateCreated:
-    """An update started; *settings* and *selections* are JSON values without secrets."""
+    """An update started; *settings* and *selections* are JSON values without secrets.
+
+    *user* is the operating system's name of the user who started it, *version* that of Headrace.
+    """
 
     cause: str
     settings: Json = field(default_factory=dict)
     selections: Json = field(default_factory=dict)
+    user: str | None = None
+    version: str | None = None
 
     event_type: ClassVar[str] = "create_update"
     level: ClassVar[Level] = Level.INFO
@@ -51,7 +64,8 @@ class UpdateCreated:
     @property
     def message(self) -> str:
         """One readable line."""
-        return f"update created by {self.cause}"
+        user = f" of {self.user}" if self.user else ""
+        return f"update created by {self.cause}{user}"
 
 
 @dataclass(frozen=True)
@@ -245,12 +259,13 @@ class TableEvaluated:
 
 @dataclass(frozen=True)
 class FlowLagMetrics:
-    """The lag of a flow in topics and files; emitted when it changes, from time to time, and at the end."""
+    """The lag of a flow in topics, files and tables; emitted when it changes, from time to time, and at the end."""
 
     flow: str
     dataset: str
     lag: tuple[PartitionLag, ...] = ()
     backlog: tuple[FilesBacklog, ...] = ()
+    tables: tuple[TableLag, ...] = ()
 
     event_type: ClassVar[str] = "flow_progress"
     level: ClassVar[Level] = Level.METRICS
@@ -263,6 +278,8 @@ class FlowLagMetrics:
         files, size = sum(source.files for source in self.backlog), sum(source.size for source in self.backlog)
         parts = [f"is {offsets} offset{'' if offsets == 1 else 's'} behind"] if self.lag else []
         parts += [f"has {files} file{'' if files == 1 else 's'} to read ({size} bytes)"] if self.backlog else []
+        commits = sum(table.commits for table in self.tables)
+        parts += [f"is {commits} commit{'' if commits == 1 else 's'} behind"] if self.tables else []
         return f'flow "{self.flow}" {" and ".join(parts)}'
 
 

@@ -24,9 +24,9 @@ _ACTIVE = ", ".join(sorted(f"'{state.value}'" for state in ACTIVE_STATES))
 
 
 def event_log_updates(table: str, is_held: bool) -> str:  # noqa: FBT001 - the signature of all views
-    """One row per update: its cause, state, start and end, and the error that failed it."""
+    """One row per update: its cause and user, state, start and end, and the error that failed it."""
     return f"""
-SELECT update_id, cause,
+SELECT update_id, cause, user,
   CASE
     WHEN state IN ({_ENDED}) THEN state
     WHEN {"true" if is_held else "false"} AND created = max(created) OVER () THEN 'RUNNING'
@@ -38,6 +38,7 @@ FROM (
     origin.update_id AS update_id,
     min(id) AS created,
     max(get_json_object(details, '$.create_update.cause')) AS cause,
+    max(get_json_object(details, '$.create_update.user')) AS user,
     coalesce(max_by(get_json_object(details, '$.update_progress.state'), id)
       FILTER (WHERE event_type = 'update_progress'), 'RUNNING') AS state,
     min(timestamp) AS started_at,

@@ -168,6 +168,31 @@ class FilesBacklog:
 
 
 @dataclass(frozen=True)
+class TableLag:
+    """What a stream has not read of a Delta table.
+
+    Attributes:
+        source: the dataset, or the path of a table outside of the pipeline.
+        commits: commits that it has not read completely.
+        rows: their rows; None if unknown.
+        size: their bytes; None if unknown.
+        oldest_unread_at: when the oldest of them was written; None if there is none.
+    """
+
+    source: str
+    commits: int
+    rows: int | None
+    size: int | None
+    oldest_unread_at: datetime | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The table as one JSON object."""
+        oldest = None if self.oldest_unread_at is None else self.oldest_unread_at.isoformat()
+        behind = {"commits": self.commits, "rows": self.rows, "bytes": self.size}
+        return {"source": self.source, **behind, "oldest_unread_at": oldest}
+
+
+@dataclass(frozen=True)
 class OperatorState:
     """The state that an operator of a stream keeps between batches.
 
@@ -194,7 +219,7 @@ class OperatorState:
 class FlowOutcome:
     """The outcome of one flow.
 
-    ``lag`` (of topics), ``backlog`` (of files) and ``operators`` (state) are the values last reported.
+    ``lag`` (of topics), ``backlog`` (of files), ``table_lag`` and ``operators`` (state) are the values last reported.
     """
 
     flow: str
@@ -209,12 +234,13 @@ class FlowOutcome:
     operators: tuple[OperatorState, ...] = ()
     # The watermark, as Spark formats it; empty if there is none.
     watermark: str = ""
+    table_lag: tuple[TableLag, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The flow as in the contract.
 
-        ``lag`` is present for flows that read topics, ``backlog`` for Auto Loader, and ``operators`` and ``watermark``
-        for stateful flows.
+        ``lag`` is present for flows that read topics, ``backlog`` for Auto Loader, ``table_lag`` for streams of Delta
+        tables, and ``operators`` and ``watermark`` for stateful flows.
         """
         return {
             "flow": self.flow,
@@ -229,6 +255,7 @@ class FlowOutcome:
             "expectations": [count.to_json() for count in self.counts.expectations],
             **({"lag": [partition.to_json() for partition in self.lag]} if self.lag else {}),
             **({"backlog": [source.to_json() for source in self.backlog]} if self.backlog else {}),
+            **({"table_lag": [table.to_json() for table in self.table_lag]} if self.table_lag else {}),
             **({"operators": [operator.to_json() for operator in self.operators]} if self.operators else {}),
             **({"watermark": self.watermark} if self.watermark else {}),
         }

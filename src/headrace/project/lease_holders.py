@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import socket
 import time
 from collections.abc import Callable, Mapping
@@ -139,6 +140,13 @@ def _moment(value: object) -> float:
 def host_name(environ: Mapping[str, str]) -> str:
     """This machine's name; ``HEADRACE_HOST`` distinguishes machines with the same name, such as containers."""
     return environ.get("HEADRACE_HOST") or socket.gethostname()
+
+
+def user_name(environ: Mapping[str, str]) -> str | None:
+    """The name of this process's user; None if the system has no name for it, as in some containers."""
+    with suppress(KeyError):
+        return pwd.getpwuid(os.getuid()).pw_name
+    return environ.get("USER") or None
 
 
 def is_held(file: Path, host: str, now: Callable[[], float], timing: LeaseTiming | None = None) -> bool:

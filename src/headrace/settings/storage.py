@@ -133,6 +133,11 @@ class StorageLayout:
         return self._join("system", "logs")
 
     @property
+    def metrics(self) -> str:
+        """The file with the metrics of the events that were already folded, a cache."""
+        return self._join("system", "metrics.json")
+
+    @property
     def lease(self) -> str:
         """The lease file, which names the update that may write."""
         return self._join("lease.json")

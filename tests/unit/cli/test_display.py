@@ -12,9 +12,27 @@ from headrace.cli.arguments import hoist_global_options
 from headrace.cli.live_display import LiveTable
 from headrace.cli.summary import FAILURE_LINES, outcome_text
 from headrace.cli.tables import rows_table
-from headrace.events.types import BatchDone, FlowDefined, FlowStateChanged, UpdateCreated
-from headrace.model.outcome import ChangeCounts, FlowCounts, FlowOutcome, FlowState, Outcome, UpdateState
+from headrace.events.types import (
+    BatchDone,
+    FlowDefined,
+    FlowLagMetrics,
+    FlowStateChanged,
+    StreamProgress,
+    UpdateCreated,
+)
+from headrace.model.outcome import (
+    ChangeCounts,
+    FlowCounts,
+    FlowOutcome,
+    FlowState,
+    Outcome,
+    PartitionLag,
+    UpdateState,
+)
 from headrace.model.rows import Rows, json_value
+from headrace.model.stream_progress import StreamBatches
+
+NOON = datetime(2026, 11, 27, 12, tzinfo=UTC)
 
 
 def test_live_table_shows_row_rates_and_flow_durations() -> None:
@@ -38,6 +56,30 @@ def test_live_table_shows_row_rates_and_flow_durations() -> None:
         ["flow", "state", "rows", "rows/s", "dropped", "quarantined", "seconds"],
         ["late", "QUEUED", "0"],
         ["orders", "COMPLETED", "5,000", "2,500", "3", "2", "2.0"],
+    ]
+
+
+def test_live_table_of_a_continuous_update_shows_rate_lag_and_the_age_of_the_last_batch() -> None:
+    now = [100.0]
+    console = Console(file=io.StringIO(), width=80)
+    display = LiveTable(console, lambda: now[0])
+    rows = StreamBatches(3, 2, NOON, 900, {}, 800, 400.0, 889.0)
+
+    display.on_event(UpdateCreated("USER_ACTION", {"continuous": True}))
+    for flow in ("orders_from_the_shops", "revenue"):
+        display.on_event(FlowDefined(flow, flow))
+        display.on_event(FlowStateChanged(flow, flow, FlowState.RUNNING))
+    display.on_event(BatchDone("orders_from_the_shops", "o", 0, 3, FlowCounts(1_250_000, 310, 52)))
+    display.on_event(StreamProgress("orders_from_the_shops", "o", 0, "q", "r", rows))
+    display.on_event(FlowLagMetrics("orders_from_the_shops", "o", (PartitionLag("t", 0, 5, 1205),)))
+    now[0] += 4
+    with console.capture() as capture:
+        console.print(display.table())
+
+    assert [line.rstrip() for line in capture.get().splitlines()] == [
+        "flow        state         rows  rows/s  dropped  quarantined            lag  age",
+        "orders_fr…  RUNNING  1,250,000     400      310           52  1,200 records  4 s",
+        "revenue     RUNNING          0",
     ]
 
 

@@ -23,7 +23,15 @@ from headrace.events.types import (
 )
 from headrace.model.datasets import Kind
 from headrace.model.expectations import Action, ExpectationCount
-from headrace.model.outcome import ChangeCounts, FilesBacklog, FlowCounts, FlowState, PartitionLag, UpdateState
+from headrace.model.outcome import (
+    ChangeCounts,
+    FilesBacklog,
+    FlowCounts,
+    FlowState,
+    PartitionLag,
+    TableLag,
+    UpdateState,
+)
 from headrace.model.stream_progress import OperatorProgress, SourceProgress, StreamBatches
 
 ORIGIN = Origin(pipeline_id="p1", pipeline_name="flights", update_id="u1", host="here")
@@ -84,7 +92,15 @@ events: st.SearchStrategy[Event] = st.one_of(
     ),
     st.builds(BatchDone, texts, texts, numbers, numbers, counts, numbers, st.none() | st.sampled_from(MergePath)),
     st.builds(
-        FlowLagMetrics, texts, texts, lags, st.lists(st.builds(FilesBacklog, texts, numbers, numbers)).map(tuple)
+        FlowLagMetrics,
+        texts,
+        texts,
+        lags,
+        st.lists(st.builds(FilesBacklog, texts, numbers, numbers)).map(tuple),
+        st.lists(
+            st.builds(TableLag, texts, numbers, st.none() | numbers, st.none() | numbers, st.none() | moments),
+            max_size=2,
+        ).map(tuple),
     ),
     st.builds(Warned, texts, texts, st.none() | texts, st.none() | texts),
 )

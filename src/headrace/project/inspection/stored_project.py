@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from headrace.events.reader import EventReader
+from headrace.metrics.samples import Samples
 from headrace.model.lateness import DEFAULT_DROPPED_SHARE, Lateness
 from headrace.model.outcome import FilesBacklog, Outcome
 from headrace.model.rows import Rows
 from headrace.project.inspection.ingested_files import files_to_read, seen_files
+from headrace.project.inspection.pipeline_metrics import pipeline_metrics
 from headrace.project.inspection.sql_access import hidden_tables
 from headrace.project.inspection.stored_tables import lateness, quarantined, quarantines, row_count
-from headrace.project.lease_holders import host_name, with_lost_state
+from headrace.project.lease_holders import host_name, may_be_held, with_lost_state
 from headrace.project.repair import repair_flows
 from headrace.settings.settings import Settings
 from headrace.storage.health import FlowHealth, health_of_flows
@@ -35,6 +38,19 @@ class StoredProject:
     def events(self) -> EventReader:
         """The event log."""
         return EventReader(self.settings.layout.events)
+
+    def metrics(self, *, tables: bool = True) -> Samples:
+        """The current metrics of the pipeline.
+
+        Args:
+            tables: read each table's log for its rows, bytes and files, and each quarantine.
+
+        Raises:
+            PipelineError: EVENTS.NOT_READABLE.
+        """
+        lease = Path(self.settings.layout.lease)
+        is_held = partial(may_be_held, lease, host_name(self._environ), time.time)
+        return pipeline_metrics(self.settings, time.time, is_held, tables=tables)
 
     def quarantine_list(self) -> tuple[tuple[str, int, Mapping[str, int]], ...]:
         """Each dataset with quarantined rows: its name, their number, and the number of rows per violated rule."""

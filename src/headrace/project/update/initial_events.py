@@ -28,15 +28,15 @@ _FLOW_TYPES = {
 }
 
 
-def recorded_settings(settings: Settings) -> dict[str, object]:
-    """The settings that an update records."""
+def recorded_settings(settings: Settings, *, continuous: bool) -> dict[str, object]:
+    """The settings that an update records, and whether it is continuous."""
     return {
         "name": settings.name,
         "storage": settings.storage,
         "schema": settings.schema,
         "profile": settings.profile,
         "development": settings.development,
-        "continuous": settings.continuous,
+        "continuous": continuous,
         "python": platform.python_version(),
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.metadata import version
 
 from headrace.errors import InternalError, PipelineError
 from headrace.events.types import Event, FlowStateChanged, UpdateCreated, UpdateStateChanged, Warned
@@ -46,6 +47,8 @@ class Update:
     state: StoredState
     lease: Lease
     failpoints: Failpoints
+    # Who starts it; None if unknown.
+    user: str | None
     # Applies renames, after the event log has recorded them.
     apply_renames: Callable[[tuple[Rename, ...]], None]
     # Resolves and plans the remaining flows of a board again, after the schema of a source evolved.
@@ -63,7 +66,8 @@ class Update:
         update_id = str(uuid.uuid4())
         self.lease.record_jvm(jvm_pid(self.resolved.catalog.session))
         with recorded_events(update_id, settings, self.secrets, self.resolved, on_event) as (emit, builder):
-            emit(UpdateCreated(_CAUSE, recorded_settings(settings), recorded_selection(selection)))
+            recorded = recorded_settings(settings, continuous=plan.continuous), recorded_selection(selection)
+            emit(UpdateCreated(_CAUSE, *recorded, user=self.user, version=version("headrace")))
             for initial_event in (
                 *settings_warnings(settings),
                 *graph_warnings(self.resolved.graph),

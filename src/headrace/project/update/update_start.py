@@ -14,7 +14,7 @@ from headrace.graph.select import Selection
 from headrace.model.outcome import Outcome
 from headrace.plan.steps import Plan
 from headrace.project.lease import Lease
-from headrace.project.lease_holders import host_name
+from headrace.project.lease_holders import host_name, user_name
 from headrace.project.planning.plan_update import Planning
 from headrace.project.resolution.resolve_request import Resolved
 from headrace.project.resolution.resolver import Resolver
@@ -86,6 +86,7 @@ class UpdateStart:
                 state=self.planning.state,
                 lease=lease,
                 failpoints=self.harness.failpoints,
+                user=user_name(self.environ),
                 apply_renames=lambda renamed: self.planning.apply_renames(renamed, self.harness.failpoints),
                 replan=replan,
             )

@@ -1,28 +1,36 @@
-"""The lag of a running query: for topics from Spark's own progress, for files also from their ledger."""
+"""The lag of a running query: for topics from Spark's own progress, for files and tables also from their logs."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.autoloader.pending_files import auto_loader_backlog
 from headrace.autoloader.source import Source as LoaderSource
+from headrace.delta_log.unread_commits import unread_commits
 from headrace.events.types import FlowLagMetrics
 from headrace.graph.analysis import SourceKind
 from headrace.graph.resolved_flows import ResolvedFlow
-from headrace.model.outcome import FilesBacklog, PartitionLag
+from headrace.model.local_path import local_path
+from headrace.model.outcome import FilesBacklog, PartitionLag, TableLag
 from headrace.sources.kafka_offsets import lags, positions_of
 from headrace.spark.update.context import UpdateContext
+from headrace.storage.agreement import BETWEEN_COMMITS
 
 # The start of Spark's description of the source.
 _DESCRIPTION = "KafkaV2["
+_DELTA_SOURCE = re.compile(r"DeltaSource\[(?P<path>.*)\]", re.DOTALL)
 _REPORT_INTERVAL_S = 10.0
 
 
 class LagReporter:
-    """Reports the lag of a query behind its topics and files, when it has changed: at intervals and at the end."""
+    """Reports the lag of a query behind topics, files and tables, when it has changed: at intervals and at the end."""
 
     def __init__(
         self, context: UpdateContext, flow: ResolvedFlow, query: StreamingQuery, *, reads_topics: bool
@@ -35,22 +43,28 @@ class LagReporter:
             for number, source in enumerate(flow.analysis.sources)
             if source.kind is SourceKind.AUTO_LOADER
         }
-        self._is_enabled = reads_topics or bool(self._loaders)
+        self._names = {
+            number: source.detail
+            for number, source in enumerate(flow.analysis.sources)
+            if source.kind is SourceKind.DATASET
+        }
+        self._reads_topics = reads_topics
         self._reported: FlowLagMetrics | None = None
         self._reported_at = float("-inf")
 
     def report(self, *, last: bool = False) -> None:
         """Report the lag if it has changed."""
         now = self._context.reporting.now()
-        if not self._is_enabled or (not last and now - self._reported_at < _REPORT_INTERVAL_S):
+        if not last and now - self._reported_at < _REPORT_INTERVAL_S:
             return
         progress: Any = self._query.lastProgress
         if progress is None:
             return
         self._reported_at = now
-        lag, backlog = lag_of_progress(progress), backlog_of_progress(progress, self._loaders)
-        behind = FlowLagMetrics(self._flow.name, str(self._flow.target), lag, backlog)
-        if (lag or backlog) and behind != self._reported:
+        lag = lag_of_progress(progress) if self._reads_topics else ()
+        backlog, tables = backlog_of_progress(progress, self._loaders), table_lag_of_progress(progress, self._names)
+        behind = FlowLagMetrics(self._flow.name, str(self._flow.target), lag, backlog, tables)
+        if (lag or backlog or tables) and behind != self._reported:
             self._reported = behind
             self._context.reporting.emit(behind)
 
@@ -79,3 +93,41 @@ def backlog_of_progress(progress: Mapping[str, Any], loaders: Mapping[int, Loade
         if number < len(progress["sources"])
     )
     return tuple(backlog for backlog in found if backlog is not None)
+
+
+def table_lag_of_progress(progress: Mapping[str, Any], names: Mapping[int, str]) -> tuple[TableLag, ...]:
+    """The commits after the last batch that a query has not read, for each Delta table that it streams.
+
+    Args:
+        progress: of the last batch.
+        names: the dataset of each source that reads one, by the number of the source.
+    """
+    found = (_table_lag(source, names.get(number)) for number, source in enumerate(progress["sources"]))
+    return tuple(lag for lag in found if lag is not None)
+
+
+def _table_lag(source: Mapping[str, Any], name: str | None) -> TableLag | None:
+    description = _DELTA_SOURCE.fullmatch(str(source["description"]))
+    if description is None:
+        return None
+    path, position = local_path(description["path"]), _position_of(source["endOffset"])
+    if position is None or not Path(path).is_dir():
+        return None
+    version, index, in_snapshot = position
+    unread = unread_commits(path, version, index, in_snapshot=in_snapshot)
+    oldest = None if unread.oldest_at_ms is None else datetime.fromtimestamp(unread.oldest_at_ms / 1000, UTC)
+    return TableLag(name or path, unread.commits, unread.rows, unread.size_bytes, oldest)
+
+
+def _position_of(offset: Any) -> tuple[int, int, bool] | None:
+    """The version, the file and whether the initial rows are being read; None for another offset.
+
+    Source: Delta's ``DeltaSourceOffset``. Between two commits, the position is before the next version, which may not
+    exist yet.
+    """
+    try:
+        found = json.loads(offset) if isinstance(offset, str) else offset
+        version, index = int(found["reservoirVersion"]), int(found["index"])
+        return version, max(index, BETWEEN_COMMITS), bool(found.get("isStartingVersion")) and index != BETWEEN_COMMITS
+    except (KeyError, TypeError, ValueError):
+        return None

@@ -1,0 +1,267 @@
+"""The metrics of a pipeline, as data. Names follow OpenTelemetry and Prometheus; ``pipeline`` is a label of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+
+class MetricKind(str, Enum):
+    """A counter only increases, except when the event log is lost; a gauge is a current value."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric.
+
+    Attributes:
+        name: in OpenTelemetry.
+        prometheus: in Prometheus' text format; counters end with ``_total``.
+        kind: counter or gauge.
+        unit: in UCUM, such as ``s`` or ``{row}``.
+        labels: besides ``pipeline``.
+        help: one sentence.
+    """
+
+    name: str
+    prometheus: str
+    kind: MetricKind
+    unit: str
+    labels: tuple[str, ...]
+    help: str
+
+
+_C, _G = MetricKind.COUNTER, MetricKind.GAUGE
+_FLOW, _TABLE = ("flow",), ("dataset",)
+
+UPDATES = Metric("headrace.updates", "headrace_updates_total", _C, "{update}", ("state", "cause"), "Ended updates.")
+UPDATE_STATE = Metric(
+    "headrace.update.state",
+    "headrace_update_state",
+    _G,
+    "1",
+    ("state",),
+    "1 for the state of the latest update. LOST means that its process ended without recording it.",
+)
+UPDATE_DURATION = Metric(
+    "headrace.update.duration",
+    "headrace_update_duration_seconds",
+    _G,
+    "s",
+    ("cause",),
+    "Duration of the last ended update.",
+)
+UPDATE_END = Metric(
+    "headrace.update.last_end",
+    "headrace_update_last_end_timestamp_seconds",
+    _G,
+    "s",
+    ("state",),
+    "When the last update with this state ended, in seconds since 1970.",
+)
+FLOW_STATE = Metric(
+    "headrace.flow.state",
+    "headrace_flow_state",
+    _G,
+    "1",
+    ("flow", "dataset", "state"),
+    "1 for the state of a flow in the latest update that includes it.",
+)
+FLOW_FAILURES = Metric(
+    "headrace.flow.failures",
+    "headrace_flow_failures_total",
+    _C,
+    "{failure}",
+    ("flow", "code"),
+    "Failures by error code.",
+)
+FLOW_RETRIES = Metric(
+    "headrace.flow.retries", "headrace_flow_retries_total", _C, "{retry}", _FLOW, "Retries of a flow."
+)
+BATCHES = Metric(
+    "headrace.flow.batches",
+    "headrace_flow_batches_total",
+    _C,
+    "{batch}",
+    ("flow", "dataset"),
+    "Batches that were committed.",
+)
+LAST_BATCH = Metric(
+    "headrace.flow.last_batch",
+    "headrace_flow_last_batch_timestamp_seconds",
+    _G,
+    "s",
+    _FLOW,
+    "When the last batch was committed, in seconds since 1970.",
+)
+ROWS = Metric(
+    "headrace.flow.rows",
+    "headrace_flow_rows_total",
+    _C,
+    "{row}",
+    ("flow", "dataset", "fate"),
+    "Rows by what became of them: written, dropped, quarantined, rescued, upserted or deleted.",
+)
+INPUT_ROWS = Metric(
+    "headrace.flow.input_rows", "headrace_flow_input_rows_total", _C, "{row}", _FLOW, "Rows that a stream has read."
+)
+BUSY = Metric(
+    "headrace.flow.busy", "headrace_flow_busy_seconds_total", _C, "s", _FLOW, "Time that a stream spent in batches."
+)
+PHASES = Metric(
+    "headrace.flow.phase.duration",
+    "headrace_flow_phase_seconds_total",
+    _C,
+    "s",
+    ("flow", "phase"),
+    "Time that a stream spent in each phase of its batches.",
+)
+INPUT_RATE = Metric(
+    "headrace.flow.input_rate",
+    "headrace_flow_input_rows_per_second",
+    _G,
+    "{row}/s",
+    _FLOW,
+    "Rows per second that arrived at a stream, in the latest report.",
+)
+PROCESS_RATE = Metric(
+    "headrace.flow.process_rate",
+    "headrace_flow_processed_rows_per_second",
+    _G,
+    "{row}/s",
+    _FLOW,
+    "Rows per second of batch time, in the latest report.",
+)
+LAG_OFFSETS = Metric(
+    "headrace.flow.lag.offsets",
+    "headrace_flow_lag_offsets",
+    _G,
+    "{record}",
+    ("flow", "topic"),
+    "Records of a topic that a stream has not read, over all partitions.",
+)
+LAG_FILES = Metric(
+    "headrace.flow.lag.files",
+    "headrace_flow_lag_files",
+    _G,
+    "{file}",
+    ("flow", "source"),
+    "Files that Auto Loader has found and not read.",
+)
+LAG_BYTES = Metric(
+    "headrace.flow.lag.bytes",
+    "headrace_flow_lag_bytes",
+    _G,
+    "By",
+    ("flow", "source"),
+    "Bytes of the unread files, or of the unread commits of a Delta table.",
+)
+LAG_ROWS = Metric(
+    "headrace.flow.lag.rows",
+    "headrace_flow_lag_rows",
+    _G,
+    "{row}",
+    ("flow", "source"),
+    "Rows of a Delta table that a stream has not read; absent if their number is unknown.",
+)
+LAG_COMMITS = Metric(
+    "headrace.flow.lag.commits",
+    "headrace_flow_lag_commits",
+    _G,
+    "{commit}",
+    ("flow", "source"),
+    "Commits of a Delta table that a stream has not read.",
+)
+LAG_SECONDS = Metric(
+    "headrace.flow.lag.time",
+    "headrace_flow_lag_seconds",
+    _G,
+    "s",
+    ("flow", "source"),
+    "Age of the oldest commit of a Delta table that a stream has not read; 0 if it has read all.",
+)
+WATERMARK_DELAY = Metric(
+    "headrace.flow.watermark.delay",
+    "headrace_flow_watermark_delay_seconds",
+    _G,
+    "s",
+    _FLOW,
+    "How far the watermark is behind the current time.",
+)
+STATE_BYTES = Metric(
+    "headrace.state.size",
+    "headrace_state_memory_bytes",
+    _G,
+    "By",
+    ("flow", "operator"),
+    "Memory that the state of an operator uses.",
+)
+STATE_ROWS = Metric(
+    "headrace.state.rows",
+    "headrace_state_rows",
+    _G,
+    "{row}",
+    ("flow", "operator"),
+    "Rows in the state of an operator; absent if Spark does not count them.",
+)
+STATE_CHANGES = Metric(
+    "headrace.state.changes",
+    "headrace_state_rows_changed_total",
+    _C,
+    "{row}",
+    ("flow", "operator", "change"),
+    "Rows of state by what happened to them: updated, removed, late or duplicate.",
+)
+EXPECTATIONS = Metric(
+    "headrace.expectation.rows",
+    "headrace_expectation_rows_total",
+    _C,
+    "{row}",
+    ("dataset", "flow", "expectation", "action", "result"),
+    "Rows that passed or failed an expectation; a rule on a whole table counts once per update.",
+)
+QUARANTINED = Metric(
+    "headrace.quarantine.rows", "headrace_quarantine_rows", _G, "{row}", _TABLE, "Rows that wait in quarantine."
+)
+TABLE_ROWS = Metric("headrace.table.rows", "headrace_table_rows", _G, "{row}", _TABLE, "Rows of a table.")
+TABLE_BYTES = Metric(
+    "headrace.table.size", "headrace_table_size_bytes", _G, "By", _TABLE, "Bytes of its current files."
+)
+TABLE_FILES = Metric("headrace.table.files", "headrace_table_files", _G, "{file}", _TABLE, "Its current files.")
+TABLE_VERSION = Metric("headrace.table.version", "headrace_table_version", _G, "1", _TABLE, "Its newest version.")
+TABLE_COMMIT = Metric(
+    "headrace.table.last_commit",
+    "headrace_table_last_commit_timestamp_seconds",
+    _G,
+    "s",
+    _TABLE,
+    "When that version was written, in seconds since 1970.",
+)
+LEASE = Metric(
+    "headrace.lease.held", "headrace_lease_held", _G, "1", (), "1 while a process holds the lease of the pipeline."
+)
+FREE = Metric("headrace.storage.free", "headrace_storage_free_bytes", _G, "By", (), "Free bytes of the storage's disk.")
+NEWEST_EVENT = Metric(
+    "headrace.events.age",
+    "headrace_events_newest_timestamp_seconds",
+    _G,
+    "s",
+    (),
+    "When the newest event was recorded, in seconds since 1970.",
+)
+BUILD = Metric("headrace.build.info", "headrace_build_info", _G, "1", ("version",), "1, with the version of Headrace.")
+
+CATALOGUE: tuple[Metric, ...] = (
+    *(UPDATES, UPDATE_STATE, UPDATE_DURATION, UPDATE_END),
+    *(FLOW_STATE, FLOW_FAILURES, FLOW_RETRIES, BATCHES, LAST_BATCH, ROWS, INPUT_ROWS, BUSY, PHASES),
+    *(INPUT_RATE, PROCESS_RATE, LAG_OFFSETS, LAG_FILES, LAG_ROWS, LAG_COMMITS),
+    *(LAG_BYTES, LAG_SECONDS, WATERMARK_DELAY),
+    *(STATE_BYTES, STATE_ROWS, STATE_CHANGES, EXPECTATIONS, QUARANTINED),
+    *(TABLE_ROWS, TABLE_BYTES, TABLE_FILES, TABLE_VERSION, TABLE_COMMIT),
+    *(LEASE, FREE, NEWEST_EVENT, BUILD),
+)
+BY_NAME: Mapping[str, Metric] = {metric.name: metric for metric in CATALOGUE}

@@ -1,0 +1,247 @@
+"""Folds events into metrics. Pure: the same events in the same order give the same values, in any process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from headrace.events.types import (
+    TERMINAL_UPDATE_STATES,
+    BatchDone,
+    Event,
+    FlowDefined,
+    FlowLagMetrics,
+    FlowStateChanged,
+    FlowStateMetrics,
+    StreamProgress,
+    TableEvaluated,
+    UpdateCreated,
+    UpdateStateChanged,
+)
+from headrace.metrics import catalogue as all_metrics
+from headrace.metrics.samples import Samples
+from headrace.model.expectations import ExpectationCount
+from headrace.model.outcome import FlowState, UpdateState
+
+_LAG = (
+    all_metrics.LAG_OFFSETS,
+    all_metrics.LAG_FILES,
+    all_metrics.LAG_ROWS,
+    all_metrics.LAG_COMMITS,
+    all_metrics.LAG_BYTES,
+)
+_OF_FLOWS = (
+    all_metrics.FLOW_STATE,
+    all_metrics.LAST_BATCH,
+    all_metrics.INPUT_RATE,
+    all_metrics.PROCESS_RATE,
+    *_LAG,
+    all_metrics.STATE_BYTES,
+    all_metrics.STATE_ROWS,
+)
+
+
+@dataclass
+class LatestUpdate:
+    """The latest update of the events so far; its times are in seconds since 1970."""
+
+    update_id: str
+    cause: str
+    started_at: float
+    state: str = UpdateState.RUNNING.value
+    # It updates all flows, so that a flow that it does not define has left the code.
+    is_whole: bool = True
+
+
+class EventFold:
+    """The metrics of all events so far.
+
+    Law: folding a log in one go, or in parts with :meth:`to_json` and :meth:`from_json` in between, gives the same.
+    """
+
+    def __init__(self) -> None:
+        self.samples = Samples()
+        self.latest: LatestUpdate | None = None
+        self.newest_event_at: float | None = None
+        # By flow, in seconds since 1970.
+        self.watermarks: dict[str, float] = {}
+        # By flow and source, in seconds since 1970; None if everything was read.
+        self.oldest_unread: dict[str, dict[str, float | None]] = {}
+        # By epoch and flow.
+        self._newest_batches: dict[str, int] = {}
+        self._defined: set[str] = set()
+
+    def apply(self, event: Event, at: datetime, update_id: str) -> None:
+        """Add the next event."""
+        moment = at.timestamp()
+        self.newest_event_at = moment
+        match event:
+            case UpdateCreated() | UpdateStateChanged():
+                self._apply_to_update(event, moment, update_id)
+            case FlowDefined(flow=flow):
+                self._defined.add(flow)
+            case FlowStateChanged():
+                self._apply_state(event)
+            case BatchDone():
+                self._apply_batch(event, moment)
+            case TableEvaluated(flow=flow, dataset=dataset, expectations=expectations):
+                self._count_expectations(dataset, flow, expectations)
+            case FlowLagMetrics():
+                self._apply_lag(event)
+            case StreamProgress():
+                self._apply_progress(event)
+            case FlowStateMetrics(flow=flow, operators=operators):
+                for operator in operators:
+                    self.samples.set(all_metrics.STATE_BYTES, operator.memory_bytes, flow, operator.operator)
+            case _:
+                pass
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything that the next events need."""
+        latest = self.latest
+        return {
+            "samples": self.samples.to_json(),
+            "latest": None if latest is None else vars(latest),
+            "newest_event_at": self.newest_event_at,
+            "watermarks": self.watermarks,
+            "oldest_unread": self.oldest_unread,
+            "newest_batches": self._newest_batches,
+            "defined": sorted(self._defined),
+        }
+
+    @classmethod
+    def from_json(cls, given: Any) -> EventFold:
+        """The fold of :meth:`to_json`.
+
+        Raises:
+            ValueError, KeyError, TypeError: it is something else.
+        """
+        found = cls()
+        found.samples = Samples.from_json(given["samples"])
+        found.latest = None if given["latest"] is None else LatestUpdate(**given["latest"])
+        found.newest_event_at = given["newest_event_at"]
+        found.watermarks = {str(flow): float(at) for flow, at in given["watermarks"].items()}
+        found.oldest_unread = {str(flow): dict(sources) for flow, sources in given["oldest_unread"].items()}
+        found._newest_batches = {str(key): int(one) for key, one in given["newest_batches"].items()}
+        found._defined = set(given["defined"])
+        return found
+
+    def _apply_to_update(self, event: UpdateCreated | UpdateStateChanged, moment: float, update_id: str) -> None:
+        match event:
+            case UpdateCreated(cause=cause, selections=selections):
+                if self.latest is not None and self.latest.state == UpdateState.RUNNING.value:
+                    # Its process recorded no end.
+                    self.samples.add(all_metrics.UPDATES, 1, UpdateState.LOST.value, self.latest.cause)
+                whole = not selections.get("refresh") and not selections.get("full_refresh")
+                self.latest = LatestUpdate(update_id, cause, moment, is_whole=whole)
+                self._defined = set()
+            case UpdateStateChanged(state=state):
+                if self.latest is None or self.latest.update_id != update_id:
+                    return
+                self.latest.state = state.value
+                if state in TERMINAL_UPDATE_STATES:
+                    self._end_update(self.latest, moment)
+                elif self.latest.is_whole:
+                    self._drop_flows_that_left()
+
+    def _end_update(self, latest: LatestUpdate, moment: float) -> None:
+        self.samples.add(all_metrics.UPDATES, 1, latest.state, latest.cause)
+        self.samples.drop(all_metrics.UPDATE_DURATION)
+        self.samples.set(all_metrics.UPDATE_DURATION, round(moment - latest.started_at, 3), latest.cause)
+        self.samples.set(all_metrics.UPDATE_END, moment, latest.state)
+
+    def _drop_flows_that_left(self) -> None:
+        for metric in _OF_FLOWS:
+            self.samples.drop(metric, lambda labels: labels["flow"] not in self._defined)
+        self.watermarks = {flow: at for flow, at in self.watermarks.items() if flow in self._defined}
+        self.oldest_unread = {flow: found for flow, found in self.oldest_unread.items() if flow in self._defined}
+
+    def _apply_state(self, event: FlowStateChanged) -> None:
+        self.samples.drop(all_metrics.FLOW_STATE, lambda labels: labels["flow"] == event.flow)
+        self.samples.set(all_metrics.FLOW_STATE, 1, event.flow, event.dataset, event.state.value)
+        if event.state is FlowState.FAILED:
+            code = str((event.error or {}).get("code", "")) or "UNKNOWN"
+            self.samples.add(all_metrics.FLOW_FAILURES, 1, event.flow, code)
+        elif event.state is FlowState.RETRYING:
+            self.samples.add(all_metrics.FLOW_RETRIES, 1, event.flow)
+
+    def _apply_batch(self, event: BatchDone, moment: float) -> None:
+        if not self._is_new(event):
+            return
+        flow, dataset, counts = event.flow, event.dataset, event.counts
+        self.samples.add(all_metrics.BATCHES, 1, flow, dataset)
+        self.samples.set(all_metrics.LAST_BATCH, moment, flow)
+        fates = {
+            "written": counts.rows_written,
+            "dropped": counts.rows_dropped,
+            "quarantined": counts.rows_quarantined,
+            "rescued": counts.rows_rescued,
+            "upserted": counts.rows_upserted,
+            "deleted": counts.rows_deleted,
+        }
+        for fate, rows in fates.items():
+            if rows is not None:
+                self.samples.add(all_metrics.ROWS, rows, flow, dataset, fate)
+        self._count_expectations(dataset, flow, counts.expectations)
+
+    def _is_new(self, event: BatchDone) -> bool:
+        """Of several records of a batch only the first counts; the numbers of an epoch increase."""
+        key = f"{event.epoch} {event.flow}"
+        if event.batch_id <= self._newest_batches.get(key, -1):
+            return False
+        self._newest_batches[key] = event.batch_id
+        return True
+
+    def _count_expectations(self, dataset: str, flow: str, counts: tuple[ExpectationCount, ...]) -> None:
+        for count in counts:
+            labels = (dataset, flow, count.name, count.action.value)
+            self.samples.add(all_metrics.EXPECTATIONS, count.passed, *labels, "passed")
+            self.samples.add(all_metrics.EXPECTATIONS, count.failed, *labels, "failed")
+
+    def _apply_lag(self, event: FlowLagMetrics) -> None:
+        flow = event.flow
+        for metric in _LAG:
+            self.samples.drop(metric, lambda labels: labels["flow"] == flow)
+        for partition in event.lag:
+            self.samples.add(all_metrics.LAG_OFFSETS, partition.behind, flow, partition.topic)
+        for backlog in event.backlog:
+            self.samples.set(all_metrics.LAG_FILES, backlog.files, flow, backlog.source)
+            self.samples.set(all_metrics.LAG_BYTES, backlog.size, flow, backlog.source)
+        self.oldest_unread[flow] = {}
+        for table in event.tables:
+            self.samples.set(all_metrics.LAG_COMMITS, table.commits, flow, table.source)
+            if table.rows is not None:
+                self.samples.set(all_metrics.LAG_ROWS, table.rows, flow, table.source)
+            if table.size is not None:
+                self.samples.set(all_metrics.LAG_BYTES, table.size, flow, table.source)
+            oldest = table.oldest_unread_at
+            self.oldest_unread[flow][table.source] = None if oldest is None else oldest.timestamp()
+
+    def _apply_progress(self, event: StreamProgress) -> None:
+        flow, progress, samples = event.flow, event.progress, self.samples
+        samples.add(all_metrics.INPUT_ROWS, progress.input_rows, flow)
+        samples.add(all_metrics.BUSY, progress.duration_ms / 1000, flow)
+        for phase, duration_ms in progress.phases_ms.items():
+            samples.add(all_metrics.PHASES, duration_ms / 1000, flow, phase)
+        for metric, rate in (
+            (all_metrics.INPUT_RATE, progress.input_rows_per_second),
+            (all_metrics.PROCESS_RATE, progress.processed_rows_per_second),
+        ):
+            if rate is not None:
+                samples.set(metric, rate, flow)
+        if progress.watermark is not None:
+            self.watermarks[flow] = progress.watermark.timestamp()
+        for operator in progress.operators:
+            labels = (flow, operator.operator)
+            samples.set(all_metrics.STATE_BYTES, operator.memory_bytes, *labels)
+            if operator.rows_total is not None:
+                samples.set(all_metrics.STATE_ROWS, operator.rows_total, *labels)
+            changes = {
+                "updated": operator.rows_updated,
+                "removed": operator.rows_removed,
+                "late": operator.rows_dropped,
+                "duplicate": operator.duplicates_dropped,
+            }
+            for change, rows in changes.items():
+                samples.add(all_metrics.STATE_CHANGES, rows, *labels, change)

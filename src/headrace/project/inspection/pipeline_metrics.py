@@ -1,0 +1,92 @@
+"""Collects the metrics of a pipeline: from its event log, and from its storage as it is now."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from importlib.metadata import version
+from pathlib import Path
+
+from headrace.delta_log.tables import commit_file, count_rows, open_table, table_size
+from headrace.errors import PipelineError
+from headrace.events.reader import EventReader
+from headrace.metrics import catalogue
+from headrace.metrics.fold import EventFold
+from headrace.metrics.samples import Samples
+from headrace.metrics.snapshot import Snapshot, read_snapshot, write_snapshot
+from headrace.model.outcome import UpdateState
+from headrace.project.inspection.stored_tables import quarantines
+from headrace.settings.settings import Settings
+from headrace.storage.inventory import stored_tables
+
+
+def pipeline_metrics(
+    settings: Settings, now: Callable[[], float], is_held: Callable[[], bool], *, tables: bool
+) -> Samples:
+    """The current metrics of a pipeline.
+
+    Args:
+        settings: the pipeline's.
+        now: the time in seconds since 1970.
+        is_held: whether a process holds the lease of the pipeline.
+        tables: read each table's log for its rows, bytes and files, and each quarantine.
+
+    Raises:
+        PipelineError: EVENTS.NOT_READABLE.
+    """
+    held = is_held()
+    fold = _folded(settings)
+    samples = fold.samples
+    if fold.newest_event_at is not None:
+        samples.set(catalogue.NEWEST_EVENT, fold.newest_event_at)
+    if fold.latest is not None:
+        lost = fold.latest.state == UpdateState.RUNNING.value and not held
+        samples.set(catalogue.UPDATE_STATE, 1, UpdateState.LOST.value if lost else fold.latest.state)
+    for flow, watermark in fold.watermarks.items():
+        samples.set(catalogue.WATERMARK_DELAY, round(now() - watermark, 3), flow)
+    for flow, sources in fold.oldest_unread.items():
+        for source, oldest in sources.items():
+            samples.set(catalogue.LAG_SECONDS, 0 if oldest is None else round(now() - oldest, 3), flow, source)
+    samples.set(catalogue.LEASE, int(held))
+    samples.set(catalogue.BUILD, 1, version("headrace"))
+    with suppress(OSError):
+        samples.set(catalogue.FREE, shutil.disk_usage(settings.layout.root).free)
+    if tables:
+        _add_tables(samples, settings)
+    return samples
+
+
+def _folded(settings: Settings) -> EventFold:
+    """The metrics of all events; reads only those after the last snapshot."""
+    reader, file = EventReader(settings.layout.events), Path(settings.layout.metrics)
+    if not reader.exists:
+        return EventFold()
+    snapshot = read_snapshot(file)
+    if snapshot is not None and not reader.continues(snapshot.row_id):
+        snapshot = None
+    row_id, fold = (None, EventFold()) if snapshot is None else (snapshot.row_id, snapshot.fold)
+    for recorded in reader.recorded(row_id):
+        fold.apply(recorded.event, recorded.at, recorded.update_id)
+        row_id = recorded.row_id
+    if row_id is not None and (snapshot is None or row_id != snapshot.row_id):
+        write_snapshot(file, Snapshot(row_id, fold))
+    return fold
+
+
+def _add_tables(samples: Samples, settings: Settings) -> None:
+    for name, path in stored_tables(settings.layout, settings.naming):
+        # A table that cannot be read is reported by the flows that use it.
+        with suppress(PipelineError, OSError):
+            table = open_table(path)
+            if table is None:
+                continue
+            dataset = str(name)
+            samples.set(catalogue.TABLE_ROWS, count_rows(table), dataset)
+            samples.set(catalogue.TABLE_BYTES, table_size(table), dataset)
+            samples.set(catalogue.TABLE_FILES, len(table.file_uris()), dataset)
+            samples.set(catalogue.TABLE_VERSION, table.version(), dataset)
+            committed_at = commit_file(Path(path), table.version()).stat().st_mtime
+            samples.set(catalogue.TABLE_COMMIT, round(committed_at, 3), dataset)
+    for dataset, rows, _ in quarantines(settings.layout, settings.naming):
+        samples.set(catalogue.QUARANTINED, rows, dataset)

@@ -1,0 +1,197 @@
+"""Metrics: a fold over events that is the same in parts, and text that Prometheus reads."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from itertools import count
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
+
+from headrace.events.envelope import Origin
+from headrace.events.log import EventLog
+from headrace.events.reader import EventReader
+from headrace.events.types import (
+    BatchDone,
+    FlowDefined,
+    FlowLagMetrics,
+    FlowStateChanged,
+    StreamProgress,
+    UpdateCreated,
+    UpdateStateChanged,
+)
+from headrace.metrics import catalogue
+from headrace.metrics.exposition import json_of, prometheus_text
+from headrace.metrics.fold import EventFold
+from headrace.metrics.snapshot import Snapshot, read_snapshot, write_snapshot
+from headrace.model.expectations import Action, ExpectationCount
+from headrace.model.outcome import FlowCounts, FlowState, PartitionLag, TableLag, UpdateState
+from headrace.model.stream_progress import OperatorProgress, StreamBatches
+
+START = datetime(2026, 11, 27, 10, tzinfo=UTC)
+STATE = OperatorProgress("dedupe", "deduplication", 7, 5, 1, 2, 3, 4096, 9)
+DONE = UpdateStateChanged(UpdateState.COMPLETED)
+RUNNING = UpdateStateChanged(UpdateState.RUNNING)
+
+
+def batch(number, rows=10, *, epoch=0, flow="orders"):
+    rule = ExpectationCount("paid", Action.DROP, passed=rows, failed=1)
+    return BatchDone(flow, flow, epoch, number, FlowCounts(rows, 1, 0, (rule,)))
+
+
+def progress(rows, duration_ms):
+    done = StreamBatches(0, 1, START, duration_ms, {"add_batch": duration_ms}, rows, 2.0, 5.0, START, START, (STATE,))
+    return StreamProgress("orders", "orders", 0, "q", "r", done)
+
+
+def folded(*events, update_id="u"):
+    fold = EventFold()
+    for number, event in enumerate(events):
+        fold.apply(event, START + timedelta(seconds=number), update_id)
+    return fold
+
+
+def test_a_repeated_record_of_a_batch_counts_once_and_a_new_epoch_counts_anew():
+    fold = folded(batch(0), batch(0), batch(1), batch(0, epoch=1))
+
+    assert fold.samples.of(catalogue.BATCHES) == {("orders", "orders"): 3}
+    assert fold.samples.of(catalogue.ROWS)["orders", "orders", "written"] == 30
+    assert fold.samples.of(catalogue.EXPECTATIONS)["orders", "orders", "paid", "drop", "failed"] == 3
+
+
+def test_ended_updates_are_counted_by_state_and_one_without_an_end_is_lost():
+    fold = folded(UpdateCreated("USER_ACTION"), RUNNING, DONE)
+    for event in (UpdateCreated("USER_ACTION"), RUNNING):
+        fold.apply(event, START, "killed")
+    fold.apply(UpdateCreated("USER_ACTION"), START, "next")
+
+    assert fold.samples.of(catalogue.UPDATES) == {("COMPLETED", "USER_ACTION"): 1, ("LOST", "USER_ACTION"): 1}
+    assert fold.samples.of(catalogue.UPDATE_DURATION) == {("USER_ACTION",): 2.0}
+
+
+def test_failures_and_retries_are_counted_and_a_flow_has_one_state():
+    retrying = FlowStateChanged("orders", "orders", FlowState.RETRYING, attempt=1)
+    failed = FlowStateChanged("orders", "orders", FlowState.FAILED, error={"code": "FLOW.FAILED"})
+
+    samples = folded(retrying, failed).samples
+
+    assert samples.of(catalogue.FLOW_STATE) == {("orders", "orders", "FAILED"): 1}
+    assert samples.of(catalogue.FLOW_FAILURES) == {("orders", "FLOW.FAILED"): 1}
+    assert samples.of(catalogue.FLOW_RETRIES) == {("orders",): 1}
+
+
+def test_rates_are_the_latest_and_rows_phases_and_state_changes_are_added_up():
+    samples = folded(progress(10, 500), progress(20, 1500)).samples
+
+    assert samples.of(catalogue.INPUT_ROWS) == {("orders",): 30}
+    assert samples.of(catalogue.PHASES) == {("orders", "add_batch"): 2.0}
+    assert samples.of(catalogue.PROCESS_RATE) == {("orders",): 5.0}
+    assert samples.of(catalogue.STATE_BYTES) == {("orders", "dedupe"): 4096}
+    assert samples.of(catalogue.STATE_CHANGES)["orders", "dedupe", "duplicate"] == 6
+
+
+def test_lag_behind_a_table_is_its_unread_rows_commits_and_bytes_and_its_oldest_commit():
+    behind = FlowLagMetrics("orders", "orders", tables=(TableLag("raw", 2, 30, 4096, START),))
+    current = FlowLagMetrics("orders", "orders", tables=(TableLag("raw", 0, 0, 0),))
+
+    fold = folded(behind)
+    assert [fold.samples.of(metric)["orders", "raw"] for metric in (catalogue.LAG_ROWS, catalogue.LAG_COMMITS)] == [
+        30,
+        2,
+    ]
+    assert fold.oldest_unread == {"orders": {"raw": START.timestamp()}}
+    assert folded(behind, current).oldest_unread == {"orders": {"raw": None}}
+
+
+@pytest.mark.parametrize(("selection", "remaining"), [({}, {"orders"}), ({"refresh": ["orders"]}, {"orders", "old"})])
+def test_gauges_of_a_flow_that_left_the_code_disappear_with_an_update_of_all_flows(selection, remaining):
+    lags = [FlowLagMetrics(flow, flow, (PartitionLag("t", 0, 1, 5),)) for flow in ("orders", "old")]
+
+    fold = folded(*lags, UpdateCreated("USER_ACTION", {}, selection), FlowDefined("orders", "orders"), RUNNING)
+
+    assert {flow for flow, _ in fold.samples.of(catalogue.LAG_OFFSETS)} == remaining
+
+
+EVENTS = st.one_of(
+    st.builds(batch, st.integers(0, 3), st.integers(0, 5), epoch=st.integers(-1, 2), flow=st.sampled_from("ab")),
+    st.sampled_from([UpdateCreated("USER_ACTION"), RUNNING, DONE, progress(3, 100)]),
+    st.builds(FlowStateChanged, st.sampled_from("ab"), st.just("t"), st.sampled_from(FlowState)),
+    st.builds(FlowDefined, st.sampled_from("ab"), st.just("t")),
+)
+
+
+@given(st.lists(EVENTS, max_size=12), st.integers(0, 12))
+@settings(max_examples=60)
+def test_a_fold_that_was_stored_halfway_gives_the_same_metrics(events, at):
+    whole = folded(*events)
+    halfway = EventFold.from_json(json.loads(json.dumps(folded(*events[:at]).to_json())))
+    for number, event in enumerate(events[at:], at):
+        halfway.apply(event, START + timedelta(seconds=number), "u")
+
+    assert halfway.to_json() == whole.to_json()
+
+
+def test_every_metric_is_read_by_a_parser_of_prometheus_under_its_name_with_its_labels():
+    samples = EventFold().samples
+    for metric in catalogue.CATALOGUE:
+        samples.set(metric, 1.5, *(f'a "{name}" \\ \n b' for name in metric.labels))
+
+    families = list(text_string_to_metric_families(prometheus_text("shop", samples)))
+
+    found = {
+        sample.name: (family.type, family.documentation, tuple(sorted(sample.labels)))
+        for family in families
+        for sample in family.samples
+    }
+    assert found == {
+        metric.prometheus: (metric.kind.value, metric.help, tuple(sorted(("pipeline", *metric.labels))))
+        for metric in catalogue.CATALOGUE
+    }
+    assert len(json_of("shop", samples)) == len(catalogue.CATALOGUE)
+
+
+def logged(folder, *events):
+    numbers = count()
+    path = str(folder / "events")
+    with EventLog(path, origin=Origin("p", "p", "u"), clock=lambda: START, new_id=lambda: f"{next(numbers):04}") as log:
+        for event in events:
+            log.emit(event)
+    return EventReader(path)
+
+
+def test_events_after_a_row_continue_where_a_snapshot_ended(tmp_path):
+    reader = logged(tmp_path, batch(0), batch(1))
+    first, second = reader.recorded()
+
+    assert [one.event for one in reader.recorded(first.row_id)] == [batch(1)]
+    assert reader.continues(second.row_id)
+
+
+def test_a_snapshot_of_newer_events_than_the_log_has_does_not_continue(tmp_path):
+    reader = logged(tmp_path, batch(0))
+
+    assert not reader.continues("f" * 16 + "-later")
+    # Older rows were removed from the log.
+    assert reader.continues("0" * 16 + "-older")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 2}', '{"format": 1, "row_id": "\' OR 1", "fold": {}}'])
+def test_a_snapshot_that_is_damaged_is_none(tmp_path, text):
+    file = tmp_path / "metrics.json"
+    file.write_text(text)
+
+    assert read_snapshot(file) is None
+
+
+def test_a_snapshot_is_read_as_it_was_written(tmp_path):
+    snapshot = Snapshot("0" * 16 + "-a", folded(UpdateCreated("USER_ACTION"), batch(0), progress(3, 100)))
+
+    write_snapshot(tmp_path / "metrics.json", snapshot)
+    write_snapshot(tmp_path / "missing" / "metrics.json", snapshot)
+
+    found = read_snapshot(tmp_path / "metrics.json")
+    assert found is not None
+    assert (found.row_id, found.fold.to_json()) == (snapshot.row_id, snapshot.fold.to_json())

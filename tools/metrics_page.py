@@ -1,0 +1,36 @@
+"""The page of the metrics."""
+
+from __future__ import annotations
+
+from headrace.metrics.catalogue import CATALOGUE
+
+_START = """\
+# Metrics
+
+`headrace metrics` prints the metrics of a pipeline in Prometheus' text format. It reads the event log and the storage,
+and needs neither Java nor a running process. Counters cover all updates whose events are in the log, so they survive
+restarts.
+
+    headrace metrics
+    headrace metrics --output json
+    headrace metrics --file /var/lib/node_exporter/shop.prom
+
+The last form is for a collector of text files, such as that of node_exporter: call it from cron, or after each update.
+The file is replaced atomically. `--no-tables` skips the metrics of tables and quarantines, which read the log of each
+table.
+
+Each metric has the label `pipeline`. A scrape stores what it has read in `system/metrics.json`, so that the next one
+reads only newer events. The file is a cache: you may delete it.
+
+"""
+
+
+def metrics_page() -> str:
+    """The expected text of docs/reference/metrics.md."""
+    rows = ["| Prometheus | OpenTelemetry | type | unit | labels | meaning |", "|---|---|---|---|---|---|"]
+    for metric in CATALOGUE:
+        labels = ", ".join(f"`{label}`" for label in metric.labels)
+        rows.append(
+            f"| `{metric.prometheus}` | `{metric.name}` | {metric.kind.value} | `{metric.unit}` | {labels} | {metric.help} |"
+        )
+    return _START + "\n".join(rows) + "\n"
