@@ -64,7 +64,7 @@ def test_each_batch_of_a_stream_is_reported_once(updated):
 
 def test_a_stream_of_a_table_reports_that_it_has_read_everything(updated):
     pipeline, _ = updated
-    (flow,) = [flow for flow in pipeline.project.stored.status().flows if flow.flow == "checked"]
+    (flow,) = [flow for flow in pipeline.project.status().flows if flow.flow == "checked"]
 
     assert [(lag.source, lag.commits, lag.rows, lag.oldest_unread_at) for lag in flow.table_lag] == [
         ("orders", 0, 0, None)

@@ -10,6 +10,8 @@ from typing import Any
 
 from headrace.delta_log.tables import commit_actions, commit_file
 
+# The index of an offset that stands before a commit, and not within it.
+BETWEEN_COMMITS = -1
 # The commits whose files are counted; a stream that is further behind is only known to be.
 _MAX_COMMITS = 1000
 

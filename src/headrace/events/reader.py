@@ -3,38 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 
-from headrace.delta_log.tables import sql_literal
 from headrace.errors import PipelineError
 from headrace.events.envelope import from_row, id_floor, seq_no_of
 from headrace.events.outcome import OutcomeBuilder, Tally
 from headrace.events.storage_errors import STORAGE_ERRORS, reason_of
-from headrace.events.types import BatchDone, Event, FlowStateChanged, UpdateCreated, UpdateTotals, Warned
+from headrace.events.types import BatchDone, FlowStateChanged, UpdateCreated, UpdateTotals, Warned
 from headrace.model.outcome import FlowCounts, Outcome
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # The columns needed to rebuild an event.
-_COLUMNS = ("id", "origin", "timestamp", "message", "details", "event_type")
+EVENT_COLUMNS = ("id", "origin", "timestamp", "message", "details", "event_type")
 # The columns needed to select rows, before whole rows are read.
 _KEYS = ("id", "origin")
 
 Row = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """An event of the log, with the id of its row."""
-
-    row_id: str
-    update_id: str
-    at: datetime
-    event: Event
 
 
 class EventReader:
@@ -71,34 +59,8 @@ class EventReader:
         if update_id is not None:
             created = self._created(update_id)
             first = max(first, created) if created is not None else first
-        rows = self._rows("*", f"id >= '{id_floor(first)}'")
+        rows = self.rows("*", f"id >= '{id_floor(first)}'")
         return (row for row in rows if update_id is None or row["origin"]["update_id"] == update_id)
-
-    def recorded(self, after_id: str | None = None) -> Iterator[Recorded]:
-        """The events of all updates, oldest first; events of unknown types are left out.
-
-        Args:
-            after_id: the id of the last row already known; None for all.
-
-        Raises:
-            PipelineError: EVENTS.NOT_READABLE.
-        """
-        where = "TRUE" if after_id is None else f"id > {sql_literal(after_id)}"
-        for row in self._rows(", ".join(_COLUMNS), where):
-            event = from_row(row)
-            if event is not None:
-                yield Recorded(row["id"], row["origin"]["update_id"], row["timestamp"], event)
-
-    def continues(self, row_id: str) -> bool:
-        """Whether the log continues one that had a row with this id.
-
-        True if the row is there, or if all rows are newer, because older ones were removed. False if the log was
-        restored to an earlier state, or belongs to another pipeline.
-        """
-        if self._rows("id", f"id = {sql_literal(row_id)}"):
-            return True
-        (bounds,) = self._rows("min(id) AS oldest", "TRUE", "1") or [{"oldest": None}]
-        return bounds["oldest"] is not None and bounds["oldest"] > row_id
 
     def latest_update_id(self) -> str | None:
         """The id of the latest update; None without one."""
@@ -119,7 +81,7 @@ class EventReader:
         totals = self._newest_of(UpdateTotals.event_type, first)
         same_update = totals is not None and totals["origin"]["update_id"] == update_id
         since = f" AND (origin['batch_id'] IS NULL OR id > '{totals['id']}')" if same_update and totals else ""
-        for row in self._rows(", ".join(_COLUMNS), f"id >= '{id_floor(first)}'{since}"):
+        for row in self.rows(", ".join(EVENT_COLUMNS), f"id >= '{id_floor(first)}'{since}"):
             event = from_row(row) if row["origin"]["update_id"] == update_id else None
             if event is not None:
                 builder.apply(event, row["timestamp"])
@@ -129,7 +91,7 @@ class EventReader:
         """The warnings of an update, in order."""
         first = self._created(update_id)
         where = f"event_type = '{Warned.event_type}'" + (f" AND id >= '{id_floor(first)}'" if first else "")
-        rows = (row for row in self._rows(", ".join(_COLUMNS), where) if row["origin"]["update_id"] == update_id)
+        rows = (row for row in self.rows(", ".join(EVENT_COLUMNS), where) if row["origin"]["update_id"] == update_id)
         return [event for row in rows if isinstance(event := from_row(row), Warned)]
 
     def batch_counts(self, flow: str, epoch: int, batch_id: int) -> FlowCounts | None:
@@ -154,7 +116,7 @@ class EventReader:
         condition = f"event_type = '{BatchDone.event_type}' AND origin['epoch'] >= 0"
         condition += " AND origin['batch_id'] IS NOT NULL GROUP BY 1, 2, 3"
         found: dict[tuple[str, str], tuple[int, int]] = {}
-        for row in self._rows(", ".join(names), condition, "1"):
+        for row in self.rows(", ".join(names), condition, "1"):
             key = (str(row["flow"]), str(row["dataset"]))
             found[key] = max(found.get(key, (-1, -1)), (int(row["epoch"]), int(row["batch"])))
         return found
@@ -168,7 +130,7 @@ class EventReader:
 
     def _batches(self, condition: str) -> Iterator[BatchDone]:
         where = f"event_type = '{FlowStateChanged.event_type}' AND {condition}"
-        for row in self._rows(", ".join(_COLUMNS), where):
+        for row in self.rows(", ".join(EVENT_COLUMNS), where):
             event = from_row(row)
             if isinstance(event, BatchDone):
                 yield event
@@ -176,7 +138,7 @@ class EventReader:
     def _newest_of(self, event_type: str, first: int) -> dict[str, Any] | None:
         """The newest row of a type, starting at a sequence number."""
         where = f"event_type = '{event_type}' AND id >= '{id_floor(first)}'"
-        rows = self._rows(", ".join(_KEYS), where, "id DESC LIMIT 1")
+        rows = self.rows(", ".join(_KEYS), where, "id DESC LIMIT 1")
         return rows[0] if rows else None
 
     def _created(self, update_id: str) -> int | None:
@@ -186,14 +148,23 @@ class EventReader:
             return None
         if newest["origin"]["update_id"] == update_id:
             return seq_no_of(newest["id"])
-        rows = self._rows(", ".join(_KEYS), f"event_type = '{UpdateCreated.event_type}'")
+        rows = self.rows(", ".join(_KEYS), f"event_type = '{UpdateCreated.event_type}'")
         return next(
             (seq_no_of(row["id"]) for row in rows if row["origin"]["update_id"] == update_id),
             None,
         )
 
-    def _rows(self, columns: str, where: str, order: str = "id") -> list[dict[str, Any]]:
-        """Rows of the newest version; *where* contains only our own text, numbers and ids, never user input."""
+    def rows(self, columns: str, where: str, order: str = "id") -> list[dict[str, Any]]:
+        """Rows of the newest version.
+
+        Args:
+            columns: SQL of our own.
+            where: SQL of our own, with numbers and ids; never user input.
+            order: SQL of our own.
+
+        Raises:
+            PipelineError: EVENTS.NOT_READABLE.
+        """
         table = self._newest()
         if table is None:
             return []

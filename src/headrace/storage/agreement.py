@@ -9,6 +9,7 @@ from headrace.checkpoints.damage import Damage, find_damage
 from headrace.checkpoints.initial_offsets import newest_initial_batch
 from headrace.checkpoints.offsets import newest_batches, query_id_of, read_progress
 from headrace.delta_log.tables import TableState, committed_transaction, open_table, table_version
+from headrace.delta_log.unread_commits import BETWEEN_COMMITS
 from headrace.graph.resolved_flows import Mode
 from headrace.plan.agreement import (
     NONE,
@@ -24,8 +25,6 @@ from headrace.storage.flow_stores import RETAINED_EVENTS, TABLE, FlowStores
 
 # A table with this property drops old transactions, so that a missing one proves nothing.
 _TRANSACTION_RETENTION = "delta.settransactionretentionduration"
-# The index of an offset that stands before a commit, and not within it.
-BETWEEN_COMMITS = -1
 
 
 def disagreement_of(stores: FlowStores, tables_read: Iterable[TableState]) -> Disagreement | None:

@@ -13,9 +13,9 @@ from headrace.delta_log.tables import (
     committed_transaction,
     has_data_changes,
 )
+from headrace.delta_log.unread_commits import BETWEEN_COMMITS
 from headrace.graph.analysis import Source
 from headrace.plan.deployed import NewInput
-from headrace.storage.agreement import BETWEEN_COMMITS
 from headrace.storage.file_listing import listed_files
 from headrace.storage.flow_record import FlowRecord
 

@@ -96,8 +96,8 @@ def test_reader_skips_batches_that_a_totals_event_includes(path: str, open_log: 
     class Counting(EventReader):
         """Takes note of the batches that it reads."""
 
-        def _rows(self, columns: str, where: str, order: str = "id") -> list[dict[str, Any]]:
-            rows = super()._rows(columns, where, order)
+        def rows(self, columns: str, where: str, order: str = "id") -> list[dict[str, Any]]:
+            rows = super().rows(columns, where, order)
             read.extend(row["id"] for row in rows if row["origin"]["batch_id"] is not None)
             return rows
 

@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from headrace.events.envelope import Origin
 from headrace.events.log import EventLog
 from headrace.events.reader import EventReader
+from headrace.events.recorded import continues, recorded_events
 from headrace.events.types import (
     BatchDone,
     FlowDefined,
@@ -164,18 +165,18 @@ def logged(folder, *events):
 
 def test_events_after_a_row_continue_where_a_snapshot_ended(tmp_path):
     reader = logged(tmp_path, batch(0), batch(1))
-    first, second = reader.recorded()
+    first, second = recorded_events(reader)
 
-    assert [one.event for one in reader.recorded(first.row_id)] == [batch(1)]
-    assert reader.continues(second.row_id)
+    assert [one.event for one in recorded_events(reader, first.row_id)] == [batch(1)]
+    assert continues(reader, second.row_id)
 
 
 def test_a_snapshot_of_newer_events_than_the_log_has_does_not_continue(tmp_path):
     reader = logged(tmp_path, batch(0))
 
-    assert not reader.continues("f" * 16 + "-later")
+    assert not continues(reader, "f" * 16 + "-later")
     # Older rows were removed from the log.
-    assert reader.continues("0" * 16 + "-older")
+    assert continues(reader, "0" * 16 + "-older")
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 2}', '{"format": 1, "row_id": "\' OR 1", "fold": {}}'])

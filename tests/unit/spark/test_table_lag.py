@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from headrace.graph.analysis import Source, SourceKind
 from headrace.spark.monitoring.lag import table_lag_of_progress
 
 
@@ -32,10 +33,18 @@ def table(tmp_path):
     ],
 )
 def test_commits_after_the_end_of_the_last_batch_are_counted(table, offset, commits, rows):
-    (lag,) = table_lag_of_progress(progress(table, **offset), {0: "orders"})
+    (lag,) = table_lag_of_progress(progress(table, **offset), {0: Source(SourceKind.DATASET, "orders")})
 
     assert (lag.source, lag.commits, lag.rows) == ("orders", commits, rows)
     assert (lag.oldest_unread_at is None) == (commits == 0)
+
+
+def test_rows_of_a_change_feed_are_unknown(table):
+    feed = Source(SourceKind.DATASET, "orders", reads_feed=True)
+
+    (lag,) = table_lag_of_progress(progress(table, reservoirVersion=1, index=-1), {0: feed})
+
+    assert (lag.commits, lag.rows, lag.size) == (1, None, None)
 
 
 def test_a_table_outside_of_the_pipeline_is_called_by_its_path(table):

@@ -11,6 +11,7 @@ from pathlib import Path
 from headrace.delta_log.tables import commit_file, count_rows, open_table, table_size
 from headrace.errors import PipelineError
 from headrace.events.reader import EventReader
+from headrace.events.recorded import continues, recorded_events
 from headrace.metrics import catalogue
 from headrace.metrics.fold import EventFold
 from headrace.metrics.samples import Samples
@@ -63,10 +64,10 @@ def _folded(settings: Settings) -> EventFold:
     if not reader.exists:
         return EventFold()
     snapshot = read_snapshot(file)
-    if snapshot is not None and not reader.continues(snapshot.row_id):
+    if snapshot is not None and not continues(reader, snapshot.row_id):
         snapshot = None
     row_id, fold = (None, EventFold()) if snapshot is None else (snapshot.row_id, snapshot.fold)
-    for recorded in reader.recorded(row_id):
+    for recorded in recorded_events(reader, row_id):
         fold.apply(recorded.event, recorded.at, recorded.update_id)
         row_id = recorded.row_id
     if row_id is not None and (snapshot is None or row_id != snapshot.row_id):

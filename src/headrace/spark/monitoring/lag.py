@@ -13,15 +13,14 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.autoloader.pending_files import auto_loader_backlog
 from headrace.autoloader.source import Source as LoaderSource
-from headrace.delta_log.unread_commits import unread_commits
+from headrace.delta_log.unread_commits import BETWEEN_COMMITS, unread_commits
 from headrace.events.types import FlowLagMetrics
-from headrace.graph.analysis import SourceKind
+from headrace.graph.analysis import Source, SourceKind
 from headrace.graph.resolved_flows import ResolvedFlow
 from headrace.model.local_path import local_path
 from headrace.model.outcome import FilesBacklog, PartitionLag, TableLag
 from headrace.sources.kafka_offsets import lags, positions_of
 from headrace.spark.update.context import UpdateContext
-from headrace.storage.agreement import BETWEEN_COMMITS
 
 # The start of Spark's description of the source.
 _DESCRIPTION = "KafkaV2["
@@ -43,10 +42,8 @@ class LagReporter:
             for number, source in enumerate(flow.analysis.sources)
             if source.kind is SourceKind.AUTO_LOADER
         }
-        self._names = {
-            number: source.detail
-            for number, source in enumerate(flow.analysis.sources)
-            if source.kind is SourceKind.DATASET
+        self._tables = {
+            number: source for number, source in enumerate(flow.analysis.sources) if source.kind is SourceKind.DATASET
         }
         self._reads_topics = reads_topics
         self._reported: FlowLagMetrics | None = None
@@ -62,7 +59,7 @@ class LagReporter:
             return
         self._reported_at = now
         lag = lag_of_progress(progress) if self._reads_topics else ()
-        backlog, tables = backlog_of_progress(progress, self._loaders), table_lag_of_progress(progress, self._names)
+        backlog, tables = backlog_of_progress(progress, self._loaders), table_lag_of_progress(progress, self._tables)
         behind = FlowLagMetrics(self._flow.name, str(self._flow.target), lag, backlog, tables)
         if (lag or backlog or tables) and behind != self._reported:
             self._reported = behind
@@ -95,18 +92,18 @@ def backlog_of_progress(progress: Mapping[str, Any], loaders: Mapping[int, Loade
     return tuple(backlog for backlog in found if backlog is not None)
 
 
-def table_lag_of_progress(progress: Mapping[str, Any], names: Mapping[int, str]) -> tuple[TableLag, ...]:
+def table_lag_of_progress(progress: Mapping[str, Any], datasets: Mapping[int, Source]) -> tuple[TableLag, ...]:
     """The commits after the last batch that a query has not read, for each Delta table that it streams.
 
     Args:
         progress: of the last batch.
-        names: the dataset of each source that reads one, by the number of the source.
+        datasets: the sources that are datasets, by their numbers.
     """
-    found = (_table_lag(source, names.get(number)) for number, source in enumerate(progress["sources"]))
+    found = (_table_lag(source, datasets.get(number)) for number, source in enumerate(progress["sources"]))
     return tuple(lag for lag in found if lag is not None)
 
 
-def _table_lag(source: Mapping[str, Any], name: str | None) -> TableLag | None:
+def _table_lag(source: Mapping[str, Any], dataset: Source | None) -> TableLag | None:
     description = _DELTA_SOURCE.fullmatch(str(source["description"]))
     if description is None:
         return None
@@ -116,7 +113,11 @@ def _table_lag(source: Mapping[str, Any], name: str | None) -> TableLag | None:
     version, index, in_snapshot = position
     unread = unread_commits(path, version, index, in_snapshot=in_snapshot)
     oldest = None if unread.oldest_at_ms is None else datetime.fromtimestamp(unread.oldest_at_ms / 1000, UTC)
-    return TableLag(name or path, unread.commits, unread.rows, unread.size_bytes, oldest)
+    name = path if dataset is None else dataset.detail
+    if dataset is not None and dataset.reads_feed:
+        # A change feed has other rows than the files of the table.
+        return TableLag(name, unread.commits, None, None, oldest)
+    return TableLag(name, unread.commits, unread.rows, unread.size_bytes, oldest)
 
 
 def _position_of(offset: Any) -> tuple[int, int, bool] | None:
@@ -128,6 +129,6 @@ def _position_of(offset: Any) -> tuple[int, int, bool] | None:
     try:
         found = json.loads(offset) if isinstance(offset, str) else offset
         version, index = int(found["reservoirVersion"]), int(found["index"])
-        return version, max(index, BETWEEN_COMMITS), bool(found.get("isStartingVersion")) and index != BETWEEN_COMMITS
+        return version, max(index, BETWEEN_COMMITS), bool(found.get("isStartingVersion"))
     except (KeyError, TypeError, ValueError):
         return None
