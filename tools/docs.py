@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from itertools import groupby
 from pathlib import Path
 
+from alerts_page import alerts_page
 from auto_loader_cases_page import auto_loader_cases_page
 from auto_loader_page import auto_loader_reference
 from command_line_page import command_line_page
@@ -59,6 +60,7 @@ def _section(condition: Condition) -> str:
 
 
 PAGES: Mapping[str, Callable[[], str]] = {
+    "reference/alerts.md": alerts_page,
     "reference/auto-loader.md": auto_loader_reference,
     "reference/auto-loader-cases.md": auto_loader_cases_page,
     "reference/command-line.md": command_line_page,

@@ -10,7 +10,7 @@ import pytest
 from headrace.events.envelope import SCHEMA
 from headrace.events.views import SYSTEM_VIEWS, VIEWS
 from headrace.model.names import Naming, QualifiedName
-from headrace.settings.storage import StorageLayout
+from headrace.settings.storage import MonitoringFile, StorageLayout
 from headrace.storage.flow_record import FlowRecord
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,7 +35,7 @@ def test_every_column_key_and_view_is_on_the_storage_page(names):
 def test_every_path_is_on_the_storage_page():
     layout, name = StorageLayout("/s"), QualifiedName("<dataset>")
     paths = [layout.table(Naming(schema="<schema>"), name), layout.quarantine(Naming(schema="<schema>"), name)]
-    paths += [layout.events, layout.logs, layout.lease, layout.metrics]
+    paths += [layout.events, layout.logs, layout.lease, *map(layout.monitoring, MonitoringFile)]
 
     assert {path.removeprefix("/s/") for path in paths} - words_of("storage.md") == set()
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from headrace import __version__
-from headrace.cli import checkpoints, fs, jars, quarantine
+from headrace.cli import alerts, checkpoints, fs, jars, quarantine
 from headrace.cli.arguments import hoist_global_options, wants_json
 from headrace.cli.backfill import backfill
 from headrace.cli.failures import (
@@ -112,6 +112,7 @@ def _app() -> typer.Typer:
         app.command(name, context_settings=_OPEN if verb is exec_ else None)(verb)
     app.command("dry-run", hidden=True, help="Same as validate.")(validate)
     app.add_typer(quarantine.app, name="quarantine")
+    app.add_typer(alerts.app, name="alerts")
     app.add_typer(checkpoints.app, name="checkpoints")
     app.add_typer(jars.app, name="jars")
     app.add_typer(fs.app, name="fs")

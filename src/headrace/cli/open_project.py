@@ -12,6 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
+from headrace.alerts.alert import Alert
 from headrace.errors import PipelineError
 from headrace.events.reader import EventReader
 from headrace.events.types import Event
@@ -45,11 +46,30 @@ class DescribedGraph(Described, Protocol):
         """A Mermaid flowchart."""
 
 
+class Alerts(Protocol):
+    """The alerts of a pipeline."""
+
+    def known(self) -> tuple[Alert, ...]:
+        """The alerts of the last check."""
+
+    def check(self, samples: Samples) -> tuple[Alert, ...]:
+        """Check every rule, and return all alerts."""
+
+    def acknowledge(self, key: str, user: str) -> Alert:
+        """Record who knows of an alert."""
+
+    def silence(self, key: str, seconds: float) -> Alert:
+        """Let an alert need no attention for a time."""
+
+
 class StoredProject(Protocol):
     """The part of a project that reads its storage without a session."""
 
     def metrics(self, *, tables: bool = True) -> Samples:
         """The current metrics of the pipeline."""
+
+    def alerts(self) -> Alerts:
+        """The alerts of the pipeline."""
 
     def quarantine_list(self) -> Sequence[tuple[str, int, Mapping[str, int]]]:
         """Per dataset: its name, its quarantined rows, and the number of rows per violated rule."""

@@ -7,6 +7,7 @@ import hashlib
 import os.path
 import re
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
@@ -76,6 +77,13 @@ def _normalized(path: str, location: Location | None) -> str:
     return os.path.normpath(path)
 
 
+class MonitoringFile(str, Enum):
+    """The files of monitoring: the metrics of events that were already folded, a cache; and alerts."""
+
+    METRICS = "metrics.json"
+    ALERTS = "alerts.json"
+
+
 @dataclass(frozen=True)
 class StorageLayout:
     """The paths of the contract below one storage root.
@@ -132,10 +140,9 @@ class StorageLayout:
         """Folder of Spark's and our own log files."""
         return self._join("system", "logs")
 
-    @property
-    def metrics(self) -> str:
-        """The file with the metrics of the events that were already folded, a cache."""
-        return self._join("system", "metrics.json")
+    def monitoring(self, file: MonitoringFile) -> str:
+        """A file of what readers of the event log store."""
+        return self._join("system", file.value)
 
     @property
     def lease(self) -> str:

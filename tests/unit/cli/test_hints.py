@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from headrace.alerts.rules import rules
 from headrace.errors import PipelineError, conditions
 from headrace.plan.restarts import reset_command
 
@@ -32,9 +33,14 @@ HINTS = [
 MADE = [
     shlex.split(reset_command("a flow", "earliest"))[1:],
 ]
+ALERTS = [
+    pytest.param(words, id=f"{rule.rule_id}: {shlex.join(words)}")
+    for rule in rules().values()
+    for words in commands_in(f"`{rule.first_step}`")
+]
 
 
-@pytest.mark.parametrize("words", [*HINTS, *MADE])
+@pytest.mark.parametrize("words", [*HINTS, *MADE, *ALERTS])
 def test_commands_in_hints_exist(cli: Any, words: list[str]) -> None:
     code, out, err = cli(*words, "--help")
 

@@ -19,6 +19,7 @@ from headrace.metrics.snapshot import Snapshot, read_snapshot, write_snapshot
 from headrace.model.outcome import UpdateState
 from headrace.project.inspection.stored_tables import quarantines
 from headrace.settings.settings import Settings
+from headrace.settings.storage import MonitoringFile
 from headrace.storage.inventory import stored_tables
 
 
@@ -60,7 +61,7 @@ def pipeline_metrics(
 
 def _folded(settings: Settings) -> EventFold:
     """The metrics of all events; reads only those after the last snapshot."""
-    reader, file = EventReader(settings.layout.events), Path(settings.layout.metrics)
+    reader, file = EventReader(settings.layout.events), Path(settings.layout.monitoring(MonitoringFile.METRICS))
     if not reader.exists:
         return EventFold()
     snapshot = read_snapshot(file)

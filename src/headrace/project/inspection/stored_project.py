@@ -13,12 +13,14 @@ from headrace.model.lateness import DEFAULT_DROPPED_SHARE, Lateness
 from headrace.model.outcome import FilesBacklog, Outcome
 from headrace.model.rows import Rows
 from headrace.project.inspection.ingested_files import files_to_read, seen_files
+from headrace.project.inspection.pipeline_alerts import PipelineAlerts
 from headrace.project.inspection.pipeline_metrics import pipeline_metrics
 from headrace.project.inspection.sql_access import hidden_tables
 from headrace.project.inspection.stored_tables import lateness, quarantined, quarantines, row_count
 from headrace.project.lease_holders import host_name, may_be_held, with_lost_state
 from headrace.project.repair import repair_flows
 from headrace.settings.settings import Settings
+from headrace.settings.storage import MonitoringFile
 from headrace.storage.health import FlowHealth, health_of_flows
 from headrace.storage.inventory import stored_tables
 
@@ -51,6 +53,10 @@ class StoredProject:
         lease = Path(self.settings.layout.lease)
         is_held = partial(may_be_held, lease, host_name(self._environ), time.time)
         return pipeline_metrics(self.settings, time.time, is_held, tables=tables)
+
+    def alerts(self) -> PipelineAlerts:
+        """The alerts of the pipeline."""
+        return PipelineAlerts(Path(self.settings.layout.monitoring(MonitoringFile.ALERTS)), time.time)
 
     def quarantine_list(self) -> tuple[tuple[str, int, Mapping[str, int]], ...]:
         """Each dataset with quarantined rows: its name, their number, and the number of rows per violated rule."""

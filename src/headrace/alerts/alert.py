@@ -1,0 +1,140 @@
+"""Alerts, and how they change: pending, open, resolved. Pure."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from enum import Enum
+from hashlib import sha256
+from typing import Any
+
+from headrace.alerts.conditions import Finding
+from headrace.alerts.rules import Rule, Severity, rules
+
+# An alert is resolved once its condition has not held for so long, and for twice the time that it takes to open.
+_LEAST_QUIET_S = 60.0
+_KEEP_RESOLVED_S = 86_400.0
+
+
+class AlertState(str, Enum):
+    """A pending alert opens if its condition continues to hold; a resolved one is kept for a day."""
+
+    PENDING = "pending"
+    OPEN = "open"
+    RESOLVED = "resolved"
+
+
+@dataclass(frozen=True)
+class Alert:
+    """What a rule found about one thing. Times are in seconds since 1970.
+
+    Attributes:
+        rule_id: the rule.
+        severity: how urgent it is.
+        labels: the thing, such as a flow.
+        message: one line, with the newest value.
+        first_step: a command to begin with.
+        state: of the alert.
+        since: when its condition began to hold.
+        last_true_at: when its condition held last.
+        resolved_at: when it was resolved; None before that.
+        acknowledged_by: who knows of it; None for nobody.
+        silenced_until: no notice of it before that time.
+        is_hidden: another open alert explains it.
+    """
+
+    rule_id: str
+    severity: Severity
+    labels: Mapping[str, str]
+    message: str
+    first_step: str
+    state: AlertState
+    since: float
+    last_true_at: float
+    resolved_at: float | None = None
+    acknowledged_by: str | None = None
+    silenced_until: float = 0
+    is_hidden: bool = field(default=False, compare=False)
+
+    @property
+    def key(self) -> str:
+        """Identifies the alert among those of its pipeline; the same whenever its rule finds the same thing."""
+        text = json.dumps([self.rule_id, sorted(self.labels.items())])
+        return sha256(text.encode()).hexdigest()[:10]
+
+    def needs_attention(self, now: float) -> bool:
+        """Whether it is open, and nobody has acknowledged, silenced or explained it."""
+        quiet = self.acknowledged_by is not None or self.silenced_until > now or self.is_hidden
+        return self.state is AlertState.OPEN and not quiet
+
+    def to_json(self) -> dict[str, Any]:
+        """The alert as one JSON object."""
+        return {"id": self.key, **asdict(self), "severity": self.severity.value, "state": self.state.value}
+
+
+def advance(known: Iterable[Alert], found: Iterable[Finding], now: float) -> tuple[Alert, ...]:
+    """The alerts after a check, the most urgent first.
+
+    Law: a condition that holds at every check for ``for_s`` opens one alert, however often it is checked; the alert
+    stays one until it is resolved.
+
+    Args:
+        known: the alerts before.
+        found: the conditions that hold now.
+        now: the time.
+    """
+    before = {alert.key: alert for alert in known}
+    after: dict[str, Alert] = {}
+    for finding in found:
+        alert = _alert_of(finding, now)
+        after[alert.key] = _continued(before.pop(alert.key, None), alert, finding.rule, now)
+    for key, alert in before.items():
+        kept = _without_finding(alert, now)
+        if kept is not None:
+            after[key] = kept
+    order = {AlertState.OPEN: 0, AlertState.PENDING: 1, AlertState.RESOLVED: 2}
+    urgency = {Severity.BAD: 0, Severity.WARN: 1, Severity.INFO: 2}
+    hidden = _with_hidden(after.values())
+    return tuple(sorted(hidden, key=lambda one: (order[one.state], urgency[one.severity], one.since, one.key)))
+
+
+def _alert_of(finding: Finding, now: float) -> Alert:
+    rule = finding.rule
+    first_step = rule.first_step.format(**{name: shlex.quote(label) for name, label in finding.labels.items()})
+    labels, state = dict(finding.labels), AlertState.PENDING
+    return Alert(rule.rule_id, rule.severity, labels, finding.message, first_step, state, now, now)
+
+
+def _continued(before: Alert | None, new: Alert, rule: Rule, now: float) -> Alert:
+    if before is None or before.state is AlertState.RESOLVED:
+        return replace(new, state=AlertState.PENDING if rule.for_s > 0 else AlertState.OPEN)
+    is_open = before.state is AlertState.OPEN or now - before.since >= rule.for_s
+    state = AlertState.OPEN if is_open else AlertState.PENDING
+    return replace(before, message=new.message, first_step=new.first_step, state=state, last_true_at=now)
+
+
+def _without_finding(alert: Alert, now: float) -> Alert | None:
+    """The alert when its condition does not hold; None if it is forgotten."""
+    if alert.state is AlertState.PENDING:
+        return None
+    if alert.state is AlertState.RESOLVED:
+        return alert if now - (alert.resolved_at or 0) <= _KEEP_RESOLVED_S else None
+    rule = rules().get(alert.rule_id)
+    quiet_s = max(_LEAST_QUIET_S, 2 * rule.for_s if rule is not None else 0)
+    if now - alert.last_true_at < quiet_s:
+        return alert
+    return replace(alert, state=AlertState.RESOLVED, resolved_at=now)
+
+
+def _with_hidden(alerts: Iterable[Alert]) -> list[Alert]:
+    found = list(alerts)
+    causes = [alert for alert in found if alert.state is AlertState.OPEN and alert.rule_id in rules()]
+    return [replace(alert, is_hidden=any(_explains(cause, alert) for cause in causes)) for alert in found]
+
+
+def _explains(cause: Alert, alert: Alert) -> bool:
+    if alert.rule_id not in rules()[cause.rule_id].inhibits:
+        return False
+    return "flow" not in alert.labels or alert.labels["flow"] == cause.labels.get("flow")

@@ -1,0 +1,55 @@
+"""The file with the alerts of a pipeline, and the earlier values that they are measured by."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headrace.alerts.alert import Alert, AlertState
+from headrace.alerts.history import History
+from headrace.alerts.rules import Severity
+from headrace.atomic_write import replace_file
+from headrace.errors import PipelineError
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class StoredAlerts:
+    """The alerts after the last check, and earlier values of metrics."""
+
+    alerts: tuple[Alert, ...] = ()
+    history: History = History()  # noqa: RUF009 - it never changes
+
+
+def read_alerts(file: Path) -> StoredAlerts:
+    """The alerts in a file; none without one, and for a file that is damaged: the next check finds what holds."""
+    try:
+        document = json.loads(file.read_bytes())
+        if document["format"] != _FORMAT:
+            return StoredAlerts()
+        return StoredAlerts(tuple(map(_alert, document["alerts"])), History.from_json(document["history"]))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return StoredAlerts()
+
+
+def write_alerts(file: Path, stored: StoredAlerts) -> None:
+    """Replace the file.
+
+    Raises:
+        PipelineError: ALERTS.NOT_WRITTEN.
+    """
+    alerts = [alert.to_json() for alert in stored.alerts]
+    document = {"format": _FORMAT, "alerts": alerts, "history": stored.history.to_json()}
+    try:
+        replace_file(file, json.dumps(document))
+    except OSError as error:
+        raise PipelineError("ALERTS.NOT_WRITTEN", path=file, reason=error.strerror or str(error)) from error
+
+
+def _alert(given: Mapping[str, Any]) -> Alert:
+    fields = {name: value for name, value in given.items() if name != "id"}
+    return Alert(**{**fields, "severity": Severity(given["severity"]), "state": AlertState(given["state"])})

@@ -1,0 +1,255 @@
+"""Alerts: each rule fires on its fault alone, and an alert opens once and is resolved once."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.alerts.alert import AlertState, advance
+from headrace.alerts.conditions import CONDITIONS, Facts, Finding, findings
+from headrace.alerts.history import History
+from headrace.alerts.rules import rules
+from headrace.alerts.store import read_alerts
+from headrace.errors import PipelineError
+from headrace.metrics import catalogue
+from headrace.metrics.samples import Samples
+from headrace.project.inspection.pipeline_alerts import PipelineAlerts
+
+NOW = 1_795_000_000.0
+
+
+def healthy():
+    """The metrics of a pipeline with nothing to complain of."""
+    samples = Samples()
+    samples.set(catalogue.UPDATE_STATE, 1, "COMPLETED")
+    samples.set(catalogue.FLOW_STATE, 1, "orders", "orders", "COMPLETED")
+    samples.set(catalogue.FLOW_RETRIES, 1, "orders")
+    samples.set(catalogue.PROCESS_RATE, 5, "orders")
+    samples.set(catalogue.LAG_COMMITS, 0, "orders", "raw")
+    samples.set(catalogue.LAG_SECONDS, 0, "orders", "raw")
+    samples.set(catalogue.EXPECTATIONS, 990, "orders", "orders", "paid", "drop", "passed")
+    samples.set(catalogue.EXPECTATIONS, 10, "orders", "orders", "paid", "drop", "failed")
+    samples.set(catalogue.QUARANTINED, 500, "orders")
+    samples.set(catalogue.STATE_CHANGES, 7, "orders", "dedupe", "late")
+    samples.set(catalogue.FREE, 80e9)
+    return samples
+
+
+def lost(samples):
+    samples.drop(catalogue.UPDATE_STATE)
+    samples.set(catalogue.UPDATE_STATE, 1, "LOST")
+
+
+def failed(samples):
+    samples.drop(catalogue.UPDATE_STATE)
+    samples.set(catalogue.UPDATE_STATE, 1, "FAILED")
+
+
+def flow_failed(samples):
+    samples.drop(catalogue.FLOW_STATE)
+    samples.set(catalogue.FLOW_STATE, 1, "orders", "orders", "FAILED")
+
+
+def behind(samples):
+    samples.set(catalogue.LAG_COMMITS, 4, "orders", "raw")
+
+
+def violated(samples):
+    samples.add(catalogue.EXPECTATIONS, 95, "orders", "orders", "paid", "drop", "passed")
+    samples.add(catalogue.EXPECTATIONS, 6, "orders", "orders", "paid", "drop", "failed")
+
+
+FAULTS = {
+    "update_lost": lost,
+    "update_failed": failed,
+    "flow_failed": flow_failed,
+    "flow_restarting": lambda samples: samples.add(catalogue.FLOW_RETRIES, 3, "orders"),
+    "lag_high": lambda samples: samples.set(catalogue.LAG_SECONDS, 901, "orders", "raw"),
+    "throughput_low": behind,
+    "expectation_rate": violated,
+    "quarantine_growing": lambda samples: samples.set(catalogue.QUARANTINED, 1500, "orders"),
+    "rows_late": lambda samples: samples.add(catalogue.STATE_CHANGES, 1, "orders", "dedupe", "late"),
+    "disk_low": lambda samples: samples.set(catalogue.FREE, 4e9),
+}
+
+
+def found_after(change, samples=None):
+    """What the rules find ten minutes after a check of a healthy pipeline."""
+    samples = samples or healthy()
+    history = History().with_current(samples, NOW - 600)
+    change(samples)
+    return findings(Facts(samples, history, NOW))
+
+
+def test_every_rule_has_a_condition_and_a_fault():
+    assert set(rules()) == set(CONDITIONS) == set(FAULTS)
+
+
+@pytest.mark.parametrize("rule_id", FAULTS)
+def test_a_fault_is_found_by_its_own_rule_alone(rule_id):
+    (finding,) = found_after(FAULTS[rule_id])
+
+    assert finding.rule.rule_id == rule_id
+    assert "{" not in finding.message
+
+
+def test_a_healthy_pipeline_has_no_finding_over_a_simulated_day():
+    samples, history = healthy(), History()
+    for minute in range(0, 24 * 60, 5):
+        # Each quarter of an hour an update brings rows, of which one in a hundred violates a rule.
+        if minute % 15 == 0:
+            samples.add(catalogue.EXPECTATIONS, 990, "orders", "orders", "paid", "drop", "passed")
+            samples.add(catalogue.EXPECTATIONS, 10, "orders", "orders", "paid", "drop", "failed")
+            samples.set(catalogue.QUARANTINED, 500 + minute / 2, "orders")
+        now = NOW + 60 * minute
+        assert findings(Facts(samples, history, now)) == []
+        history = history.with_current(samples, now)
+    assert len(history.points) <= 14
+
+
+def test_a_quarantine_that_was_emptied_has_not_grown():
+    assert found_after(lambda samples: samples.set(catalogue.QUARANTINED, 1400, "orders"), with_quarantine(5000)) == []
+
+
+def with_quarantine(rows):
+    samples = healthy()
+    samples.set(catalogue.QUARANTINED, rows, "orders")
+    return samples
+
+
+def test_a_share_of_few_rows_is_no_finding():
+    def few(samples):
+        samples.add(catalogue.EXPECTATIONS, 20, "orders", "orders", "paid", "drop", "failed")
+
+    assert found_after(few) == []
+
+
+def finding(rule_id, **labels):
+    return Finding(rules()[rule_id], labels, 1)
+
+
+LAG = ("lag_high", {"flow": "orders", "source": "raw"})
+
+
+def test_an_alert_opens_when_its_condition_has_held_long_enough():
+    (pending,) = advance((), [finding(LAG[0], **LAG[1])], NOW)
+    (still,) = advance((pending,), [finding(LAG[0], **LAG[1])], NOW + 299)
+    (opened,) = advance((still,), [finding(LAG[0], **LAG[1])], NOW + 300)
+
+    assert [one.state for one in (pending, still, opened)] == [AlertState.PENDING, AlertState.PENDING, AlertState.OPEN]
+    assert advance((still,), [], NOW + 299) == ()
+
+
+def test_an_open_alert_is_resolved_after_a_quiet_time_and_kept_for_a_day():
+    (opened,) = advance((), [finding("update_failed")], NOW)
+    (quiet,) = advance((opened,), [], NOW + 59)
+    (resolved,) = advance((quiet,), [], NOW + 60)
+
+    assert (quiet.state, resolved.state) == (AlertState.OPEN, AlertState.RESOLVED)
+    assert advance((resolved,), [], NOW + 60 + 86_400) == (resolved,)
+    assert advance((resolved,), [], NOW + 61 + 86_400) == ()
+    (again,) = advance((resolved,), [finding("update_failed")], NOW + 100)
+    assert (again.state, again.since) == (AlertState.OPEN, NOW + 100)
+
+
+def test_what_a_failed_flow_explains_is_hidden():
+    flow = finding("flow_failed", flow="orders", dataset="orders")
+    alerts = advance((), [finding("update_failed"), flow], NOW)
+
+    assert {alert.rule_id: alert.is_hidden for alert in alerts} == {"update_failed": True, "flow_failed": False}
+    assert [alert.needs_attention(NOW) for alert in alerts if alert.is_hidden] == [False]
+
+
+@given(st.lists(st.tuples(st.booleans(), st.floats(1, 400)), max_size=12))
+@settings(max_examples=60)
+def test_one_thing_has_at_most_one_alert_and_an_open_one_stays_open_while_its_condition_holds(steps):
+    alerts, now = (), NOW
+    for holds, seconds in steps:
+        now += seconds
+        before = {alert.key: alert for alert in alerts if alert.state is AlertState.OPEN}
+        alerts = advance(alerts, [finding(LAG[0], **LAG[1])] if holds else [], now)
+        assert len(alerts) <= 1
+        if holds and before:
+            assert [(alert.state, alert.since) for alert in alerts] == [
+                (AlertState.OPEN, next(iter(before.values())).since)
+            ]
+
+
+@pytest.fixture
+def alerts(tmp_path):
+    return PipelineAlerts(tmp_path / "alerts.json", lambda: NOW)
+
+
+def failing():
+    samples = healthy()
+    failed(samples)
+    return samples
+
+
+def test_alerts_and_their_history_outlive_the_process(alerts, tmp_path):
+    checked = alerts.check(failing())
+
+    stored = read_alerts(tmp_path / "alerts.json")
+    assert stored.alerts == checked == alerts.known()
+    assert [point.at for point in stored.history.points] == [NOW]
+
+
+def test_an_acknowledged_or_silenced_alert_needs_no_attention(alerts):
+    (opened,) = alerts.check(failing())
+    assert opened.needs_attention(NOW)
+
+    silenced = alerts.silence(opened.key, 3600)
+    assert (silenced.needs_attention(NOW), silenced.needs_attention(NOW + 3601)) == (False, True)
+    alerts.acknowledge(opened.key, "ann")
+    (known,) = alerts.check(failing())
+    assert (known.acknowledged_by, known.needs_attention(NOW + 9999)) == ("ann", False)
+
+
+def test_an_unknown_id_is_refused_with_the_known_ones(alerts):
+    (opened,) = alerts.check(failing())
+
+    with pytest.raises(PipelineError) as refused:
+        alerts.acknowledge("nothing", "ann")
+
+    assert refused.value.code == "ALERTS.UNKNOWN"
+    assert opened.key in str(refused.value.detail)
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"format": 2}', '{"format": 1, "alerts": [{}], "history": []}'])
+def test_a_damaged_file_is_as_none_and_the_next_check_replaces_it(alerts, tmp_path, text):
+    (tmp_path / "alerts.json").write_text(text)
+
+    assert alerts.known() == ()
+    assert len(alerts.check(failing())) == 1
+    assert json.loads((tmp_path / "alerts.json").read_text())["format"] == 1
+
+
+def test_a_storage_that_cannot_be_written_is_named(tmp_path):
+    with pytest.raises(PipelineError) as refused:
+        PipelineAlerts(tmp_path / "missing" / "alerts.json", lambda: NOW).check(healthy())
+
+    assert refused.value.code == "ALERTS.NOT_WRITTEN"
+
+
+def _silence(folder: str, key: str, times: int) -> None:
+    for number in range(times):
+        PipelineAlerts(Path(folder) / "alerts.json", lambda: NOW).silence(key, number)
+
+
+def test_checks_and_changes_of_two_processes_lose_none(alerts, tmp_path):
+    (opened,) = alerts.check(failing())
+    other = multiprocessing.get_context("spawn").Process(target=_silence, args=(str(tmp_path), opened.key, 40))
+    other.start()
+    alerts.acknowledge(opened.key, "ann")
+    while other.is_alive():
+        alerts.check(failing())
+        other.join(0)
+    (known,) = alerts.check(failing())
+
+    assert other.exitcode == 0
+    assert (known.acknowledged_by, known.silenced_until) == ("ann", NOW + 39)

@@ -1,0 +1,41 @@
+"""The page of the alert rules."""
+
+from __future__ import annotations
+
+from headrace.alerts.rules import Rule, rules
+
+_START = """\
+# Alerts
+
+`headrace alerts check` checks these rules against the [metrics](metrics.md) of a pipeline, and stores what it finds in
+`system/alerts.json`. It exits with 1 if an alert is open that nobody has acknowledged or silenced, so cron or a
+scheduler can call it. It needs neither Java nor a running process.
+
+    headrace alerts check
+    headrace alerts list
+    headrace alerts ack ID
+    headrace alerts silence ID --hours 8
+
+An alert opens once its condition has held at every check for the time in the table. It is resolved once its condition
+has not held for twice that time, and at least a minute. An increase is measured against the values of earlier checks,
+so check at least every 15 minutes. While a flow's failure is open, alerts that it explains are hidden: the failed
+update, and the lag and throughput of the flow.
+
+Notices are not sent yet: use the exit code, or `--output json`.
+
+"""
+
+
+def alerts_page() -> str:
+    """The expected text of docs/reference/alerts.md."""
+    return _START + "\n".join(map(_section, rules().values()))
+
+
+def _section(rule: Rule) -> str:
+    facts = [f"- Severity: {rule.severity.value}"]
+    facts += [f"- Threshold: {rule.threshold:,g}"] if rule.threshold else []
+    facts += [f"- Measured over: {rule.window_s / 60:g} minutes"] if rule.window_s else []
+    facts += [f"- At least {rule.least_rows} rows"] if rule.least_rows else []
+    facts += [f"- Opens after: {rule.for_s / 60:g} minutes"] if rule.for_s else ["- Opens at once"]
+    lines = [f"## {rule.rule_id}", f"`{rule.message}`", "\n".join(facts), f"**First step:** `{rule.first_step}`"]
+    return "\n\n".join([*lines, rule.runbook]) + "\n"
