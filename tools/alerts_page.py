@@ -17,9 +17,9 @@ scheduler can call it. It needs neither Java nor a running process.
     headrace alerts silence ID --hours 8
 
 An alert opens once its condition has held at every check for the time in the table. It is resolved once its condition
-has not held for twice that time, and at least a minute. An increase is measured against the values of earlier checks,
-so check at least every 15 minutes. While a flow's failure is open, alerts that it explains are hidden: the failed
-update, and the lag and throughput of the flow.
+has not held for twice that time, and at least a minute. An increase is measured against the values of an earlier check
+that is at most twice the time in the table old, so check at least every 10 minutes. While a flow's failure is open, and nobody has acknowledged or silenced it, alerts about the lag and the
+throughput of the flow are hidden.
 
 Notices are not sent yet: use the exit code, or `--output json`.
 
@@ -33,7 +33,7 @@ def alerts_page() -> str:
 
 def _section(rule: Rule) -> str:
     facts = [f"- Severity: {rule.severity.value}"]
-    facts += [f"- Threshold: {rule.threshold:,g}"] if rule.threshold else []
+    facts += [f"- Threshold: {rule.threshold:,}"] if rule.threshold else []
     facts += [f"- Measured over: {rule.window_s / 60:g} minutes"] if rule.window_s else []
     facts += [f"- At least {rule.least_rows} rows"] if rule.least_rows else []
     facts += [f"- Opens after: {rule.for_s / 60:g} minutes"] if rule.for_s else ["- Opens at once"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import pytest
+
 from headrace.model.stream_progress import combined
 
 OPERATOR = {
@@ -68,3 +70,24 @@ def test_a_watermark_before_any_event_is_none_and_event_times_that_python_lacks_
     assert (first.watermark, first.newest_event_time) == (None, None)
     assert both.watermark == datetime(2026, 11, 27, 9, tzinfo=UTC)
     assert both.newest_event_time == datetime(2026, 11, 27, 9, 30, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("description", "source"),
+    [
+        ("KafkaV2[Subscribe[orders]]", "KafkaV2[Subscribe[orders]]"),
+        ("org.apache.spark.sql.execution.PythonMicroBatchStream@1f3a", "PythonMicroBatchStream"),
+        ("Their source(url=jdbc:x?password=secret)", "Their"),
+        ("", "source"),
+    ],
+)
+def test_only_known_descriptions_of_sources_are_recorded(description, source):
+    batch = {**report(0, 1, 1), "sources": [{"description": description, "numInputRows": 1}]}
+
+    assert combined([batch], None).sources[0].source == source
+
+
+def test_a_report_without_operators_is_no_hindrance():
+    (state,) = combined([report(0, 1, 3), report(1, 2, 3, operators=[OPERATOR])], None).operators
+
+    assert state.rows_updated == 3

@@ -85,7 +85,11 @@ def advance(known: Iterable[Alert], found: Iterable[Finding], now: float) -> tup
         found: the conditions that hold now.
         now: the time.
     """
-    before = {alert.key: alert for alert in known}
+    # A clock that was ahead has stored times in the future.
+    before = {
+        alert.key: replace(alert, since=min(alert.since, now), last_true_at=min(alert.last_true_at, now))
+        for alert in known
+    }
     after: dict[str, Alert] = {}
     for finding in found:
         alert = _alert_of(finding, now)
@@ -96,7 +100,7 @@ def advance(known: Iterable[Alert], found: Iterable[Finding], now: float) -> tup
             after[key] = kept
     order = {AlertState.OPEN: 0, AlertState.PENDING: 1, AlertState.RESOLVED: 2}
     urgency = {Severity.BAD: 0, Severity.WARN: 1, Severity.INFO: 2}
-    hidden = _with_hidden(after.values())
+    hidden = _with_hidden(after.values(), now)
     return tuple(sorted(hidden, key=lambda one: (order[one.state], urgency[one.severity], one.since, one.key)))
 
 
@@ -128,13 +132,14 @@ def _without_finding(alert: Alert, now: float) -> Alert | None:
     return replace(alert, state=AlertState.RESOLVED, resolved_at=now)
 
 
-def _with_hidden(alerts: Iterable[Alert]) -> list[Alert]:
-    found = list(alerts)
-    causes = [alert for alert in found if alert.state is AlertState.OPEN and alert.rule_id in rules()]
+def _with_hidden(alerts: Iterable[Alert], now: float) -> list[Alert]:
+    # What somebody knows of must not hide what nobody knows of.
+    found = [replace(alert, is_hidden=False) for alert in alerts]
+    causes = [alert for alert in found if alert.needs_attention(now) and alert.rule_id in rules()]
     return [replace(alert, is_hidden=any(_explains(cause, alert) for cause in causes)) for alert in found]
 
 
 def _explains(cause: Alert, alert: Alert) -> bool:
     if alert.rule_id not in rules()[cause.rule_id].inhibits:
         return False
-    return "flow" not in alert.labels or alert.labels["flow"] == cause.labels.get("flow")
+    return alert.labels.get("flow") == cause.labels.get("flow")

@@ -11,7 +11,10 @@ from headrace.alerts.rules import Rule, rules
 from headrace.metrics import catalogue
 from headrace.metrics.catalogue import Metric
 from headrace.metrics.samples import Samples
-from headrace.model.outcome import FlowState, UpdateState
+from headrace.model.outcome import ACTIVE_STATES, FlowState, UpdateState
+
+_ACTIVE = frozenset(state.value for state in ACTIVE_STATES)
+_BEHIND_S = 60
 
 
 @dataclass(frozen=True)
@@ -80,16 +83,18 @@ def _lag_high(rule: Rule, facts: Facts) -> Iterator[Finding]:
 
 def _throughput_low(rule: Rule, facts: Facts) -> Iterator[Finding]:
     samples = facts.samples
-    behind = {
-        labels[0]
-        for metric in (catalogue.LAG_OFFSETS, catalogue.LAG_FILES, catalogue.LAG_COMMITS)
-        for labels, value in samples.of(metric).items()
-        if value > 0
-    }
+    active = {flow for flow, _, state in samples.of(catalogue.FLOW_STATE) if state in _ACTIVE}
     for (flow,), rate in samples.of(catalogue.PROCESS_RATE).items():
-        # Without unread input, a quiet stream is no slow one.
-        if rate < rule.threshold and flow in behind:
+        # A stream that keeps up with little input is not slow.
+        if rate < rule.threshold and flow in active and _is_behind(samples, flow, rate):
             yield Finding(rule, {"flow": flow}, rate)
+
+
+def _is_behind(samples: Samples, flow: str, rate: float) -> bool:
+    """Whether a stream has more than a minute of unread input."""
+    unread = sum(rows for labels, rows in samples.of(catalogue.LAG_OFFSETS).items() if labels[0] == flow)
+    oldest_s = max((age for labels, age in samples.of(catalogue.LAG_SECONDS).items() if labels[0] == flow), default=0)
+    return oldest_s > _BEHIND_S or unread > _BEHIND_S * max(rate, 1)
 
 
 def _expectation_rate(rule: Rule, facts: Facts) -> Iterator[Finding]:

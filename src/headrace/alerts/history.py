@@ -54,18 +54,18 @@ class History:
     ) -> Iterator[tuple[Mapping[str, str], float]]:
         """How much each value of a metric has increased within a time, with its labels.
 
-        A counter that decreased was counted from 0 again. Without an earlier point nothing is known to have increased.
+        A value that decreased was counted anew, and one that is new in a gauge was unknown: neither has increased.
+        Nothing is known without an earlier point that is at most twice that time old.
         """
         within = [point for point in self.points if point.at <= now and now - point.at <= window_s]
         older = [point for point in self.points if now - point.at > window_s]
         start = older[-1] if older else (within[0] if within else None)
-        if start is None:
+        if start is None or now - start.at > 2 * window_s:
             return
         before = start.samples.of(metric)
         for labels, value in samples.of(metric).items():
-            was = before.get(labels, 0)
-            restarted = metric.kind is MetricKind.COUNTER and value < was
-            yield dict(zip(metric.labels, labels, strict=True)), value if restarted else max(value - was, 0)
+            was = before.get(labels, 0 if metric.kind is MetricKind.COUNTER else value)
+            yield dict(zip(metric.labels, labels, strict=True)), max(value - was, 0)
 
     def to_json(self) -> list[dict[str, Any]]:
         """The points as JSON."""

@@ -26,13 +26,21 @@ class StoredAlerts:
 
 
 def read_alerts(file: Path) -> StoredAlerts:
-    """The alerts in a file; none without one, and for a file that is damaged: the next check finds what holds."""
+    """The alerts in a file; none without one, and for a file that is damaged: the next check finds what holds.
+
+    Raises:
+        PipelineError: ALERTS.NOT_READABLE if the file cannot be read, so that a check does not replace it.
+    """
     try:
         document = json.loads(file.read_bytes())
         if document["format"] != _FORMAT:
             return StoredAlerts()
         return StoredAlerts(tuple(map(_alert, document["alerts"])), History.from_json(document["history"]))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except FileNotFoundError:
+        return StoredAlerts()
+    except OSError as error:
+        raise PipelineError("ALERTS.NOT_READABLE", path=file, reason=error.strerror or str(error)) from error
+    except (ValueError, LookupError, TypeError, AttributeError):
         return StoredAlerts()
 
 
@@ -51,5 +59,18 @@ def write_alerts(file: Path, stored: StoredAlerts) -> None:
 
 
 def _alert(given: Mapping[str, Any]) -> Alert:
-    fields = {name: value for name, value in given.items() if name != "id"}
-    return Alert(**{**fields, "severity": Severity(given["severity"]), "state": AlertState(given["state"])})
+    resolved_at, user = given["resolved_at"], given["acknowledged_by"]
+    return Alert(
+        rule_id=str(given["rule_id"]),
+        severity=Severity(given["severity"]),
+        labels={str(name): str(label) for name, label in given["labels"].items()},
+        message=str(given["message"]),
+        first_step=str(given["first_step"]),
+        state=AlertState(given["state"]),
+        since=float(given["since"]),
+        last_true_at=float(given["last_true_at"]),
+        resolved_at=None if resolved_at is None else float(resolved_at),
+        acknowledged_by=None if user is None else str(user),
+        silenced_until=float(given["silenced_until"]),
+        is_hidden=bool(given["is_hidden"]),
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Iterable
@@ -18,6 +19,7 @@ from headrace.project.lease_holders import user_name
 
 app = typer.Typer(help="Check and list alerts.", no_args_is_help=False, add_completion=False)
 
+_LONGEST_HOURS = 24 * 365
 _Id = Annotated[str, typer.Argument(metavar="ID", help="The id of an alert.")]
 
 
@@ -58,9 +60,11 @@ def acknowledge_alert(
 def silence_alert(
     context: typer.Context,
     alert_id: _Id,
-    hours: Annotated[float, typer.Option("--hours", min=0, help="For how long.")] = 4,
+    hours: Annotated[float, typer.Option("--hours", min=0, max=_LONGEST_HOURS, help="For how long.")] = 4,
 ) -> None:
     """Silence an alert for some hours: it no longer makes a check fail."""
+    if not math.isfinite(hours):
+        raise typer.BadParameter("--hours needs a number")
     invocation = invocation_of(context)
     alert = invocation.open().alerts().silence(alert_id, hours * 3600)
     until = _moment(alert.silenced_until)
@@ -71,18 +75,18 @@ def _show(invocation: Invocation, alerts: Iterable[Alert]) -> None:
     alerts = tuple(alerts)
     shown = [alert for alert in alerts if alert.state is not AlertState.PENDING and not alert.is_hidden]
     text = "\n\n".join(map(_text, shown)) or "no alerts"
-    invocation.result_redacted(printable(text, keep="\n"), [alert.to_json() for alert in alerts])
+    invocation.result_redacted(text, [alert.to_json() for alert in alerts])
 
 
 def _text(alert: Alert) -> str:
     """An alert as a few lines."""
     lines = [f"{alert.severity.value}[{alert.rule_id}]: {alert.message}"]
     if alert.state is AlertState.RESOLVED and alert.resolved_at is not None:
-        return f"resolved {lines[0]}\n  since {_moment(alert.resolved_at)}"
+        return f"resolved {printable(lines[0])}\n  since {_moment(alert.resolved_at)}"
     lines.append(f"  id {alert.key}, since {_moment(alert.since)}")
     lines += [f"  acknowledged by {alert.acknowledged_by}"] if alert.acknowledged_by is not None else []
     lines += [f"  silenced until {_moment(alert.silenced_until)}"] if alert.silenced_until > time.time() else []
-    return "\n".join([*lines, f"  hint: {alert.first_step}"])
+    return "\n".join(map(printable, [*lines, f"  hint: {alert.first_step}"]))
 
 
 def _moment(seconds: float) -> str:

@@ -40,6 +40,8 @@ _STYLES = {
     FlowState.CANCELED: "yellow",
 }
 _NUMBERS = ("rows", "rows/s", "dropped", "quarantined", "seconds", "lag", "age")
+# A rate is shown for so long after the last batch.
+_CURRENT_S = 20
 # Between two columns.
 _GAP = 2
 _SHORTEST_NAME = 8
@@ -162,7 +164,7 @@ class LiveTable:
                 case BatchDone(flow=flow):
                     self._last_batch[flow] = self._clock()
                 case StreamProgress(flow=flow, progress=progress):
-                    self._rates[flow] = progress.input_rows_per_second or progress.processed_rows_per_second
+                    self._rates[flow] = progress.processed_rows_per_second
                 case _:
                     pass
         if isinstance(event, Warned):
@@ -201,7 +203,7 @@ class LiveTable:
     def _row(self, flow: FlowOutcome) -> dict[str, str]:
         """The cells of a flow by their columns; without those that are empty for every flow of its kind."""
         counts, seconds = flow.counts, self._seconds(flow.flow)
-        rate = self._rates.get(flow.flow) if self._is_continuous else counts.rows_written / (seconds or 1)
+        rate = self._rate(flow.flow) if self._is_continuous else counts.rows_written / (seconds or 1)
         row = {
             "state": flow.state.value,
             "rows": f"{counts.rows_written:,}",
@@ -212,6 +214,11 @@ class LiveTable:
         if self._is_continuous:
             return {**row, "lag": _lag(flow), "age": self._age(flow.flow)}
         return {**row, "seconds": f"{seconds:.1f}" if seconds is not None else ""}
+
+    def _rate(self, flow: str) -> float | None:
+        """The rate of a stream in its latest report; None if that is old."""
+        is_current = self._clock() - self._last_batch.get(flow, float("-inf")) <= _CURRENT_S
+        return self._rates.get(flow) if is_current else None
 
     def _age(self, flow: str) -> str:
         """How long ago its last batch was; empty before it."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from headrace.delta_log.tables import commit_actions, commit_file
+from headrace.delta_log.tables import commit_actions, commit_file, newest_version
 
 # The index of an offset that stands before a commit, and not within it.
 BETWEEN_COMMITS = -1
@@ -42,19 +42,20 @@ def unread_commits(path: str, version: int, index: int, *, in_snapshot: bool) ->
         index: the last file of the version that was read; -1 for none.
         in_snapshot: the stream still reads the rows that the table had at this version, whose number is unknown.
     """
-    table, found, at = Path(path), UnreadCommits(), version
-    while commit_file(table, at).exists():
-        actions = commit_actions(path, at) if at - version < _MAX_COMMITS else None
+    table, found, newest = Path(path), UnreadCommits(), newest_version(path)
+    for at in range(version, min(newest, version + _MAX_COMMITS - 1) + 1):
+        is_snapshot = in_snapshot and at == version
+        actions = commit_actions(path, at)
         if actions is None:
+            # Log clean-up has removed it.
             found = replace(found, commits=found.commits + 1, rows=None, size_bytes=None)
-        else:
-            files = _data_files(actions)[index + 1 if at == version else 0 :]
-            is_snapshot = in_snapshot and at == version
-            if files or is_snapshot:
-                found = _plus(found, files, _committed_at_ms(actions, commit_file(table, at)))
-                found = replace(found, rows=None, size_bytes=None) if is_snapshot else found
-        at += 1
-    return found
+            continue
+        files = _data_files(actions)[index + 1 if at == version else 0 :]
+        if files or is_snapshot:
+            found = _plus(found, files, _committed_at_ms(actions, commit_file(table, at)))
+            found = replace(found, rows=None, size_bytes=None) if is_snapshot else found
+    beyond = newest - (version + _MAX_COMMITS - 1)
+    return found if beyond <= 0 else replace(found, commits=found.commits + beyond, rows=None, size_bytes=None)
 
 
 def _plus(found: UnreadCommits, files: Sequence[Mapping[str, Any]], at_ms: int) -> UnreadCommits:

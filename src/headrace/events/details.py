@@ -343,9 +343,8 @@ def _lag_body(
         metrics["backlog_bytes"] = sum(source.size for source in backlog)
     sources += [{"source_name": one.source, "backlog_files": one.files, "backlog_bytes": one.size} for one in backlog]
     for table in tables:
-        oldest = None if table.oldest_unread_at is None else table.oldest_unread_at.isoformat()
         unread = {"backlog_commits": table.commits, "backlog_records": table.rows, "backlog_bytes": table.size}
-        sources.append({"source_name": table.source, **unread, "oldest_unread_at": oldest})
+        sources.append({"source_name": table.source, **unread, "oldest_unread_at": table.oldest_unread_at})
     return {"status": FlowState.RUNNING, "metrics": {**metrics, "source_metrics": sources}}
 
 

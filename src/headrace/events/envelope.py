@@ -232,6 +232,9 @@ def _error(error: Json, clean: Callable[[str], str], *, fatal: bool) -> dict[str
 def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:
     if isinstance(value, Enum):
         return value.value
+    if isinstance(value, datetime):
+        # Not a text: a secret such as a year would make it unreadable.
+        return value.isoformat()
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, Mapping):

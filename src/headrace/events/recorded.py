@@ -23,7 +23,7 @@ class Recorded:
 
 
 def recorded_events(reader: EventReader, after_id: str | None = None) -> Iterator[Recorded]:
-    """The events of all updates, oldest first; events of unknown types are left out.
+    """The events of all updates, oldest first; events that this version does not know are left out.
 
     Args:
         reader: of the log.
@@ -34,7 +34,11 @@ def recorded_events(reader: EventReader, after_id: str | None = None) -> Iterato
     """
     where = "TRUE" if after_id is None else f"id > {sql_literal(after_id)}"
     for row in reader.rows(", ".join(EVENT_COLUMNS), where):
-        event = from_row(row)
+        try:
+            event = from_row(row)
+        except (LookupError, TypeError, ValueError, AttributeError):
+            # Another version wrote it.
+            continue
         if event is not None:
             yield Recorded(row["id"], row["origin"]["update_id"], row["timestamp"], event)
 

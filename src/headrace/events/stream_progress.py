@@ -13,16 +13,14 @@ _TIMES = ("started_at", "watermark", "newest_event_time")
 
 
 def progress_body(progress: StreamBatches) -> dict[str, Any]:
-    """The facts as a JSON object; times in ISO 8601."""
-    body = asdict(progress)
-    times = {name: body[name].isoformat() for name in _TIMES if body[name] is not None}
-    return {**body, **times, "slowest_phase": progress.slowest_phase}
+    """The facts as a JSON object, whose times are still to be converted to ISO 8601."""
+    return {**asdict(progress), "slowest_phase": progress.slowest_phase}
 
 
 def progress_of(body: Mapping[str, Any]) -> StreamBatches:
     """The facts of a body; fields that this version does not know are ignored.
 
-    Law: ``progress_of(progress_body(progress)) == progress``.
+    Law: with its times converted, ``progress_of(progress_body(progress)) == progress``.
     """
     known = {field.name: body[field.name] for field in fields(StreamBatches) if field.name in body}
     times = {name: datetime.fromisoformat(known[name]) for name in _TIMES if known.get(name) is not None}

@@ -51,6 +51,7 @@ FROM (
       FILTER (WHERE event_type = 'update_progress') AS error_message
   FROM {table}
   GROUP BY origin.update_id
+  HAVING max(event_type = 'create_update')
 )
 """.strip()  # noqa: S608 - the table is quoted by the caller
 
@@ -117,7 +118,8 @@ def streaming_query_progress(table: str, is_held: bool) -> str:  # noqa: FBT001 
     return f"""
 SELECT query_id, run_id, flow AS query_name, newest_batch_id AS batch_id, timestamp, input_rows,
   input_rows_per_second, processed_rows_per_second, batch_duration_ms, batches, dataset, epoch, watermark,
-  newest_event_time, slowest_phase, latest_offset_ms, query_planning_ms, add_batch_ms, commit_ms, state_memory_bytes,
+  newest_event_time, slowest_phase, latest_offset_ms, query_planning_ms, wal_commit_ms, add_batch_ms,
+  commit_offsets_ms, state_memory_bytes,
   update_id
 FROM ({_progress(table)})
 WHERE batches > 0
@@ -227,7 +229,8 @@ def _progress(table: str) -> str:
         "latest_offset_ms": ("phases_ms.latest_offset", "BIGINT"),
         "query_planning_ms": ("phases_ms.query_planning", "BIGINT"),
         "add_batch_ms": ("phases_ms.add_batch", "BIGINT"),
-        "commit_ms": ("phases_ms.commit_offsets", "BIGINT"),
+        "wal_commit_ms": ("phases_ms.wal_commit", "BIGINT"),
+        "commit_offsets_ms": ("phases_ms.commit_offsets", "BIGINT"),
     }
     fields = {**{name: (name, kind) for name, kind in columns.items()}, **renamed}
     parsed = ",\n    ".join(

@@ -13,7 +13,6 @@ from headrace.events.types import (
     FlowDefined,
     FlowLagMetrics,
     FlowStateChanged,
-    FlowStateMetrics,
     StreamProgress,
     TableEvaluated,
     UpdateCreated,
@@ -22,7 +21,7 @@ from headrace.events.types import (
 from headrace.metrics import catalogue as all_metrics
 from headrace.metrics.samples import Samples
 from headrace.model.expectations import ExpectationCount
-from headrace.model.outcome import FlowState, UpdateState
+from headrace.model.outcome import ACTIVE_STATES, FlowState, UpdateState
 
 _LAG = (
     all_metrics.LAG_OFFSETS,
@@ -53,6 +52,12 @@ class LatestUpdate:
     # It updates all flows, so that a flow that it does not define has left the code.
     is_whole: bool = True
 
+    @classmethod
+    def from_json(cls, given: Any) -> LatestUpdate:
+        """The update of ``vars``; raises KeyError, TypeError or ValueError for something else."""
+        text = (str(given["update_id"]), str(given["cause"]))
+        return cls(*text, float(given["started_at"]), str(given["state"]), bool(given["is_whole"]))
+
 
 class EventFold:
     """The metrics of all events so far.
@@ -68,8 +73,8 @@ class EventFold:
         self.watermarks: dict[str, float] = {}
         # By flow and source, in seconds since 1970; None if everything was read.
         self.oldest_unread: dict[str, dict[str, float | None]] = {}
-        # By epoch and flow.
-        self._newest_batches: dict[str, int] = {}
+        # By epoch, flow and dataset: the newest batch, and the update that recorded it.
+        self._newest_batches: dict[str, tuple[int, str]] = {}
         self._defined: set[str] = set()
 
     def apply(self, event: Event, at: datetime, update_id: str) -> None:
@@ -84,16 +89,13 @@ class EventFold:
             case FlowStateChanged():
                 self._apply_state(event)
             case BatchDone():
-                self._apply_batch(event, moment)
+                self._apply_batch(event, moment, update_id)
             case TableEvaluated(flow=flow, dataset=dataset, expectations=expectations):
                 self._count_expectations(dataset, flow, expectations)
             case FlowLagMetrics():
                 self._apply_lag(event)
             case StreamProgress():
                 self._apply_progress(event)
-            case FlowStateMetrics(flow=flow, operators=operators):
-                for operator in operators:
-                    self.samples.set(all_metrics.STATE_BYTES, operator.memory_bytes, flow, operator.operator)
             case _:
                 pass
 
@@ -119,13 +121,26 @@ class EventFold:
         """
         found = cls()
         found.samples = Samples.from_json(given["samples"])
-        found.latest = None if given["latest"] is None else LatestUpdate(**given["latest"])
-        found.newest_event_at = given["newest_event_at"]
+        found.latest = None if given["latest"] is None else LatestUpdate.from_json(given["latest"])
+        found.newest_event_at = _number_or_none(given["newest_event_at"])
         found.watermarks = {str(flow): float(at) for flow, at in given["watermarks"].items()}
-        found.oldest_unread = {str(flow): dict(sources) for flow, sources in given["oldest_unread"].items()}
-        found._newest_batches = {str(key): int(one) for key, one in given["newest_batches"].items()}
+        found.oldest_unread = {
+            str(flow): {str(source): _number_or_none(at) for source, at in sources.items()}
+            for flow, sources in given["oldest_unread"].items()
+        }
+        found._newest_batches = {
+            str(key): (int(number), str(update_id)) for key, (number, update_id) in given["newest_batches"].items()
+        }
         found._defined = set(given["defined"])
         return found
+
+    def lose_flows(self) -> None:
+        """Set the state of flows that were active to LOST: the process of their update is gone."""
+        active = {state.value for state in ACTIVE_STATES}
+        lost = [labels for labels in self.samples.of(all_metrics.FLOW_STATE) if labels[-1] in active]
+        self.samples.drop(all_metrics.FLOW_STATE, lambda labels: labels["state"] in active)
+        for flow, dataset, _ in lost:
+            self.samples.set(all_metrics.FLOW_STATE, 1, flow, dataset, FlowState.LOST.value)
 
     def _apply_to_update(self, event: UpdateCreated | UpdateStateChanged, moment: float, update_id: str) -> None:
         match event:
@@ -133,6 +148,7 @@ class EventFold:
                 if self.latest is not None and self.latest.state == UpdateState.RUNNING.value:
                     # Its process recorded no end.
                     self.samples.add(all_metrics.UPDATES, 1, UpdateState.LOST.value, self.latest.cause)
+                    self.lose_flows()
                 whole = not selections.get("refresh") and not selections.get("full_refresh")
                 self.latest = LatestUpdate(update_id, cause, moment, is_whole=whole)
                 self._defined = set()
@@ -166,8 +182,8 @@ class EventFold:
         elif event.state is FlowState.RETRYING:
             self.samples.add(all_metrics.FLOW_RETRIES, 1, event.flow)
 
-    def _apply_batch(self, event: BatchDone, moment: float) -> None:
-        if not self._is_new(event):
+    def _apply_batch(self, event: BatchDone, moment: float, update_id: str) -> None:
+        if not self._is_new(event, update_id):
             return
         flow, dataset, counts = event.flow, event.dataset, event.counts
         self.samples.add(all_metrics.BATCHES, 1, flow, dataset)
@@ -185,12 +201,16 @@ class EventFold:
                 self.samples.add(all_metrics.ROWS, rows, flow, dataset, fate)
         self._count_expectations(dataset, flow, counts.expectations)
 
-    def _is_new(self, event: BatchDone) -> bool:
-        """Of several records of a batch only the first counts; the numbers of an epoch increase."""
-        key = f"{event.epoch} {event.flow}"
-        if event.batch_id <= self._newest_batches.get(key, -1):
+    def _is_new(self, event: BatchDone, update_id: str) -> bool:
+        """Of several records of a batch only the first counts.
+
+        The numbers of an epoch increase, unless a table was deleted: then a later update begins with lower ones.
+        """
+        key = f"{event.epoch} {event.flow} {event.dataset}"
+        batch_id, recorded_by = self._newest_batches.get(key, (-1, ""))
+        if event.batch_id == batch_id or (event.batch_id < batch_id and recorded_by == update_id):
             return False
-        self._newest_batches[key] = event.batch_id
+        self._newest_batches[key] = (event.batch_id, update_id)
         return True
 
     def _count_expectations(self, dataset: str, flow: str, counts: tuple[ExpectationCount, ...]) -> None:
@@ -232,11 +252,13 @@ class EventFold:
                 samples.set(metric, rate, flow)
         if progress.watermark is not None:
             self.watermarks[flow] = progress.watermark.timestamp()
+        for metric in (all_metrics.STATE_BYTES, all_metrics.STATE_ROWS):
+            samples.drop(metric, lambda labels: labels["flow"] == flow)
         for operator in progress.operators:
-            labels = (flow, operator.operator)
-            samples.set(all_metrics.STATE_BYTES, operator.memory_bytes, *labels)
+            # A flow may have several of a kind.
+            samples.add(all_metrics.STATE_BYTES, operator.memory_bytes, flow, operator.kind)
             if operator.rows_total is not None:
-                samples.set(all_metrics.STATE_ROWS, operator.rows_total, *labels)
+                samples.add(all_metrics.STATE_ROWS, operator.rows_total, flow, operator.kind)
             changes = {
                 "updated": operator.rows_updated,
                 "removed": operator.rows_removed,
@@ -244,4 +266,8 @@ class EventFold:
                 "duplicate": operator.duplicates_dropped,
             }
             for change, rows in changes.items():
-                samples.add(all_metrics.STATE_CHANGES, rows, *labels, change)
+                samples.add(all_metrics.STATE_CHANGES, rows, flow, operator.kind, change)
+
+
+def _number_or_none(value: Any) -> float | None:
+    return None if value is None else float(value)

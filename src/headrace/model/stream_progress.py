@@ -5,6 +5,7 @@ Source: Spark's ``StreamingQueryProgress``, ``StateOperatorProgress`` and ``Sour
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -33,6 +34,11 @@ _OPERATORS: Mapping[str, str] = {
     "transformWithStateInPySparkExec": "function with state",
     "globalLimit": "limit",
 }
+
+
+# Sources whose descriptions are paths or topics.
+_DESCRIBED = re.compile(r"(DeltaSource|FileStreamSource|KafkaV2)\[.*\]", re.DOTALL)
+_CLASS_NAME = re.compile(r"([\w$]+\.)*(?P<name>\w+)")
 
 
 @dataclass(frozen=True)
@@ -64,7 +70,7 @@ class OperatorProgress:
 
 @dataclass(frozen=True)
 class SourceProgress:
-    """The rows that batches read from one source, which Spark describes as *source*."""
+    """The rows that batches read from one source: a table, a path, topics, or the name of its class."""
 
     source: str
     input_rows: int
@@ -139,7 +145,9 @@ def combined(reports: Sequence[Mapping[str, Any]], previous_start: datetime | No
         newest_event_time=max((found for found in event_times if found is not None), default=None),
         operators=tuple(_operator(number, reports) for number in range(len(newest["stateOperators"]))),
         sources=tuple(
-            SourceProgress(str(source["description"]), sum(_rows_of_source(number, report) for report in reports))
+            SourceProgress(
+                _source_name(str(source["description"])), sum(_rows_of_source(number, report) for report in reports)
+            )
             for number, source in enumerate(newest["sources"])
         ),
     )
@@ -156,7 +164,7 @@ def _phases(reports: Sequence[Mapping[str, Any]]) -> dict[str, int]:
 
 def _operator(number: int, reports: Sequence[Mapping[str, Any]]) -> OperatorProgress:
     # The operators of a query never change.
-    found = [report["stateOperators"][number] for report in reports]
+    found = [report["stateOperators"][number] for report in reports if number < len(report["stateOperators"])]
     newest = found[-1]
     name = str(newest["operatorName"])
     return OperatorProgress(
@@ -170,6 +178,14 @@ def _operator(number: int, reports: Sequence[Mapping[str, Any]]) -> OperatorProg
         memory_bytes=int(newest["memoryUsedBytes"]),
         commit_ms=sum(int(one["commitTimeMs"]) for one in found),
     )
+
+
+def _source_name(description: str) -> str:
+    """The source by Spark's description, without what connectors of others put there, which may be a secret."""
+    if _DESCRIBED.fullmatch(description):
+        return description
+    name = _CLASS_NAME.match(description)
+    return name["name"] if name is not None else "source"
 
 
 def _rows_of_source(number: int, report: Mapping[str, Any]) -> int:

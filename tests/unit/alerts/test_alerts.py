@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -30,8 +31,9 @@ def healthy():
     samples.set(catalogue.FLOW_STATE, 1, "orders", "orders", "COMPLETED")
     samples.set(catalogue.FLOW_RETRIES, 1, "orders")
     samples.set(catalogue.PROCESS_RATE, 5, "orders")
-    samples.set(catalogue.LAG_COMMITS, 0, "orders", "raw")
-    samples.set(catalogue.LAG_SECONDS, 0, "orders", "raw")
+    # A chain of streams nearly always has an unread commit.
+    samples.set(catalogue.LAG_COMMITS, 1, "orders", "raw")
+    samples.set(catalogue.LAG_SECONDS, 2, "orders", "raw")
     samples.set(catalogue.EXPECTATIONS, 990, "orders", "orders", "paid", "drop", "passed")
     samples.set(catalogue.EXPECTATIONS, 10, "orders", "orders", "paid", "drop", "failed")
     samples.set(catalogue.QUARANTINED, 500, "orders")
@@ -56,7 +58,9 @@ def flow_failed(samples):
 
 
 def behind(samples):
-    samples.set(catalogue.LAG_COMMITS, 4, "orders", "raw")
+    samples.drop(catalogue.FLOW_STATE)
+    samples.set(catalogue.FLOW_STATE, 1, "orders", "orders", "RUNNING")
+    samples.set(catalogue.LAG_SECONDS, 61, "orders", "raw")
 
 
 def violated(samples):
@@ -122,6 +126,21 @@ def with_quarantine(rows):
     return samples
 
 
+def test_counters_that_were_counted_anew_have_not_increased():
+    def counted_anew(samples):
+        samples.set(catalogue.STATE_CHANGES, 5, "orders", "dedupe", "late")
+
+    assert found_after(counted_anew) == []
+
+
+def test_nothing_is_known_to_have_increased_since_a_check_long_ago():
+    history = History().with_current(healthy(), NOW - 3 * 3600)
+    samples = healthy()
+    samples.set(catalogue.QUARANTINED, 9000, "orders")
+
+    assert findings(Facts(samples, history, NOW)) == []
+
+
 def test_a_share_of_few_rows_is_no_finding():
     def few(samples):
         samples.add(catalogue.EXPECTATIONS, 20, "orders", "orders", "paid", "drop", "failed")
@@ -157,12 +176,35 @@ def test_an_open_alert_is_resolved_after_a_quiet_time_and_kept_for_a_day():
     assert (again.state, again.since) == (AlertState.OPEN, NOW + 100)
 
 
-def test_what_a_failed_flow_explains_is_hidden():
+def failed_and_behind(alerts=(), now=NOW):
+    lag = finding("lag_high", flow="orders", source="raw")
+    other = finding("lag_high", flow="other", source="raw")
     flow = finding("flow_failed", flow="orders", dataset="orders")
-    alerts = advance((), [finding("update_failed"), flow], NOW)
+    return advance(alerts, [finding("update_failed"), flow, lag, other], now)
 
-    assert {alert.rule_id: alert.is_hidden for alert in alerts} == {"update_failed": True, "flow_failed": False}
-    assert [alert.needs_attention(NOW) for alert in alerts if alert.is_hidden] == [False]
+
+def test_the_lag_of_a_failed_flow_is_hidden_and_nothing_else():
+    alerts = failed_and_behind(failed_and_behind(), NOW + 300)
+
+    assert {(alert.rule_id, alert.labels.get("flow")) for alert in alerts if not alert.is_hidden} == {
+        ("update_failed", None),
+        ("flow_failed", "orders"),
+        ("lag_high", "other"),
+    }
+
+
+def test_a_failure_that_somebody_knows_of_hides_nothing():
+    known = tuple(replace(alert, acknowledged_by="ann") for alert in failed_and_behind())
+
+    assert not any(alert.is_hidden for alert in failed_and_behind(known, NOW + 300))
+
+
+def test_times_of_a_clock_that_was_ahead_keep_no_alert_open():
+    (ahead,) = advance((), [finding("update_failed")], NOW + 86_400)
+    (seen,) = advance((ahead,), [], NOW)
+    (resolved,) = advance((seen,), [], NOW + 60)
+
+    assert (seen.last_true_at, resolved.state) == (NOW, AlertState.RESOLVED)
 
 
 @given(st.lists(st.tuples(st.booleans(), st.floats(1, 400)), max_size=12))
@@ -220,7 +262,7 @@ def test_an_unknown_id_is_refused_with_the_known_ones(alerts):
     assert opened.key in str(refused.value.detail)
 
 
-@pytest.mark.parametrize("text", ["", "{", '{"format": 2}', '{"format": 1, "alerts": [{}], "history": []}'])
+@pytest.mark.parametrize("text", ["", "{", '{"format": 2}', '{"format": 1, "alerts": [{"since": "x"}], "history": []}'])
 def test_a_damaged_file_is_as_none_and_the_next_check_replaces_it(alerts, tmp_path, text):
     (tmp_path / "alerts.json").write_text(text)
 
@@ -229,11 +271,18 @@ def test_a_damaged_file_is_as_none_and_the_next_check_replaces_it(alerts, tmp_pa
     assert json.loads((tmp_path / "alerts.json").read_text())["format"] == 1
 
 
-def test_a_storage_that_cannot_be_written_is_named(tmp_path):
-    with pytest.raises(PipelineError) as refused:
-        PipelineAlerts(tmp_path / "missing" / "alerts.json", lambda: NOW).check(healthy())
+def test_a_check_before_the_first_update_writes_nothing(tmp_path):
+    assert PipelineAlerts(tmp_path / "missing" / "alerts.json", lambda: NOW).check(healthy()) == ()
+    assert list(tmp_path.iterdir()) == []
 
-    assert refused.value.code == "ALERTS.NOT_WRITTEN"
+
+def test_a_file_that_cannot_be_read_is_named_and_stays(tmp_path):
+    (tmp_path / "alerts.json").mkdir()
+
+    with pytest.raises(PipelineError) as refused:
+        PipelineAlerts(tmp_path / "alerts.json", lambda: NOW).check(healthy())
+
+    assert refused.value.code == "ALERTS.NOT_READABLE"
 
 
 def _silence(folder: str, key: str, times: int) -> None:

@@ -63,7 +63,7 @@ def test_live_table_of_a_continuous_update_shows_rate_lag_and_the_age_of_the_las
     now = [100.0]
     console = Console(file=io.StringIO(), width=80)
     display = LiveTable(console, lambda: now[0])
-    rows = StreamBatches(3, 2, NOON, 900, {}, 800, 400.0, 889.0)
+    rows = StreamBatches(3, 2, NOON, 2000, {}, 800, 889.0, 400.0)
 
     display.on_event(UpdateCreated("USER_ACTION", {"continuous": True}))
     for flow in ("orders_from_the_shops", "revenue"):

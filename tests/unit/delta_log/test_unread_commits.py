@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
@@ -41,3 +43,12 @@ def test_rows_of_a_snapshot_that_is_being_read_are_unknown(table):
     found = unread_commits(table, 3, 0, in_snapshot=True)
 
     assert (found.commits, found.rows, found.size_bytes) == (1, None, None)
+
+
+def test_rows_of_a_commit_that_log_cleanup_has_removed_are_unknown(table):
+    DeltaTable(table).create_checkpoint()
+    (Path(table) / "_delta_log" / f"{0:020}.json").unlink()
+
+    found = unread_commits(table, 0, -1, in_snapshot=False)
+
+    assert (found.commits, found.rows) == (3, None)

@@ -6,12 +6,14 @@ import json
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from headrace.events.envelope import Origin
+from headrace.events.envelope import SCHEMA, Origin
 from headrace.events.log import EventLog
 from headrace.events.reader import EventReader
 from headrace.events.recorded import continues, recorded_events
@@ -44,7 +46,9 @@ def batch(number, rows=10, *, epoch=0, flow="orders"):
 
 
 def progress(rows, duration_ms):
-    done = StreamBatches(0, 1, START, duration_ms, {"add_batch": duration_ms}, rows, 2.0, 5.0, START, START, (STATE,))
+    done = StreamBatches(
+        0, 1, START, duration_ms, {"add_batch": duration_ms}, rows, 2.0, 5.0, START, START, (STATE, STATE)
+    )
     return StreamProgress("orders", "orders", 0, "q", "r", done)
 
 
@@ -61,6 +65,22 @@ def test_a_repeated_record_of_a_batch_counts_once_and_a_new_epoch_counts_anew():
     assert fold.samples.of(catalogue.BATCHES) == {("orders", "orders"): 3}
     assert fold.samples.of(catalogue.ROWS)["orders", "orders", "written"] == 30
     assert fold.samples.of(catalogue.EXPECTATIONS)["orders", "orders", "paid", "drop", "failed"] == 3
+
+
+def test_batches_of_a_table_that_was_deleted_count_anew_in_a_later_update():
+    fold = folded(batch(7), batch(3))
+    fold.apply(batch(0), START, "later")
+    fold.apply(batch(0), START, "later")
+
+    assert fold.samples.of(catalogue.BATCHES) == {("orders", "orders"): 2}
+
+
+def test_flows_of_an_update_without_an_end_are_lost_when_the_next_one_begins():
+    running = FlowStateChanged("orders", "orders", FlowState.RUNNING)
+
+    fold = folded(UpdateCreated("USER_ACTION"), running, UpdateCreated("USER_ACTION"))
+
+    assert fold.samples.of(catalogue.FLOW_STATE) == {("orders", "orders", "LOST"): 1}
 
 
 def test_ended_updates_are_counted_by_state_and_one_without_an_end_is_lost():
@@ -90,8 +110,9 @@ def test_rates_are_the_latest_and_rows_phases_and_state_changes_are_added_up():
     assert samples.of(catalogue.INPUT_ROWS) == {("orders",): 30}
     assert samples.of(catalogue.PHASES) == {("orders", "add_batch"): 2.0}
     assert samples.of(catalogue.PROCESS_RATE) == {("orders",): 5.0}
-    assert samples.of(catalogue.STATE_BYTES) == {("orders", "dedupe"): 4096}
-    assert samples.of(catalogue.STATE_CHANGES)["orders", "dedupe", "duplicate"] == 6
+    # Two operators of a kind.
+    assert samples.of(catalogue.STATE_BYTES) == {("orders", "deduplication"): 8192}
+    assert samples.of(catalogue.STATE_CHANGES)["orders", "deduplication", "duplicate"] == 12
 
 
 def test_lag_behind_a_table_is_its_unread_rows_commits_and_bytes_and_its_oldest_commit():
@@ -171,6 +192,14 @@ def test_events_after_a_row_continue_where_a_snapshot_ended(tmp_path):
     assert continues(reader, second.row_id)
 
 
+def test_an_event_that_another_version_has_written_otherwise_is_left_out(tmp_path):
+    reader = logged(tmp_path, batch(0))
+    row = {**next(reader.events()), "id": "f" * 16 + "-x", "details": '{"flow_progress": {"status": "NEW"}}'}
+    write_deltalake(str(tmp_path / "events"), pa.Table.from_pylist([row], SCHEMA), mode="append")
+
+    assert [one.event for one in recorded_events(reader)] == [batch(0)]
+
+
 def test_a_snapshot_of_newer_events_than_the_log_has_does_not_continue(tmp_path):
     reader = logged(tmp_path, batch(0))
 
@@ -184,15 +213,18 @@ def test_a_snapshot_that_is_damaged_is_none(tmp_path, text):
     file = tmp_path / "metrics.json"
     file.write_text(text)
 
-    assert read_snapshot(file) is None
+    assert read_snapshot(file, "1") is None
 
 
 def test_a_snapshot_is_read_as_it_was_written(tmp_path):
-    snapshot = Snapshot("0" * 16 + "-a", folded(UpdateCreated("USER_ACTION"), batch(0), progress(3, 100)))
+    snapshot = Snapshot("log", "0" * 16 + "-a", folded(UpdateCreated("USER_ACTION"), batch(0), progress(3, 100)))
 
-    write_snapshot(tmp_path / "metrics.json", snapshot)
-    write_snapshot(tmp_path / "missing" / "metrics.json", snapshot)
+    write_snapshot(tmp_path / "metrics.json", "1", snapshot)
+    write_snapshot(tmp_path / "missing" / "metrics.json", "1", snapshot)
 
-    found = read_snapshot(tmp_path / "metrics.json")
+    found = read_snapshot(tmp_path / "metrics.json", "1")
     assert found is not None
-    assert (found.row_id, found.fold.to_json()) == (snapshot.row_id, snapshot.fold.to_json())
+    assert (found.table_id, found.row_id) == ("log", snapshot.row_id)
+    assert found.fold.to_json() == snapshot.fold.to_json()
+    # Another version may have other metrics.
+    assert read_snapshot(tmp_path / "metrics.json", "2") is None

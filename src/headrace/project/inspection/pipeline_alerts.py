@@ -44,6 +44,9 @@ class PipelineAlerts:
             stored, now = read_alerts(self._file), self._now()
             found = findings(Facts(samples, stored.history, now))
             alerts = advance(stored.alerts, found, now)
+            if not self._file.parent.is_dir():
+                # Before the first update there is no storage.
+                return alerts
             write_alerts(self._file, StoredAlerts(alerts, stored.history.with_current(samples, now)))
         return alerts
 

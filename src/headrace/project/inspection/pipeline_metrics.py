@@ -8,10 +8,11 @@ from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
-from headrace.delta_log.tables import commit_file, count_rows, open_table, table_size
+from headrace.delta_log.tables import commit_file, count_rows, open_table, table_size, table_version_or_none
 from headrace.errors import PipelineError
 from headrace.events.reader import EventReader
 from headrace.events.recorded import continues, recorded_events
+from headrace.events.storage_errors import STORAGE_ERRORS
 from headrace.metrics import catalogue
 from headrace.metrics.fold import EventFold
 from headrace.metrics.samples import Samples
@@ -37,14 +38,18 @@ def pipeline_metrics(
     Raises:
         PipelineError: EVENTS.NOT_READABLE.
     """
-    held = is_held()
-    fold = _folded(settings)
+    fold, held = _folded(settings), is_held()
+    if _is_running(fold) and not held:
+        # It may have ended since the log was read.
+        fold = _folded(settings)
     samples = fold.samples
     if fold.newest_event_at is not None:
         samples.set(catalogue.NEWEST_EVENT, fold.newest_event_at)
     if fold.latest is not None:
-        lost = fold.latest.state == UpdateState.RUNNING.value and not held
-        samples.set(catalogue.UPDATE_STATE, 1, UpdateState.LOST.value if lost else fold.latest.state)
+        is_lost = _is_running(fold) and not held
+        samples.set(catalogue.UPDATE_STATE, 1, UpdateState.LOST.value if is_lost else fold.latest.state)
+        if is_lost:
+            fold.lose_flows()
     for flow, watermark in fold.watermarks.items():
         samples.set(catalogue.WATERMARK_DELAY, round(now() - watermark, 3), flow)
     for flow, sources in fold.oldest_unread.items():
@@ -59,27 +64,33 @@ def pipeline_metrics(
     return samples
 
 
+def _is_running(fold: EventFold) -> bool:
+    return fold.latest is not None and fold.latest.state == UpdateState.RUNNING.value
+
+
 def _folded(settings: Settings) -> EventFold:
     """The metrics of all events; reads only those after the last snapshot."""
     reader, file = EventReader(settings.layout.events), Path(settings.layout.monitoring(MonitoringFile.METRICS))
-    if not reader.exists:
+    log = table_version_or_none(settings.layout.events)
+    if log is None or not reader.exists:
         return EventFold()
-    snapshot = read_snapshot(file)
-    if snapshot is not None and not continues(reader, snapshot.row_id):
+    own_version = version("headrace")
+    snapshot = read_snapshot(file, own_version)
+    if snapshot is not None and (snapshot.table_id != log.table_id or not continues(reader, snapshot.row_id)):
         snapshot = None
     row_id, fold = (None, EventFold()) if snapshot is None else (snapshot.row_id, snapshot.fold)
     for recorded in recorded_events(reader, row_id):
         fold.apply(recorded.event, recorded.at, recorded.update_id)
         row_id = recorded.row_id
     if row_id is not None and (snapshot is None or row_id != snapshot.row_id):
-        write_snapshot(file, Snapshot(row_id, fold))
+        write_snapshot(file, own_version, Snapshot(log.table_id, row_id, fold))
     return fold
 
 
 def _add_tables(samples: Samples, settings: Settings) -> None:
     for name, path in stored_tables(settings.layout, settings.naming):
         # A table that cannot be read is reported by the flows that use it.
-        with suppress(PipelineError, OSError):
+        with suppress(PipelineError, ValueError, LookupError, *STORAGE_ERRORS):
             table = open_table(path)
             if table is None:
                 continue
@@ -90,5 +101,6 @@ def _add_tables(samples: Samples, settings: Settings) -> None:
             samples.set(catalogue.TABLE_VERSION, table.version(), dataset)
             committed_at = commit_file(Path(path), table.version()).stat().st_mtime
             samples.set(catalogue.TABLE_COMMIT, round(committed_at, 3), dataset)
-    for dataset, rows, _ in quarantines(settings.layout, settings.naming):
-        samples.set(catalogue.QUARANTINED, rows, dataset)
+    with suppress(PipelineError, ValueError, LookupError, *STORAGE_ERRORS):
+        for dataset, rows, _ in quarantines(settings.layout, settings.naming):
+            samples.set(catalogue.QUARANTINED, rows, dataset)

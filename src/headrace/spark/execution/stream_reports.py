@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from pyspark.sql.streaming.query import StreamingQuery
 
+from headrace.events.types import Warned
 from headrace.graph.resolved_flows import ResolvedFlow
 from headrace.model.static_inputs import StaticInputs
 from headrace.sources.kafka_offsets import ReportedLosses
@@ -65,15 +67,29 @@ class StreamReports:
         self._state = StateReporter(context, flow)
         self._listings = FolderListings(query, static_inputs.relist_interval_s or float("inf"), context.reporting.now)
         self._on_poll = on_poll
+        self._context, self._flow = context, flow
+        self._unmeasured: set[str] = set()
 
     def report(self, *, last: bool = False) -> None:
         """Report changes; at the end of the query everything."""
-        self._lag.report(last=last)
+        self._measure("lag", partial(self._lag.report, last=last))
         self._changes.report(last=last)
         batches = self._batches.new()
         self._losses.report(batches)
-        self._progress.report(batches, last=last)
+        self._measure("progress", partial(self._progress.report, batches, last=last))
         self._state.report(batches, last=last)
         self._listings.refresh()
         if self._on_poll is not None and not last:
             self._on_poll()
+
+    def _measure(self, what: str, report: Callable[[], None]) -> None:
+        """Report a measurement. What cannot be measured is a warning, because it must not end a flow."""
+        try:
+            report()
+        except (OSError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+            if what in self._unmeasured:
+                return
+            self._unmeasured.add(what)
+            name, reason = self._flow.name, f"{type(error).__name__}: {error}"
+            message = f'flow "{name}": its {what} cannot be measured ({reason})'
+            self._context.reporting.emit(Warned("FLOW.NOT_MEASURED", message, name, str(self._flow.target)))

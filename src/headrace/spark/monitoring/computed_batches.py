@@ -27,17 +27,19 @@ class ComputedBatches:
         newest = None if last is None else (last["batchId"], last["timestamp"])
         if newest is None or newest == self._last:
             return []
+        since = "" if self._last is None else str(self._last[1])
         self._last = newest
-        found = [batch for batch in self._reports_after(self._seen) if "addBatch" in batch["durationMs"]]
+        found = [batch for batch in self._reports_after(self._seen, since) if "addBatch" in batch["durationMs"]]
         self._seen = max((int(batch["batchId"]) for batch in found), default=self._seen)
         return found
 
-    def _reports_after(self, batch_id: int) -> list[Any]:
+    def _reports_after(self, batch_id: int, since: str) -> list[Any]:
         # PySpark would convert the whole list at each call.
         recent: Any = self._query._jsq.recentProgress()  # noqa: SLF001 - has no public form
         found: list[Any] = []
         for index in range(len(recent) - 1, -1, -1):
-            if int(recent[index].batchId()) <= batch_id:
+            # An idle query repeats the number of its next batch, at later times.
+            if int(recent[index].batchId()) <= batch_id or str(recent[index].timestamp()) < since:
                 break
             found.append(StreamingQueryProgress.fromJson(json.loads(recent[index].json())))
         return found[::-1]

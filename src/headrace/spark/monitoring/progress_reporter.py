@@ -27,6 +27,7 @@ class ProgressReporter:
         self._unreported: list[Any] = []
         self._previous_start: datetime | None = None
         self._reported_at = context.reporting.now()
+        self._has_reported = False
 
     def report(self, batches: Sequence[Any], *, last: bool = False) -> None:
         """Add the batches since the last call, and report if it is time to.
@@ -39,14 +40,16 @@ class ProgressReporter:
         now = self._context.reporting.now()
         if not last and now - self._reported_at < _REPORT_INTERVAL_S:
             return
+        self._reported_at = now
         if self._unreported:
             progress = combined(self._unreported, self._previous_start)
-        elif self._previous_start is None and not last:
-            # A query that waits for its first input is seen too.
+            self._unreported, self._previous_start = [], progress.started_at
+        elif not self._has_reported and str(self._query.status["message"]).startswith("Waiting"):
+            # A query without input so far is seen too.
             progress = StreamBatches.none(datetime.fromtimestamp(now, UTC))
         else:
             return
-        self._unreported, self._previous_start, self._reported_at = [], progress.started_at, now
+        self._has_reported = True
         self._context.reporting.emit(
             StreamProgress(
                 flow=self._flow.name,
