@@ -1,0 +1,122 @@
+"""The verbs that operators call from cron, on a storage without a running update."""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from headrace.cli.main import call
+from headrace.events.envelope import Origin
+from headrace.events.log import EventLog
+from headrace.events.types import Event, FlowStateChanged, UpdateCreated, UpdateStateChanged
+from headrace.model.outcome import FlowState, UpdateState
+
+FAILED = FlowStateChanged("orders", "orders", FlowState.FAILED, error={"code": "FLOW.FAILED", "message": "it broke"})
+
+
+@pytest.fixture
+def shop(tmp_path, monkeypatch):
+    (tmp_path / "pipeline.yml").write_text("name: shop\n")
+    (tmp_path / "transformations").mkdir()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def recorded(shop: Path, *events: Event) -> None:
+    path = str(shop / "storage" / "system" / "events")
+    origin = Origin("p", "shop", "u")
+    with EventLog(path, origin=origin, clock=lambda: datetime.now(UTC), new_id=lambda: str(uuid.uuid4())) as log:
+        for event in (UpdateCreated("USER_ACTION"), *events):
+            log.emit(event)
+
+
+def said(capsys, *words: str) -> tuple[int, str]:
+    code = call(list(words))
+    return code, capsys.readouterr().out
+
+
+def values(text: str, name: str) -> list[dict[str, str]]:
+    families = text_string_to_metric_families(text)
+    return [sample.labels for family in families for sample in family.samples if sample.name == name]
+
+
+def test_metrics_of_a_killed_update_say_that_it_and_its_flows_are_lost(shop, capsys):
+    recorded(shop, FlowStateChanged("orders", "orders", FlowState.RUNNING))
+
+    code, text = said(capsys, "metrics")
+
+    assert code == 0
+    assert values(text, "headrace_update_state") == [{"pipeline": "shop", "state": "LOST"}]
+    assert [labels["state"] for labels in values(text, "headrace_flow_state")] == ["LOST"]
+
+
+def test_metrics_are_the_same_when_only_newer_events_are_read(shop, capsys):
+    recorded(shop, FAILED, UpdateStateChanged(UpdateState.FAILED))
+    code, first = said(capsys, "metrics", "--output", "json")
+    assert (shop / "storage" / "system" / "metrics.json").is_file()
+
+    _, again = said(capsys, "metrics", "--output", "json")
+
+    unstable = {"headrace.storage.free"}
+    shown = [[one for one in json.loads(text) if one["name"] not in unstable] for text in (first, again)]
+    assert (code, shown[0]) == (0, shown[1])
+
+
+def test_a_file_for_a_collector_is_replaced_and_an_impossible_one_named(shop, capsys):
+    recorded(shop)
+
+    assert said(capsys, "metrics", "--file", "shop.prom") == (0, "written to shop.prom\n")
+    assert values((shop / "shop.prom").read_text(), "headrace_build_info")
+    code, text = said(capsys, "metrics", "--file", "missing/shop.prom", "--output", "json")
+    assert (code, json.loads(text)["problems"][0]["code"]) == (1, "METRICS.NOT_WRITTEN")
+
+
+def test_a_damaged_table_does_not_hide_the_metrics_of_the_others(shop, capsys):
+    recorded(shop)
+    for name in ("torn", "torn_quarantine"):
+        log = shop / "storage" / "tables" / "default" / name / "_delta_log"
+        log.mkdir(parents=True)
+        (log / f"{0:020}.json").write_text("{")
+
+    code, text = said(capsys, "metrics")
+
+    assert code == 0
+    assert values(text, "headrace_update_state")
+
+
+def test_an_open_alert_fails_the_check_until_somebody_knows_of_it(shop, capsys):
+    recorded(shop, FAILED, UpdateStateChanged(UpdateState.FAILED))
+
+    code, text = said(capsys, "alerts", "check")
+    ids = re.findall(r"id (\w+)", text)
+    masked = re.sub(r"id \w+, since \S+ \S+ UTC", "id ID, since TIME", text)
+    known = [said(capsys, "alerts", "ack", one, "--as", "ann") for one in ids]
+
+    assert code == 1
+    assert sorted(masked.strip().split("\n\n")) == [
+        'bad[flow_failed]: flow "orders" failed\n  id ID, since TIME\n  hint: headrace status',
+        "bad[update_failed]: the latest update failed\n  id ID, since TIME\n  hint: headrace status",
+    ]
+    assert [found[0] for found in known] == [0, 0]
+    assert said(capsys, "alerts", "check")[0] == 0
+    assert said(capsys, "alerts", "list")[1].count("acknowledged by ann") == 2
+
+
+def test_a_pipeline_before_its_first_update_has_no_alert(shop, capsys):
+    assert said(capsys, "alerts", "check") == (0, "no alerts\n")
+    assert said(capsys, "alerts", "list", "--output", "json") == (0, "[]\n")
+
+
+@pytest.mark.parametrize("hours", ["inf", "nan", "1e8", "-1"])
+def test_a_silence_without_an_end_is_refused(shop, capsys, hours):
+    recorded(shop, UpdateStateChanged(UpdateState.FAILED))
+    _, text = said(capsys, "alerts", "check", "--output", "json")
+
+    assert said(capsys, "alerts", "silence", json.loads(text)[0]["id"], "--hours", hours)[0] == 2
+    assert said(capsys, "alerts", "list")[0] == 0
