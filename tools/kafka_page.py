@@ -138,7 +138,7 @@ from headrace import from_confluent
 @dp.expect_or_quarantine("readable", "error IS NULL")
 def orders():
     records = spark.readStream.table("orders_raw")
-    decoded = from_confluent("value", "orders-value", "https://registry:8081", on_error="tell")
+    decoded = from_confluent("value", "orders-value", "https://registry:8081", on_error="report")
     return records.select(decoded.alias("decoded"), "value").select("decoded.value.*", "decoded.error", "value")
 ```
 
@@ -149,7 +149,7 @@ registry does not know the id, the record is damaged, or it does not fit the sch
 |---|---|
 | `fail` (default) | The flow fails with `CONFLUENT.PAYLOAD` |
 | `null` | The result is NULL |
-| `tell` | The result is a struct of `value` and `error` |
+| `report` | The result is a struct of `value` and `error`. In version 0.1 it was called `tell`, which still works |
 
 - The columns are those of the subject's latest schema, or of the version that you set, as in `version=3`. The schema is
   read when the update resolves the query, so a new field becomes a column of the table in the next update.

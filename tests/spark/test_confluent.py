@@ -25,7 +25,7 @@ READ = """
     @dp.table
     @dp.expect_or_quarantine("readable", "error IS NULL")
     def orders():
-        return decoded("{topic}", "tell").select("decoded.value.*", "decoded.error")
+        return decoded("{topic}", "report").select("decoded.value.*", "decoded.error")
 
     @dp.table
     def strict():

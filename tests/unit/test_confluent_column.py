@@ -33,7 +33,7 @@ def registry():
 
 
 def in_a_worker(registry, on_error):
-    result = TOLD if on_error is OnError.TELL else COLUMNS
+    result = TOLD if on_error is OnError.REPORT else COLUMNS
     settings = json.dumps({"url": registry.url, "max.retries": 0})
     decode = _payload_decoder(settings, json.dumps(ORDER), spark_type(ORDER), result, on_error)
     return cloudpickle.loads(cloudpickle.dumps(decode))
@@ -45,7 +45,7 @@ def payloads(registry):
 
 
 def test_an_unreadable_payload_is_reported_in_the_error_column(registry):
-    found = in_a_worker(registry, OnError.TELL)(payloads(registry))
+    found = in_a_worker(registry, OnError.REPORT)(payloads(registry))
 
     assert [row["value"] for row in found.to_pylist()] == [{"id": 1, "tags": [("a", 2)]}, None, None]
     assert [row["error"] is None for row in found.to_pylist()] == [True, False, True]
@@ -79,3 +79,7 @@ def test_an_unavailable_registry_always_fails_the_batch(registry, on_error):
 
     with pytest.raises(RegistryUnavailable):
         in_a_worker(registry, on_error)(column)
+
+
+def test_the_earlier_name_of_report_still_works():
+    assert OnError("tell") is OnError.REPORT

@@ -31,7 +31,12 @@ class OnError(str, Enum):
 
     FAIL = "fail"
     NULL = "null"
-    TELL = "tell"
+    REPORT = "report"
+
+    @classmethod
+    def _missing_(cls, value: object) -> OnError | None:
+        # The name in version 0.1.
+        return cls.REPORT if value == "tell" else None
 
 
 def from_confluent(
@@ -52,14 +57,16 @@ def from_confluent(
         subject: the subject of the schema, usually ``<topic>-value``.
         registry: its URL, or the settings of Confluent's client, such as ``url`` and ``basic.auth.user.info``.
         version: of the subject's schema, instead of the latest.
-        on_error: ``fail`` fails the query; ``null`` returns NULL; ``tell`` returns a struct of ``value`` and ``error``,
-            one of which is NULL. If the registry does not answer, the query always fails.
+        on_error: ``fail`` fails the query; ``null`` returns NULL; ``report`` returns a struct of ``value`` and
+            ``error``, one of which is NULL. If the registry does not answer, the query always fails.
 
     Raises:
         PipelineError: CONFLUENT.*.
     """
-    if on_error not in set(OnError):
-        raise PipelineError("CONFLUENT.ON_ERROR", given=on_error)
+    try:
+        action = OnError(on_error)
+    except ValueError:
+        raise PipelineError("CONFLUENT.ON_ERROR", given=on_error) from None
     settings = json.dumps({"url": registry} if isinstance(registry, str) else dict(registry), sort_keys=True)
     # The schema must be that of the table's columns, which the update has found. And other flows wait for this start.
     reader = shared_registry(settings).reader_schema(subject, version, refresh=not query_context().is_starting)
@@ -69,11 +76,11 @@ def from_confluent(
         raise PipelineError("CONFLUENT.SCHEMA", subject=subject, reason=str(error)) from None
     value_type: DataType = _parse_datatype_json_value(type_)
     result: DataType = value_type
-    if OnError(on_error) is OnError.TELL:
+    if action is OnError.REPORT:
         result = StructType([StructField("value", value_type), StructField("error", StringType())])
     # PySpark reads the parameters from the function's annotations; its type stubs do not include that form.
     make_udf: Any = arrow_udf
-    decode = make_udf(_payload_decoder(settings, json.dumps(reader), type_, result, OnError(on_error)), result)
+    decode = make_udf(_payload_decoder(settings, json.dumps(reader), type_, result, action), result)
     decoded: Column = decode(column)
     return decoded
 
@@ -96,7 +103,7 @@ def _payload_decoder(
                     raise
                 error = bad.reason
             value = convert(value) if convert and value is not None else value
-            found.append({"value": value, "error": error} if on_error is OnError.TELL else value)
+            found.append({"value": value, "error": error} if on_error is OnError.REPORT else value)
         return pa.array(found, type=to_arrow_type(result))
 
     return from_confluent

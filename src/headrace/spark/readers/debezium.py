@@ -146,7 +146,7 @@ def _from_json(messages: DataFrame, row: StructType) -> _Envelopes:
 
 def _from_avro(messages: DataFrame, subject: str, registry: str | Mapping[str, Any]) -> _Envelopes:
     """Messages of the Avro converter, in the wire format of Confluent's registry."""
-    rows = messages.withColumn(_MESSAGE, from_confluent("value", subject, registry, on_error="tell"))
+    rows = messages.withColumn(_MESSAGE, from_confluent("value", subject, registry, on_error="report"))
     message = F.col(_MESSAGE)
     payload_type = rows.schema[_MESSAGE].dataType
     kind = payload_type["value"].dataType if isinstance(payload_type, StructType) else payload_type
