@@ -54,7 +54,7 @@ class History:
     ) -> Iterator[tuple[Mapping[str, str], float]]:
         """How much each value of a metric has increased within a time, with its labels.
 
-        A value that decreased was counted anew, and one that is new in a gauge was unknown: neither has increased.
+        A counter that decreased was reset, and a gauge that is new was unknown before: neither has increased.
         Nothing is known without an earlier point that is at most twice that time old.
         """
         within = [point for point in self.points if point.at <= now and now - point.at <= window_s]
