@@ -16,10 +16,11 @@ scheduler can call it. It needs neither Java nor a running process.
     headrace alerts ack ID
     headrace alerts silence ID --hours 8
 
-An alert opens once its condition has held at every check for the time in the table. It is resolved once its condition
-has not held for twice that time, and at least a minute. An increase is measured against the values of an earlier check
-that is at most twice the time in the table old, so check at least every 10 minutes. While a flow's failure is open, and nobody has acknowledged or silenced it, alerts about the lag and the
-throughput of the flow are hidden.
+Each rule says when its alert opens: at once, or after its condition has held at every check for some minutes. The alert
+is resolved once the condition has not held for twice that time, and at least a minute. Increases are measured against an
+earlier check, which must not be older than twice the time of the rule. So check at least every 10 minutes. Lag and
+throughput are checked while a flow runs. While a flow's failure is open, and nobody has acknowledged or silenced it,
+alerts about its lag and its throughput are hidden.
 
 Notices are not sent yet: use the exit code, or `--output json`.
 

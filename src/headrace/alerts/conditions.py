@@ -76,18 +76,24 @@ def _increased(metric: Metric, **wanted: str) -> Callable[[Rule, Facts], Iterato
 
 
 def _lag_high(rule: Rule, facts: Facts) -> Iterator[Finding]:
+    # A pipeline that runs once a night is not behind by day.
+    active = _active_flows(facts.samples)
     for (flow, source), seconds in facts.samples.of(catalogue.LAG_SECONDS).items():
-        if seconds > rule.threshold:
+        if seconds > rule.threshold and flow in active:
             yield Finding(rule, {"flow": flow, "source": source}, seconds)
 
 
 def _throughput_low(rule: Rule, facts: Facts) -> Iterator[Finding]:
     samples = facts.samples
-    active = {flow for flow, _, state in samples.of(catalogue.FLOW_STATE) if state in _ACTIVE}
+    active = _active_flows(samples)
     for (flow,), rate in samples.of(catalogue.PROCESS_RATE).items():
         # A stream that keeps up with little input is not slow.
         if rate < rule.threshold and flow in active and _is_behind(samples, flow, rate):
             yield Finding(rule, {"flow": flow}, rate)
+
+
+def _active_flows(samples: Samples) -> set[str]:
+    return {flow for flow, _, state in samples.of(catalogue.FLOW_STATE) if state in _ACTIVE}
 
 
 def _is_behind(samples: Samples, flow: str, rate: float) -> bool:

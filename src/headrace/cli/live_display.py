@@ -201,7 +201,7 @@ class LiveTable:
         return table
 
     def _row(self, flow: FlowOutcome) -> dict[str, str]:
-        """The cells of a flow by their columns; without those that are empty for every flow of its kind."""
+        """The cells of a flow by their columns, without columns that do not apply to it."""
         counts, seconds = flow.counts, self._seconds(flow.flow)
         rate = self._rate(flow.flow) if self._is_continuous else counts.rows_written / (seconds or 1)
         row = {

@@ -134,6 +134,13 @@ class EventFold:
         found._defined = set(given["defined"])
         return found
 
+    @property
+    def running_update(self) -> str | None:
+        """The latest update if it has recorded no end; None otherwise."""
+        if self.latest is None or self.latest.state != UpdateState.RUNNING.value:
+            return None
+        return self.latest.update_id
+
     def lose_flows(self) -> None:
         """Set the state of flows that were active to LOST: the process of their update is gone."""
         active = {state.value for state in ACTIVE_STATES}
@@ -145,7 +152,7 @@ class EventFold:
     def _apply_to_update(self, event: UpdateCreated | UpdateStateChanged, moment: float, update_id: str) -> None:
         match event:
             case UpdateCreated(cause=cause, selections=selections):
-                if self.latest is not None and self.latest.state == UpdateState.RUNNING.value:
+                if self.latest is not None and self.running_update is not None:
                     # Its process recorded no end.
                     self.samples.add(all_metrics.UPDATES, 1, UpdateState.LOST.value, self.latest.cause)
                     self.lose_flows()
@@ -235,8 +242,11 @@ class EventFold:
                 self.samples.set(all_metrics.LAG_ROWS, table.rows, flow, table.source)
             if table.size is not None:
                 self.samples.set(all_metrics.LAG_BYTES, table.size, flow, table.source)
-            oldest = table.oldest_unread_at
-            self.oldest_unread[flow][table.source] = None if oldest is None else oldest.timestamp()
+            if table.oldest_unread_at is not None:
+                self.oldest_unread[flow][table.source] = table.oldest_unread_at.timestamp()
+            elif table.commits == 0:
+                # Of unread commits that log clean-up has removed, the age is unknown, not zero.
+                self.oldest_unread[flow][table.source] = None
 
     def _apply_progress(self, event: StreamProgress) -> None:
         flow, progress, samples = event.flow, event.progress, self.samples

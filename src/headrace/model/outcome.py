@@ -176,7 +176,7 @@ class TableLag:
         commits: commits that it has not read completely.
         rows: their rows; None if unknown.
         size: their bytes; None if unknown.
-        oldest_unread_at: when the oldest of them was written; None if there is none.
+        oldest_unread_at: when the oldest of them was written; None if all were read, or unknown.
     """
 
     source: str

@@ -57,10 +57,15 @@ def flow_failed(samples):
     samples.set(catalogue.FLOW_STATE, 1, "orders", "orders", "FAILED")
 
 
-def behind(samples):
+def running(samples, lag_s):
     samples.drop(catalogue.FLOW_STATE)
     samples.set(catalogue.FLOW_STATE, 1, "orders", "orders", "RUNNING")
-    samples.set(catalogue.LAG_SECONDS, 61, "orders", "raw")
+    samples.set(catalogue.LAG_SECONDS, lag_s, "orders", "raw")
+
+
+def far_behind(samples):
+    running(samples, 901)
+    samples.set(catalogue.PROCESS_RATE, 5000, "orders")
 
 
 def violated(samples):
@@ -73,8 +78,8 @@ FAULTS = {
     "update_failed": failed,
     "flow_failed": flow_failed,
     "flow_restarting": lambda samples: samples.add(catalogue.FLOW_RETRIES, 3, "orders"),
-    "lag_high": lambda samples: samples.set(catalogue.LAG_SECONDS, 901, "orders", "raw"),
-    "throughput_low": behind,
+    "lag_high": far_behind,
+    "throughput_low": lambda samples: running(samples, 61),
     "expectation_rate": violated,
     "quarantine_growing": lambda samples: samples.set(catalogue.QUARANTINED, 1500, "orders"),
     "rows_late": lambda samples: samples.add(catalogue.STATE_CHANGES, 1, "orders", "dedupe", "late"),
@@ -114,6 +119,10 @@ def test_a_healthy_pipeline_has_no_finding_over_a_simulated_day():
         assert findings(Facts(samples, history, now)) == []
         history = history.with_current(samples, now)
     assert len(history.points) <= 14
+
+
+def test_a_pipeline_that_does_not_run_has_no_lag_to_complain_of():
+    assert found_after(lambda samples: samples.set(catalogue.LAG_SECONDS, 40_000, "orders", "raw")) == []
 
 
 def test_a_quarantine_that_was_emptied_has_not_grown():

@@ -126,6 +126,9 @@ def test_lag_behind_a_table_is_its_unread_rows_commits_and_bytes_and_its_oldest_
     ]
     assert fold.oldest_unread == {"orders": {"raw": START.timestamp()}}
     assert folded(behind, current).oldest_unread == {"orders": {"raw": None}}
+    # Log clean-up has removed the unread commits.
+    removed = FlowLagMetrics("orders", "orders", tables=(TableLag("raw", 2, None, None),))
+    assert folded(current, removed).oldest_unread == {"orders": {}}
 
 
 @pytest.mark.parametrize(("selection", "remaining"), [({}, {"orders"}), ({"refresh": ["orders"]}, {"orders", "old"})])

@@ -39,14 +39,15 @@ def pipeline_metrics(
         PipelineError: EVENTS.NOT_READABLE.
     """
     fold, held = _folded(settings), is_held()
-    if _is_running(fold) and not held:
-        # It may have ended since the log was read.
+    lost = fold.running_update if not held else None
+    if lost is not None:
+        # It may have ended since the log was read, and another one may have begun.
         fold = _folded(settings)
     samples = fold.samples
     if fold.newest_event_at is not None:
         samples.set(catalogue.NEWEST_EVENT, fold.newest_event_at)
     if fold.latest is not None:
-        is_lost = _is_running(fold) and not held
+        is_lost = lost is not None and fold.running_update == lost
         samples.set(catalogue.UPDATE_STATE, 1, UpdateState.LOST.value if is_lost else fold.latest.state)
         if is_lost:
             fold.lose_flows()
@@ -62,10 +63,6 @@ def pipeline_metrics(
     if tables:
         _add_tables(samples, settings)
     return samples
-
-
-def _is_running(fold: EventFold) -> bool:
-    return fold.latest is not None and fold.latest.state == UpdateState.RUNNING.value
 
 
 def _folded(settings: Settings) -> EventFold:
