@@ -271,6 +271,7 @@ def test_every_error_condition_follows_the_wording_rules() -> None:
 @pytest.mark.parametrize(
     "page",
     [
+        "alerts",
         "auto-loader",
         "auto-loader-cases",
         "command-line",
@@ -278,6 +279,7 @@ def test_every_error_condition_follows_the_wording_rules() -> None:
         "event-hubs",
         "kafka",
         "lint",
+        "metrics",
         "notebook-session",
         "settings",
         "sinks",
@@ -291,6 +293,14 @@ def test_a_generated_page_is_up_to_date(page: str, monkeypatch: pytest.MonkeyPat
 
     path = f"reference/{page}.md"
     assert (ROOT / "docs" / path).read_text(encoding="utf-8") == pages[path](), "run `make docs`"
+
+
+def test_every_generated_page_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "tools")
+    pages = runpy.run_path(str(ROOT / "tools" / "docs.py"))["PAGES"]
+
+    (compared,) = (mark for mark in test_a_generated_page_is_up_to_date.pytestmark if mark.name == "parametrize")
+    assert {f"reference/{page}.md" for page in compared.args[1]} == set(pages)
 
 
 def test_every_link_between_documents_resolves() -> None:

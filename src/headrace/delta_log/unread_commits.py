@@ -24,7 +24,7 @@ class UnreadCommits:
         commits: their number; without those that add no data, except the ones that were not looked into.
         rows: rows in their files; None if unknown.
         size_bytes: bytes of their files; None if unknown.
-        oldest_at_ms: when the oldest of them was written, in milliseconds since 1970; None if all were read, or unknown.
+        oldest_at_ms: when the oldest of them was written, in milliseconds since 1970; None for none, or if unknown.
     """
 
     commits: int = 0

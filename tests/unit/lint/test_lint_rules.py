@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
+from importlib.resources import files
 
 import pytest
 
@@ -16,6 +18,12 @@ SASL = (
     f"jaas = f'{LOGIN} username={{name}};'\nspark.readStream.format('kafka').option('subscribe', 't')"
     ".option('kafka.security.protocol', 'SASL_PLAINTEXT').option('kafka.sasl.jaas.config', jaas)"
 )
+
+
+def test_every_text_of_a_rule_has_its_function():
+    texts = tomllib.loads(files("headrace.lint").joinpath("rules.toml").read_text(encoding="utf-8"))
+
+    assert set(texts) == {rule.id for rule in RULES}
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)

@@ -1,1 +1,1 @@
-"""The rules by subject; each module has a tuple of them."""
+"""The rules by subject. Each family has a tuple of them; `columns`, `stream_joins` and `watermarks` are shared."""
