@@ -16,6 +16,7 @@ from headrace import __version__
 from headrace.cli import alerts, checkpoints, fs, jars, quarantine
 from headrace.cli.arguments import hoist_global_options, wants_json
 from headrace.cli.backfill import backfill
+from headrace.cli.erase import erase
 from headrace.cli.failures import (
     DONE,
     INTERRUPTED,
@@ -53,6 +54,7 @@ _VERBS: tuple[tuple[str, Callable[..., int | None]], ...] = (
     ("files", files),
     ("lateness", lateness),
     ("explain", explain),
+    ("erase", erase),
     ("exec", exec_),
 )
 # Unknown options belong to the script.

@@ -18,6 +18,7 @@ from headrace.events.reader import EventReader
 from headrace.events.types import Event
 from headrace.graph.select import Selection
 from headrace.metrics.samples import Samples
+from headrace.model.erasure import Erasure, ErasureRequest
 from headrace.model.lateness import Lateness
 from headrace.model.outcome import FilesBacklog, Outcome
 from headrace.model.preview import Preview
@@ -134,6 +135,12 @@ class OpenProject(StoredProject, Protocol):
 
     def sql(self, query: str, *, write: bool = False, private: bool = False) -> Rows:
         """A query over the pipeline's tables and persisted views."""
+
+    def find_rows(self, request: ErasureRequest) -> Erasure:
+        """What would be erased; nothing is written."""
+
+    def erase(self, request: ErasureRequest) -> Erasure:
+        """Erase rows from every place of the storage."""
 
     def preview(self, name: str, rows: int = 20) -> Preview:
         """One dataset computed on real input; nothing is written."""

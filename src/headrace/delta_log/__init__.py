@@ -1,4 +1,4 @@
 """Delta tables read from their logs, without a JVM: versions, layout, deletion vectors, changed sources, lag."""
 
 # The modules that other packages may import.
-__all__ = ["changed_sources", "lateness", "table_layout", "tables", "unread_commits"]
+__all__ = ["changed_sources", "erased_values", "lateness", "table_layout", "tables", "unread_commits"]

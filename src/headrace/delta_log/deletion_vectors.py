@@ -1,4 +1,4 @@
-"""Counts the rows that deletion vectors delete, from the table's log alone.
+"""The files of a table version and the rows that deletion vectors delete in them, from the table's log alone.
 
 delta-rs would read the vectors themselves, and refuses tables whose types were widened.
 
@@ -27,6 +27,15 @@ def deleted_rows(table: str, version: int) -> int:
     Raises:
         PipelineError: STORAGE.TABLE_UNREADABLE, if the log is incomplete.
     """
+    return sum(live_files(table, version).values())
+
+
+def live_files(table: str, version: int) -> dict[str, int]:
+    """The files of a table version as the log names them, each with the number of its deleted rows.
+
+    Raises:
+        PipelineError: STORAGE.TABLE_UNREADABLE, if the log is incomplete.
+    """
     log = Path(table) / "_delta_log"
     known, files = _newest_checkpoint(log, version)
     deleted = {add["path"]: _cardinality(add) for file in files for add in _adds(log, file)}
@@ -41,7 +50,7 @@ def deleted_rows(table: str, version: int) -> int:
             if "remove" in action:
                 deleted.pop(action["remove"]["path"], None)
         deleted |= {action["add"]["path"]: _cardinality(action["add"]) for action in actions if "add" in action}
-    return sum(deleted.values())
+    return deleted
 
 
 def _newest_checkpoint(log: Path, version: int) -> tuple[int, list[Path]]:

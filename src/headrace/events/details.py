@@ -29,6 +29,7 @@ from headrace.events.types import (
     FlowTotal,
     Json,
     Level,
+    RowsErased,
     RowsSampled,
     SinkDefined,
     StreamProgress,
@@ -84,6 +85,9 @@ def event_of(event_type: str, details: Json, origin: Json, message: str = "") ->
         return UpdateCreated(body["cause"], body["config"], body["selections"], user, version)
     if event_type == UpdateStateChanged.event_type:
         return UpdateStateChanged(UpdateState(body["state"]), body.get("error"))
+    if event_type == RowsErased.event_type:
+        rows = {str(name): int(count) for name, count in body["rows"].items()}
+        return RowsErased(tuple(body["columns"]), rows, bool(body["kept_files"]), body.get("user"))
     if event_type == UpdateTotals.event_type:
         return UpdateTotals(tuple(_total(found) for found in body["flows"]))
     return _about_flow_or_dataset(event_type, body, str(flow), str(dataset))
@@ -259,10 +263,18 @@ def _body(event: Event) -> dict[str, Any]:
             return _metrics_body(event)
         case RowsSampled() | TableEvaluated():
             return _expectations_event_body(event)
-        case UpdateTotals(flows=flows):
-            return {"flows": [_total_body(flow) for flow in flows]}
+        case UpdateTotals() | RowsErased():
+            return _summary_body(event)
         case Warned(code=code, level=level):
             return {"code": code} if level is Level.WARN else {"code": code, "level": level}
+
+
+def _summary_body(event: UpdateTotals | RowsErased) -> dict[str, Any]:
+    match event:
+        case UpdateTotals(flows=flows):
+            return {"flows": [_total_body(flow) for flow in flows]}
+        case RowsErased(columns, rows, kept_files, user):
+            return {"columns": list(columns), "rows": dict(rows), "kept_files": kept_files, "user": user}
 
 
 def _expectations_event_body(event: RowsSampled | TableEvaluated) -> dict[str, Any]:

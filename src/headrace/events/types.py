@@ -369,6 +369,29 @@ class UpdateTotals:
 
 
 @dataclass(frozen=True)
+class RowsErased:
+    """Rows of a person were erased from the storage; the values that identified them are not stored.
+
+    *columns* are the columns that were compared, *rows* the numbers of rows by place, *user* who erased them.
+    """
+
+    columns: tuple[str, ...]
+    rows: Mapping[str, int]
+    kept_files: bool = False
+    user: str | None = None
+
+    event_type: ClassVar[str] = "rows_erased"
+    level: ClassVar[Level] = Level.INFO
+    maturity: ClassVar[Maturity] = Maturity.EVOLVING
+
+    @property
+    def message(self) -> str:
+        """One readable line."""
+        user = f" by {self.user}" if self.user else ""
+        return f"rows of a person erased{user}: {sum(self.rows.values())}, found by {', '.join(self.columns)}"
+
+
+@dataclass(frozen=True)
 class Warned:
     """A warning; *code* names its kind.
 
@@ -388,7 +411,8 @@ class Warned:
 
 Event: TypeAlias = (
     "UpdateCreated | UpdateStateChanged | DatasetDefined | SinkDefined | FlowDefined | FlowStateChanged | BatchDone"
-    " | FlowLagMetrics | FlowStateMetrics | StreamProgress | RowsSampled | TableEvaluated | UpdateTotals | Warned"
+    " | FlowLagMetrics | FlowStateMetrics | StreamProgress | RowsSampled | TableEvaluated | UpdateTotals | RowsErased"
+    " | Warned"
 )
 
 TERMINAL_UPDATE_STATES = frozenset({UpdateState.COMPLETED, UpdateState.FAILED, UpdateState.CANCELED})
@@ -397,7 +421,7 @@ TERMINAL_UPDATE_STATES = frozenset({UpdateState.COMPLETED, UpdateState.FAILED, U
 def is_durable(event: Event) -> bool:
     """True if the event must be in the table before the update continues (D3: counts before Spark's commit)."""
     match event:
-        case UpdateCreated() | BatchDone():
+        case UpdateCreated() | BatchDone() | RowsErased():
             return True
         case UpdateStateChanged(state=state):
             return state in TERMINAL_UPDATE_STATES

@@ -11,11 +11,13 @@ from pathlib import Path
 from headrace.events.types import Event
 from headrace.graph.resolved import ResolvedGraph
 from headrace.graph.select import Selection
+from headrace.model.erasure import Erasure, ErasureRequest
 from headrace.model.outcome import Outcome
 from headrace.model.preview import Preview
 from headrace.model.rows import Rows
 from headrace.plan.backfills import BackfillRequest, ReplayRequest
 from headrace.plan.steps import Plan
+from headrace.project.erase import Eraser, erased
 from headrace.project.inspection.dataset_resolution import OneDataset, preview_rows, recomputed_rows, resolve_dataset
 from headrace.project.inspection.explain_dataset import explanation
 from headrace.project.inspection.explanation import Explanation
@@ -188,6 +190,30 @@ class Project(StoredProject):
             private=private,
             is_held=lambda: may_be_held(Path(self.settings.layout.lease), host_name(self._environ), time.time),
             redact=self._secrets.redact,
+        )
+
+    def find_rows(self, request: ErasureRequest) -> Erasure:
+        """What :meth:`erase` would erase; writes nothing.
+
+        Raises:
+            PipelineError: as :meth:`erase`, except LEASE.HELD; the erasure has what would stop it.
+        """
+        return self._eraser(request, Eraser.find)
+
+    def erase(self, request: ErasureRequest) -> Erasure:
+        """Erase rows from tables, their history, quarantine, dead letters, spilled batches and the event log.
+
+        Streams that read the tables continue. Running it again after a crash finishes it.
+
+        Raises:
+            PipelineError: ERASE.*; LEASE.HELD if an update is running.
+        """
+        return self._eraser(request, Eraser.erase)
+
+    def _eraser(self, request: ErasureRequest, work: Callable[[Eraser], Erasure]) -> Erasure:
+        catalog = self._resolver.catalog()
+        return erased(
+            lambda: work(Eraser(self.settings, self._environ, catalog, self._secrets.redact, request)), request
         )
 
     def preview(self, name: str, rows: int = 20) -> Preview:

@@ -26,6 +26,8 @@ OPEN = "open"
 # Stand where quarantined rows have the name of a rule.
 QUERY_FAILED = "query.failed"
 SINK_REFUSED = "sink.refused"
+# A predicate with tens of thousands of ids overflows the stack of its parser.
+_MOST_IDS = 500
 _SOURCE = pa.struct(
     [
         ("file", pa.string()),
@@ -230,6 +232,23 @@ def delete_dead_letters(folder: Path, epoch: int, fence: Callable[[], None]) -> 
     fence()
     if table is not None:
         table.delete(f"epoch <= {int(epoch)}")
+
+
+def matching_dead_letters(folder: Path, matches: Callable[[str], bool]) -> list[str]:
+    """The ids of a flow's dead letters whose record, or whose error, matches; whatever their status."""
+    table = open_table(dead_letter_table(folder))
+    if table is None:
+        return []
+    stored = table.to_pyarrow_dataset().to_table(columns=["id", "row", "error"]).to_pylist()
+    return [row["id"] for row in stored if matches(row["row"]) or matches(row["error"] or "")]
+
+
+def erase_dead_letters(folder: Path, ids: Sequence[str], fence: Callable[[], None]) -> None:
+    """Delete dead letters by their ids."""
+    for first in range(0, len(ids), _MOST_IDS):
+        listed = ", ".join(map(sql_literal, ids[first : first + _MOST_IDS]))
+        fence()
+        DeltaTable(dead_letter_table(folder)).delete(f"id IN ({listed})")
 
 
 def _stored(row: DeadLetter, batch: DeadLetterBatch, number: int) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from headrace.atomic_write import replace_file
 from headrace.settings.storage import path_safe
 
 _FOLDER, _ONLY, _ABOUT, _ROWS = "waiting", "sink", "batch.json", "rows"
@@ -139,6 +140,24 @@ def _drafted(draft: Path, batch: BatchToSpill, write: Callable[[Path], None]) ->
     for path in (*files, draft / _ROWS, draft / _ABOUT, draft):
         _sync(path)
     return rows
+
+
+def replace_rows(batch: SpilledBatch, file: Path, new: Path, rows: int) -> None:
+    """Replace a file of a batch that was never sent by another one.
+
+    Args:
+        batch: the batch.
+        file: one of its Parquet files.
+        new: a complete file of the same file system; it is moved.
+        rows: the number of rows that the batch then has.
+    """
+    about = {**batch._about(), "rows": rows}  # noqa: SLF001 - the batch's own file
+    # The number comes first: if a crash comes between the two, repeating the call corrects the file.
+    replace_file(batch.folder / _ABOUT, json.dumps(about))
+    _sync(new)
+    new.replace(file)
+    file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+    _sync(file.parent)
 
 
 def clear_drafts(queue: Path) -> None:

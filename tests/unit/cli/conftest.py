@@ -10,6 +10,7 @@ import pytest
 
 from headrace.cli.main import call
 from headrace.events.types import BatchDone, Event, FlowStateChanged, UpdateCreated, UpdateStateChanged
+from headrace.model.erasure import Erasure, PlaceKind, SearchedPlace
 from headrace.model.expectations import Action, ExpectationCount
 from headrace.model.outcome import FlowCounts, FlowOutcome, FlowState, Outcome, UpdateState
 from headrace.model.preview import Preview
@@ -40,6 +41,9 @@ class Said:
 
     def to_json(self) -> Any:
         return self.value
+
+
+PLACES = (SearchedPlace(PlaceKind.TABLE, "orders", 2, 1, 3), SearchedPlace(PlaceKind.EVENT_LOG, "events"))
 
 
 @dataclass
@@ -105,6 +109,14 @@ class FakeProject:
     def sql(self, query: str, *, write: bool = False, private: bool = False) -> Rows:
         self._ask("sql", query, write, *(("private",) if private else ()))
         return Rows(("n", "s"), ((1, None), (20, "x\x1b[31m")))
+
+    def find_rows(self, request: Any) -> Erasure:
+        self._ask("find_rows", request)
+        return Erasure(request.columns, is_done=False, keeps_files=False, places=PLACES)
+
+    def erase(self, request: Any) -> Erasure:
+        self._ask("erase", request)
+        return Erasure(request.columns, is_done=True, keeps_files=request.keep_files, places=PLACES)
 
     def preview(self, name: str, rows: int = 20) -> Preview:
         self._ask("preview", name, rows)

@@ -10,6 +10,7 @@ from headrace.storage.spill_queue import (
     BatchToSpill,
     clear_drafts,
     remove_spilled_batch,
+    replace_rows,
     spill_batch,
     spill_folders,
     spilled_batches,
@@ -89,3 +90,15 @@ def test_each_sink_has_its_own_spill_folder_and_a_single_sink_keeps_it_when_rena
     assert spill_folders(tmp_path, "old").popitem()[1] == spill_folders(tmp_path, "new").popitem()[1]
     assert len({*several.values()}) == 2
     assert all(place.parent == tmp_path / "waiting" for place in several.values())
+
+
+def test_a_file_of_a_waiting_batch_is_replaced_with_the_number_of_rows(tmp_path):
+    keep(tmp_path / "sink", 0, rows=3)
+    (batch,) = spilled_batches(tmp_path / "sink")
+    (file,) = batch.data.glob("*.parquet")
+    pq.write_table(pa.table({"id": [1]}), tmp_path / "new.parquet")
+
+    replace_rows(batch, file, tmp_path / "new.parquet", 1)
+
+    assert (batch.rows(), batch.transaction()) == (1, "flow:0")
+    assert pq.read_table(batch.data).column("id").to_pylist() == [1]
