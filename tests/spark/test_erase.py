@@ -16,6 +16,8 @@ from headrace.model.erasure import Criterion, ErasureRequest, PlaceKind
 from headrace.model.schema import Schema
 from headrace.spark.delta.erase_conditions import condition_of
 from headrace.spark.delta.erase_rows import FoundRows, erase_rows, forget_log, write_checkpoint
+from headrace.spark.sinks.spilled_rows import erase_spilled_rows, find_spilled_rows
+from headrace.storage.spill_queue import BatchToSpill, spill_batch, spilled_batches
 
 pytestmark = pytest.mark.spark
 
@@ -84,7 +86,9 @@ def emails(pipeline, name):
     return sorted(row["email"] for row in pipeline.rows(name))
 
 
-@pytest.mark.long(guard="test_an_erasing_commit_is_passed_over_by_streams_and_leaves_no_trace")
+@pytest.mark.long(
+    guard="tests/spark/test_erase.py::test_an_erasing_commit_is_passed_over_by_streams_and_leaves_no_trace"
+)
 def test_a_persons_rows_are_erased_everywhere_and_streams_continue(project):
     pipeline = project(PIPELINE)
     land(pipeline, "1", (ANN, "Rome", 10, 1), ("bob@x.example", "Rome", 20, 1), (ANN, "Rome", 0, 2))
@@ -92,8 +96,8 @@ def test_a_persons_rows_are_erased_everywhere_and_streams_continue(project):
     land(pipeline, "2", (ANN, "Oslo", 3, 3), ("cai@x.example", "Oslo", 0, 1), (ANN, "Oslo", 7, 4))
     pipeline.run()
 
-    found = pipeline.project.find_rows(by_email())
-    erased = pipeline.project.erase(by_email())
+    found = pipeline.project.erasures.find(by_email())
+    erased = pipeline.project.erasures.erase(by_email())
 
     storage = pipeline.folder / "storage"
     rows = {(place.kind, place.name): place.rows for place in erased.places if place.rows}
@@ -115,7 +119,7 @@ def test_a_persons_rows_are_erased_everywhere_and_streams_continue(project):
     assert pipeline.run().outcome.state.value == "COMPLETED"
     assert emails(pipeline, "copies") == ["bob@x.example", "dan@x.example"]
     assert {row["city"]: row["amount"] for row in pipeline.rows("revenue")} == {"Rome": 50}
-    assert pipeline.project.find_rows(by_email()).rows == 0
+    assert pipeline.project.erasures.find(by_email()).rows == 0
     assert pipeline.plan().to_json()["empty"]
 
 
@@ -128,7 +132,7 @@ def test_rows_that_a_stream_has_not_read_are_not_erased(project):
     pipeline.run("orders")
 
     with pytest.raises(PipelineError, match="have not read") as refused:
-        pipeline.project.erase(by_email())
+        pipeline.project.erasures.erase(by_email())
 
     assert 'flow "copies": it has not read all of "orders"' in refused.value.detail
     assert emails(pipeline, "orders") == [ANN, ANN]
@@ -136,11 +140,15 @@ def test_rows_that_a_stream_has_not_read_are_not_erased(project):
 
 @pytest.fixture
 def table(headrace_session, tmp_path):
-    """A table that only allows appends, with a change feed and a vector that hides a row of Ann."""
+    """A table that only allows appends, with mapped names, a change feed and a vector that hides a row of Ann."""
     path = str(tmp_path / "a table")
     rows = [(1, ANN, "a b"), (2, "bob@x.example", "a b"), (3, ANN, "a b"), (4, "cai@x.example", "c")]
     written = headrace_session.createDataFrame(rows, "id INT, email STRING, city STRING").coalesce(1)
-    options = {"delta.enableDeletionVectors": "true", "delta.enableChangeDataFeed": "true"}
+    options = {
+        "delta.enableDeletionVectors": "true",
+        "delta.enableChangeDataFeed": "true",
+        "delta.columnMapping.mode": "name",
+    }
     written.write.format("delta").partitionBy("city").options(**options).save(path)
     headrace_session.sql(f"DELETE FROM delta.`{path}` WHERE id = 3")
     headrace_session.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.appendOnly' = 'true')")
@@ -175,3 +183,26 @@ def test_an_erasing_commit_is_passed_over_by_streams_and_leaves_no_trace(table, 
     assert sorted(row["id"] for row in session.read.format("delta").load(table).collect()) == [2, 4, 5]
     changes = session.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 3).load(table)
     assert [row["id"] for row in changes.select(F.col("id")).collect()] == [5]
+
+
+@pytest.mark.long(
+    guard="tests/unit/storage/test_spill_queue.py::test_a_file_of_a_waiting_batch_is_replaced_with_the_number_of_rows"
+)
+def test_rows_of_a_batch_that_waits_behind_another_are_erased(headrace_session, tmp_path):
+    def write(folder):
+        rows = headrace_session.createDataFrame([(1, ANN), (2, "bob@x.example")], "id INT, email STRING")
+        rows.repartition(2).withColumn("at", F.lit("2026-01-01").cast("timestamp")).write.parquet(str(folder))
+
+    for number in range(2):
+        spill_batch(tmp_path / "sink", BatchToSpill("flow", 0, number), write, lambda: None)
+    first, last = spilled_batches(tmp_path / "sink")
+
+    def condition(schema):
+        return condition_of(by_email().criteria, schema)
+
+    rows = erase_spilled_rows(headrace_session, last, condition, lambda: None)
+
+    (kept,) = headrace_session.read.parquet(str(last.data)).collect()
+    assert (rows, last.rows(), kept["id"], kept["at"].year) == (1, 1, 2, 2026)
+    assert erase_spilled_rows(headrace_session, last, condition, lambda: None) == 0
+    assert sum(find_spilled_rows(headrace_session, first, condition).values()) == 1

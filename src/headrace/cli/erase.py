@@ -56,15 +56,15 @@ def erase(
     can_ask = sys.stdin.isatty() and where_file != _STDIN and not invocation.as_json
     if not (dry_run or yes or can_ask):
         raise PipelineError("ERASE.NOT_CONFIRMED")
-    project = invocation.open()
+    erasures = invocation.open().erasures
     if not yes or dry_run:
-        found = project.find_rows(request)
+        found = erasures.find(request)
         if dry_run:
             invocation.result(printable(_text(found), keep="\n"), found.to_json())
             return DONE
         invocation.say(printable(_text(found), keep="\n"))
         typer.confirm("Erase these rows? This cannot be undone.", abort=True, err=True)
-    erased = project.erase(request)
+    erased = erasures.erase(request)
     invocation.result(printable(_text(erased), keep="\n"), erased.to_json())
     return DONE
 

@@ -63,6 +63,16 @@ class Alerts(Protocol):
         """Let an alert need no attention for a time."""
 
 
+class Erasures(Protocol):
+    """Finds and erases rows of a pipeline's storage."""
+
+    def find(self, request: ErasureRequest) -> Erasure:
+        """What would be erased; nothing is written."""
+
+    def erase(self, request: ErasureRequest) -> Erasure:
+        """Erase rows from every place of the storage."""
+
+
 class StoredProject(Protocol):
     """The part of a project that reads its storage without a session."""
 
@@ -102,6 +112,10 @@ class OpenProject(StoredProject, Protocol):
         """Removes the secrets resolved so far from a text."""
 
     @property
+    def erasures(self) -> Erasures:
+        """Finds and erases rows."""
+
+    @property
     def continuous(self) -> bool:
         """True if the settings make an update run until it is stopped."""
 
@@ -135,12 +149,6 @@ class OpenProject(StoredProject, Protocol):
 
     def sql(self, query: str, *, write: bool = False, private: bool = False) -> Rows:
         """A query over the pipeline's tables and persisted views."""
-
-    def find_rows(self, request: ErasureRequest) -> Erasure:
-        """What would be erased; nothing is written."""
-
-    def erase(self, request: ErasureRequest) -> Erasure:
-        """Erase rows from every place of the storage."""
 
     def preview(self, name: str, rows: int = 20) -> Preview:
         """One dataset computed on real input; nothing is written."""

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
 from headrace.errors import PipelineError
 from headrace.events.envelope import SCHEMA
@@ -17,7 +16,7 @@ from headrace.events.types import RowsSampled
 
 # A predicate with tens of thousands of ids overflows the stack of its parser.
 _MOST_ROWS = 500
-_TEXTS = ("id", "event_type", "message", "details", "error")
+_TEXTS = "SELECT id, event_type, message, details, error FROM events"
 
 
 def erase_from_events(
@@ -43,9 +42,9 @@ def erase_from_events(
         ids = list(_changed_ids(table, is_erased, clean))
         for first in range(0, len(ids), _MOST_ROWS):
             chunk = ids[first : first + _MOST_ROWS]
-            rows = table.to_pyarrow_dataset().to_table(filter=pc.field("id").isin(chunk)).to_pylist()
-            cleaned = pa.Table.from_pylist([_cleaned(row, is_erased, clean) for row in rows], SCHEMA)
             listed = ", ".join("'" + one.replace("'", "''") + "'" for one in chunk)
+            rows = _query(table, f"SELECT * FROM events WHERE id IN ({listed})").read_all().to_pylist()  # noqa: S608 - ids of ours
+            cleaned = pa.Table.from_pylist([_cleaned(row, is_erased, clean) for row in rows], SCHEMA)
             fence()
             write_deltalake(table, cleaned, mode="overwrite", predicate=f"id IN ({listed})")
             table = DeltaTable(path)
@@ -62,10 +61,14 @@ def count_events(path: str, is_erased: Callable[[str], bool], clean: Callable[[s
 
 
 def _changed_ids(table: DeltaTable, is_erased: Callable[[str], bool], clean: Callable[[str], str]) -> Iterator[str]:
-    for batch in table.to_pyarrow_dataset().to_batches(columns=list(_TEXTS)):
+    for batch in _query(table, _TEXTS):
         for row in batch.to_pylist():
             if _cleaned(row, is_erased, clean) != row:
                 yield row["id"]
+
+
+def _query(table: DeltaTable, query: str) -> pa.RecordBatchReader:
+    return pa.RecordBatchReader.from_stream(QueryBuilder().register("events", table).execute(query))
 
 
 def _cleaned(row: dict[str, Any], is_erased: Callable[[str], bool], clean: Callable[[str], str]) -> dict[str, Any]:

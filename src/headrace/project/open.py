@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from headrace.events.types import Event
 from headrace.graph.resolved import ResolvedGraph
 from headrace.graph.select import Selection
-from headrace.model.erasure import Erasure, ErasureRequest
 from headrace.model.outcome import Outcome
 from headrace.model.preview import Preview
 from headrace.model.rows import Rows
 from headrace.plan.backfills import BackfillRequest, ReplayRequest
 from headrace.plan.steps import Plan
-from headrace.project.erase import Eraser, erased
+from headrace.project.erasure.erasures import Erasures
 from headrace.project.inspection.dataset_resolution import OneDataset, preview_rows, recomputed_rows, resolve_dataset
 from headrace.project.inspection.explain_dataset import explanation
 from headrace.project.inspection.explanation import Explanation
 from headrace.project.inspection.sql_access import run_statement
 from headrace.project.inspection.stored_project import StoredProject
-from headrace.project.lease_holders import host_name, may_be_held
 from headrace.project.planning.plan_update import Planning
 from headrace.project.resolution.resolver import Resolver
 from headrace.project.test_harness import REAL, Harness
@@ -44,6 +41,7 @@ class Project(StoredProject):
         # Texts of the project may contain secrets: apply this before printing them.
         self.redact: Callable[[str], str] = self._secrets.redact
         self._resolver = Resolver(settings, self._secrets, environ, harness)
+        self.erasures = Erasures(settings, environ, lambda: self._resolver.catalog().session, self.redact)
 
     @classmethod
     def open(
@@ -188,32 +186,8 @@ class Project(StoredProject):
             self.settings,
             write=write,
             private=private,
-            is_held=lambda: may_be_held(Path(self.settings.layout.lease), host_name(self._environ), time.time),
+            is_held=self._is_held,
             redact=self._secrets.redact,
-        )
-
-    def find_rows(self, request: ErasureRequest) -> Erasure:
-        """What :meth:`erase` would erase; writes nothing.
-
-        Raises:
-            PipelineError: as :meth:`erase`, except LEASE.HELD; the erasure has what would stop it.
-        """
-        return self._eraser(request, Eraser.find)
-
-    def erase(self, request: ErasureRequest) -> Erasure:
-        """Erase rows from tables, their history, quarantine, dead letters, spilled batches and the event log.
-
-        Streams that read the tables continue. Running it again after a crash finishes it.
-
-        Raises:
-            PipelineError: ERASE.*; LEASE.HELD if an update is running.
-        """
-        return self._eraser(request, Eraser.erase)
-
-    def _eraser(self, request: ErasureRequest, work: Callable[[Eraser], Erasure]) -> Erasure:
-        catalog = self._resolver.catalog()
-        return erased(
-            lambda: work(Eraser(self.settings, self._environ, catalog, self._secrets.redact, request)), request
         )
 
     def preview(self, name: str, rows: int = 20) -> Preview:

@@ -110,8 +110,12 @@ class FakeProject:
         self._ask("sql", query, write, *(("private",) if private else ()))
         return Rows(("n", "s"), ((1, None), (20, "x\x1b[31m")))
 
-    def find_rows(self, request: Any) -> Erasure:
-        self._ask("find_rows", request)
+    @property
+    def erasures(self) -> FakeProject:
+        return self
+
+    def find(self, request: Any) -> Erasure:
+        self._ask("find", request)
         return Erasure(request.columns, is_done=False, keeps_files=False, places=PLACES)
 
     def erase(self, request: Any) -> Erasure:

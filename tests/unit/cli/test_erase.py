@@ -28,7 +28,7 @@ def verbs(cli):
 def test_a_dry_run_writes_nothing_and_needs_no_confirmation(cli):
     code, out, _ = cli("erase", "--where", "customer_id=4711", "--dry-run")
 
-    assert (code, cli.project.asked) == (0, [("find_rows", REQUEST)])
+    assert (code, cli.project.asked) == (0, [("find", REQUEST)])
     assert "nothing was written" in out
     assert "4711" not in out
 
@@ -48,7 +48,7 @@ def test_without_a_terminal_to_ask_on_nothing_is_erased(cli):
     assert (code, json.loads(out)["error"]["code"], cli.project.asked) == (4, "ERASE.NOT_CONFIRMED", [])
 
 
-@pytest.mark.parametrize(("answer", "asked", "code"), [("y", ["find_rows", "erase"], 0), ("n", ["find_rows"], 130)])
+@pytest.mark.parametrize(("answer", "asked", "code"), [("y", ["find", "erase"], 0), ("n", ["find"], 130)])
 def test_on_a_terminal_the_rows_are_shown_and_the_user_is_asked(cli, monkeypatch, answer, asked, code):
     monkeypatch.setattr(sys, "stdin", Terminal(f"{answer}\n"))
 
@@ -64,7 +64,7 @@ def test_values_can_come_from_a_file_or_the_standard_input(cli, monkeypatch, tmp
     cli("erase", "--where-file", "-", "--yes")
 
     both = ErasureRequest((*REQUEST.criteria, Criterion(("email",), "a=b")), ("orders", "lines"))
-    assert cli.project.asked == [("find_rows", both), ("erase", REQUEST)]
+    assert cli.project.asked == [("find", both), ("erase", REQUEST)]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 
 from headrace.events.reader import EventReader
@@ -50,9 +49,7 @@ class StoredProject:
         Raises:
             PipelineError: EVENTS.NOT_READABLE.
         """
-        lease = Path(self.settings.layout.lease)
-        is_held = partial(may_be_held, lease, host_name(self._environ), time.time)
-        return pipeline_metrics(self.settings, time.time, is_held, tables=tables)
+        return pipeline_metrics(self.settings, time.time, self._is_held, tables=tables)
 
     def alerts(self) -> PipelineAlerts:
         """The alerts of the pipeline."""
@@ -121,3 +118,7 @@ class StoredProject:
         found = dict(stored_tables(self.settings.layout, self.settings.naming))
         hidden = frozenset() if private else hidden_tables(found)
         return tuple((str(name), path, row_count(path)) for name, path in found.items() if name not in hidden)
+
+    def _is_held(self) -> bool:
+        """Whether a process holds the lease of the pipeline."""
+        return may_be_held(Path(self.settings.layout.lease), host_name(self._environ), time.time)

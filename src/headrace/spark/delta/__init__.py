@@ -7,6 +7,8 @@ __all__ = [
     "commit_counts",
     "conflicts",
     "conform",
+    "erase_conditions",
+    "erase_rows",
     "fencing",
     "first_commit",
     "not_null_columns",

@@ -13,4 +13,5 @@ __all__ = [
     "sink",
     "sink_writer",
     "spill_queue",
+    "spilled_rows",
 ]

@@ -1,0 +1,186 @@
+"""Erases a person's rows from the storage of a pipeline, under its lease.
+
+The steps are in an order in which a crash at any of them is safe: views are marked to be recomputed before rows go, and
+files are deleted from every place that was searched, not only from those in which rows were found this time. So running
+it again finishes it.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from headrace.delta_log.erased_values import remove_old_values, remove_unused_files, without_texts
+from headrace.errors import PipelineError
+from headrace.events.envelope import Origin
+from headrace.events.erased_texts import erase_from_events
+from headrace.events.log import EventLog
+from headrace.events.types import RowsErased
+from headrace.model.erasure import Erasure, ErasureRequest, PlaceKind, SearchedPlace
+from headrace.project.erasure.search import EVENT_LOG_NAME, Search, Target
+from headrace.project.lease import Lease
+from headrace.project.lease_holders import host_name, user_name
+from headrace.settings.settings import Settings
+from headrace.spark.delta.erase_rows import erase_rows, find_rows, forget_log, write_checkpoint
+from headrace.spark.delta.transaction import is_supported
+from headrace.spark.errors.spark_errors import innermost
+from headrace.spark.jvm.causes import chain
+from headrace.spark.jvm.process import jvm_pid
+from headrace.spark.sinks.spilled_rows import erase_spilled_rows, find_spilled_rows
+from headrace.storage.dead_letters import dead_letter_table, erase_dead_letters, matching_dead_letters
+from headrace.storage.erasable import computed_from, recompute_later, waiting_batches
+
+
+class Eraser:
+    """Finds and erases the rows of one request.
+
+    Args:
+        settings: the pipeline's.
+        environ: the process environment.
+        session: the session.
+        redact: removes secrets from a text.
+        request: which rows.
+
+    Raises:
+        PipelineError: ERASE.UNKNOWN, ERASE.DELTA_VERSION.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        environ: Mapping[str, str],
+        session: SparkSession,
+        redact: Callable[[str], str],
+        request: ErasureRequest,
+    ) -> None:
+        if not is_supported(session):
+            raise PipelineError("ERASE.DELTA_VERSION")
+        self._settings = settings
+        self._environ = environ
+        self._session = session
+        self._redact = redact
+        self._request = request
+        self._layout, self._naming = settings.layout, settings.naming
+        self._search = Search(settings, session, request)
+
+    def find(self) -> Erasure:
+        """What :meth:`erase` would find; writes nothing.
+
+        Raises:
+            PipelineError: ERASE.NO_COLUMN, ERASE.FAILED.
+        """
+        return self._without_values(self._search.find)
+
+    def erase(self) -> Erasure:
+        """Erase the rows.
+
+        Raises:
+            PipelineError: ERASE.UNREAD, ERASE.WAITING, ERASE.NO_COLUMN, LEASE.HELD: nothing was written; ERASE.FAILED.
+        """
+        with Lease(Path(self._layout.lease), host_name(self._environ), time.time) as lease:
+            # After a crash, the next holder ends this JVM.
+            lease.record_jvm(jvm_pid(self._session))
+            return self._without_values(lambda: self._erase(lease.check))
+
+    def _without_values(self, work: Callable[[], Erasure]) -> Erasure:
+        """The result of *work*; errors of Spark become an error that does not repeat the values."""
+        try:
+            return work()
+        except (PySparkException, Py4JJavaError) as error:
+            message = str(error) if isinstance(error, PySparkException) else innermost(tuple(chain(error))).message
+            reason = without_texts(message.strip().splitlines()[0], self._request.texts).rstrip(".")
+            raise PipelineError("ERASE.FAILED", reason=self._redact(reason)) from None
+
+    def _erase(self, fence: Callable[[], None]) -> Erasure:
+        targets, not_searched = self._search.targets()
+        self._check(targets)
+        places, recomputed = self._erase_tables(targets, fence)
+        places += self._erase_other_rows(fence)
+        if not self._request.keep_files:
+            places = [self._without_old_files(place, targets, fence) for place in places]
+        self._record(places)
+        erased = self._search.report(places, not_searched, recomputed)
+        mentions = tuple(self._search.mentions(targets))
+        return replace(erased, is_done=True, keeps_files=self._request.keep_files, mentions=mentions)
+
+    def _check(self, targets: list[Target]) -> None:
+        blocked = list(self._search.blocked(targets))
+        if blocked:
+            raise PipelineError("ERASE.UNREAD", reasons=";\n".join(blocked))
+        for flow in self._search.flows():
+            for batch, may_be_sent in waiting_batches(flow):
+                if may_be_sent and find_spilled_rows(self._session, batch, self._search.condition):
+                    raise PipelineError("ERASE.WAITING", flow=flow.name, batch=batch.number)
+
+    def _erase_tables(
+        self, targets: list[Target], fence: Callable[[], None]
+    ) -> tuple[list[SearchedPlace], tuple[str, ...]]:
+        recomputed: dict[str, None] = {}
+        places = []
+        for target in targets:
+            place, path = target.place, target.place.path
+            is_read = computed_from(self._layout, self._naming, target.names)
+            if is_read and find_rows(self._session, path, target.condition).rows:
+                fence()
+                recomputed |= dict.fromkeys(recompute_later(self._layout, self._naming, target.names))
+            found = erase_rows(self._session, path, target.condition, fence)
+            places.append(SearchedPlace(place.kind, place.name, found.rows, found.files))
+        return places, tuple(recomputed)
+
+    def _erase_other_rows(self, fence: Callable[[], None]) -> list[SearchedPlace]:
+        search, places = self._search, []
+        for flow in search.flows():
+            ids = matching_dead_letters(flow.file.parent, search.matches)
+            erase_dead_letters(flow.file.parent, ids, fence)
+            places.append(SearchedPlace(PlaceKind.DEAD_LETTERS, flow.name, len(ids)))
+            batches = [batch for batch, _ in waiting_batches(flow)]
+            rows = sum(erase_spilled_rows(self._session, batch, search.condition, fence) for batch in batches)
+            places.append(SearchedPlace(PlaceKind.SPILL_QUEUE, flow.name, rows))
+        events = erase_from_events(self._layout.events, search.matches, search.clean, fence)
+        return [*places, SearchedPlace(PlaceKind.EVENT_LOG, EVENT_LOG_NAME, events)]
+
+    def _without_old_files(
+        self, place: SearchedPlace, targets: list[Target], fence: Callable[[], None]
+    ) -> SearchedPlace:
+        """The place after the files of its old versions are deleted, and its log has no values of them."""
+        removed = 0
+        for path in self._paths(place, targets):
+            fence()
+            if place.rows and place.kind not in (PlaceKind.EVENT_LOG, PlaceKind.DEAD_LETTERS):
+                write_checkpoint(self._session, path)
+            removed += remove_unused_files(path, time.time()).files
+            remove_old_values(path, self._request.texts)
+            forget_log(self._session, path)
+        return replace(place, old_files=removed)
+
+    def _paths(self, place: SearchedPlace, targets: list[Target]) -> list[str]:
+        """The paths of the Delta tables of a place."""
+        if place.kind is PlaceKind.EVENT_LOG:
+            return [self._layout.events]
+        if place.kind is PlaceKind.DEAD_LETTERS:
+            flows = self._search.flows()
+            return [dead_letter_table(flow.file.parent) for flow in flows if flow.name == place.name]
+        return [t.place.path for t in targets if (t.place.kind, t.place.name) == (place.kind, place.name)]
+
+    def _record(self, places: list[SearchedPlace]) -> None:
+        settings = self._settings
+        rows = {f"{place.kind.value} {place.name}": place.rows for place in places if place.rows}
+        event = RowsErased(self._request.columns, rows, self._request.keep_files, user_name(self._environ))
+        with EventLog(
+            settings.layout.events,
+            origin=Origin(settings.id, settings.name, str(uuid.uuid4()), host=socket.gethostname()),
+            clock=lambda: datetime.now(tz=UTC),
+            new_id=lambda: str(uuid.uuid4()),
+            redact=self._redact,
+            retain_s=settings.event_log_retain_s,
+        ) as log:
+            log.emit(event)

@@ -1,0 +1,183 @@
+"""Searches every place of a storage for the rows of an erasure; writes nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pyspark.sql import Column, SparkSession
+
+from headrace.delta_log.erased_values import contains, log_mentions, unused_files, without_texts
+from headrace.delta_log.tables import TableState, table_state
+from headrace.errors import PipelineError
+from headrace.events.erased_texts import count_events
+from headrace.graph.build import did_you_mean
+from headrace.model.erasure import Erasure, ErasureRequest, NotComparable, PlaceKind, SearchedPlace, matches_text
+from headrace.model.names import InvalidName, QualifiedName
+from headrace.model.schema import Schema
+from headrace.settings.settings import Settings
+from headrace.settings.storage import MonitoringFile
+from headrace.spark.delta.erase_conditions import condition_of
+from headrace.spark.delta.erase_rows import find_rows
+from headrace.spark.sinks.spilled_rows import find_spilled_rows
+from headrace.storage.dead_letters import matching_dead_letters
+from headrace.storage.erasable import (
+    DeltaPlace,
+    computed_from,
+    delta_places,
+    open_flows,
+    stateful_flows,
+    waiting_batches,
+)
+from headrace.storage.inventory import StoredFlow, stored_flows
+
+EVENT_LOG_NAME = "events"
+# Where versions of Headrace that have savepoints keep them.
+_SAVEPOINTS = ("savepoints", "system/savepoints")
+
+
+@dataclass(frozen=True)
+class Target:
+    """A Delta table to erase from, and the condition for its rows."""
+
+    place: DeltaPlace
+    state: TableState
+    condition: Column
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names under which queries read the table; none if they cannot."""
+        place = self.place
+        return () if place.table is None else (place.table, place.path)
+
+
+class Search:
+    """The places of a storage, searched for the rows of a request.
+
+    Raises:
+        PipelineError: ERASE.UNKNOWN.
+    """
+
+    def __init__(self, settings: Settings, session: SparkSession, request: ErasureRequest) -> None:
+        self.layout, self.naming = settings.layout, settings.naming
+        self.session = session
+        self.request = request
+        self._datasets = self._selected()
+
+    def find(self) -> Erasure:
+        """What an erasure would find, and what would stop it.
+
+        Raises:
+            PipelineError: ERASE.NO_COLUMN.
+        """
+        targets, not_searched = self.targets()
+        places = []
+        for target in targets:
+            found = find_rows(self.session, target.place.path, target.condition)
+            old, _ = unused_files(target.place.path, time.time())
+            places.append(SearchedPlace(target.place.kind, target.place.name, found.rows, found.files, len(old)))
+        for flow in self.flows():
+            ids = matching_dead_letters(flow.file.parent, self.matches)
+            places.append(SearchedPlace(PlaceKind.DEAD_LETTERS, flow.name, len(ids)))
+            spilled = (find_spilled_rows(self.session, batch, self.condition) for batch, _ in waiting_batches(flow))
+            rows = sum(sum(files.values()) for files in spilled)
+            places.append(SearchedPlace(PlaceKind.SPILL_QUEUE, flow.name, rows))
+        events = count_events(self.layout.events, self.matches, self.clean)
+        places.append(SearchedPlace(PlaceKind.EVENT_LOG, EVENT_LOG_NAME, events))
+        with_rows = {(place.kind, place.name) for place in places if place.rows}
+        names = [name for t in targets if (t.place.kind, t.place.name) in with_rows for name in t.names]
+        computed = dict.fromkeys(str(flow.dataset) for flow in computed_from(self.layout, self.naming, names))
+        report = self.report(places, not_searched, tuple(computed))
+        return replace(report, blocked=tuple(self.blocked(targets)))
+
+    def report(
+        self, places: list[SearchedPlace], not_searched: list[tuple[str, str]], recomputed: tuple[str, ...]
+    ) -> Erasure:
+        """What was found, as an erasure that is not done."""
+        return Erasure(
+            self.request.columns,
+            is_done=False,
+            keeps_files=False,
+            places=tuple(places),
+            not_searched=tuple(not_searched),
+            recomputed=recomputed,
+            state=stateful_flows(self.layout, self.naming),
+        )
+
+    def targets(self) -> tuple[list[Target], list[tuple[str, str]]]:
+        """The tables that can be searched, and the names of the others, each with the reason.
+
+        Raises:
+            PipelineError: ERASE.NO_COLUMN.
+        """
+        found, others = [], []
+        for place in delta_places(self.layout, self.naming):
+            state = table_state(place.path)
+            if state is None or not self._is_selected(place.dataset):
+                continue
+            try:
+                condition = condition_of(self.request.criteria, state.schema, place.prefixes)
+                found.append(Target(place, state, condition))
+            except NotComparable as reason:
+                label = place.name if place.kind is PlaceKind.TABLE else f"{place.name} ({place.kind.value})"
+                others.append((label, str(reason)))
+        if any(Path(self.layout.root, folder).exists() for folder in _SAVEPOINTS):
+            others.append(("savepoints", "their copies of rows stay until you drop them"))
+        if not found:
+            raise PipelineError("ERASE.NO_COLUMN", columns=", ".join(self.request.columns))
+        return found, others
+
+    def flows(self) -> Iterator[StoredFlow]:
+        """The flows of the selected datasets."""
+        return (flow for flow in stored_flows(self.layout, self.naming) if self._is_selected(flow.dataset))
+
+    def condition(self, schema: Schema) -> Column:
+        """The condition for the rows of a batch with these columns."""
+        return condition_of(self.request.criteria, schema)
+
+    def matches(self, text: str) -> bool:
+        """Whether a stored record is a row to erase."""
+        return matches_text(text, self.request.criteria, contains)
+
+    def clean(self, text: str) -> str:
+        """A text without the values."""
+        return without_texts(text, self.request.texts)
+
+    def blocked(self, targets: list[Target]) -> Iterator[str]:
+        """Why rows of these tables cannot be erased now."""
+        tables = {name: target.state for target in targets if (name := target.place.table) is not None}
+        for flow in open_flows(self.layout, self.naming, tables):
+            yield f'flow "{flow.name}": {flow.reason}'
+
+    def mentions(self, targets: list[Target]) -> Iterator[str]:
+        """Files that contain a value, and that an erasure does not change."""
+        texts = self.request.texts
+        if not texts:
+            return
+        yield from (f"{t.place.path}/_delta_log" for t in targets if log_mentions(t.place.path, texts))
+        files = [*Path(self.layout.logs).glob("*"), *Path(self.layout.views).rglob("*.json")]
+        files += [Path(self.layout.monitoring(file)) for file in MonitoringFile]
+        for file in sorted(files):
+            if file.is_file() and contains(file.read_text(encoding="utf-8", errors="replace"), texts):
+                yield str(file)
+
+    def _selected(self) -> frozenset[QualifiedName] | None:
+        """The datasets of the request; None for all."""
+        known = {place.dataset for place in delta_places(self.layout, self.naming)}
+        known |= {flow.dataset for flow in stored_flows(self.layout, self.naming)}
+        found = set()
+        for text in self.request.datasets:
+            try:
+                name = self.naming.canonical(text)
+            except InvalidName:
+                name = QualifiedName(text)
+            if name not in known:
+                suggestion = did_you_mean(text, sorted(map(str, known)))
+                raise PipelineError("ERASE.UNKNOWN", name=text, suggestion=suggestion)
+            found.add(name)
+        return frozenset(found) if found else None
+
+    def _is_selected(self, dataset: QualifiedName) -> bool:
+        return self._datasets is None or dataset in self._datasets
