@@ -68,6 +68,11 @@ class ErasureRequest:
         return tuple(criterion.name for criterion in self.criteria)
 
     @property
+    def values(self) -> tuple[str, ...]:
+        """All values, to be kept out of messages."""
+        return tuple(criterion.text for criterion in self.criteria if criterion.text)
+
+    @property
     def texts(self) -> tuple[str, ...]:
         """The values to search for in texts such as error messages."""
         return tuple(criterion.text for criterion in self.criteria if criterion.is_searchable)

@@ -19,7 +19,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from headrace.delta_log.erased_values import remove_old_values, remove_unused_files, without_texts
+from headrace.delta_log.erased_values import remove_old_values, remove_unused_files, unused_files, without_texts
 from headrace.errors import PipelineError
 from headrace.events.envelope import Origin
 from headrace.events.erased_texts import erase_from_events
@@ -97,7 +97,7 @@ class Eraser:
             return work()
         except (PySparkException, Py4JJavaError) as error:
             message = str(error) if isinstance(error, PySparkException) else innermost(tuple(chain(error))).message
-            reason = without_texts(message.strip().splitlines()[0], self._request.texts).rstrip(".")
+            reason = without_texts(message.strip().splitlines()[0], self._request.values).rstrip(".")
             raise PipelineError("ERASE.FAILED", reason=self._redact(reason)) from None
 
     def _erase(self, fence: Callable[[], None]) -> Erasure:
@@ -155,10 +155,11 @@ class Eraser:
         removed = 0
         for path in self._paths(place, targets):
             fence()
-            if place.rows and place.kind not in (PlaceKind.EVENT_LOG, PlaceKind.DEAD_LETTERS):
+            if place.kind not in (PlaceKind.EVENT_LOG, PlaceKind.DEAD_LETTERS) and unused_files(path, time.time())[0]:
+                # Sessions of other processes then need no older checkpoint, which is rewritten below.
                 write_checkpoint(self._session, path)
             removed += remove_unused_files(path, time.time()).files
-            remove_old_values(path, self._request.texts)
+            remove_old_values(path, self._request.values)
             forget_log(self._session, path)
         return replace(place, old_files=removed)
 

@@ -154,9 +154,13 @@ class Search:
     def mentions(self, targets: list[Target]) -> Iterator[str]:
         """Files that contain a value, and that an erasure does not change."""
         texts = self.request.texts
+        columns = {criterion.column[0].casefold() for criterion in self.request.criteria}
+        for target in targets:
+            is_partitioned = columns & {name.casefold() for name in target.state.partition_by}
+            if is_partitioned or log_mentions(target.place.path, texts):
+                yield f"{target.place.path}/_delta_log"
         if not texts:
             return
-        yield from (f"{t.place.path}/_delta_log" for t in targets if log_mentions(t.place.path, texts))
         files = [*Path(self.layout.logs).glob("*"), *Path(self.layout.views).rglob("*.json")]
         files += [Path(self.layout.monitoring(file)) for file in MonitoringFile]
         for file in sorted(files):
