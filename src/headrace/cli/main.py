@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from headrace import __version__
-from headrace.cli import alerts, checkpoints, fs, jars, quarantine
+from headrace.cli import alerts, checkpoints, fs, jars, quarantine, state
 from headrace.cli.arguments import hoist_global_options, wants_json
 from headrace.cli.backfill import backfill
 from headrace.cli.failures import (
@@ -114,6 +114,7 @@ def _app() -> typer.Typer:
     app.add_typer(quarantine.app, name="quarantine")
     app.add_typer(alerts.app, name="alerts")
     app.add_typer(checkpoints.app, name="checkpoints")
+    app.add_typer(state.app, name="state")
     app.add_typer(jars.app, name="jars")
     app.add_typer(fs.app, name="fs")
     return app

@@ -22,7 +22,11 @@ from headrace.model.lateness import Lateness
 from headrace.model.outcome import FilesBacklog, Outcome
 from headrace.model.preview import Preview
 from headrace.model.rows import Rows
+from headrace.model.state_rows import StateRequest, StateRows
 from headrace.plan.backfills import BackfillRequest, ReplayRequest
+from headrace.plan.steps import Plan
+from headrace.project.clean import Cleaned, CleanRequest
+from headrace.project.inspection.flow_checkpoint import FlowCheckpoint
 from headrace.settings.discover import find_settings
 from headrace.settings.load import load_settings
 from headrace.settings.settings import Settings
@@ -62,6 +66,22 @@ class Alerts(Protocol):
         """Let an alert need no attention for a time."""
 
 
+class Checkpoints(Protocol):
+    """The checkpoints of a pipeline."""
+
+    def health(self) -> tuple[FlowHealth, ...]:
+        """Every flow of the storage, and the problem that stops it, if there is one."""
+
+    def show(self, name: str) -> FlowCheckpoint:
+        """The checkpoint of a flow."""
+
+    def repair(self, name: str) -> tuple[Path, ...]:
+        """Move away damaged files that a flow does not need."""
+
+    def clean(self, request: CleanRequest, plan: Callable[[], Plan]) -> Cleaned:
+        """Remove checkpoints of old epochs, and what left the code."""
+
+
 class StoredProject(Protocol):
     """The part of a project that reads its storage without a session."""
 
@@ -83,11 +103,8 @@ class StoredProject(Protocol):
     def files_to_read(self, name: str) -> Iterable[FilesBacklog]:
         """Per flow of a dataset, the files that Auto Loader has found and not read yet."""
 
-    def checkpoints(self) -> tuple[FlowHealth, ...]:
-        """Every flow of the storage, and the problem that stops it, if there is one."""
-
-    def repair(self, name: str) -> tuple[Path, ...]:
-        """Move away damaged files that a flow does not need."""
+    def checkpoints(self) -> Checkpoints:
+        """The checkpoints of the pipeline."""
 
     def quarantine_show(self, name: str, rows: int) -> Rows:
         """Quarantined rows."""
@@ -107,7 +124,7 @@ class OpenProject(StoredProject, Protocol):
     def validate(self) -> DescribedGraph:
         """Everything short of writing."""
 
-    def plan(self, selection: Selection) -> Described:
+    def plan(self, selection: Selection) -> Plan:
         """The plan of a run."""
 
     def run(
@@ -134,6 +151,9 @@ class OpenProject(StoredProject, Protocol):
 
     def sql(self, query: str, *, write: bool = False, private: bool = False) -> Rows:
         """A query over the pipeline's tables and persisted views."""
+
+    def flow_state(self, request: StateRequest) -> StateRows:
+        """The rows of a flow's state."""
 
     def preview(self, name: str, rows: int = 20) -> Preview:
         """One dataset computed on real input; nothing is written."""

@@ -14,6 +14,7 @@ from headrace.model.expectations import Action, ExpectationCount
 from headrace.model.outcome import FlowCounts, FlowOutcome, FlowState, Outcome, UpdateState
 from headrace.model.preview import Preview
 from headrace.model.rows import Rows
+from headrace.model.state_rows import StateRequest, StateRows
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 COUNTS = FlowCounts(90, 4, 6, (ExpectationCount("valid", Action.DROP, 96, 4),))
@@ -113,6 +114,10 @@ class FakeProject:
     def explain(self, name: str) -> Said:
         self._ask("explain", name)
         return Said(f"about {name}", {"name": name})
+
+    def flow_state(self, request: StateRequest) -> StateRows:
+        self._ask("state", request)
+        return StateRows(request.name, 3, "operator 0", Rows(("product", "sum"), (("tea", 2),)), has_more=True)
 
     def quarantine_list(self) -> list[tuple[str, int, Mapping[str, int]]]:
         self._ask("quarantine_list")
