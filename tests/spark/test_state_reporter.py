@@ -182,27 +182,28 @@ def test_the_outcome_reports_removed_duplicates_and_the_watermark(updates):
     assert updates.status == updates.result.outcome
 
 
-def test_the_state_of_an_aggregation_is_shown_by_the_names_of_its_key(updates):
+def state_of(updates, flow, **request):
     project = updates.pipeline.project
+    return project.checkpoints().state(StateRequest(flow, **request), project.session)
 
-    found = project.flow_state(StateRequest("minutes_in_time"))
-    keyed = project.flow_state(StateRequest("minutes_in_time", keys=("window.start=2026-01-01 13:00:00",)))
-    none = project.flow_state(StateRequest("minutes_in_time", keys=("window.start=2026-01-01 12:00:00",)))
 
-    assert found.rows.to_json() == keyed.rows.to_json()
+def test_the_state_of_an_aggregation_is_shown_by_the_names_of_its_key(updates):
+    found = state_of(updates, "minutes_in_time")
+    keyed = state_of(updates, "minutes_in_time", keys=("window.start=2026-01-01 13:00:00",))
+    none = state_of(updates, "minutes_in_time", keys=("window.start=2026-01-01 12:00:00",))
+
+    assert found.rows == keyed.rows
     assert [(row["window.start"], row["count"]) for row in found.rows.to_json()] == [("2026-01-01T13:00:00", 2)]
     assert (none.rows.rows, found.title) == ((), "operator 0 (aggregation)")
     with pytest.raises(PipelineError, match="nothing") as refused:
-        project.flow_state(StateRequest("minutes_in_time", keys=("nothing=1",)))
+        state_of(updates, "minutes_in_time", keys=("nothing=1",))
     assert (refused.value.code, "window.end (timestamp)" in refused.value.detail) == ("STATE.BAD_KEY", True)
 
 
 def test_the_state_of_a_join_is_shown_by_side(updates):
-    project = updates.pipeline.project
-
-    left = project.flow_state(StateRequest("pairs_of_slowest", rows=3))
-    right = project.flow_state(StateRequest("pairs_of_slowest", side=Side.RIGHT))
-    stores = project.flow_state(StateRequest("pairs_of_slowest", metadata=True))
+    left = state_of(updates, "pairs_of_slowest", rows=3)
+    right = state_of(updates, "pairs_of_slowest", side=Side.RIGHT)
+    stores = state_of(updates, "pairs_of_slowest", metadata=True)
 
     assert (len(left.rows.rows), left.has_more, left.title) == (3, True, "operator 0 (stream-stream join), left side")
     assert left.rows.columns == ("field0", "id", "at")

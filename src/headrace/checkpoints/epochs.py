@@ -175,7 +175,9 @@ def newest_started_epoch(folder: Path) -> int:
     Args:
         folder: the flow's folder, with a checkpoint for each epoch.
     """
-    return max((number for number in epoch_numbers(folder) if _has_started(folder / str(number))), default=_NONE)
+    # The newest one has started, as a rule; older files of positions can be large.
+    newest_first = sorted(epoch_numbers(folder), reverse=True)
+    return next((number for number in newest_first if _has_started(folder / str(number))), _NONE)
 
 
 def _has_started(checkpoint: Path) -> bool:

@@ -81,7 +81,9 @@ def repair_checkpoint(context: typer.Context, name: Annotated[str, typer.Argumen
 @app.command("clean")
 def clean_checkpoints(
     context: typer.Context,
-    names: Annotated[list[str] | None, typer.Argument(metavar="FLOW", help="Flows or datasets (default: all).")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[FLOW]...", help="Flows or datasets (default: all).")
+    ] = None,
     older_than: Annotated[
         str, typer.Option("--older-than", metavar="AGE", help="Keep what was used later, such as 7 days.")
     ] = DEFAULT_AGE,

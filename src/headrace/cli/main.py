@@ -13,7 +13,6 @@ from typing import Annotated, Any
 import typer
 
 from headrace import __version__
-from headrace.cli import alerts, checkpoints, fs, jars, quarantine, state
 from headrace.cli.arguments import hoist_global_options, wants_json
 from headrace.cli.backfill import backfill
 from headrace.cli.failures import (
@@ -25,6 +24,7 @@ from headrace.cli.failures import (
     report_disk_full,
     report_usage,
 )
+from headrace.cli.groups import GROUPS
 from headrace.cli.init import init
 from headrace.cli.inspect import explain, files, graph, lateness, preview, sql
 from headrace.cli.invocation import Invocation, Output, Verbosity, invocation_of
@@ -111,12 +111,8 @@ def _app() -> typer.Typer:
     for name, verb in _VERBS:
         app.command(name, context_settings=_OPEN if verb is exec_ else None)(verb)
     app.command("dry-run", hidden=True, help="Same as validate.")(validate)
-    app.add_typer(quarantine.app, name="quarantine")
-    app.add_typer(alerts.app, name="alerts")
-    app.add_typer(checkpoints.app, name="checkpoints")
-    app.add_typer(state.app, name="state")
-    app.add_typer(jars.app, name="jars")
-    app.add_typer(fs.app, name="fs")
+    for name, group in GROUPS.items():
+        app.add_typer(group, name=name)
     return app
 
 

@@ -75,6 +75,9 @@ class Checkpoints(Protocol):
     def show(self, name: str) -> FlowCheckpoint:
         """The checkpoint of a flow."""
 
+    def state(self, request: StateRequest, session: Callable[[], Any]) -> StateRows:
+        """The rows of a flow's state."""
+
     def repair(self, name: str) -> tuple[Path, ...]:
         """Move away damaged files that a flow does not need."""
 
@@ -152,8 +155,8 @@ class OpenProject(StoredProject, Protocol):
     def sql(self, query: str, *, write: bool = False, private: bool = False) -> Rows:
         """A query over the pipeline's tables and persisted views."""
 
-    def flow_state(self, request: StateRequest) -> StateRows:
-        """The rows of a flow's state."""
+    def session(self) -> Any:
+        """The Spark session of the project."""
 
     def preview(self, name: str, rows: int = 20) -> Preview:
         """One dataset computed on real input; nothing is written."""

@@ -42,7 +42,8 @@ def show_state(
     """
     invocation = invocation_of(context)
     request = StateRequest(name, operator, rows, tuple(keys or ()), side, variable, metadata)
-    found = invocation.open().flow_state(request)
+    project = invocation.open()
+    found = project.checkpoints().state(request, project.session)
     lines = [f"{found.flow}: {found.title}, after batch {found.batch}"]
     lines.append(rows_within(found.rows, width=_WIDTH, widest=_WIDEST_CELL))
     if found.has_more:

@@ -22,7 +22,7 @@ from headrace.settings.settings import Settings
 from headrace.storage.health import FlowHealth, flows_named
 from headrace.storage.inactive_parts import inactive_parts, rows_lost_with
 from headrace.storage.old_epochs import KeptPart, OldPart, OldParts, old_parts, remove_part
-from headrace.storage.removal import Size, finish_removals, size_of
+from headrace.storage.removal import Size, finish_removals, removal_folder, size_of
 
 
 @dataclass(frozen=True)
@@ -98,18 +98,37 @@ def clean_storage(
             LEASE.HELD.
         Problems: the project is wrong, so that nobody knows what left the code.
     """
-    removed = Path(settings.layout.removed)
     _chosen(read_health(), request, settings.naming)
     if request.dry_run:
         found = _found(settings, request, read_health, plan)
-        return Cleaned(found.removable, found.kept, size_of(removed), dry_run=True)
+        return Cleaned(found.removable, found.kept, size_of(removal_folder(settings.layout)), dry_run=True)
     with Lease(Path(settings.layout.lease), host_name(environ), time.time) as lease:
-        leftovers = finish_removals(removed)
-        found = _found(settings, request, read_health, plan)
-        for part in found.removable:
-            lease.check()
-            remove_part(part, removed)
-        finish_removals(removed)
+        return clean_under_lease(settings, request, read_health, plan, lease.check)
+
+
+def clean_under_lease(
+    settings: Settings,
+    request: CleanRequest,
+    read_health: Callable[[], tuple[FlowHealth, ...]],
+    plan: Callable[[], Plan],
+    check: Callable[[], None],
+) -> Cleaned:
+    """The same for a caller that holds the lease.
+
+    Args:
+        settings: the pipeline's.
+        request: what to remove.
+        read_health: reads the current health of the stored flows.
+        plan: plans an update; called only if something inactive is to be removed.
+        check: returns while the lease is held; called before each removal.
+    """
+    removed = removal_folder(settings.layout)
+    leftovers = finish_removals(removed)
+    found = _found(settings, request, read_health, plan)
+    for part in found.removable:
+        check()
+        remove_part(part, removed)
+    finish_removals(removed)
     return Cleaned(found.removable, found.kept, leftovers, dry_run=False)
 
 

@@ -8,19 +8,19 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from pyspark.sql import SparkSession
+
 from headrace.events.types import Event
 from headrace.graph.resolved import ResolvedGraph
 from headrace.graph.select import Selection
 from headrace.model.outcome import Outcome
 from headrace.model.preview import Preview
 from headrace.model.rows import Rows
-from headrace.model.state_rows import StateRequest, StateRows
 from headrace.plan.backfills import BackfillRequest, ReplayRequest
 from headrace.plan.steps import Plan
 from headrace.project.inspection.dataset_resolution import OneDataset, preview_rows, recomputed_rows, resolve_dataset
 from headrace.project.inspection.explain_dataset import explanation
 from headrace.project.inspection.explanation import Explanation
-from headrace.project.inspection.flow_state import read_flow_state
 from headrace.project.inspection.sql_access import run_statement
 from headrace.project.inspection.stored_project import StoredProject
 from headrace.project.lease_holders import host_name, may_be_held
@@ -206,15 +206,9 @@ class Project(StoredProject):
         one = self._one(name, partly=True)
         return explanation(one.graph, one.graph.by_name[one.name], self._planning, self.settings)
 
-    def flow_state(self, request: StateRequest) -> StateRows:
-        """The rows of a flow's state after its newest completed batch, or the operators that keep it.
-
-        Raises:
-            PipelineError: CHECKPOINTS.UNKNOWN, CHECKPOINTS.WHICH_FLOW; STATE.*: the flow has no such state, or its
-                state cannot be read.
-        """
-        health = self.checkpoints().find(request.name)
-        return read_flow_state(health, request, lambda: self._resolver.catalog().session)
+    def session(self) -> SparkSession:
+        """The Spark session of the project; the first call opens it."""
+        return self._resolver.catalog().session
 
     def recompute(self, name: str) -> Rows:
         """Compute all rows of one dataset with streams read as batches; writes nothing.

@@ -140,11 +140,6 @@ class StorageLayout:
         """Folder of Spark's and our own log files."""
         return self._join("system", "logs")
 
-    @property
-    def removed(self) -> str:
-        """The folder into which parts of the storage are renamed before they are deleted."""
-        return self._join("system", "removed")
-
     def monitoring(self, file: MonitoringFile) -> str:
         """A file of what readers of the event log store."""
         return self._join("system", file.value)

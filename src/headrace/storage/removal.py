@@ -13,6 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from headrace.settings.storage import StorageLayout
+
 
 @dataclass(frozen=True)
 class Size:
@@ -23,6 +25,11 @@ class Size:
 
     def __add__(self, other: Size) -> Size:
         return Size(self.files + other.files, self.size_bytes + other.size_bytes)
+
+
+def removal_folder(layout: StorageLayout) -> Path:
+    """The folder into which parts of the storage are renamed before they are deleted."""
+    return Path(layout.events).with_name("removed")
 
 
 def remove(part: Path, folder: Path) -> None:

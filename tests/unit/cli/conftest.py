@@ -44,6 +44,16 @@ class Said:
 
 
 @dataclass
+class FakeCheckpoints:
+    project: FakeProject
+
+    def state(self, request: StateRequest, session: Any) -> StateRows:
+        assert session == self.project.session
+        self.project._ask("state", request)
+        return StateRows(request.name, 3, "operator 0", Rows(("product", "sum"), (("tea", 2),)), has_more=True)
+
+
+@dataclass
 class FakeProject:
     """Answers every verb with what the test put there, and remembers what it was asked."""
 
@@ -115,9 +125,11 @@ class FakeProject:
         self._ask("explain", name)
         return Said(f"about {name}", {"name": name})
 
-    def flow_state(self, request: StateRequest) -> StateRows:
-        self._ask("state", request)
-        return StateRows(request.name, 3, "operator 0", Rows(("product", "sum"), (("tea", 2),)), has_more=True)
+    def checkpoints(self) -> FakeCheckpoints:
+        return FakeCheckpoints(self)
+
+    def session(self) -> None:
+        raise AssertionError
 
     def quarantine_list(self) -> list[tuple[str, int, Mapping[str, int]]]:
         self._ask("quarantine_list")

@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -229,7 +230,8 @@ def test_table_output_escapes_control_characters(cli: Any) -> None:
 
 def test_state_that_is_wider_than_a_terminal_is_printed_one_value_a_line(cli: Any) -> None:
     names = tuple(f"a_long_name_of_a_column_{number}" for number in range(4))
-    cli.project.flow_state = lambda _: StateRows("s", 3, "operator 0", Rows(names, ((1, "x\x1b", None, "y" * 90),)))
+    rows = StateRows("s", 3, "operator 0", Rows(names, ((1, "x\x1b", None, "y" * 90),)))
+    cli.project.checkpoints = lambda: SimpleNamespace(state=lambda *_: rows)
 
     _, out, _ = cli("state", "show", "s")
 

@@ -18,6 +18,7 @@ from headrace.project.clean import CleanRequest, clean_storage
 from headrace.settings.load import load_settings
 from headrace.storage.flow_record import FlowRecord, write_record
 from headrace.storage.inactive import inactive_entries
+from headrace.storage.removal import removal_folder
 from headrace.storage.renaming import CurrentNames
 
 
@@ -83,7 +84,7 @@ def test_a_table_with_rows_is_removed_only_if_their_loss_is_accepted(storage):
 def test_an_empty_table_and_a_flow_without_rows_of_its_own_are_removed(storage):
     assert storage.clean("empty") == ["flow", "table"]
     assert storage.clean("second") == ["flow"]
-    assert (storage.left, Path(storage.layout.removed).exists()) == ({"gone"}, False)
+    assert (storage.left, removal_folder(storage.layout).exists()) == ({"gone"}, False)
 
 
 def test_a_flow_with_undelivered_batches_is_removed_only_if_their_loss_is_accepted(storage):
@@ -118,11 +119,11 @@ def test_a_removal_that_crashed_can_be_repeated(storage, removed_before):
     assert whole == ["flow", "table"]
     for part in ("checkpoints", "tables")[: 1 if removed_before == "flow" else 2]:
         moved = Path(storage.layout.root) / part / "default" / "gone"
-        Path(storage.layout.removed).mkdir(parents=True, exist_ok=True)
-        moved.rename(Path(storage.layout.removed) / part)
+        removal_folder(storage.layout).mkdir(parents=True, exist_ok=True)
+        moved.rename(removal_folder(storage.layout) / part)
 
     if removed_before == "flow":
         assert storage.clean("gone", accept_data_loss=True) == ["table"]
     else:
         assert storage.code("gone", accept_data_loss=True) == "CHECKPOINTS.NOT_INACTIVE"
-    assert ("gone" in storage.left, Path(storage.layout.removed).exists()) == (False, False)
+    assert ("gone" in storage.left, removal_folder(storage.layout).exists()) == (False, False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -27,6 +28,8 @@ from headrace.storage.removal import Size, size_of
 
 # The modes in which a flow can start over and keep the rows of its table.
 _RESETTABLE = (Mode.APPEND, Mode.UPDATE, Mode.MERGE)
+# Of a text beside its label, on a terminal of 80 columns.
+_WIDTH = 65
 _REPAIRABLE = ("FLOW.CHECKPOINT_TORN", "FLOW.RECORD_UNREADABLE")
 
 
@@ -136,7 +139,7 @@ class FlowCheckpoint:
             )
         yield WayOut(
             f"headrace run --reset-checkpoint {shlex.quote(f'{name}=earliest')}",
-            "keeps the rows; reads everything again, so rows can be in the table twice",
+            "keeps the rows; reads all again: the table can have rows twice",
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -227,11 +230,17 @@ def describe(found: FlowCheckpoint) -> str:
     else:
         lines += _checkpoint_lines(found)
     if health.problem is not None:
-        lines += [f"  problem      {health.problem.message}", f"               {health.problem.detail}"]
+        lines += _wrapped("problem", f"{health.problem.message}. {health.problem.detail or ''}")
     for number, way in enumerate(found.ways_out()):
         label = "ways out" if number == 0 else ""
         lines += [f"  {label:<12} {way.command}", f"{'':<17}{way.effect}"]
     return "\n".join(lines)
+
+
+def _wrapped(label: str, text: str) -> list[str]:
+    """A long text below a label; paths are not broken."""
+    parts = textwrap.wrap(text, _WIDTH, break_long_words=False, break_on_hyphens=False)
+    return [f"  {label if number == 0 else '':<12} {part}" for number, part in enumerate(parts)]
 
 
 def _checkpoint_lines(found: FlowCheckpoint) -> Iterator[str]:

@@ -22,7 +22,7 @@ from headrace.storage.health import FlowHealth
 _ATTEMPTS = 3
 
 
-def read_flow_state(health: FlowHealth, request: StateRequest, session: Callable[[], SparkSession]) -> StateRows:
+def flow_state(health: FlowHealth, request: StateRequest, session: Callable[[], SparkSession]) -> StateRows:
     """The rows of a flow's state, or with ``request.metadata`` its operators and stores.
 
     An update may run meanwhile: what is read is the state after a completed batch, which later batches do not change.

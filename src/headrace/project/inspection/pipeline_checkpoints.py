@@ -6,11 +6,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from pyspark.sql import SparkSession
+
 from headrace.errors import PipelineError
 from headrace.events.reader import EventReader
+from headrace.model.state_rows import StateRequest, StateRows
 from headrace.plan.steps import Plan
 from headrace.project.clean import Cleaned, CleanRequest, clean_storage
 from headrace.project.inspection.flow_checkpoint import FlowCheckpoint, flow_checkpoint
+from headrace.project.inspection.flow_state import flow_state
 from headrace.project.repair import repair_flows
 from headrace.settings.settings import Settings
 from headrace.storage.health import FlowHealth, flows_named, health_of_flows
@@ -18,7 +22,7 @@ from headrace.storage.health import FlowHealth, flows_named, health_of_flows
 
 @dataclass(frozen=True)
 class PipelineCheckpoints:
-    """The checkpoints of a pipeline, read from its storage; no method starts a JVM.
+    """The checkpoints of a pipeline, read from its storage.
 
     Args:
         settings: the pipeline's.
@@ -52,6 +56,19 @@ class PipelineCheckpoints:
             names = ", ".join(f'"{one.stored.name}"' for one in (flow, *others))
             raise PipelineError("CHECKPOINTS.WHICH_FLOW", name=name, flows=names)
         return flow
+
+    def state(self, request: StateRequest, session: Callable[[], SparkSession]) -> StateRows:
+        """The rows of a flow's state after its newest completed batch, or the operators that keep it.
+
+        Args:
+            request: what to show.
+            session: opens the session that reads the state.
+
+        Raises:
+            PipelineError: CHECKPOINTS.UNKNOWN, CHECKPOINTS.WHICH_FLOW; STATE.*: the flow has no such state, or its
+                state cannot be read.
+        """
+        return flow_state(self.find(request.name), request, session)
 
     def repair(self, name: str) -> tuple[Path, ...]:
         """Move away damaged files that a flow does not need; returns their new paths. Changes nothing else.
