@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from tests.recorded_updates import heard
 
+from headrace.errors import PipelineError
 from headrace.events.types import BatchDone, Level, Warned
 from headrace.model.outcome import FlowState, UpdateState
+from headrace.model.state_rows import Side, StateRequest
 
 pytestmark = pytest.mark.spark
 
@@ -178,6 +180,35 @@ def test_the_outcome_reports_removed_duplicates_and_the_watermark(updates):
     assert (kept.operator, kept.duplicates_removed) == ("dedupeWithinWatermark", 2)
     assert updates.result.flow("once").watermark == "2026-01-01T12:59:00.000Z"
     assert updates.status == updates.result.outcome
+
+
+def state_of(updates, flow, **request):
+    project = updates.pipeline.project
+    return project.checkpoints().state(StateRequest(flow, **request), project.session)
+
+
+def test_the_state_of_an_aggregation_is_shown_by_the_names_of_its_key(updates):
+    found = state_of(updates, "minutes_in_time")
+    keyed = state_of(updates, "minutes_in_time", keys=("window.start=2026-01-01 13:00:00",))
+    none = state_of(updates, "minutes_in_time", keys=("window.start=2026-01-01 12:00:00",))
+
+    assert found.rows == keyed.rows
+    assert [(row["window.start"], row["count"]) for row in found.rows.to_json()] == [("2026-01-01T13:00:00", 2)]
+    assert (none.rows.rows, found.title) == ((), "operator 0 (aggregation)")
+    with pytest.raises(PipelineError, match="nothing") as refused:
+        state_of(updates, "minutes_in_time", keys=("nothing=1",))
+    assert (refused.value.code, "window.end (timestamp)" in refused.value.detail) == ("STATE.BAD_KEY", True)
+
+
+def test_the_state_of_a_join_is_shown_by_side(updates):
+    left = state_of(updates, "pairs_of_slowest", rows=3)
+    right = state_of(updates, "pairs_of_slowest", side=Side.RIGHT)
+    stores = state_of(updates, "pairs_of_slowest", metadata=True)
+
+    assert (len(left.rows.rows), left.has_more, left.title) == (3, True, "operator 0 (stream-stream join), left side")
+    assert left.rows.columns == ("field0", "id", "at")
+    assert [row["other"] for row in right.rows.to_json()] == [1]
+    assert {row["kind"] for row in stores.rows.to_json()} == {"symmetricHashJoin"}
 
 
 @pytest.mark.long(

@@ -6,7 +6,9 @@ from contextlib import suppress
 
 import pytest
 
+from headrace.errors import PipelineError
 from headrace.model.outcome import UpdateState
+from headrace.model.state_rows import StateRequest
 from headrace.testing import Crashed, Failpoint
 
 pytestmark = pytest.mark.spark
@@ -51,6 +53,11 @@ def test_custom_state_persists_across_updates_until_its_time_to_live_expires(pro
 
     assert result.state is UpdateState.COMPLETED, result.outcome.error
     assert sorted((row["kept"], row["expired"]) for row in result.rows("counted")) == [(2, 2), (3, 1)]
+    project = pipeline.project
+    shown = project.checkpoints().state(StateRequest("counted", variable="kept", keys=("user=a",)), project.session)
+    assert shown.rows.to_json() == [{"user": "a", "n": 3}]
+    with pytest.raises(PipelineError, match="several state variables"):
+        project.checkpoints().state(StateRequest("counted"), project.session)
 
 
 QUIET = """

@@ -227,7 +227,7 @@ def test_no_row_is_lost_silently_when_a_store_is_restored_torn_or_deleted(story,
 
     refused, twice = told.update(), False
     if refused is not None and refused[0] == "FLOW.CHECKPOINT_TORN":
-        told.pipeline.project.repair("target")
+        told.pipeline.project.checkpoints().repair("target")
         refused = told.update()
     if refused is not None:
         assert "headrace " in refused[1], refused

@@ -1,4 +1,13 @@
 """Structured Streaming checkpoints in Spark's own format: offsets, state, damage; read and written without a JVM."""
 
 # The modules that other packages may import.
-__all__ = ["damage", "initial_offsets", "offsets", "state_formats", "state_size", "topic_offsets"]
+__all__ = [
+    "damage",
+    "epochs",
+    "initial_offsets",
+    "offsets",
+    "state_formats",
+    "state_size",
+    "state_stores",
+    "topic_offsets",
+]

@@ -6,7 +6,7 @@ Layout after Spark's ``OffsetSeqLog``, ``CommitLog`` and ``FileStreamSourceLog``
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -53,21 +53,6 @@ def newest_batches(checkpoint: Path) -> tuple[int | None, int | None]:
     return planned, done
 
 
-def newest_started_epoch(folder: Path, initial_batch: Callable[[Path], int]) -> int:
-    """The newest epoch of a flow in which a batch was planned; -1 for none.
-
-    Args:
-        folder: the flow's folder, with a checkpoint for each epoch.
-        initial_batch: the newest batch of an initial checkpoint, which the flow did not plan itself.
-    """
-    started = []
-    for epoch in _numbers(folder):
-        planned, _ = newest_batches(folder / str(epoch))
-        if planned is not None and planned > initial_batch(folder / str(epoch)):
-            started.append(epoch)
-    return max(started, default=-1)
-
-
 def remove_batch_drafts(checkpoint: Path) -> None:
     """Remove the drafts of offset and commit files that a crash left.
 
@@ -101,6 +86,15 @@ def first_offsets(checkpoint: Path, batch: int = 0) -> tuple[Any, ...]:
         return tuple(_json_lines(checkpoint / "offsets" / str(batch))[1:])
     except (FileNotFoundError, ValueError):
         return ()
+
+
+def batch_metadata(checkpoint: Path, batch: int) -> dict[str, Any]:
+    """What Spark stored with the offsets of a batch: watermark, time and confs; empty if that cannot be read."""
+    try:
+        found = _json_lines(checkpoint / "offsets" / str(batch))[0]
+    except (OSError, ValueError, IndexError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def positions_digest(checkpoint: Path, batch: int) -> str:
@@ -146,8 +140,9 @@ def newest_listing(checkpoint: Path, source: int) -> int:
 
 
 def _listed_in(listing: Path) -> Iterator[tuple[str, int]]:
-    for line in listing.read_text(encoding="utf-8").split("\n")[1:]:
-        with suppress(ValueError):
+    for line in listing.read_text(encoding="utf-8", errors="replace").split("\n")[1:]:
+        # Other sources than files keep something else there.
+        with suppress(ValueError, LookupError, TypeError):
             entry = json.loads(line)
             yield local_path(entry["path"]), int(entry["timestamp"])
 

@@ -14,6 +14,8 @@ from pathlib import Path
 from headrace.checkpoints.offsets import newest_batches
 from headrace.settings.vendor_confs import ROCKSDB, STATE_PROVIDER
 
+_HDFS = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+_PROVIDERS = {ROCKSDB: "RocksDB", _HDFS: "HDFS-backed"}
 _VERSION = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 
 
@@ -37,6 +39,13 @@ def format_in(offsets: str, commits: str) -> Mapping[str, str]:
         # A crash, or a full disk, may leave an empty file.
         provider = None
     return found if provider is None else {STATE_PROVIDER: str(provider), **found}
+
+
+def format_text(confs: Mapping[str, str]) -> str:
+    """A state format in words, such as ``RocksDB, version 2``."""
+    provider = confs.get(STATE_PROVIDER, "")
+    name = _PROVIDERS.get(provider, provider.rpartition(".")[2] or "unknown provider")
+    return f"{name}, version {confs[_VERSION]}" if _VERSION in confs else name
 
 
 def format_for_new(confs: Mapping[str, str]) -> Mapping[str, str]:

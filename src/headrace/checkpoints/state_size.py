@@ -13,7 +13,7 @@ import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
-_FILE = re.compile(r"(?P<version>\d+)(?:_[0-9a-f-]+)?\.(?P<kind>zip|snapshot|changelog|delta)")
+STATE_FILE = re.compile(r"(?P<version>\d+)(?:_[0-9a-f-]+)?\.(?P<kind>zip|snapshot|changelog|delta)")
 
 
 def state_sizes(checkpoint: Path) -> tuple[int, ...]:
@@ -25,19 +25,20 @@ def state_sizes(checkpoint: Path) -> tuple[int, ...]:
         operators = sorted((entry for entry in (checkpoint / "state").iterdir() if entry.name.isdigit()), key=_number)
     except FileNotFoundError:
         return ()
-    return tuple(sum(map(_store_size, _stores(operator))) for operator in operators)
+    return tuple(sum(map(store_size, store_folders(operator))) for operator in operators)
 
 
 def _number(folder: Path) -> int:
     return int(folder.name)
 
 
-def _stores(operator: Path) -> Iterable[Path]:
+def store_folders(operator: Path) -> Iterable[Path]:
     """The folders of the state stores: one or several per partition."""
-    return {file.parent for file in operator.rglob("*") if _FILE.fullmatch(file.name)}
+    return {file.parent for file in operator.rglob("*") if STATE_FILE.fullmatch(file.name)}
 
 
-def _store_size(store: Path) -> int:
+def store_size(store: Path) -> int:
+    """The bytes of the newest version of a state store, by its folder."""
     files = [(int(found["version"]), found["kind"], file) for file in store.iterdir() if (found := _match(file))]
     snapshots = [(version, file) for version, kind, file in files if kind in ("zip", "snapshot")]
     version, base = max(snapshots, default=(0, None))
@@ -46,7 +47,7 @@ def _store_size(store: Path) -> int:
 
 
 def _match(file: Path) -> re.Match[str] | None:
-    return _FILE.fullmatch(file.name)
+    return STATE_FILE.fullmatch(file.name)
 
 
 def _snapshot_size(file: Path) -> int:

@@ -1,15 +1,18 @@
-"""The groups of verbs, such as ``headrace quarantine list``."""
+"""The groups of verbs, such as ``checkpoints list``."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import typer
 
-from headrace.cli import alerts, checkpoints, fs, jars, quarantine
+from headrace.cli import alerts, checkpoints, fs, jars, quarantine, state
 
-GROUPS: tuple[tuple[str, typer.Typer], ...] = (
-    ("quarantine", quarantine.app),
-    ("alerts", alerts.app),
-    ("checkpoints", checkpoints.app),
-    ("jars", jars.app),
-    ("fs", fs.app),
-)
+GROUPS: Mapping[str, typer.Typer] = {
+    "quarantine": quarantine.app,
+    "alerts": alerts.app,
+    "checkpoints": checkpoints.app,
+    "state": state.app,
+    "jars": jars.app,
+    "fs": fs.app,
+}

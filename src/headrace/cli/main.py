@@ -113,7 +113,7 @@ def _app() -> typer.Typer:
     for name, verb in _VERBS:
         app.command(name, context_settings=_OPEN if verb is exec_ else None)(verb)
     app.command("dry-run", hidden=True, help="Same as validate.")(validate)
-    for name, group in GROUPS:
+    for name, group in GROUPS.items():
         app.add_typer(group, name=name)
     return app
 

@@ -23,7 +23,11 @@ from headrace.model.lateness import Lateness
 from headrace.model.outcome import FilesBacklog, Outcome
 from headrace.model.preview import Preview
 from headrace.model.rows import Rows
+from headrace.model.state_rows import StateRequest, StateRows
 from headrace.plan.backfills import BackfillRequest, ReplayRequest
+from headrace.plan.steps import Plan
+from headrace.project.clean import Cleaned, CleanRequest
+from headrace.project.inspection.flow_checkpoint import FlowCheckpoint
 from headrace.settings.discover import find_settings
 from headrace.settings.load import load_settings
 from headrace.settings.settings import Settings
@@ -73,6 +77,25 @@ class Erasures(Protocol):
         """Erase rows from every place of the storage."""
 
 
+class Checkpoints(Protocol):
+    """The checkpoints of a pipeline."""
+
+    def health(self) -> tuple[FlowHealth, ...]:
+        """Every flow of the storage, and the problem that stops it, if there is one."""
+
+    def show(self, name: str) -> FlowCheckpoint:
+        """The checkpoint of a flow."""
+
+    def state(self, request: StateRequest, session: Callable[[], Any]) -> StateRows:
+        """The rows of a flow's state."""
+
+    def repair(self, name: str) -> tuple[Path, ...]:
+        """Move away damaged files that a flow does not need."""
+
+    def clean(self, request: CleanRequest, plan: Callable[[], Plan]) -> Cleaned:
+        """Remove checkpoints of old epochs, and what left the code."""
+
+
 class StoredProject(Protocol):
     """The part of a project that reads its storage without a session."""
 
@@ -94,11 +117,8 @@ class StoredProject(Protocol):
     def files_to_read(self, name: str) -> Iterable[FilesBacklog]:
         """Per flow of a dataset, the files that Auto Loader has found and not read yet."""
 
-    def checkpoints(self) -> tuple[FlowHealth, ...]:
-        """Every flow of the storage, and the problem that stops it, if there is one."""
-
-    def repair(self, name: str) -> tuple[Path, ...]:
-        """Move away damaged files that a flow does not need."""
+    def checkpoints(self) -> Checkpoints:
+        """The checkpoints of the pipeline."""
 
     def quarantine_show(self, name: str, rows: int) -> Rows:
         """Quarantined rows."""
@@ -122,7 +142,7 @@ class OpenProject(StoredProject, Protocol):
     def validate(self) -> DescribedGraph:
         """Everything short of writing."""
 
-    def plan(self, selection: Selection) -> Described:
+    def plan(self, selection: Selection) -> Plan:
         """The plan of a run."""
 
     def run(
@@ -149,6 +169,9 @@ class OpenProject(StoredProject, Protocol):
 
     def sql(self, query: str, *, write: bool = False, private: bool = False) -> Rows:
         """A query over the pipeline's tables and persisted views."""
+
+    def session(self) -> Any:
+        """The Spark session of the project."""
 
     def preview(self, name: str, rows: int = 20) -> Preview:
         """One dataset computed on real input; nothing is written."""

@@ -19,6 +19,20 @@ def rows_table(rows: Rows, *, widest: int | None = None) -> str:
     return f"{text_table(rows.columns, rows.rows, widest=widest)}\n({count} row{'' if count == 1 else 's'})"
 
 
+def rows_within(rows: Rows, *, width: int, widest: int) -> str:
+    """The rows as a table if it fits into *width*, otherwise one line for each value."""
+    table = rows_table(rows, widest=widest)
+    if max(map(cell_len, table.splitlines())) <= width:
+        return table
+    names = max(cell_len(printable(name)) for name in rows.columns)
+    lines = []
+    for number, row in enumerate(rows.rows, 1):
+        lines.append(f"row {number}")
+        values = zip(rows.columns, row, strict=True)
+        lines += [f"  {printable(name):<{names}}  {_shortened(_cell(value), widest)}" for name, value in values]
+    return "\n".join([*lines, table.splitlines()[-1]])
+
+
 def text_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, widest: int | None = None) -> str:
     """Aligned columns with headers; numbers are right-aligned."""
     values = [tuple(row) for row in rows]

@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from pyspark.sql import SparkSession
+
 from headrace.events.types import Event
 from headrace.graph.resolved import ResolvedGraph
 from headrace.graph.select import Selection
@@ -66,11 +68,6 @@ class Project(StoredProject):
         environ = os.environ if environ is None else environ
         start = Path(directory or Path.cwd())
         return cls(nearest_settings(start, profile=profile, overrides=configuration or {}, environ=environ), environ)
-
-    @property
-    def continuous(self) -> bool:
-        """True if the settings make an update run until it is stopped."""
-        return self.settings.continuous
 
     def validate(self) -> ResolvedGraph:
         """Check the whole project without writing; returns the resolved graph.
@@ -208,6 +205,10 @@ class Project(StoredProject):
         """
         one = self._one(name, partly=True)
         return explanation(one.graph, one.graph.by_name[one.name], self._planning, self.settings)
+
+    def session(self) -> SparkSession:
+        """The Spark session of the project; the first call opens it."""
+        return self._resolver.catalog().session
 
     def recompute(self, name: str) -> Rows:
         """Compute all rows of one dataset with streams read as batches; writes nothing.

@@ -7,12 +7,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from headrace.errors import PipelineError
-from headrace.graph.build import did_you_mean
-from headrace.model.names import InvalidName, Naming
 from headrace.project.lease import Lease
 from headrace.project.lease_holders import host_name
 from headrace.settings.settings import Settings
-from headrace.storage.health import FlowHealth, repair
+from headrace.storage.health import FlowHealth, flows_named, repair
 
 
 def repair_flows(
@@ -29,10 +27,10 @@ def repair_flows(
     Raises:
         PipelineError: CHECKPOINTS.UNKNOWN, CHECKPOINTS.NOT_MENDABLE, LEASE.HELD.
     """
-    _chosen(read_health(), name, settings.naming)
+    flows_named(read_health(), name, settings.naming)
     with Lease(Path(settings.layout.lease), host_name(environ), time.time):
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-        chosen = _chosen(read_health(), name, settings.naming)
+        chosen = flows_named(read_health(), name, settings.naming)
         moved = [file for flow in chosen for file in repair(flow, stamp)]
         files = {flow.stored.file for flow in chosen}
         for flow in read_health():
@@ -46,17 +44,3 @@ def repair_flows(
                     way=problem.hint,
                 )
     return tuple(moved)
-
-
-def _chosen(flows: tuple[FlowHealth, ...], name: str, naming: Naming) -> tuple[FlowHealth, ...]:
-    found = tuple(flow for flow in flows if flow.stored.name == name)
-    if not found:
-        try:
-            dataset = naming.canonical(name)
-        except InvalidName:
-            dataset = None
-        found = tuple(flow for flow in flows if flow.stored.dataset == dataset)
-    if not found:
-        known = [flow.stored.name for flow in flows]
-        raise PipelineError("CHECKPOINTS.UNKNOWN", flow=name, suggestion=did_you_mean(name, known))
-    return found

@@ -11,8 +11,8 @@ from typing import Any
 from deltalake import DeltaTable
 
 from headrace.atomic_write import replace_file
+from headrace.checkpoints.epochs import read_epoch
 from headrace.checkpoints.initial_offsets import INITIAL_BATCHES, DeltaPosition, FilesPosition, Position
-from headrace.checkpoints.offsets import Progress, files_first_seen, first_offsets, read_progress
 from headrace.delta_log.tables import TableState, commit_actions
 from headrace.model.names import QualifiedName
 from headrace.plan.backfills import Backfill, FilesRange, Replay, SourceRange, TableRange
@@ -77,9 +77,9 @@ class Coverage:
     """What the stream of a flow has read, or will read, in one epoch."""
 
     def __init__(self, checkpoint: Path) -> None:
-        self._checkpoint = checkpoint
-        self._progress: Progress | None = read_progress(checkpoint)
-        first, second = first_offsets(checkpoint), first_offsets(checkpoint, 1)
+        self._epoch = read_epoch(checkpoint)
+        self._progress = self._epoch.progress
+        first, second = self._epoch.first_offsets(), self._epoch.first_offsets(1)
         # The first two batches of an ordinary stream end at different offsets; those of an initial checkpoint do not.
         self._initial_offsets = first if first and first == second else None
 
@@ -96,20 +96,20 @@ class Coverage:
         return self._initial_offsets is not None and not self.has_read
 
     def reaches(self, number: int, found: SourceRange) -> bool:
-        """True when the stream has read, or will read, rows of a range of its source *number*."""
+        """True when the stream has read, or will read, rows of a range of its source *number*; also if unknown."""
         if self._progress is None:
-            return False
+            return bool(self._epoch.unreadable)
         if self._initial_offsets is None:
             return True
         if isinstance(found, FilesRange):
-            seen = files_first_seen(self._checkpoint, number)
+            seen = self._epoch.files_first_seen(number)
             return any(path not in seen for path, _ in found.files)
         offset = self._initial_offsets[number]
         return bool(offset["reservoirId"] != found.table_id or found.last >= int(offset["reservoirVersion"]))
 
     def skipped_files(self, number: int) -> frozenset[str]:
         """The files that the stream skips, because it starts after them."""
-        return files_first_seen(self._checkpoint, number)
+        return self._epoch.files_first_seen(number)
 
     def starts_at(self, positions: Sequence[Position]) -> bool:
         """True when the stream started at these positions, whether or not it has read anything since."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from headrace.atomic_write import replace_file
 from headrace.cdc.snapshot_versions import SnapshotProgress
+from headrace.checkpoints.epochs import epoch_numbers
 from headrace.delta_log.tables import TableVersion
 from headrace.errors import InternalError
 from headrace.graph.analysis import StatefulOperator
@@ -181,12 +182,10 @@ def _from_json(raw: Any) -> FlowRecord:
 def next_epoch(file: Path, record: FlowRecord) -> int:
     """The next unused epoch after that of a record.
 
-    A crash may have left checkpoints that no record names.
+    A crash may have left checkpoints that no record names, and a record restored from a copy is older than them. A
+    number is never used twice: the table would take new batches for those of the first use, and skip them.
     """
-    epoch = record.epoch + 1
-    while (file.parent / str(epoch)).exists():
-        epoch += 1
-    return epoch
+    return max(record.epoch, *epoch_numbers(file.parent), -1) + 1
 
 
 def write_record(file: Path, record: FlowRecord) -> None:

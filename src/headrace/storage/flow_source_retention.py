@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from headrace.checkpoints.epochs import Epoch
 from headrace.graph.analysis import Source, SourceKind
 from headrace.graph.resolved_flows import ResolvedFlow, SnapshotFlow, StreamingFlow
 from headrace.model.names import Naming
@@ -12,7 +13,6 @@ from headrace.settings.storage import StorageLayout
 from headrace.storage.change_detection import StoredState
 from headrace.storage.inventory import flows_of
 from headrace.storage.source_retention import (
-    Epoch,
     auto_loader_retention,
     committed_at,
     epochs,
@@ -77,7 +77,7 @@ def _source_retention(
         table = state.table(name)
         return table_retention(flow.name, number, source, name, table, read, rows_lost=rows_lost, same=same)
     if lost is not None:
-        unrecoverable = f"it is unknown what was read, because {lost.checkpoint} is missing"
+        unrecoverable = f"it is unknown what was read, because {lost.loss}"
         return SourceRetention(
             flow.name, describe_source(source), unrecoverable=unrecoverable, checkpoint_lost=read[-1].is_lost
         )

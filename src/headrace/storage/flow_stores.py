@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from headrace.checkpoints.initial_offsets import newest_initial_batch
-from headrace.checkpoints.offsets import newest_started_epoch
+from headrace.checkpoints.epochs import newest_started_epoch
 from headrace.delta_log.tables import TableVersion, table_version
 from headrace.graph.resolved_flows import Mode
 from headrace.model.names import Naming, QualifiedName
@@ -68,7 +67,7 @@ def newest_epoch(file: Path, logged: tuple[int, int] | None) -> int:
         file: the flow's record, next to its checkpoints.
         logged: the newest epoch and batch that the event log has for it.
     """
-    started = newest_started_epoch(file.parent, newest_initial_batch)
+    started = newest_started_epoch(file.parent)
     return max(started, NONE if logged is None else logged[0])
 
 

@@ -12,8 +12,9 @@ from headrace.checkpoints.damage import move_damaged_file
 from headrace.checkpoints.offsets import read_progress
 from headrace.delta_log.tables import TableState, table_state
 from headrace.errors import PipelineError
+from headrace.graph.build import did_you_mean
 from headrace.graph.resolved_flows import Mode
-from headrace.model.names import Naming
+from headrace.model.names import InvalidName, Naming
 from headrace.plan.agreement import NONE, KnownBatches
 from headrace.settings.storage import StorageLayout
 from headrace.storage.agreement import batches_of, damage_of_stores, disagreement_of
@@ -21,7 +22,8 @@ from headrace.storage.flow_records import transaction_id
 from headrace.storage.flow_stores import FlowStores, newest_epoch, tables_of
 from headrace.storage.inventory import StoredFlow, stored_flows, stored_tables
 
-_DAMAGED_FOLDER = "aside"
+# The folder of damaged files, next to the checkpoints.
+DAMAGED_FOLDER = "aside"
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ def repair(flow: FlowHealth, stamp: str) -> list[Path]:
         flow: the flow to repair.
         stamp: the name of the folder, next to the checkpoints, that gets the files.
     """
-    stores, folder = flow.stores, flow.stored.file.parent / _DAMAGED_FOLDER / stamp
+    stores, folder = flow.stores, flow.stored.file.parent / DAMAGED_FOLDER / stamp
     if stores.record.unreadable:
         folder.mkdir(parents=True, exist_ok=True)
         return [stores.file.replace(folder / stores.file.name)]
@@ -132,6 +134,25 @@ def _stores(
         logged=known,
         has_run=flow.has_run or known is not None,
     )
+
+
+def flows_named(flows: tuple[FlowHealth, ...], name: str, naming: Naming) -> tuple[FlowHealth, ...]:
+    """The flows with a name, or else those of the dataset with that name.
+
+    Raises:
+        PipelineError: CHECKPOINTS.UNKNOWN.
+    """
+    found = tuple(flow for flow in flows if flow.stored.name == name)
+    if not found:
+        try:
+            dataset = naming.canonical(name)
+        except InvalidName:
+            dataset = None
+        found = tuple(flow for flow in flows if flow.stored.dataset == dataset)
+    if not found:
+        known = [flow.stored.name for flow in flows]
+        raise PipelineError("CHECKPOINTS.UNKNOWN", flow=name, suggestion=did_you_mean(name, known))
+    return found
 
 
 def health_label(flow: FlowHealth) -> str:

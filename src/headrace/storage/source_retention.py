@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from headrace.autoloader.ledger.ledger import Ledger, join_path
 from headrace.autoloader.source import Source as LoaderSource
 from headrace.autoloader.stores.paths import store_of
 from headrace.autoloader.stores.store import FoundFile
-from headrace.checkpoints.offsets import Progress, files_seen_with_times, first_offsets, read_progress
+from headrace.checkpoints.epochs import Epoch, read_epoch
 from headrace.delta_log.tables import TableState, commit_actions
 from headrace.errors import PipelineError
 from headrace.graph.analysis import Source
@@ -24,27 +23,9 @@ from headrace.storage.file_listing import listed_files, paths_text
 _UNKNOWABLE = "it is unknown whether the source still has all input"
 
 
-@dataclass(frozen=True)
-class Epoch:
-    """A checkpoint whose rows are in the table; ``progress`` is None if no batch was planned."""
-
-    checkpoint: Path
-    progress: Progress | None
-
-    @property
-    def is_lost(self) -> bool:
-        """True when the checkpoint no longer exists."""
-        return not (self.checkpoint / "metadata").is_file()
-
-    def offset(self, source: int) -> Any:
-        """The newest position of a source, or None."""
-        offsets = self.progress.offsets if self.progress else ()
-        return offsets[source] if source < len(offsets) else None
-
-
 def epochs(checkpoints: Sequence[Path]) -> tuple[Epoch, ...]:
-    """The epochs of these checkpoints."""
-    return tuple(Epoch(checkpoint, read_progress(checkpoint)) for checkpoint in checkpoints)
+    """The epochs of these checkpoints, which may be removed."""
+    return tuple(map(read_epoch, checkpoints))
 
 
 def table_retention(
@@ -84,6 +65,8 @@ def _loss_of_table(
     number: int, table: TableState, read: Sequence[Epoch], *, passes: bool, rows_lost: bool, same: bool
 ) -> str:
     for epoch in read:
+        if epoch.unreadable:
+            return f"it is unknown what was read, because {epoch.loss}"
         offset = epoch.offset(number)
         if offset is None:
             continue
@@ -106,7 +89,7 @@ def _loss_of_table(
 
 def _first_version(epoch: Epoch, number: int) -> int:
     """The version that an epoch started with, if its checkpoint still has it; otherwise 0."""
-    offsets = first_offsets(epoch.checkpoint)
+    offsets = epoch.first_offsets()
     offset = offsets[number] if number < len(offsets) else None
     return int(offset["reservoirVersion"]) if offset else 0
 
@@ -116,7 +99,7 @@ def file_retention(flow: str, number: int, source: Source, read: Sequence[Epoch]
     name = f"the files in {paths_text(source.detail)}"
     seen: set[tuple[str, int]] = set()
     for epoch in read:
-        seen |= files_seen_with_times(epoch.checkpoint, number)
+        seen |= epoch.files_seen(number)
     try:
         existing = listed_files(source.detail)
     except OSError as error:

@@ -100,6 +100,15 @@ def spilled_batches(queue: Path) -> list[SpilledBatch]:
     return sorted(found, key=lambda batch: batch.position)
 
 
+def all_spilled_batches(folder: Path) -> list[SpilledBatch]:
+    """The batches of a flow that wait for any sink.
+
+    Args:
+        folder: the flow's folder, with its record.
+    """
+    return [batch for queue in sorted((folder / _FOLDER).glob("*")) for batch in spilled_batches(queue)]
+
+
 def spill_batch(queue: Path, batch: BatchToSpill, write: Callable[[Path], None], fence: Callable[[], None]) -> int:
     """Append a batch to a spill queue, unless it is empty; returns its number of rows.
 

@@ -15,6 +15,7 @@ from headrace.model.expectations import Action, ExpectationCount
 from headrace.model.outcome import FlowCounts, FlowOutcome, FlowState, Outcome, UpdateState
 from headrace.model.preview import Preview
 from headrace.model.rows import Rows
+from headrace.model.state_rows import StateRequest, StateRows
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 COUNTS = FlowCounts(90, 4, 6, (ExpectationCount("valid", Action.DROP, 96, 4),))
@@ -44,6 +45,16 @@ class Said:
 
 
 PLACES = (SearchedPlace(PlaceKind.TABLE, "orders", 2, 1, 3), SearchedPlace(PlaceKind.EVENT_LOG, "events"))
+
+
+@dataclass
+class FakeCheckpoints:
+    project: FakeProject
+
+    def state(self, request: StateRequest, session: Any) -> StateRows:
+        assert session == self.project.session
+        self.project._ask("state", request)
+        return StateRows(request.name, 3, "operator 0", Rows(("product", "sum"), (("tea", 2),)), has_more=True)
 
 
 @dataclass
@@ -129,6 +140,12 @@ class FakeProject:
     def explain(self, name: str) -> Said:
         self._ask("explain", name)
         return Said(f"about {name}", {"name": name})
+
+    def checkpoints(self) -> FakeCheckpoints:
+        return FakeCheckpoints(self)
+
+    def session(self) -> None:
+        raise AssertionError
 
     def quarantine_list(self) -> list[tuple[str, int, Mapping[str, int]]]:
         self._ask("quarantine_list")

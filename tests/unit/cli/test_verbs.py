@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from headrace.errors import InternalError, PipelineError, Problems
 from headrace.graph.select import Selection
 from headrace.model.outcome import UpdateState
+from headrace.model.rows import Rows
+from headrace.model.state_rows import Side, StateRequest, StateRows
 from headrace.plan.backfills import BackfillRequest
 
 
@@ -36,6 +39,29 @@ from headrace.plan.backfills import BackfillRequest
         (["sql", "DROP TABLE t", "--write"], ("sql", "DROP TABLE t", True)),
         (["preview", "orders", "--rows", "3"], ("preview", "orders", 3)),
         (["explain", "orders"], ("explain", "orders")),
+        (["state", "show", "orders"], ("state", StateRequest("orders"))),
+        (
+            [
+                "state",
+                "show",
+                "a",
+                "--operator",
+                "1",
+                "--rows",
+                "3",
+                "--key",
+                "k=1",
+                "--key",
+                "j=x=y",
+                "--side",
+                "right",
+            ],
+            ("state", StateRequest("a", 1, 3, ("k=1", "j=x=y"), Side.RIGHT)),
+        ),
+        (
+            ["state", "show", "a", "--variable", "seen", "--metadata"],
+            ("state", StateRequest("a", variable="seen", metadata=True)),
+        ),
         (["quarantine", "list"], ("quarantine_list",)),
         (["quarantine", "show", "orders"], ("quarantine_show", "orders", 20)),
     ],
@@ -200,6 +226,24 @@ def test_table_output_escapes_control_characters(cli: Any) -> None:
     _, out, _ = cli("sql", "SELECT 1")
 
     assert out == " n  s\n--  ---------\n 1  null\n20  x\\x1b[31m\n(2 rows)\n"
+
+
+def test_state_that_is_wider_than_a_terminal_is_printed_one_value_a_line(cli: Any) -> None:
+    names = tuple(f"a_long_name_of_a_column_{number}" for number in range(4))
+    rows = StateRows("s", 3, "operator 0", Rows(names, ((1, "x\x1b", None, "y" * 90),)))
+    cli.project.checkpoints = lambda: SimpleNamespace(state=lambda *_: rows)
+
+    _, out, _ = cli("state", "show", "s")
+
+    assert out.splitlines() == [
+        "s: operator 0, after batch 3",
+        "row 1",
+        f"  {names[0]}  1",
+        f"  {names[1]}  x\\x1b",
+        f"  {names[2]}  null",
+        f"  {names[3]}  {'y' * 39}…",
+        "(1 row)",
+    ]
 
 
 def test_explain_needs_no_project_for_an_error_code(cli: Any) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from headrace.checkpoints.offsets import files_seen, read_progress
+from headrace.checkpoints.offsets import read_progress
 from headrace.checkpoints.state_size import state_sizes
 from headrace.delta_log.tables import committed_transaction, count_rows, open_table, table_size
 from headrace.errors import Problems
@@ -24,6 +24,7 @@ from headrace.project.planning.plan_update import Planning
 from headrace.settings.settings import Settings
 from headrace.spark.delta.commit_counts import merged_rows
 from headrace.storage.change_detection import StoredState
+from headrace.storage.positions import NOTHING_READ, files_position, table_position
 from headrace.storage.start_positions import describe_source
 
 _LONGEST_OFFSET = 200
@@ -96,7 +97,7 @@ def _positions(flow: ResolvedFlow, state: StoredState, checkpoint: Path, naming:
     progress = read_progress(checkpoint)
     sources = flow.analysis.sources
     if progress is None:
-        return [(describe_source(source), "nothing read yet") for source in sources]
+        return [(describe_source(source), NOTHING_READ) for source in sources]
     if len(progress.offsets) != len(sources):
         return [
             (describe_source(source), "not known: the query has other sources than its checkpoint")
@@ -111,16 +112,12 @@ def _positions(flow: ResolvedFlow, state: StoredState, checkpoint: Path, naming:
 
 def _position(source: Source, offset: Any, state: StoredState, checkpoint: Path, naming: Naming, number: int) -> str:
     if offset is None:
-        return "nothing read yet"
+        return NOTHING_READ
     if source.kind is SourceKind.FILES:
-        taken = len(files_seen(checkpoint, number))
-        return f"{taken} file{'' if taken == 1 else 's'} taken"
+        return files_position(checkpoint, number)
     if source.kind is not SourceKind.DATASET:
         return json.dumps(offset)[:_LONGEST_OFFSET]
     table = state.table(naming.canonical(source.detail))
-    version, index = int(offset["reservoirVersion"]), int(offset["index"])
     if table is None or offset.get("reservoirId") != table.table_id:
-        return f"version {version} of a table that is no longer there"
-    if index != -1:
-        return f"within version {version} of {table.version}"
-    return f"read through version {version - 1} of {table.version}" if version else "nothing read yet"
+        return f"version {int(offset['reservoirVersion'])} of a table that is no longer there"
+    return table_position(offset, table.version)

@@ -12,6 +12,7 @@ from headrace.cdc.merge_commit import WritePath
 from headrace.graph.resolved import ResolvedDataset
 from headrace.graph.resolved_flows import ChangeFlow, CompleteFlow, Mode, RefreshFlow, ResolvedFlow, SnapshotFlow
 from headrace.model.schema import Schema
+from headrace.model.sizes import size_text
 from headrace.model.type_changes import SchemaChange, schema_change
 
 _EFFECTS = {
@@ -28,7 +29,6 @@ _EFFECTS_ON_SINKS = {
     Mode.APPEND: "delivers new rows from its sources; a full refresh delivers all rows again and withdraws none",
     Mode.ONCE: "delivers its rows once, and again after a full refresh",
 }
-_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class TableFacts:
 
     def describe(self) -> str:
         """Version, rows and size as text."""
-        return f"version {self.version}, {self.rows} row{'' if self.rows == 1 else 's'}, {_size(self.size_bytes)}"
+        return f"version {self.version}, {self.rows} row{'' if self.rows == 1 else 's'}, {size_text(self.size_bytes)}"
 
     def to_json(self) -> dict[str, Any]:
         """The table as JSON."""
@@ -263,11 +263,4 @@ def _flow_lines(flow: FlowExplanation) -> Iterator[str]:
 def _state(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Each operator, with its approximate state size if a batch ran with these operators."""
     sizes = document["state_bytes"] if len(document["state_bytes"]) == len(document["stateful"]) else ()
-    return zip_longest(document["stateful"], (f" (about {_size(size)})" for size in sizes), fillvalue="")
-
-
-def _size(size_bytes: int) -> str:
-    size, unit = float(size_bytes), 0
-    while size >= 1024 and unit < len(_UNITS) - 1:
-        size, unit = size / 1024, unit + 1
-    return f"{size_bytes} bytes" if unit == 0 else f"{size:.1f} {_UNITS[unit]}"
+    return zip_longest(document["stateful"], (f" (about {size_text(size)})" for size in sizes), fillvalue="")

@@ -13,14 +13,13 @@ from headrace.model.outcome import FilesBacklog, Outcome
 from headrace.model.rows import Rows
 from headrace.project.inspection.ingested_files import files_to_read, seen_files
 from headrace.project.inspection.pipeline_alerts import PipelineAlerts
+from headrace.project.inspection.pipeline_checkpoints import PipelineCheckpoints
 from headrace.project.inspection.pipeline_metrics import pipeline_metrics
 from headrace.project.inspection.sql_access import hidden_tables
 from headrace.project.inspection.stored_tables import lateness, quarantined, quarantines, row_count
 from headrace.project.lease_holders import host_name, may_be_held, with_lost_state
-from headrace.project.repair import repair_flows
 from headrace.settings.settings import Settings
 from headrace.settings.storage import MonitoringFile
-from headrace.storage.health import FlowHealth, health_of_flows
 from headrace.storage.inventory import stored_tables
 
 
@@ -30,6 +29,11 @@ class StoredProject:
     def __init__(self, settings: Settings, environ: Mapping[str, str]) -> None:
         self.settings = settings
         self._environ = environ
+
+    @property
+    def continuous(self) -> bool:
+        """True if the settings make an update run until it is stopped."""
+        return self.settings.continuous
 
     def status(self) -> Outcome | None:
         """The latest update, or None if there was none; LOST if its process died."""
@@ -96,22 +100,9 @@ class StoredProject:
         """For each flow of a dataset, the files that Auto Loader has found and not read yet."""
         return files_to_read(self.settings.layout, self.settings.naming, name)
 
-    def checkpoints(self) -> tuple[FlowHealth, ...]:
-        """Every flow of the storage: its newest batches, and the problem that stops it, if there is one."""
-        settings = self.settings
-        return health_of_flows(settings.layout, settings.naming, settings.id, self.events().last_batches())
-
-    def repair(self, name: str) -> tuple[Path, ...]:
-        """Move away damaged files that a flow does not need; returns their new paths. Changes nothing else.
-
-        Args:
-            name: of the flow, or of its dataset.
-
-        Raises:
-            PipelineError: CHECKPOINTS.UNKNOWN; CHECKPOINTS.NOT_MENDABLE: another problem stops the flow, and how to
-                fix it; LEASE.HELD: an update is running.
-        """
-        return repair_flows(self.settings, self._environ, name, self.checkpoints)
+    def checkpoints(self) -> PipelineCheckpoints:
+        """The checkpoints of the pipeline."""
+        return PipelineCheckpoints(self.settings, self._environ)
 
     def tables(self, *, private: bool = False) -> tuple[tuple[str, str, int | None], ...]:
         """Name, path and row count of every table in the storage; private ones only on request."""

@@ -10,4 +10,5 @@ __all__ = [
     "input_file",
     "kafka_reader",
     "kafka_topics",
+    "state_reader",
 ]
