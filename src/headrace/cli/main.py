@@ -29,6 +29,7 @@ from headrace.cli.init import init
 from headrace.cli.inspect import explain, files, graph, lateness, preview, sql
 from headrace.cli.invocation import Invocation, Output, Verbosity, invocation_of
 from headrace.cli.lint import lint
+from headrace.cli.maintain import maintain
 from headrace.cli.metrics import metrics
 from headrace.cli.open_project import Opener, ProjectLocation, open_project
 from headrace.cli.script import exec_
@@ -47,6 +48,7 @@ _VERBS: tuple[tuple[str, Callable[..., int | None]], ...] = (
     ("status", status),
     ("events", events),
     ("metrics", metrics),
+    ("maintain", maintain),
     ("sql", sql),
     ("preview", preview),
     ("lint", lint),

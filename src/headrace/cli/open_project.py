@@ -19,10 +19,12 @@ from headrace.events.types import Event
 from headrace.graph.select import Selection
 from headrace.metrics.samples import Samples
 from headrace.model.lateness import Lateness
+from headrace.model.maintenance import MaintenanceRequest
 from headrace.model.outcome import FilesBacklog, Outcome
 from headrace.model.preview import Preview
 from headrace.model.rows import Rows
 from headrace.plan.backfills import BackfillRequest, ReplayRequest
+from headrace.plan.maintenance import Action
 from headrace.settings.discover import find_settings
 from headrace.settings.load import load_settings
 from headrace.settings.settings import Settings
@@ -137,6 +139,9 @@ class OpenProject(StoredProject, Protocol):
 
     def preview(self, name: str, rows: int = 20) -> Preview:
         """One dataset computed on real input; nothing is written."""
+
+    def maintain(self, request: MaintenanceRequest) -> Sequence[Action]:
+        """Maintain the storage; returns what was done, skipped or planned."""
 
     def explain(self, name: str) -> Described:
         """The explanation of a dataset."""

@@ -5,7 +5,7 @@ Ours are ``selections``, ``user``, ``headrace_version``, ``path``, ``reason``, `
 ``num_tied_events``, ``num_late_events``, ``num_null_overwrites``, ``num_new_versions``, ``num_lone_changes``,
 ``lone_column``,
 ``merge_path``, ``write_path``, ``recovered``, ``action`` of an expectation, ``partitions`` of a source, and all fields
-of ``stream_progress``.
+of ``stream_progress`` and ``maintenance_progress``.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from headrace.events.types import (
     SinkDefined,
     StreamProgress,
     TableEvaluated,
+    TableMaintained,
     UpdateCreated,
     UpdateStateChanged,
     UpdateTotals,
@@ -49,6 +50,18 @@ from headrace.model.outcome import (
     PartitionLag,
     TableLag,
     UpdateState,
+)
+
+_MAINTENANCE = (
+    "path",
+    "task",
+    "state",
+    "reason",
+    "files_before",
+    "bytes_before",
+    "files_after",
+    "bytes_after",
+    "rows",
 )
 
 
@@ -86,6 +99,9 @@ def event_of(event_type: str, details: Json, origin: Json, message: str = "") ->
         return UpdateStateChanged(UpdateState(body["state"]), body.get("error"))
     if event_type == UpdateTotals.event_type:
         return UpdateTotals(tuple(_total(found) for found in body["flows"]))
+    if event_type == TableMaintained.event_type:
+        known: dict[str, Any] = {key: body.get(key) for key in _MAINTENANCE}
+        return TableMaintained(str(dataset), **known)
     return _about_flow_or_dataset(event_type, body, str(flow), str(dataset))
 
 
@@ -259,8 +275,16 @@ def _body(event: Event) -> dict[str, Any]:
             return _metrics_body(event)
         case RowsSampled() | TableEvaluated():
             return _expectations_event_body(event)
+        case UpdateTotals() | TableMaintained() | Warned():
+            return _other_body(event)
+
+
+def _other_body(event: UpdateTotals | TableMaintained | Warned) -> dict[str, Any]:
+    match event:
         case UpdateTotals(flows=flows):
             return {"flows": [_total_body(flow) for flow in flows]}
+        case TableMaintained():
+            return {key: getattr(event, key) for key in _MAINTENANCE}
         case Warned(code=code, level=level):
             return {"code": code} if level is Level.WARN else {"code": code, "level": level}
 

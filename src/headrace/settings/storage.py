@@ -136,6 +136,11 @@ class StorageLayout:
         return self._join("system", "events")
 
     @property
+    def operations(self) -> str:
+        """The log of maintenance, a Delta table like the event log: each has one writer, so that its order is kept."""
+        return self._join("system", "operations")
+
+    @property
     def logs(self) -> str:
         """Folder of Spark's and our own log files."""
         return self._join("system", "logs")

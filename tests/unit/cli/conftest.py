@@ -11,9 +11,12 @@ import pytest
 from headrace.cli.main import call
 from headrace.events.types import BatchDone, Event, FlowStateChanged, UpdateCreated, UpdateStateChanged
 from headrace.model.expectations import Action, ExpectationCount
+from headrace.model.maintenance import MaintenanceRequest, Task
 from headrace.model.outcome import FlowCounts, FlowOutcome, FlowState, Outcome, UpdateState
 from headrace.model.preview import Preview
 from headrace.model.rows import Rows
+from headrace.plan.maintenance import Action as MaintenanceAction
+from headrace.plan.maintenance import ActionState, Size
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 COUNTS = FlowCounts(90, 4, 6, (ExpectationCount("valid", Action.DROP, 96, 4),))
@@ -51,6 +54,7 @@ class FakeProject:
     asked: list[Any] = field(default_factory=list)
     secret: str = ""
     continuous: bool = False
+    maintenance_state: ActionState = ActionState.SKIPPED
 
     def _ask(self, *what: Any) -> None:
         self.asked.append(what)
@@ -113,6 +117,14 @@ class FakeProject:
     def explain(self, name: str) -> Said:
         self._ask("explain", name)
         return Said(f"about {name}", {"name": name})
+
+    def maintain(self, request: MaintenanceRequest) -> tuple[MaintenanceAction, ...]:
+        self._ask("maintain", request)
+        sizes = Size(300, 9_000_000), Size(2, 8_000_000)
+        return (
+            MaintenanceAction("orders", "/s", Task.COMPACT, ActionState.PLANNED, "300 small files", *sizes),
+            MaintenanceAction("orders", "/s", Task.VACUUM, self.maintenance_state, "busy\x1b[31m", sizes[0]),
+        )
 
     def quarantine_list(self) -> list[tuple[str, int, Mapping[str, int]]]:
         self._ask("quarantine_list")

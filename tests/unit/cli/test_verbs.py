@@ -9,6 +9,7 @@ import pytest
 
 from headrace.errors import InternalError, PipelineError, Problems
 from headrace.graph.select import Selection
+from headrace.model.maintenance import MaintenanceRequest, Task
 from headrace.model.outcome import UpdateState
 from headrace.plan.backfills import BackfillRequest
 
@@ -36,6 +37,11 @@ from headrace.plan.backfills import BackfillRequest
         (["sql", "DROP TABLE t", "--write"], ("sql", "DROP TABLE t", True)),
         (["preview", "orders", "--rows", "3"], ("preview", "orders", 3)),
         (["explain", "orders"], ("explain", "orders")),
+        (["maintain"], ("maintain", MaintenanceRequest())),
+        (
+            ["maintain", "a", "b", "--dry-run", "--only", "vacuum,compact", "--short-retention"],
+            ("maintain", MaintenanceRequest(("a", "b"), (Task.VACUUM, Task.COMPACT), True, True)),  # noqa: FBT003 - fields
+        ),
         (["quarantine", "list"], ("quarantine_list",)),
         (["quarantine", "show", "orders"], ("quarantine_show", "orders", 20)),
     ],

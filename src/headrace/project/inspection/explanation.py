@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
+from textwrap import wrap
 from typing import Any
 
 from headrace.cdc.feed import MergePath
@@ -13,6 +14,8 @@ from headrace.graph.resolved import ResolvedDataset
 from headrace.graph.resolved_flows import ChangeFlow, CompleteFlow, Mode, RefreshFlow, ResolvedFlow, SnapshotFlow
 from headrace.model.schema import Schema
 from headrace.model.type_changes import SchemaChange, schema_change
+from headrace.plan.maintenance import size_text
+from headrace.plan.table_report import TableReport
 
 _EFFECTS = {
     Mode.APPEND: "adds new rows from its sources; a full refresh clears the table and reads the sources from the start",
@@ -28,7 +31,8 @@ _EFFECTS_ON_SINKS = {
     Mode.APPEND: "delivers new rows from its sources; a full refresh delivers all rows again and withdraws none",
     Mode.ONCE: "delivers its rows once, and again after a full refresh",
 }
-_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
+# What fits next to the labels in 80 columns.
+_TEXT_WIDTH = 65
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,7 @@ class TableFacts:
 
     def describe(self) -> str:
         """Version, rows and size as text."""
-        return f"version {self.version}, {self.rows} row{'' if self.rows == 1 else 's'}, {_size(self.size_bytes)}"
+        return f"version {self.version}, {self.rows} row{'' if self.rows == 1 else 's'}, {size_text(self.size_bytes)}"
 
     def to_json(self) -> dict[str, Any]:
         """The table as JSON."""
@@ -145,6 +149,8 @@ class Explanation:
     read_by: tuple[str, ...] = ()
     # Why the next update would refuse this dataset, or skip some of its flows.
     problems: tuple[str, ...] = ()
+    # None without a table.
+    report: TableReport | None = None
 
     @property
     def _change(self) -> SchemaChange | None:
@@ -167,6 +173,7 @@ class Explanation:
             "format": "delta" if self.dataset.path else None,
             "version": self.table.version if self.table else None,
             "table": self.table.to_json() if self.table else None,
+            "layout": self.report.to_json() if self.report else None,
             "partition_by": list(declared.partition_by),
             "cluster_by": list(declared.cluster_by),
             "properties": dict(declared.properties),
@@ -220,6 +227,9 @@ class Explanation:
         for key, columns in (("partition_by", declared.partition_by), ("cluster_by", declared.cluster_by)):
             lines += [f"  {key:<12} {', '.join(columns)}"] if columns else []
         lines += [f"  property     {key} = {value}" for key, value in declared.properties.items()]
+        for label, text in self.report.describe() if self.report else ():
+            first, *more = wrap(text, _TEXT_WIDTH, break_on_hyphens=False)
+            lines += [f"  {label:<12} {first}", *(f"{'':15}{line}" for line in more)]
         lines.append(f"  read by      {', '.join(self.read_by) or 'nothing'}")
         lines.append("  columns")
         lines += [f"    {_column_text(self._column(name))}" for name in self._names()]
@@ -263,11 +273,4 @@ def _flow_lines(flow: FlowExplanation) -> Iterator[str]:
 def _state(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Each operator, with its approximate state size if a batch ran with these operators."""
     sizes = document["state_bytes"] if len(document["state_bytes"]) == len(document["stateful"]) else ()
-    return zip_longest(document["stateful"], (f" (about {_size(size)})" for size in sizes), fillvalue="")
-
-
-def _size(size_bytes: int) -> str:
-    size, unit = float(size_bytes), 0
-    while size >= 1024 and unit < len(_UNITS) - 1:
-        size, unit = size / 1024, unit + 1
-    return f"{size_bytes} bytes" if unit == 0 else f"{size:.1f} {_UNITS[unit]}"
+    return zip_longest(document["stateful"], (f" (about {size_text(size)})" for size in sizes), fillvalue="")
