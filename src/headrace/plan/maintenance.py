@@ -130,7 +130,7 @@ class TableFacts:
         kept_for: why files are needed that are older than the retention, or why that is unknown.
         streams: the streams that read it.
         log_kept_for: which stream needs commits that Delta may remove with its next checkpoint of the log.
-        expired_rows: the quarantined rows or dead letters past their retention.
+        expired_rows: the quarantined rows or dead letters past their retention; None if they cannot be counted.
     """
 
     name: str
@@ -150,7 +150,7 @@ class TableFacts:
     kept_for: str = ""
     streams: tuple[str, ...] = ()
     log_kept_for: str = ""
-    expired_rows: int = 0
+    expired_rows: int | None = 0
 
     @property
     def size(self) -> Size:
@@ -230,6 +230,8 @@ def _rewriting(table: TableFacts, planned: Action) -> Action:
 
 
 def _retention(table: TableFacts) -> Action | None:
+    if table.expired_rows is None:
+        return _planned(table, Task.RETENTION, "").skipped("its rows cannot be read without Spark")
     if not table.expired_rows:
         return None
     rows = f"{table.expired_rows} row{'' if table.expired_rows == 1 else 's'}"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+
+import pyarrow.parquet as pq
+from deltalake.exceptions import DeltaError
 
 from headrace.delta_log.log_files import newest_checkpoint
 from headrace.delta_log.table_features import features_of
@@ -94,7 +97,7 @@ def table_facts(
         path=table.path,
         role=table.role,
         managed=state.properties.get(MANAGED_KEY, "true").strip().casefold() != "false",
-        busy=_busy(table) if is_held else "",
+        busy=_busy(table, positions) if is_held else "",
         partition_by=state.partition_by,
         cluster_by=layout.cluster_by or (),
         z_order=() if layout.cluster_by else z_order_columns(state.properties),
@@ -103,7 +106,7 @@ def table_facts(
         features=features_of(layout.features, state.properties),
         stored=on_disk,
         streams=tuple(found.reader for found in positions.known if found.table_id == state.table_id),
-        expired_rows=_expired_rows(table, policy, now_s),
+        expired_rows=_expired_rows(table, files, policy, now_s),
     )
     return _with_needed(_with_order(facts, files), state, positions, policy, now_s)
 
@@ -167,10 +170,13 @@ def _modes(flows: Sequence[StoredFlow], dataset: QualifiedName) -> frozenset[str
     return frozenset(flow.record.mode for flow in flows if flow.dataset == dataset)
 
 
-def _busy(table: MaintainedTable) -> str:
+def _busy(table: MaintainedTable, positions: Positions) -> str:
     """Why a running update may conflict with a rewrite of a table; empty if it only appends to it."""
     if table.role in (Role.CHANGES, Role.DEAD_LETTERS):
         return "a running update may change it"
+    if table.role is Role.QUARANTINE and positions.unknown:
+        # A replay changes the status of rows.
+        return positions.unknown[0]
     others = sorted(table.modes - _APPENDING)
     return f"a running update {_VERBS.get(others[0], 'may change it')}" if others else ""
 
@@ -221,12 +227,33 @@ def _log_kept_for(path: str, state: TableState, position: TablePosition, now_s: 
     return "" if is_recent else f"{position.reader} needs version {position.version} and later of the log"
 
 
-def _expired_rows(table: MaintainedTable, policy: MaintenancePolicy, now_s: float) -> int:
+def _expired_rows(
+    table: MaintainedTable, files: Iterable[LiveFile], policy: MaintenancePolicy, now_s: float
+) -> int | None:
     if table.role not in (Role.QUARANTINE, Role.DEAD_LETTERS):
         return 0
     opened = open_table(table.path)
     if opened is None:
         return 0
     condition = expiry_condition(policy, now_s, delta_rs_time)
-    (found,) = query_rows(opened, f"SELECT count(*) AS n FROM q WHERE {condition}")  # noqa: S608 - our own words and times
+    try:
+        (found,) = query_rows(opened, f"SELECT count(*) AS n FROM q WHERE {condition}")  # noqa: S608 - our own words
+    except DeltaError:
+        # delta-rs reads no rows of a table whose types were widened. These columns have had one type only.
+        return _expired_in_files(table.path, files, policy, now_s)
     return int(found["n"])
+
+
+def _expired_in_files(path: str, files: Iterable[LiveFile], policy: MaintenancePolicy, now_s: float) -> int | None:
+    """The same from the files alone; None if they do not have the columns under their names, or deletion vectors."""
+    count = 0
+    for file in files:
+        stored = pq.ParquetFile(Path(path) / file.path)
+        if file.vector is not None or not {"status", "quarantined_at"} <= set(stored.schema_arrow.names):
+            return None
+        for row in stored.read(columns=["status", "quarantined_at"]).to_pylist():
+            retain_s = policy.open_rows_retain_s if row["status"] == "open" else policy.rows_retain_s
+            at: datetime = row["quarantined_at"]
+            age_s = now_s - at.replace(tzinfo=at.tzinfo or UTC).timestamp()
+            count += retain_s is not None and age_s > retain_s
+    return count

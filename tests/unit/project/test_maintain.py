@@ -19,6 +19,7 @@ from headrace.events.envelope import from_row
 from headrace.events.reader import EventReader
 from headrace.events.types import TableMaintained
 from headrace.model.maintenance import DAY_S, MaintenancePolicy, MaintenanceRequest, Task, VacuumScope
+from headrace.plan import maintenance
 from headrace.plan.maintenance import ActionState
 from headrace.project.maintenance.actions import TableActions
 from headrace.project.maintenance.lock import maintenance_lock
@@ -28,8 +29,7 @@ from headrace.storage.dead_letters import DeadLetter, DeadLetterBatch, set_dead_
 from headrace.storage.flow_record import FlowRecord, write_record
 
 NOW = 1_800_000_000.0
-# Enough for a checkpoint of the log.
-COMMITS = 21
+COMMITS = 5
 NEWEST = COMMITS - 1
 NO_JVM = MaintenanceRequest(tasks=(Task.RETENTION, Task.VACUUM, Task.CHECKPOINT))
 DRY = replace(NO_JVM, dry_run=True)
@@ -92,7 +92,9 @@ def filled(tmp_path_factory):
 
 
 @pytest.fixture
-def storage(tmp_path, filled):
+def storage(tmp_path, filled, monkeypatch):
+    # Commits are dear to make.
+    monkeypatch.setattr(maintenance, "CHECKPOINT_ABOVE_COMMITS", COMMITS - 1)
     # With the times of the files.
     shutil.copytree(filled, tmp_path, dirs_exist_ok=True)
     return Storage(tmp_path)
@@ -204,6 +206,20 @@ def test_old_replayed_dead_letters_are_deleted_and_open_ones_are_kept(storage):
     assert DeltaTable(str(folder / "failing_rows")).to_pyarrow_table().num_rows == 1
 
 
+def test_rows_of_a_quarantine_whose_types_were_widened_are_counted_from_its_files(storage):
+    path = Path(storage.table("orders", "append") + "_quarantine")
+    at = [datetime.fromtimestamp(NOW - days * DAY_S, UTC) for days in (50, 50, 3)]
+    rows = pa.table({"status": ["released", "open", "replayed"], "quarantined_at": at})
+    write_deltalake(path, rows)
+    log = path / "_delta_log" / f"{1:020}.json"
+    features = {"readerFeatures": ["typeWidening"], "writerFeatures": ["typeWidening"]}
+    log.write_text(json.dumps({"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **features}}))
+
+    (planned,) = storage.maintain(MaintenanceRequest(("orders",), (Task.RETENTION,), dry_run=True))
+
+    assert (planned.table, planned.rows) == ("orders_quarantine", 1)
+
+
 def test_old_logs_are_removed_and_those_that_an_update_may_use_are_kept(storage):
     logs = Path(storage.settings.layout.logs)
     logs.mkdir(parents=True)
@@ -246,6 +262,6 @@ def test_the_text_fits_into_80_columns_and_sums_up(storage):
     lines = actions_text(storage.maintain(DRY), is_planned=True).splitlines()
 
     assert max(map(len, lines)) <= 80
-    assert lines[:3] == ["orders", "  checkpoint  21 commits since the last checkpoint of the log", "totals"]
-    assert lines[3].startswith("  vacuum      20 files, ")
-    assert lines[-1].startswith("3 actions planned; 20 files would be removed, ")
+    assert lines[:3] == ["orders", "  checkpoint  5 commits since the last checkpoint of the log", "totals"]
+    assert lines[3].startswith("  vacuum      4 files, ")
+    assert lines[-1].startswith("3 actions planned; 4 files would be removed, ")
