@@ -57,7 +57,8 @@ def test_maintenance_rewrites_what_is_due_and_streams_see_nothing_of_it(project,
     pipeline.run()
     tables = pipeline.folder / "storage" / "tables" / "default"
     paths = {name: str(tables / name) for name in ("landed", "landed_quarantine", "later", "plain", "totals")}
-    for name in ("landed", "landed_quarantine", "later", "plain"):
+    # A rewrite would remove the clustering of "later".
+    for name in ("landed_quarantine", "plain"):
         scatter(headrace_session, paths[name])
     headrace_session.sql(f"DELETE FROM delta.`{paths['plain']}` WHERE id < 4")
     quarantine = f"delta.`{paths['landed_quarantine']}`"
@@ -77,7 +78,7 @@ def test_maintenance_rewrites_what_is_due_and_streams_see_nothing_of_it(project,
     assert summary(planned) == dict.fromkeys(wanted, "PLANNED")
     assert summary(done) == dict.fromkeys(wanted, "DONE"), done
     assert {name: protocol(path) for name, path in paths.items()} == protocols
-    assert all(action.after.files < action.before.files for action in done if action.task is not Task.RETENTION)
+    assert all(action.after.files < action.before.files for action in done if action.task is Task.COMPACT)
     assert Counter(DeltaTable(paths["landed_quarantine"]).to_pyarrow_table().column("status").to_pylist()) == {
         "open": 96
     }

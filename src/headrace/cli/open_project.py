@@ -94,6 +94,9 @@ class StoredProject(Protocol):
     def quarantine_show(self, name: str, rows: int) -> Rows:
         """Quarantined rows."""
 
+    def maintain(self, request: MaintenanceRequest) -> Sequence[Action]:
+        """Maintain the storage; returns what was done, skipped or planned."""
+
 
 class OpenProject(StoredProject, Protocol):
     """The part of ``headrace.Project`` that the command line uses; errors are PipelineError and Problems."""
@@ -139,9 +142,6 @@ class OpenProject(StoredProject, Protocol):
 
     def preview(self, name: str, rows: int = 20) -> Preview:
         """One dataset computed on real input; nothing is written."""
-
-    def maintain(self, request: MaintenanceRequest) -> Sequence[Action]:
-        """Maintain the storage; returns what was done, skipped or planned."""
 
     def explain(self, name: str) -> Described:
         """The explanation of a dataset."""

@@ -43,7 +43,7 @@ class Feature:
 
 
 _R, _W = Need.READERS, Need.WRITERS
-_TO_PYARROW = "to_pyarrow_table and to_pandas of delta-rs (QueryBuilder works)"
+_TO_PYARROW = "PyArrow and pandas readers of delta-rs (QueryBuilder works)"
 _FIRST_COMMIT = "the creation of tables without Spark jobs"
 _REPLACED_ROWS = "merges by replacing rows (MERGE is used)"
 # Which files a version of a table with these features consists of is known, so that the other files can be removed.
@@ -66,7 +66,7 @@ FEATURES: tuple[Feature, ...] = (
         "stores columns under other names, so that they can be renamed",
         (
             "readers that do not know column mapping",
-            "to_pyarrow_table and to_pandas of delta-rs: NULL in columns that were added later",
+            "PyArrow and pandas readers of delta-rs: NULL in columns that were added later",
             _FIRST_COMMIT,
         ),
         "delta.columnMapping.mode",

@@ -23,7 +23,7 @@ from headrace.model.dead_letter_policy import (
 )
 from headrace.model.expectations import Action
 from headrace.model.names import MAX_PART_LENGTH, InvalidName, Naming, QualifiedName, check_in_catalog
-from headrace.model.pipeline_keys import KeyScope, invalid_keys, z_order_columns
+from headrace.model.pipeline_keys import KeyScope, invalid_keys
 from headrace.model.properties import KNOWN_PROPERTIES, PREFIX, values_of
 from headrace.model.static_inputs import STATIC_INPUTS_KEY, InvalidStaticInputs, StaticInputs
 from headrace.model.tombstone_retention import RETENTION_KEYS, is_seconds
@@ -297,12 +297,6 @@ def _layout_fits(graph: Graph) -> Iterator[PipelineError]:
     for dataset in graph.definitions.datasets:
         if dataset.partition_by and dataset.cluster_by:
             yield PipelineError("DATASET.PARTITION_AND_CLUSTER", location=dataset.location, name=dataset.name)
-        folded = {column.casefold() for column in dataset.partition_by}
-        for column in z_order_columns(dataset.properties):
-            if column.casefold() in folded:
-                yield PipelineError(
-                    "DATASET.Z_ORDER_PARTITION", location=dataset.location, name=dataset.name, column=column
-                )
 
 
 def _pipeline_keys_are_known(graph: Graph) -> Iterator[PipelineError]:

@@ -434,7 +434,14 @@ def _check_declared(dataset: Dataset, declared: Schema | None, actual: Schema) -
 
 def _check_layout(dataset: Dataset, schema: Schema) -> None:
     # A table can also be clustered by a field of a struct.
-    layout = (*dataset.partition_by, *dataset.cluster_by, *z_order_columns(dataset.properties))
+    z_order = z_order_columns(dataset.properties)
+    partitions = {column.casefold() for column in dataset.partition_by}
+    for column in z_order:
+        if column.casefold() in partitions:
+            raise PipelineError(
+                "DATASET.Z_ORDER_PARTITION", location=dataset.location, name=dataset.name, column=column
+            )
+    layout = (*dataset.partition_by, *dataset.cluster_by, *z_order)
     unknown = [c for c in layout if schema.find(c.split(".")[0]) is None]
     if unknown:
         raise PipelineError(

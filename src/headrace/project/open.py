@@ -6,18 +6,15 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 
 from headrace.events.types import Event
 from headrace.graph.resolved import ResolvedGraph
 from headrace.graph.select import Selection
-from headrace.model.maintenance import MaintenanceRequest
 from headrace.model.outcome import Outcome
 from headrace.model.preview import Preview
 from headrace.model.rows import Rows
 from headrace.plan.backfills import BackfillRequest, ReplayRequest
-from headrace.plan.maintenance import Action
 from headrace.plan.steps import Plan
 from headrace.project.inspection.dataset_resolution import OneDataset, preview_rows, recomputed_rows, resolve_dataset
 from headrace.project.inspection.explain_dataset import explanation
@@ -25,8 +22,6 @@ from headrace.project.inspection.explanation import Explanation
 from headrace.project.inspection.sql_access import run_statement
 from headrace.project.inspection.stored_project import StoredProject
 from headrace.project.lease_holders import host_name, may_be_held
-from headrace.project.maintenance.actions import TableActions
-from headrace.project.maintenance.maintain import Maintenance
 from headrace.project.planning.plan_update import Planning
 from headrace.project.resolution.resolver import Resolver
 from headrace.project.test_harness import REAL, Harness
@@ -213,18 +208,6 @@ class Project(StoredProject):
         """
         one = self._one(name, partly=True)
         return explanation(one.graph, one.graph.by_name[one.name], self._planning, self.settings, time.time())
-
-    def maintain(self, request: MaintenanceRequest) -> tuple[Action, ...]:
-        """Maintain the tables and log files of the storage, beside a running update if there is one.
-
-        Opens a session only for actions that need Delta's own code.
-
-        Raises:
-            PipelineError: MAINTENANCE.UNKNOWN, MAINTENANCE.SHORT_RETENTION, MAINTENANCE.RUNNING.
-        """
-        actions = TableActions(lambda: self._resolver.catalog().session, self.redact)
-        is_held = partial(may_be_held, Path(self.settings.layout.lease), host_name(self._environ), time.time)
-        return Maintenance(self.settings, actions, time.time, is_held, self.redact).maintain(request)
 
     def recompute(self, name: str) -> Rows:
         """Compute all rows of one dataset with streams read as batches; writes nothing.

@@ -12,10 +12,12 @@ __all__ = [
     "history",
     "initial_snapshot",
     "inventory",
+    "maintained_tables",
     "open_quarantine",
     "renaming",
     "source_retention",
     "spill_queue",
     "start_positions",
+    "table_positions",
     "view_definitions",
 ]

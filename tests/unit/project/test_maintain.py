@@ -25,6 +25,7 @@ from headrace.project.maintenance.actions import TableActions
 from headrace.project.maintenance.lock import maintenance_lock
 from headrace.project.maintenance.maintain import Maintenance
 from headrace.settings.load import load_settings
+from headrace.settings.storage import MonitoringFile
 from headrace.storage.dead_letters import DeadLetter, DeadLetterBatch, set_dead_letter_status, write_dead_letters
 from headrace.storage.flow_record import FlowRecord, write_record
 
@@ -126,7 +127,7 @@ def test_a_dry_run_plans_what_the_run_does_and_changes_nothing(storage):
 def test_each_action_is_recorded_in_a_log_of_its_own(storage):
     done = storage.maintain(MaintenanceRequest(("totals",), (Task.VACUUM,)))
 
-    (row,) = EventReader(storage.settings.layout.operations).events()
+    (row,) = EventReader(storage.settings.layout.monitoring(MonitoringFile.OPERATIONS)).events()
     event = from_row(row)
     assert isinstance(event, TableMaintained)
     assert (event.dataset, event.task, event.state, event.files_before, event.files_after) == (

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import socket
+import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from headrace.errors import PipelineError
@@ -18,18 +20,19 @@ from headrace.graph.build import did_you_mean
 from headrace.model.maintenance import LEAST_RETENTION_S, MaintenanceRequest, Task, VacuumScope
 from headrace.model.names import InvalidName
 from headrace.plan.maintenance import Action, ActionState, TableFacts, table_action
+from headrace.project.lease_holders import host_name, may_be_held
 from headrace.project.maintenance.actions import TableActions
 from headrace.project.maintenance.lock import maintenance_lock
 from headrace.project.maintenance.log_files import expired_logs, remove_logs
+from headrace.project.resolution.open_catalog import open_catalog
 from headrace.settings.settings import Settings
+from headrace.settings.storage import MonitoringFile
 from headrace.storage.maintained_tables import (
     MaintainedTable,
     known_positions,
     maintained_tables,
     table_facts,
 )
-
-_LOCK = "maintenance.lock"
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,9 @@ class Maintenance:
         if not Path(self.settings.storage).is_dir():
             return ()
         with ExitStack() as stack:
-            stack.enter_context(maintenance_lock(Path(self.settings.layout.operations).with_name(_LOCK)))
+            stack.enter_context(
+                maintenance_lock(Path(self.settings.layout.monitoring(MonitoringFile.MAINTENANCE_LOCK)))
+            )
             log = stack.enter_context(self._log())
             done = []
             for action in self._all(request, tables):
@@ -153,13 +158,21 @@ class Maintenance:
     def _log(self) -> EventLog:
         settings = self.settings
         return EventLog(
-            settings.layout.operations,
+            settings.layout.monitoring(MonitoringFile.OPERATIONS),
             origin=Origin(settings.id, settings.name, f"maintenance-{uuid.uuid4()}", host=socket.gethostname()),
             clock=lambda: datetime.now(tz=UTC),
             new_id=lambda: str(uuid.uuid4()),
             redact=self.redact,
             retain_s=settings.event_log_retain_s,
         )
+
+
+def maintenance_of(settings: Settings, environ: Mapping[str, str]) -> Maintenance:
+    """The maintenance of a pipeline's storage; opens a session once an action needs it."""
+    secrets = settings.open_secrets(environ)
+    actions = TableActions(lambda: open_catalog(settings, secrets, environ).session, secrets.redact)
+    is_held = partial(may_be_held, Path(settings.layout.lease), host_name(environ), time.time)
+    return Maintenance(settings, actions, time.time, is_held, secrets.redact)
 
 
 def _event(action: Action) -> TableMaintained:
