@@ -24,7 +24,7 @@ _LABEL = 12
 def maintain(
     context: typer.Context,
     datasets: Annotated[
-        list[str] | None, typer.Argument(metavar="[DATASET]...", help="Only these datasets. Default: all.")
+        list[str] | None, typer.Argument(metavar="DATASET", help="Only these datasets. Default: all.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done. Starts no JVM.")] = False,  # noqa: FBT002 - an option of the command line
     only: Annotated[

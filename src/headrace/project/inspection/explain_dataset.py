@@ -10,7 +10,7 @@ from typing import Any
 from headrace.checkpoints.offsets import files_seen, read_progress
 from headrace.checkpoints.state_size import state_sizes
 from headrace.delta_log.tables import committed_transaction, count_rows, open_table, table_size
-from headrace.errors import Problems
+from headrace.errors import PipelineError, Problems
 from headrace.graph.analysis import Source, SourceKind
 from headrace.graph.resolved import ResolvedDataset, ResolvedGraph
 from headrace.graph.resolved_flows import ChangeFlow, ResolvedFlow, StreamingFlow, ViewFlow
@@ -61,7 +61,11 @@ def explanation(
     explained_flows = (_flow(graph, flow, plan, planning.state, settings) for flow in flows)
     explained = tuple(replace(flow, delivers=dataset.kind is Kind.SINK) for flow in explained_flows)
     facts = _facts(planning.state, dataset)
-    report = None if facts is None else _report(dataset, settings, now_s)
+    report: TableReport | None = None
+    try:
+        report = None if facts is None else _report(dataset, settings, now_s)
+    except PipelineError as error:
+        problems += (error.message,)
     return Explanation(dataset, explained, facts, tuple(read_by), problems, report)
 
 
