@@ -19,6 +19,7 @@ from typing import Any
 
 from campaign.arena import ROOT, Arena, CampaignError, delete_project, environment
 from campaign.kills import Verdict, hit_all
+from campaign.maintain import maintain_all
 from campaign.places import Choice, Shot, Spans, choose_shots, merge_choices, state_choices
 from campaign.report import VerdictStore, command, entry, page, stored
 from campaign.soak import WHOLE_MINUTES, Sample, growing_measures, read_samples, soak
@@ -39,6 +40,7 @@ SECTIONS = {
     "term": 12,
     "zombie": 8,
     "race": 4,
+    "maintain": 40,
     "changes": 100,
     "state": 40,
     "sequences": 300,
@@ -141,6 +143,8 @@ def main(words: Sequence[str]) -> int:
 
 def _scenarios(sections: Sequence[str]) -> list[Scenario]:
     """The scenarios that the points of sections start from; some sections have their own."""
+    if set(sections) == {"maintain"}:
+        return [Scenario.ENDLESS]
     own = {section: scenario for section, (scenario, _) in OWN_CHOICES.items()}
     others = [scenario for scenario in Scenario if scenario not in own.values()]
     found = others if set(sections) - own.keys() else []
@@ -194,6 +198,8 @@ def _verdicts(
 ) -> Iterator[tuple[Verdict, Path]]:
     if section == "race":
         return race_all(arena, numbers)
+    if section == "maintain":
+        return maintain_all(arena, arguments.seed, numbers)
     _, places = OWN_CHOICES.get(section, (None, None))
     shots = choose_shots(arguments.seed, 2 * arguments.numbers(section)[-1], arena.spans, _WHOM[section], places)
     if section == "zombie":

@@ -18,8 +18,10 @@ from campaign.state import TIMED, differing
 from campaign.strike import MARK
 from campaign.victim import Order
 from campaign.workload import LOADED, Scenario, Workspace
+from headrace.model.maintenance import MaintenancePolicy, MaintenanceRequest
 from headrace.model.outcome import Outcome, UpdateState
 from headrace.plan.backfills import BackfillRequest
+from headrace.plan.maintenance import Action
 from headrace.plan.steps import Plan
 from headrace.project.lease_holders import LeaseTiming
 from headrace.project.open import Project
@@ -138,6 +140,17 @@ class Arena:
         """Run one update of a project in this process, after taking over the lease if necessary."""
         with unchanged(self._session, self.workspace.base):
             return self._project(folder, no_failpoint, host, lease_timing or LeaseTiming()).run()
+
+    def maintain(self, folder: Path, policy: MaintenancePolicy) -> tuple[Action, ...]:
+        """Maintain the storage of a project from this process, which need not have the lease."""
+        with unchanged(self._session, self.workspace.base):
+            project = self._project(folder, no_failpoint, None, LeaseTiming())
+            project.settings = replace(project.settings, maintenance=policy)
+            return project.maintain(MaintenanceRequest(short_retention=True))
+
+    def differences(self, folder: Path, scenario: Scenario) -> list[str]:
+        """The differences of a project's tables and counts from an uninterrupted project, as texts."""
+        return differences(snapshot(folder), self._expected[scenario])
 
     def plan(self, folder: Path) -> Plan:
         """The plan of another update of a project."""

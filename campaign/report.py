@@ -14,8 +14,8 @@ from campaign.places import Moment
 _HEAD = """\
 # The campaign
 
-The campaign injects faults into real updates: it kills processes, sends them signals, suspends them, and starts two at
-once. Then the next update finishes the work. A point passes if all of these hold:
+The campaign injects faults into real updates: it kills processes, sends them signals, suspends them, starts two at
+once, and maintains the storage meanwhile. Then the next update finishes the work. A point passes if all of these hold:
 
 - every table, quarantine table and count equals that of an uninterrupted project;
 - a further `plan` is empty;

@@ -58,7 +58,7 @@ def bronze():
 
 
 # The sink that sets rows aside.
-@dp.table
+@dp.table(table_properties={{"pipelines.autoOptimize.zOrderCols": "amount"}})
 @dp.expect("small", "amount < 900")
 @dp.expect_or_drop("kind known", "kind IS NOT NULL")
 @dp.expect_or_quarantine("positive", "amount > 0")

@@ -21,6 +21,7 @@ from rich.text import Text
 from headrace.cli.invocation import Invocation, error_console
 from headrace.cli.printable import printable
 from headrace.errors import PipelineError, Problems, problems_of
+from headrace.settings.storage import DISK_FULL
 
 DONE, FAILED, WRONG, LEASED, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -52,8 +53,10 @@ def report_usage(reason: str, invocation: Invocation) -> int:
     return report(PipelineError("CLI.USAGE", reason=_as_message(reason)), invocation)
 
 
-def report_disk_full(error: OSError, invocation: Invocation) -> int:
-    """Report a full disk, and return the exit code."""
+def report_os_error(error: OSError, invocation: Invocation) -> int:
+    """Report a full disk, or a defect for any other error of the system; returns the exit code."""
+    if error.errno not in DISK_FULL:
+        return report_defect(error, invocation)
     suffix = f" for {error.filename}" if error.filename else ""
     return report(PipelineError("STORAGE.FULL", reason=f"{error.strerror}{suffix}"), invocation)
 

@@ -22,7 +22,7 @@ from headrace.cli.failures import (
     Terminated,
     report,
     report_defect,
-    report_disk_full,
+    report_os_error,
     report_usage,
 )
 from headrace.cli.groups import GROUPS
@@ -30,13 +30,13 @@ from headrace.cli.init import init
 from headrace.cli.inspect import explain, files, graph, lateness, preview, sql
 from headrace.cli.invocation import Invocation, Output, Verbosity, invocation_of
 from headrace.cli.lint import lint
+from headrace.cli.maintain import maintain
 from headrace.cli.metrics import metrics
 from headrace.cli.open_project import Opener, ProjectLocation, open_project
 from headrace.cli.script import exec_
 from headrace.cli.status import events, status
 from headrace.cli.update import plan, run, validate
 from headrace.errors import HeadraceError, PipelineError, Problems
-from headrace.settings.storage import DISK_FULL
 
 _VERBS: tuple[tuple[str, Callable[..., int | None]], ...] = (
     ("init", init),
@@ -48,6 +48,7 @@ _VERBS: tuple[tuple[str, Callable[..., int | None]], ...] = (
     ("status", status),
     ("events", events),
     ("metrics", metrics),
+    ("maintain", maintain),
     ("sql", sql),
     ("preview", preview),
     ("lint", lint),
@@ -94,7 +95,7 @@ def call(words: Sequence[str], opener: Opener = open_project) -> int:
     except HeadraceError as error:
         return report_defect(error, invocation)
     except OSError as error:
-        return report_disk_full(error, invocation) if error.errno in DISK_FULL else report_defect(error, invocation)
+        return report_os_error(error, invocation)
     except Exception as error:  # noqa: BLE001 - the last place that can keep a traceback from the reader
         reason = _usage_reason(error)
         return report_usage(reason, invocation) if reason else report_defect(error, invocation)

@@ -20,11 +20,13 @@ from headrace.graph.select import Selection
 from headrace.metrics.samples import Samples
 from headrace.model.erasure import Erasure, ErasureRequest
 from headrace.model.lateness import Lateness
+from headrace.model.maintenance import MaintenanceRequest
 from headrace.model.outcome import FilesBacklog, Outcome
 from headrace.model.preview import Preview
 from headrace.model.rows import Rows
 from headrace.model.state_rows import StateRequest, StateRows
 from headrace.plan.backfills import BackfillRequest, ReplayRequest
+from headrace.plan.maintenance import Action
 from headrace.plan.steps import Plan
 from headrace.project.clean import Cleaned, CleanRequest
 from headrace.project.inspection.flow_checkpoint import FlowCheckpoint
@@ -122,6 +124,9 @@ class StoredProject(Protocol):
 
     def quarantine_show(self, name: str, rows: int) -> Rows:
         """Quarantined rows."""
+
+    def maintain(self, request: MaintenanceRequest) -> Sequence[Action]:
+        """Maintain the storage; returns what was done, skipped or planned."""
 
 
 class OpenProject(StoredProject, Protocol):

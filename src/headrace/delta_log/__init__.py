@@ -1,4 +1,14 @@
-"""Delta tables read from their logs, without a JVM: versions, layout, deletion vectors, changed sources, lag."""
+"""Delta tables read from their logs, without a JVM: versions, files, features, layout, changed sources, lag."""
 
 # The modules that other packages may import.
-__all__ = ["changed_sources", "erased_values", "lateness", "table_layout", "tables", "unread_commits"]
+__all__ = [
+    "changed_sources",
+    "erased_values",
+    "lateness",
+    "log_files",
+    "table_features",
+    "table_files",
+    "table_layout",
+    "tables",
+    "unread_commits",
+]

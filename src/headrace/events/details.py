@@ -5,7 +5,7 @@ Ours are ``selections``, ``user``, ``headrace_version``, ``path``, ``reason``, `
 ``num_tied_events``, ``num_late_events``, ``num_null_overwrites``, ``num_new_versions``, ``num_lone_changes``,
 ``lone_column``,
 ``merge_path``, ``write_path``, ``recovered``, ``action`` of an expectation, ``partitions`` of a source, and all fields
-of ``stream_progress``.
+of ``stream_progress`` and ``maintenance_progress``.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from headrace.events.types import (
     SinkDefined,
     StreamProgress,
     TableEvaluated,
+    TableMaintained,
     UpdateCreated,
     UpdateStateChanged,
     UpdateTotals,
@@ -50,6 +51,18 @@ from headrace.model.outcome import (
     PartitionLag,
     TableLag,
     UpdateState,
+)
+
+_MAINTENANCE = (
+    "path",
+    "task",
+    "state",
+    "reason",
+    "files_before",
+    "bytes_before",
+    "files_after",
+    "bytes_after",
+    "rows",
 )
 
 
@@ -90,6 +103,9 @@ def event_of(event_type: str, details: Json, origin: Json, message: str = "") ->
         return RowsErased(tuple(body["columns"]), rows, bool(body["kept_files"]), body.get("user"))
     if event_type == UpdateTotals.event_type:
         return UpdateTotals(tuple(_total(found) for found in body["flows"]))
+    if event_type == TableMaintained.event_type:
+        known: dict[str, Any] = {key: body.get(key) for key in _MAINTENANCE}
+        return TableMaintained(str(dataset), **known)
     return _about_flow_or_dataset(event_type, body, str(flow), str(dataset))
 
 
@@ -263,18 +279,20 @@ def _body(event: Event) -> dict[str, Any]:
             return _metrics_body(event)
         case RowsSampled() | TableEvaluated():
             return _expectations_event_body(event)
-        case UpdateTotals() | RowsErased():
+        case UpdateTotals() | RowsErased() | TableMaintained():
             return _summary_body(event)
         case Warned(code=code, level=level):
             return {"code": code} if level is Level.WARN else {"code": code, "level": level}
 
 
-def _summary_body(event: UpdateTotals | RowsErased) -> dict[str, Any]:
+def _summary_body(event: UpdateTotals | RowsErased | TableMaintained) -> dict[str, Any]:
     match event:
         case UpdateTotals(flows=flows):
             return {"flows": [_total_body(flow) for flow in flows]}
         case RowsErased(columns, rows, kept_files, user):
             return {"columns": list(columns), "rows": dict(rows), "kept_files": kept_files, "user": user}
+        case TableMaintained():
+            return {key: getattr(event, key) for key in _MAINTENANCE}
 
 
 def _expectations_event_body(event: RowsSampled | TableEvaluated) -> dict[str, Any]:

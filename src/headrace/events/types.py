@@ -392,6 +392,38 @@ class RowsErased:
 
 
 @dataclass(frozen=True)
+class TableMaintained:
+    """An action of maintenance on a table, or on log files; *state* is DONE, SKIPPED or FAILED.
+
+    It is in ``system/operations``. Numbers that do not apply are None.
+    """
+
+    dataset: str
+    path: str
+    task: str
+    state: str
+    reason: str
+    files_before: int | None = None
+    bytes_before: int | None = None
+    files_after: int | None = None
+    bytes_after: int | None = None
+    rows: int | None = None
+
+    event_type: ClassVar[str] = "maintenance_progress"
+    maturity: ClassVar[Maturity] = Maturity.EVOLVING
+
+    @property
+    def level(self) -> Level:
+        """ERROR if the action failed."""
+        return Level.ERROR if self.state == "FAILED" else Level.INFO
+
+    @property
+    def message(self) -> str:
+        """One readable line."""
+        return f'{self.task} of "{self.dataset}" is {self.state}: {self.reason}'
+
+
+@dataclass(frozen=True)
 class Warned:
     """A warning; *code* names its kind.
 
@@ -412,7 +444,7 @@ class Warned:
 Event: TypeAlias = (
     "UpdateCreated | UpdateStateChanged | DatasetDefined | SinkDefined | FlowDefined | FlowStateChanged | BatchDone"
     " | FlowLagMetrics | FlowStateMetrics | StreamProgress | RowsSampled | TableEvaluated | UpdateTotals | RowsErased"
-    " | Warned"
+    " | Warned | TableMaintained"
 )
 
 TERMINAL_UPDATE_STATES = frozenset({UpdateState.COMPLETED, UpdateState.FAILED, UpdateState.CANCELED})
@@ -429,7 +461,7 @@ def is_durable(event: Event) -> bool:
             return flow_state is FlowState.FAILED
         case DatasetDefined() | SinkDefined() | FlowDefined() | FlowLagMetrics() | RowsSampled() | TableEvaluated():
             return False
-        case FlowStateMetrics() | StreamProgress() | UpdateTotals() | Warned():
+        case FlowStateMetrics() | StreamProgress() | UpdateTotals() | Warned() | TableMaintained():
             return False
 
 

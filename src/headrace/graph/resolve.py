@@ -30,6 +30,7 @@ from headrace.graph.table_rules import circular_reference, referenced_tables, un
 from headrace.graph.unavailable_sources import UnavailableFlow, is_source_problem
 from headrace.model.datasets import Dataset, Flow, Kind
 from headrace.model.names import QualifiedName
+from headrace.model.pipeline_keys import z_order_columns
 from headrace.model.schema import Schema, SchemaConflict
 from headrace.model.type_changes import schema_change
 from headrace.sinks.checks import row_problems
@@ -433,7 +434,15 @@ def _check_declared(dataset: Dataset, declared: Schema | None, actual: Schema) -
 
 def _check_layout(dataset: Dataset, schema: Schema) -> None:
     # A table can also be clustered by a field of a struct.
-    unknown = [c for c in (*dataset.partition_by, *dataset.cluster_by) if schema.find(c.split(".")[0]) is None]
+    z_order = z_order_columns(dataset.properties)
+    partitions = {column.casefold() for column in dataset.partition_by}
+    for column in z_order:
+        if column.casefold() in partitions:
+            raise PipelineError(
+                "DATASET.Z_ORDER_PARTITION", location=dataset.location, name=dataset.name, column=column
+            )
+    layout = (*dataset.partition_by, *dataset.cluster_by, *z_order)
+    unknown = [c for c in layout if schema.find(c.split(".")[0]) is None]
     if unknown:
         raise PipelineError(
             "DATASET.UNKNOWN_COLUMN",

@@ -17,6 +17,7 @@ from headrace.model.triggers import INTERVAL_KEY, TRIGGER_KEY
 PREFIX = "pipelines."
 RESET_KEY = "pipelines.reset.allowed"
 MANAGED_KEY = "pipelines.autoOptimize.managed"
+Z_ORDER_KEY = "pipelines.autoOptimize.zOrderCols"
 RETRIES_KEY = "pipelines.maxFlowRetryAttempts"
 SWITCH = ("true", "false")
 
@@ -52,7 +53,7 @@ _CATALOG = "it is a setting of the Databricks catalog"
 PIPELINE_KEYS: tuple[PipelineKey, ...] = (
     PipelineKey(RESET_KEY, (_T,), is_boolean=True),
     PipelineKey(MANAGED_KEY, (_T,), is_boolean=True),
-    PipelineKey("pipelines.autoOptimize.zOrderCols", (_T,), without_effect="use cluster_by instead"),
+    PipelineKey(Z_ORDER_KEY, (_T,)),
     PipelineKey(INTERVAL_KEY, (_T, _F, _P)),
     PipelineKey(TRIGGER_KEY, (_T, _F)),
     PipelineKey(RETRIES_KEY, (_P,)),
@@ -124,6 +125,12 @@ def invalid_keys(confs: Mapping[str, str], scope: KeyScope) -> Iterator[tuple[st
             yield key, f'"{confs[key]}" is neither true nor false', "Write true or false."
         if known is not None:
             seen.setdefault(known.name, key)
+
+
+def z_order_columns(properties: Mapping[str, str]) -> tuple[str, ...]:
+    """The columns by which ``headrace maintain`` Z-orders a table; empty if the table does not say."""
+    names = normalize_keys(properties).get(Z_ORDER_KEY, "").split(",")
+    return tuple(name.strip().strip("`") for name in names if name.strip())
 
 
 def nearest_key(text: str, scope: KeyScope) -> str:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from headrace.autoloader.options import options_without_effect
 from headrace.autoloader.source import Source as LoaderSource
 from headrace.graph.analysis import SourceKind
-from headrace.graph.resolved import ResolvedGraph
+from headrace.graph.resolved import ResolvedDataset, ResolvedGraph
 from headrace.graph.resolved_flows import MergeFlow, OnceMergeFlow, ResolvedFlow, ViewFlow
-from headrace.model.pipeline_keys import pipeline_key
+from headrace.model.pipeline_keys import Z_ORDER_KEY, pipeline_key
 from headrace.model.sequence_conflicts import ON_TIE_KEY
 from headrace.model.tombstone_retention import RETENTION_KEYS
 from headrace.sinks.checks import options_of
@@ -35,8 +35,7 @@ def without_effect(graph: ResolvedGraph) -> Iterator[Notice]:
         # A bitemporal table is derived from all events, so it expires none.
         keeps_tombstones = any(not flow.feed.spec.bitemporal for flow in merging)
         for key in dataset.dataset.properties:
-            known = pipeline_key(key)
-            reason = known.without_effect if known is not None else None
+            reason = _reason(key, dataset)
             if key in RETENTION_KEYS and not keeps_tombstones:
                 reason = "no change events are merged into the table, so it keeps no tombstones"
             if reason is not None:
@@ -49,6 +48,14 @@ def without_effect(graph: ResolvedGraph) -> Iterator[Notice]:
     for flow in graph.flows:
         for key, reason in _options(flow):
             yield Notice(f'option "{key}" of flow "{flow.name}" has no effect: {reason}', str(flow.target), flow.name)
+
+
+def _reason(key: str, dataset: ResolvedDataset) -> str | None:
+    """Why a key of ``pipelines.`` has no effect on a table; None if it has one."""
+    known = pipeline_key(key)
+    if known is not None and known.name == Z_ORDER_KEY and dataset.dataset.cluster_by:
+        return "the table is clustered by cluster_by"
+    return None if known is None else known.without_effect
 
 
 def _options(flow: ResolvedFlow) -> Iterator[tuple[str, str]]:

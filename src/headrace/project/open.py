@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -204,7 +205,7 @@ class Project(StoredProject):
             PipelineError: DATASET.UNKNOWN.
         """
         one = self._one(name, partly=True)
-        return explanation(one.graph, one.graph.by_name[one.name], self._planning, self.settings)
+        return explanation(one.graph, one.graph.by_name[one.name], self._planning, self.settings, time.time())
 
     def session(self) -> SparkSession:
         """The Spark session of the project; the first call opens it."""

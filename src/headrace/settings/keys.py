@@ -193,6 +193,32 @@ _OURS = (
         "Maps the old name of a flow to the new one. The flow continues from its checkpoint.",
         "empty",
     ),
+    _used("maintenance", _T.SECTION, "What `headrace maintain` keeps.", in_profile=True),
+    _used(
+        "maintenance.vacuum",
+        _T.TEXT,
+        "Which tables are vacuumed: `views` (materialized views, tables in complete mode, quarantine tables, dead "
+        "letters and the memory of change data capture), `all` (streaming tables too), or `off`.",
+        "`views`",
+    ),
+    _used(
+        "maintenance.retain",
+        _T.TEXT,
+        "How long files are kept that tables no longer refer to. Time travel reaches as far back.",
+        "`7 days`",
+    ),
+    _used("maintenance.quarantine", _T.SECTION, "How long quarantined rows and dead letters are kept."),
+    _used(
+        "maintenance.quarantine.retain", _T.TEXT, "How long rows are kept that were replayed or released.", "`30 days`"
+    ),
+    _used("maintenance.quarantine.retain_open", _T.TEXT, "How long open rows are kept.", "forever"),
+    _used("maintenance.logs", _T.SECTION, "How long the files in `system/logs` are kept."),
+    _used(
+        "maintenance.logs.retain",
+        _T.TEXT,
+        "How long log files are kept. Above 1 GiB, the oldest ones are removed earlier.",
+        "`14 days`",
+    ),
     _used("secrets", _T.SECTION, "Where to find secrets, in addition to the environment.", in_profile=True),
     _used(
         "secrets.directory",

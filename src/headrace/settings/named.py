@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from headrace.model.location import Location
+from headrace.model.maintenance import DEFAULT_POLICY, MaintenancePolicy, VacuumScope
 from headrace.model.names import InvalidName, Naming, QualifiedName, check_part, quoted
 from headrace.model.triggers import InvalidInterval, parse_interval_s
 from headrace.settings.check import Section
@@ -61,17 +62,43 @@ def event_log_of(section: Section, report: Report) -> QualifiedName | None:
 
 def event_log_retain_s_of(section: Section, report: Report) -> float | None:
     """The retention of events in seconds, None for forever; problems go to *report*."""
-    named = section.section("event_log")
-    written = named.text("retain")
+    return _interval_s(section.section("event_log"), "event_log.retain", report)
+
+
+def maintenance_of(section: Section, report: Report) -> MaintenancePolicy:
+    """The settings of maintenance; problems go to *report*."""
+    found = section.section("maintenance")
+    scope = found.text("vacuum") or DEFAULT_POLICY.vacuum.value
+    if scope not in [known.value for known in VacuumScope]:
+        fix = f"Write {', '.join(known.value for known in VacuumScope)}."
+        report(
+            "SETTINGS.WRONG_VALUE",
+            found.line_of("vacuum"),
+            key="maintenance.vacuum",
+            reason=f'"{scope}" is unknown',
+            instead=fix,
+        )
+        scope = DEFAULT_POLICY.vacuum.value
+    rows = found.section("quarantine")
+    retain_s = _interval_s(found, "maintenance.retain", report)
+    rows_s = _interval_s(rows, "maintenance.quarantine.retain", report)
+    logs_s = _interval_s(found.section("logs"), "maintenance.logs.retain", report)
+    return MaintenancePolicy(
+        VacuumScope(scope),
+        DEFAULT_POLICY.retain_s if retain_s is None else retain_s,
+        DEFAULT_POLICY.rows_retain_s if rows_s is None else rows_s,
+        _interval_s(rows, "maintenance.quarantine.retain_open", report),
+        DEFAULT_POLICY.logs_retain_s if logs_s is None else logs_s,
+    )
+
+
+def _interval_s(section: Section, path: str, report: Report) -> float | None:
+    """The seconds of a retention, whose path ends with its key; None if it is not set or invalid."""
+    key = path.rpartition(".")[2]
+    written = section.text(key)
     try:
         return None if written is None else parse_interval_s(written)
     except InvalidInterval as invalid:
-        fix = 'Write it as "90 days", or leave it out to keep all events.'
-        report(
-            "SETTINGS.WRONG_VALUE",
-            named.line_of("retain"),
-            key="event_log.retain",
-            reason=str(invalid),
-            instead=fix,
-        )
+        fix = 'Write it as "90 days", or leave it out for the default.'
+        report("SETTINGS.WRONG_VALUE", section.line_of(key), key=path, reason=str(invalid), instead=fix)
         return None

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from headrace.errors import PipelineError, raise_all
 from headrace.model.dead_letter_policy import NO_DEAD_LETTERS, DeadLetterPolicy
 from headrace.model.location import Location
+from headrace.model.maintenance import DEFAULT_POLICY, MaintenancePolicy
 from headrace.model.names import Naming, QualifiedName
 from headrace.model.sequence_conflicts import OnTie
 from headrace.model.tombstone_retention import DEFAULT_RETENTION, Retention
@@ -82,6 +83,7 @@ class Settings:
     event_log: QualifiedName | None = None
     # None keeps events forever.
     event_log_retain_s: float | None = None
+    maintenance: MaintenancePolicy = DEFAULT_POLICY
     profile: str | None = None
     master: str | None = None
     max_parallel_flows: int = DEFAULT_PARALLEL_FLOWS

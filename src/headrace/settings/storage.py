@@ -78,10 +78,15 @@ def _normalized(path: str, location: Location | None) -> str:
 
 
 class MonitoringFile(str, Enum):
-    """The files of monitoring: the metrics of events that were already folded, a cache; and alerts."""
+    """The files of monitoring: the metrics of events that were already folded, a cache; and alerts.
+
+    And of maintenance: its log, a Delta table like the event log, which has one writer each; and its lock.
+    """
 
     METRICS = "metrics.json"
     ALERTS = "alerts.json"
+    OPERATIONS = "operations"
+    MAINTENANCE_LOCK = "maintenance.lock"
 
 
 @dataclass(frozen=True)
@@ -141,7 +146,7 @@ class StorageLayout:
         return self._join("system", "logs")
 
     def monitoring(self, file: MonitoringFile) -> str:
-        """A file of what readers of the event log store."""
+        """A file of what readers of the event log store, or maintenance."""
         return self._join("system", file.value)
 
     @property

@@ -15,6 +15,7 @@ __all__ = [
     "inactive_parts",
     "inventory",
     "old_epochs",
+    "maintained_tables",
     "open_quarantine",
     "positions",
     "removal",
@@ -22,5 +23,6 @@ __all__ = [
     "source_retention",
     "spill_queue",
     "start_positions",
+    "table_positions",
     "view_definitions",
 ]

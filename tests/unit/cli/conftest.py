@@ -12,10 +12,13 @@ from headrace.cli.main import call
 from headrace.events.types import BatchDone, Event, FlowStateChanged, UpdateCreated, UpdateStateChanged
 from headrace.model.erasure import Erasure, PlaceKind, SearchedPlace
 from headrace.model.expectations import Action, ExpectationCount
+from headrace.model.maintenance import MaintenanceRequest, Task
 from headrace.model.outcome import FlowCounts, FlowOutcome, FlowState, Outcome, UpdateState
 from headrace.model.preview import Preview
 from headrace.model.rows import Rows
 from headrace.model.state_rows import StateRequest, StateRows
+from headrace.plan.maintenance import Action as MaintenanceAction
+from headrace.plan.maintenance import ActionState, Size
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 COUNTS = FlowCounts(90, 4, 6, (ExpectationCount("valid", Action.DROP, 96, 4),))
@@ -66,6 +69,7 @@ class FakeProject:
     asked: list[Any] = field(default_factory=list)
     secret: str = ""
     continuous: bool = False
+    maintenance_state: ActionState = ActionState.SKIPPED
 
     def _ask(self, *what: Any) -> None:
         self.asked.append(what)
@@ -146,6 +150,14 @@ class FakeProject:
 
     def session(self) -> None:
         raise AssertionError
+
+    def maintain(self, request: MaintenanceRequest) -> tuple[MaintenanceAction, ...]:
+        self._ask("maintain", request)
+        sizes = Size(300, 9_000_000), Size(2, 8_000_000)
+        return (
+            MaintenanceAction("orders", "/s", Task.COMPACT, ActionState.PLANNED, "300 small files", *sizes),
+            MaintenanceAction("orders", "/s", Task.VACUUM, self.maintenance_state, "busy\x1b[31m", sizes[0]),
+        )
 
     def quarantine_list(self) -> list[tuple[str, int, Mapping[str, int]]]:
         self._ask("quarantine_list")

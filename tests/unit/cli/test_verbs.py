@@ -10,6 +10,7 @@ import pytest
 
 from headrace.errors import InternalError, PipelineError, Problems
 from headrace.graph.select import Selection
+from headrace.model.maintenance import MaintenanceRequest, Task
 from headrace.model.outcome import UpdateState
 from headrace.model.rows import Rows
 from headrace.model.state_rows import Side, StateRequest, StateRows
@@ -61,6 +62,11 @@ from headrace.plan.backfills import BackfillRequest
         (
             ["state", "show", "a", "--variable", "seen", "--metadata"],
             ("state", StateRequest("a", variable="seen", metadata=True)),
+        ),
+        (["maintain"], ("maintain", MaintenanceRequest())),
+        (
+            ["maintain", "a", "b", "--dry-run", "--only", "vacuum,compact", "--short-retention"],
+            ("maintain", MaintenanceRequest(("a", "b"), (Task.VACUUM, Task.COMPACT), True, True)),  # noqa: FBT003 - fields
         ),
         (["quarantine", "list"], ("quarantine_list",)),
         (["quarantine", "show", "orders"], ("quarantine_show", "orders", 20)),

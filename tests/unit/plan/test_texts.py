@@ -12,17 +12,23 @@ import pytest
 from headrace.cdc.feed import ChangeFeed, MergePath
 from headrace.cdc.merge_commit import WritePath
 from headrace.cdc.scd_spec import ScdSpec, ScdType
+from headrace.delta_log.table_features import features_of
+from headrace.delta_log.table_files import LiveFile, StoredFile
 from headrace.delta_log.table_layout import TableLayout
 from headrace.graph.analysis import StatefulOperator
 from headrace.graph.resolved_flows import Mode
 from headrace.model.expectations import Action, Expectation, ExpectationCount
 from headrace.model.location import Location
+from headrace.model.maintenance import DEFAULT_POLICY
 from headrace.model.outcome import FlowCounts
 from headrace.model.preview import Preview
 from headrace.model.rows import Rows
 from headrace.model.triggers import Trigger
+from headrace.plan.maintenance import Role
+from headrace.plan.maintenance import TableFacts as TableFactsOfFiles
 from headrace.plan.schema_evolution import EvolvedBy, evolution
 from headrace.plan.steps import Decision, FlowStep, Plan, TableChange, TableStep
+from headrace.plan.table_report import table_report
 from headrace.project.inspection.explanation import Explanation, FlowExplanation, MergedBatch, TableFacts
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -96,8 +102,23 @@ def test_an_explanation_of_a_stream_shows_its_progress_and_pending_changes(silve
         (('table "bronze"', "read through version 6 of 8"), ("source kafka", '{"legs": {"0": 12}}')),
     )
 
+    facts = TableFactsOfFiles(
+        "silver",
+        "/storage/tables/default/silver",
+        Role.STREAMING,
+        z_order=("id",),
+        files=tuple(LiveFile(f"{number}.parquet", 44_000, rows=1000, deleted_rows=number % 2) for number in range(224)),
+        unordered=frozenset(f"{number}.parquet" for number in range(80)),
+        stored=(StoredFile("old.parquet", 7_000_000, 0.0),),
+        features=features_of(["deletionVectors", "typeWidening"], {}),
+    )
     explanation = Explanation(
-        graph.by_name[flow.target], (explained,), table, ("gold", "checks"), ('table "silver" cannot take it',)
+        graph.by_name[flow.target],
+        (explained,),
+        table,
+        ("gold", "checks"),
+        ('table "silver" cannot take it',),
+        table_report(facts, DEFAULT_POLICY, 1_800_000_000.0),
     )
 
     says("explain-stream", explanation.describe())

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import Problems
+from headrace.model.maintenance import DAY_S, DEFAULT_POLICY, MaintenancePolicy, VacuumScope
 from headrace.model.names import QualifiedName
 from headrace.options.option import Treatment
 from headrace.settings.keys import KEYS, ValueType, keys_below
@@ -205,6 +206,36 @@ def test_the_event_log_gets_the_configured_retention(folder, log, name, retain_s
     settings = load(folder)
 
     assert (settings.event_log, settings.event_log_retain_s) == (name, retain_s)
+
+
+def test_maintenance_has_defaults_and_configured_retentions(folder):
+    def policy(**section):
+        (folder / "pipeline.json").write_text(json.dumps({**document(), "maintenance": section}))
+        return load(folder).maintenance
+
+    assert policy() == DEFAULT_POLICY
+    given = {"vacuum": "all", "retain": "2 weeks", "quarantine": {"retain": "1 day", "retain_open": "90 days"}}
+    assert policy(**given, logs={"retain": "3 days"}) == MaintenancePolicy(
+        VacuumScope.ALL, 14 * DAY_S, DAY_S, 90 * DAY_S, 3 * DAY_S
+    )
+
+
+@pytest.mark.parametrize(
+    ("section", "key"),
+    [
+        ({"vacuum": "some"}, "maintenance.vacuum"),
+        ({"retain": "ninety"}, "maintenance.retain"),
+        ({"quarantine": {"retain_open": "1"}}, "maintenance.quarantine.retain_open"),
+        ({"logs": {"retain": "x days"}}, "maintenance.logs.retain"),
+    ],
+)
+def test_a_wrong_setting_of_maintenance_is_reported(folder, section, key):
+    (folder / "pipeline.json").write_text(json.dumps({**document(), "maintenance": section}))
+
+    with pytest.raises(Problems) as caught:
+        load(folder)
+
+    assert [(error.code, error.params["key"]) for error in caught.value] == [("SETTINGS.WRONG_VALUE", key)]
 
 
 @pytest.mark.parametrize(

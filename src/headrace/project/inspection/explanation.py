@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
+from textwrap import wrap
 from typing import Any
 
 from headrace.cdc.feed import MergePath
@@ -14,6 +15,7 @@ from headrace.graph.resolved_flows import ChangeFlow, CompleteFlow, Mode, Refres
 from headrace.model.schema import Schema
 from headrace.model.sizes import size_text
 from headrace.model.type_changes import SchemaChange, schema_change
+from headrace.plan.table_report import TableReport
 
 _EFFECTS = {
     Mode.APPEND: "adds new rows from its sources; a full refresh clears the table and reads the sources from the start",
@@ -29,6 +31,8 @@ _EFFECTS_ON_SINKS = {
     Mode.APPEND: "delivers new rows from its sources; a full refresh delivers all rows again and withdraws none",
     Mode.ONCE: "delivers its rows once, and again after a full refresh",
 }
+# What fits next to the labels in 80 columns.
+_TEXT_WIDTH = 65
 
 
 @dataclass(frozen=True)
@@ -145,6 +149,8 @@ class Explanation:
     read_by: tuple[str, ...] = ()
     # Why the next update would refuse this dataset, or skip some of its flows.
     problems: tuple[str, ...] = ()
+    # None without a table.
+    report: TableReport | None = None
 
     @property
     def _change(self) -> SchemaChange | None:
@@ -167,6 +173,7 @@ class Explanation:
             "format": "delta" if self.dataset.path else None,
             "version": self.table.version if self.table else None,
             "table": self.table.to_json() if self.table else None,
+            "layout": self.report.to_json() if self.report else None,
             "partition_by": list(declared.partition_by),
             "cluster_by": list(declared.cluster_by),
             "properties": dict(declared.properties),
@@ -220,6 +227,9 @@ class Explanation:
         for key, columns in (("partition_by", declared.partition_by), ("cluster_by", declared.cluster_by)):
             lines += [f"  {key:<12} {', '.join(columns)}"] if columns else []
         lines += [f"  property     {key} = {value}" for key, value in declared.properties.items()]
+        for label, text in self.report.describe() if self.report else ():
+            first, *more = wrap(text, _TEXT_WIDTH, break_on_hyphens=False)
+            lines += [f"  {label:<12} {first}", *(f"{'':15}{line}" for line in more)]
         lines.append(f"  read by      {', '.join(self.read_by) or 'nothing'}")
         lines.append("  columns")
         lines += [f"    {_column_text(self._column(name))}" for name in self._names()]

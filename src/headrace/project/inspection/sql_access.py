@@ -17,6 +17,7 @@ from headrace.model.names import InvalidName, QualifiedName, quoted
 from headrace.model.rows import Rows
 from headrace.model.views import ViewDefinition
 from headrace.settings.settings import Settings
+from headrace.settings.storage import MonitoringFile
 from headrace.spark.errors.spark_errors import innermost
 from headrace.spark.jvm.causes import chain
 from headrace.spark.session.scoped_confs import with_confs
@@ -25,6 +26,9 @@ from headrace.spark.update.event_views import register_event_views
 from headrace.sql.readonly import check_readonly
 from headrace.storage.inventory import stored_tables
 from headrace.storage.view_definitions import stored_views
+
+# The log of maintenance in `headrace sql`.
+_OPERATIONS = QualifiedName("operations_log")
 
 
 def run_statement(
@@ -135,10 +139,13 @@ def _register_tables(
             catalog.register_path(name, path)
     events = settings.layout.events
     register_event_views(catalog, events, is_held=is_held)
-    log = settings.event_log
-    if log is not None and log not in tables and log not in views and (Path(events) / "_delta_log").is_dir():
-        catalog.register_names([log], ())
-        catalog.register_path(log, events)
+    for log, path in (
+        (settings.event_log, events),
+        (_OPERATIONS, settings.layout.monitoring(MonitoringFile.OPERATIONS)),
+    ):
+        if log is not None and log not in tables and log not in views and (Path(path) / "_delta_log").is_dir():
+            catalog.register_names([log], ())
+            catalog.register_path(log, path)
 
 
 def _register_views(

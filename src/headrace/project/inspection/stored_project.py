@@ -1,4 +1,4 @@
-"""The part of a project that needs no session: the last update, the event log, tables, quarantine."""
+"""The part of a project that needs no session: the last update, the event log, tables, quarantine, maintenance."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from pathlib import Path
 from headrace.events.reader import EventReader
 from headrace.metrics.samples import Samples
 from headrace.model.lateness import DEFAULT_DROPPED_SHARE, Lateness
+from headrace.model.maintenance import MaintenanceRequest
 from headrace.model.outcome import FilesBacklog, Outcome
 from headrace.model.rows import Rows
+from headrace.plan.maintenance import Action
 from headrace.project.inspection.ingested_files import files_to_read, seen_files
 from headrace.project.inspection.pipeline_alerts import PipelineAlerts
 from headrace.project.inspection.pipeline_checkpoints import PipelineCheckpoints
@@ -18,6 +20,7 @@ from headrace.project.inspection.pipeline_metrics import pipeline_metrics
 from headrace.project.inspection.sql_access import hidden_tables
 from headrace.project.inspection.stored_tables import lateness, quarantined, quarantines, row_count
 from headrace.project.lease_holders import host_name, may_be_held, with_lost_state
+from headrace.project.maintenance.maintain import maintenance_of
 from headrace.settings.settings import Settings
 from headrace.settings.storage import MonitoringFile
 from headrace.storage.inventory import stored_tables
@@ -103,6 +106,16 @@ class StoredProject:
     def checkpoints(self) -> PipelineCheckpoints:
         """The checkpoints of the pipeline."""
         return PipelineCheckpoints(self.settings, self._environ)
+
+    def maintain(self, request: MaintenanceRequest) -> tuple[Action, ...]:
+        """Maintain the tables and log files of the storage, beside a running update if there is one.
+
+        Opens a session only for actions that need Delta's own code.
+
+        Raises:
+            PipelineError: MAINTENANCE.UNKNOWN, MAINTENANCE.SHORT_RETENTION, MAINTENANCE.RUNNING.
+        """
+        return maintenance_of(self.settings, self._environ).maintain(request)
 
     def tables(self, *, private: bool = False) -> tuple[tuple[str, str, int | None], ...]:
         """Name, path and row count of every table in the storage; private ones only on request."""

@@ -1,4 +1,4 @@
 """Resolves the definitions of a project into a graph, with a session."""
 
 # The modules that other packages may import.
-__all__ = ["resolve_request", "resolver"]
+__all__ = ["open_catalog", "resolve_request", "resolver"]

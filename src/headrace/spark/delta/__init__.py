@@ -12,6 +12,7 @@ __all__ = [
     "fencing",
     "first_commit",
     "not_null_columns",
+    "optimize",
     "rescued_rows",
     "tables",
     "transaction",

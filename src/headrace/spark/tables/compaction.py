@@ -18,15 +18,13 @@ import pyarrow.compute as pc
 from headrace.delta_log.tables import open_table
 from headrace.model.names import QualifiedName
 from headrace.model.pipeline_keys import MANAGED_KEY
+from headrace.plan.maintenance import SMALL_FILE_BYTES
+from headrace.spark.delta.optimize import compact
 from headrace.spark.update.context import UpdateContext
 
-SMALL_FILE_BYTES = 32 * 1024 * 1024
 # A table with more small files is compacted; each file is rewritten about once, because the result is not small.
 COMPACT_ABOVE_FILES = 256
 _POLL_INTERVAL_S = 0.2
-_TARGET_FILE_BYTES = 4 * SMALL_FILE_BYTES
-# A file of any size with a greater share of deleted rows is rewritten too.
-_DELETED_SHARE = 0.2
 
 
 class Compaction:
@@ -94,14 +92,8 @@ class Compaction:
     def _compact_if_needed(self, path: str) -> None:
         if count_small_files(path) <= COMPACT_ABOVE_FILES:
             return
-        session = self._context.session
-        java_session: Any = session._jsparkSession.cloneSession()  # noqa: SLF001 - settings for this job alone
-        java_session.conf().set("spark.databricks.delta.optimize.minFileSize", str(SMALL_FILE_BYTES))
-        java_session.conf().set("spark.databricks.delta.optimize.maxFileSize", str(_TARGET_FILE_BYTES))
-        java_session.conf().set("spark.databricks.delta.optimize.maxDeletedRowsRatio", str(_DELETED_SHARE))
         self._context.guard.fence()
-        jvm: Any = session._jvm  # noqa: SLF001 - Delta's builder; its Python wheel would add nothing
-        jvm.io.delta.tables.DeltaTable.forPath(java_session, path).optimize().executeCompaction()
+        compact(self._context.session, path)
 
 
 def count_small_files(path: str) -> int:

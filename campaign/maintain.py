@@ -1,0 +1,104 @@
+"""Maintenance at random moments beside a continuous update whose streams read the tables that it rewrites."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from unittest.mock import patch
+
+from campaign.arena import TIMEOUT_S, Arena, Victim
+from campaign.kills import Verdict
+from campaign.strike import kill_leftovers
+from campaign.victim import Order
+from campaign.workload import Scenario, command_of
+from headrace.events.envelope import from_row
+from headrace.events.reader import EventReader
+from headrace.events.types import FlowStateChanged
+from headrace.model.maintenance import MaintenancePolicy, Task, VacuumScope
+from headrace.model.outcome import FlowState, UpdateState
+from headrace.plan import maintenance
+from headrace.plan.maintenance import Action, ActionState
+from headrace.project.lease_holders import read_holder
+
+# Longer than a write of a few rows takes, and much shorter than the initial storage is old.
+_RETAIN_S = 60.0
+# The first maintenance begins within this time after the update has the lease.
+_LATEST_S = 12.0
+_POLICY = MaintenancePolicy(VacuumScope.ALL, retain_s=_RETAIN_S)
+# Tables of a campaign have few files and commits.
+_LIMITS = {"COMPACT_ABOVE_FILES": 1, "CHECKPOINT_ABOVE_COMMITS": 3, "UNORDERED_SHARE": 0.01}
+
+
+def maintain_all(arena: Arena, seed: int, numbers: Sequence[int]) -> Iterator[tuple[Verdict, Path]]:
+    """Maintain the storage of one continuous update after the other; yields verdicts with the folders.
+
+    A point passes if nothing failed, in the update or in the maintenance, and the tables are those of an uninterrupted
+    project.
+    """
+    for number in numbers:
+        folder = arena.workspace.point(Scenario.ENDLESS, f"maintain-{number:03}")
+        victim = arena.victim(Order(str(folder), command_of(Scenario.ENDLESS)))
+        victim.await_ready()
+        began = time.monotonic()
+        delay_s = random.Random(f"{seed} {number}").uniform(0, _LATEST_S)  # noqa: S311 - which moment
+        victim.go()
+        actions, faults = _maintain_beside(arena, victim, delay_s)
+        victim.process.send_signal(signal.SIGTERM)
+        code = victim.exit_code()
+        faults += [] if code == 0 else [f"the update ended with {code}: {victim.output()[-500:]}"]
+        faults += [f"{action.task.value} of {action.table} failed: {action.reason}" for action in _failed(actions)]
+        faults += _unrest(folder)
+        outcome = arena.run(folder)
+        faults += arena.faults(folder, Scenario.ENDLESS)
+        if outcome.state is not UpdateState.COMPLETED:
+            faults.append(f"the next update ended as {outcome.state.value}: {outcome.error}")
+        faults += [f"still alive: {text}" for text in kill_leftovers(victim.mark, TIMEOUT_S / 10)]
+        what = f"after {delay_s:.1f} s: {_counts(actions)}"
+        struck = any(action.state is ActionState.DONE for action in actions)
+        yield Verdict(number, what, struck, code, time.monotonic() - began, tuple(faults)), folder
+
+
+def _maintain_beside(arena: Arena, victim: Victim, delay_s: float) -> tuple[list[Action], list[str]]:
+    """Maintain again and again until the update has read all input, and once more."""
+    lease = victim.folder / "storage" / "lease.json"
+    deadline = time.monotonic() + TIMEOUT_S
+    while (holder := read_holder(lease)) is None or holder.released or holder.jvm is None:
+        if time.monotonic() > deadline:
+            return [], ["the update does not begin"]
+        time.sleep(0.01)
+    time.sleep(delay_s)
+    actions: list[Action] = []
+    with ExitStack() as stack:
+        for name, value in _LIMITS.items():
+            stack.enter_context(patch.object(maintenance, name, value))
+        is_done = False
+        while not is_done and time.monotonic() < deadline and victim.process.poll() is None:
+            is_done = not arena.differences(victim.folder, Scenario.ENDLESS)
+            actions += arena.maintain(victim.folder, _POLICY)
+    return actions, [] if is_done else ["the update has not read all input"]
+
+
+def _failed(actions: Sequence[Action]) -> list[Action]:
+    return [action for action in actions if action.state is ActionState.FAILED]
+
+
+def _unrest(folder: Path) -> list[str]:
+    """Attempts of flows that failed in any update of the point, which a retry may have hidden."""
+    events = (from_row(row) for row in EventReader(str(folder / "storage" / "system" / "events")).events())
+    return [
+        f"flow {event.flow} is {event.state.value}: {event.reason or event.error}"
+        for event in events
+        if isinstance(event, FlowStateChanged) and event.state in (FlowState.FAILED, FlowState.RETRYING)
+    ]
+
+
+def _counts(actions: Sequence[Action]) -> str:
+    done = Counter(action.task for action in actions if action.state is ActionState.DONE)
+    skipped = sum(action.state is ActionState.SKIPPED for action in actions)
+    parts = [f"{done[task]} {task.value}" for task in Task if done[task]]
+    return ", ".join([*parts, *([f"{skipped} skipped"] if skipped else [])]) or "nothing was due"

@@ -1,0 +1,220 @@
+"""The files of a Delta table: those of its current version, those on disk, and those that a reader may still need."""
+
+from __future__ import annotations
+
+import os
+import re
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from headrace.delta_log.log_files import checkpointed_adds, commit_versions, newest_checkpoint, read_actions
+from headrace.delta_log.tables import commit_file
+from headrace.errors import PipelineError
+from headrace.model.local_path import local_path
+
+_COLUMNS = ("add", "sidecar.path")
+_ROWS = re.compile(r'"numRecords"\s*:\s*(\d+)')
+_CUBE = "ZCUBE_ID"
+_CHANGE_DATA = "_change_data"
+# Anything else in the folder of a table is not Delta's.
+_DATA_FILE = re.compile(r".*\.parquet|deletion_vector_[0-9a-f-]{36}\.bin")
+# The alphabet of Z85, which writes 4 bytes as 5 letters.
+_Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+_UUID_LETTERS = 20
+
+
+@dataclass(frozen=True)
+class LiveFile:
+    """A file with rows of the current version of a table.
+
+    Attributes:
+        path: relative to the table, decoded.
+        size: its bytes.
+        partition: the partition that it belongs to, as columns and values.
+        rows: its rows, deleted ones included; None if unknown.
+        deleted_rows: rows that its deletion vector deletes.
+        vector: the path of the file with its deletion vector; None without one.
+        cube: the group of files that it was clustered with; None if it is not clustered.
+    """
+
+    path: str
+    size: int
+    partition: tuple[tuple[str, str | None], ...] = ()
+    rows: int | None = None
+    deleted_rows: int = 0
+    vector: str | None = None
+    cube: str | None = None
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """A data file on disk, whether the table refers to it or not; ``path`` is relative to the table."""
+
+    path: str
+    size: int
+    modified_s: float
+
+
+def live_files(path: str, version: int) -> tuple[LiveFile, ...]:
+    """The files of a version of a table, from its log.
+
+    Raises:
+        PipelineError: STORAGE.TABLE_UNREADABLE, if the log is incomplete.
+    """
+    table = Path(path)
+    log = table / "_delta_log"
+    known, parts = newest_checkpoint(log, version)
+    adds = {add["path"]: add for part in parts for add in checkpointed_adds(log, part, _COLUMNS)}
+    for number in range(known + 1, version + 1):
+        actions = _commit(table, number)
+        # A file whose deletion vector changes is removed and added again.
+        for action in actions:
+            if "remove" in action:
+                adds.pop(action["remove"]["path"], None)
+        adds |= {action["add"]["path"]: action["add"] for action in actions if "add" in action}
+    return tuple(_live_file(add, table) for add in adds.values())
+
+
+def stored_files(path: str, partition_by: Iterable[str] = ()) -> tuple[StoredFile, ...]:
+    """The data files, change data files and deletion vectors in the folder of a table."""
+    found = []
+    prefixes = tuple(f"{column}=" for column in partition_by)
+    for folder, folders, files in os.walk(path):
+        folders[:] = [
+            name for name in folders if name == _CHANGE_DATA or name.startswith(prefixes) or name[0] not in "._"
+        ]
+        for name in filter(_DATA_FILE.fullmatch, files):
+            file = Path(folder) / name
+            try:
+                stat = file.stat()
+            except FileNotFoundError:
+                continue
+            found.append(StoredFile(file.relative_to(path).as_posix(), stat.st_size, stat.st_mtime))
+    return tuple(found)
+
+
+def files_needed_since(path: str, version: int, first: int) -> frozenset[str]:
+    """The files that readers of a table need, as paths relative to the table.
+
+    Law: has every file of each version from *first* to *version*, and the change data files of their commits. A file of
+    version *first* is either a file of *version*, or a later commit removed it.
+
+    Args:
+        path: of the table.
+        version: the newest version.
+        first: the oldest version that a reader needs.
+
+    Raises:
+        PipelineError: STORAGE.TABLE_UNREADABLE, if the log has lost one of these commits.
+    """
+    table = Path(path)
+    needed = {name for file in live_files(path, version) for name in (file.path, file.vector) if name}
+    for number in range(max(first, 0), version + 1):
+        for action in _commit(table, number):
+            for kind in ("add", "remove", "cdc"):
+                if kind in action:
+                    needed.add(_relative(action[kind]["path"], table))
+                    vector = _vector(action[kind], table)
+                    needed |= {vector} if vector else set()
+    return frozenset(needed)
+
+
+def first_version_since(path: str, version: int, since_s: float) -> int:
+    """The oldest version that was committed at or after a time; the version after the newest if there is none."""
+    table = Path(path)
+    recent = (
+        found for found in commit_versions(table / "_delta_log") if commit_file(table, found).stat().st_mtime >= since_s
+    )
+    return min(recent, default=version + 1)
+
+
+def unordered_files(path: str, files: Iterable[LiveFile], columns: tuple[str, ...]) -> frozenset[str]:
+    """The files of a table that were not written by a Z-ordering by these columns, as paths.
+
+    If the log has lost the commit of a file, the file counts as ordered if the log has another such Z-ordering: the
+    first one orders all files.
+    """
+    wanted = [column.casefold() for column in columns]
+    table = Path(path)
+    left = {file.path for file in files}
+    unordered: set[str] = set()
+    has_ordered = False
+    for version in reversed(commit_versions(table / "_delta_log")):
+        actions = _commit(table, version)
+        is_ordered = [name.casefold() for name in _z_order(actions)] == wanted
+        has_ordered = has_ordered or is_ordered
+        added = {_relative(action["add"]["path"], table) for action in actions if "add" in action} & left
+        left -= added
+        unordered |= set() if is_ordered else added
+        if not left:
+            break
+    return frozenset(unordered if has_ordered else unordered | left)
+
+
+def _z_order(actions: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The columns of the Z-ordering that made a commit; empty for any other commit."""
+    info: Mapping[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
+    text = info.get("operationParameters", {}).get("zOrderBy", "[]") if info.get("operation") == "OPTIMIZE" else "[]"
+    return re.findall(r'"([^"]*)"', text)
+
+
+def _commit(table: Path, version: int) -> list[dict[str, Any]]:
+    file = commit_file(table, version)
+    try:
+        return read_actions(file)
+    except FileNotFoundError as error:
+        raise PipelineError("STORAGE.TABLE_UNREADABLE", path=table, reason=f"{file.name} is missing") from error
+
+
+def _live_file(add: Mapping[str, Any], table: Path) -> LiveFile:
+    rows = _ROWS.search(add.get("stats") or "")
+    return LiveFile(
+        path=_relative(add["path"], table),
+        size=int(add["size"]),
+        partition=tuple(sorted(_pairs(add.get("partitionValues")))),
+        rows=int(rows[1]) if rows else None,
+        deleted_rows=int((add.get("deletionVector") or {}).get("cardinality") or 0),
+        vector=_vector(add, table),
+        cube=dict(_pairs(add.get("tags"))).get(_CUBE),
+    )
+
+
+def _pairs(found: Any) -> Iterator[tuple[str, Any]]:
+    """The entries of a map, which is a list of pairs in Parquet."""
+    yield from (found.items() if isinstance(found, Mapping) else found or ())
+
+
+def _relative(path: str, table: Path) -> str:
+    """A path of the log, relative to the table; files elsewhere, as those of a clone, keep their absolute path."""
+    decoded = local_path(path) if path.startswith("file:") else unquote(path)
+    prefix = f"{table}/"
+    return decoded.removeprefix(prefix)
+
+
+def _vector(action: Mapping[str, Any], table: Path) -> str | None:
+    """The file of a deletion vector.
+
+    Source: PROTOCOL.md, "Deletion Vector Descriptor Schema".
+    """
+    found = action.get("deletionVector") or {}
+    kind, text = found.get("storageType"), str(found.get("pathOrInlineDv", ""))
+    if kind == "p":
+        return _relative(text, table)
+    if kind != "u":
+        return None
+    folder, name = text[:-_UUID_LETTERS], uuid.UUID(bytes=_from_z85(text[-_UUID_LETTERS:]))
+    return f"{folder}/deletion_vector_{name}.bin" if folder else f"deletion_vector_{name}.bin"
+
+
+def _from_z85(text: str) -> bytes:
+    decoded = b""
+    for start in range(0, len(text), 5):
+        value = 0
+        for letter in text[start : start + 5]:
+            value = value * len(_Z85) + _Z85.index(letter)
+        decoded += value.to_bytes(4, "big")
+    return decoded

@@ -1,0 +1,1 @@
+"""Maintains the tables and log files of a storage, beside a running update if there is one."""

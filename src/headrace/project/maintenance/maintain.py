@@ -1,0 +1,191 @@
+"""Plans the maintenance of a storage, does it, and records each action."""
+
+from __future__ import annotations
+
+import socket
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+from headrace.errors import PipelineError
+from headrace.events.envelope import Origin
+from headrace.events.log import EventLog
+from headrace.events.types import TableMaintained
+from headrace.graph.build import did_you_mean
+from headrace.model.maintenance import LEAST_RETENTION_S, MaintenanceRequest, Task, VacuumScope
+from headrace.model.names import InvalidName
+from headrace.plan.maintenance import Action, ActionState, TableFacts, table_action
+from headrace.project.lease_holders import host_name, may_be_held
+from headrace.project.maintenance.actions import TableActions
+from headrace.project.maintenance.lock import maintenance_lock
+from headrace.project.maintenance.log_files import expired_logs, remove_logs
+from headrace.project.resolution.open_catalog import open_catalog
+from headrace.settings.settings import Settings
+from headrace.settings.storage import MonitoringFile
+from headrace.storage.maintained_tables import (
+    MaintainedTable,
+    known_positions,
+    maintained_tables,
+    table_facts,
+)
+
+
+@dataclass(frozen=True)
+class Maintenance:
+    """Maintains the storage of a pipeline.
+
+    An update may run meanwhile. Maintenance then leaves out the tables in which it could conflict with it.
+
+    Attributes:
+        settings: the pipeline's.
+        actions: does an action on a table.
+        now: the time, in seconds since 1970.
+        is_held: whether an update is running.
+        redact: removes secrets from a text.
+    """
+
+    settings: Settings
+    actions: TableActions
+    now: Callable[[], float]
+    is_held: Callable[[], bool]
+    redact: Callable[[str], str]
+
+    def maintain(self, request: MaintenanceRequest) -> tuple[Action, ...]:
+        """Do what is due, or plan it; returns all actions, the skipped and failed ones included.
+
+        An action that fails does not stop the others. Nothing is due in a storage that does not exist.
+
+        Raises:
+            PipelineError: MAINTENANCE.UNKNOWN, MAINTENANCE.SHORT_RETENTION, MAINTENANCE.RUNNING.
+        """
+        policy = self.settings.maintenance
+        if (
+            Task.VACUUM in request.tasks
+            and policy.vacuum is not VacuumScope.OFF
+            and policy.retain_s < LEAST_RETENTION_S
+            and not request.short_retention
+        ):
+            raise PipelineError("MAINTENANCE.SHORT_RETENTION", location=self.settings.locations.get("maintenance"))
+        tables = self._chosen(request.datasets)
+        if request.dry_run:
+            return tuple(self._all(request, tables))
+        if not Path(self.settings.storage).is_dir():
+            return ()
+        with ExitStack() as stack:
+            stack.enter_context(
+                maintenance_lock(Path(self.settings.layout.monitoring(MonitoringFile.MAINTENANCE_LOCK)))
+            )
+            log = stack.enter_context(self._log())
+            done = []
+            for action in self._all(request, tables):
+                done.append(action)
+                log.emit(_event(action))
+            return tuple(done)
+
+    def _chosen(self, names: tuple[str, ...]) -> tuple[MaintainedTable, ...]:
+        found = maintained_tables(self.settings.layout, self.settings.naming)
+        if not names:
+            return found
+        chosen = []
+        for text in names:
+            try:
+                name = self.settings.naming.canonical(text)
+            except InvalidName:
+                name = None
+            own = [table for table in found if name is not None and name == table.owner]
+            if not own:
+                known = sorted({str(table.owner) for table in found})
+                raise PipelineError("MAINTENANCE.UNKNOWN", name=text, suggestion=did_you_mean(text, known))
+            chosen += own
+        return tuple(dict.fromkeys(chosen))
+
+    def _all(self, request: MaintenanceRequest, tables: tuple[MaintainedTable, ...]) -> Iterator[Action]:
+        if not request.datasets and Task.RETENTION in request.tasks:
+            yield from self._logs(request)
+        for table in tables:
+            try:
+                yield from self._of_table(request, table)
+            except PipelineError as error:
+                reason = self.redact(error.message)
+                yield Action(table.name, table.path, request.tasks[0], ActionState.FAILED, reason)
+
+    def _logs(self, request: MaintenanceRequest) -> Iterator[Action]:
+        found = expired_logs(
+            Path(self.settings.layout.logs), self.settings.maintenance, self.now(), is_held=self.is_held()
+        )
+        if found is None:
+            return
+        if not request.dry_run:
+            remove_logs(found.files)
+            found = replace(found, action=replace(found.action, state=ActionState.DONE))
+        yield found.action
+
+    def _of_table(self, request: MaintenanceRequest, table: MaintainedTable) -> Iterator[Action]:
+        facts: TableFacts | None = None
+        for task in Task:
+            if task not in request.tasks:
+                continue
+            facts = facts if facts is not None and request.dry_run else self._facts(table)
+            if facts is None:
+                return
+            action = table_action(task, facts, self.settings.maintenance, self.now())
+            if action is None:
+                continue
+            if not request.dry_run and action.state is ActionState.PLANNED:
+                action = self._done(action, facts, table)
+            yield action
+
+    def _done(self, action: Action, facts: TableFacts, table: MaintainedTable) -> Action:
+        done = self.actions.perform(action, facts, self.settings.maintenance, self.now())
+        if done.state is not ActionState.DONE or done.before is None:
+            return done
+        after = self._facts(table)
+        if after is None:
+            return done
+        return replace(done, after=after.size_on_disk if action.task is Task.VACUUM else after.size)
+
+    def _facts(self, table: MaintainedTable) -> TableFacts | None:
+        settings = self.settings
+        # Read each time: streams have moved on.
+        positions = known_positions(settings.layout, settings.naming)
+        return table_facts(table, positions, settings.maintenance, self.now(), is_held=self.is_held())
+
+    def _log(self) -> EventLog:
+        settings = self.settings
+        return EventLog(
+            settings.layout.monitoring(MonitoringFile.OPERATIONS),
+            origin=Origin(settings.id, settings.name, f"maintenance-{uuid.uuid4()}", host=socket.gethostname()),
+            clock=lambda: datetime.now(tz=UTC),
+            new_id=lambda: str(uuid.uuid4()),
+            redact=self.redact,
+            retain_s=settings.event_log_retain_s,
+        )
+
+
+def maintenance_of(settings: Settings, environ: Mapping[str, str]) -> Maintenance:
+    """The maintenance of a pipeline's storage; opens a session once an action needs it."""
+    secrets = settings.open_secrets(environ)
+    actions = TableActions(lambda: open_catalog(settings, secrets, environ).session, secrets.redact)
+    is_held = partial(may_be_held, Path(settings.layout.lease), host_name(environ), time.time)
+    return Maintenance(settings, actions, time.time, is_held, secrets.redact)
+
+
+def _event(action: Action) -> TableMaintained:
+    before, after = action.before, action.after
+    return TableMaintained(
+        dataset=action.table,
+        path=action.path,
+        task=action.task.value,
+        state=action.state.value,
+        reason=action.reason,
+        files_before=None if before is None else before.files,
+        bytes_before=None if before is None else before.size_bytes,
+        files_after=None if after is None else after.files,
+        bytes_after=None if after is None else after.size_bytes,
+        rows=action.rows,
+    )

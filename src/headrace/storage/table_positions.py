@@ -1,0 +1,106 @@
+"""The positions that streams have in tables, from the checkpoints in the storage.
+
+Streams of other pipelines, and those whose checkpoints are elsewhere, are unknown.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headrace.checkpoints.offsets import first_offsets, newest_batches
+from headrace.storage.flow_record import read_record
+
+# Folders below the checkpoints that no checkpoint is in, and that may be large.
+_OTHERS = frozenset({"failing_rows", "waiting", "auto_loader", "loads", "aside"})
+
+
+@dataclass(frozen=True)
+class TablePosition:
+    """What a stream still needs of a table: the files of *version*, and of all commits from it on.
+
+    ``reader`` is the checkpoint of the stream, relative to the folder of checkpoints.
+    """
+
+    table_id: str
+    version: int
+    reader: str
+
+
+@dataclass(frozen=True)
+class Positions:
+    """All positions in the storage; ``unknown`` has the checkpoints whose positions cannot be read, with the reason."""
+
+    known: tuple[TablePosition, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+    def oldest(self, table_id: str) -> TablePosition | None:
+        """The position that needs the oldest version of a table; None if no stream reads it."""
+        return min((p for p in self.known if p.table_id == table_id), key=lambda p: p.version, default=None)
+
+
+def read_positions(root: str) -> Positions:
+    """The positions of all streams with a checkpoint in a storage.
+
+    Law: a stream that starts again from its checkpoint reads no older version of a table than its position says.
+
+    Args:
+        root: the folder of the storage.
+    """
+    folder = Path(root) / "checkpoints"
+    known: list[TablePosition] = []
+    unknown: list[str] = []
+    for checkpoint in _checkpoints(folder):
+        reader = checkpoint.relative_to(folder).as_posix()
+        try:
+            known += (TablePosition(table, version, reader) for table, version in _needed(checkpoint))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            unknown.append(f"the position of {reader} cannot be read ({type(error).__name__})")
+    return Positions(tuple(known), tuple(unknown))
+
+
+def _checkpoints(folder: Path) -> Iterator[Path]:
+    """The folders of all checkpoints that a stream may continue from."""
+    for path, folders, files in os.walk(folder):
+        here = Path(path)
+        if "offsets" in folders:
+            folders.clear()
+            yield here
+            continue
+        record = read_record(here / "flow.json") if "flow.json" in files else None
+        # Without a readable record, each epoch may be the current one.
+        oldest = 0 if record is None or record.unreadable else record.epoch
+        folders[:] = [
+            name for name in folders if name not in _OTHERS and not (name.isdigit() and int(name) < oldest)
+        ]
+
+
+def _needed(checkpoint: Path) -> Iterator[tuple[str, int]]:
+    """The ids of the tables that a stream reads, each with the oldest version that it needs."""
+    newest, _ = newest_batches(checkpoint)
+    if newest is None:
+        return
+    offsets = _offsets(checkpoint, newest)
+    # Spark asks each source for the last batch again, from the end of the one before.
+    before = first_offsets(checkpoint, newest - 1) if newest > 0 else ()
+    for number, offset in enumerate(offsets):
+        if not isinstance(offset, dict) or "reservoirId" not in offset:
+            continue
+        table, versions = str(offset["reservoirId"]), [int(offset["reservoirVersion"])]
+        start = before[number] if number < len(before) else None
+        if isinstance(start, dict) and start.get("reservoirId") == table:
+            versions.append(int(start["reservoirVersion"]))
+        elif not offset.get("isStartingVersion"):
+            # The first batch may have started anywhere before.
+            versions.append(0)
+        yield table, min(versions)
+
+
+def _offsets(checkpoint: Path, batch: int) -> tuple[Any, ...]:
+    found = first_offsets(checkpoint, batch)
+    if not found:
+        raise ValueError("an unreadable file of offsets")
+    return found
