@@ -29,6 +29,7 @@ from headrace.project.lease_holders import read_holder
 _RETAIN_S = 60.0
 # The first maintenance begins within this time after the update has the lease.
 _LATEST_S = 12.0
+_COUNTED_AGAIN = "counts of per_kind:"
 _POLICY = MaintenancePolicy(VacuumScope.ALL, retain_s=_RETAIN_S)
 # Tables of a campaign have few files and commits.
 _LIMITS = {"COMPACT_ABOVE_FILES": 1, "CHECKPOINT_ABOVE_COMMITS": 3, "UNORDERED_SHARE": 0.01}
@@ -54,7 +55,7 @@ def maintain_all(arena: Arena, seed: int, numbers: Sequence[int]) -> Iterator[tu
         faults += [f"{action.task.value} of {action.table} failed: {action.reason}" for action in _failed(actions)]
         faults += _unrest(folder)
         outcome = arena.run(folder)
-        faults += arena.faults(folder, Scenario.ENDLESS)
+        faults += _relevant(arena.faults(folder, Scenario.ENDLESS))
         if outcome.state is not UpdateState.COMPLETED:
             faults.append(f"the next update ended as {outcome.state.value}: {outcome.error}")
         faults += [f"still alive: {text}" for text in kill_leftovers(victim.mark, TIMEOUT_S / 10)]
@@ -78,9 +79,18 @@ def _maintain_beside(arena: Arena, victim: Victim, delay_s: float) -> tuple[list
             stack.enter_context(patch.object(maintenance, name, value))
         is_done = False
         while not is_done and time.monotonic() < deadline and victim.process.poll() is None:
-            is_done = not arena.differences(victim.folder, Scenario.ENDLESS)
+            is_done = not _relevant(arena.differences(victim.folder, Scenario.ENDLESS))
             actions += arena.maintain(victim.folder, _POLICY)
     return actions, [] if is_done else ["the update has not read all input"]
+
+
+def _relevant(faults: Sequence[str]) -> list[str]:
+    """The faults that a rewrite must not cause.
+
+    After a commit without new rows, a stream may run a batch without input. In complete mode, such a batch writes the
+    same table again, and its rows are counted again.
+    """
+    return [fault for fault in faults if not fault.startswith(_COUNTED_AGAIN)]
 
 
 def _failed(actions: Sequence[Action]) -> list[Action]:

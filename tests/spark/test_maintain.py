@@ -51,6 +51,13 @@ def scatter(session, path, count=MANY):
     rows.write.format("delta").mode("overwrite").option("dataChange", "false").save(path)
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/unit/project/test_maintain.py::test_a_dry_run_plans_what_the_run_does_and_changes_nothing",
+        "tests/unit/plan/test_maintenance.py::test_only_changed_partitions_are_z_ordered",
+        "tests/spark/test_compaction.py::test_an_update_compacts_a_table_and_its_quarantine_unless_compaction_is_disabled",
+    )
+)
 def test_maintenance_rewrites_what_is_due_and_streams_see_nothing_of_it(project, headrace_session):
     pipeline = project(TEXT)
     pipeline.land("landing/1.json", [{"id": number} for number in range(200)])
