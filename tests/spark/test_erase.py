@@ -140,15 +140,11 @@ def test_rows_that_a_stream_has_not_read_are_not_erased(project):
 
 @pytest.fixture
 def table(headrace_session, tmp_path):
-    """A table that only allows appends, with mapped names, a change feed and a vector that hides a row of Ann."""
+    """A table that only allows appends, with a change feed and a vector that hides a row of Ann."""
     path = str(tmp_path / "a table")
     rows = [(1, ANN, "a b"), (2, "bob@x.example", "a b"), (3, ANN, "a b"), (4, "cai@x.example", "c")]
     written = headrace_session.createDataFrame(rows, "id INT, email STRING, city STRING").coalesce(1)
-    options = {
-        "delta.enableDeletionVectors": "true",
-        "delta.enableChangeDataFeed": "true",
-        "delta.columnMapping.mode": "name",
-    }
+    options = {"delta.enableDeletionVectors": "true", "delta.enableChangeDataFeed": "true"}
     written.write.format("delta").partitionBy("city").options(**options).save(path)
     headrace_session.sql(f"DELETE FROM delta.`{path}` WHERE id = 3")
     headrace_session.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.appendOnly' = 'true')")
