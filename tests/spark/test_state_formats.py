@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from headrace.model.outcome import UpdateState
+from headrace.model.state_rows import StateRequest
 from headrace.spark.session.scoped_confs import with_confs
 
 pytestmark = pytest.mark.spark
@@ -149,6 +150,8 @@ def test_a_flow_keeps_the_state_store_provider_that_it_started_with(totals):
 
     assert result.rows("totals") == [{"k": "a", "n": 3}]
     assert in_use(checkpoint_of(pipeline)) == FORMATS["HDFS, 1"]
+    shown = pipeline.project.checkpoints().state(StateRequest("totals"), pipeline.project.session)
+    assert shown.rows.to_json() == [{"k": "a", "sum": 3}]
 
 
 @pytest.mark.long(

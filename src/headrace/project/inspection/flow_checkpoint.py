@@ -122,7 +122,7 @@ class FlowCheckpoint:
             run = WayOut(f"headrace run --refresh {dataset}", f"finishes batch {self.health.batches.planned}")
             return (run,) if self.is_unfinished else ()
         if problem.code in _REPAIRABLE:
-            repair = "moves the damaged file away; the next update continues without it"
+            repair = "moves the damaged file away, so that the next update continues"
             return (WayOut(f"headrace checkpoints repair {shlex.quote(stored.name)}", repair),)
         refresh = WayOut(f"headrace run --full-refresh {dataset}", "clears the table and reads the sources again")
         return (refresh, *self._resets())

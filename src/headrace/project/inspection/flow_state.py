@@ -113,7 +113,9 @@ def _side(health: FlowHealth, operator: StateOperator, request: StateRequest) ->
 def _variable(health: FlowHealth, operator: StateOperator, request: StateRequest) -> str:
     known = ", ".join(f'"{name}"' for name in operator.variables)
     if request.variable is not None:
-        if request.variable not in operator.variables:
+        # A function of an older Spark has no list of its variables.
+        is_unknown = operator.name == FUNCTION and not operator.variables
+        if not is_unknown and request.variable not in operator.variables:
             raise PipelineError(
                 "STATE.NO_VARIABLE", flow=health.stored.name, variable=request.variable, variables=known or "none"
             )
