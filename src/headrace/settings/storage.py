@@ -78,10 +78,12 @@ def _normalized(path: str, location: Location | None) -> str:
 
 
 class MonitoringFile(str, Enum):
-    """The files of monitoring: the metrics of events that were already folded, a cache; and alerts."""
+    """The files of monitoring: the metrics of events that were already folded, a cache; alerts; messages to send."""
 
     METRICS = "metrics.json"
     ALERTS = "alerts.json"
+    # A folder.
+    OUTBOX = "outbox"
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,15 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
+from headrace.alerts.messages import Pipeline
+from headrace.alerts.sending import Sender
 from headrace.events.reader import EventReader
 from headrace.metrics.samples import Samples
 from headrace.model.lateness import DEFAULT_DROPPED_SHARE, Lateness
 from headrace.model.outcome import FilesBacklog, Outcome
 from headrace.model.rows import Rows
 from headrace.project.inspection.ingested_files import files_to_read, seen_files
-from headrace.project.inspection.pipeline_alerts import PipelineAlerts
+from headrace.project.inspection.pipeline_alerts import Messaging, PipelineAlerts
 from headrace.project.inspection.pipeline_metrics import pipeline_metrics
 from headrace.project.inspection.sql_access import hidden_tables
 from headrace.project.inspection.stored_tables import lateness, quarantined, quarantines, row_count
@@ -31,6 +33,7 @@ class StoredProject:
     def __init__(self, settings: Settings, environ: Mapping[str, str]) -> None:
         self.settings = settings
         self._environ = environ
+        self._secrets = settings.open_secrets(environ)
 
     def status(self) -> Outcome | None:
         """The latest update, or None if there was none; LOST if its process died."""
@@ -56,7 +59,13 @@ class StoredProject:
 
     def alerts(self) -> PipelineAlerts:
         """The alerts of the pipeline."""
-        return PipelineAlerts(Path(self.settings.layout.monitoring(MonitoringFile.ALERTS)), time.time)
+        settings, layout, secrets = self.settings, self.settings.layout, self._secrets
+        sender = Sender(secrets, self._environ, settings.alerts.repeat_s, time.monotonic)
+        pipeline = Pipeline(settings.name, settings.id, settings.file.as_uri())
+        file, outbox = (Path(layout.monitoring(one)) for one in (MonitoringFile.ALERTS, MonitoringFile.OUTBOX))
+        return PipelineAlerts(
+            file, outbox, time.time, Messaging(settings.alerts, pipeline, sender.send, secrets.redact)
+        )
 
     def quarantine_list(self) -> tuple[tuple[str, int, Mapping[str, int]], ...]:
         """Each dataset with quarantined rows: its name, their number, and the number of rows per violated rule."""
