@@ -35,10 +35,10 @@ acknowledged or silenced it, alerts about its lag, throughput, batches and water
 | an alert is resolved | one message, if the channel has accepted one about the opening |
 
 A message is stored in `system/outbox` before it is sent. If the receiver is down or slow, it is sent again after 1, 2, 4,
-... 300 seconds, by a running continuous update, the next update or the next check, for a day. If the receiver refuses it (status
-3xx or 4xx, or an SMTP code of 500 or more), it is given up at once. `headrace alerts list` shows what waits and what was
-given up. Every attempt has the same header `Idempotency-Key`, or `Message-ID` of mail, because a message can arrive
-twice.
+... 300 seconds, by a running continuous update, the next update or the next check, for a day. If the receiver refuses it
+(status 3xx, 4xx other than 408, 425 and 429, or an SMTP code of 500 or more), it is given up at once. `headrace alerts
+list` shows what waits and what was given up. Every attempt has the same header `Idempotency-Key`, or `Message-ID` of
+mail, because a message can arrive twice.
 
 | format | body |
 | --- | --- |
