@@ -2,27 +2,55 @@
 
 from __future__ import annotations
 
-from headrace.alerts.rules import Rule, rules
+from headrace.model.alert_rules import Rule, rules
 
 _START = """\
 # Alerts
 
-`headrace alerts check` checks these rules against the [metrics](metrics.md) of a pipeline, and stores what it finds in
-`system/alerts.json`. It exits with 1 if an alert is open that nobody has acknowledged or silenced, so cron or a
-scheduler can call it. It needs neither Java nor a running process.
+`headrace alerts check` checks these rules against the [metrics](metrics.md) of a pipeline, stores what it finds in
+`system/alerts.json`, and sends messages to the channels of the settings. It exits with 1 if an alert is open that nobody
+has acknowledged or silenced, so cron or a scheduler can call it. It needs neither Java nor a running process. If the
+settings have channels, each update also checks at its end, and a continuous update every 15 seconds.
+[Get notified](../how-to/monitor.md#get-notified) shows how to set up a channel.
 
     headrace alerts check
     headrace alerts list
     headrace alerts ack ID
     headrace alerts silence ID --hours 8
+    headrace alerts test CHANNEL
+    headrace alerts export --format prometheus
 
 Each rule says when its alert opens: at once, or after its condition has held at every check for some minutes. The alert
 is resolved once the condition has not held for twice that time, and at least a minute. Increases are measured against an
-earlier check, which must not be older than twice the time of the rule. So check at least every 10 minutes. Lag and
-throughput are checked while a flow runs. While a flow's failure is open, and nobody has acknowledged or silenced it,
-alerts about its lag and its throughput are hidden.
+earlier check, which must not be older than twice the time of the rule. So check at least every 10 minutes. Lag,
+throughput, batches and watermarks are checked while a flow runs. While a flow's failure is open, and nobody has
+acknowledged or silenced it, alerts about its lag, throughput, batches and watermark are hidden.
 
-Notices are not sent yet: use the exit code, or `--output json`.
+## Messages
+
+| when | what |
+| --- | --- |
+| alerts open | one message for all that opened together; in a continuous update, within `group` (30 seconds) |
+| an alert stays open | the message is repeated every `repeat` (4 hours), unless somebody acknowledged or silenced it |
+| an alert is resolved | one message, if the channel has accepted one about the opening |
+
+A message is stored in `system/outbox` before it is sent. If the receiver is down or slow, it is sent again after 1, 2, 4,
+... 300 seconds, by a running continuous update, the next update or the next check, for a day. If the receiver refuses it
+(status 3xx, 4xx other than 408, 425 and 429, or an SMTP code of 500 or more), it is given up at once. `headrace alerts
+list` shows what waits and what was given up. Every attempt has the same header `Idempotency-Key`, or `Message-ID` of
+mail, because a message can arrive twice.
+
+| format | body |
+| --- | --- |
+| `json` | `version`, `kind` (`opened`, `repeated`, `resolved`, `update`, `test`), `status`, `pipeline`, `title`, `text`, and `alerts` with the fields of Alertmanager: `labels`, `annotations`, `startsAt`, `endsAt`, `generatorURL` |
+| `alertmanager` | the list of alerts that `/api/v2/alerts` of Alertmanager takes. An open alert ends after two times `repeat` unless it is repeated |
+| `slack` | a text for an incoming webhook |
+| `teams` | an adaptive card for a workflow |
+
+With `signing_secret`, the header `X-Headrace-Signature` is `sha256=` and the HMAC of the body. Redirects are not followed.
+
+`notifications`, the vendor's setting, sends mail about updates over the first channel with `smtp`. A failed update is a
+fatal failure, unless a retry of its error may help.
 
 """
 

@@ -8,6 +8,7 @@ import threading
 
 import pytest
 from pyspark.sql.streaming import StreamingQueryListener
+from tests.servers.receiver import running_receiver
 
 from headrace.errors import PipelineError, Problems
 from headrace.events.types import UpdateStateChanged, Warned
@@ -66,6 +67,31 @@ def test_errors_in_a_notebook_report_the_cell_and_the_line(project):
     with pytest.raises(Problems) as raised:
         pipeline.plan()
     assert str(raised.value.errors[0].location) == "transformations/a.ipynb cell 3 line 3"
+
+
+def test_the_end_of_an_update_tells_receivers_what_failed(project):
+    flows = """
+    @dp.materialized_view
+    def good():
+        return spark.range(2)
+
+    @dp.materialized_view
+    def bad():
+        return spark.range(1).select(F.raise_error(F.lit("no")).cast("int"))
+    """
+    with running_receiver() as receiver:
+        alerts = {"deliver": {"ops": {"webhook": receiver.url}}, "datasets": {"godo": {"lag": "5m"}}}
+        pipeline = project(flows, alerts=alerts)
+        heard = []
+        failed = pipeline.run(on_event=heard.append)
+        pipeline.run("good")
+
+    (request,) = receiver.requests
+    assert failed.outcome.state is UpdateState.FAILED
+    found = {one["labels"]["alertname"]: one["labels"] for one in request.rows[0]["alerts"]}
+    assert found.keys() == {"update_failed", "flow_failed"}
+    assert found["flow_failed"]["flow"] == "bad"
+    assert any('did you mean "good"' in event.message for event in heard if isinstance(event, Warned))
 
 
 PRIVATE = """
@@ -247,6 +273,7 @@ def test_event_hooks_receive_the_events_of_an_update_and_cannot_fail_it(project,
 
 LISTENING = """
     from pyspark.sql.streaming import StreamingQueryListener
+from tests.servers.receiver import running_receiver
 
     class Keeper(StreamingQueryListener):
         def onQueryStarted(self, event):

@@ -1,4 +1,15 @@
-"""Alerts: rules as data over the metrics of a pipeline, and the states of what they found."""
+"""Alerts: rules as data over the metrics of a pipeline, the states of what they found, and messages about it."""
 
 # The modules that other packages may import.
-__all__ = ["alert", "conditions", "history", "rules", "store"]
+__all__ = [
+    "alert",
+    "conditions",
+    "history",
+    "messages",
+    "notices",
+    "outbox",
+    "prometheus_rules",
+    "sending",
+    "store",
+    "update_notices",
+]

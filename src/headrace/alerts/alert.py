@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import Any
 
 from headrace.alerts.conditions import Finding
-from headrace.alerts.rules import Rule, Severity, rules
+from headrace.model.alert_rules import Rule, Severity, rules
 
 # An alert is resolved once its condition has not held for so long, and for twice the time that it takes to open.
 _LEAST_QUIET_S = 60.0
@@ -74,7 +74,9 @@ class Alert:
         return {"id": self.key, **asdict(self), "severity": self.severity.value, "state": self.state.value}
 
 
-def advance(known: Iterable[Alert], found: Iterable[Finding], now: float) -> tuple[Alert, ...]:
+def advance(
+    known: Iterable[Alert], found: Iterable[Finding], now: float, active: Mapping[str, Rule] | None = None
+) -> tuple[Alert, ...]:
     """The alerts after a check, the most urgent first.
 
     Law: a condition that holds at every check for ``for_s`` opens one alert, however often it is checked; the alert
@@ -84,7 +86,9 @@ def advance(known: Iterable[Alert], found: Iterable[Finding], now: float) -> tup
         known: the alerts before.
         found: the conditions that hold now.
         now: the time.
+        active: the rules that are on, by name; None for all. Alerts of others are resolved.
     """
+    active = rules() if active is None else active
     # A clock that was ahead has stored times in the future.
     before = {
         alert.key: replace(alert, since=min(alert.since, now), last_true_at=min(alert.last_true_at, now))
@@ -95,12 +99,12 @@ def advance(known: Iterable[Alert], found: Iterable[Finding], now: float) -> tup
         alert = _alert_of(finding, now)
         after[alert.key] = _continued(before.pop(alert.key, None), alert, finding.rule, now)
     for key, alert in before.items():
-        kept = _without_finding(alert, now)
+        kept = _without_finding(alert, active.get(alert.rule_id), now)
         if kept is not None:
             after[key] = kept
     order = {AlertState.OPEN: 0, AlertState.PENDING: 1, AlertState.RESOLVED: 2}
     urgency = {Severity.BAD: 0, Severity.WARN: 1, Severity.INFO: 2}
-    hidden = _with_hidden(after.values(), now)
+    hidden = _with_hidden(after.values(), active, now)
     return tuple(sorted(hidden, key=lambda one: (order[one.state], urgency[one.severity], one.since, one.key)))
 
 
@@ -116,30 +120,38 @@ def _continued(before: Alert | None, new: Alert, rule: Rule, now: float) -> Aler
         return replace(new, state=AlertState.PENDING if rule.for_s > 0 else AlertState.OPEN)
     is_open = before.state is AlertState.OPEN or now - before.since >= rule.for_s
     state = AlertState.OPEN if is_open else AlertState.PENDING
-    return replace(before, message=new.message, first_step=new.first_step, state=state, last_true_at=now)
+    return replace(
+        before,
+        severity=new.severity,
+        message=new.message,
+        first_step=new.first_step,
+        state=state,
+        last_true_at=now,
+    )
 
 
-def _without_finding(alert: Alert, now: float) -> Alert | None:
+def _without_finding(alert: Alert, rule: Rule | None, now: float) -> Alert | None:
     """The alert when its condition does not hold; None if it is forgotten."""
     if alert.state is AlertState.PENDING:
         return None
     if alert.state is AlertState.RESOLVED:
         return alert if now - (alert.resolved_at or 0) <= _KEEP_RESOLVED_S else None
-    rule = rules().get(alert.rule_id)
     quiet_s = max(_LEAST_QUIET_S, 2 * rule.for_s if rule is not None else 0)
     if now - alert.last_true_at < quiet_s:
         return alert
     return replace(alert, state=AlertState.RESOLVED, resolved_at=now)
 
 
-def _with_hidden(alerts: Iterable[Alert], now: float) -> list[Alert]:
+def _with_hidden(alerts: Iterable[Alert], active: Mapping[str, Rule], now: float) -> list[Alert]:
     # What somebody knows of must not hide what nobody knows of.
     found = [replace(alert, is_hidden=False) for alert in alerts]
-    causes = [alert for alert in found if alert.needs_attention(now) and alert.rule_id in rules()]
-    return [replace(alert, is_hidden=any(_explains(cause, alert) for cause in causes)) for alert in found]
+    causes = [(alert, active[alert.rule_id].inhibits) for alert in found if alert.rule_id in active]
+    causes = [(cause, hides) for cause, hides in causes if hides and cause.needs_attention(now)]
+    return [
+        replace(alert, is_hidden=any(alert.rule_id in hides and _same_flow(cause, alert) for cause, hides in causes))
+        for alert in found
+    ]
 
 
-def _explains(cause: Alert, alert: Alert) -> bool:
-    if alert.rule_id not in rules()[cause.rule_id].inhibits:
-        return False
+def _same_flow(cause: Alert, alert: Alert) -> bool:
     return alert.labels.get("flow") == cause.labels.get("flow")

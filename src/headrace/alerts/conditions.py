@@ -7,14 +7,18 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from headrace.alerts.history import History
-from headrace.alerts.rules import Rule, rules
 from headrace.metrics import catalogue
 from headrace.metrics.catalogue import Metric
 from headrace.metrics.samples import Samples
+from headrace.model.alert_rules import Rule, rules
 from headrace.model.outcome import ACTIVE_STATES, FlowState, UpdateState
 
 _ACTIVE = frozenset(state.value for state in ACTIVE_STATES)
 _BEHIND_S = 60
+_SMALL_FILE_BYTES = 16 * 1024 * 1024
+_MUCH_MORE = 1.5
+# Metrics are read some time before they are checked.
+_CLOCK_DIFFERENCE_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -33,16 +37,25 @@ class Finding:
 
 @dataclass(frozen=True)
 class Facts:
-    """What conditions look at: the current metrics, earlier ones, and the time in seconds since 1970."""
+    """What conditions look at.
+
+    Attributes:
+        samples: the current metrics.
+        history: earlier ones.
+        now: the time in seconds since 1970.
+        lag_limits_s: the threshold of lag by dataset, where it is not the rule's.
+    """
 
     samples: Samples
     history: History
     now: float
+    lag_limits_s: Mapping[str, float] = field(default_factory=dict)
 
 
-def findings(facts: Facts) -> list[Finding]:
-    """Every condition that holds, in the order of the rules."""
-    return [found for rule in rules().values() for found in CONDITIONS[rule.rule_id](rule, facts)]
+def findings(facts: Facts, active: Mapping[str, Rule] | None = None) -> list[Finding]:
+    """Every condition that holds, in the order of the rules; *active* are those that are on, None for all."""
+    checked = rules() if active is None else active
+    return [found for rule in checked.values() for found in CONDITIONS[rule.rule_id](rule, facts)]
 
 
 def _update_is(state: UpdateState) -> Callable[[Rule, Facts], Iterator[Finding]]:
@@ -79,8 +92,19 @@ def _lag_high(rule: Rule, facts: Facts) -> Iterator[Finding]:
     # A pipeline that runs once a night is not behind by day.
     active = _active_flows(facts.samples)
     for (flow, source), seconds in facts.samples.of(catalogue.LAG_SECONDS).items():
-        if seconds > rule.threshold and flow in active:
+        if flow in active and seconds > facts.lag_limits_s.get(active[flow], rule.threshold):
             yield Finding(rule, {"flow": flow, "source": source}, seconds)
+
+
+def _lag_growing(rule: Rule, facts: Facts) -> Iterator[Finding]:
+    active = _active_flows(facts.samples)
+    before = facts.history.before(catalogue.LAG_SECONDS, facts.now, rule.window_s)
+    for labels, seconds in facts.samples.of(catalogue.LAG_SECONDS).items():
+        if before is None or labels[0] not in active or seconds <= rule.threshold or labels not in before.values:
+            continue
+        # A stream that reads as much as arrives has a lag that goes up and down.
+        if seconds - before.values[labels] >= before.age_s / 2:
+            yield Finding(rule, dict(zip(catalogue.LAG_SECONDS.labels, labels, strict=True)), seconds)
 
 
 def _throughput_low(rule: Rule, facts: Facts) -> Iterator[Finding]:
@@ -92,8 +116,62 @@ def _throughput_low(rule: Rule, facts: Facts) -> Iterator[Finding]:
             yield Finding(rule, {"flow": flow}, rate)
 
 
-def _active_flows(samples: Samples) -> set[str]:
-    return {flow for flow, _, state in samples.of(catalogue.FLOW_STATE) if state in _ACTIVE}
+def _no_batches(rule: Rule, facts: Facts) -> Iterator[Finding]:
+    samples = facts.samples
+    active = _active_flows(samples)
+    for (flow,), at in samples.of(catalogue.LAST_BATCH).items():
+        has_input = any(
+            labels[0] == flow and unread > 0
+            for metric in (catalogue.LAG_OFFSETS, catalogue.LAG_FILES, catalogue.LAG_COMMITS)
+            for labels, unread in samples.of(metric).items()
+        )
+        if has_input and flow in active and facts.now - at > rule.threshold:
+            yield Finding(rule, {"flow": flow}, facts.now - at)
+
+
+def _batch_slow(rule: Rule, facts: Facts) -> Iterator[Finding]:
+    history, samples, now, window_s = facts.history, facts.samples, facts.now, rule.window_s
+    batches: defaultdict[str, float] = defaultdict(float)
+    for labels, increase in history.increases(catalogue.BATCHES, samples, now, window_s):
+        batches[labels["flow"]] += increase
+    for labels, busy_s in history.increases(catalogue.BUSY, samples, now, window_s):
+        flow = labels["flow"]
+        if batches[flow] and busy_s / batches[flow] > rule.threshold:
+            yield Finding(rule, {"flow": flow}, busy_s / batches[flow])
+
+
+def _watermark_stuck(rule: Rule, facts: Facts) -> Iterator[Finding]:
+    before = facts.history.before(catalogue.WATERMARK_DELAY, facts.now, rule.window_s)
+    active = _active_flows(facts.samples)
+    increases = facts.history.increases(catalogue.INPUT_ROWS, facts.samples, facts.now, rule.window_s)
+    reading = {labels["flow"] for labels, rows in increases if rows > 0}
+    for labels, delay_s in facts.samples.of(catalogue.WATERMARK_DELAY).items():
+        if before is None or labels not in before.values or labels[0] not in reading & active.keys():
+            continue
+        # The delay of a watermark that stands still grows by the time that passes.
+        advanced_s = before.age_s - (delay_s - before.values[labels])
+        if advanced_s < _CLOCK_DIFFERENCE_S:
+            yield Finding(rule, {"flow": labels[0], "dataset": active[labels[0]]}, delay_s)
+
+
+def _state_growing(rule: Rule, facts: Facts) -> Iterator[Finding]:
+    before = facts.history.before(catalogue.STATE_BYTES, facts.now, rule.window_s)
+    for labels, size in facts.samples.of(catalogue.STATE_BYTES).items():
+        was = 0.0 if before is None else before.values.get(labels, 0)
+        if was and size > rule.threshold and size > _MUCH_MORE * was:
+            yield Finding(rule, dict(zip(catalogue.STATE_BYTES.labels, labels, strict=True)), size)
+
+
+def _small_files(rule: Rule, facts: Facts) -> Iterator[Finding]:
+    sizes = facts.samples.of(catalogue.TABLE_BYTES)
+    for labels, count in facts.samples.of(catalogue.TABLE_FILES).items():
+        if count > rule.threshold and sizes.get(labels, 0) / count < _SMALL_FILE_BYTES:
+            yield Finding(rule, {"dataset": labels[0]}, count)
+
+
+def _active_flows(samples: Samples) -> dict[str, str]:
+    """The flows that run, and their datasets."""
+    return {flow: dataset for flow, dataset, state in samples.of(catalogue.FLOW_STATE) if state in _ACTIVE}
 
 
 def _is_behind(samples: Samples, flow: str, rate: float) -> bool:
@@ -132,9 +210,15 @@ CONDITIONS: Mapping[str, Callable[[Rule, Facts], Iterator[Finding]]] = {
     "flow_failed": _flow_failed,
     "flow_restarting": _increased(catalogue.FLOW_RETRIES),
     "lag_high": _lag_high,
+    "lag_growing": _lag_growing,
     "throughput_low": _throughput_low,
+    "no_batches": _no_batches,
+    "batch_slow": _batch_slow,
+    "watermark_stuck": _watermark_stuck,
+    "state_growing": _state_growing,
     "expectation_rate": _expectation_rate,
     "quarantine_growing": _increased(catalogue.QUARANTINED),
     "rows_late": _rows_late,
+    "small_files": _small_files,
     "disk_low": _disk_low,
 }

@@ -15,10 +15,16 @@ KEPT: tuple[Metric, ...] = (
     catalogue.EXPECTATIONS,
     catalogue.QUARANTINED,
     catalogue.STATE_CHANGES,
+    catalogue.STATE_BYTES,
+    catalogue.BATCHES,
+    catalogue.BUSY,
+    catalogue.INPUT_ROWS,
+    catalogue.LAG_SECONDS,
+    catalogue.WATERMARK_DELAY,
 )
 KEPT_S = 3600.0
 # A check each second would otherwise keep thousands of points.
-_LEAST_DISTANCE_S = 30.0
+_LEAST_DISTANCE_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -27,6 +33,14 @@ class Point:
 
     at: float
     samples: Samples
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """The values of a metric by their labels, *age_s* seconds ago."""
+
+    age_s: float
+    values: Mapping[tuple[str, ...], float]
 
 
 class History:
@@ -57,15 +71,27 @@ class History:
         A counter that decreased was reset, and a gauge that is new was unknown before: neither has increased.
         Nothing is known without an earlier point that is at most twice that time old.
         """
-        within = [point for point in self.points if point.at <= now and now - point.at <= window_s]
-        older = [point for point in self.points if now - point.at > window_s]
-        start = older[-1] if older else (within[0] if within else None)
-        if start is None or now - start.at > 2 * window_s:
+        start = self._start(now, window_s)
+        if start is None:
             return
         before = start.samples.of(metric)
         for labels, value in samples.of(metric).items():
             was = before.get(labels, 0 if metric.kind is MetricKind.COUNTER else value)
             yield dict(zip(metric.labels, labels, strict=True)), max(value - was, 0)
+
+    def before(self, metric: Metric, now: float, window_s: float) -> Earlier | None:
+        """The values of a metric a time ago; None if they are unknown, or younger than half of that time."""
+        start = self._start(now, window_s)
+        if start is None or now - start.at < window_s / 2:
+            return None
+        return Earlier(now - start.at, start.samples.of(metric))
+
+    def _start(self, now: float, window_s: float) -> Point | None:
+        """The newest point that is at least so old, else the oldest; None if it is more than twice as old."""
+        within = [point for point in self.points if point.at <= now and now - point.at <= window_s]
+        older = [point for point in self.points if now - point.at > window_s]
+        start = older[-1] if older else (within[0] if within else None)
+        return None if start is None or now - start.at > 2 * window_s else start
 
     def to_json(self) -> list[dict[str, Any]]:
         """The points as JSON."""

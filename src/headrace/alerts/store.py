@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from headrace.alerts.alert import Alert, AlertState
 from headrace.alerts.history import History
-from headrace.alerts.rules import Severity
+from headrace.alerts.messages import AlertEntry
+from headrace.alerts.notices import Notice
 from headrace.atomic_write import replace_file
 from headrace.errors import PipelineError
+from headrace.model.alert_rules import Severity
 
 _FORMAT = 1
 
 
 @dataclass(frozen=True)
 class StoredAlerts:
-    """The alerts after the last check, and earlier values of metrics."""
+    """The alerts after the last check, earlier values of metrics, and what channels were told."""
 
     alerts: tuple[Alert, ...] = ()
     history: History = History()  # noqa: RUF009 - it never changes
+    notices: tuple[Notice, ...] = ()
 
 
 def read_alerts(file: Path) -> StoredAlerts:
@@ -35,7 +38,9 @@ def read_alerts(file: Path) -> StoredAlerts:
         document = json.loads(file.read_bytes())
         if document["format"] != _FORMAT:
             return StoredAlerts()
-        return StoredAlerts(tuple(map(_alert, document["alerts"])), History.from_json(document["history"]))
+        # Files from before messages were sent have no notices.
+        notices = tuple(map(_notice, document.get("notices", [])))
+        return StoredAlerts(tuple(map(_alert, document["alerts"])), History.from_json(document["history"]), notices)
     except FileNotFoundError:
         return StoredAlerts()
     except OSError as error:
@@ -51,7 +56,8 @@ def write_alerts(file: Path, stored: StoredAlerts) -> None:
         PipelineError: ALERTS.NOT_WRITTEN.
     """
     alerts = [alert.to_json() for alert in stored.alerts]
-    document = {"format": _FORMAT, "alerts": alerts, "history": stored.history.to_json()}
+    notices = [asdict(notice) for notice in stored.notices]
+    document = {"format": _FORMAT, "alerts": alerts, "history": stored.history.to_json(), "notices": notices}
     try:
         replace_file(file, json.dumps(document))
     except OSError as error:
@@ -73,4 +79,18 @@ def _alert(given: Mapping[str, Any]) -> Alert:
         acknowledged_by=None if user is None else str(user),
         silenced_until=float(given["silenced_until"]),
         is_hidden=bool(given["is_hidden"]),
+    )
+
+
+def _notice(given: Mapping[str, Any]) -> Notice:
+    sent_at = given["sent_at"]
+    return Notice(
+        channel=str(given["channel"]),
+        alert_key=str(given["alert_key"]),
+        entry=AlertEntry.from_json(given["entry"]),
+        seen_at=float(given["seen_at"]),
+        sent_at=None if sent_at is None else float(sent_at),
+        repeats=int(given["repeats"]),
+        message_id=str(given["message_id"]),
+        is_delivered=bool(given["is_delivered"]),
     )

@@ -7,17 +7,19 @@ import os
 import time
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from enum import Enum
 from typing import Annotated
 
 import typer
 
 from headrace.alerts.alert import Alert, AlertState
+from headrace.alerts.outbox import Verdict
 from headrace.cli.failures import DONE, FAILED
 from headrace.cli.invocation import Invocation, invocation_of
 from headrace.cli.printable import printable
 from headrace.project.lease_holders import user_name
 
-app = typer.Typer(help="Check and list alerts.", no_args_is_help=False, add_completion=False)
+app = typer.Typer(help="Check, list and send alerts.", no_args_is_help=False, add_completion=False)
 
 _LONGEST_HOURS = 24 * 365
 _Id = Annotated[str, typer.Argument(metavar="ID", help="The id of an alert.")]
@@ -25,7 +27,7 @@ _Id = Annotated[str, typer.Argument(metavar="ID", help="The id of an alert.")]
 
 @app.command("check")
 def check_alerts(context: typer.Context) -> None:
-    """Check the rules of all alerts now.
+    """Check the rules of all alerts now, and send the messages that are due.
 
     Exits with 1 if an alert is open that nobody has acknowledged or silenced.
     """
@@ -33,6 +35,11 @@ def check_alerts(context: typer.Context) -> None:
     project = invocation.open()
     alerts = project.alerts().check(project.metrics())
     _show(invocation, alerts)
+    for delivery in project.alerts().deliver():
+        if delivery.answer.verdict is not Verdict.ACCEPTED:
+            outcome = "is given up" if delivery.is_over else "is sent again by the next check"
+            text = f'a message for channel "{delivery.message.channel}" {outcome}: {delivery.answer.text}'
+            invocation.say(printable(text))
     raise typer.Exit(FAILED if any(alert.needs_attention(time.time()) for alert in alerts) else DONE)
 
 
@@ -40,7 +47,47 @@ def check_alerts(context: typer.Context) -> None:
 def list_alerts(context: typer.Context) -> None:
     """List the alerts of the last check, without checking again."""
     invocation = invocation_of(context)
-    _show(invocation, invocation.open().alerts().known())
+    alerts = invocation.open().alerts()
+    _show(invocation, alerts.known())
+    for letter in alerts.undelivered():
+        outcome = "waits" if letter.given_up_at is None else "was given up"
+        reason = letter.reason or "not sent yet"
+        text = f'a message for channel "{letter.message.channel}" {outcome}: {letter.message.title} ({reason})'
+        invocation.say(printable(text))
+
+
+@app.command("test")
+def send_test_messages(
+    context: typer.Context,
+    channel: Annotated[str | None, typer.Argument(metavar="CHANNEL", help="One channel (default: all).")] = None,
+) -> None:
+    """Send a test message now, and show what each channel answers.
+
+    Exits with 1 if one did not accept it.
+    """
+    invocation = invocation_of(context)
+    answers = invocation.open().alerts().test(channel)
+    lines = [printable(f"{answer.verdict.value:8} {name}: {answer.text}") for name, answer in answers]
+    found = [{"channel": name, "verdict": answer.verdict.value, "answer": answer.text} for name, answer in answers]
+    invocation.result("\n".join(lines), found)
+    raise typer.Exit(DONE if all(answer.verdict is Verdict.ACCEPTED for _, answer in answers) else FAILED)
+
+
+class ExportFormat(str, Enum):
+    """The formats of exported rules."""
+
+    PROMETHEUS = "prometheus"
+
+
+@app.command("export")
+def export_rules(
+    context: typer.Context,
+    _form: Annotated[ExportFormat, typer.Option("--format", help="For which system.")] = ExportFormat.PROMETHEUS,
+) -> None:
+    """Print the rules for a Prometheus that collects the metrics of the pipeline."""
+    invocation = invocation_of(context)
+    text = invocation.open().alerts().prometheus_rules()
+    invocation.result(text.rstrip("\n"), {"rules": text})
 
 
 @app.command("ack")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from headrace.alerts.alert import Alert
+from headrace.alerts.outbox import Answer, Delivery, Letter
 from headrace.errors import PipelineError
 from headrace.events.reader import EventReader
 from headrace.events.types import Event
@@ -61,6 +62,18 @@ class Alerts(Protocol):
 
     def check(self, samples: Samples) -> tuple[Alert, ...]:
         """Check every rule, and return all alerts."""
+
+    def deliver(self) -> tuple[Delivery, ...]:
+        """Send the messages that are due."""
+
+    def undelivered(self) -> list[Letter]:
+        """The messages that no channel has accepted yet."""
+
+    def test(self, name: str | None) -> tuple[tuple[str, Answer], ...]:
+        """Send a test message over one channel or all."""
+
+    def prometheus_rules(self) -> str:
+        """The rules as a file for Prometheus."""
 
     def acknowledge(self, key: str, user: str) -> Alert:
         """Record who knows of an alert."""

@@ -40,7 +40,6 @@ class Project(StoredProject):
         self._harness = harness
         self._planning = Planning(settings, harness)
         self._state = self._planning.state
-        self._secrets = settings.open_secrets(environ)
         # Texts of the project may contain secrets: apply this before printing them.
         self.redact: Callable[[str], str] = self._secrets.redact
         self._resolver = Resolver(settings, self._secrets, environ, harness)
@@ -236,6 +235,14 @@ class Project(StoredProject):
         skip_unavailable: bool,
     ) -> Outcome:
         start = UpdateStart(
-            self.settings, self._environ, self._harness, self._secrets, self._planning, self._resolver, skip_unavailable
+            self.settings,
+            self._environ,
+            self._harness,
+            self._secrets,
+            self._planning,
+            self._resolver,
+            skip_unavailable,
+            self.alerts(),
+            self.metrics,
         )
         return start.run(selection, planned, on_event, stop)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import TypeAlias
 
 import yaml
@@ -13,13 +14,15 @@ from headrace.model.location import Location
 from headrace.options.nearest import nearest
 from headrace.options.option import Treatment
 from headrace.settings.document import BOOLEAN, FLOAT, INTEGER, NULL, TEXT, line_of, repeated_keys, text_of
-from headrace.settings.keys import Key, ValueType, keys_below, parents_of
+from headrace.settings.key import Key, ValueType
+from headrace.settings.keys import keys_below, parents_of
 
 Value: TypeAlias = (
-    "str | bool | int | tuple[str, ...] | dict[str, str] | Section | tuple[Section, ...] | dict[str, Section]"
+    "str | bool | int | float | tuple[str, ...] | dict[str, str] | Section | tuple[Section, ...] | dict[str, Section]"
 )
 
-_MAP_KINDS = (ValueType.MAP, ValueType.SECTION, ValueType.NAMED_SECTIONS, ValueType.ANY_MAP)
+_NAMED_KINDS = (ValueType.NAMED_SECTIONS, ValueType.SWITCHED_SECTIONS)
+_MAP_KINDS = (ValueType.MAP, ValueType.SECTION, ValueType.ANY_MAP, *_NAMED_KINDS)
 _LIST_KINDS = (ValueType.TEXTS, ValueType.SECTIONS, ValueType.ANY_LIST)
 _SCALAR_TAGS = {TEXT: "a string", BOOLEAN: "true or false", INTEGER: "a number", FLOAT: "a number", NULL: "null"}
 
@@ -37,6 +40,8 @@ class Section:
     lines: Mapping[str, int] = field(default_factory=dict)
     # An invalid value is missing from the values.
     has_errors: bool = False
+    # The word ``off`` instead of a mapping.
+    is_off: bool = False
 
     def text(self, key: str) -> str | None:
         """The string at *key*, None if it is not set."""
@@ -52,6 +57,11 @@ class Section:
         """The number at *key*, None if it is not set."""
         value = self.values.get(key)
         return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+    def decimal(self, key: str) -> float | None:
+        """The number at *key*, whole or not; None if it is not set."""
+        value = self.values.get(key)
+        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
     def texts(self, key: str) -> tuple[str, ...]:
         """The list of strings at *key*, empty if it is not set."""
@@ -152,7 +162,7 @@ class Checker:
                 return self._map(node, label)
             if key.type is ValueType.SECTION:
                 return self._section(node, key.path, label, silent=silent)
-            return self._named_sections(key, node, label) if key.type is ValueType.NAMED_SECTIONS else None
+            return self._named_sections(key, node, label) if key.type in _NAMED_KINDS else None
         if isinstance(node, yaml.SequenceNode) and key.type in _LIST_KINDS:
             if key.type is ValueType.TEXTS:
                 return self._texts(node, label)
@@ -162,13 +172,15 @@ class Checker:
         self._wrong_type(label, key.type, node)
         return None
 
-    def _scalar(self, expected: ValueType, node: yaml.ScalarNode, label: str) -> str | bool | int | None:
+    def _scalar(self, expected: ValueType, node: yaml.ScalarNode, label: str) -> str | bool | int | float | None:
         if expected is ValueType.TEXT and node.tag == TEXT:
             return self._text(node, label)
         if expected is ValueType.BOOLEAN and node.tag == BOOLEAN:
             return text_of(node).lower() == "true"
         if expected is ValueType.NUMBER and node.tag == INTEGER:
             return int(text_of(node))
+        if expected is ValueType.DECIMAL and node.tag in (INTEGER, FLOAT) and isfinite(float(text_of(node))):
+            return float(text_of(node))
         self._wrong_type(label, expected, node)
         return None
 
@@ -221,20 +233,22 @@ class Checker:
                 found[name] = self._section(item, f"{key.path}.*", f"{label}.{name}", silent=False)
             elif item.tag == NULL:
                 found[name] = Section(line_of(key_node))
+            elif key.type is ValueType.SWITCHED_SECTIONS and _is_off(item):
+                found[name] = Section(line_of(key_node), is_off=True)
             else:
-                self._wrong_type(f"{label}.{name}", ValueType.SECTION, item)
+                or_off = ", or off" if key.type is ValueType.SWITCHED_SECTIONS else ""
+                self._wrong_type(f"{label}.{name}", ValueType.SECTION, item, or_off)
         return found
 
-    def _wrong_type(self, label: str, expected: ValueType, node: yaml.Node) -> None:
+    def _wrong_type(self, label: str, expected: ValueType, node: yaml.Node, alternative: str = "") -> None:
+        phrase = expected.value + alternative
         if isinstance(node, yaml.ScalarNode):
             found = _SCALAR_TAGS.get(node.tag, "something else")
         else:
             found = "a list" if isinstance(node, yaml.SequenceNode) else "a mapping"
         quotes = expected is ValueType.TEXT and node.tag in (BOOLEAN, INTEGER, FLOAT)
-        fix = "Put quotes around the value." if quotes else f"Write {expected.value}."
-        self._problem(
-            "SETTINGS.WRONG_TYPE", line_of(node), key=label, expected=expected.value, found=found, instead=fix
-        )
+        fix = "Put quotes around the value." if quotes else f"Write {phrase}."
+        self._problem("SETTINGS.WRONG_TYPE", line_of(node), key=label, expected=phrase, found=found, instead=fix)
 
     def _problem(self, code: str, line: int, **params: object) -> None:
         self.problems.append(PipelineError(code, location=Location(self.file, line), **params))
@@ -250,6 +264,11 @@ def _suggestion(leaf: str, path: str) -> str:
         return f'It belongs below "{parent}".'
     listed = "docs/reference/settings.md lists the keys."
     return f"The keys here are {', '.join(known)}." if path and len(known) <= 8 else listed
+
+
+def _is_off(node: yaml.Node) -> bool:
+    # Both are the boolean false in YAML 1.1, which other tools may have written.
+    return isinstance(node, yaml.ScalarNode) and text_of(node).lower() in ("off", "false")
 
 
 def _is_empty(node: yaml.Node) -> bool:

@@ -7,74 +7,13 @@ loader and docs/reference/settings.md all read this one table.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from enum import Enum
 from functools import cache
 from types import MappingProxyType
 
-from headrace.options.option import Treatment
+from headrace.settings.alert_keys import ALERT_KEYS
+from headrace.settings.key import Key, ValueType, accepted, refused, used
 
-
-class ValueType(Enum):
-    """The type of a value; the value of the member is the phrase used in messages."""
-
-    TEXT = "a string"
-    BOOLEAN = "true or false"
-    NUMBER = "a whole number"
-    TEXTS = "a list of strings"
-    MAP = "a mapping of strings"
-    SECTION = "a mapping"
-    SECTIONS = "a list of mappings"
-    NAMED_SECTIONS = "a mapping of mappings"
-    # Not checked further: the whole value is accepted without effect, or refused.
-    ANY_MAP = "a mapping of any values"
-    ANY_LIST = "a list of any values"
-
-
-@dataclass(frozen=True)
-class Key:
-    """One key. In ``path``, ``[]`` stands for each item of a list and ``*`` for any name.
-
-    ``reason`` says why a key has no effect or is refused, ``fix`` what to do. A refused key is allowed with an
-    empty value: null, false, or empty.
-    """
-
-    path: str
-    type: ValueType
-    treatment: Treatment
-    about: str
-    default: str = ""
-    reason: str = ""
-    fix: str = ""
-    in_profile: bool = False
-
-    @property
-    def parent(self) -> str:
-        """Path of the mapping that contains the key; empty at the top level."""
-        return self.path.rpartition(".")[0]
-
-    @property
-    def leaf(self) -> str:
-        """The key as written."""
-        return self.path.rpartition(".")[2]
-
-
-_T = ValueType
-
-
-def _used(path: str, kind: ValueType, about: str, default: str = "", *, in_profile: bool = False) -> Key:
-    return Key(path, kind, Treatment.USED, about, default=default, in_profile=in_profile)
-
-
-def _accepted(path: str, kind: ValueType, about: str, reason: str) -> Key:
-    return Key(path, kind, Treatment.ACCEPTED, about, reason=reason)
-
-
-def _refused(
-    path: str, kind: ValueType, about: str, reason: str, fix: str, default: str = "", *, in_profile: bool = False
-) -> Key:
-    return Key(path, kind, Treatment.REFUSED, about, default, reason, fix, in_profile)
-
+_T, _used, _accepted, _refused = ValueType, used, accepted, refused
 
 _PIPELINE = (
     _used("name", _T.TEXT, "Name of the pipeline. Required."),
@@ -251,12 +190,19 @@ _SERVICE = (
         "empty",
         in_profile=True,
     ),
-    _refused(
+    _used(
         "notifications",
-        _T.ANY_LIST,
-        "Email about updates.",
-        "Headrace does not send email yet",
-        "Send it from an event hook, @dp.on_event_hook, or act on the exit code of headrace run.",
+        _T.SECTIONS,
+        "Mail about updates, in the vendor's format. It is sent over the first SMTP channel of `alerts.deliver`.",
+        "none",
+        in_profile=True,
+    ),
+    _used("notifications[].email_recipients", _T.TEXTS, "Addresses. Required."),
+    _used(
+        "notifications[].alerts",
+        _T.TEXTS,
+        "When to send: `on-update-success`, `on-update-failure` (an error that a retry can correct), "
+        "`on-update-fatal-failure` (any other), `on-flow-failure`. Required.",
     ),
     _used("event_log", _T.SECTION, "A second name for the event log, and how long it keeps events.", "none"),
     _used(
@@ -430,6 +376,7 @@ _VENDOR_ONLY = {
 KEYS: tuple[Key, ...] = (
     *_PIPELINE,
     *_OURS,
+    *ALERT_KEYS,
     *_SERVICE,
     *_CLUSTERS,
     *(

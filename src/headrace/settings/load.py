@@ -33,6 +33,7 @@ from headrace.model.static_inputs import STATIC_INPUTS_KEY, InvalidStaticInputs,
 from headrace.model.tombstone_retention import DEFAULT_RETENTION, RETENTION_KEYS, Retention, is_seconds
 from headrace.model.triggers import INTERVAL_KEY, InvalidInterval, parse_interval_s
 from headrace.options.nearest import nearest
+from headrace.settings.alerts import alerts_of
 from headrace.settings.check import Checker, Section
 from headrace.settings.clusters import spark_conf_of
 from headrace.settings.discover import find_settings
@@ -179,6 +180,7 @@ class _Loader:
             renamed_flows=MappingProxyType(section.section("renames").mapping("flows")),
             paths=_absolute(section.mapping("paths"), self.file.parent),
             secrets_directory=self.file.parent / secrets if secrets else None,
+            alerts=alerts_of(section, self.file.name, self._problem),
             notices=(*notices.items(), *clusters.notices, *_vendor_confs(configuration)),
             locations=self._locations(section, clusters.lines, overrides),
         )

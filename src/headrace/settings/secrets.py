@@ -163,6 +163,11 @@ def resolve(text: str, secrets: Secrets, environ: Mapping[str, str], *, location
     return _REFERENCE.sub(value, text)
 
 
+def has_reference(text: str) -> bool:
+    """Whether a text contains something that :func:`resolve` replaces."""
+    return _REFERENCE.search(text) is not None
+
+
 def _variable(name: str, secrets: Secrets, environ: Mapping[str, str], location: Location | None) -> str:
     value = environ.get(name)
     if value is None:

@@ -14,6 +14,7 @@ from headrace.model.maintenance import DEFAULT_POLICY, MaintenancePolicy
 from headrace.model.names import Naming, QualifiedName
 from headrace.model.sequence_conflicts import OnTie
 from headrace.model.tombstone_retention import DEFAULT_RETENTION, Retention
+from headrace.settings.alert_settings import AlertSettings
 from headrace.settings.keyring import from_keyring
 from headrace.settings.secrets import DIRECTORY_VARIABLE, Secrets, resolve
 from headrace.settings.storage import StorageLayout
@@ -96,6 +97,7 @@ class Settings:
     # Path prefixes to their targets, absolute.
     paths: Mapping[str, str] = field(default_factory=_no_texts)
     secrets_directory: Path | None = None
+    alerts: AlertSettings = field(default_factory=AlertSettings)
     # Keys that are accepted without effect, and why.
     notices: tuple[tuple[str, str], ...] = ()
     locations: Mapping[str, Location] = field(default_factory=dict, repr=False, compare=False)

@@ -78,13 +78,15 @@ def _normalized(path: str, location: Location | None) -> str:
 
 
 class MonitoringFile(str, Enum):
-    """The files of monitoring: the metrics of events that were already folded, a cache; and alerts.
+    """The files of monitoring: the metrics of events that were already folded, a cache; alerts; messages to send.
 
     And of maintenance: its log, a Delta table like the event log, which has one writer each; and its lock.
     """
 
     METRICS = "metrics.json"
     ALERTS = "alerts.json"
+    # A folder.
+    OUTBOX = "outbox"
     OPERATIONS = "operations"
     MAINTENANCE_LOCK = "maintenance.lock"
 

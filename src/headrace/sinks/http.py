@@ -7,30 +7,32 @@ same keys. Source of the header: the IETF's draft "The Idempotency-Key HTTP Head
 from __future__ import annotations
 
 import hashlib
-import logging
 import queue
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from email.utils import parsedate_to_datetime
 from enum import Enum
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, unquote, urlsplit
 
 from headrace.errors import PipelineError
+from headrace.sinks.http_client import (
+    MAX_RESPONSE_LENGTH,
+    TRANSIENT_STATUS,
+    open_client,
+    response_text,
+    retry_after_s,
+    secrets_of,
+    transport_errors,
+)
 from headrace.sinks.rejected_rows import RejectedRow, RejectedRows
 from headrace.sinks.retrying import CircuitBreaker, CircuitOpen, Clock, Patience, RateLimiter, with_retries
 
 if TYPE_CHECKING:
     import httpx2
 
-# The server, or a proxy before it, is busy or down.
-_TRANSIENT_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
 # The content of the request is invalid, or too large.
 _ROW_ERROR_STATUS = frozenset({400, 413, 415, 422})
 _QUEUED_CHUNKS = 4
-_MAX_RESPONSE_LENGTH = 200
-_MAX_RESPONSE_BYTES = 64 * 1024
 _KEY_LENGTH = 32
 _BREAKER_FAILURES, _BREAKER_PAUSE_S = 10, 5.0
 
@@ -184,7 +186,7 @@ class HttpSender:
         except Exception as error:
             if not type(error).__module__.startswith("httpx2"):
                 raise
-            if not isinstance(error, _transport_error()):
+            if not isinstance(error, transport_errors()):
                 raise PipelineError("SINK.HTTP_ADDRESS", name=self._name, reason=type(error).__name__) from None
             raise PipelineError("SINK.HTTP_DOWN", name=self._name, reason=type(error).__name__) from None
 
@@ -206,12 +208,13 @@ class HttpSender:
         }
         try:
             with client.stream(target.method, target.url, content=content, headers=headers) as response:
-                text = self._response_text(response)
+                secrets = secrets_of(target.url, target.headers)
+                text = response_text(response, target.timeout_s, self._clock.monotonic, secrets)
         except httpx2.TransportError:
             self._failed_with = ""
             self._breaker.record(failed=True)
             raise
-        is_transient = response.status_code in _TRANSIENT_STATUS
+        is_transient = response.status_code in TRANSIENT_STATUS
         if is_transient:
             self._failed_with = str(response.status_code)
         # A server that limits the rate is not down.
@@ -219,39 +222,21 @@ class HttpSender:
         if not response.is_success:
             raise _HttpError(response.status_code, retry_after_s(response.headers), text)
 
-    def _response_text(self, response: httpx2.Response) -> str:
-        """The beginning of a response, without secrets; reads no more than a limited size and time."""
-        deadline = self._clock.monotonic() + self._target.timeout_s
-        read = bytearray()
-        for piece in response.iter_raw():
-            read += piece
-            if len(read) > _MAX_RESPONSE_BYTES or self._clock.monotonic() > deadline:
-                break
-        if response.headers.get("content-encoding", "identity").strip().casefold() not in ("", "identity"):
-            return ""
-        text = _decoded(bytes(read[:_MAX_RESPONSE_BYTES]), response.charset_encoding or "utf-8")
-        return self._masked(text.strip())[:_MAX_RESPONSE_LENGTH]
-
     def _retry_delay_s(self, error: Exception) -> float | None:
         if isinstance(error, _HttpError):
-            return error.wait_s if error.status in _TRANSIENT_STATUS else None
+            return error.wait_s if error.status in TRANSIENT_STATUS else None
         if isinstance(error, CircuitOpen):
             return _BREAKER_PAUSE_S
-        return 0.0 if isinstance(error, _transport_error()) else None
+        return 0.0 if isinstance(error, transport_errors()) else None
 
     def _problem(self, error: _HttpError, chunk: Chunk) -> PipelineError:
         said = f'"{error.text}"' if error.text else "empty"
-        if error.status in _TRANSIENT_STATUS:
+        if error.status in TRANSIENT_STATUS:
             reason = f"status {error.status}, response: {said}"
             return PipelineError("SINK.HTTP_DOWN", name=self._name, reason=reason, state=str(error.status))
         code = "SINK.HTTP_ROW" if error.status in _ROW_ERROR_STATUS else "SINK.HTTP_REFUSED"
-        row = chunk.rows[0][:_MAX_RESPONSE_LENGTH]
+        row = chunk.rows[0][:MAX_RESPONSE_LENGTH]
         return PipelineError(code, name=self._name, status=error.status, said=said, row=row)
-
-    def _masked(self, text: str) -> str:
-        for secret in sorted(_secrets_of(self._target), key=len, reverse=True):
-            text = text.replace(secret, "***")
-        return text
 
     def _chunks(self, rows: Iterable[tuple[int, str]]) -> Iterator[tuple[int, Chunk]]:
         """The requests with their lanes; equal rows in equal order give equal requests."""
@@ -270,54 +255,11 @@ class HttpSender:
 
     def _client(self) -> Any:
         try:
-            import httpx2  # noqa: PLC0415 - an extra
+            return open_client(self._target.timeout_s, connections=self._target.lanes)
         except ModuleNotFoundError:
             raise PipelineError(
                 "SOURCE.PACKAGE_MISSING", format="http", package="httpx2", install="headrace[http]"
             ) from None
-        # It would log each URL, which may contain a secret.
-        logging.getLogger("httpx2").setLevel(logging.WARNING)
-        limits = httpx2.Limits(max_connections=self._target.lanes)
-        return httpx2.Client(timeout=self._target.timeout_s, limits=limits, follow_redirects=False)
-
-
-def retry_after_s(headers: Mapping[str, str]) -> float:
-    """The delay in ``Retry-After``, from seconds or a date; 0 if it is neither."""
-    text = headers.get("Retry-After", "").strip()
-    if text.isascii() and text.isdigit():
-        return float(text)
-    try:
-        retry_at, sent_at = parsedate_to_datetime(text), parsedate_to_datetime(headers.get("Date", ""))
-        return max((retry_at - sent_at).total_seconds(), 0.0)
-    except (ValueError, TypeError, OverflowError):
-        return 0.0
-
-
-def _decoded(data: bytes, charset: str) -> str:
-    try:
-        return data.decode(charset, "replace")
-    except (LookupError, ValueError):
-        # The server names an unknown charset.
-        return data.decode("utf-8", "replace")
-
-
-def _transport_error() -> tuple[type[Exception], ...]:
-    """Transient errors of the server or the network; not errors of the URL."""
-    import httpx2  # noqa: PLC0415 - an extra
-
-    return (httpx2.NetworkError, httpx2.TimeoutException, httpx2.RemoteProtocolError, httpx2.ProxyError)
-
-
-def _secrets_of(target: HttpPlace) -> set[str]:
-    """The secrets that a server may repeat in its response."""
-    url = urlsplit(target.url)
-    parts = {target.url, f"{url.path}?{url.query}", url.path, url.query, url.password or "", url.username or ""}
-    parts |= {value for values in parse_qs(url.query).values() for value in values}
-    for value in target.headers.values():
-        # With and without the scheme.
-        parts |= {value, value.partition(" ")[2]}
-    # Any text may contain a single slash, or a value such as "1".
-    return {part for known in parts for part in (known, unquote(known)) if len(part) > 3}
 
 
 class _Lane:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from headrace.alerts.rules import rules
 from headrace.errors import PipelineError, conditions
+from headrace.model.alert_rules import rules
 from headrace.plan.restarts import reset_command
 
 _TAIL = re.compile(r"headrace (?:-\S+ )*[a-z-]+(?: (?:-\S+|\{\w+(?::q)?\}|[A-Z]+|\"[^\"]*\"|[a-z]+(?=$|\.$)))*")

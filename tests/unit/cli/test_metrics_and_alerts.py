@@ -9,7 +9,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+import yaml
 from prometheus_client.parser import text_string_to_metric_families
+from tests.servers.receiver import running_receiver
 
 from headrace.cli.main import call
 from headrace.events.envelope import Origin
@@ -120,3 +122,80 @@ def test_a_silence_without_an_end_is_refused(shop, capsys, hours):
 
     assert said(capsys, "alerts", "silence", json.loads(text)[0]["id"], "--hours", hours)[0] == 2
     assert said(capsys, "alerts", "list")[0] == 0
+
+
+@pytest.fixture
+def receiver():
+    with running_receiver() as found:
+        yield found
+
+
+@pytest.fixture
+def told(shop, receiver, monkeypatch):
+    """A shop whose alerts go to the receiver, whose URL is a secret."""
+    monkeypatch.setenv("HEADRACE_SECRET_ALERTS_URL", receiver.url)
+    text = 'name: shop\nalerts:\n  deliver:\n    ops: {webhook: "${secret:alerts/url}"}\n'
+    (shop / "pipeline.yml").write_text(text)
+    return shop
+
+
+def test_a_check_sends_what_opens_as_one_message_once_and_what_ends_later(told, receiver, capsys):
+    recorded(told, FAILED, UpdateStateChanged(UpdateState.FAILED))
+
+    checks = [said(capsys, "alerts", "check")[0] for _ in range(2)]
+
+    (request,) = receiver.requests
+    assert checks == [1, 1]
+    assert {one["labels"]["alertname"] for one in request.rows[0]["alerts"]} == {"flow_failed", "update_failed"}
+    assert said(capsys, "alerts", "list")[1].count("bad[") == 2
+
+
+def test_a_check_while_the_receiver_is_down_says_so_and_the_list_shows_what_waits(told, receiver, capsys):
+    receiver.answer = lambda _request, _number: 503
+    recorded(told, UpdateStateChanged(UpdateState.FAILED))
+
+    code, text = said(capsys, "alerts", "check")
+    _, shown = said(capsys, "alerts", "list")
+
+    assert code == 1
+    assert 'a message for channel "ops" is sent again by the next check: status 503' in text
+    assert 'a message for channel "ops" waits: [shop] bad: the latest update failed' in shown
+    assert receiver.url not in text + shown
+    assert len(list((told / "storage" / "system" / "outbox").glob("*.json"))) == 1
+
+
+def test_a_test_message_shows_what_each_channel_answers(told, receiver, capsys):
+    accepted = said(capsys, "alerts", "test")
+    receiver.answer = lambda _request, _number: 404
+    refused = said(capsys, "alerts", "test", "ops", "--output", "json")
+
+    assert accepted == (0, "accepted ops: accepted, status 200\n")
+    assert (refused[0], json.loads(refused[1])[0]["verdict"]) == (1, "refused")
+    assert [row["kind"] for request in receiver.requests for row in request.rows] == ["test", "test"]
+
+
+def test_a_test_without_channels_or_with_an_unknown_one_is_refused(shop, told, capsys):
+    unknown = said(capsys, "alerts", "test", "opps", "--output", "json")
+    (shop / "pipeline.yml").write_text("name: shop\n")
+    without = said(capsys, "alerts", "test", "--output", "json")
+
+    codes = [json.loads(text)["problems"][0]["code"] for _, text in (unknown, without)]
+    assert codes == ["ALERTS.UNKNOWN_CHANNEL", "ALERTS.NO_CHANNEL"]
+
+
+def test_rules_are_exported_with_the_values_of_the_settings(shop, capsys):
+    (shop / "pipeline.yml").write_text("name: shop\nalerts: {rules: {disk_low: off, lag_high: {threshold: 7}}}\n")
+
+    code, text = said(capsys, "alerts", "export", "--format", "prometheus")
+
+    (group,) = yaml.safe_load(text)["groups"]
+    found = {rule["alert"]: rule["expr"] for rule in group["rules"]}
+    assert (code, "disk_low" in found) == (0, False)
+    assert 'headrace_flow_lag_seconds{pipeline="shop"} > 7' in found["lag_high"]
+
+
+def test_a_rule_that_is_off_finds_nothing(shop, capsys):
+    (shop / "pipeline.yml").write_text("name: shop\nalerts: {rules: {flow_failed: off, update_failed: off}}\n")
+    recorded(shop, FAILED, UpdateStateChanged(UpdateState.FAILED))
+
+    assert said(capsys, "alerts", "check") == (0, "no alerts\n")

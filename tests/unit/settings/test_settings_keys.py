@@ -13,7 +13,8 @@ from headrace.errors import Problems
 from headrace.model.maintenance import DAY_S, DEFAULT_POLICY, MaintenancePolicy, VacuumScope
 from headrace.model.names import QualifiedName
 from headrace.options.option import Treatment
-from headrace.settings.keys import KEYS, ValueType, keys_below
+from headrace.settings.key import ValueType
+from headrace.settings.keys import KEYS, keys_below
 from headrace.settings.load import load_settings
 from headrace.settings.source_files import source_files
 
@@ -110,7 +111,8 @@ def test_every_unsupported_key_has_a_reason_and_every_refused_key_has_a_fix(key)
 
 
 def test_every_section_has_keys_below_it():
-    below = {ValueType.SECTION: "", ValueType.SECTIONS: "[]", ValueType.NAMED_SECTIONS: ".*"}
+    below = {ValueType.SECTION: "", ValueType.SECTIONS: "[]"}
+    below |= dict.fromkeys((ValueType.NAMED_SECTIONS, ValueType.SWITCHED_SECTIONS), ".*")
     sections = [f"{key.path}{below[key.type]}" for key in KEYS if key.type in below]
 
     assert [path for path in sections if not keys_below(path)] == []

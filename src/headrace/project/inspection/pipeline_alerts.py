@@ -1,18 +1,43 @@
-"""Checks, lists, acknowledges and silences the alerts of a pipeline."""
+"""Checks, lists, acknowledges and silences the alerts of a pipeline, and sends messages about them."""
 
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Callable, Iterator
+import uuid
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from headrace.alerts.alert import Alert, AlertState, advance
 from headrace.alerts.conditions import Facts, findings
+from headrace.alerts.messages import Message, Pipeline, test_message
+from headrace.alerts.notices import due_messages
+from headrace.alerts.outbox import Answer, Delivery, Letter, Outbox
+from headrace.alerts.prometheus_rules import prometheus_rules
 from headrace.alerts.store import StoredAlerts, read_alerts, write_alerts
+from headrace.alerts.update_notices import update_messages
 from headrace.errors import PipelineError
+from headrace.events.types import Event
 from headrace.metrics.samples import Samples
+from headrace.settings.alert_settings import AlertSettings, Channel
+
+
+@dataclass(frozen=True)
+class Messaging:
+    """What messages are made from and sent with.
+
+    Attributes:
+        settings: rules and channels.
+        pipeline: what the messages are about.
+        send: sends a message over a channel, once.
+        redact: removes secrets from a text.
+    """
+
+    settings: AlertSettings
+    pipeline: Pipeline
+    send: Callable[[Channel, Message], Answer]
+    redact: Callable[[str], str]
 
 
 class PipelineAlerts:
@@ -20,35 +45,98 @@ class PipelineAlerts:
 
     Args:
         file: where they are stored.
+        outbox: the folder of the messages that no channel has accepted yet.
         now: the time in seconds since 1970.
+        messaging: rules, channels, and how to send.
     """
 
-    def __init__(self, file: Path, now: Callable[[], float]) -> None:
+    def __init__(self, file: Path, outbox: Path, now: Callable[[], float], messaging: Messaging) -> None:
         self._file = file
+        self._outbox = Outbox(outbox, now)
         self._now = now
+        self._messaging = messaging
 
     def known(self) -> tuple[Alert, ...]:
         """The alerts of the last check, the most urgent first."""
         return read_alerts(self._file).alerts
 
-    def check(self, samples: Samples) -> tuple[Alert, ...]:
-        """Check every rule, and return all alerts, the most urgent first.
+    def undelivered(self) -> list[Letter]:
+        """The messages that no channel has accepted yet, oldest first.
+
+        Raises:
+            PipelineError: ALERTS.NOT_READABLE.
+        """
+        return self._outbox.letters()
+
+    def check(self, samples: Samples, *, is_last_check: bool = True) -> tuple[Alert, ...]:
+        """Check every rule, store the messages that are due, and return all alerts, the most urgent first.
 
         Args:
             samples: the current metrics.
+            is_last_check: nobody may check for a long time, so messages are not held back to be grouped.
+
+        Raises:
+            PipelineError: ALERTS.NOT_WRITTEN, ALERTS.NOT_READABLE.
+        """
+        settings = self._messaging.settings
+        with self._locked():
+            stored, now = read_alerts(self._file), self._now()
+            found = findings(Facts(samples, stored.history, now, settings.lag_limits_s), settings.rules)
+            alerts = advance(stored.alerts, found, now, settings.rules)
+            if not self._file.parent.is_dir():
+                # Before the first update there is no storage.
+                return alerts
+            messages, notices = due_messages(
+                alerts,
+                stored.notices,
+                self._outbox.undelivered(),
+                settings,
+                self._messaging.pipeline,
+                now,
+                is_last_check=is_last_check,
+            )
+            # After a crash between the two, the next check adds the same messages, which have the same keys.
+            self._add(messages)
+            write_alerts(self._file, StoredAlerts(alerts, stored.history.with_current(samples, now), notices))
+        return alerts
+
+    def report(self, events: Iterable[Event], update_id: str) -> None:
+        """Store the messages that the vendor's ``notifications`` ask for.
 
         Raises:
             PipelineError: ALERTS.NOT_WRITTEN.
         """
-        with self._locked():
-            stored, now = read_alerts(self._file), self._now()
-            found = findings(Facts(samples, stored.history, now))
-            alerts = advance(stored.alerts, found, now)
-            if not self._file.parent.is_dir():
-                # Before the first update there is no storage.
-                return alerts
-            write_alerts(self._file, StoredAlerts(alerts, stored.history.with_current(samples, now)))
-        return alerts
+        messaging, now = self._messaging, self._now()
+        if self._file.parent.is_dir():
+            for event in events:
+                self._add(update_messages(event, update_id, messaging.settings, messaging.pipeline, now))
+
+    def deliver(self) -> tuple[Delivery, ...]:
+        """Send the stored messages that are due, and return what came of each.
+
+        Raises:
+            PipelineError: ALERTS.NOT_READABLE, ALERTS.NOT_WRITTEN.
+        """
+        channels = {channel.name: channel for channel in self._messaging.settings.channels}
+        return self._outbox.deliver(channels, self._messaging.send)
+
+    def test(self, name: str | None = None) -> tuple[tuple[str, Answer], ...]:
+        """Send a test message over one channel or all, now and once; returns what each answered.
+
+        Raises:
+            PipelineError: ALERTS.UNKNOWN_CHANNEL, ALERTS.NO_CHANNEL.
+        """
+        settings, pipeline = self._messaging.settings, self._messaging.pipeline
+        channels = settings.alert_channels if name is None else (settings.channel(name),)
+        if not channels:
+            raise PipelineError("ALERTS.NO_CHANNEL")
+        messages = [test_message(channel.name, pipeline, uuid.uuid4().hex[:16], self._now()) for channel in channels]
+        send = self._messaging.send
+        return tuple((one.name, send(one, message)) for one, message in zip(channels, messages, strict=True))
+
+    def prometheus_rules(self) -> str:
+        """The rules as a file for Prometheus."""
+        return prometheus_rules(self._messaging.pipeline.name, self._messaging.settings)
 
     def acknowledge(self, key: str, user: str) -> Alert:
         """Record who knows of an alert. It stays open, and needs no attention until it is resolved.
@@ -65,6 +153,9 @@ class PipelineAlerts:
             PipelineError: ALERTS.UNKNOWN, ALERTS.NOT_WRITTEN.
         """
         return self._change(key, lambda alert: replace(alert, silenced_until=self._now() + seconds))
+
+    def _add(self, messages: Iterable[Message]) -> None:
+        self._outbox.add(message.redacted(self._messaging.redact) for message in messages)
 
     def _change(self, key: str, changed: Callable[[Alert], Alert]) -> Alert:
         with self._locked():

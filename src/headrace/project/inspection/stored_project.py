@@ -6,6 +6,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from headrace.alerts.messages import Pipeline
+from headrace.alerts.sending import Sender
 from headrace.events.reader import EventReader
 from headrace.metrics.samples import Samples
 from headrace.model.lateness import DEFAULT_DROPPED_SHARE, Lateness
@@ -14,7 +16,7 @@ from headrace.model.outcome import FilesBacklog, Outcome
 from headrace.model.rows import Rows
 from headrace.plan.maintenance import Action
 from headrace.project.inspection.ingested_files import files_to_read, seen_files
-from headrace.project.inspection.pipeline_alerts import PipelineAlerts
+from headrace.project.inspection.pipeline_alerts import Messaging, PipelineAlerts
 from headrace.project.inspection.pipeline_checkpoints import PipelineCheckpoints
 from headrace.project.inspection.pipeline_metrics import pipeline_metrics
 from headrace.project.inspection.sql_access import hidden_tables
@@ -32,6 +34,7 @@ class StoredProject:
     def __init__(self, settings: Settings, environ: Mapping[str, str]) -> None:
         self.settings = settings
         self._environ = environ
+        self._secrets = settings.open_secrets(environ)
 
     @property
     def continuous(self) -> bool:
@@ -60,7 +63,13 @@ class StoredProject:
 
     def alerts(self) -> PipelineAlerts:
         """The alerts of the pipeline."""
-        return PipelineAlerts(Path(self.settings.layout.monitoring(MonitoringFile.ALERTS)), time.time)
+        settings, layout, secrets = self.settings, self.settings.layout, self._secrets
+        sender = Sender(secrets, self._environ, settings.alerts.repeat_s, time.monotonic)
+        pipeline = Pipeline(settings.name, settings.id, settings.file.as_uri())
+        file, outbox = (Path(layout.monitoring(one)) for one in (MonitoringFile.ALERTS, MonitoringFile.OUTBOX))
+        return PipelineAlerts(
+            file, outbox, time.time, Messaging(settings.alerts, pipeline, sender.send, secrets.redact)
+        )
 
     def quarantine_list(self) -> tuple[tuple[str, int, Mapping[str, int]], ...]:
         """Each dataset with quarantined rows: its name, their number, and the number of rows per violated rule."""

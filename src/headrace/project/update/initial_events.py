@@ -10,9 +10,11 @@ from headrace.events.types import DatasetDefined, Event, FlowDefined, SinkDefine
 from headrace.graph.resolved import ResolvedGraph
 from headrace.graph.resolved_flows import CompleteFlow, Mode, ViewFlow
 from headrace.graph.select import Selection
+from headrace.options.nearest import nearest
 from headrace.plan.notices import without_effect
 from headrace.plan.steps import Decision, Plan
 from headrace.plan.triggers import partial_inputs
+from headrace.settings.alert_settings import AlertSettings
 from headrace.settings.settings import Settings
 from headrace.sinks.checks import redacted_options
 
@@ -56,6 +58,17 @@ def settings_warnings(settings: Settings) -> Iterator[Warned]:
     """Warnings about settings without effect."""
     for key, why in settings.notices:
         yield Warned("SETTINGS.WITHOUT_EFFECT", f'setting "{key}" has no effect: {why}')
+
+
+def alert_warnings(alerts: AlertSettings, graph: ResolvedGraph) -> Iterator[Warned]:
+    """Warnings about limits of datasets that the pipeline does not have."""
+    names = [str(dataset.name) for dataset in graph.datasets]
+    for name in alerts.lag_limits_s:
+        if name not in names:
+            close = nearest(name, names)
+            hint = f'; did you mean "{close}"?' if close else ""
+            message = f'setting "alerts.datasets.{name}" has no effect: the pipeline has no such dataset{hint}'
+            yield Warned("SETTINGS.WITHOUT_EFFECT", message)
 
 
 def graph_warnings(graph: ResolvedGraph) -> Iterator[Warned]:

@@ -15,8 +15,10 @@ from headrace.plan.renames import Rename
 from headrace.plan.steps import Plan
 from headrace.project.lease import Lease
 from headrace.project.resolution.resolve_request import Resolved
+from headrace.project.update.alert_monitor import AlertMonitor
 from headrace.project.update.early_stop import StopSignals
 from headrace.project.update.initial_events import (
+    alert_warnings,
     definition_events,
     graph_warnings,
     plan_warnings,
@@ -53,6 +55,7 @@ class Update:
     apply_renames: Callable[[tuple[Rename, ...]], None]
     # Resolves and plans the remaining flows of a board again, after the schema of a source evolved.
     replan: Callable[[Board], tuple[Resolved, Plan]]
+    monitor: AlertMonitor
 
     def run(
         self,
@@ -65,11 +68,22 @@ class Update:
         settings = self.settings
         update_id = str(uuid.uuid4())
         self.lease.record_jvm(jvm_pid(self.resolved.catalog.session))
-        with recorded_events(update_id, settings, self.secrets, self.resolved, on_event) as (emit, builder):
+        watch = self.monitor.watch(update_id)
+
+        def on_recorded(event: Event) -> None:
+            watch.add(event)
+            if on_event is not None:
+                on_event(event)
+
+        with (
+            recorded_events(update_id, settings, self.secrets, self.resolved, on_recorded) as (emit, builder),
+            watch.during(emit, continuous=plan.continuous),
+        ):
             recorded = recorded_settings(settings, continuous=plan.continuous), recorded_selection(selection)
             emit(UpdateCreated(_CAUSE, *recorded, user=self.user, version=version("headrace")))
             for initial_event in (
                 *settings_warnings(settings),
+                *alert_warnings(settings.alerts, self.resolved.graph),
                 *graph_warnings(self.resolved.graph),
                 *(Warned(code, message) for code, message in self.resolved.notices),
                 *plan_warnings(plan),

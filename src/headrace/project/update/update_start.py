@@ -8,9 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from headrace.errors import PipelineError, Problems
 from headrace.events.types import Event
 from headrace.graph.resolved import ResolvedGraph
 from headrace.graph.select import Selection
+from headrace.metrics.samples import Samples
 from headrace.model.outcome import Outcome
 from headrace.plan.steps import Plan
 from headrace.project.lease import Lease
@@ -20,6 +22,7 @@ from headrace.project.resolution.resolve_request import Resolved
 from headrace.project.resolution.resolver import Resolver
 from headrace.project.storage_folder import create_storage
 from headrace.project.test_harness import Harness
+from headrace.project.update.alert_monitor import AlertMonitor, UpdateAlerts
 from headrace.project.update.early_stop import StopSignals
 from headrace.project.update.update import Update
 from headrace.runtime.board import Board, remaining_selection
@@ -39,6 +42,8 @@ class UpdateStart:
     resolver: Resolver
     # Flows whose sources are unavailable are left out, instead of stopping the update.
     skip_unavailable: bool
+    alerts: UpdateAlerts
+    metrics: Callable[[], Samples]
 
     def run(
         self,
@@ -59,11 +64,16 @@ class UpdateStart:
             Problems: all problems of the project; nothing was written.
             PipelineError: LEASE.HELD if another update of the pipeline is running.
         """
+        monitor = AlertMonitor(self.alerts, self.metrics, self.settings.alerts)
         # Find all problems before writing anything, including the lease.
-        resolved = self.resolver.resolve(
-            self.planning.resolve_request(selection, skip_unavailable=self.skip_unavailable)
-        )
-        planned(resolved.graph, selection)
+        try:
+            resolved = self.resolver.resolve(
+                self.planning.resolve_request(selection, skip_unavailable=self.skip_unavailable)
+            )
+            planned(resolved.graph, selection)
+        except (PipelineError, Problems) as error:
+            monitor.report_not_started(error)
+            raise
         create_storage(self.settings)
         host, timing = host_name(self.environ), self.harness.lease_timing
         file = Path(self.settings.layout.lease)
@@ -89,5 +99,6 @@ class UpdateStart:
                 user=user_name(self.environ),
                 apply_renames=lambda renamed: self.planning.apply_renames(renamed, self.harness.failpoints),
                 replan=replan,
+                monitor=monitor,
             )
             return update.run(planned(resolved.graph, selection), selection, on_event, stop_signals)

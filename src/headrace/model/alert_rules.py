@@ -1,4 +1,4 @@
-"""The rules of alerts, as data."""
+"""The rules of alerts, as data: what the file of rules says, before a pipeline's settings change it."""
 
 from __future__ import annotations
 
@@ -11,16 +11,21 @@ from importlib.resources import files
 
 
 class Severity(str, Enum):
-    """How urgent an alert is."""
+    """How urgent an alert is, from mild to urgent."""
 
     INFO = "info"
     WARN = "warn"
     BAD = "bad"
 
+    def is_at_least(self, other: Severity) -> bool:
+        """Whether it is as urgent as another one, or more."""
+        order = list(Severity)
+        return order.index(self) >= order.index(other)
+
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule; its condition is in ``conditions.py``.
+    """One rule; its condition is in ``alerts/conditions.py``.
 
     Attributes:
         rule_id: its name.
@@ -33,6 +38,8 @@ class Rule:
         window_s: the time over which an increase is measured; 0 for a rule about current values.
         least_rows: a share of fewer rows is no finding.
         inhibits: rules whose alerts about the same flow are hidden while this one's is open.
+        promql: the condition as a Prometheus query; empty if it cannot be written as one. ``PIPELINE``, ``ACTIVE``,
+            ``THRESHOLD``, ``WINDOW``, ``WINDOW_SECONDS`` and ``ROWS`` are replaced.
     """
 
     rule_id: str
@@ -45,12 +52,13 @@ class Rule:
     window_s: float = 0
     least_rows: int = 0
     inhibits: tuple[str, ...] = ()
+    promql: str = ""
 
 
 @cache
 def rules() -> Mapping[str, Rule]:
     """Every rule by its name, in the order of the file."""
-    text = files("headrace.alerts").joinpath("rules.toml").read_text(encoding="utf-8")
+    text = files("headrace.model").joinpath("alert_rules.toml").read_text(encoding="utf-8")
     return {rule_id: _rule(rule_id, body) for rule_id, body in tomllib.loads(text).items()}
 
 

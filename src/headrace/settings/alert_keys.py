@@ -1,0 +1,77 @@
+"""The keys of ``alerts``: rules, and channels that messages are sent over."""
+
+from __future__ import annotations
+
+from headrace.settings.key import ValueType, used
+
+ALERT_KEYS = (
+    used(
+        "alerts",
+        ValueType.SECTION,
+        "[Alerts](alerts.md): their rules, and where to send them. In a profile, it replaces the whole section.",
+        in_profile=True,
+    ),
+    used(
+        "alerts.rules",
+        ValueType.SWITCHED_SECTIONS,
+        "Changes a rule by its name, or switches it `off`.",
+        "[all rules](alerts.md)",
+    ),
+    used("alerts.rules.*.threshold", ValueType.DECIMAL, "The value from which the rule finds something.", "the rule's"),
+    used(
+        "alerts.rules.*.for",
+        ValueType.TEXT,
+        "How long its condition must hold before an alert opens, such as `5m`.",
+        "the rule's",
+    ),
+    used("alerts.rules.*.severity", ValueType.TEXT, "`info`, `warn` or `bad`.", "the rule's"),
+    used("alerts.datasets", ValueType.NAMED_SECTIONS, "Limits of single datasets.", "none"),
+    used(
+        "alerts.datasets.*.lag",
+        ValueType.TEXT,
+        "The threshold of `lag_high` for its flows, such as `5m`.",
+        "the rule's",
+    ),
+    used(
+        "alerts.deliver",
+        ValueType.NAMED_SECTIONS,
+        "Channels by name. Each has one of `webhook`, `smtp` and `apprise`. Without channels, an update does not check "
+        "alerts.",
+        "none",
+    ),
+    used(
+        "alerts.deliver.*.webhook",
+        ValueType.TEXT,
+        "URL that messages are posted to. It can contain references to secrets.",
+    ),
+    used(
+        "alerts.deliver.*.format",
+        ValueType.TEXT,
+        "Body of a webhook: `json`, `slack`, `teams` or `alertmanager` (the URL ends with `/api/v2/alerts`).",
+        "`json`",
+    ),
+    used(
+        "alerts.deliver.*.signing_secret",
+        ValueType.TEXT,
+        "Reference to a secret that signs each body: `X-Headrace-Signature: sha256=HMAC`.",
+        "none",
+    ),
+    used(
+        "alerts.deliver.*.smtp",
+        ValueType.TEXT,
+        "Mail server, as `host:port`. Port 465 uses TLS; on any other, STARTTLS is used if the server has it.",
+    ),
+    used("alerts.deliver.*.from", ValueType.TEXT, "Sender of the mail. Required with `smtp`."),
+    used("alerts.deliver.*.to", ValueType.TEXTS, "Recipients of alerts.", "none: only `notifications` are sent"),
+    used("alerts.deliver.*.user", ValueType.TEXT, "User at the mail server.", "none"),
+    used("alerts.deliver.*.password", ValueType.TEXT, "Reference to the secret with the password.", "none"),
+    used("alerts.deliver.*.apprise", ValueType.TEXT, "Reference to the secret with a URL of Apprise."),
+    used("alerts.deliver.*.min_severity", ValueType.TEXT, "The least severity to send.", "`info`"),
+    used("alerts.repeat", ValueType.TEXT, "When to repeat a message about an alert that is still open.", "`4h`"),
+    used(
+        "alerts.group",
+        ValueType.TEXT,
+        "In a continuous update, alerts that open within this time are one message.",
+        "`30s`",
+    ),
+)

@@ -1,0 +1,71 @@
+"""One key of a settings file, as data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from headrace.options.option import Treatment
+
+
+class ValueType(Enum):
+    """The type of a value; the value of the member is the phrase used in messages."""
+
+    TEXT = "a string"
+    BOOLEAN = "true or false"
+    NUMBER = "a whole number"
+    DECIMAL = "a number"
+    TEXTS = "a list of strings"
+    MAP = "a mapping of strings"
+    SECTION = "a mapping"
+    SECTIONS = "a list of mappings"
+    NAMED_SECTIONS = "a mapping of mappings"
+    SWITCHED_SECTIONS = "a mapping of mappings, or of `off`"
+    # Not checked further: the whole value is accepted without effect, or refused.
+    ANY_MAP = "a mapping of any values"
+    ANY_LIST = "a list of any values"
+
+
+@dataclass(frozen=True)
+class Key:
+    """One key. In ``path``, ``[]`` stands for each item of a list and ``*`` for any name.
+
+    ``reason`` says why a key has no effect or is refused, ``fix`` what to do. A refused key is allowed with an
+    empty value: null, false, or empty.
+    """
+
+    path: str
+    type: ValueType
+    treatment: Treatment
+    about: str
+    default: str = ""
+    reason: str = ""
+    fix: str = ""
+    in_profile: bool = False
+
+    @property
+    def parent(self) -> str:
+        """Path of the mapping that contains the key; empty at the top level."""
+        return self.path.rpartition(".")[0]
+
+    @property
+    def leaf(self) -> str:
+        """The key as written."""
+        return self.path.rpartition(".")[2]
+
+
+def used(path: str, kind: ValueType, about: str, default: str = "", *, in_profile: bool = False) -> Key:
+    """A key that is used."""
+    return Key(path, kind, Treatment.USED, about, default=default, in_profile=in_profile)
+
+
+def accepted(path: str, kind: ValueType, about: str, reason: str) -> Key:
+    """A key that is accepted without effect."""
+    return Key(path, kind, Treatment.ACCEPTED, about, reason=reason)
+
+
+def refused(
+    path: str, kind: ValueType, about: str, reason: str, fix: str, default: str = "", *, in_profile: bool = False
+) -> Key:
+    """A key that is refused, with what to do instead."""
+    return Key(path, kind, Treatment.REFUSED, about, default, reason, fix, in_profile)
