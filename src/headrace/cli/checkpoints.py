@@ -23,7 +23,7 @@ def list_checkpoints(context: typer.Context) -> None:
     """List the flows with their epoch, newest batches and state."""
     invocation = invocation_of(context)
     flows = invocation.open().checkpoints()
-    text = text_table(_COLUMNS, map(_row, flows)) if flows else "no flow has run yet"
+    text = text_table(_COLUMNS, map(_row, flows), width=invocation.width) if flows else "no flow has run yet"
     invocation.result(text, [_value(flow) for flow in flows])
 
 

@@ -25,7 +25,7 @@ from headrace.cli.failures import (
     report_disk_full,
     report_usage,
 )
-from headrace.cli.init import init
+from headrace.cli.init import completion, init, schema
 from headrace.cli.inspect import explain, files, graph, lateness, preview, sql
 from headrace.cli.invocation import Invocation, Output, Verbosity, invocation_of
 from headrace.cli.lint import lint
@@ -53,6 +53,8 @@ _VERBS: tuple[tuple[str, Callable[..., int | None]], ...] = (
     ("files", files),
     ("lateness", lateness),
     ("explain", explain),
+    ("schema", schema),
+    ("completion", completion),
     ("exec", exec_),
 )
 # Unknown options belong to the script.

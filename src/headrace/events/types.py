@@ -15,6 +15,7 @@ from headrace.cdc.merge_commit import WritePath
 from headrace.model.datasets import Kind
 from headrace.model.expectations import ExpectationCount
 from headrace.model.outcome import (
+    BatchTasks,
     FilesBacklog,
     FlowCounts,
     FlowState,
@@ -217,6 +218,24 @@ class BatchDone:
 
 
 @dataclass(frozen=True)
+class BatchRunning:
+    """A batch of a flow takes long; emitted at intervals until it has ended."""
+
+    flow: str
+    dataset: str
+    batch: BatchTasks
+
+    event_type: ClassVar[str] = "batch_progress"
+    level: ClassVar[Level] = Level.METRICS
+    maturity: ClassVar[Maturity] = Maturity.EVOLVING
+
+    @property
+    def message(self) -> str:
+        """One readable line."""
+        return f'flow "{self.flow}" runs {self.batch.describe()}'
+
+
+@dataclass(frozen=True)
 class RowsSampled:
     """Sample rows of a batch that violated a rule, each as a JSON object without its NULL columns."""
 
@@ -388,6 +407,7 @@ class Warned:
 
 Event: TypeAlias = (
     "UpdateCreated | UpdateStateChanged | DatasetDefined | SinkDefined | FlowDefined | FlowStateChanged | BatchDone"
+    " | BatchRunning"
     " | FlowLagMetrics | FlowStateMetrics | StreamProgress | RowsSampled | TableEvaluated | UpdateTotals | Warned"
 )
 
@@ -405,7 +425,7 @@ def is_durable(event: Event) -> bool:
             return flow_state is FlowState.FAILED
         case DatasetDefined() | SinkDefined() | FlowDefined() | FlowLagMetrics() | RowsSampled() | TableEvaluated():
             return False
-        case FlowStateMetrics() | StreamProgress() | UpdateTotals() | Warned():
+        case FlowStateMetrics() | StreamProgress() | BatchRunning() | UpdateTotals() | Warned():
             return False
 
 
