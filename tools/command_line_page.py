@@ -28,7 +28,11 @@ For example, create a project, check it, and run it:
 `headrace COMMAND --help` prints the section of this page about a command.
 
 The result goes to stdout. With `--output json`, stdout has one JSON document, and all other output goes to stderr. An
-error is then `{"error": FIRST, "problems": [ALL]}`. Colors and the live display appear only on a terminal.
+error is then `{"error": FIRST, "problems": [ALL]}`.
+
+On a terminal, the output fits its width: lines are folded at words, and names in tables lose their middles. If a table of
+rows has too many columns, each row becomes a list. A path that is longer than a line stays whole, so that you can copy it. In
+a pipe or a file, nothing is folded or shortened, and there are no colors and no live display. Nothing is said by color alone.
 """
 _EXIT_CODES = {
     DONE: "success, even if there was nothing to do",

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import typer
+
 from command_line_page import Parameter, parameters
 from headrace.cli.completion.candidates import FILES, FOLDERS
 from headrace.cli.init import templates

@@ -57,6 +57,8 @@ _VERBS: tuple[tuple[str, Callable[..., int | None]], ...] = (
     ("completion", completion),
     ("exec", exec_),
 )
+# Longer lines are hard to read.
+_WIDEST_HELP = 120
 # Unknown options belong to the script.
 _OPEN = {"ignore_unknown_options": True}
 
@@ -107,7 +109,7 @@ def _app() -> typer.Typer:
         add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": _WIDEST_HELP},
     )
     app.callback()(_global_options)
     for name, verb in _VERBS:

@@ -192,7 +192,9 @@ class Plan:
         lines += [step.describe() for step in self.flows if step.decision is Decision.FAIL]
         lines += [step.describe() for step in self.unavailable if step.reason != NOT_SELECTED]
         lines += [step.describe() for step in resting if step.reason != NOT_SELECTED]
-        unselected = sum(step.reason == NOT_SELECTED for step in (*resting, *self.unavailable))
+        unselected = [*(step.reason for step in resting), *(step.reason for step in self.unavailable)].count(
+            NOT_SELECTED
+        )
         lines += [unselected_text(unselected)] if unselected else []
         if self.empty:
             lines.append("nothing to do")

@@ -46,12 +46,15 @@ def _names(kind: str, given: Mapping[str, str], environ: Mapping[str, str]) -> l
 
 def _words(line: str) -> list[str]:
     """The words of a line after the program; the last one is empty after a blank."""
-    try:
-        words = shlex.split(line)
-    except ValueError:
-        # A quotation that has not ended.
-        words = line.split()
-    return [*words[1:], *([""] if line[-1:].isspace() or len(words) == 1 else [])]
+    # A quotation may not have ended yet.
+    for end in ("", "'", '"'):
+        try:
+            words = shlex.split(line + end)
+        except ValueError:
+            continue
+        is_ended = not end and (line[-1:].isspace() or len(words) == 1)
+        return [*words[1:], *([""] if is_ended else [])]
+    return [""]
 
 
 def _lines(reply: Candidates, cut: int) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The candidates for the last word of a command line, from the grammar of the command line and the names of a project."""
+"""The candidates for the last word of a command line, from its grammar and the names of a project."""
 
 from __future__ import annotations
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from itertools import chain
 from pathlib import Path
 
 from headrace.settings.check import Checker
@@ -39,12 +37,12 @@ def stored_names(kind: str, given: Mapping[str, str], environ: Mapping[str, str]
 
 def _datasets(settings: Settings) -> Iterator[str]:
     root = Path(settings.layout.root)
-    tables = _below(root / "tables", lambda folder: (folder / "_delta_log").is_dir())
-    views = (file.with_suffix("") for file in sorted((root / "system" / "views").rglob("*.json")))
-    for path in chain((path.relative_to(root / "tables") for path in tables), views):
-        parts = path.parts[-3:] if path.is_absolute() is False else path.relative_to(root / "system" / "views").parts
-        if not path.name.endswith("_quarantine"):
-            yield _name(parts, settings)
+    tables, views = root / "tables", root / "system" / "views"
+    for table in _below(tables, lambda folder: (folder / "_delta_log").is_dir()):
+        if not table.name.endswith("_quarantine"):
+            yield _name(table.relative_to(tables).parts, settings)
+    for file in sorted(views.rglob("*.json")):
+        yield _name(file.relative_to(views).with_suffix("").parts, settings)
 
 
 def _name(parts: tuple[str, ...], settings: Settings) -> str:
@@ -71,8 +69,8 @@ def _below(folder: Path, is_found: Callable[[Path], bool], depth: int = 0) -> It
     if depth and is_found(folder):
         yield folder
     elif depth < _DEEPEST:
-        for name in sorted(os.listdir(folder)) if folder.is_dir() else ():
-            yield from _below(folder / name, is_found, depth + 1)
+        for inner in sorted(folder.iterdir()) if folder.is_dir() else ():
+            yield from _below(inner, is_found, depth + 1)
 
 
 _FINDERS: Mapping[str, Callable[[Settings], Iterator[str]]] = {"dataset": _datasets, "flow": _flows}
