@@ -18,7 +18,8 @@ _COLUMN = re.compile(r"(?<=\S) {2,}(?=\S)")
 _LABEL = re.compile(r" +(?:= )?[\w-]+: ")
 _LAST_COLUMN = 44
 _CONTINUATION = 4
-_WORD = re.compile(r" *[^ ]+")
+# A command in backticks is copied, so it is not divided.
+_WORD = re.compile(r" *(?:`[^`]*`|[^ ])+")
 
 
 def terminal_width(stream: IO[str]) -> int | None:
@@ -35,7 +36,7 @@ def folded(text: str, width: int | None) -> str:
     """The text with long lines folded at words.
 
     What follows a label or a column is indented to it. A single word that is longer than a line, such as a path, stays
-    whole, so that it can be copied. Without a width, the text stays as it is.
+    whole, so that it can be copied, and so do commands in backticks. Without a width, the text stays as it is.
     """
     if width is None:
         return text
