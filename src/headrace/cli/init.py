@@ -79,7 +79,7 @@ def completion(
 ) -> None:
     """Print the script that makes a shell complete verbs, options and names.
 
-    For bash: `source <(headrace completion bash)`. Names of datasets and flows are those in the storage.
+    Names of datasets and flows are those in the storage. No code of the project runs.
     """
     script = (files("headrace.cli") / "completion" / f"{shell.value}.sh").read_text(encoding="utf-8")
     invocation_of(context).result(script.rstrip("\n"), {"shell": shell.value, "script": script}, folds=False)
