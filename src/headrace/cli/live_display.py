@@ -227,9 +227,11 @@ class LiveTable:
         """The columns and their widths; those of dropped and quarantined rows only if names remain readable."""
         found = [name for name in _NUMBERS if any(name in row for row in rows)]
         for columns in (found, [name for name in found if name not in _OPTIONAL]):
-            widths = {name: max(len(name), *(len(row.get(name, "")) for row in rows)) for name in ("state", *columns)}
+            widths = {
+                name: max(len(name), *(len(row.get(name, "")) for row in rows), 0) for name in ("state", *columns)
+            }
             free = self._console.width - sum(width + _GAP for width in widths.values())
-            if free >= min(max(map(cell_len, names)), _READABLE_NAME):
+            if free >= min(max(map(cell_len, names), default=0), _READABLE_NAME):
                 break
         return {"flow": max(free, _SHORTEST_NAME), **widths}
 

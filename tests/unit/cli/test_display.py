@@ -84,6 +84,19 @@ def test_live_table_of_a_continuous_update_shows_rate_lag_and_the_age_of_the_las
     ]
 
 
+@pytest.mark.parametrize("width", [10, 20, 80])
+def test_live_table_can_be_drawn_before_the_first_event_and_on_any_terminal(width: int) -> None:
+    console = Console(file=io.StringIO(), width=width, height=2)
+    display = LiveTable(console, lambda: 0.0)
+
+    for events in ((), (UpdateCreated("USER_ACTION"),), (FlowDefined("orders", "orders"), FlowDefined("b", "b"))):
+        for event in events:
+            display.on_event(event)
+        with console.capture() as capture:
+            console.print(display.table())
+        assert capture.get().strip()
+
+
 @pytest.mark.parametrize("flows", [0, 1, 5, 10, 40])
 def test_failed_update_fits_on_a_screen(flows: int) -> None:
     error = {"code": "X.Y", "message": "no", "detail": "line\n" * 99, "hint": "h", "location": {"file": "a", "line": 1}}
