@@ -79,14 +79,17 @@ class LongBatches:
             if job.group in self._flows:
                 by_group.setdefault(job.group, []).append(job)
         for group, found in by_group.items():
-            batch = self._batch(group, found[0].batch_id, now)
+            batch = self._batch(
+                group, max((job.batch_id for job in found if job.batch_id is not None), default=None), now
+            )
             batch.add(found)
             if now - batch.began_at >= LONG_BATCH_S and now - batch.reported_at >= REPORT_INTERVAL_S:
                 batch.reported_at = now
                 yield BatchRunning(*self._flows[group], batch.tasks_at(now))
 
     def _batch(self, group: str, batch_id: int | None, now: float) -> _Batch:
+        """The batch of a group; jobs without a number belong to the one before them."""
         known = self._batches.get(group)
-        if known is None or known.batch_id != batch_id:
+        if known is None or (batch_id is not None and known.batch_id != batch_id):
             known = self._batches[group] = _Batch(batch_id, now)
         return known

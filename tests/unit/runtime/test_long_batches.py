@@ -53,6 +53,13 @@ def test_the_next_batch_begins_anew(batches):
     assert observed(batches, 160, job(2, batch_id=8)) == [BatchTasks(8, 0, 10, 10)]
 
 
+def test_a_job_without_a_number_belongs_to_the_batch_before_it(batches):
+    observed(batches, 100, job(1))
+    observed(batches, 101, job(2, batch_id=None))
+
+    assert observed(batches, 110, job(3)) == [BatchTasks(7, 20, 30, 10)]
+
+
 def test_the_next_computation_of_a_view_begins_anew(batches):
     batches.watch("view", "daily", "daily")
     observed(batches, 100, job(1, batch_id=None, group="view"))
