@@ -11,7 +11,7 @@ from headrace.runtime.long_batches import LongBatches, RunningJob
 from headrace.spark.update.context import UpdateContext
 
 POLL_INTERVAL_S = 2.0
-# Spark describes the jobs of a stream so (``StreamExecution.getBatchDescriptionString``); Delta adds what the job is for
+# Spark describes the jobs of a stream so (``StreamExecution.getBatchDescriptionString``); Delta adds what a job is for
 # (``DeltaProgressReporter.withJobDescription``).
 _BATCH = re.compile(r"^batch = (\d+)\b", re.MULTILINE)
 
