@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 import typer
 from typer.models import ArgumentInfo
@@ -28,7 +28,11 @@ For example, create a project, check it, and run it:
 `headrace COMMAND --help` prints the section of this page about a command.
 
 The result goes to stdout. With `--output json`, stdout has one JSON document, and all other output goes to stderr. An
-error is then `{"error": FIRST, "problems": [ALL]}`. Colors and the live display appear only on a terminal.
+error is then `{"error": FIRST, "problems": [ALL]}`.
+
+On a terminal, the output fits its width: lines are folded at words, and names in tables lose their middles. If a table of
+rows has too many columns, each row becomes a list. A path that is longer than a line stays whole, so that you can copy it. In
+a pipe or a file, nothing is folded or shortened, and there are no colors and no live display. Nothing is said by color alone.
 """
 _EXIT_CODES = {
     DONE: "success, even if there was nothing to do",
@@ -60,22 +64,35 @@ class Parameter:
         """Its notation on the command line."""
         if self.is_argument:
             return str(self.info.metavar)
+        names = ", ".join(self.names)
+        return names if self.type is bool else f"{names} {self.info.metavar or '|'.join(self.choices) or 'N'}"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All names of an option; none for an argument."""
+        if self.is_argument:
+            return ()
         # Typer stores the first name of an annotated option in its default.
         first = [self.info.default] if isinstance(self.info.default, str) else []
-        names = ", ".join((*first, *self.info.param_decls))
-        return names if self.type is bool else f"{names} {self.info.metavar or self._values}"
+        return tuple(name for names in (*first, *self.info.param_decls) for name in names.split("/"))
+
+    @property
+    def takes_many(self) -> bool:
+        """Whether an argument can be repeated."""
+        return any(get_origin(kind) is list for kind in (self.type, *get_args(self.type)))
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The words that it can be; none if it can be others too."""
+        kinds = [kind for kind in (self.type, *get_args(self.type)) if isinstance(kind, type)]
+        enum = next((kind for kind in kinds if issubclass(kind, Enum)), None)
+        return () if enum is None else tuple(_value_text(member) for member in enum)
 
     @property
     def row(self) -> tuple[str, str, str]:
         """Its row in the table."""
         default = "" if self.default in (None, False, inspect.Parameter.empty) else f"`{_value_text(self.default)}`"
         return f"`{self.written}`", default, str(self.info.help)
-
-    @property
-    def _values(self) -> str:
-        choices = [kind for kind in (self.type, *get_args(self.type)) if isinstance(kind, type)]
-        enum = next((kind for kind in choices if issubclass(kind, Enum)), None)
-        return "N" if enum is None else "|".join(_value_text(member) for member in enum)
 
 
 def command_line_page() -> str:
@@ -99,7 +116,8 @@ def _verbs(app: typer.Typer, before: str) -> Iterator[tuple[str, Callable[..., A
             yield from _verbs(group.typer_instance, f"{before}{group.name} ")
 
 
-def _parameters(verb: Callable[..., Any] | None) -> list[Parameter]:
+def parameters(verb: Callable[..., Any] | None) -> list[Parameter]:
+    """The options and arguments of a verb, in their order."""
     if verb is None:
         return []
     hints = get_type_hints(verb, include_extras=True)
@@ -112,14 +130,14 @@ def _parameters(verb: Callable[..., Any] | None) -> list[Parameter]:
 
 
 def _usage(words: str, verb: Callable[..., Any]) -> str:
-    parameters = _parameters(verb)
-    arguments = [parameter.written for parameter in parameters if parameter.is_argument]
-    options = ["[OPTIONS]"] if len(arguments) < len(parameters) else []
+    found = parameters(verb)
+    arguments = [parameter.written for parameter in found if parameter.is_argument]
+    options = ["[OPTIONS]"] if len(arguments) < len(found) else []
     return " ".join(("headrace", words, *options, *arguments))
 
 
 def _table(verb: Callable[..., Any] | None) -> str:
-    rows = [parameter.row for parameter in _parameters(verb)]
+    rows = [parameter.row for parameter in parameters(verb)]
     lines = [("option", "default", "what it does"), ("---",) * 3, *rows] if rows else []
     return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |\n" for cells in lines)
 

@@ -11,8 +11,10 @@ from alerts_page import alerts_page
 from auto_loader_cases_page import auto_loader_cases_page
 from auto_loader_page import auto_loader_reference
 from command_line_page import command_line_page
+from completion_grammar import completion_grammar
 from event_hubs_page import event_hubs_reference
 from headrace.errors import Condition, conditions
+from headrace.settings.json_schema import schema_text
 from kafka_page import kafka_reference
 from lint_page import lint_reference
 from metrics_page import metrics_page
@@ -76,7 +78,13 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "reference/vendor-api.md": vendor_api_page,
 }
 
+# Generated files that are no pages, by their paths in the project.
+FILES: Mapping[str, Callable[[], str]] = {
+    "docs/reference/pipeline.schema.json": schema_text,
+    "src/headrace/cli/completion/grammar.json": completion_grammar,
+}
+
 if __name__ == "__main__":
-    for name, page in PAGES.items():
-        (DOCS / name).write_text(page(), encoding="utf-8")
-        print(f"docs/{name}")
+    for path, text in {**{f"docs/{name}": page for name, page in PAGES.items()}, **FILES}.items():
+        (DOCS.parent / path).write_text(text(), encoding="utf-8")
+        print(path)

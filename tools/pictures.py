@@ -10,6 +10,7 @@ import re
 import sys
 import tempfile
 import time
+from collections import Counter
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from rich.console import Console  # noqa: E402
 
 from headrace import Project  # noqa: E402
 from headrace.cli.live_display import LiveTable  # noqa: E402
-from headrace.events.types import Event  # noqa: E402
+from headrace.events.types import Event, FlowStateChanged  # noqa: E402
 from headrace.model.outcome import FlowState  # noqa: E402
 
 
@@ -41,14 +42,15 @@ def main() -> None:
         project = Project.open(folder)
         display = LiveTable(Console(file=io.StringIO(), width=COLUMNS), time.monotonic)
         taken: list[Any] = []
+        states: dict[str, FlowState] = {}
 
         def on_event(event: Event) -> None:
             display.on_event(event)
-            table = display.table()
-            states = list(table.columns[1].cells)
-            running = sum(str(state) == FlowState.RUNNING.value for state in states)
-            if not taken and running >= 2 and sum(str(state) == FlowState.COMPLETED.value for state in states) >= DONE:
-                taken.append(table)
+            if isinstance(event, FlowStateChanged):
+                states[event.flow] = event.state
+            counted = Counter(states.values())
+            if not taken and counted[FlowState.RUNNING] >= 2 and counted[FlowState.COMPLETED] >= DONE:
+                taken.append(display.table())
 
         project.run(on_event=on_event)
         picture("run", "headrace run", taken[0] if taken else display.table())

@@ -35,6 +35,8 @@ profiles:
 Headrace looks in the working directory first, then in each parent directory. In each of them, it looks for `pipeline.yml`,
 `pipeline.yaml` or `pipeline.json`, then for `spark-pipeline.yml` or `spark-pipeline.yaml`.
 
+- Editors complete and check the file with [its JSON schema](pipeline.schema.json), which `headrace schema` prints. [How to set
+  it up](../how-to/start-a-project.md#edit-the-settings-in-an-editor).
 - Every key is used, accepted without effect, or refused. The tables on this page list all of them. An unknown key is an
   error.
 - Values follow YAML 1.2: only `true` and `false` are booleans. A null value is the same as no value.

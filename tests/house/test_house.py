@@ -295,6 +295,14 @@ def test_a_generated_page_is_up_to_date(page: str, monkeypatch: pytest.MonkeyPat
     assert (ROOT / "docs" / path).read_text(encoding="utf-8") == pages[path](), "run `make docs`"
 
 
+@pytest.mark.parametrize("path", ["docs/reference/pipeline.schema.json", "src/headrace/cli/completion/grammar.json"])
+def test_a_generated_file_is_up_to_date(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "tools")
+    files = runpy.run_path(str(ROOT / "tools" / "docs.py"))["FILES"]
+
+    assert (ROOT / path).read_text(encoding="utf-8") == files[path](), "run `make docs`"
+
+
 def test_every_generated_page_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(ROOT / "tools")
     pages = runpy.run_path(str(ROOT / "tools" / "docs.py"))["PAGES"]

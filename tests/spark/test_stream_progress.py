@@ -12,8 +12,10 @@ from tests.recorded_updates import heard
 
 from headrace.events.envelope import Origin
 from headrace.events.log import EventLog
-from headrace.events.types import FlowStateChanged, StreamProgress, UpdateCreated
-from headrace.model.outcome import FlowState
+from headrace.events.types import BatchRunning, FlowStateChanged, StreamProgress, UpdateCreated
+from headrace.model.outcome import FlowState, UpdateState
+from headrace.runtime import long_batches
+from headrace.spark.monitoring import task_reporter
 
 pytestmark = pytest.mark.spark
 
@@ -29,6 +31,45 @@ TEXT = """
     @dp.expect_or_drop("positive", "id > 0")
     def checked():
         return spark.readStream.table("orders")
+    """
+
+
+# Each flow has a task that ends once its progress was reported.
+LONG = """
+    import time
+    from pathlib import Path
+
+    from pyspark.sql import functions as F
+
+    FOLDER = Path(__file__).parents[1]
+
+    def slow(flow):
+        released = str(FOLDER / f"{flow}.released")
+
+        @F.udf("INT")
+        def wait(number):
+            deadline = time.monotonic() + 40
+            while not Path(released).exists() and time.monotonic() < deadline:
+                time.sleep(0.02)
+            return number
+
+        return wait
+
+    def rows():
+        return spark.readStream.schema("id INT").json(str(FOLDER / "landing"))
+
+    @dp.table
+    def plain():
+        return rows().select(slow("plain")("id").alias("id"))
+
+    @dp.table
+    @dp.expect_or_drop("positive", "id > 0")
+    def checked():
+        return rows().select(slow("checked")("id").alias("id"))
+
+    @dp.materialized_view
+    def view():
+        return spark.read.schema("id INT").json(str(FOLDER / "landing")).select(slow("view")("id").alias("id"))
     """
 
 
@@ -104,3 +145,24 @@ def test_an_update_whose_process_is_gone_is_lost_for_every_reader(updated):
     }
 
     assert list(states.values()) == [[{"state": "LOST"}]] * 3
+
+
+def test_the_tasks_of_a_long_batch_are_reported_for_every_kind_of_flow(shared_project, monkeypatch):
+    monkeypatch.setattr(long_batches, "LONG_BATCH_S", 0.0)
+    monkeypatch.setattr(task_reporter, "POLL_INTERVAL_S", 0.1)
+    pipeline = shared_project(LONG)
+    pipeline.land("landing/1.json", [{"id": 1}])
+    reported = {}
+
+    def release(event):
+        # A stream may also run jobs before its first batch.
+        if isinstance(event, BatchRunning) and (event.flow == "view" or event.batch.batch_id is not None):
+            reported.setdefault(event.flow, event.batch)
+            (pipeline.folder / f"{event.flow}.released").touch()
+
+    outcome = pipeline.run(on_event=release)
+
+    assert outcome.state is UpdateState.COMPLETED
+    assert {flow: batch.batch_id for flow, batch in reported.items()} == {"plain": 0, "checked": 0, "view": None}
+    assert all(0 <= batch.done <= batch.tasks for batch in reported.values())
+    assert [flow.batch for flow in pipeline.project.status().flows] == [None] * 3

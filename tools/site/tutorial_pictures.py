@@ -28,7 +28,7 @@ from rich.console import Console, Group  # noqa: E402
 
 from headrace import Project  # noqa: E402
 from headrace.cli.live_display import LiveTable  # noqa: E402
-from headrace.events.types import Event  # noqa: E402
+from headrace.events.types import Event, FlowStateChanged  # noqa: E402
 from headrace.graph.resolved import ResolvedGraph  # noqa: E402
 from headrace.model.datasets import Kind  # noqa: E402
 from headrace.model.outcome import FlowState  # noqa: E402
@@ -76,13 +76,14 @@ def _running(project: Project) -> Any:
     """The display of an update, when one flow is done and another one runs."""
     display = LiveTable(Console(file=io.StringIO(), width=COLUMNS), time.monotonic)
     taken: list[Any] = []
+    states: dict[str, FlowState] = {}
 
     def on_event(event: Event) -> None:
         display.on_event(event)
-        table = display.table()
-        states = {str(state) for state in table.columns[1].cells}
-        if not taken and {FlowState.RUNNING.value, FlowState.COMPLETED.value} <= states:
-            taken.append(table)
+        if isinstance(event, FlowStateChanged):
+            states[event.flow] = event.state
+        if not taken and {FlowState.RUNNING, FlowState.COMPLETED} <= set(states.values()):
+            taken.append(display.table())
 
     project.run(on_event=on_event)
     return taken[0] if taken else display.table()

@@ -38,7 +38,7 @@ def list_checkpoints(context: typer.Context) -> None:
     """List the flows with their epoch, newest batches and state."""
     invocation = invocation_of(context)
     flows = invocation.open().checkpoints().health()
-    text = text_table(_COLUMNS, map(_row, flows)) if flows else "no flow has run yet"
+    text = text_table(_COLUMNS, map(_row, flows), width=invocation.width) if flows else "no flow has run yet"
     invocation.result(text, [_value(flow) for flow in flows])
 
 
@@ -111,10 +111,10 @@ def clean_checkpoints(
     )
     project = invocation.open()
     found = project.checkpoints().clean(request, lambda: project.plan(Selection()))
-    invocation.result(printable("\n".join(_clean_lines(found)), keep="\n"), found.to_json())
+    invocation.result(printable("\n".join(_clean_lines(found, invocation.width)), keep="\n"), found.to_json())
 
 
-def _clean_lines(found: Cleaned) -> Iterator[str]:
+def _clean_lines(found: Cleaned, width: int | None) -> Iterator[str]:
     if found.removed:
         columns = ("removes" if found.dry_run else "removed", "of", "files", "size", "last used")
         rows = [
@@ -127,7 +127,7 @@ def _clean_lines(found: Cleaned) -> Iterator[str]:
             )
             for part in found.removed
         ]
-        yield text_table(columns, rows, widest=32)
+        yield text_table(columns, rows, width=width)
     yield from (f"kept: {kept.part} of {kept.flow}: {kept.reason}" for kept in found.kept)
     if found.leftovers.files:
         yield f"leftovers of an interrupted removal: {found.leftovers.files} files"

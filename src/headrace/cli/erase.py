@@ -60,12 +60,12 @@ def erase(
     if not yes or dry_run:
         found = erasures.find(request)
         if dry_run:
-            invocation.result(printable(_text(found), keep="\n"), found.to_json())
+            invocation.result(printable(_text(found, invocation.width), keep="\n"), found.to_json())
             return DONE
-        invocation.say(printable(_text(found), keep="\n"))
+        invocation.say(printable(_text(found, invocation.width), keep="\n"))
         typer.confirm("Erase these rows? This cannot be undone.", abort=True, err=True)
     erased = erasures.erase(request)
-    invocation.result(printable(_text(erased), keep="\n"), erased.to_json())
+    invocation.result(printable(_text(erased, invocation.width), keep="\n"), erased.to_json())
     return DONE
 
 
@@ -89,7 +89,7 @@ def _lines(file: str) -> list[str]:
     return [line for line in text.splitlines() if line.strip()]
 
 
-def _text(erasure: Erasure) -> str:
+def _text(erasure: Erasure, width: int | None) -> str:
     columns = " and ".join(erasure.columns)
     head = f"erased {erasure.rows} rows by {columns}" if erasure.is_done else f"found {erasure.rows} rows by {columns}"
     shown = [
@@ -98,7 +98,7 @@ def _text(erasure: Erasure) -> str:
         if place.rows or place.old_files or place.kind in (PlaceKind.TABLE, PlaceKind.QUARANTINE)
     ]
     rows = [(place.kind.value, place.name, place.rows, place.files, place.old_files) for place in shown]
-    parts = [head, text_table(_COLUMNS, rows), *_notes(erasure), _OUTSIDE]
+    parts = [head, text_table(_COLUMNS, rows, width=width), *_notes(erasure), _OUTSIDE]
     if not erasure.is_done:
         parts.append("nothing was written")
     return "\n\n".join(parts)

@@ -18,8 +18,9 @@ from typing import Any
 
 from rich.text import Text
 
-from headrace.cli.invocation import Invocation, error_console
+from headrace.cli.invocation import Invocation, error_console, print_folded
 from headrace.cli.printable import printable
+from headrace.cli.terminal import folded, width_of
 from headrace.errors import PipelineError, Problems, problems_of
 from headrace.settings.storage import DISK_FULL
 
@@ -44,7 +45,7 @@ def report(error: PipelineError | Problems, invocation: Invocation) -> int:
         for problem in problems:
             show(problem)
         if len(problems) > 1:
-            error_console().print(f"{len(problems)} problems", markup=False)
+            print_folded(error_console(), f"{len(problems)} problems")
     return exit_code_of(error)
 
 
@@ -68,38 +69,48 @@ def report_defect(error: Exception, invocation: Invocation) -> int:
     if invocation.as_json:
         _print_json([_internal(message, str(log))])
     else:
-        error_console().print(
-            f"error[INTERNAL]: unexpected {message} (a bug in Headrace, please report it with {log})", markup=False
-        )
+        text = f"error[INTERNAL]: unexpected {message} (a bug in Headrace, please report it with {log})"
+        print_folded(error_console(), text)
     return FAILED
 
 
 def show(error: PipelineError) -> None:
     """Print one problem as text, with the headline in colour on a terminal."""
-    headline, *rest = printable(error.render(), keep="\n").splitlines()
-    code, _, message = headline.partition(": ")
     console = error_console()
-    console.print(Text.assemble((code, "bold red"), (f": {message}", "bold")))
-    for line in rest:
+    width = width_of(console)
+    headline, *rest = printable(error.render(), keep="\n").splitlines()
+    first, *continued = folded(headline, width).splitlines()
+    code, colon, message = first.partition(":")
+    console.print(Text.assemble((code, "bold red"), (colon + message, "bold")))
+    for line in continued:
+        console.print(Text(line, "bold"))
+    for line in folded("\n".join(rest), width).splitlines():
         label, colon, text = line.partition(":")
         labelled = colon and label.strip() in ("detail", "hint")
         console.print(Text.assemble((f"{label}:", "cyan"), text) if labelled else Text(line))
 
 
-def error_from_json(error: Mapping[str, Any], *, limit: int) -> list[str]:
-    """The lines of an error given as JSON: the user's line first, at most *limit* in all."""
+def error_from_json(error: Mapping[str, Any], *, limit: int, width: int | None = None) -> list[str]:
+    """The lines of an error given as JSON: the user's line first, at most *limit* in all unless its message is longer.
+
+    They are folded to *width*.
+    """
     location = error.get("location") or {}
     lines = []
     if location.get("file"):
-        lines.append(f"{location['file']}:{location['line']}" if location.get("line") else str(location["file"]))
-    lines.append(f"error[{error.get('code', 'UNKNOWN')}]: {error.get('message', '')}")
-    hint = [f"  hint: {error['hint']}"] if error.get("hint") else []
-    detail = str(error.get("detail") or "").splitlines()
-    room = limit - len(lines) - len(hint)
+        place = f"{location['file']}:{location['line']}" if location.get("line") else str(location["file"])
+        lines.append(printable(place))
+    lines += _lines_of(f"error[{error.get('code', 'UNKNOWN')}]: {error.get('message', '')}", width)
+    hint = _lines_of(f"  hint: {error['hint']}", width) if error.get("hint") else []
+    detail = [line for text in str(error.get("detail") or "").splitlines() for line in _lines_of(f"  {text}", width)]
+    room = max(limit - len(lines) - len(hint), 1)
     if len(detail) > room:
-        detail = [*detail[: room - 1], "(more in the log)"]
-    lines += [f"  {line}" for line in detail] + hint
-    return [printable(line) for line in lines]
+        detail = [*detail[: room - 1], "  (more in the log)"]
+    return [*lines, *detail, *hint]
+
+
+def _lines_of(text: str, width: int | None) -> list[str]:
+    return folded(printable(text), width).split("\n")
 
 
 def _print_json(problems: Iterable[Mapping[str, Any]]) -> None:

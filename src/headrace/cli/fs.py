@@ -32,7 +32,7 @@ def ls(context: typer.Context, path: _Path = "dbfs:/", long: _Long = False) -> N
     invocation = invocation_of(context)
     found = _files(invocation).ls(path)
     lines = (f"{item.size:>12} {item.modificationTime:>14} {item.name}" if long else str(item.name) for item in found)
-    invocation.result_redacted("\n".join(lines), [item._asdict() for item in found])
+    invocation.result_redacted("\n".join(lines), [item._asdict() for item in found], folds=False)
 
 
 @app.command()
@@ -40,7 +40,7 @@ def cat(context: typer.Context, path: _Path) -> None:
     """Show the first 64 KiB of a file."""
     invocation = invocation_of(context)
     text = _files(invocation).head(path)
-    invocation.result_redacted(text, {"path": path, "text": text})
+    invocation.result_redacted(text, {"path": path, "text": text}, folds=False)
 
 
 @app.command()

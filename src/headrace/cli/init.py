@@ -1,18 +1,21 @@
-"""The verb that creates a project: init."""
+"""The verbs that set up a project, its editor and the shell: init, schema and completion."""
 
 from __future__ import annotations
 
 import re
 import runpy
 import shutil
+from enum import Enum
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from headrace.atomic_write import replace_file
 from headrace.cli.invocation import invocation_of
 from headrace.errors import PipelineError
+from headrace.settings.json_schema import EDITOR_COMMENT, SCHEMA_FILE, schema_text, settings_schema
 
 DEFAULT_TEMPLATE = "medallion"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
@@ -37,6 +40,49 @@ def init(
     made = make_project(base, name, template)
     value = {"project": str(base / name), "template": template, "files": made}
     invocation.result(f"created {name} with {len(made)} files. Next: `cd {name} && headrace run`", value)
+
+
+def schema(
+    context: typer.Context,
+    file: Annotated[
+        Path | None, typer.Option("--file", metavar="PATH", help="Write to a file, and create its folder.")
+    ] = None,
+) -> None:
+    """Print the JSON schema of pipeline.yml, with which editors complete and check it.
+
+    `headrace init` writes it into new projects, as .headrace/pipeline.schema.json.
+    """
+    invocation = invocation_of(context)
+    if file is None:
+        invocation.result(schema_text().rstrip("\n"), settings_schema(), folds=False)
+        return
+    try:
+        file.absolute().parent.mkdir(parents=True, exist_ok=True)
+        replace_file(file.absolute(), schema_text())
+    except OSError as error:
+        raise PipelineError("SETTINGS.SCHEMA_NOT_WRITTEN", path=file, reason=error.strerror or str(error)) from error
+    text = f"written to {file}. Editors read it if pipeline.yml begins with:\n{EDITOR_COMMENT}"
+    invocation.result(text, {"file": str(file)})
+
+
+class Shell(str, Enum):
+    """A shell that can complete command lines."""
+
+    BASH = "bash"
+    ZSH = "zsh"
+    FISH = "fish"
+
+
+def completion(
+    context: typer.Context,
+    shell: Annotated[Shell, typer.Argument(metavar="bash|zsh|fish", help="Your shell.")],
+) -> None:
+    """Print the script that makes a shell complete verbs, options and names.
+
+    Names of datasets and flows are those in the storage. No code of the project runs.
+    """
+    script = (files("headrace.cli") / "completion" / f"{shell.value}.sh").read_text(encoding="utf-8")
+    invocation_of(context).result(script.rstrip("\n"), {"shell": shell.value, "script": script}, folds=False)
 
 
 def templates() -> tuple[str, ...]:
@@ -72,6 +118,9 @@ def _write(template: str, target: Path, name: str) -> None:
             file = target / source.relative_to(folder).with_name(_final_name(source.name))
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(source.read_text(encoding="utf-8").replace(_PLACEHOLDER, name), encoding="utf-8")
+    schema = target / SCHEMA_FILE
+    schema.parent.mkdir()
+    schema.write_text(schema_text(), encoding="utf-8")
     program = target / _DATA_PROGRAM
     if program.is_file():
         runpy.run_path(str(program))["make_data"](target / "data")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from difflib import get_close_matches
 from enum import Enum
 from importlib import import_module
@@ -46,7 +45,7 @@ def graph(
         raise PipelineError("CLI.CONFLICT", first="--output json", second=f"--format {form.value}")
     found = invocation.open(configuration_of(settings)).graph()
     text = found.to_mermaid() if form is GraphFormat.MERMAID else found.describe()
-    invocation.result_redacted(text, found.to_json())
+    invocation.result_redacted(text, found.to_json(), folds=form is not GraphFormat.MERMAID)
 
 
 def sql(
@@ -126,8 +125,9 @@ def explain(
 
 def show_rows(invocation: Invocation, rows: Rows) -> None:
     """Print rows as a table (cells are shortened on a terminal only), or as a JSON array."""
-    widest = WIDEST_CELL if sys.stdout.isatty() else None
-    invocation.result(rows_table(rows, widest=widest), rows.to_json())
+    width = invocation.width
+    text = rows_table(rows, widest=None if width is None else WIDEST_CELL, width=width)
+    invocation.result(text, rows.to_json())
 
 
 def _condition_text(condition: Condition) -> str:

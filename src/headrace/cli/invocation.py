@@ -13,8 +13,10 @@ from typing import Any
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from headrace.cli.open_project import Opener, OpenProject, ProjectLocation
+from headrace.cli.terminal import folded, terminal_width, width_of
 
 _NONE: Mapping[str, str] = MappingProxyType({})
 
@@ -69,14 +71,23 @@ class Invocation:
         self.redact = project.redact
         return project
 
-    def result(self, text: str, value: Any) -> None:
-        """Print the result: the text, or with JSON output the value as the only document."""
-        sys.stdout.write((json.dumps(value, ensure_ascii=False) if self.as_json else text) + "\n")
+    @property
+    def width(self) -> int | None:
+        """The columns of the terminal that results are printed to; None in a pipe or a file, and for JSON."""
+        return None if self.as_json else terminal_width(sys.stdout)
+
+    def result(self, text: str, value: Any, *, folds: bool = True) -> None:
+        """Print the result: the text, or with JSON output the value as the only document.
+
+        On a terminal, long lines are folded at words; without *folds* they stay as they are, as programs need them.
+        """
+        shown = folded(text, self.width if folds else None)
+        sys.stdout.write((json.dumps(value, ensure_ascii=False) if self.as_json else shown) + "\n")
         sys.stdout.flush()
 
-    def result_redacted(self, text: str, value: Any) -> None:
+    def result_redacted(self, text: str, value: Any, *, folds: bool = True) -> None:
         """Print a result with the secrets removed; it may quote the project's own texts, which can contain some."""
-        self.result(self.redact(text), self._redacted(value))
+        self.result(self.redact(text), self._redacted(value), folds=folds)
 
     def _redacted(self, value: Any) -> Any:
         if isinstance(value, str):
@@ -88,7 +99,7 @@ class Invocation:
     def say(self, text: str) -> None:
         """Print a notice; nothing depends on it."""
         if self.verbosity is not Verbosity.QUIET:
-            self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+            print_folded(self.console, text)
 
 
 def invocation_of(context: typer.Context) -> Invocation:
@@ -102,6 +113,11 @@ def invocation_of(context: typer.Context) -> Invocation:
 def error_console() -> Console:
     """The console for errors."""
     return _console(stderr=True)
+
+
+def print_folded(console: Console, text: str, style: str = "") -> None:
+    """Print a notice; on a terminal, long lines are folded at words."""
+    console.print(Text(folded(text, width_of(console)), style), highlight=False, soft_wrap=True)
 
 
 def _console(*, stderr: bool) -> Console:

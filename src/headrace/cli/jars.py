@@ -35,5 +35,5 @@ def sync(context: typer.Context) -> None:
 
 def _show(invocation: Invocation, reports: Sequence[JarReport]) -> None:
     lines = [(report.connector, report.jar.coordinates, report.jar.size, report.state.value) for report in reports]
-    text = text_table(("connector", "jar", "bytes", "state"), lines)
+    text = text_table(("connector", "jar", "bytes", "state"), lines, width=invocation.width)
     invocation.result(text, [report.to_json() for report in reports])

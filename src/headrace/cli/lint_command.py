@@ -21,6 +21,7 @@ from headrace.cli.failures import DONE, FAILED, WRONG, show
 from headrace.cli.invocation import Invocation
 from headrace.cli.lint import LintFormat
 from headrace.cli.printable import printable
+from headrace.cli.terminal import folded, width_of
 from headrace.errors import PipelineError, Problems, raise_all
 from headrace.lint.catalog import rule_ids, rule_of
 from headrace.lint.lint_files import Finding, LintResult, Selection, lint_text
@@ -162,7 +163,7 @@ def _document(findings: Sequence[Finding], problems: Sequence[PipelineError], fi
 def _print(findings: Sequence[Finding], problems: Sequence[PipelineError], files: int, invocation: Invocation) -> None:
     console = Console(highlight=False, soft_wrap=True)
     for finding in findings:
-        console.print(_text(finding), end="\n\n")
+        console.print(_text(finding, width_of(console)), end="\n\n")
     for problem in problems:
         show(problem)
     count = f"{len(findings)} finding{'' if len(findings) == 1 else 's'}" if findings else "no findings"
@@ -171,33 +172,47 @@ def _print(findings: Sequence[Finding], problems: Sequence[PipelineError], files
     invocation.say(f"{count} in {files} file{'' if files == 1 else 's'}{rest}")
 
 
-def _text(finding: Finding) -> Text:
+def _text(finding: Finding, width: int | None) -> Text:
     line = str(finding.location.line)
     gutter = " " * len(line)
+    code, column, length = _excerpt(finding, None if width is None else width - len(gutter) - len(" | "))
+    text = _headline(finding, width)
+    colour = _COLOURS[finding.severity]
+    text.append_text(Text.assemble((f"{gutter} |\n{line} | ", "blue"), f"{code}\n"))
+    text.append_text(Text.assemble((f"{gutter} | ", "blue"), (f"{' ' * column}{'^' * length}", colour)))
+    why, (first, *more) = finding.rule.why, printable(finding.fix, keep="\n").splitlines()
+    for label, said in (("why: ", why), ("fix: ", first)):
+        begin = f"{gutter} = {label}"
+        shown = folded(begin + said, width).removeprefix(begin)
+        text.append_text(Text.assemble((f"\n{gutter} = ", "blue"), (label, "cyan"), shown))
+    for rest in more:
+        # A replacement is code, which is copied.
+        text.append(f"\n{gutter}   {' ' * len('fix: ')}{rest}")
+    return text
+
+
+def _headline(finding: Finding, width: int | None) -> Text:
+    position = printable(f"{finding.location.file}:{finding.location.line}:{finding.column}")
+    severity, rule = finding.severity.value, finding.rule.id
+    text = Text(folded(f"{position}: {severity} {rule}: {printable(finding.message)}", width) + "\n")
+    text.highlight_words([position], "bold")
+    text.highlight_words([f"{severity} {rule}"], "bold")
+    text.highlight_words([severity], _COLOURS[finding.severity])
+    return text
+
+
+def _excerpt(finding: Finding, room: int | None) -> tuple[str, int, int]:
+    """The line of a finding, what stands before the found part, and how long that is; a long line loses its ends."""
     code = printable(finding.line_text.expandtabs(1))
     end = finding.end_column if finding.end == finding.location else len(code) + 1
     # An empty span ends in the column in which it begins.
-    carets = " " * (finding.column - 1) + "^" * max(1, end - finding.column)
-    position = f"{finding.location.file}:{line}:{finding.column}"
-    text = Text.assemble(
-        (printable(position), "bold"),
-        ": ",
-        (finding.severity.value, _COLOURS[finding.severity]),
-        (f" {finding.rule.id}", "bold"),
-        f": {printable(finding.message)}\n",
-        (f"{gutter} |\n{line} | ", "blue"),
-        f"{code}\n",
-        (f"{gutter} | ", "blue"),
-        (f"{carets}\n", _COLOURS[finding.severity]),
-        (f"{gutter} = ", "blue"),
-        ("why: ", "cyan"),
-        f"{finding.rule.why}\n",
-    )
-    first, *rest = printable(finding.fix, keep="\n").splitlines()
-    text.append_text(Text.assemble((f"{gutter} = ", "blue"), ("fix: ", "cyan"), first))
-    for more in rest:
-        text.append(f"\n{gutter}   {' ' * len('fix: ')}{more}")
-    return text
+    column, length = finding.column - 1, max(1, end - finding.column)
+    if room is None or len(code) <= room:
+        return code, column, length
+    start = max(0, min(column - room // 4, len(code) - room))
+    shown = code[start : start + room]
+    shown = ("…" + shown[1:] if start else shown)[: room - 1] + ("…" if start + room < len(code) else shown[-1:])
+    return shown, column - start, max(1, min(length, room - column + start))
 
 
 def _rule_text(rule: Rule) -> str:

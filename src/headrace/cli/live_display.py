@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Protocol
 
-from rich.console import Console
+from rich.cells import cell_len
+from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from headrace.cli.invocation import Invocation, Verbosity, error_console
+from headrace.cli.invocation import Invocation, Verbosity, error_console, print_folded
 from headrace.cli.printable import printable
+from headrace.cli.terminal import shortened
 from headrace.events.outcome import OutcomeBuilder
 from headrace.events.types import (
     BatchDone,
+    BatchRunning,
     Event,
     FlowStateChanged,
     StreamProgress,
@@ -26,7 +30,7 @@ from headrace.events.types import (
     UpdateStateChanged,
     Warned,
 )
-from headrace.model.outcome import FlowOutcome, FlowState
+from headrace.model.outcome import NOT_SELECTED, FlowOutcome, FlowState, unselected_text
 
 REDRAWS_PER_S = 5
 _STYLES = {
@@ -39,12 +43,24 @@ _STYLES = {
     FlowState.SKIPPED: "yellow",
     FlowState.CANCELED: "yellow",
 }
-_NUMBERS = ("rows", "rows/s", "dropped", "quarantined", "seconds", "lag", "age")
-# A rate is shown for so long after the last batch.
+_NUMBERS = ("rows", "rows/s", "dropped", "quarantined", "seconds", "lag", "last batch")
+# Shown below the table if names would be shorter than this.
+_OPTIONAL = ("dropped", "quarantined")
+_READABLE_NAME = 24
+_SHORTEST_NAME = 8
+# A rate is shown for so long after the last batch, and tasks after their last report.
 _CURRENT_S = 20
 # Between two columns.
 _GAP = 2
-_SHORTEST_NAME = 8
+# The header, and the line with the cursor.
+_OTHER_LINES = 2
+# On a small screen, the flows that are shown first.
+_ATTENTION = {
+    state: number
+    for number, state in enumerate(
+        (FlowState.FAILED, FlowState.RETRYING, FlowState.RUNNING, FlowState.STARTING, FlowState.IDLE)
+    )
+}
 # Seconds of a unit, largest first.
 _AGES = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 _ACTIVE = (FlowState.STARTING, FlowState.RUNNING, FlowState.IDLE)
@@ -92,7 +108,7 @@ class Warnings:
     def on_event(self, event: Event) -> None:
         """Print a warning."""
         if isinstance(event, Warned):
-            self.console.print(f"warning: {printable(event.message)}", markup=False)
+            print_folded(self.console, f"warning: {printable(event.message)}")
 
     def shown(self) -> AbstractContextManager[object]:
         """Warnings need no live display."""
@@ -124,6 +140,9 @@ class Lines:
         match event:
             case FlowStateChanged(flow=flow, state=FlowState.COMPLETED):
                 return f"{flow}  completed  {_tally(self._builder.flow(flow))}"
+            case FlowStateChanged(state=FlowState.EXCLUDED, reason=reason) if reason in (None, NOT_SELECTED):
+                # The result counts them.
+                return None
             case FlowStateChanged(flow=flow, state=state):
                 why = event.reason or (event.error or {}).get("message") or ""
                 return f"{flow}  {state.value.lower().replace('_', ' ')}  {why}".rstrip()
@@ -138,7 +157,8 @@ class Lines:
 class LiveTable:
     """One row per flow with state, rows, rows per second, dropped and quarantined rows; redrawn in place.
 
-    The last column is the seconds that it took; in a continuous update its lag, and the age of its last batch.
+    The last column is the seconds that it took; in a continuous update its lag, its last batch and the age of that.
+    Below the rows: long batches with their tasks, and how many flows were not selected.
     """
 
     def __init__(self, console: Console, clock: Callable[[], float]) -> None:
@@ -147,8 +167,10 @@ class LiveTable:
         self._builder = OutcomeBuilder("")
         self._began: dict[str, float] = {}
         self._ended: dict[str, float] = {}
-        self._last_batch: dict[str, float] = {}
+        self._last_batch: dict[str, tuple[int, float]] = {}
         self._rates: dict[str, float | None] = {}
+        # When the tasks of a batch were last reported.
+        self._reported: dict[str, float] = {}
         self._is_continuous = False
         self._lock = threading.Lock()
 
@@ -161,14 +183,16 @@ class LiveTable:
             match event:
                 case UpdateCreated(settings=settings):
                     self._is_continuous = bool(settings.get("continuous"))
-                case BatchDone(flow=flow):
-                    self._last_batch[flow] = self._clock()
+                case BatchDone(flow=flow, batch_id=batch_id):
+                    self._last_batch[flow] = batch_id, self._clock()
+                case BatchRunning(flow=flow):
+                    self._reported[flow] = self._clock()
                 case StreamProgress(flow=flow, progress=progress):
                     self._rates[flow] = progress.processed_rows_per_second
                 case _:
                     pass
         if isinstance(event, Warned):
-            self._console.print(Text(f"warning: {printable(event.message)}", "yellow"))
+            print_folded(self._console, f"warning: {printable(event.message)}", "yellow")
 
     def shown(self) -> AbstractContextManager[object]:
         """Redraw until the block ends; then remove the table, because the result has the same rows."""
@@ -180,24 +204,48 @@ class LiveTable:
             transient=True,
         )
 
-    def table(self) -> Table:
+    def table(self) -> Group:
         """The current table. Columns of dropped and quarantined rows are there once a flow has such rows."""
         with self._lock:
             outcome = self._builder.outcome()
-            flows = outcome.flows if outcome else ()
-            rows = [self._row(flow) for flow in flows]
-        names = [name for name in _NUMBERS if any(name in row for row in rows)]
-        widths = {name: max(len(name), *(len(row.get(name, "")) for row in rows)) for name in ("state", *names) if rows}
+            flows = [flow for flow in (outcome.flows if outcome else ()) if not flow.is_unselected]
+            unselected = len(outcome.flows) - len(flows) if outcome else 0
+            rows = {flow.flow: self._row(flow) for flow in flows}
+            notes = [note for flow in flows if (note := self._batch_note(flow))]
+        columns = self._columns(list(rows.values()), [printable(flow.flow) for flow in flows])
+        for flow in flows:
+            counts = [f"{rows[flow.flow][name]} {name}" for name in _OPTIONAL if name in rows[flow.flow]]
+            if counts and not any(name in columns for name in _OPTIONAL):
+                notes.append(self._note(flow, ", ".join(counts)))
+        notes += [Text(unselected_text(unselected), "dim")] if unselected else []
+        visible = _visible(flows, self._console.height - len(notes) - _OTHER_LINES)
+        if len(visible) < len(flows):
+            notes.append(_hidden_note([flow for flow in flows if flow not in visible]))
+        return Group(self._grid(visible, rows, columns), *notes)
+
+    def _columns(self, rows: Sequence[Mapping[str, str]], names: Sequence[str]) -> dict[str, int]:
+        """The columns and their widths; those of dropped and quarantined rows only if names remain readable."""
+        found = [name for name in _NUMBERS if any(name in row for row in rows)]
+        for columns in (found, [name for name in found if name not in _OPTIONAL]):
+            widths = {
+                name: max(len(name), *(len(row.get(name, "")) for row in rows), 0) for name in ("state", *columns)
+            }
+            free = self._console.width - sum(width + _GAP for width in widths.values())
+            if free >= min(max(map(cell_len, names), default=0), _READABLE_NAME):
+                break
+        return {"flow": max(free, _SHORTEST_NAME), **widths}
+
+    def _grid(
+        self, flows: Sequence[FlowOutcome], rows: Mapping[str, Mapping[str, str]], columns: Mapping[str, int]
+    ) -> Table:
         table = Table(box=None, pad_edge=False, header_style="dim")
-        # Only names of flows are shortened on a narrow terminal.
-        free = self._console.width - sum(width + _GAP for width in widths.values())
-        table.add_column("flow", overflow="ellipsis", no_wrap=True, max_width=max(free, _SHORTEST_NAME))
-        table.add_column("state", no_wrap=True)
-        for name in names:
-            table.add_column(name, justify="right", no_wrap=True)
-        for flow, row in zip(flows, rows, strict=True):
-            state = Text(row["state"], _STYLES.get(flow.state, ""))
-            table.add_row(Text(printable(flow.flow)), state, *(Text(row.get(name, "")) for name in names))
+        for name in columns:
+            table.add_column(name, justify="right" if name in _NUMBERS else "left", no_wrap=True)
+        for flow in flows:
+            row = rows[flow.flow]
+            name = shortened(printable(flow.flow), columns["flow"])
+            cells = [Text(row.get(column, "")) for column in columns if column in _NUMBERS]
+            table.add_row(Text(name), Text(row["state"], _STYLES.get(flow.state, "")), *cells)
         return table
 
     def _row(self, flow: FlowOutcome) -> dict[str, str]:
@@ -212,21 +260,36 @@ class LiveTable:
         row |= {"dropped": f"{counts.rows_dropped:,}"} if counts.rows_dropped else {}
         row |= {"quarantined": f"{counts.rows_quarantined:,}"} if counts.rows_quarantined else {}
         if self._is_continuous:
-            return {**row, "lag": _lag(flow), "age": self._age(flow.flow)}
+            row |= {} if flow.flow in self._last_batch else {"rows": ""}
+            return {**row, "lag": _lag(flow), "last batch": self._age(flow.flow)}
         return {**row, "seconds": f"{seconds:.1f}" if seconds is not None else ""}
+
+    def _batch_note(self, flow: FlowOutcome) -> Text | None:
+        """The progress of a long batch; None without one, or if it is no longer reported."""
+        since_s = self._clock() - self._reported.get(flow.flow, float("-inf"))
+        if flow.batch is None or since_s > _CURRENT_S:
+            return None
+        batch = replace(flow.batch, elapsed_s=flow.batch.elapsed_s + int(since_s))
+        return self._note(flow, batch.describe())
+
+    def _note(self, flow: FlowOutcome, text: str) -> Text:
+        """A line about a flow below the table."""
+        room = self._console.width - _GAP - len(text)
+        return Text.assemble((shortened(printable(flow.flow), max(room, _SHORTEST_NAME)), "cyan"), f"  {text}")
 
     def _rate(self, flow: str) -> float | None:
         """The rate of a stream in its latest report; None if that is old."""
-        is_current = self._clock() - self._last_batch.get(flow, float("-inf")) <= _CURRENT_S
-        return self._rates.get(flow) if is_current else None
+        _, last_at = self._last_batch.get(flow, (0, float("-inf")))
+        return self._rates.get(flow) if self._clock() - last_at <= _CURRENT_S else None
 
     def _age(self, flow: str) -> str:
-        """How long ago its last batch was; empty before it."""
+        """The last batch and how long ago it was; empty before it."""
         if flow not in self._last_batch:
             return ""
-        seconds = self._clock() - self._last_batch[flow]
+        batch_id, last_at = self._last_batch[flow]
+        seconds = self._clock() - last_at
         size, unit = next(((size, unit) for size, unit in _AGES if seconds >= size), _AGES[-1])
-        return f"{seconds / size:.0f} {unit}"
+        return f"#{batch_id}, {seconds / size:.0f} {unit} ago"
 
     def _seconds(self, flow: str) -> float | None:
         if flow not in self._began:
@@ -241,13 +304,28 @@ class LiveTable:
             self._ended.setdefault(flow, self._clock())
 
 
+def _visible(flows: Sequence[FlowOutcome], room: int) -> list[FlowOutcome]:
+    """The flows that fit on the screen, in their order: first those that run or have a problem."""
+    if len(flows) <= room:
+        return list(flows)
+    chosen = sorted(flows, key=lambda flow: _ATTENTION.get(flow.state, len(_ATTENTION)))[: max(room - 1, 1)]
+    return [flow for flow in flows if flow in chosen]
+
+
+def _hidden_note(flows: Sequence[FlowOutcome]) -> Text:
+    states = Counter(flow.state.value for flow in flows)
+    counted = ", ".join(f"{number} {state}" for state, number in states.items())
+    return Text(f"{len(flows)} more: {counted}", "dim")
+
+
 def _lag(flow: FlowOutcome) -> str:
-    """What a stream has not read, in the unit of its source; empty if it has read all, or its lag is unknown."""
+    """What a stream has not read, in the unit of its source; empty if that is unknown."""
     records = sum(partition.behind for partition in flow.lag)
     files = sum(source.files for source in flow.backlog)
     commits = sum(table.commits for table in flow.table_lag)
     found = ((records, "record"), (files, "file"), (commits, "commit"))
-    return ", ".join(f"{number:,} {unit}{'' if number == 1 else 's'}" for number, unit in found if number)
+    behind = ", ".join(f"{number:,} {unit}{'' if number == 1 else 's'}" for number, unit in found if number)
+    return behind or ("none" if flow.lag or flow.backlog or flow.table_lag else "")
 
 
 def _tally(flow: FlowOutcome) -> str:

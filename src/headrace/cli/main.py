@@ -26,7 +26,7 @@ from headrace.cli.failures import (
     report_usage,
 )
 from headrace.cli.groups import GROUPS
-from headrace.cli.init import init
+from headrace.cli.init import completion, init, schema
 from headrace.cli.inspect import explain, files, graph, lateness, preview, sql
 from headrace.cli.invocation import Invocation, Output, Verbosity, invocation_of
 from headrace.cli.lint import lint
@@ -56,8 +56,12 @@ _VERBS: tuple[tuple[str, Callable[..., int | None]], ...] = (
     ("lateness", lateness),
     ("explain", explain),
     ("erase", erase),
+    ("schema", schema),
+    ("completion", completion),
     ("exec", exec_),
 )
+# Longer lines are hard to read.
+_WIDEST_HELP = 120
 # Unknown options belong to the script.
 _OPEN = {"ignore_unknown_options": True}
 
@@ -108,7 +112,7 @@ def _app() -> typer.Typer:
         add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": _WIDEST_HELP},
     )
     app.callback()(_global_options)
     for name, verb in _VERBS:

@@ -19,7 +19,9 @@ def metrics(
         Path | None,
         typer.Option("--file", metavar="PATH", help="Write to a file, atomically, for a collector of text files."),
     ] = None,
-    tables: Annotated[bool, typer.Option(help="Include rows, bytes and files of each table.")] = True,  # noqa: FBT002 - an option of the command line
+    tables: Annotated[  # noqa: FBT002 - an option of the command line
+        bool, typer.Option("--tables/--no-tables", help="Include rows, bytes and files of each table.")
+    ] = True,
 ) -> None:
     """Print metrics of the pipeline in Prometheus' text format.
 
@@ -30,7 +32,7 @@ def metrics(
     samples = invocation.open().metrics(tables=tables)
     text = prometheus_text(name, samples)
     if file is None:
-        invocation.result(text.rstrip("\n"), json_of(name, samples))
+        invocation.result(text.rstrip("\n"), json_of(name, samples), folds=False)
         return
     try:
         replace_file(file.absolute(), text)

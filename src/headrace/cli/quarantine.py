@@ -32,7 +32,9 @@ def list_quarantines(context: typer.Context) -> None:
         (dataset, rows, ", ".join(f"{rule} ({count})" for rule, count in rules.items()))
         for dataset, rows, rules in found
     ]
-    text = text_table(("dataset", "rows", "reasons"), lines) if lines else "no quarantined rows"
+    text = "no quarantined rows"
+    if lines:
+        text = text_table(("dataset", "rows", "reasons"), lines, width=invocation.width)
     invocation.result(text, value)
 
 

@@ -7,12 +7,12 @@ from typing import Annotated
 import typer
 
 from headrace.cli.invocation import invocation_of
-from headrace.cli.tables import rows_within
+from headrace.cli.tables import rows_table
 from headrace.model.state_rows import DEFAULT_ROWS, Side, StateRequest
 
 app = typer.Typer(help="Show the state that flows keep.", no_args_is_help=False, add_completion=False)
 
-_WIDTH, _WIDEST_CELL = 80, 40
+_WIDEST_CELL = 40
 _KEY = "Only rows whose key has this value. Can be repeated."
 
 
@@ -45,7 +45,7 @@ def show_state(
     project = invocation.open()
     found = project.checkpoints().state(request, project.session)
     lines = [f"{found.flow}: {found.title}, after batch {found.batch}"]
-    lines.append(rows_within(found.rows, width=_WIDTH, widest=_WIDEST_CELL))
+    lines.append(rows_table(found.rows, width=invocation.width, widest=_WIDEST_CELL))
     if found.has_more:
         lines.append(f"there are more rows: --rows {2 * rows}")
     invocation.result_redacted("\n".join(lines), found.to_json())

@@ -17,6 +17,7 @@ from headrace.cli.failures import DONE, FAILED
 from headrace.cli.invocation import Invocation, invocation_of
 from headrace.cli.printable import printable
 from headrace.cli.summary import outcome_text
+from headrace.cli.terminal import folded
 from headrace.cli.update import log_of
 from headrace.events.reader import EventReader
 from headrace.events.types import TERMINAL_UPDATE_STATES, UpdateCreated, UpdateStateChanged
@@ -42,7 +43,7 @@ def status(context: typer.Context) -> None:
     if outcome is None:
         invocation.result("no update yet", None)
         return
-    text = outcome_text(outcome, log=log_of(outcome, invocation.location.logs()))
+    text = outcome_text(outcome, log=log_of(outcome, invocation.location.logs()), width=invocation.width)
     inactive = [warning.message for warning in reader.warnings(outcome.update_id) if warning.code in INACTIVE]
     lines = [text, *(f"inactive: {printable(message)}" for message in inactive)]
     invocation.result("\n".join(lines), {**outcome.to_json(), "inactive": inactive})
@@ -62,8 +63,9 @@ def events(
         # One document with one event per line.
         sys.stdout.write(f"[{','.join(f'{chr(10)}{json_line(row)}' for row in rows)}\n]\n")
         return
+    width = invocation.width
     for row in rows:
-        sys.stdout.write((json_line(row) if follow else _text_line(row)) + "\n")
+        sys.stdout.write((json_line(row) if follow else folded(_text_line(row), width)) + "\n")
         if follow:
             sys.stdout.flush()
     _say_when_empty(invocation, reader, follow=follow)

@@ -6,11 +6,23 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from rich.cells import cell_len
+
 from headrace.cli.failures import error_from_json
 from headrace.cli.printable import printable
 from headrace.cli.tables import text_table
+from headrace.cli.terminal import folded
 from headrace.model.expectations import Action
-from headrace.model.outcome import ChangeCounts, FilesBacklog, FlowCounts, FlowOutcome, FlowState, Outcome, UpdateState
+from headrace.model.outcome import (
+    ChangeCounts,
+    FilesBacklog,
+    FlowCounts,
+    FlowOutcome,
+    FlowState,
+    Outcome,
+    UpdateState,
+    unselected_text,
+)
 
 # A failed update is one screen (D17).
 FAILURE_LINES = 25
@@ -25,65 +37,94 @@ _MANY_BLANKS = 0.1
 # From this share of single-column changes on, that column may be noise.
 _MANY_LONE = 0.5
 _COLUMNS = ("state", "written", "dropped", "quarantined", "seconds")
+_OPTIONAL = ("dropped", "quarantined")
 # The states that matter most in a failed update.
 _URGENCY = (FlowState.FAILED, FlowState.SKIPPED, FlowState.CANCELED)
 
 
-def outcome_text(outcome: Outcome, *, log: Path | None = None) -> str:
-    """The update, its flows, and dropped and quarantined rows; for a failed update the error first, on one screen."""
+def outcome_text(outcome: Outcome, *, log: Path | None = None, width: int | None = None) -> str:
+    """The update, its flows, and dropped and quarantined rows; for a failed update the error first, on one screen.
+
+    Flows outside of the selection are one line. *width* is that of the terminal, None for lines of any length.
+    """
     if outcome.state is UpdateState.FAILED:
-        return "\n".join(_failure(outcome, log))
-    lines = [_headline(outcome)]
-    if outcome.flows:
-        lines.append(_table(outcome.flows))
-    return "\n".join([*lines, *_lag_lines(outcome), *_violation_lines(outcome), *_reasons(outcome)])
+        return "\n".join(_failure(outcome, log, width))
+    lines = _headline(outcome, width)
+    flows = _selected(outcome)
+    if flows:
+        lines.append(_table(flows, width))
+    notes = (*_unselected_line(outcome), *_batch_lines(outcome), *_lag_lines(outcome))
+    notes += (*_violation_lines(outcome), *_reasons(outcome))
+    return "\n".join([*lines, *(folded(note, width) for note in notes)])
 
 
-def _failure(outcome: Outcome, log: Path | None) -> Iterator[str]:
+def _failure(outcome: Outcome, log: Path | None, width: int | None) -> Iterator[str]:
     error: dict[str, Any] = outcome.error or {"code": "UPDATE", "message": "the update failed"}
-    where = [f"log: {log}"] if log else []
-    lines = error_from_json(error, limit=FAILURE_LINES // 2) + where + _headline(outcome).splitlines()
+    where = folded(f"log: {log}", width).split("\n") if log else []
+    lines = error_from_json(error, limit=FAILURE_LINES // 2, width=width) + where + _headline(outcome, width)
     yield from lines
     room = FAILURE_LINES - len(lines)
     # The table has two header lines, and maybe a line with the number of omitted flows.
-    flows = sorted(outcome.flows, key=_urgency)
-    shown = flows if len(flows) + 2 <= room else flows[: room - 3]
+    flows = sorted(_selected(outcome), key=_urgency)
+    shown = flows if len(flows) + 2 <= room else flows[: max(room - 3, 0)]
     if shown:
-        yield _table(shown)
+        yield _table(shown, width)
     if len(shown) < len(flows):
         yield f"({len(flows) - len(shown)} more flows, see `headrace status --output json`)"
         return
-    yield from (*_violation_lines(outcome), *_reasons(outcome))[: max(room - len(shown) - 2, 0)]
+    notes = (*_unselected_line(outcome), *_violation_lines(outcome), *_reasons(outcome))
+    yield from [line for note in notes for line in folded(note, width).split("\n")][: max(room - len(shown) - 2, 0)]
 
 
-def _headline(outcome: Outcome) -> str:
+def _selected(outcome: Outcome) -> list[FlowOutcome]:
+    return [flow for flow in outcome.flows if not flow.is_unselected]
+
+
+def _unselected_line(outcome: Outcome) -> list[str]:
+    number = sum(flow.is_unselected for flow in outcome.flows)
+    return [unselected_text(number)] if number else []
+
+
+def _batch_lines(outcome: Outcome) -> Iterator[str]:
+    """The long batches that run now."""
+    for flow in outcome.flows:
+        if flow.batch is not None:
+            yield f"{printable(flow.flow)}  {flow.batch.describe()}"
+
+
+def _headline(outcome: Outcome, width: int | None) -> list[str]:
     start = outcome.started_at.strftime("%Y-%m-%d %H:%M:%S %Z").strip()
+    result = f"update {outcome.update_id} {outcome.state.value}"
+    if outcome.ended_at is not None and outcome.state is not UpdateState.LOST:
+        result += f" in {(outcome.ended_at - outcome.started_at).total_seconds():.1f} s"
+    lines = [result, f"started {start} ({printable(outcome.cause)})"]
     if outcome.state is UpdateState.LOST:
-        explanation = "Its process ended without a result. `headrace run` continues where it stopped."
-        return f"update {outcome.update_id} LOST\nstarted {start} ({printable(outcome.cause)})\n{explanation}"
-    if outcome.ended_at is None:
-        return f"update {outcome.update_id} {outcome.state.value}\nstarted {start} ({printable(outcome.cause)})"
-    seconds = (outcome.ended_at - outcome.started_at).total_seconds()
-    cause = printable(outcome.cause)
-    return f"update {outcome.update_id} {outcome.state.value} in {seconds:.1f} s\nstarted {start} ({cause})"
+        lines.append("Its process ended without a result. `headrace run` continues where it stopped.")
+    return folded("\n".join(lines), width).split("\n")
 
 
-def _table(flows: Sequence[FlowOutcome]) -> str:
+def _table(flows: Sequence[FlowOutcome], width: int | None) -> str:
     """The flows; with their datasets only if a name differs, so that the table fits on most terminals."""
-    if any(flow.dataset != flow.flow for flow in flows):
-        return text_table(("flow", "dataset", *_COLUMNS), [(flow.flow, flow.dataset, *_row(flow)) for flow in flows])
-    return text_table(("flow", *_COLUMNS), [(flow.flow, *_row(flow)) for flow in flows])
+    names = ["flow", "dataset"] if any(flow.dataset != flow.flow for flow in flows) else ["flow"]
+    rows = [{"flow": flow.flow, "dataset": flow.dataset, **_row(flow)} for flow in flows]
+    columns = [*names, *_COLUMNS]
+    text = text_table(columns, [[row[name] for name in columns] for row in rows])
+    if width is None or max(map(cell_len, text.split("\n"))) <= width:
+        return text
+    # Long names need the room of counts that are all zero.
+    columns = [*names, *(name for name in _COLUMNS if name not in _OPTIONAL or any(row[name] for row in rows))]
+    return text_table(columns, [[row[name] for name in columns] for row in rows], width=width)
 
 
-def _row(flow: FlowOutcome) -> tuple[Any, ...]:
+def _row(flow: FlowOutcome) -> dict[str, Any]:
     counts = flow.counts
-    return (
-        flow.state.value,
-        counts.rows_written,
-        counts.rows_dropped,
-        counts.rows_quarantined,
-        round(flow.duration_s, 1),
-    )
+    return {
+        "state": flow.state.value,
+        "written": counts.rows_written,
+        "dropped": counts.rows_dropped,
+        "quarantined": counts.rows_quarantined,
+        "seconds": round(flow.duration_s, 1),
+    }
 
 
 def _lag_lines(outcome: Outcome) -> Iterator[str]:

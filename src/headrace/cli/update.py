@@ -112,7 +112,7 @@ def finish(outcome: Outcome, invocation: Invocation) -> NoReturn:
 
 
 def _show(outcome: Outcome, invocation: Invocation) -> None:
-    text = outcome_text(outcome, log=log_of(outcome, invocation.location.logs()))
+    text = outcome_text(outcome, log=log_of(outcome, invocation.location.logs()), width=invocation.width)
     if invocation.as_json or invocation.verbosity is not Verbosity.QUIET or outcome.state is UpdateState.FAILED:
         invocation.result(text, outcome.to_json())
     if invocation.as_json and outcome.state is UpdateState.FAILED:

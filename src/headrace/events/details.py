@@ -5,7 +5,7 @@ Ours are ``selections``, ``user``, ``headrace_version``, ``path``, ``reason``, `
 ``num_tied_events``, ``num_late_events``, ``num_null_overwrites``, ``num_new_versions``, ``num_lone_changes``,
 ``lone_column``,
 ``merge_path``, ``write_path``, ``recovered``, ``action`` of an expectation, ``partitions`` of a source, and all fields
-of ``stream_progress`` and ``maintenance_progress``.
+of ``stream_progress``, ``batch_progress`` and ``maintenance_progress``.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from headrace.cdc.merge_commit import WritePath
 from headrace.events.stream_progress import progress_body, progress_of
 from headrace.events.types import (
     BatchDone,
+    BatchRunning,
     DatasetDefined,
     Event,
     FlowDefined,
@@ -43,6 +44,7 @@ from headrace.events.types import (
 from headrace.model.datasets import Kind
 from headrace.model.expectations import Action, ExpectationCount
 from headrace.model.outcome import (
+    BatchTasks,
     ChangeCounts,
     FilesBacklog,
     FlowCounts,
@@ -64,6 +66,7 @@ _MAINTENANCE = (
     "bytes_after",
     "rows",
 )
+_ABOUT_BATCHES = frozenset(kind.event_type for kind in (RowsSampled, StreamProgress, BatchRunning, TableEvaluated))
 
 
 class DatasetType(str, Enum):
@@ -130,7 +133,7 @@ def _about_flow_or_dataset(event_type: str, body: Json, flow: str, dataset: str)
             once=body["once"],
             comment=body.get("comment"),
         )
-    if event_type in (RowsSampled.event_type, StreamProgress.event_type, TableEvaluated.event_type):
+    if event_type in _ABOUT_BATCHES:
         return _about_batches(event_type, body, flow, dataset)
     if event_type != FlowStateChanged.event_type:
         return None
@@ -165,6 +168,9 @@ def _about_batches(event_type: str, body: Json, flow: str, dataset: str) -> Even
         return RowsSampled(flow, dataset, body["epoch"], body["batch_id"], body["expectation"], tuple(body["rows"]))
     if event_type == StreamProgress.event_type:
         return StreamProgress(flow, dataset, body["epoch"], body["query_id"], body["run_id"], progress_of(body))
+    if event_type == BatchRunning.event_type:
+        batch = BatchTasks(body["batch_id"], body["tasks_done"], body["tasks"], body["elapsed_s"])
+        return BatchRunning(flow, dataset, batch)
     return TableEvaluated(flow, dataset, _expectations_of(body))
 
 
@@ -275,7 +281,7 @@ def _body(event: Event) -> dict[str, Any]:
             }
         case BatchDone():
             return _batch_body(event)
-        case FlowLagMetrics() | FlowStateMetrics() | StreamProgress():
+        case FlowLagMetrics() | FlowStateMetrics() | StreamProgress() | BatchRunning():
             return _metrics_body(event)
         case RowsSampled() | TableEvaluated():
             return _expectations_event_body(event)
@@ -343,8 +349,10 @@ def _metrics(counts: FlowCounts) -> dict[str, Any]:
     return metrics
 
 
-def _metrics_body(event: FlowLagMetrics | FlowStateMetrics | StreamProgress) -> dict[str, Any]:
+def _metrics_body(event: FlowLagMetrics | FlowStateMetrics | StreamProgress | BatchRunning) -> dict[str, Any]:
     match event:
+        case BatchRunning(batch=batch):
+            return batch.to_json()
         case StreamProgress(epoch=epoch, query_id=query_id, run_id=run_id, progress=progress):
             return {"epoch": epoch, "query_id": query_id, "run_id": run_id, **progress_body(progress)}
         case FlowLagMetrics(lag=lag, backlog=backlog, tables=tables):

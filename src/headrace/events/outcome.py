@@ -9,6 +9,7 @@ from typing import Any
 from headrace.events.types import (
     TERMINAL_UPDATE_STATES,
     BatchDone,
+    BatchRunning,
     Event,
     FlowDefined,
     FlowLagMetrics,
@@ -16,6 +17,7 @@ from headrace.events.types import (
     FlowStateMetrics,
     FlowTotal,
     Json,
+    StreamProgress,
     TableEvaluated,
     UpdateCreated,
     UpdateStateChanged,
@@ -110,12 +112,8 @@ class OutcomeBuilder:
                 self._flows.setdefault(flow, FlowOutcome(flow, dataset, FlowState.QUEUED))
             case FlowStateChanged():
                 self._change_state(event)
-            case BatchDone():
-                self._flows.setdefault(
-                    event.flow,
-                    FlowOutcome(event.flow, event.dataset, FlowState.RUNNING),
-                )
-                self._tally.add(event)
+            case BatchDone() | BatchRunning() | StreamProgress():
+                self._apply_batch(event)
             case TableEvaluated():
                 self._tally.add_table_evaluation(event)
             case FlowLagMetrics() | FlowStateMetrics():
@@ -162,6 +160,25 @@ class OutcomeBuilder:
                 self._flows[event.flow] = replace(known, lag=lag, backlog=backlog, table_lag=tables)
             case FlowStateMetrics(operators=operators, watermark=watermark):
                 self._flows[event.flow] = replace(known, operators=operators, watermark=watermark)
+
+    def _apply_batch(self, event: BatchDone | BatchRunning | StreamProgress) -> None:
+        match event:
+            case BatchDone(flow=flow, dataset=dataset):
+                self._flows.setdefault(flow, FlowOutcome(flow, dataset, FlowState.RUNNING))
+                self._tally.add(event)
+                self._end_batch(flow, event.batch_id)
+            case BatchRunning(flow=flow, batch=batch):
+                if flow in self._flows:
+                    self._flows[flow] = replace(self._flows[flow], batch=batch)
+            case StreamProgress(flow=flow, progress=progress):
+                # A batch without rows has no event of its own.
+                self._end_batch(flow, progress.batch_id)
+
+    def _end_batch(self, flow: str, batch_id: int) -> None:
+        """Forget the progress of a batch that has ended."""
+        known = self._flows.get(flow)
+        if known is not None and known.batch is not None and (known.batch.batch_id or 0) <= batch_id:
+            self._flows[flow] = replace(known, batch=None)
 
     def _change_state(self, event: FlowStateChanged) -> None:
         known = self._flows.get(event.flow)

@@ -15,6 +15,7 @@ from headrace.cdc.merge_commit import WritePath
 from headrace.model.datasets import Kind
 from headrace.model.expectations import ExpectationCount
 from headrace.model.outcome import (
+    BatchTasks,
     FilesBacklog,
     FlowCounts,
     FlowState,
@@ -214,6 +215,24 @@ class BatchDone:
         parts += [f"{counts.changes.tied} lost a tie"] if counts.changes and counts.changes.tied else []
         parts += [f"{counts.changes.late} possibly too late"] if counts.changes and counts.changes.late else []
         return f'flow "{self.flow}" finished batch {self.batch_id}: {", ".join(parts)}'
+
+
+@dataclass(frozen=True)
+class BatchRunning:
+    """A batch of a flow takes long; emitted at intervals until it has ended."""
+
+    flow: str
+    dataset: str
+    batch: BatchTasks
+
+    event_type: ClassVar[str] = "batch_progress"
+    level: ClassVar[Level] = Level.METRICS
+    maturity: ClassVar[Maturity] = Maturity.EVOLVING
+
+    @property
+    def message(self) -> str:
+        """One readable line."""
+        return f'flow "{self.flow}" runs {self.batch.describe()}'
 
 
 @dataclass(frozen=True)
@@ -443,8 +462,8 @@ class Warned:
 
 Event: TypeAlias = (
     "UpdateCreated | UpdateStateChanged | DatasetDefined | SinkDefined | FlowDefined | FlowStateChanged | BatchDone"
-    " | FlowLagMetrics | FlowStateMetrics | StreamProgress | RowsSampled | TableEvaluated | UpdateTotals | RowsErased"
-    " | Warned | TableMaintained"
+    " | FlowLagMetrics | FlowStateMetrics | StreamProgress | BatchRunning | RowsSampled | TableEvaluated | UpdateTotals"
+    " | RowsErased | Warned | TableMaintained"
 )
 
 TERMINAL_UPDATE_STATES = frozenset({UpdateState.COMPLETED, UpdateState.FAILED, UpdateState.CANCELED})
@@ -461,7 +480,7 @@ def is_durable(event: Event) -> bool:
             return flow_state is FlowState.FAILED
         case DatasetDefined() | SinkDefined() | FlowDefined() | FlowLagMetrics() | RowsSampled() | TableEvaluated():
             return False
-        case FlowStateMetrics() | StreamProgress() | UpdateTotals() | Warned() | TableMaintained():
+        case FlowStateMetrics() | StreamProgress() | BatchRunning() | UpdateTotals() | Warned() | TableMaintained():
             return False
 
 

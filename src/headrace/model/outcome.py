@@ -41,7 +41,14 @@ class FlowState(str, Enum):
     LOST = "LOST"
 
 
+# Why a flow is EXCLUDED.
+NOT_SELECTED = "not selected"
 ACTIVE_STATES = frozenset({FlowState.QUEUED, FlowState.STARTING, FlowState.RUNNING, FlowState.IDLE, FlowState.RETRYING})
+
+
+def unselected_text(flows: int) -> str:
+    """One line about the flows outside of the selection."""
+    return f"{flows} flow{'' if flows == 1 else 's'} {NOT_SELECTED}"
 
 
 @dataclass(frozen=True)
@@ -216,10 +223,41 @@ class OperatorState:
 
 
 @dataclass(frozen=True)
+class BatchTasks:
+    """The progress of a long batch: the tasks of its Spark jobs so far.
+
+    Attributes:
+        batch_id: the number of the batch; None for a query that is one batch, such as that of a view.
+        done: tasks that have ended.
+        tasks: all tasks of the jobs that were started; a batch may start more.
+        elapsed_s: how long the batch has run, in whole seconds.
+    """
+
+    batch_id: int | None
+    done: int
+    tasks: int
+    elapsed_s: int
+
+    def to_json(self) -> dict[str, Any]:
+        """The batch as one JSON object."""
+        tasks = {"tasks_done": self.done, "tasks": self.tasks}
+        return {"batch_id": self.batch_id, **tasks, "elapsed_s": self.elapsed_s}
+
+    def describe(self) -> str:
+        """The progress in a few words."""
+        batch = "" if self.batch_id is None else f"batch {self.batch_id}: "
+        hours, seconds = divmod(self.elapsed_s, 3600)
+        minutes = f"{seconds // 60:02}" if hours else f"{seconds // 60}"
+        clock = f"{hours}:" if hours else ""
+        return f"{batch}{self.done:,} of {self.tasks:,} tasks, {clock}{minutes}:{seconds % 60:02}"
+
+
+@dataclass(frozen=True)
 class FlowOutcome:
     """The outcome of one flow.
 
     ``lag`` (of topics), ``backlog`` (of files), ``table_lag`` and ``operators`` (state) are the values last reported.
+    ``batch`` is the running batch, if it is long.
     """
 
     flow: str
@@ -235,12 +273,18 @@ class FlowOutcome:
     # The watermark, as Spark formats it; empty if there is none.
     watermark: str = ""
     table_lag: tuple[TableLag, ...] = ()
+    batch: BatchTasks | None = None
+
+    @property
+    def is_unselected(self) -> bool:
+        """True if the flow did not run because other datasets were selected, which is no news to the user."""
+        return self.state is FlowState.EXCLUDED and self.reason in (None, NOT_SELECTED)
 
     def to_json(self) -> dict[str, Any]:
         """The flow as in the contract.
 
         ``lag`` is present for flows that read topics, ``backlog`` for Auto Loader, ``table_lag`` for streams of Delta
-        tables, and ``operators`` and ``watermark`` for stateful flows.
+        tables, ``operators`` and ``watermark`` for stateful flows, and ``batch`` while a long batch runs.
         """
         return {
             "flow": self.flow,
@@ -258,6 +302,7 @@ class FlowOutcome:
             **({"table_lag": [table.to_json() for table in self.table_lag]} if self.table_lag else {}),
             **({"operators": [operator.to_json() for operator in self.operators]} if self.operators else {}),
             **({"watermark": self.watermark} if self.watermark else {}),
+            **({"batch": self.batch.to_json()} if self.batch else {}),
         }
 
 
@@ -275,7 +320,10 @@ class Outcome:
 
     def as_lost(self) -> Outcome:
         """The outcome of an update whose process is gone, although the events do not show it."""
-        flows = (replace(flow, state=FlowState.LOST) if flow.state in ACTIVE_STATES else flow for flow in self.flows)
+        flows = (
+            replace(flow, state=FlowState.LOST, batch=None) if flow.state in ACTIVE_STATES else flow
+            for flow in self.flows
+        )
         return replace(self, state=UpdateState.LOST, flows=tuple(flows))
 
     def to_json(self) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from headrace.graph.resolved import ResolvedGraph
 from headrace.graph.resolved_flows import OneTimeFlow, ResolvedFlow, StoredFlow, StreamingFlow
 from headrace.graph.select import Selected
 from headrace.model.names import QualifiedName
+from headrace.model.outcome import NOT_SELECTED
 from headrace.model.table_rules import Fresh
 from headrace.plan.deployed import DeployedState, full_refresh_hint
 from headrace.plan.steps import Decision, FlowStep, TableChange, TableStep
@@ -33,7 +34,7 @@ def flow_step(
     """
     stuck = _stuck_reason(graph, flow, state, tables)
     if flow.target not in selected.refresh:
-        return FlowStep(flow, Decision.EXCLUDE, f"not selected; {stuck}" if stuck else "not selected")
+        return FlowStep(flow, Decision.EXCLUDE, f"{NOT_SELECTED}; {stuck}" if stuck else NOT_SELECTED)
     step = tables.get(flow.target)
     if flow.target in selected.full_refresh:
         reason = step.reason if step is not None and _clears_table(step) else "full refresh"

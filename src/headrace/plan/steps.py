@@ -11,6 +11,7 @@ from headrace.graph.resolved import ResolvedGraph
 from headrace.graph.resolved_flows import StoredFlow
 from headrace.graph.unavailable_sources import UnavailableFlow
 from headrace.model.names import QualifiedName
+from headrace.model.outcome import NOT_SELECTED, unselected_text
 from headrace.model.triggers import AVAILABLE_NOW, Trigger
 from headrace.model.type_changes import FieldChange
 from headrace.model.views import ViewDefinition
@@ -137,7 +138,7 @@ class UnavailableStep:
     @property
     def reason(self) -> str:
         """Why it does not run, in one line."""
-        return "not selected" if self.decision is Decision.EXCLUDE else self.flow.reason
+        return NOT_SELECTED if self.decision is Decision.EXCLUDE else self.flow.reason
 
     def describe(self) -> str:
         """One line for the reader."""
@@ -181,15 +182,20 @@ class Plan:
         return next((step for step in self.tables if step.dataset == name), None)
 
     def describe(self) -> str:
-        """The plan as stable text; flows that do not run come last."""
+        """The plan as stable text; flows that do not run come last, and those outside of the selection as a number."""
+        resting = [step for step in self.flows if step.decision not in (Decision.START, Decision.FAIL)]
         lines = [rename.describe() for rename in self.renames]
         lines += [step.describe() for step in self.tables]
         lines += [step.describe() for step in self.views]
         lines += [loss.describe() for loss in self.losses]
         lines += [step.describe() for step in self.flows if step.decision is Decision.START]
         lines += [step.describe() for step in self.flows if step.decision is Decision.FAIL]
-        lines += [step.describe() for step in self.unavailable]
-        lines += [step.describe() for step in self.flows if step.decision not in (Decision.START, Decision.FAIL)]
+        lines += [step.describe() for step in self.unavailable if step.reason != NOT_SELECTED]
+        lines += [step.describe() for step in resting if step.reason != NOT_SELECTED]
+        unselected = [*(step.reason for step in resting), *(step.reason for step in self.unavailable)].count(
+            NOT_SELECTED
+        )
+        lines += [unselected_text(unselected)] if unselected else []
         if self.empty:
             lines.append("nothing to do")
         lines += [found.describe() for found in self.inactive]

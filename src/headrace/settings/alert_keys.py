@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from headrace.settings.key import ValueType, used
 
+_SEVERITIES = ("info", "warn", "bad")
+
 ALERT_KEYS = (
     used(
         "alerts",
@@ -24,7 +26,7 @@ ALERT_KEYS = (
         "How long its condition must hold before an alert opens, such as `5m`.",
         "the rule's",
     ),
-    used("alerts.rules.*.severity", ValueType.TEXT, "`info`, `warn` or `bad`.", "the rule's"),
+    used("alerts.rules.*.severity", ValueType.TEXT, "`info`, `warn` or `bad`.", "the rule's", choices=_SEVERITIES),
     used("alerts.datasets", ValueType.NAMED_SECTIONS, "Limits of single datasets.", "none"),
     used(
         "alerts.datasets.*.lag",
@@ -66,7 +68,7 @@ ALERT_KEYS = (
     used("alerts.deliver.*.user", ValueType.TEXT, "User at the mail server.", "none"),
     used("alerts.deliver.*.password", ValueType.TEXT, "Reference to the secret with the password.", "none"),
     used("alerts.deliver.*.apprise", ValueType.TEXT, "Reference to the secret with a URL of Apprise."),
-    used("alerts.deliver.*.min_severity", ValueType.TEXT, "The least severity to send.", "`info`"),
+    used("alerts.deliver.*.min_severity", ValueType.TEXT, "The least severity to send.", "`info`", choices=_SEVERITIES),
     used("alerts.repeat", ValueType.TEXT, "When to repeat a message about an alert that is still open.", "`4h`"),
     used(
         "alerts.group",

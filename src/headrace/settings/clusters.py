@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from headrace.settings.check import Section
+from headrace.settings.keys import CLUSTER_LABELS
 
-_LABELS = ("default", "updates", "maintenance")
 _ALLOCATION = "spark.dynamicAllocation"
 
 
@@ -27,14 +27,14 @@ def spark_conf_of(clusters: tuple[Section, ...], report: Callable[..., None]) ->
     """
     conf: dict[str, str] = {}
     lines: dict[str, int] = {}
-    for wanted in _LABELS[:2]:
+    for wanted in CLUSTER_LABELS[:2]:
         for cluster in clusters:
             if _label(cluster) == wanted:
                 conf.update(_autoscale(cluster.section("autoscale"), report))
                 conf.update(cluster.mapping("spark_conf"))
                 lines.update({key: cluster.line_of(f"spark_conf.{key}") for key in cluster.mapping("spark_conf")})
     for cluster in clusters:
-        if _label(cluster) not in _LABELS:
+        if _label(cluster) not in CLUSTER_LABELS:
             report(
                 "SETTINGS.WRONG_VALUE",
                 cluster.line_of("label"),
@@ -48,7 +48,8 @@ def spark_conf_of(clusters: tuple[Section, ...], report: Callable[..., None]) ->
 
 
 def _label(cluster: Section) -> str:
-    return cluster.text("label") or "default"
+    label = cluster.text("label")
+    return "default" if label is None else label
 
 
 def _autoscale(autoscale: Section, report: Callable[..., None]) -> dict[str, str]:

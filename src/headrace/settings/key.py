@@ -31,7 +31,8 @@ class Key:
     """One key. In ``path``, ``[]`` stands for each item of a list and ``*`` for any name.
 
     ``reason`` says why a key has no effect or is refused, ``fix`` what to do. A refused key is allowed with an
-    empty value: null, false, or empty.
+    empty value: null, false, or empty. ``required``, ``least`` (of a number), ``choices`` and ``pattern`` (of a string)
+    limit the values.
     """
 
     path: str
@@ -42,6 +43,11 @@ class Key:
     reason: str = ""
     fix: str = ""
     in_profile: bool = False
+    required: bool = False
+    least: int | None = None
+    choices: tuple[str, ...] = ()
+    # In the syntax that Python and JSON schemas share. The loader reports what is wrong.
+    pattern: str = ""
 
     @property
     def parent(self) -> str:
@@ -54,9 +60,20 @@ class Key:
         return self.path.rpartition(".")[2]
 
 
-def used(path: str, kind: ValueType, about: str, default: str = "", *, in_profile: bool = False) -> Key:
+def used(
+    path: str,
+    kind: ValueType,
+    about: str,
+    default: str = "",
+    *,
+    in_profile: bool = False,
+    required: bool = False,
+    least: int | None = None,
+    choices: tuple[str, ...] = (),
+    pattern: str = "",
+) -> Key:
     """A key that is used."""
-    return Key(path, kind, Treatment.USED, about, default=default, in_profile=in_profile)
+    return Key(path, kind, Treatment.USED, about, default, "", "", in_profile, required, least, choices, pattern)
 
 
 def accepted(path: str, kind: ValueType, about: str, reason: str) -> Key:

@@ -1,7 +1,7 @@
 """Every key of a settings file, as data: its meaning, its type, and how Headrace treats it.
 
 Source: lakeflow.md 2.1, 2.2 and 2.4 (the vendor's pipeline JSON and SDP's file), and our own keys. The checker, the
-loader and docs/reference/settings.md all read this one table.
+loader, docs/reference/settings.md and the JSON schema for editors all read this one table.
 """
 
 from __future__ import annotations
@@ -14,9 +14,13 @@ from headrace.settings.alert_keys import ALERT_KEYS
 from headrace.settings.key import Key, ValueType, accepted, refused, used
 
 _T, _used, _accepted, _refused = ValueType, used, accepted, refused
+_NOT_BLANK = r"\S"
+# As parse_interval_s reads it, which also knows the units.
+_INTERVAL = r"^\s*([A-Za-z]+\s+)?[0-9]+([.][0-9]+)?\s*[A-Za-z]+\s*$"
+CLUSTER_LABELS = ("default", "updates", "maintenance")
 
 _PIPELINE = (
-    _used("name", _T.TEXT, "Name of the pipeline. Required."),
+    _used("name", _T.TEXT, "Name of the pipeline. Required.", required=True, pattern=_NOT_BLANK),
     _used("id", _T.TEXT, "ID of the pipeline, the same for all of its updates.", "derived from `name`"),
     _used("catalog", _T.TEXT, "Catalog of names that do not include one.", "none", in_profile=True),
     _used("schema", _T.TEXT, "Schema of names that do not include one.", "`default`", in_profile=True),
@@ -90,7 +94,7 @@ _OURS = (
         in_profile=True,
     ),
     _used("spark_conf", _T.MAP, "Spark configuration of a session that Headrace starts.", "empty", in_profile=True),
-    _used("max_parallel_flows", _T.NUMBER, "How many flows run at the same time.", "`4`", in_profile=True),
+    _used("max_parallel_flows", _T.NUMBER, "How many flows run at the same time.", "`4`", in_profile=True, least=1),
     _used(
         "max_flow_retries",
         _T.NUMBER,
@@ -98,6 +102,7 @@ _OURS = (
         "Python function or of the query, are not retried.",
         "`2`; `0` in development; no limit in a continuous update",
         in_profile=True,
+        least=0,
     ),
     _used(
         "stop_grace_seconds",
@@ -105,6 +110,7 @@ _OURS = (
         "Stop timeout: how long running batches may take to finish when an update is stopped.",
         "`10`",
         in_profile=True,
+        least=0,
     ),
     _used(
         "paths",
@@ -219,6 +225,7 @@ _SERVICE = (
         "of an update, and from time to time during a continuous one. Events of the running update and the newest "
         "batch of each flow are kept.",
         "forever",
+        pattern=_INTERVAL,
     ),
     _used("environment", _T.SECTION, "Python environment of the update."),
     _used(
@@ -310,6 +317,7 @@ _CLUSTERS = (
         _T.TEXT,
         "`default` or `updates`. Values of `updates` override those of `default`. `maintenance` has no effect.",
         "`default`",
+        choices=CLUSTER_LABELS,
     ),
     _used(
         "clusters[].spark_conf",

@@ -38,6 +38,7 @@ from headrace.settings.check import Checker, Section
 from headrace.settings.clusters import spark_conf_of
 from headrace.settings.discover import find_settings
 from headrace.settings.document import read_document
+from headrace.settings.keys import keys_below
 from headrace.settings.named import dependencies_of, event_log_of, event_log_retain_s_of, libraries_of, maintenance_of
 from headrace.settings.settings import (
     DEFAULT_PARALLEL_FLOWS,
@@ -161,7 +162,7 @@ class _Loader:
             retention=retention,
             on_tie=on_tie,
             on_failing_rows=_on_failing_rows(configuration, partial(self._invalid, section)),
-            stop_timeout_s=self._number(section, "stop_grace_seconds", DEFAULT_STOP_TIMEOUT_S, least=0),
+            stop_timeout_s=self._number(section, "stop_grace_seconds", DEFAULT_STOP_TIMEOUT_S),
             development=development,
             configuration=MappingProxyType(configuration),
             spark_conf=MappingProxyType({**clusters.conf, **section.mapping("spark_conf")}),
@@ -173,7 +174,7 @@ class _Loader:
             maintenance=maintenance_of(section, self._problem),
             profile=profile,
             master=section.text("master"),
-            max_parallel_flows=self._number(section, "max_parallel_flows", DEFAULT_PARALLEL_FLOWS, least=1),
+            max_parallel_flows=self._number(section, "max_parallel_flows", DEFAULT_PARALLEL_FLOWS),
             max_flow_retries=self._retries(section, 0 if development else None, configuration),
             connectors=section.texts("connectors"),
             renamed_datasets=MappingProxyType(section.section("renames").mapping("datasets")),
@@ -228,15 +229,15 @@ class _Loader:
             )
         return folder.absolute()
 
-    def _number(self, section: Section, key: str, default: int, *, least: int) -> int:
-        value = section.number(key)
-        if value is not None and value < least:
+    def _number(self, section: Section, key: str, default: int) -> int:
+        value, least = section.number(key), keys_below("")[key].least
+        if value is not None and least is not None and value < least:
             self._invalid(section, key, f"it is less than {least}", f"Write {least} or more.")
         return default if value is None else value
 
     def _retries(self, section: Section, default: int | None, configuration: Mapping[str, str]) -> int | None:
         if section.number("max_flow_retries") is not None:
-            return self._number(section, "max_flow_retries", 0, least=0)
+            return self._number(section, "max_flow_retries", 0)
         written = configuration.get(RETRIES_KEY)
         if written is None:
             return default

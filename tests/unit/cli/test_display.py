@@ -77,10 +77,24 @@ def test_live_table_of_a_continuous_update_shows_rate_lag_and_the_age_of_the_las
         console.print(display.table())
 
     assert [line.rstrip() for line in capture.get().splitlines()] == [
-        "flow        state         rows  rows/s  dropped  quarantined            lag  age",
-        "orders_fr…  RUNNING  1,250,000     400      310           52  1,200 records  4 s",
-        "revenue     RUNNING          0",
+        "flow                   state         rows  rows/s            lag   last batch",
+        "orders_from_the_shops  RUNNING  1,250,000     400  1,200 records  #3, 4 s ago",
+        "revenue                RUNNING",
+        "orders_from_the_shops  310 dropped, 52 quarantined",
     ]
+
+
+@pytest.mark.parametrize("width", [10, 20, 80])
+def test_live_table_can_be_drawn_before_the_first_event_and_on_any_terminal(width: int) -> None:
+    console = Console(file=io.StringIO(), width=width, height=2)
+    display = LiveTable(console, lambda: 0.0)
+
+    for events in ((), (UpdateCreated("USER_ACTION"),), (FlowDefined("orders", "orders"), FlowDefined("b", "b"))):
+        for event in events:
+            display.on_event(event)
+        with console.capture() as capture:
+            console.print(display.table())
+        assert capture.get().strip()
 
 
 @pytest.mark.parametrize("flows", [0, 1, 5, 10, 40])

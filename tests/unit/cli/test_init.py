@@ -8,6 +8,7 @@ import pytest
 
 from headrace.cli.init import make_project, templates
 from headrace.settings.discover import find_settings
+from headrace.settings.json_schema import EDITOR_COMMENT, SCHEMA_FILE, settings_schema
 from headrace.settings.load import load_settings
 from headrace.settings.source_files import source_files
 
@@ -23,6 +24,31 @@ def test_new_project_is_complete(tmp_path: Path, template: str) -> None:
         file for file in files if file.endswith(".tmpl") or "PROJECT_NAME" in (tmp_path / "shop" / file).read_text()
     ]
     assert (tmp_path / "shop" / ".gitignore").read_text().startswith("storage/")
+
+
+def test_editors_find_the_schema_of_a_new_project(tmp_path: Path) -> None:
+    make_project(tmp_path, "shop")
+
+    first = (tmp_path / "shop" / "pipeline.yml").read_text().splitlines()[0]
+    assert first == EDITOR_COMMENT
+    assert json.loads((tmp_path / "shop" / first.partition("$schema=")[2]).read_text()) == settings_schema()
+
+
+def test_schema_is_printed_and_written_to_a_new_folder(cli: Any, tmp_path: Path) -> None:
+    _, printed, _ = cli("schema")
+    code, out, _ = cli("schema", "--file", ".headrace/pipeline.schema.json")
+
+    assert json.loads(printed) == settings_schema()
+    assert (code, EDITOR_COMMENT in out) == (0, True)
+    assert (tmp_path / SCHEMA_FILE).read_text() == printed
+
+
+def test_a_schema_that_cannot_be_written_is_reported(cli: Any, tmp_path: Path) -> None:
+    (tmp_path / "there").write_text("")
+
+    code, out, _ = cli("schema", "--file", "there/schema.json", "--output", "json")
+
+    assert (code, json.loads(out)["error"]["code"]) == (1, "SETTINGS.SCHEMA_NOT_WRITTEN")
 
 
 def test_python_files_of_a_new_project_compile(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from headrace.cdc.feed import MergePath
 from headrace.events.envelope import SCHEMA, Origin, Stamp, from_row, id_floor, redacted, seq_no_of, to_row
 from headrace.events.types import (
     BatchDone,
+    BatchRunning,
     DatasetDefined,
     Event,
     FlowDefined,
@@ -24,6 +25,7 @@ from headrace.events.types import (
 from headrace.model.datasets import Kind
 from headrace.model.expectations import Action, ExpectationCount
 from headrace.model.outcome import (
+    BatchTasks,
     ChangeCounts,
     FilesBacklog,
     FlowCounts,
@@ -75,6 +77,7 @@ progress = st.builds(
     st.lists(st.builds(SourceProgress, texts, numbers), max_size=2).map(tuple),
 )
 events: st.SearchStrategy[Event] = st.one_of(
+    st.builds(BatchRunning, texts, texts, st.builds(BatchTasks, st.none() | numbers, numbers, numbers, numbers)),
     st.builds(StreamProgress, texts, texts, numbers, texts, texts, progress),
     st.builds(UpdateCreated, texts, objects, objects),
     st.builds(UpdateStateChanged, st.sampled_from(UpdateState), errors),

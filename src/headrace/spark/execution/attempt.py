@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from headrace.errors import PipelineError
-from headrace.graph.resolved_flows import RefreshFlow, SnapshotFlow, StreamingFlow
+from headrace.graph.resolved_flows import RefreshFlow, SnapshotFlow, StoredFlow, StreamingFlow
 from headrace.model.names import QualifiedName
 from headrace.model.triggers import TriggerKind
 from headrace.plan.steps import FlowStep, TableStep
@@ -58,6 +58,7 @@ class Attempt:
         attempt: its number within the update, from 1.
         report: receives every report, from this thread.
         compact: called with a table after many batches were written to it.
+        watch_jobs: called with the flow and a group of Spark jobs that belong to it.
         signals: when to end early.
     """
 
@@ -71,6 +72,7 @@ class Attempt:
         *,
         report: Callable[[Report], None],
         compact: Callable[[QualifiedName], None],
+        watch_jobs: Callable[[StoredFlow, str], None],
         signals: Signals,
     ) -> None:
         self._context = context
@@ -89,6 +91,7 @@ class Attempt:
             stop_timeout_s=signals.stop_timeout_s,
             compact=lambda: compact(step.flow.target),
             on_poll=self._freshness.poll,
+            watch_jobs=lambda group: watch_jobs(step.flow, group),
         )
 
     def run(self) -> None:
@@ -107,6 +110,7 @@ class Attempt:
                 return NothingNew(flow.name, changes.reason)
         self._preparation.prepare(flow, self._table)
         if step.backfill is not None:
+            self._hooks.watch_jobs(context.work_group(flow.name))
             backfilled = self._backfill().complete(step.backfill)
             if not step.streams:
                 return backfilled
@@ -125,6 +129,7 @@ class Attempt:
 
     def _run(self) -> Report:
         execution = self._execution()
+        self._hooks.watch_jobs(self._context.work_group(self._flow.name))
         try:
             return execution.run()
         finally:

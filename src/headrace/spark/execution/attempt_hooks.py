@@ -19,6 +19,7 @@ class Hooks:
         stop_timeout_s: how long the running batch may still take once the flow should end early; None before that.
         compact: many batches were written; small files can be compacted.
         on_poll: a continuous stream was polled.
+        watch_jobs: called with a group of Spark jobs that belong to the flow, before they run.
     """
 
     on_start: Callable[[], None]
@@ -26,6 +27,7 @@ class Hooks:
     stop_timeout_s: Callable[[], float | None]
     compact: Callable[[], None]
     on_poll: Callable[[], None]
+    watch_jobs: Callable[[str], None]
 
     def is_stopping(self) -> bool:
         """Whether the flow should end early."""

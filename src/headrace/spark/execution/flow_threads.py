@@ -11,6 +11,7 @@ from headrace.plan.steps import FlowStep, TableStep
 from headrace.runtime.ports import Report
 from headrace.spark.execution.attempt import Attempt, Signals
 from headrace.spark.jvm.callback_connections import close_idle_connections
+from headrace.spark.monitoring.task_reporter import TaskReporter
 from headrace.spark.preparation.prepare import Preparation
 from headrace.spark.tables.compaction import Compaction, cancel_group
 from headrace.spark.update.context import UpdateContext
@@ -29,6 +30,7 @@ class ThreadedFlows:
         self._reports: queue.SimpleQueue[Report | None] = queue.SimpleQueue()
         self._preparation = Preparation(context)
         self._compaction = Compaction(context)
+        self._tasks = TaskReporter(context)
         self._stop_requested = threading.Event()
         self._stop = threading.Event()
         self._abandoned = threading.Event()
@@ -52,6 +54,7 @@ class ThreadedFlows:
             attempt,
             report=self._reports.put,
             compact=self._compaction.request,
+            watch_jobs=self._tasks.watch,
             signals=Signals(self._stop, self._slots, self._stop_timeout_s),
         )
 
@@ -110,6 +113,7 @@ class ThreadedFlows:
 
     def close(self) -> None:
         """Stop everything that still runs. Called at the end of an update, however it ended."""
+        self._tasks.close()
         # Flows first: a running flow may request compaction, and must not continue while this waits for compaction.
         if not self._all_ended():
             self.abandon()

@@ -123,6 +123,8 @@ class StreamFlowExecution:
         )
         with self._preparation.session_lock, with_confs(context.session, confs):
             query = start_query(context, flow, frame, repeat.trigger, checkpoint, target)
+        # Spark's group of the jobs of a stream.
+        self._hooks.watch_jobs(str(query.runId))
         self._hooks.on_start()
         topics = TopicsRead(sources, reported_losses)
         reports = self._reports(query, record.epoch, topics, static_inputs, began_at)

@@ -9,4 +9,5 @@ __all__ = [
     "progress_reporter",
     "query_monitor",
     "state_reporter",
+    "task_reporter",
 ]

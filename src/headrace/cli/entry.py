@@ -1,0 +1,17 @@
+"""Where a process starts: answers a shell that completes a command line, or runs the command line."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+
+
+def main() -> None:
+    """Run this process."""
+    if "_HEADRACE_COMPLETE" in os.environ:
+        lines = import_module("headrace.cli.completion.answer").answer(sys.argv[1:], os.environ)
+        sys.stdout.write("".join(f"{line}\n" for line in lines))
+        return
+    # Imports the parser and everything that the verbs need, which takes a hundred times longer.
+    import_module("headrace.cli.main").main()
