@@ -8,10 +8,14 @@ from enum import Enum
 
 
 class MetricKind(str, Enum):
-    """A counter only increases, except when the event log is lost; a gauge is a current value."""
+    """A counter only increases, except when the event log is lost; a gauge is a current value.
+
+    A histogram counts values by the buckets into which they fall.
+    """
 
     COUNTER = "counter"
     GAUGE = "gauge"
+    HISTOGRAM = "histogram"
 
 
 @dataclass(frozen=True)
@@ -21,10 +25,11 @@ class Metric:
     Attributes:
         name: in OpenTelemetry.
         prometheus: in Prometheus' text format; counters end with ``_total``.
-        kind: counter or gauge.
+        kind: counter, gauge or histogram.
         unit: in UCUM, such as ``s`` or ``{row}``.
         labels: besides ``pipeline``.
         help: one sentence.
+        buckets: the upper bounds of the buckets of a histogram, without infinity.
     """
 
     name: str
@@ -33,6 +38,12 @@ class Metric:
     unit: str
     labels: tuple[str, ...]
     help: str
+    buckets: tuple[float, ...] = ()
+
+    @property
+    def sample_labels(self) -> tuple[str, ...]:
+        """The labels of a value; those of a histogram also have the bound of a bucket, or ``sum``."""
+        return (*self.labels, "le") if self.kind is MetricKind.HISTOGRAM else self.labels
 
 
 _C, _G = MetricKind.COUNTER, MetricKind.GAUGE
@@ -105,6 +116,15 @@ ROWS = Metric(
     "{row}",
     ("flow", "dataset", "fate"),
     "Rows by what became of them: written, dropped, quarantined, rescued, upserted or deleted.",
+)
+BATCH_DURATION = Metric(
+    "headrace.flow.batch.duration",
+    "headrace_flow_batch_duration_seconds",
+    MetricKind.HISTOGRAM,
+    "s",
+    _FLOW,
+    "How long batches took, if that was measured; without Spark's planning if Headrace itself writes the target.",
+    (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300),
 )
 INPUT_ROWS = Metric(
     "headrace.flow.input_rows", "headrace_flow_input_rows_total", _C, "{row}", _FLOW, "Rows that a stream has read."
@@ -224,6 +244,22 @@ EXPECTATIONS = Metric(
     ("dataset", "flow", "expectation", "action", "result"),
     "Rows that passed or failed an expectation; a rule on a whole table counts once per update.",
 )
+CUSTOM_TOTAL = Metric(
+    "headrace.custom",
+    "headrace_custom_total",
+    _C,
+    "1",
+    ("flow", "dataset", "metric"),
+    "Sums and counts of the user's own metrics over all batches.",
+)
+CUSTOM_VALUE = Metric(
+    "headrace.custom.value",
+    "headrace_custom_value",
+    _G,
+    "1",
+    ("flow", "dataset", "metric"),
+    "The user's own metrics that do not add up, such as averages: the value of the newest batch that has one.",
+)
 QUARANTINED = Metric(
     "headrace.quarantine.rows", "headrace_quarantine_rows", _G, "{row}", _TABLE, "Rows that wait in quarantine."
 )
@@ -257,10 +293,11 @@ BUILD = Metric("headrace.build.info", "headrace_build_info", _G, "1", ("version"
 
 CATALOGUE: tuple[Metric, ...] = (
     *(UPDATES, UPDATE_STATE, UPDATE_DURATION, UPDATE_END),
-    *(FLOW_STATE, FLOW_FAILURES, FLOW_RETRIES, BATCHES, LAST_BATCH, ROWS, INPUT_ROWS, BUSY, PHASES),
+    *(FLOW_STATE, FLOW_FAILURES, FLOW_RETRIES, BATCHES, LAST_BATCH, BATCH_DURATION, ROWS),
+    *(INPUT_ROWS, BUSY, PHASES),
     *(INPUT_RATE, PROCESS_RATE, LAG_OFFSETS, LAG_FILES, LAG_ROWS, LAG_COMMITS),
     *(LAG_BYTES, LAG_SECONDS, WATERMARK_DELAY),
-    *(STATE_BYTES, STATE_ROWS, STATE_CHANGES, EXPECTATIONS, QUARANTINED),
+    *(STATE_BYTES, STATE_ROWS, STATE_CHANGES, EXPECTATIONS, CUSTOM_TOTAL, CUSTOM_VALUE, QUARANTINED),
     *(TABLE_ROWS, TABLE_BYTES, TABLE_FILES, TABLE_VERSION, TABLE_COMMIT),
     *(LEASE, FREE, NEWEST_EVENT, BUILD),
 )

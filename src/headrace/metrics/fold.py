@@ -38,6 +38,7 @@ _OF_FLOWS = (
     *_LAG,
     all_metrics.STATE_BYTES,
     all_metrics.STATE_ROWS,
+    all_metrics.CUSTOM_VALUE,
 )
 
 
@@ -195,6 +196,8 @@ class EventFold:
         flow, dataset, counts = event.flow, event.dataset, event.counts
         self.samples.add(all_metrics.BATCHES, 1, flow, dataset)
         self.samples.set(all_metrics.LAST_BATCH, moment, flow)
+        if event.duration_ms is not None:
+            self.samples.observe(all_metrics.BATCH_DURATION, event.duration_ms / 1000, flow)
         fates = {
             "written": counts.rows_written,
             "dropped": counts.rows_dropped,
@@ -207,6 +210,11 @@ class EventFold:
             if rows is not None:
                 self.samples.add(all_metrics.ROWS, rows, flow, dataset, fate)
         self._count_expectations(dataset, flow, counts.expectations)
+        for metric in counts.metrics:
+            if metric.is_total:
+                self.samples.add(all_metrics.CUSTOM_TOTAL, metric.value, flow, dataset, metric.name)
+            else:
+                self.samples.set(all_metrics.CUSTOM_VALUE, metric.value, flow, dataset, metric.name)
 
     def _is_new(self, event: BatchDone, update_id: str) -> bool:
         """Of several records of a batch only the first counts.

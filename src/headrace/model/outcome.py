@@ -7,6 +7,7 @@ from datetime import datetime
 from enum import Enum
 from typing import Any
 
+from headrace.model.custom_metrics import MetricValue, added_values
 from headrace.model.expectations import ExpectationCount
 
 
@@ -106,6 +107,8 @@ class FlowCounts:
     rows_deleted: int | None = None
     # Counts of the events of such tables.
     changes: ChangeCounts | None = None
+    # Metrics that the user defines.
+    metrics: tuple[MetricValue, ...] = ()
 
     @property
     def rows_read(self) -> int:
@@ -127,6 +130,7 @@ class FlowCounts:
             _sum_of_known(self.rows_upserted, other.rows_upserted),
             _sum_of_known(self.rows_deleted, other.rows_deleted),
             other.changes if self.changes is None else self.changes.plus(other.changes or ChangeCounts()),
+            added_values(self.metrics, other.metrics),
         )
 
 
@@ -240,7 +244,7 @@ class FlowOutcome:
         """The flow as in the contract.
 
         ``lag`` is present for flows that read topics, ``backlog`` for Auto Loader, ``table_lag`` for streams of Delta
-        tables, and ``operators`` and ``watermark`` for stateful flows.
+        tables, ``operators`` and ``watermark`` for stateful flows, and ``metrics`` for flows with metrics of the user.
         """
         return {
             "flow": self.flow,
@@ -258,6 +262,7 @@ class FlowOutcome:
             **({"table_lag": [table.to_json() for table in self.table_lag]} if self.table_lag else {}),
             **({"operators": [operator.to_json() for operator in self.operators]} if self.operators else {}),
             **({"watermark": self.watermark} if self.watermark else {}),
+            **({"metrics": [metric.to_json() for metric in self.counts.metrics]} if self.counts.metrics else {}),
         }
 
 
