@@ -204,6 +204,58 @@ LAG_SECONDS = Metric(
     ("flow", "source"),
     "Age of the oldest commit of a Delta table that a stream has not read; 0 if it has read all.",
 )
+BOTTLENECK = Metric(
+    "headrace.flow.bottleneck",
+    "headrace_flow_bottleneck",
+    _G,
+    "1",
+    ("flow", "cause"),
+    "1 for where most of the last 10 minutes of a running stream went: source, planning, checkpoint storage, query or "
+    "target, or waiting for input.",
+)
+LOCAL_LAG = Metric(
+    "headrace.dataset.lag.local",
+    "headrace_dataset_local_lag_seconds",
+    _G,
+    "s",
+    _TABLE,
+    "Age of the oldest input that the flows of a dataset have not read; 0 if they have read all, absent if unknown.",
+)
+GLOBAL_LAG = Metric(
+    "headrace.dataset.lag.global",
+    "headrace_dataset_global_lag_seconds",
+    _G,
+    "s",
+    _TABLE,
+    "The local lag plus the greatest global lag of the datasets that the flows read.",
+)
+SINK_WAITING_BATCHES = Metric(
+    "headrace.sink.waiting.batches",
+    "headrace_sink_waiting_batches",
+    _G,
+    "{batch}",
+    ("flow", "sink"),
+    "Batches that wait for a sink that is down.",
+)
+SINK_WAITING_ROWS = Metric(
+    "headrace.sink.waiting.rows", "headrace_sink_waiting_rows", _G, "{row}", ("flow", "sink"), "Their rows."
+)
+OLD_EPOCHS = Metric(
+    "headrace.checkpoint.old_epochs",
+    "headrace_checkpoint_old_epochs",
+    _G,
+    "{epoch}",
+    _FLOW,
+    "Checkpoints of earlier epochs of a flow, which full refreshes leave.",
+)
+STATE_DISK = Metric(
+    "headrace.state.disk",
+    "headrace_state_disk_bytes",
+    _G,
+    "By",
+    _FLOW,
+    "Bytes of the newest version of a flow's state in its checkpoint.",
+)
 WATERMARK_DELAY = Metric(
     "headrace.flow.watermark.delay",
     "headrace_flow_watermark_delay_seconds",
@@ -277,6 +329,22 @@ TABLE_COMMIT = Metric(
     _TABLE,
     "When that version was written, in seconds since 1970.",
 )
+LEASE_NUMBER = Metric(
+    "headrace.lease.number",
+    "headrace_lease_number",
+    _G,
+    "1",
+    ("host",),
+    "The fencing token of the newest holder of the lease, which grows with every update.",
+)
+LEASE_AGE = Metric(
+    "headrace.lease.age",
+    "headrace_lease_age_seconds",
+    _G,
+    "s",
+    ("host",),
+    "Time since the holder of the lease renewed it; absent without a holder.",
+)
 LEASE = Metric(
     "headrace.lease.held", "headrace_lease_held", _G, "1", (), "1 while a process holds the lease of the pipeline."
 )
@@ -296,9 +364,10 @@ CATALOGUE: tuple[Metric, ...] = (
     *(FLOW_STATE, FLOW_FAILURES, FLOW_RETRIES, BATCHES, LAST_BATCH, BATCH_DURATION, ROWS),
     *(INPUT_ROWS, BUSY, PHASES),
     *(INPUT_RATE, PROCESS_RATE, LAG_OFFSETS, LAG_FILES, LAG_ROWS, LAG_COMMITS),
-    *(LAG_BYTES, LAG_SECONDS, WATERMARK_DELAY),
+    *(LAG_BYTES, LAG_SECONDS, BOTTLENECK, LOCAL_LAG, GLOBAL_LAG, WATERMARK_DELAY),
+    *(SINK_WAITING_BATCHES, SINK_WAITING_ROWS, OLD_EPOCHS, STATE_DISK),
     *(STATE_BYTES, STATE_ROWS, STATE_CHANGES, EXPECTATIONS, CUSTOM_TOTAL, CUSTOM_VALUE, QUARANTINED),
     *(TABLE_ROWS, TABLE_BYTES, TABLE_FILES, TABLE_VERSION, TABLE_COMMIT),
-    *(LEASE, FREE, NEWEST_EVENT, BUILD),
+    *(LEASE, LEASE_NUMBER, LEASE_AGE, FREE, NEWEST_EVENT, BUILD),
 )
 BY_NAME: Mapping[str, Metric] = {metric.name: metric for metric in CATALOGUE}
