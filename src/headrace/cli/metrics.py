@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from enum import Enum
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +15,7 @@ from headrace.atomic_write import replace_file
 from headrace.cli.invocation import invocation_of
 from headrace.errors import PipelineError
 from headrace.metrics.exposition import json_of, prometheus_text
+from headrace.metrics.otlp import push_metrics
 
 
 class Form(str, Enum):
@@ -28,8 +31,14 @@ def metrics(
         Path | None,
         typer.Option("--file", metavar="PATH", help="Write to a file, atomically, for a collector of text files."),
     ] = None,
-    form: Annotated[Form, typer.Option("--format", help="The format of the metrics.")] = Form.PROMETHEUS,
-    tables: Annotated[bool, typer.Option(help="Include rows, bytes and files of each table.")] = True,  # noqa: FBT002 - an option of the command line
+    form: Annotated[
+        Form, typer.Option("--format", help="The format on the terminal or in the file.")
+    ] = Form.PROMETHEUS,
+    otlp: Annotated[
+        str | None,
+        typer.Option("--otlp", metavar="URL", help="Push to an OpenTelemetry collector, over HTTP."),
+    ] = None,
+    tables: Annotated[bool, typer.Option(help="Include what tables and checkpoints tell.")] = True,  # noqa: FBT002 - an option of the command line
 ) -> None:
     """Print metrics of the pipeline in Prometheus' text format, or as JSON.
 
@@ -40,11 +49,22 @@ def metrics(
     samples = invocation.open().metrics(tables=tables)
     values = json_of(name, samples)
     text = prometheus_text(name, samples) if form is Form.PROMETHEUS else json.dumps(values, indent=2) + "\n"
-    if file is None:
+    if file is None and otlp is None:
         invocation.result(text.rstrip("\n"), values)
         return
+    done = {}
+    if file is not None:
+        _write(file, text)
+        done["file"] = str(file)
+    if otlp is not None:
+        push_metrics(otlp, name, samples, now=time.time(), version=version("headrace"))
+        done["otlp"] = otlp
+    verbs = {"file": "written", "otlp": "pushed"}
+    invocation.result("\n".join(f"{verbs[kind]} to {place}" for kind, place in done.items()), done)
+
+
+def _write(file: Path, text: str) -> None:
     try:
         replace_file(file.absolute(), text)
     except OSError as error:
         raise PipelineError("METRICS.NOT_WRITTEN", path=file, reason=error.strerror or str(error)) from error
-    invocation.result(f"written to {file}", {"file": str(file)})
