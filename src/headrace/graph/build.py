@@ -12,7 +12,6 @@ from pathlib import PurePosixPath
 from headrace.errors import PipelineError
 from headrace.events.views import VIEWS
 from headrace.graph.change_sources import with_feed_readers
-from headrace.graph.custom_metrics import custom_metric_problems
 from headrace.graph.session_names import session_name
 from headrace.graph.table_rules import table_rule_problems
 from headrace.model.datasets import Dataset, Definitions, Flow, Kind
@@ -294,10 +293,6 @@ def _table_rules_fit(graph: Graph) -> Iterator[PipelineError]:
     yield from table_rule_problems(graph.datasets, graph.flows_into, lambda name: suggestion(name, graph))
 
 
-def _metrics_fit(graph: Graph) -> Iterator[PipelineError]:
-    yield from custom_metric_problems(graph.datasets, graph.flows_into)
-
-
 def _layout_fits(graph: Graph) -> Iterator[PipelineError]:
     for dataset in graph.definitions.datasets:
         if dataset.partition_by and dataset.cluster_by:
@@ -478,7 +473,6 @@ RULES: tuple[Rule, ...] = (
     _datasets_have_flows,
     _expectations_fit,
     _table_rules_fit,
-    _metrics_fit,
     _layout_fits,
     _properties_are_known,
     _pipeline_keys_are_known,

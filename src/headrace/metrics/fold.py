@@ -157,13 +157,6 @@ class EventFold:
             return None
         return self.latest.update_id
 
-    @property
-    def active_flows(self) -> frozenset[str]:
-        """The flows whose newest state is one of a running update."""
-        active = {state.value for state in ACTIVE_STATES}
-        states = self.samples.of(all_metrics.FLOW_STATE)
-        return frozenset(flow for flow, _, state in states if state in active)
-
     def lose_flows(self) -> None:
         """Set the state of flows that were active to LOST: the process of their update is gone."""
         active = {state.value for state in ACTIVE_STATES}

@@ -13,6 +13,7 @@ __all__ = [
     "initial_snapshot",
     "inventory",
     "open_quarantine",
+    "recorded_metrics",
     "renaming",
     "source_retention",
     "spill_queue",

@@ -17,7 +17,7 @@ from headrace.metrics import catalogue
 from headrace.metrics.fold import EventFold
 from headrace.metrics.samples import Samples
 from headrace.metrics.snapshot import Snapshot, read_snapshot, write_snapshot
-from headrace.model.outcome import UpdateState
+from headrace.model.outcome import ACTIVE_STATES, UpdateState
 from headrace.project.inspection.flow_storage import add_stored_flows
 from headrace.project.inspection.stored_tables import quarantines
 from headrace.project.lease_holders import read_holder
@@ -70,7 +70,10 @@ def _add_current(samples: Samples, fold: EventFold, now: float) -> None:
     for flow, sources in fold.oldest_unread.items():
         for source, oldest in sources.items():
             samples.set(catalogue.LAG_SECONDS, 0 if oldest is None else round(now - oldest, 3), flow, source)
-    for flow in sorted(fold.active_flows & fold.phases.keys()):
+    active = {state.value for state in ACTIVE_STATES}
+    for flow in [
+        flow for flow, _, state in samples.of(catalogue.FLOW_STATE) if state in active and flow in fold.phases
+    ]:
         cause = fold.phases[flow].cause(now)
         if cause is not None:
             samples.set(catalogue.BOTTLENECK, 1, flow, cause)

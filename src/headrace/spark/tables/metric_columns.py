@@ -18,7 +18,7 @@ from pyspark.sql.classic.column import Column as ClassicColumn
 from pyspark.sql.types import BooleanType, DataType, NullType, NumericType, TimestampType
 
 from headrace.errors import PipelineError
-from headrace.expectations.check import first_line, refused_part
+from headrace.expectations.check import check, first_line, refused_part
 from headrace.model.custom_metrics import CustomMetric
 from headrace.model.datasets import Dataset
 
@@ -62,7 +62,7 @@ class MetricColumns:
 
     @classmethod
     def of(cls, metric: CustomMetric, number: int, frame: DataFrame) -> MetricColumns:
-        """The columns of a metric that passed :func:`metric_problems`.
+        """The columns of a metric that passed :func:`row_problems`.
 
         Args:
             metric: the metric.
@@ -83,9 +83,10 @@ class MetricColumns:
         )
 
 
-def metric_problems(dataset: Dataset, empty: DataFrame) -> tuple[PipelineError, ...]:
-    """The problems of a dataset's metrics; *empty* has the columns of its rows."""
-    return tuple(problem for one in dataset.metrics if (problem := _problem(dataset, one, empty)) is not None)
+def row_problems(dataset: Dataset, empty: DataFrame) -> tuple[PipelineError, ...]:
+    """The problems of a dataset's expectations and metrics; *empty* has the columns of its rows."""
+    found = (_problem(dataset, metric, empty) for metric in dataset.metrics)
+    return (*check(dataset, empty), *(problem for problem in found if problem is not None))
 
 
 class _NotAnAggregate(Exception):

@@ -19,7 +19,7 @@ from pyspark.storagelevel import StorageLevel
 from headrace.delta_log.tables import table_state
 from headrace.events.types import BatchDone
 from headrace.expectations.split import accepted_rows, counts_from
-from headrace.model.custom_metrics import MetricValue
+from headrace.model.custom_metrics import CustomMetric, MetricValue
 from headrace.model.expectations import Action
 from headrace.model.names import quoted
 from headrace.model.outcome import FlowCounts
@@ -69,7 +69,7 @@ class TableWriter:
         merge: merges the rows of a batch that passed; None if they are appended.
         table_lock: held from reading the table to the commit, if flows into the table need it.
         samples: how many rows to sample per expectation that warns or drops.
-        metrics: of the written rows; None for none.
+        metrics: of the written rows.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class TableWriter:
         merge: RowMerger | None = None,
         table_lock: AbstractContextManager[object] | None = None,
         samples: int = 0,
-        metrics: RowMetrics | None = None,
+        metrics: tuple[CustomMetric, ...] = (),
     ) -> None:
         self._target = target
         self._evaluation = evaluation
@@ -94,7 +94,7 @@ class TableWriter:
         self._failpoint = failpoint
         self._fence = fence
         self._merge = merge
-        self._metrics = RowMetrics((), replaces=False) if metrics is None else metrics
+        self._metrics = RowMetrics(metrics, replaces=target.replaces)
         self._recount = Recount(target, evaluation, merge is not None)
         self._quarantine_writer = QuarantineWriter(target, evaluation.rules, failpoint, fence)
         # True if an earlier attempt may have written the next batch.

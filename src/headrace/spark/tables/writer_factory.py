@@ -22,7 +22,6 @@ from headrace.spark.delta.rescued_rows import rescued_column
 from headrace.spark.expectations.evaluation import Evaluation
 from headrace.spark.expectations.samples import samples_per_rule
 from headrace.spark.expectations.table_rules import TableRules
-from headrace.spark.tables.row_metrics import RowMetrics
 from headrace.spark.tables.table_writer import TableWriter
 from headrace.spark.update.batch_target import BatchTarget
 from headrace.spark.update.context import UpdateContext
@@ -127,7 +126,7 @@ class WriterFactory:
             context.guard.fence,
             table_lock=table_lock,
             samples=samples,
-            metrics=RowMetrics(dataset.metrics, replaces=replaces),
+            metrics=dataset.metrics,
         )
 
     def _merge_writer(self, flow: ChangeFlow, target: BatchTarget, declared: tuple[Expectation, ...]) -> TableWriter:
