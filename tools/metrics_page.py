@@ -12,12 +12,13 @@ and needs neither Java nor a running process. Counters cover all updates whose e
 restarts.
 
     headrace metrics
-    headrace metrics --output json
+    headrace metrics --format json
     headrace metrics --file /var/lib/node_exporter/shop.prom
+    headrace metrics --otlp http://collector:4318
 
-The last form is for a collector of text files, such as that of node_exporter: call it from cron, or after each update.
-The file is replaced atomically. `--no-tables` skips the metrics of tables and quarantines, which read the log of each
-table.
+The third form is for a collector of text files, such as that of node_exporter: call it from cron, or after each update.
+The file is replaced atomically. The last one pushes to an OpenTelemetry collector. `--no-tables` skips the metrics of
+tables, quarantines, checkpoints and the lag of datasets, which read the log of each table and the folder of each flow.
 
 Each metric has the label `pipeline`. A scrape stores what it has read in `system/metrics.json`, so that the next one
 reads only newer events. You may delete the file. With `event_log.retain`, it also holds counts of events that were

@@ -57,6 +57,31 @@ def test_an_argument_of_the_wrong_type_is_reported_as_a_problem(declared, declar
     assert declared(declare)[1] == [problem]
 
 
+@pytest.mark.parametrize(
+    ("declare", "problem"),
+    [
+        (lambda: dp.metric("order value", "sum(amount)")(query), ("METRICS.INVALID_NAME", None)),
+        (lambda: dp.metric("value", 5)(query), ("DEFINITION.WRONG_TYPE", "expression")),
+        (lambda: dp.metric("value", "sum(amount)")(query), ("METRICS.NO_DATASET", None)),
+        (lambda: dp.create_streaming_table("t", metrics=["sum(a)"]), ("DEFINITION.WRONG_TYPE", "metrics")),
+        (lambda: dp.create_streaming_table("t", metrics={"1st": "sum(a)"}), ("METRICS.INVALID_NAME", None)),
+    ],
+)
+def test_a_metric_without_a_name_an_expression_or_a_table_is_a_problem(declared, declare, problem):
+    assert declared(declare)[1] == [problem]
+
+
+def test_metrics_belong_to_the_dataset_in_the_order_of_their_decorators(declared):
+    def declare():
+        dp.metric("first", "sum(a)")(dp.metric("second", "sum(b)")(dp.table(name="orders")(lambda: None)))
+
+    (dataset,) = declared(declare)[0].datasets
+    assert [(metric.name, metric.expression) for metric in dataset.metrics] == [
+        ("first", "sum(a)"),
+        ("second", "sum(b)"),
+    ]
+
+
 def test_expectations_that_are_not_a_mapping_are_refused(declared):
     with pytest.raises(PipelineError) as raised:
         declared(lambda: dp.expect_all(["id > 0"])(query))

@@ -4,8 +4,8 @@ Ours are ``selections``, ``user``, ``headrace_version``, ``path``, ``reason``, `
 ``duration_ms``, ``epoch``, ``batch_id``, ``quarantined_records``, ``num_rescued_rows``, ``rescued_share``,
 ``num_tied_events``, ``num_late_events``, ``num_null_overwrites``, ``num_new_versions``, ``num_lone_changes``,
 ``lone_column``,
-``merge_path``, ``write_path``, ``recovered``, ``action`` of an expectation, ``partitions`` of a source, and all fields
-of ``stream_progress``, ``batch_progress`` and ``maintenance_progress``.
+``merge_path``, ``write_path``, ``recovered``, ``custom`` in the metrics, ``action`` of an expectation, ``partitions``
+of a source, and all fields of ``stream_progress``, ``batch_progress`` and ``maintenance_progress``.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from headrace.events.types import (
     UpdateTotals,
     Warned,
 )
+from headrace.model.custom_metrics import MetricValue
 from headrace.model.datasets import Kind
 from headrace.model.expectations import Action, ExpectationCount
 from headrace.model.outcome import (
@@ -196,6 +197,7 @@ def counts_of(body: Json) -> FlowCounts:
         rows_upserted=body["metrics"].get("num_upserted_rows"),
         rows_deleted=body["metrics"].get("num_deleted_rows"),
         changes=_changes_of(body["metrics"]),
+        metrics=tuple(MetricValue.from_json(one) for one in body["metrics"].get("custom", ())),
     )
 
 
@@ -346,6 +348,8 @@ def _metrics(counts: FlowCounts) -> dict[str, Any]:
         metrics |= {} if changes.new_versions is None else {"num_new_versions": changes.new_versions}
         metrics |= {} if changes.lone_changes is None else {"num_lone_changes": changes.lone_changes}
         metrics |= {} if changes.lone_column is None else {"lone_column": changes.lone_column}
+    if counts.metrics:
+        metrics["custom"] = [metric.to_json() for metric in counts.metrics]
     return metrics
 
 

@@ -17,6 +17,7 @@ from headrace.model.outcome import ACTIVE_STATES
 View: TypeAlias = Callable[[str, bool], str]
 
 _EXPECTATION = "struct<name: string, dataset: string, action: string, passed_records: bigint, failed_records: bigint>"
+_METRIC = "struct<name: string, value: double, kind: string>"
 _FLOW = "$.flow_progress"
 _STREAM = "$.stream_progress"
 _ENDED = ", ".join(sorted(f"'{state.value}'" for state in TERMINAL_UPDATE_STATES))
@@ -171,11 +172,26 @@ FROM (
 """.strip()  # noqa: S608 - the table is quoted by the caller
 
 
+def event_log_metrics(table: str, is_held: bool) -> str:  # noqa: FBT001 - the same
+    """One row per metric of the user, flow and batch. ``kind`` is ``total`` if values add up, else ``last``."""
+    del is_held
+    return f"""
+SELECT update_id, flow, dataset, epoch, batch_id, timestamp, metric.name AS metric, metric.value AS value,
+  metric.kind AS kind
+FROM (
+  SELECT update_id, flow, dataset, epoch, batch_id, timestamp,
+    explode(from_json(get_json_object(details, '{_FLOW}.metrics.custom'), 'array<{_METRIC}>')) AS metric
+  FROM ({_batches(table)})
+)
+""".strip()  # noqa: S608 - the table is quoted by the caller
+
+
 VIEWS: Mapping[str, View] = {
     "event_log_updates": event_log_updates,
     "event_log_flows": event_log_flows,
     "event_log_expectations": event_log_expectations,
     "event_log_broken_rows": event_log_broken_rows,
+    "event_log_metrics": event_log_metrics,
 }
 # Tables with the names that the documents of other systems use.
 SYSTEM_VIEWS: Mapping[QualifiedName, View] = {

@@ -57,7 +57,7 @@ def _problem(dataset: Dataset, expectation: Expectation, empty: DataFrame) -> Pi
         selected = empty.select(predicate_column(expectation).alias("holds"))
         field = selected.schema.fields[0]
     except ParseException as error:
-        return wrong("EXPECTATION.NOT_SQL", reason=_first_line(error), predicate=expectation.text)
+        return wrong("EXPECTATION.NOT_SQL", reason=first_line(error), predicate=expectation.text)
     except AnalysisException as error:
         if (error.getCondition() or "").startswith("UNRESOLVED_COLUMN"):
             params = error.getMessageParameters() or {}
@@ -65,13 +65,18 @@ def _problem(dataset: Dataset, expectation: Expectation, empty: DataFrame) -> Pi
             return wrong("EXPECTATION.UNKNOWN_COLUMN", column=column, columns=", ".join(empty.columns))
         if error.getCondition() == "MISSING_GROUP_BY":
             return wrong("EXPECTATION.REFUSED", what="an aggregate")
-        return wrong("EXPECTATION.NOT_SQL", reason=_first_line(error), predicate=expectation.text)
-    refused = next((_REFUSED_NODES[node] for node in _nodes(selected) if node in _REFUSED_NODES), None)
+        return wrong("EXPECTATION.NOT_SQL", reason=first_line(error), predicate=expectation.text)
+    refused = refused_part(selected)
     if refused is not None:
         return wrong("EXPECTATION.REFUSED", what=refused)
     if len(selected.columns) != 1 or not isinstance(field.dataType, BooleanType):
         return wrong("EXPECTATION.NOT_BOOLEAN", type=field.dataType.simpleString(), predicate=expectation.text)
     return None
+
+
+def refused_part(selected: DataFrame) -> str | None:
+    """What a projection of one expression contains that cannot be computed from single rows, in words."""
+    return next((_REFUSED_NODES[node] for node in _nodes(selected) if node in _REFUSED_NODES), None)
 
 
 def _nodes(frame: DataFrame) -> Iterator[str]:
@@ -85,6 +90,7 @@ def _nodes(frame: DataFrame) -> Iterator[str]:
         pending.extend(children.apply(number) for number in range(children.size()))
 
 
-def _first_line(error: PySparkException) -> str:
+def first_line(error: PySparkException) -> str:
+    """The first line of an error's text, without its SQLSTATE."""
     text = str(error).strip().splitlines()[0]
     return text.split(" SQLSTATE")[0].rstrip(". ")

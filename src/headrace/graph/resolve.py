@@ -80,7 +80,7 @@ class Analyzer(Protocol):
         """Problems with the format of a sink that the session cannot write."""
 
     def check_expectations(self, dataset: Dataset, schema: Schema) -> tuple[PipelineError, ...]:
-        """Problems with the expectations of a dataset over rows of this schema."""
+        """Problems with the expectations and metrics of a dataset over rows of this schema."""
 
 
 def resolve(

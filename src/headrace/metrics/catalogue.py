@@ -8,10 +8,14 @@ from enum import Enum
 
 
 class MetricKind(str, Enum):
-    """A counter only increases, except when the event log is lost; a gauge is a current value."""
+    """A counter only increases, except when the event log is lost; a gauge is a current value.
+
+    A histogram counts values by the buckets into which they fall.
+    """
 
     COUNTER = "counter"
     GAUGE = "gauge"
+    HISTOGRAM = "histogram"
 
 
 @dataclass(frozen=True)
@@ -21,10 +25,11 @@ class Metric:
     Attributes:
         name: in OpenTelemetry.
         prometheus: in Prometheus' text format; counters end with ``_total``.
-        kind: counter or gauge.
+        kind: counter, gauge or histogram.
         unit: in UCUM, such as ``s`` or ``{row}``.
         labels: besides ``pipeline``.
         help: one sentence.
+        buckets: the upper bounds of the buckets of a histogram, without infinity.
     """
 
     name: str
@@ -33,6 +38,12 @@ class Metric:
     unit: str
     labels: tuple[str, ...]
     help: str
+    buckets: tuple[float, ...] = ()
+
+    @property
+    def sample_labels(self) -> tuple[str, ...]:
+        """The labels of a value; those of a histogram also have the bound of a bucket, or ``sum``."""
+        return (*self.labels, "le") if self.kind is MetricKind.HISTOGRAM else self.labels
 
 
 _C, _G = MetricKind.COUNTER, MetricKind.GAUGE
@@ -105,6 +116,15 @@ ROWS = Metric(
     "{row}",
     ("flow", "dataset", "fate"),
     "Rows by what became of them: written, dropped, quarantined, rescued, upserted or deleted.",
+)
+BATCH_DURATION = Metric(
+    "headrace.flow.batch.duration",
+    "headrace_flow_batch_duration_seconds",
+    MetricKind.HISTOGRAM,
+    "s",
+    _FLOW,
+    "How long batches took, if that was measured; without Spark's planning if Headrace itself writes the target.",
+    (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300),
 )
 INPUT_ROWS = Metric(
     "headrace.flow.input_rows", "headrace_flow_input_rows_total", _C, "{row}", _FLOW, "Rows that a stream has read."
@@ -184,6 +204,58 @@ LAG_SECONDS = Metric(
     ("flow", "source"),
     "Age of the oldest commit of a Delta table that a stream has not read; 0 if it has read all.",
 )
+BOTTLENECK = Metric(
+    "headrace.flow.bottleneck",
+    "headrace_flow_bottleneck",
+    _G,
+    "1",
+    ("flow", "cause"),
+    "1 for where most of the last 10 minutes of a running stream went: source, planning, checkpoint storage, query or "
+    "target, or waiting for input.",
+)
+LOCAL_LAG = Metric(
+    "headrace.dataset.lag.local",
+    "headrace_dataset_local_lag_seconds",
+    _G,
+    "s",
+    _TABLE,
+    "Age of the oldest input that the flows of a dataset have not read; 0 if they have read all, absent if unknown.",
+)
+GLOBAL_LAG = Metric(
+    "headrace.dataset.lag.global",
+    "headrace_dataset_global_lag_seconds",
+    _G,
+    "s",
+    _TABLE,
+    "The local lag plus the greatest global lag of the datasets that the flows read.",
+)
+SINK_WAITING_BATCHES = Metric(
+    "headrace.sink.waiting.batches",
+    "headrace_sink_waiting_batches",
+    _G,
+    "{batch}",
+    ("flow", "sink"),
+    "Batches that wait for a sink that is down.",
+)
+SINK_WAITING_ROWS = Metric(
+    "headrace.sink.waiting.rows", "headrace_sink_waiting_rows", _G, "{row}", ("flow", "sink"), "Their rows."
+)
+OLD_EPOCHS = Metric(
+    "headrace.checkpoint.old_epochs",
+    "headrace_checkpoint_old_epochs",
+    _G,
+    "{epoch}",
+    _FLOW,
+    "Checkpoints of earlier epochs of a flow, which full refreshes leave.",
+)
+STATE_DISK = Metric(
+    "headrace.state.disk",
+    "headrace_state_disk_bytes",
+    _G,
+    "By",
+    _FLOW,
+    "Bytes of the newest version of a flow's state in its checkpoint.",
+)
 WATERMARK_DELAY = Metric(
     "headrace.flow.watermark.delay",
     "headrace_flow_watermark_delay_seconds",
@@ -224,6 +296,22 @@ EXPECTATIONS = Metric(
     ("dataset", "flow", "expectation", "action", "result"),
     "Rows that passed or failed an expectation; a rule on a whole table counts once per update.",
 )
+CUSTOM_TOTAL = Metric(
+    "headrace.custom",
+    "headrace_custom_total",
+    _C,
+    "1",
+    ("flow", "dataset", "metric"),
+    "Sums and counts of the user's own metrics over all batches.",
+)
+CUSTOM_VALUE = Metric(
+    "headrace.custom.value",
+    "headrace_custom_value",
+    _G,
+    "1",
+    ("flow", "dataset", "metric"),
+    "The user's own metrics that do not add up, such as averages: the value of the newest batch that has one.",
+)
 QUARANTINED = Metric(
     "headrace.quarantine.rows", "headrace_quarantine_rows", _G, "{row}", _TABLE, "Rows that wait in quarantine."
 )
@@ -241,6 +329,22 @@ TABLE_COMMIT = Metric(
     _TABLE,
     "When that version was written, in seconds since 1970.",
 )
+LEASE_NUMBER = Metric(
+    "headrace.lease.number",
+    "headrace_lease_number",
+    _G,
+    "1",
+    ("host",),
+    "The fencing token of the newest holder of the lease, which grows with every update.",
+)
+LEASE_AGE = Metric(
+    "headrace.lease.age",
+    "headrace_lease_age_seconds",
+    _G,
+    "s",
+    ("host",),
+    "Time since the holder of the lease renewed it; absent without a holder.",
+)
 LEASE = Metric(
     "headrace.lease.held", "headrace_lease_held", _G, "1", (), "1 while a process holds the lease of the pipeline."
 )
@@ -257,11 +361,13 @@ BUILD = Metric("headrace.build.info", "headrace_build_info", _G, "1", ("version"
 
 CATALOGUE: tuple[Metric, ...] = (
     *(UPDATES, UPDATE_STATE, UPDATE_DURATION, UPDATE_END),
-    *(FLOW_STATE, FLOW_FAILURES, FLOW_RETRIES, BATCHES, LAST_BATCH, ROWS, INPUT_ROWS, BUSY, PHASES),
+    *(FLOW_STATE, FLOW_FAILURES, FLOW_RETRIES, BATCHES, LAST_BATCH, BATCH_DURATION, ROWS),
+    *(INPUT_ROWS, BUSY, PHASES),
     *(INPUT_RATE, PROCESS_RATE, LAG_OFFSETS, LAG_FILES, LAG_ROWS, LAG_COMMITS),
-    *(LAG_BYTES, LAG_SECONDS, WATERMARK_DELAY),
-    *(STATE_BYTES, STATE_ROWS, STATE_CHANGES, EXPECTATIONS, QUARANTINED),
+    *(LAG_BYTES, LAG_SECONDS, BOTTLENECK, LOCAL_LAG, GLOBAL_LAG, WATERMARK_DELAY),
+    *(SINK_WAITING_BATCHES, SINK_WAITING_ROWS, OLD_EPOCHS, STATE_DISK),
+    *(STATE_BYTES, STATE_ROWS, STATE_CHANGES, EXPECTATIONS, CUSTOM_TOTAL, CUSTOM_VALUE, QUARANTINED),
     *(TABLE_ROWS, TABLE_BYTES, TABLE_FILES, TABLE_VERSION, TABLE_COMMIT),
-    *(LEASE, FREE, NEWEST_EVENT, BUILD),
+    *(LEASE, LEASE_NUMBER, LEASE_AGE, FREE, NEWEST_EVENT, BUILD),
 )
 BY_NAME: Mapping[str, Metric] = {metric.name: metric for metric in CATALOGUE}

@@ -19,6 +19,8 @@ from headrace.events.types import (
     UpdateStateChanged,
 )
 from headrace.metrics import catalogue as all_metrics
+from headrace.metrics.bottleneck import RecentPhases
+from headrace.metrics.dataset_lag import DefinedFlow
 from headrace.metrics.samples import Samples
 from headrace.model.expectations import ExpectationCount
 from headrace.model.outcome import ACTIVE_STATES, FlowState, UpdateState
@@ -38,6 +40,7 @@ _OF_FLOWS = (
     *_LAG,
     all_metrics.STATE_BYTES,
     all_metrics.STATE_ROWS,
+    all_metrics.CUSTOM_VALUE,
 )
 
 
@@ -75,6 +78,10 @@ class EventFold:
         self.oldest_unread: dict[str, dict[str, float | None]] = {}
         # By epoch, flow and dataset: the newest batch, and the update that recorded it.
         self._newest_batches: dict[str, tuple[int, str]] = {}
+        # The flows of the newest update of all flows, and those that later updates define.
+        self.flows: dict[str, DefinedFlow] = {}
+        # By flow: where the time of its batches went since it started.
+        self.phases: dict[str, RecentPhases] = {}
         self._defined: set[str] = set()
 
     def apply(self, event: Event, at: datetime, update_id: str) -> None:
@@ -86,15 +93,17 @@ class EventFold:
                 self._apply_to_update(event, moment, update_id)
             case FlowDefined(flow=flow):
                 self._defined.add(flow)
+                self.flows[flow] = DefinedFlow(event.dataset, event.inputs, event.mode == "VIEW" or event.once)
             case FlowStateChanged():
-                self._apply_state(event)
+                self._apply_state(event, moment)
             case BatchDone():
                 self._apply_batch(event, moment, update_id)
             case TableEvaluated(flow=flow, dataset=dataset, expectations=expectations):
                 self._count_expectations(dataset, flow, expectations)
             case FlowLagMetrics():
                 self._apply_lag(event)
-            case StreamProgress():
+            case StreamProgress(flow=flow, progress=progress):
+                self.phases.setdefault(flow, RecentPhases(moment)).add(moment, progress.phases_ms)
                 self._apply_progress(event)
             case _:
                 pass
@@ -109,6 +118,8 @@ class EventFold:
             "watermarks": self.watermarks,
             "oldest_unread": self.oldest_unread,
             "newest_batches": self._newest_batches,
+            "flows": {name: [flow.dataset, flow.inputs, flow.is_instant] for name, flow in self.flows.items()},
+            "phases": {flow: found.to_json() for flow, found in self.phases.items()},
             "defined": sorted(self._defined),
         }
 
@@ -131,6 +142,11 @@ class EventFold:
         found._newest_batches = {
             str(key): (int(number), str(update_id)) for key, (number, update_id) in given["newest_batches"].items()
         }
+        found.flows = {
+            str(name): DefinedFlow(str(dataset), tuple(map(str, inputs)), bool(is_instant))
+            for name, (dataset, inputs, is_instant) in given["flows"].items()
+        }
+        found.phases = {str(flow): RecentPhases.from_json(phases) for flow, phases in given["phases"].items()}
         found._defined = set(given["defined"])
         return found
 
@@ -179,8 +195,12 @@ class EventFold:
             self.samples.drop(metric, lambda labels: labels["flow"] not in self._defined)
         self.watermarks = {flow: at for flow, at in self.watermarks.items() if flow in self._defined}
         self.oldest_unread = {flow: found for flow, found in self.oldest_unread.items() if flow in self._defined}
+        self.flows = {name: flow for name, flow in self.flows.items() if name in self._defined}
+        self.phases = {flow: found for flow, found in self.phases.items() if flow in self._defined}
 
-    def _apply_state(self, event: FlowStateChanged) -> None:
+    def _apply_state(self, event: FlowStateChanged, moment: float) -> None:
+        if event.state is FlowState.STARTING:
+            self.phases[event.flow] = RecentPhases(moment)
         self.samples.drop(all_metrics.FLOW_STATE, lambda labels: labels["flow"] == event.flow)
         self.samples.set(all_metrics.FLOW_STATE, 1, event.flow, event.dataset, event.state.value)
         if event.state is FlowState.FAILED:
@@ -195,6 +215,8 @@ class EventFold:
         flow, dataset, counts = event.flow, event.dataset, event.counts
         self.samples.add(all_metrics.BATCHES, 1, flow, dataset)
         self.samples.set(all_metrics.LAST_BATCH, moment, flow)
+        if event.duration_ms is not None:
+            self.samples.observe(all_metrics.BATCH_DURATION, event.duration_ms / 1000, flow)
         fates = {
             "written": counts.rows_written,
             "dropped": counts.rows_dropped,
@@ -207,6 +229,11 @@ class EventFold:
             if rows is not None:
                 self.samples.add(all_metrics.ROWS, rows, flow, dataset, fate)
         self._count_expectations(dataset, flow, counts.expectations)
+        for metric in counts.metrics:
+            if metric.is_total:
+                self.samples.add(all_metrics.CUSTOM_TOTAL, metric.value, flow, dataset, metric.name)
+            else:
+                self.samples.set(all_metrics.CUSTOM_VALUE, metric.value, flow, dataset, metric.name)
 
     def _is_new(self, event: BatchDone, update_id: str) -> bool:
         """Of several records of a batch only the first counts.

@@ -7,6 +7,9 @@ from typing import Any
 
 from headrace.metrics.catalogue import BY_NAME, Metric
 
+# In place of a bucket's bound: values above all bounds, and the sum of the values.
+INFINITY, SUM = "+Inf", "sum"
+
 
 class Samples:
     """Values of metrics. The labels of a value are given in the order in which its metric has them."""
@@ -23,10 +26,26 @@ class Samples:
         """Set a gauge."""
         self._values.setdefault(metric.name, {})[labels] = value
 
+    def observe(self, metric: Metric, value: float, *labels: str) -> None:
+        """Count a value in a histogram."""
+        bound = next((f"{float(bound)}" for bound in metric.buckets if value <= bound), INFINITY)
+        self.add(metric, 1, *labels, bound)
+        self.add(metric, value, *labels, SUM)
+
+    def histograms(self, metric: Metric) -> Iterator[tuple[tuple[str, ...], Mapping[str, float], float]]:
+        """The labels of each histogram, its cumulative counts by the bound of a bucket, and the sum of its values."""
+        values = self.of(metric)
+        for labels in dict.fromkeys(found[:-1] for found in values):
+            count, counts = 0.0, {}
+            for bound in (*(f"{float(bound)}" for bound in metric.buckets), INFINITY):
+                count += values.get((*labels, bound), 0)
+                counts[bound] = count
+            yield labels, counts, values.get((*labels, SUM), 0)
+
     def drop(self, metric: Metric, where: Callable[[Mapping[str, str]], bool] = lambda _labels: True) -> None:
         """Remove the values of a metric whose labels fulfil a condition."""
         values = self._values.get(metric.name, {})
-        for labels in [found for found in values if where(dict(zip(metric.labels, found, strict=True)))]:
+        for labels in [found for found in values if where(dict(zip(metric.sample_labels, found, strict=True)))]:
             del values[labels]
 
     def of(self, metric: Metric) -> Mapping[tuple[str, ...], float]:
@@ -49,7 +68,7 @@ class Samples:
         found = cls()
         for name, labels, value in _triples(given):
             metric = BY_NAME.get(name)
-            if metric is not None and len(labels) == len(metric.labels):
+            if metric is not None and len(labels) == len(metric.sample_labels):
                 found.set(metric, value, *labels)
         return found
 

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from headrace.model.cdc import ApplyChanges, CompareSnapshots
+from headrace.model.custom_metrics import CustomMetric
 from headrace.model.expectations import Expectation
 from headrace.model.location import Location
 from headrace.model.names import Naming, QualifiedName
@@ -75,6 +76,7 @@ class Dataset:
     expectations: tuple[Expectation, ...] = ()
     column_comments: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
     sink: SinkDefinition | None = None
+    metrics: tuple[CustomMetric, ...] = ()
 
     def with_kind(self, kind: Kind) -> Dataset:
         """The same dataset with another kind."""

@@ -7,6 +7,7 @@ from datetime import datetime
 from enum import Enum
 from typing import Any
 
+from headrace.model.custom_metrics import MetricValue, added_values
 from headrace.model.expectations import ExpectationCount
 
 
@@ -113,6 +114,8 @@ class FlowCounts:
     rows_deleted: int | None = None
     # Counts of the events of such tables.
     changes: ChangeCounts | None = None
+    # Metrics that the user defines.
+    metrics: tuple[MetricValue, ...] = ()
 
     @property
     def rows_read(self) -> int:
@@ -134,6 +137,7 @@ class FlowCounts:
             _sum_of_known(self.rows_upserted, other.rows_upserted),
             _sum_of_known(self.rows_deleted, other.rows_deleted),
             other.changes if self.changes is None else self.changes.plus(other.changes or ChangeCounts()),
+            added_values(self.metrics, other.metrics),
         )
 
 
@@ -284,7 +288,8 @@ class FlowOutcome:
         """The flow as in the contract.
 
         ``lag`` is present for flows that read topics, ``backlog`` for Auto Loader, ``table_lag`` for streams of Delta
-        tables, ``operators`` and ``watermark`` for stateful flows, and ``batch`` while a long batch runs.
+        tables, ``operators`` and ``watermark`` for stateful flows, ``batch`` while a long batch runs, and ``metrics``
+        for flows with metrics of the user.
         """
         return {
             "flow": self.flow,
@@ -303,6 +308,7 @@ class FlowOutcome:
             **({"operators": [operator.to_json() for operator in self.operators]} if self.operators else {}),
             **({"watermark": self.watermark} if self.watermark else {}),
             **({"batch": self.batch.to_json()} if self.batch else {}),
+            **({"metrics": [metric.to_json() for metric in self.counts.metrics]} if self.counts.metrics else {}),
         }
 
 

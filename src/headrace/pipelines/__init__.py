@@ -27,6 +27,7 @@ from headrace.pipelines.decorators import (
 from headrace.pipelines.features import create_feature_table
 from headrace.pipelines.flows import append_flow, update_flow
 from headrace.pipelines.hooks import on_event_hook
+from headrace.pipelines.metrics import metric
 from headrace.pipelines.sinks import create_sink, foreach_batch_sink
 from headrace.pipelines.snapshots import create_auto_cdc_from_snapshot_flow
 from headrace.pipelines.table_rules import foreign_key, fresh, on_time, primary_key, row_count, unique
@@ -68,6 +69,7 @@ __all__ = [
     "foreign_key",
     "fresh",
     "materialized_view",
+    "metric",
     "on_event_hook",
     "on_time",
     "persisted_view",

@@ -50,6 +50,7 @@ _EXPECTED: Mapping[str, Expected] = {
     "table_properties": Expected.MAPPING,
     "spark_conf": Expected.MAPPING,
     "options": Expected.MAPPING,
+    "metrics": Expected.MAPPING,
 }
 
 

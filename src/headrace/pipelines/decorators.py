@@ -7,6 +7,7 @@ Names, signatures and defaults follow the vendor's Python reference for declarat
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar, overload
 
 from headrace.errors import PipelineError
@@ -14,6 +15,7 @@ from headrace.model.datasets import PRIVATE_PROPERTY, Dataset, Flow, Kind, Pytho
 from headrace.model.expectations import Action, Expectation
 from headrace.model.location import Location
 from headrace.pipelines.arguments import column, fitting, place_of, texts
+from headrace.pipelines.metrics import metrics_of
 from headrace.pipelines.registry import Registry, current_reader, current_registry
 
 F = TypeVar("F", bound=Callable[[], Any])
@@ -96,7 +98,8 @@ def create_streaming_table(name: str, **options: Any) -> None:
     Args:
         name: the table's name, with one to three parts.
         options: as for :func:`table`, and ``expect_all``, ``expect_all_or_drop``, ``expect_all_or_fail``,
-            ``expect_all_or_quarantine``: mappings from names to predicates.
+            ``expect_all_or_quarantine``: mappings from names to predicates; ``metrics``: a mapping from names to
+            aggregates, as in :func:`headrace.pipelines.metric`.
     """
     registry = current_registry("create_streaming_table")
     location = registry.here()
@@ -106,9 +109,10 @@ def create_streaming_table(name: str, **options: Any) -> None:
         for expectation in _expectations(options.pop(argument, None) or {}, action, location)
     ]
     options = fitting(registry, "create_streaming_table", location, options)
+    metrics = metrics_of(registry, options.pop("metrics", None) or {}, location)
     dataset = _dataset(registry, Kind.STREAMING_TABLE, "create_streaming_table", name, location, options, expectations)
     if dataset is not None:
-        registry.add_dataset(dataset, None)
+        registry.add_dataset(replace(dataset, metrics=metrics), None)
 
 
 def expect(name: str, inv: Any) -> Decorator[F]:

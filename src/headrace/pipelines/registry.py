@@ -16,6 +16,7 @@ from types import FrameType
 from typing import Any, Protocol
 
 from headrace.errors import PipelineError
+from headrace.model.custom_metrics import CustomMetric
 from headrace.model.datasets import Dataset, Definitions, Flow
 from headrace.model.expectations import Expectation
 from headrace.model.hooks import EventHook
@@ -51,6 +52,7 @@ class Registry:
     _datasets: list[tuple[Dataset, Function | None]] = field(default_factory=list)
     _flows: list[Flow] = field(default_factory=list)
     _expectations: dict[Function, list[Expectation]] = field(default_factory=dict)
+    _metrics: dict[Function, list[CustomMetric]] = field(default_factory=dict)
 
     def name(self, text: object, location: Location) -> QualifiedName | None:
         """The canonical name for *text*; if it is invalid, record a problem and return None."""
@@ -77,9 +79,20 @@ class Registry:
         # Decorators apply bottom up; the order for readers is top down.
         self._expectations[function] = expectations + self._expectations.get(function, [])
 
+    def add_metric(self, function: Function, metric: CustomMetric) -> None:
+        """Attach a metric to the dataset that *function* defines, in any order of decorators."""
+        self._metrics.setdefault(function, []).insert(0, metric)
+
     def definitions(self) -> Definitions:
-        """Everything declared so far; expectations without a dataset become problems."""
+        """Everything declared so far; expectations and metrics without a dataset become problems."""
         defined = {function for _, function in self._datasets if function is not None}
+        for function, metrics in self._metrics.items():
+            if function not in defined:
+                name = getattr(function, "__name__", "function")
+                problem = PipelineError(
+                    "METRICS.NO_DATASET", location=metrics[0].location, name=metrics[0].name, function=name
+                )
+                self.problems.append(problem)
         for function, expectations in self._expectations.items():
             if function not in defined:
                 self.problems.append(
@@ -94,6 +107,7 @@ class Registry:
             replace(
                 dataset,
                 expectations=dataset.expectations + tuple(self._expectations.get(function, ()) if function else ()),
+                metrics=dataset.metrics + tuple(self._metrics.get(function, ()) if function else ()),
             )
             for dataset, function in self._datasets
         )

@@ -16,7 +16,6 @@ from pyspark.sql.types import DataType, StructType
 from headrace.cdc.feed import ChangeFeed
 from headrace.cdc.snapshot_versions import SnapshotState
 from headrace.errors import PipelineError, Problems, problems_of
-from headrace.expectations.check import check
 from headrace.graph.analysis import Analysis, ChangeAnalysis, Input
 from headrace.graph.resolve import MissingInput
 from headrace.model.datasets import Dataset, Definitions, Flow
@@ -32,6 +31,7 @@ from headrace.spark.queries.snapshot_sample import sample_snapshot, with_table_c
 from headrace.spark.readers.input_file import check_input_file
 from headrace.spark.session.scoped_confs import with_confs
 from headrace.spark.sinks.availability import unknown_format
+from headrace.spark.tables.metric_columns import row_problems
 from headrace.spark.update.catalog import Catalog
 
 _MISSING = ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND", "CATALOG_NOT_FOUND", "REQUIRES_SINGLE_PART_NAMESPACE")
@@ -122,8 +122,11 @@ class StubAnalyzer:
             self._catalog.register_view(dataset.name, frame)
 
     def check_expectations(self, dataset: Dataset, schema: Schema) -> tuple[PipelineError, ...]:
-        """Problems with the expectations of a dataset over rows of this schema."""
-        return check(dataset, empty_frame(self._catalog.session, schema.nullable)) if dataset.expectations else ()
+        """Problems with the expectations and metrics of a dataset over rows of this schema."""
+        if not dataset.expectations and not dataset.metrics:
+            return ()
+        empty = empty_frame(self._catalog.session, schema.nullable)
+        return row_problems(dataset, empty)
 
     def _snapshot_analysis(self, flow: Flow) -> Analysis:
         """The analysis of a snapshot flow, by its next snapshot, or by its table if there is none."""

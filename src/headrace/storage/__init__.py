@@ -19,6 +19,7 @@ __all__ = [
     "open_quarantine",
     "positions",
     "removal",
+    "recorded_metrics",
     "renaming",
     "source_retention",
     "spill_queue",

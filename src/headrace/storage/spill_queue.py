@@ -86,6 +86,15 @@ def spill_folders(folder: Path, sink: str, members: Iterable[str] = ()) -> dict[
     return by_member or {sink: folder / _FOLDER / _ONLY}
 
 
+def waiting_batches(folder: Path, sink: str) -> dict[str, list[SpilledBatch]]:
+    """The batches that wait for each sink of a flow, of sinks that have a spill queue; *sink* is the flow's target."""
+    try:
+        queues = sorted((folder / _FOLDER).iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    return {sink if queue.name == _ONLY else queue.name: spilled_batches(queue) for queue in queues}
+
+
 def spilled_batches(queue: Path) -> list[SpilledBatch]:
     """The batches in one of :func:`spill_folders`, in the order of delivery."""
     try:

@@ -16,7 +16,7 @@ from tests.servers.receiver import running_receiver
 from headrace.cli.main import call
 from headrace.events.envelope import Origin
 from headrace.events.log import EventLog
-from headrace.events.types import Event, FlowStateChanged, UpdateCreated, UpdateStateChanged
+from headrace.events.types import BatchDone, Event, FlowStateChanged, UpdateCreated, UpdateStateChanged
 from headrace.model.outcome import FlowState, UpdateState
 
 FAILED = FlowStateChanged("orders", "orders", FlowState.FAILED, error={"code": "FLOW.FAILED", "message": "it broke"})
@@ -68,6 +68,18 @@ def test_metrics_are_the_same_when_only_newer_events_are_read(shop, capsys):
     unstable = {"headrace.storage.free"}
     shown = [[one for one in json.loads(text) if one["name"] not in unstable] for text in (first, again)]
     assert (code, shown[0]) == (0, shown[1])
+
+
+def test_metrics_in_json_are_the_same_on_the_screen_and_in_a_file(shop, capsys):
+    recorded(shop, BatchDone("orders", "orders", 0, 0, duration_ms=400))
+
+    _, text = said(capsys, "metrics", "--format", "json", "--no-tables")
+    said(capsys, "metrics", "--format", "json", "--no-tables", "--file", "shop.json")
+
+    shown, written = json.loads(text), json.loads((shop / "shop.json").read_text())
+    (duration,) = (one for one in shown if one["name"] == "headrace.flow.batch.duration")
+    assert (duration["value"], duration["sum"], duration["buckets"]["0.5"]) == (1, 0.4, 1)
+    assert {one["name"] for one in shown} == {one["name"] for one in written}
 
 
 def test_a_file_for_a_collector_is_replaced_and_an_impossible_one_named(shop, capsys):

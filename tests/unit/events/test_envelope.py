@@ -22,6 +22,7 @@ from headrace.events.types import (
     UpdateStateChanged,
     Warned,
 )
+from headrace.model.custom_metrics import MetricValue
 from headrace.model.datasets import Kind
 from headrace.model.expectations import Action, ExpectationCount
 from headrace.model.outcome import (
@@ -54,6 +55,9 @@ counts = st.builds(
     numbers,
     st.lists(st.builds(ExpectationCount, texts, st.sampled_from(Action), numbers, numbers), max_size=3).map(tuple),
     st.booleans(),
+    metrics=st.lists(
+        st.builds(MetricValue, texts, st.floats(-1e9, 1e9) | st.integers(-(2**60), 2**60), st.booleans()), max_size=2
+    ).map(tuple),
     changes=st.none()
     | st.builds(ChangeCounts, numbers, numbers, *[st.none() | numbers] * 3, lone_column=st.none() | st.text()),
 )

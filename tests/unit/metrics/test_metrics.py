@@ -27,9 +27,11 @@ from headrace.events.types import (
     UpdateStateChanged,
 )
 from headrace.metrics import catalogue
+from headrace.metrics.catalogue import MetricKind
 from headrace.metrics.exposition import json_of, prometheus_text
 from headrace.metrics.fold import EventFold
 from headrace.metrics.snapshot import Snapshot, read_snapshot, write_snapshot
+from headrace.model.custom_metrics import MetricValue
 from headrace.model.expectations import Action, ExpectationCount
 from headrace.model.outcome import FlowCounts, FlowState, PartitionLag, TableLag, UpdateState
 from headrace.model.stream_progress import OperatorProgress, StreamBatches
@@ -42,7 +44,8 @@ RUNNING = UpdateStateChanged(UpdateState.RUNNING)
 
 def batch(number, rows=10, *, epoch=0, flow="orders"):
     rule = ExpectationCount("paid", Action.DROP, passed=rows, failed=1)
-    return BatchDone(flow, flow, epoch, number, FlowCounts(rows, 1, 0, (rule,)))
+    metrics = (MetricValue("value", 2.5 * rows, is_total=True), MetricValue("newest", rows, is_total=False))
+    return BatchDone(flow, flow, epoch, number, FlowCounts(rows, 1, 0, (rule,), metrics=metrics), 100 * rows)
 
 
 def progress(rows, duration_ms):
@@ -65,6 +68,24 @@ def test_a_repeated_record_of_a_batch_counts_once_and_a_new_epoch_counts_anew():
     assert fold.samples.of(catalogue.BATCHES) == {("orders", "orders"): 3}
     assert fold.samples.of(catalogue.ROWS)["orders", "orders", "written"] == 30
     assert fold.samples.of(catalogue.EXPECTATIONS)["orders", "orders", "paid", "drop", "failed"] == 3
+
+
+def test_metrics_of_users_add_up_if_they_are_totals_and_are_those_of_the_newest_batch_otherwise():
+    samples = folded(batch(0), batch(0), batch(1, rows=4)).samples
+
+    assert samples.of(catalogue.CUSTOM_TOTAL) == {("orders", "orders", "value"): 35}
+    assert samples.of(catalogue.CUSTOM_VALUE) == {("orders", "orders", "newest"): 4}
+
+
+def test_durations_are_counted_in_cumulative_buckets_and_unknown_ones_are_not():
+    unknown = BatchDone("orders", "orders", 0, 9)
+    samples = folded(batch(0, rows=1), batch(1, rows=4), batch(2, rows=4000), unknown).samples
+
+    ((labels, buckets, total),) = samples.histograms(catalogue.BATCH_DURATION)
+    assert (labels, total) == (("orders",), 400.5)
+    assert buckets == {"0.1": 1, "0.25": 1} | dict.fromkeys(
+        ("0.5", "1.0", "2.5", "5.0", "10.0", "30.0", "60.0", "300.0"), 2
+    ) | {"+Inf": 3}
 
 
 def test_batches_of_a_table_that_was_deleted_count_anew_in_a_later_update():
@@ -162,14 +183,19 @@ def test_a_fold_that_was_stored_halfway_gives_the_same_metrics(events, at):
 def test_every_metric_is_read_by_a_parser_of_prometheus_under_its_name_with_its_labels():
     samples = EventFold().samples
     for metric in catalogue.CATALOGUE:
-        samples.set(metric, 1.5, *(f'a "{name}" \\ \n b' for name in metric.labels))
+        labels = [f'a "{name}" \\ \n b' for name in metric.labels]
+        if metric.kind is MetricKind.HISTOGRAM:
+            samples.observe(metric, 1.5, *labels)
+        else:
+            samples.set(metric, 1.5, *labels)
 
     families = list(text_string_to_metric_families(prometheus_text("shop", samples)))
 
     found = {
-        sample.name: (family.type, family.documentation, tuple(sorted(sample.labels)))
+        sample.name.removesuffix("_count"): (family.type, family.documentation, tuple(sorted(sample.labels)))
         for family in families
         for sample in family.samples
+        if not sample.name.endswith(("_bucket", "_sum"))
     }
     assert found == {
         metric.prometheus: (metric.kind.value, metric.help, tuple(sorted(("pipeline", *metric.labels))))

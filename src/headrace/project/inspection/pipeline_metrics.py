@@ -17,8 +17,10 @@ from headrace.metrics import catalogue
 from headrace.metrics.fold import EventFold
 from headrace.metrics.samples import Samples
 from headrace.metrics.snapshot import Snapshot, read_snapshot, write_snapshot
-from headrace.model.outcome import UpdateState
+from headrace.model.outcome import ACTIVE_STATES, UpdateState
+from headrace.project.inspection.flow_storage import add_stored_flows
 from headrace.project.inspection.stored_tables import quarantines
+from headrace.project.lease_holders import read_holder
 from headrace.settings.settings import Settings
 from headrace.settings.storage import MonitoringFile
 from headrace.storage.inventory import stored_tables
@@ -33,7 +35,7 @@ def pipeline_metrics(
         settings: the pipeline's.
         now: the time in seconds since 1970.
         is_held: whether a process holds the lease of the pipeline.
-        tables: read each table's log for its rows, bytes and files, and each quarantine.
+        tables: read each table's log for its rows, bytes and files, each quarantine, and the folders of flows.
 
     Raises:
         PipelineError: EVENTS.NOT_READABLE.
@@ -51,18 +53,39 @@ def pipeline_metrics(
         samples.set(catalogue.UPDATE_STATE, 1, UpdateState.LOST.value if is_lost else fold.latest.state)
         if is_lost:
             fold.lose_flows()
-    for flow, watermark in fold.watermarks.items():
-        samples.set(catalogue.WATERMARK_DELAY, round(now() - watermark, 3), flow)
-    for flow, sources in fold.oldest_unread.items():
-        for source, oldest in sources.items():
-            samples.set(catalogue.LAG_SECONDS, 0 if oldest is None else round(now() - oldest, 3), flow, source)
-    samples.set(catalogue.LEASE, int(held))
+    _add_current(samples, fold, now())
+    _add_lease(samples, Path(settings.layout.lease), now(), held=held)
     samples.set(catalogue.BUILD, 1, version("headrace"))
     with suppress(OSError):
         samples.set(catalogue.FREE, shutil.disk_usage(settings.layout.root).free)
     if tables:
-        _add_tables(samples, settings)
+        add_stored_flows(samples, settings, fold.flows, _add_tables(samples, settings), now())
     return samples
+
+
+def _add_current(samples: Samples, fold: EventFold, now: float) -> None:
+    """Add what depends on the time of the scrape."""
+    for flow, watermark in fold.watermarks.items():
+        samples.set(catalogue.WATERMARK_DELAY, round(now - watermark, 3), flow)
+    for flow, sources in fold.oldest_unread.items():
+        for source, oldest in sources.items():
+            samples.set(catalogue.LAG_SECONDS, 0 if oldest is None else round(now - oldest, 3), flow, source)
+    active = {state.value for state in ACTIVE_STATES}
+    for flow in [
+        flow for flow, _, state in samples.of(catalogue.FLOW_STATE) if state in active and flow in fold.phases
+    ]:
+        cause = fold.phases[flow].cause(now)
+        if cause is not None:
+            samples.set(catalogue.BOTTLENECK, 1, flow, cause)
+
+
+def _add_lease(samples: Samples, file: Path, now: float, *, held: bool) -> None:
+    samples.set(catalogue.LEASE, int(held))
+    holder = read_holder(file)
+    if holder is not None:
+        samples.set(catalogue.LEASE_NUMBER, holder.number, holder.host)
+        if held:
+            samples.set(catalogue.LEASE_AGE, round(now - holder.renewed_at, 3), holder.host)
 
 
 def _folded(settings: Settings) -> EventFold:
@@ -84,7 +107,9 @@ def _folded(settings: Settings) -> EventFold:
     return fold
 
 
-def _add_tables(samples: Samples, settings: Settings) -> None:
+def _add_tables(samples: Samples, settings: Settings) -> dict[str, str]:
+    """Add the metrics of tables; returns their paths by Delta's ids."""
+    paths: dict[str, str] = {}
     for name, path in stored_tables(settings.layout, settings.naming):
         # A table that cannot be read is reported by the flows that use it.
         with suppress(PipelineError, ValueError, LookupError, *STORAGE_ERRORS):
@@ -92,6 +117,7 @@ def _add_tables(samples: Samples, settings: Settings) -> None:
             if table is None:
                 continue
             dataset = str(name)
+            paths[str(table.metadata().id)] = path
             samples.set(catalogue.TABLE_ROWS, count_rows(table), dataset)
             samples.set(catalogue.TABLE_BYTES, table_size(table), dataset)
             samples.set(catalogue.TABLE_FILES, len(table.file_uris()), dataset)
@@ -101,3 +127,4 @@ def _add_tables(samples: Samples, settings: Settings) -> None:
     with suppress(PipelineError, ValueError, LookupError, *STORAGE_ERRORS):
         for dataset, rows, _ in quarantines(settings.layout, settings.naming):
             samples.set(catalogue.QUARANTINED, rows, dataset)
+    return paths

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from headrace.errors import PipelineError, Problems
 from headrace.graph.build import build
+from headrace.graph.custom_metrics import custom_metric_problems
 from headrace.graph.new_tables import maps_names
 from headrace.graph.resolve import resolve
 from headrace.model.names import QualifiedName
@@ -62,6 +63,7 @@ class Resolver:
             if dataset.name == settings.event_log
         )
         graph_problems += stored_secrets(definitions, self._secrets)
+        graph_problems += tuple(custom_metric_problems(graph.datasets, graph.flows_into))
         views = [dataset.name for dataset in definitions.datasets if dataset.kind.is_view]
         catalog.cleared = request.cleared(definitions)
         catalog.unmapped = frozenset(d.name for d in definitions.datasets if maps_names(d.properties) is False)

@@ -46,7 +46,8 @@ class StreamTarget:
     def needs_table_writer(self, checkpoint: Path, record: FlowRecord) -> bool:
         """True if the target is a table that Delta's own sink cannot write.
 
-        Delta's sink skips a committed batch without computing it, applies no expectations and cannot leave out rows.
+        Delta's sink skips a committed batch without computing it, applies no expectations, computes no metrics and
+        cannot leave out rows.
         Spark cannot continue with state that was not computed again. And Delta's sink would repeat a batch that was
         committed when the flow still had expectations.
         """
@@ -54,7 +55,9 @@ class StreamTarget:
         dataset = context.graph.by_name[flow.target]
         if dataset.kind is Kind.SINK:
             return False
-        if isinstance(flow, CompleteFlow | MergeFlow) or dataset.dataset.expectations or flow.analysis.operators:
+        if isinstance(flow, CompleteFlow | MergeFlow) or flow.analysis.operators:
+            return True
+        if dataset.dataset.expectations or dataset.dataset.metrics:
             return True
         if uses_dead_letters(context, flow):
             return True

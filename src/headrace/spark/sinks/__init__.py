@@ -3,6 +3,7 @@
 # The modules that other packages may import.
 __all__ = [
     "availability",
+    "batch_metrics",
     "create_sink",
     "create_sink_writer",
     "failed_batches",

@@ -9,6 +9,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from headrace.runtime.failpoints import Failpoint
+from headrace.spark.sinks.batch_metrics import recording
 from headrace.spark.sinks.sink import Batch
 from headrace.spark.update.guard import Guard
 
@@ -34,11 +35,13 @@ class FunctionSink:
         context = rows.sparkSession.sparkContext
         context.setLocalProperty(DELIVERY_PROPERTY, batch.transaction)
         try:
-            self.function(rows, batch.number)
+            with recording() as metrics:
+                self.function(rows, batch.number)
         except Exception as error:
             batch.on_failure(error)
             raise
         finally:
             context.setLocalProperty(DELIVERY_PROPERTY, None)  # type: ignore[arg-type]  # takes it away
+        batch.on_metrics(metrics)
         self.guard.failpoint(Failpoint.WRITTEN)
         return None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from pyspark.sql import DataFrame, SparkSession
 
+from headrace.model.custom_metrics import MetricValue
 from headrace.sinks.commit_notes import CommitRecord
 from headrace.sinks.rejected_rows import RejectedRows
 
@@ -24,6 +25,7 @@ class Batch:
         attempt: grows with every attempt of the batch.
         rejected_rows: gets rows that the sink rejects, if it can identify them; None if no row may be rejected.
         on_failure: gets errors of the user's function.
+        on_metrics: gets the metrics that the user's function recorded, once it has returned.
         was_spilled: it comes from the spill queue, and others come after it.
         positions: a digest of its end in its sources; empty if unknown.
     """
@@ -35,6 +37,7 @@ class Batch:
     attempt: int
     rejected_rows: RejectedRows | None = None
     on_failure: Callable[[Exception], None] = lambda _error: None
+    on_metrics: Callable[[Sequence[MetricValue]], None] = lambda _metrics: None
     was_spilled: bool = False
     positions: str = ""
 

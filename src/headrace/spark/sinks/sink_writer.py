@@ -29,6 +29,7 @@ from headrace.model.outcome import FlowCounts
 from headrace.runtime.failpoints import Failpoint
 from headrace.runtime.ports import Emit
 from headrace.sinks.rejected_rows import RejectedRow, RejectedRows
+from headrace.spark.sinks.batch_metrics import BatchMetrics
 from headrace.spark.sinks.sink import Batch, Sink, transaction_name
 from headrace.spark.sinks.spill_queue import SpillQueue, SpillQueueSink
 from headrace.spark.tables.observed_rows import computed_once, observed_number
@@ -121,6 +122,7 @@ class SinkWriter:
         self._may_be_repeat = True
         self._lock = Lock()
         self._delivered = last_delivered(context.folder, context.epoch)
+        self._metrics = BatchMetrics(context.folder, context.epoch)
         self.batches = 0
         # How many rows the function returned, in all batches.
         self.rows = 0
@@ -134,6 +136,7 @@ class SinkWriter:
         self._first_batch = batch_id if self._first_batch is None else self._first_batch
         # If the batch fails, it may be repeated.
         context, may_be_repeat, self._may_be_repeat = self._context, self._may_be_repeat, True
+        self._metrics.start(batch_id, may_be_repeat=may_be_repeat)
         due = {name: sink for name, sink in self._sinks.items() if self._delivered.get(name, -1) < batch_id}
         if not due:
             with computed_once(frame, context.is_stateful) as rows:
@@ -151,7 +154,10 @@ class SinkWriter:
         duration_ms = int((time.monotonic() - started_at) * 1000)
         rejected = count_rejected_rows(context.folder, context.epoch, batch_id) if context.policy.is_enabled else 0
         counts = replace(
-            counts, rows_written=max(counts.rows_written - rejected, 0), rows_quarantined=dead_letters + rejected
+            counts,
+            rows_written=max(counts.rows_written - rejected, 0),
+            rows_quarantined=dead_letters + rejected,
+            metrics=self._metrics.values,
         )
         self._emit(BatchDone(context.flow, context.dataset, context.epoch, batch_id, counts, duration_ms))
         self._may_be_repeat = False
@@ -182,7 +188,8 @@ class SinkWriter:
         clear = partial(self._rejected.pop, (name, context.epoch, batch_id), None)
         rejected_rows = RejectedRows(limit, partial(self._store_rejected, name, context.epoch, batch_id), clear)
         batch = self._next_attempt(transaction_name(context.delivery, name), context.epoch, batch_id, rejected_rows)
-        return replace(batch, positions=positions_digest(context.folder / str(context.epoch), batch_id))
+        positions = positions_digest(context.folder / str(context.epoch), batch_id)
+        return replace(batch, positions=positions, on_metrics=partial(self._metrics.set, name))
 
     def _spilled_batch(self, name: str, spilled: SpilledBatch) -> Batch:
         """The batch for a waiting one; its earlier rejected rows count towards the limit, too."""
@@ -278,6 +285,7 @@ class SinkWriter:
     def _record_delivered(self, name: str, batch_id: int) -> None:
         with self._lock:
             self._guard.fence()
+            self._metrics.store(batch_id)
             self._delivered[name] = batch_id
             record_delivered(self._context.folder, self._context.epoch, self._delivered)
         self._guard.failpoint(Failpoint.DELIVERY_RECORDED)

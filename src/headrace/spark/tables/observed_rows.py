@@ -40,12 +40,18 @@ def was_computed(observation: Observation, session: SparkSession, timeout_s: flo
     return bool(java.future().isCompleted())
 
 
-def observed_number(observation: Observation, session: SparkSession, name: str) -> int | None:
-    """An observed number; None if no rows were computed, or none had to be (a limit of 0, for instance)."""
+def observed_values(observation: Observation, session: SparkSession) -> dict[str, Any] | None:
+    """What was observed; None if no rows were computed, or none had to be (a limit of 0, for instance)."""
     if not was_computed(observation, session):
         return None
     java: Any = observation._jo  # noqa: SLF001 - PySpark's own asserts that there is a row
-    return int(observation.get[name]) if java.getRow().schema() is not None else None
+    return observation.get if java.getRow().schema() is not None else None
+
+
+def observed_number(observation: Observation, session: SparkSession, name: str) -> int | None:
+    """An observed number; None as for :func:`observed_values`."""
+    values = observed_values(observation, session)
+    return None if values is None else int(values[name])
 
 
 @contextmanager

@@ -13,12 +13,13 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Protocol
 
-from pyspark.sql import DataFrame, Observation
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.storagelevel import StorageLevel
 
 from headrace.delta_log.tables import table_state
 from headrace.events.types import BatchDone
 from headrace.expectations.split import accepted_rows, counts_from
+from headrace.model.custom_metrics import CustomMetric, MetricValue
 from headrace.model.expectations import Action
 from headrace.model.names import quoted
 from headrace.model.outcome import FlowCounts
@@ -38,6 +39,7 @@ from headrace.spark.expectations.quarantine_writer import QuarantineWriter
 from headrace.spark.expectations.samples import SampleWriter
 from headrace.spark.tables.observed_rows import computed_once, was_computed
 from headrace.spark.tables.recount import Recount
+from headrace.spark.tables.row_metrics import RowMetrics
 from headrace.spark.update.batch_target import BatchTarget
 
 
@@ -67,6 +69,7 @@ class TableWriter:
         merge: merges the rows of a batch that passed; None if they are appended.
         table_lock: held from reading the table to the commit, if flows into the table need it.
         samples: how many rows to sample per expectation that warns or drops.
+        metrics: of the written rows.
     """
 
     def __init__(
@@ -80,6 +83,7 @@ class TableWriter:
         merge: RowMerger | None = None,
         table_lock: AbstractContextManager[object] | None = None,
         samples: int = 0,
+        metrics: tuple[CustomMetric, ...] = (),
     ) -> None:
         self._target = target
         self._evaluation = evaluation
@@ -90,6 +94,7 @@ class TableWriter:
         self._failpoint = failpoint
         self._fence = fence
         self._merge = merge
+        self._metrics = RowMetrics(metrics, replaces=target.replaces)
         self._recount = Recount(target, evaluation, merge is not None)
         self._quarantine_writer = QuarantineWriter(target, evaluation.rules, failpoint, fence)
         # True if an earlier attempt may have written the next batch.
@@ -134,7 +139,8 @@ class TableWriter:
             transaction = self._recount.transaction_of(batch_id) or self._target.transaction
             actions = actions_of_transaction(self._target.table, transaction, batch_id)
             counts = replace(counts, rows_rescued=None if actions is None else count_non_null(column, actions))
-        counts = replace(counts, rows_quarantined=counts.rows_quarantined + dead_letters)
+        metrics = self._metrics_of(batch_id, frame.sparkSession)
+        counts = replace(counts, rows_quarantined=counts.rows_quarantined + dead_letters, metrics=metrics)
         self._report(batch_id, counts, duration_ms=int((time.monotonic() - started) * 1000))
         self._may_repeat = False
         self.batches += 1
@@ -157,6 +163,7 @@ class TableWriter:
             rows_quarantined=dead_letters
             + quarantined_rows(target.quarantine, target.identity, target.epoch, batch_id),
             recovered=True,
+            metrics=self._metrics_of(batch_id, SparkSession.active()),
         )
         self._report(batch_id, counts)
         self.batches += 1
@@ -167,7 +174,8 @@ class TableWriter:
         """Count a batch that is in the table and whose rows cannot be read again, from its commit."""
         target = self._target
         if self._known_counts(target.flow, target.epoch, batch_id) is None:
-            self._report(batch_id, FlowCounts(recovered=True))
+            metrics = self._metrics_of(batch_id, SparkSession.active())
+            self._report(batch_id, FlowCounts(recovered=True, metrics=metrics))
 
     def _write_evaluated(self, frame: DataFrame, batch_id: int) -> FlowCounts:
         observation = Observation()
@@ -202,7 +210,11 @@ class TableWriter:
         if self._merge is not None:
             self._committed = self._merge(rows, batch_id, evaluated)
         else:
-            self._add(rows, batch_id)
+            self._add(self._metrics.observe(rows), batch_id)
+
+    def _metrics_of(self, batch_id: int, session: SparkSession) -> tuple[MetricValue, ...]:
+        transaction = self._recount.transaction_of(batch_id) or self._target.transaction
+        return self._metrics.values(self._target.table, transaction, batch_id, session)
 
     def _report(self, batch_id: int, counts: FlowCounts, duration_ms: int | None = None) -> None:
         """Report that a batch is done, with the merge metrics of its commit."""

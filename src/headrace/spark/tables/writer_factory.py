@@ -126,6 +126,7 @@ class WriterFactory:
             context.guard.fence,
             table_lock=table_lock,
             samples=samples,
+            metrics=dataset.metrics,
         )
 
     def _merge_writer(self, flow: ChangeFlow, target: BatchTarget, declared: tuple[Expectation, ...]) -> TableWriter:
