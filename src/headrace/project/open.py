@@ -19,9 +19,9 @@ from headrace.plan.steps import Plan
 from headrace.project.inspection.dataset_resolution import OneDataset, preview_rows, recomputed_rows, resolve_dataset
 from headrace.project.inspection.explain_dataset import explanation
 from headrace.project.inspection.explanation import Explanation
+from headrace.project.inspection.monitored_pipelines import monitored_pipelines
 from headrace.project.inspection.sql_access import run_statement
 from headrace.project.inspection.stored_project import StoredProject
-from headrace.project.lease_holders import host_name, may_be_held
 from headrace.project.planning.plan_update import Planning
 from headrace.project.resolution.resolver import Resolver
 from headrace.project.test_harness import REAL, Harness
@@ -169,13 +169,14 @@ class Project(StoredProject):
 
         return self._update(Selection(), planned, on_event, None, skip_unavailable=False)
 
-    def sql(self, query: str, *, write: bool = False, private: bool = False) -> Rows:
+    def sql(self, query: str, *, write: bool = False, private: bool = False, also: Sequence[str] = ()) -> Rows:
         """Run a query over the pipeline's tables, its persisted views and its event log.
 
         Args:
             query: one statement.
             write: allow statements that change data.
             private: include the private tables.
+            also: folders of other projects, or folders whose subfolders are projects, for ``system.lakeflow.*``.
 
         Raises:
             PipelineError: SQL.NOT_READ_ONLY, SQL.PRIVATE, SQL.FAILED; VIEW.UNUSABLE.
@@ -186,7 +187,7 @@ class Project(StoredProject):
             self.settings,
             write=write,
             private=private,
-            is_held=lambda: may_be_held(Path(self.settings.layout.lease), host_name(self._environ), time.time),
+            pipelines=lambda: monitored_pipelines(self.settings, also, self._environ, time.time),
             redact=self._secrets.redact,
         )
 

@@ -17,6 +17,7 @@ from headrace.metrics import catalogue
 from headrace.metrics.fold import EventFold
 from headrace.metrics.samples import Samples
 from headrace.metrics.snapshot import Snapshot, read_snapshot, write_snapshot
+from headrace.model.liveness import Liveness
 from headrace.model.outcome import UpdateState
 from headrace.project.inspection.stored_tables import quarantines
 from headrace.settings.settings import Settings
@@ -25,21 +26,22 @@ from headrace.storage.inventory import stored_tables
 
 
 def pipeline_metrics(
-    settings: Settings, now: Callable[[], float], is_held: Callable[[], bool], *, tables: bool
+    settings: Settings, now: Callable[[], float], check_lease: Callable[[], Liveness], *, tables: bool
 ) -> Samples:
     """The current metrics of a pipeline.
 
     Args:
         settings: the pipeline's.
         now: the time in seconds since 1970.
-        is_held: whether a process holds the lease of the pipeline.
+        check_lease: who holds the lease of the pipeline.
         tables: read each table's log for its rows, bytes and files, and each quarantine.
 
     Raises:
         PipelineError: EVENTS.NOT_READABLE.
     """
-    fold, held = _folded(settings), is_held()
-    lost = fold.running_update if not held else None
+    fold, lease = _folded(settings), check_lease()
+    running = fold.running_update
+    lost = running if running is not None and not lease.may_run(running) else None
     if lost is not None:
         # It may have ended since the log was read, and another one may have begun.
         fold = _folded(settings)
@@ -56,7 +58,7 @@ def pipeline_metrics(
     for flow, sources in fold.oldest_unread.items():
         for source, oldest in sources.items():
             samples.set(catalogue.LAG_SECONDS, 0 if oldest is None else round(now() - oldest, 3), flow, source)
-    samples.set(catalogue.LEASE, int(held))
+    samples.set(catalogue.LEASE, int(lease.is_held))
     samples.set(catalogue.BUILD, 1, version("headrace"))
     with suppress(OSError):
         samples.set(catalogue.FREE, shutil.disk_usage(settings.layout.root).free)

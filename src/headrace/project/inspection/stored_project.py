@@ -17,7 +17,7 @@ from headrace.project.inspection.pipeline_alerts import PipelineAlerts
 from headrace.project.inspection.pipeline_metrics import pipeline_metrics
 from headrace.project.inspection.sql_access import hidden_tables
 from headrace.project.inspection.stored_tables import lateness, quarantined, quarantines, row_count
-from headrace.project.lease_holders import host_name, may_be_held, with_lost_state
+from headrace.project.lease_holders import host_name, latest_outcome, liveness
 from headrace.project.repair import repair_flows
 from headrace.settings.settings import Settings
 from headrace.settings.storage import MonitoringFile
@@ -34,8 +34,8 @@ class StoredProject:
 
     def status(self) -> Outcome | None:
         """The latest update, or None if there was none; LOST if its process died."""
-        found, lease = self.events().outcome(), Path(self.settings.layout.lease)
-        return with_lost_state(found, lease, host_name(self._environ), time.time)
+        lease = Path(self.settings.layout.lease)
+        return latest_outcome(self.events().outcome, lease, host_name(self._environ), time.time)
 
     def events(self) -> EventReader:
         """The event log."""
@@ -51,8 +51,8 @@ class StoredProject:
             PipelineError: EVENTS.NOT_READABLE.
         """
         lease = Path(self.settings.layout.lease)
-        is_held = partial(may_be_held, lease, host_name(self._environ), time.time)
-        return pipeline_metrics(self.settings, time.time, is_held, tables=tables)
+        check_lease = partial(liveness, lease, host_name(self._environ), time.time)
+        return pipeline_metrics(self.settings, time.time, check_lease, tables=tables)
 
     def alerts(self) -> PipelineAlerts:
         """The alerts of the pipeline."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -41,6 +40,7 @@ _CAUSE = "USER_ACTION"
 class Update:
     """The inputs of an update, besides its plan."""
 
+    update_id: str
     settings: Settings
     secrets: Secrets
     resolved: Resolved
@@ -63,7 +63,7 @@ class Update:
     ) -> Outcome:
         """Run the plan until it is done or stopped; every event goes to the log and to *on_event*."""
         settings = self.settings
-        update_id = str(uuid.uuid4())
+        update_id = self.update_id
         self.lease.record_jvm(jvm_pid(self.resolved.catalog.session))
         with recorded_events(update_id, settings, self.secrets, self.resolved, on_event) as (emit, builder):
             recorded = recorded_settings(settings, continuous=plan.continuous), recorded_selection(selection)
