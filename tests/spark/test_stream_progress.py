@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import re
 import uuid
 from collections import defaultdict
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from tests.recorded_updates import heard
 
 from headrace.events.envelope import Origin
 from headrace.events.log import EventLog
+from headrace.events.system_tables import SYSTEM_TABLES
 from headrace.events.types import FlowStateChanged, StreamProgress, UpdateCreated
 from headrace.model.outcome import FlowState
 
 pytestmark = pytest.mark.spark
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "system-tables.md"
 
 TEXT = """
     from pathlib import Path
@@ -84,6 +90,83 @@ def test_the_monitoring_queries_of_the_documents_have_answers(updated):
     assert [(row["name"], row["status"]) for row in queries] == [("checked", "STOPPED"), ("orders", "STOPPED")]
     assert (progress[0]["batch_id"], sum(row["input_rows"] for row in progress)) == (1, 3)
     assert progress[0]["processed_rows_per_second"] > 0
+
+
+def test_every_batch_names_the_version_of_the_table_that_it_made_and_its_files(updated):
+    pipeline, _ = updated
+    found = pipeline.sql(
+        "SELECT origin.flow_name AS flow, details:flow_progress.table_version::bigint AS version, "
+        "details:flow_progress.output_files::bigint AS files, details:flow_progress.output_bytes::bigint AS size "
+        "FROM event_log WHERE origin.batch_id IS NOT NULL ORDER BY 1, 2"
+    ).to_json()
+
+    log = pipeline.folder / "storage/tables/default/orders/_delta_log"
+    made = [json.loads(line) for file in sorted(log.glob("*.json")) for line in file.read_text().splitlines()]
+    sizes = [action["add"]["size"] for action in made if "add" in action]
+    # A flow with expectations is written by Headrace, the other one by Delta.
+    assert [(row["flow"], row["version"], row["files"]) for row in found] == [
+        ("checked", 1, 1),
+        ("orders", 1, 1),
+        ("orders", 2, 1),
+    ]
+    assert [row["size"] for row in found if row["flow"] == "orders"] == sizes
+
+
+def test_system_tables_have_the_documented_columns(updated):
+    pipeline, _ = updated
+    found = {
+        table.name: [
+            (row["col_name"], row["data_type"].replace(" ", ""))
+            for row in pipeline.sql(f"DESCRIBE SELECT * FROM {table.name}").to_json()
+        ]
+        for table in SYSTEM_TABLES
+    }
+
+    for table in SYSTEM_TABLES:
+        documented = [(column.name, column.type) for column in table.columns]
+        # The structs of an event are described with the event log.
+        shown = [
+            (name, "struct" if kind[:7] == "struct<" and kind not in dict(documented).values() else kind)
+            for name, kind in found[table.name]
+        ]
+        assert shown == documented
+
+
+@pytest.mark.parametrize("query", re.findall(r"```sql\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL))
+def test_queries_of_the_reference_page_run(updated, query):
+    pipeline, _ = updated
+
+    assert pipeline.sql(query.strip().rstrip(";")).columns
+
+
+def test_several_pipelines_are_queried_together_also_if_one_cannot_be_read(updated, tmp_path):
+    pipeline, _ = updated
+    (other := tmp_path / "other").mkdir()
+    (other / "pipeline.yml").write_text("name: other\n")
+    path = str(other / "storage" / "system" / "events")
+    with EventLog(path, origin=Origin("p2", "other", "dead"), clock=now, new_id=lambda: str(uuid.uuid4())) as log:
+        log.emit(UpdateCreated("USER_ACTION", user="ops"))
+    (tmp_path / "never_run").mkdir()
+    (tmp_path / "never_run" / "pipeline.yml").write_text("name: never_run\n")
+    (tmp_path / "wrong").mkdir()
+    (tmp_path / "wrong" / "pipeline.yml").write_text("nme: wrong\n")
+
+    def ask(query):
+        return [tuple(row) for row in pipeline.project.sql(query, also=[str(tmp_path), str(tmp_path / "gone")]).rows]
+
+    pipelines = ask("SELECT name, problem IS NULL FROM system.lakeflow.pipelines ORDER BY folder LIKE '%pytest%', 1")
+    updates = ask(
+        "SELECT pipeline_name, run_as_user_name, result_state FROM system.lakeflow.pipeline_update_timeline "
+        "WHERE update_id = 'dead' AND pipeline_name = 'other'"
+    )
+    events = ask("SELECT DISTINCT pipeline_name FROM system.lakeflow.pipeline_events ORDER BY 1")
+
+    assert sorted(pipelines, key=str) == sorted(
+        [(pipeline.project.settings.name, True), ("other", True), ("never_run", True), (None, False), (None, False)],
+        key=str,
+    )
+    assert updates == [("other", "ops", "LOST")]
+    assert events == sorted([("other",), (pipeline.project.settings.name,)])
 
 
 def test_an_update_whose_process_is_gone_is_lost_for_every_reader(updated):

@@ -9,11 +9,21 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 
+from headrace.delta_log.tables import sql_literal
 from headrace.errors import PipelineError
 from headrace.events.envelope import from_row, id_floor, seq_no_of
 from headrace.events.outcome import OutcomeBuilder, Tally
 from headrace.events.storage_errors import STORAGE_ERRORS, reason_of
-from headrace.events.types import BatchDone, FlowStateChanged, UpdateCreated, UpdateTotals, Warned
+from headrace.events.types import (
+    BatchDone,
+    FlowLagMetrics,
+    FlowStateChanged,
+    Level,
+    TableEvaluated,
+    UpdateCreated,
+    UpdateTotals,
+    Warned,
+)
 from headrace.model.outcome import FlowCounts, Outcome
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -78,14 +88,31 @@ class EventReader:
             return None
         builder = OutcomeBuilder(update_id)
         # The newest totals include the batches before them.
-        totals = self._newest_of(UpdateTotals.event_type, first)
-        same_update = totals is not None and totals["origin"]["update_id"] == update_id
-        since = f" AND (origin['batch_id'] IS NULL OR id > '{totals['id']}')" if same_update and totals else ""
-        for row in self.rows(", ".join(EVENT_COLUMNS), f"id >= '{id_floor(first)}'{since}"):
-            event = from_row(row) if row["origin"]["update_id"] == update_id else None
+        of_update = f"id >= '{id_floor(first)}' AND origin['update_id'] = {sql_literal(update_id)}"
+        totals = self._id(f"{of_update} AND event_type = '{UpdateTotals.event_type}'")
+        states, lags = (self._ids_of_newest_metrics(of_update, kind) for kind in ("state_operators", "source_metrics"))
+        after = "" if totals is None else f" AND id > '{totals}'"
+        single = [row_id for row_id in (totals, *states, *lags) if row_id is not None]
+        where = (
+            f"{of_update} AND (level <> '{Level.METRICS.value}' OR event_type = '{TableEvaluated.event_type}' "
+            f"OR (origin['batch_id'] IS NOT NULL{after}) OR id IN ({', '.join(map(sql_literal, single)) or 'NULL'}))"
+        )
+        for row in self.rows(", ".join(EVENT_COLUMNS), where):
+            event = from_row(row)
             if event is not None:
                 builder.apply(event, row["timestamp"])
         return builder.outcome()
+
+    def _id(self, where: str) -> str | None:
+        """The newest id of the matching rows."""
+        rows = self.rows("id", where, "id DESC LIMIT 1")
+        return rows[0]["id"] if rows else None
+
+    def _ids_of_newest_metrics(self, of_update: str, key: str) -> list[str]:
+        """The ids of each flow's newest event with a key in its metrics; a continuous update has many of them."""
+        metrics = f"event_type = '{FlowLagMetrics.event_type}' AND level = '{Level.METRICS.value}'"
+        where = f"{of_update} AND {metrics} AND origin['batch_id'] IS NULL AND strpos(details, '\"{key}\"') > 0"
+        return [row["newest"] for row in self.rows("max(id) AS newest", f"{where} GROUP BY origin['flow_name']", "1")]
 
     def warnings(self, update_id: str) -> list[Warned]:
         """The warnings of an update, in order."""

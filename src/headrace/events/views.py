@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from headrace.events.types import (
     TERMINAL_UPDATE_STATES,
+    Level,
     UpdateCreated,
     UpdateStateChanged,
     UpdateTotals,
@@ -105,7 +106,12 @@ counted AS (
     sum(rows_quarantined) AS rows_quarantined, sum(batches) AS batches
   FROM counts GROUP BY update_id, flow
 ),
-moved AS ({flow_states(table)})
+moved AS ({flow_states(table)}),
+seen AS (
+  SELECT origin.update_id AS update_id, origin.flow_name AS flow, max(timestamp) AS last_event_at
+  FROM {table} WHERE event_type = 'flow_progress' AND origin.batch_id IS NULL
+  GROUP BY origin.update_id, origin.flow_name
+)
 SELECT moved.update_id, moved.flow, moved.dataset,
   {_state_of_flow("moved.state")} AS state,
   moved.reason,
@@ -113,9 +119,10 @@ SELECT moved.update_id, moved.flow, moved.dataset,
   coalesce(counted.rows_dropped, 0) AS rows_dropped,
   coalesce(counted.rows_quarantined, 0) AS rows_quarantined,
   coalesce(counted.batches, 0) AS batches,
-  moved.attempts, moved.duration_s, moved.last_event_at
+  moved.attempts, moved.duration_s, seen.last_event_at
 FROM moved
 JOIN updates ON moved.update_id = updates.update_id
+LEFT JOIN seen ON moved.update_id = seen.update_id AND moved.flow = seen.flow
 LEFT JOIN counted ON moved.update_id = counted.update_id AND moved.flow = counted.flow
 """.strip()  # noqa: S608 - the table is quoted by the caller
 
@@ -184,10 +191,9 @@ def flow_states(table: str) -> str:
     max_by(get_json_object(details, '{_FLOW}.reason'), id) AS reason,
     max_by(get_json_object(details, '{_FLOW}.error.message'), id) AS error,
     max(CAST(get_json_object(details, '{_FLOW}.attempt') AS INT)) AS attempts,
-    max_by(CAST(get_json_object(details, '{_FLOW}.duration_s') AS DOUBLE), id) AS duration_s,
-    max(timestamp) AS last_event_at
+    max_by(CAST(get_json_object(details, '{_FLOW}.duration_s') AS DOUBLE), id) AS duration_s
   FROM {table}
-  WHERE event_type = 'flow_progress' AND origin.batch_id IS NULL
+  WHERE event_type = 'flow_progress' AND level <> '{Level.METRICS.value}'
   GROUP BY origin.update_id, origin.flow_name
 """.strip()  # noqa: S608 - the table is quoted by the caller
 

@@ -21,7 +21,7 @@ from headrace.events.types import (
 from headrace.metrics import catalogue as all_metrics
 from headrace.metrics.samples import Samples
 from headrace.model.expectations import ExpectationCount
-from headrace.model.outcome import ACTIVE_STATES, FlowState, UpdateState
+from headrace.model.outcome import ACTIVE_STATES, FlowState, SourceLag, UpdateState
 
 _LAG = (
     all_metrics.LAG_OFFSETS,
@@ -93,7 +93,7 @@ class EventFold:
             case TableEvaluated(flow=flow, dataset=dataset, expectations=expectations):
                 self._count_expectations(dataset, flow, expectations)
             case FlowLagMetrics():
-                self._apply_lag(event)
+                self._apply_lag(event, moment)
             case StreamProgress():
                 self._apply_progress(event)
             case _:
@@ -226,7 +226,7 @@ class EventFold:
             self.samples.add(all_metrics.EXPECTATIONS, count.passed, *labels, "passed")
             self.samples.add(all_metrics.EXPECTATIONS, count.failed, *labels, "failed")
 
-    def _apply_lag(self, event: FlowLagMetrics) -> None:
+    def _apply_lag(self, event: FlowLagMetrics, moment: float) -> None:
         flow = event.flow
         for metric in _LAG:
             self.samples.drop(metric, lambda labels: labels["flow"] == flow)
@@ -247,6 +247,21 @@ class EventFold:
             elif table.commits == 0:
                 # Of unread commits that log clean-up has removed, the age is unknown, not zero.
                 self.oldest_unread[flow][table.source] = None
+
+        for source in event.sources:
+            self._apply_source_lag(flow, source, moment)
+
+    def _apply_source_lag(self, flow: str, source: SourceLag, moment: float) -> None:
+        known = {
+            all_metrics.LAG_ROWS: source.rows,
+            all_metrics.LAG_FILES: source.files,
+            all_metrics.LAG_BYTES: source.size,
+        }
+        for metric, value in known.items():
+            if value is not None:
+                self.samples.set(metric, value, flow, source.source)
+        if source.seconds is not None:
+            self.oldest_unread[flow][source.source] = moment - source.seconds if source.seconds > 0 else None
 
     def _apply_progress(self, event: StreamProgress) -> None:
         flow, progress, samples = event.flow, event.progress, self.samples

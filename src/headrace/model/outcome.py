@@ -193,6 +193,46 @@ class TableLag:
 
 
 @dataclass(frozen=True)
+class SourceLag:
+    """What a stream has not read of a source other than a topic, Auto Loader or a table; None for what is unknown.
+
+    Attributes:
+        source: its path, or its own description.
+        kind: ``files``, ``jdbc``, ``kinesis`` or ``synthetic``.
+        rows: unread rows.
+        files: unread files.
+        size: their bytes.
+        seconds: the age of the oldest unread file or record; for a column of times, between the newest row and the last
+            row read.
+        distance: of a column of numbers, between the newest row and the last row read.
+    """
+
+    source: str
+    kind: str
+    rows: int | None = None
+    files: int | None = None
+    size: int | None = None
+    seconds: float | None = None
+    distance: float | None = None
+
+    @property
+    def behind(self) -> dict[str, float]:
+        """What is known, by the names in JSON."""
+        known = {
+            "rows": self.rows,
+            "files": self.files,
+            "bytes": self.size,
+            "seconds": self.seconds,
+            "distance": self.distance,
+        }
+        return {name: value for name, value in known.items() if value is not None}
+
+    def to_json(self) -> dict[str, Any]:
+        """The source as one JSON object."""
+        return {"source": self.source, "kind": self.kind, **self.behind}
+
+
+@dataclass(frozen=True)
 class OperatorState:
     """The state that an operator of a stream keeps between batches.
 
@@ -219,7 +259,8 @@ class OperatorState:
 class FlowOutcome:
     """The outcome of one flow.
 
-    ``lag`` (of topics), ``backlog`` (of files), ``table_lag`` and ``operators`` (state) are the values last reported.
+    ``lag`` (of topics), ``backlog`` (of Auto Loader), ``table_lag``, ``source_lag`` (of other sources) and
+    ``operators`` (state) are the values last reported.
     """
 
     flow: str
@@ -235,12 +276,14 @@ class FlowOutcome:
     # The watermark, as Spark formats it; empty if there is none.
     watermark: str = ""
     table_lag: tuple[TableLag, ...] = ()
+    source_lag: tuple[SourceLag, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The flow as in the contract.
 
         ``lag`` is present for flows that read topics, ``backlog`` for Auto Loader, ``table_lag`` for streams of Delta
-        tables, and ``operators`` and ``watermark`` for stateful flows.
+        tables, ``source_lag`` for streams of other sources whose lag is known, and ``operators`` and ``watermark`` for
+        stateful flows.
         """
         return {
             "flow": self.flow,
@@ -256,6 +299,7 @@ class FlowOutcome:
             **({"lag": [partition.to_json() for partition in self.lag]} if self.lag else {}),
             **({"backlog": [source.to_json() for source in self.backlog]} if self.backlog else {}),
             **({"table_lag": [table.to_json() for table in self.table_lag]} if self.table_lag else {}),
+            **({"source_lag": [source.to_json() for source in self.source_lag]} if self.source_lag else {}),
             **({"operators": [operator.to_json() for operator in self.operators]} if self.operators else {}),
             **({"watermark": self.watermark} if self.watermark else {}),
         }

@@ -236,17 +236,26 @@ _SERVICE = (
     _used(
         "event_log.name",
         _T.TEXT,
-        "Name of the event log in `headrace sql`, in addition to `event_log`. Required unless only `retain` is set.",
+        "Name of the event log in `headrace sql`, in addition to `event_log`. Required unless you set only how long "
+        "events are kept.",
     ),
     _used("event_log.schema", _T.TEXT, "Schema of that name.", "the pipeline's"),
     _used("event_log.catalog", _T.TEXT, "Catalog of that name.", "the pipeline's"),
     _used(
         "event_log.retain",
         _T.TEXT,
-        "How long events are kept, such as `90 days`. Older events are removed when the log is compacted: at the end "
-        "of an update, and from time to time during a continuous one. Events of the running update and the newest "
-        "batch of each flow are kept.",
-        "forever",
+        "How long events are kept, such as `90 days`, or `forever`. Older events are removed when the log is "
+        "compacted: at the end of an update, and from time to time during a continuous one. Events of the running "
+        "update and the newest batch of each flow are kept.",
+        "400 days",
+    ),
+    _used(
+        "event_log.retain_metrics",
+        _T.TEXT,
+        "The same for events of the level `METRICS`: those of each batch and each report of a stream, also of the "
+        "running update. They are most of the log. The totals of each update are kept as long as other events, and "
+        "counters of `headrace metrics` continue.",
+        "`retain` if you set it, else 30 days",
     ),
     _used("environment", _T.SECTION, "Python environment of the update."),
     _used(

@@ -8,8 +8,9 @@ from headrace.model.location import Location
 from headrace.model.names import InvalidName, Naming, QualifiedName, check_part, quoted
 from headrace.model.triggers import InvalidInterval, parse_interval_s
 from headrace.settings.check import Section
-from headrace.settings.settings import DEFAULT_SCHEMA, Library
+from headrace.settings.settings import DEFAULT_RETAIN_METRICS_S, DEFAULT_RETAIN_S, DEFAULT_SCHEMA, Library
 
+_FOREVER = "forever"
 _LIBRARIES = {"glob": "include", "file": "path", "notebook": "path"}
 Report = Callable[..., None]
 
@@ -44,7 +45,8 @@ def event_log_of(section: Section, report: Report) -> QualifiedName | None:
     name, schema, catalog = (named.text(key) for key in ("name", "schema", "catalog"))
     line = section.line_of("event_log")
     if name is None:
-        if not named.has_errors and "event_log" in section.values and named.values.keys() != {"retain"}:
+        says_how_long = named.values and named.values.keys() <= {"retain", "retain_metrics"}
+        if not named.has_errors and "event_log" in section.values and not says_how_long:
             fix = "Write event_log.name, or leave event_log out."
             report("SETTINGS.WRONG_VALUE", line, key="event_log", reason="it has no name", instead=fix)
         return None
@@ -59,19 +61,22 @@ def event_log_of(section: Section, report: Report) -> QualifiedName | None:
     return naming.use(schema=schema, catalog=catalog).canonical(quoted(name))
 
 
-def event_log_retain_s_of(section: Section, report: Report) -> float | None:
-    """The retention of events in seconds, None for forever; problems go to *report*."""
+def event_log_retention_of(section: Section, report: Report) -> tuple[float | None, float | None]:
+    """How long events and metrics events are kept, in seconds, None for forever; problems go to *report*."""
     named = section.section("event_log")
-    written = named.text("retain")
+    all_s = _retention_s(named, "retain", DEFAULT_RETAIN_S, report)
+    # Who keeps events for some time wants all of them.
+    metrics_s = all_s if "retain" in named.values else DEFAULT_RETAIN_METRICS_S
+    return all_s, _retention_s(named, "retain_metrics", metrics_s, report)
+
+
+def _retention_s(named: Section, key: str, default: float | None, report: Report) -> float | None:
+    written = named.text(key)
+    if written is None or written.strip().casefold() == _FOREVER:
+        return default if written is None else None
     try:
-        return None if written is None else parse_interval_s(written)
+        return parse_interval_s(written)
     except InvalidInterval as invalid:
-        fix = 'Write it as "90 days", or leave it out to keep all events.'
-        report(
-            "SETTINGS.WRONG_VALUE",
-            named.line_of("retain"),
-            key="event_log.retain",
-            reason=str(invalid),
-            instead=fix,
-        )
-        return None
+        fix = f'Write it as "90 days", or as "{_FOREVER}".'
+        report("SETTINGS.WRONG_VALUE", named.line_of(key), key=f"event_log.{key}", reason=str(invalid), instead=fix)
+        return default

@@ -73,7 +73,7 @@ class Update:
                 *graph_warnings(self.resolved.graph),
                 *(Warned(code, message) for code, message in self.resolved.notices),
                 *plan_warnings(plan),
-                *definition_events(self.resolved.graph),
+                *definition_events(self.resolved.graph, plan),
             ):
                 emit(initial_event)
             emit(UpdateStateChanged(UpdateState.RUNNING))
