@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -34,10 +35,11 @@ COMPACT_EVERY_APPENDS = 500
 CHECKPOINT_EVERY_APPENDS = 25
 
 # Statistics on two columns only: ids are in time order, so every query can skip files by them, and statistics on all
-# leaf columns doubled the time of an append. Compaction does not rewrite files that reached the target size.
+# leaf columns doubled the time of an append. Compaction mixes the rows of the files that it merges, and does not
+# rewrite files that reached the target size; with small ones, each file has the events of a short time.
 TABLE_PROPERTIES = {
     "delta.dataSkippingStatsColumns": "id,event_type",
-    "delta.targetFileSize": str(16 * 1024 * 1024),
+    "delta.targetFileSize": str(1024 * 1024),
     # Nobody reads an old version of the log: the next compaction deletes replaced files, except those of the last ten
     # minutes, which a reader may still be using.
     "delta.deletedFileRetentionDuration": "interval 10 minutes",
@@ -123,27 +125,18 @@ class EventLog:
             PipelineError: EVENTS.NOT_WRITTEN if the table cannot be opened or a durable event cannot be stored.
             RuntimeError: the log is closed.
         """
+        return self._record(event)
+
+    def _record(self, event: Event, *, in_maintenance: bool = False) -> datetime:
+        """Record an event; in maintenance also while the log is being closed."""
         with self._order:
-            if self._closing.is_set():
+            if self._closing.is_set() and not in_maintenance:
                 raise RuntimeError("the event log is closed")
-            stamp = self._add(event)
-        return self._stored(event, stamp)
-
-    def _emit(self, event: Event) -> datetime:
-        """Record an event of maintenance, also while the log is being closed."""
-        with self._order:
-            stamp = self._add(event)
-        return self._stored(event, stamp)
-
-    def _add(self, event: Event) -> Stamp:
-        self._open()
-        stamp = self._stamp()
-        row = to_row(event, origin=self._origin, stamp=stamp, redact=self._redact)
-        self._pending.append(row)
-        self._on_row(row)
-        return stamp
-
-    def _stored(self, event: Event, stamp: Stamp) -> datetime:
+            self._open()
+            stamp = self._stamp()
+            row = to_row(event, origin=self._origin, stamp=stamp, redact=self._redact)
+            self._pending.append(row)
+            self._on_row(row)
         if is_durable(event):
             self.flush()
         return stamp.timestamp
@@ -263,7 +256,7 @@ class EventLog:
             # Writers do not wait for this part.
             if not has_expired(DeltaTable(self._path), horizon, update_id):
                 return
-            self._before_removal(horizon, self._emit)
+            self._before_removal(horizon, partial(self._record, in_maintenance=True))
             self.flush()
             with self._writing:
                 remove_expired(self._table, horizon, update_id)

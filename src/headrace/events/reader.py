@@ -32,6 +32,12 @@ EVENT_COLUMNS = ("id", "origin", "timestamp", "message", "details", "event_type"
 # The columns needed to select rows, before whole rows are read.
 _KEYS = ("id", "origin")
 
+# The reports of lag and state, grouped by what they report. Flows have no quotes in their names.
+_LAG_OR_STATE = (
+    f"event_type = '{FlowLagMetrics.event_type}' AND level = '{Level.METRICS.value}' AND origin['batch_id'] IS NULL "
+    "GROUP BY origin['flow_name'], strpos(message, '\" keeps state for ') > 0"
+)
+
 Row = Mapping[str, Any]
 
 
@@ -89,10 +95,11 @@ class EventReader:
         builder = OutcomeBuilder(update_id)
         # The newest totals include the batches before them.
         of_update = f"id >= '{id_floor(first)}' AND origin['update_id'] = {sql_literal(update_id)}"
-        totals = self._id(f"{of_update} AND event_type = '{UpdateTotals.event_type}'")
-        states, lags = (self._ids_of_newest_metrics(of_update, kind) for kind in ("state_operators", "source_metrics"))
-        after = "" if totals is None else f" AND id > '{totals}'"
-        single = [row_id for row_id in (totals, *states, *lags) if row_id is not None]
+        totals = self.rows("id", f"{of_update} AND event_type = '{UpdateTotals.event_type}'", "id DESC LIMIT 1")
+        after = f" AND id > '{totals[0]['id']}'" if totals else ""
+        # A continuous update has many reports of lag and state, of which the newest ones count.
+        newest = self.rows("max(id) AS id", f"{of_update} AND {_LAG_OR_STATE}", "1")
+        single = [row["id"] for row in (*totals, *newest)]
         where = (
             f"{of_update} AND (level <> '{Level.METRICS.value}' OR event_type = '{TableEvaluated.event_type}' "
             f"OR (origin['batch_id'] IS NOT NULL{after}) OR id IN ({', '.join(map(sql_literal, single)) or 'NULL'}))"
@@ -102,17 +109,6 @@ class EventReader:
             if event is not None:
                 builder.apply(event, row["timestamp"])
         return builder.outcome()
-
-    def _id(self, where: str) -> str | None:
-        """The newest id of the matching rows."""
-        rows = self.rows("id", where, "id DESC LIMIT 1")
-        return rows[0]["id"] if rows else None
-
-    def _ids_of_newest_metrics(self, of_update: str, key: str) -> list[str]:
-        """The ids of each flow's newest event with a key in its metrics; a continuous update has many of them."""
-        metrics = f"event_type = '{FlowLagMetrics.event_type}' AND level = '{Level.METRICS.value}'"
-        where = f"{of_update} AND {metrics} AND origin['batch_id'] IS NULL AND strpos(details, '\"{key}\"') > 0"
-        return [row["newest"] for row in self.rows("max(id) AS newest", f"{where} GROUP BY origin['flow_name']", "1")]
 
     def warnings(self, update_id: str) -> list[Warned]:
         """The warnings of an update, in order."""

@@ -235,33 +235,16 @@ class EventFold:
         for backlog in event.backlog:
             self.samples.set(all_metrics.LAG_FILES, backlog.files, flow, backlog.source)
             self.samples.set(all_metrics.LAG_BYTES, backlog.size, flow, backlog.source)
-        self.oldest_unread[flow] = {}
+        self.oldest_unread[flow] = _oldest_unread(event, moment)
         for table in event.tables:
             self.samples.set(all_metrics.LAG_COMMITS, table.commits, flow, table.source)
             if table.rows is not None:
                 self.samples.set(all_metrics.LAG_ROWS, table.rows, flow, table.source)
             if table.size is not None:
                 self.samples.set(all_metrics.LAG_BYTES, table.size, flow, table.source)
-            if table.oldest_unread_at is not None:
-                self.oldest_unread[flow][table.source] = table.oldest_unread_at.timestamp()
-            elif table.commits == 0:
-                # Of unread commits that log clean-up has removed, the age is unknown, not zero.
-                self.oldest_unread[flow][table.source] = None
-
         for source in event.sources:
-            self._apply_source_lag(flow, source, moment)
-
-    def _apply_source_lag(self, flow: str, source: SourceLag, moment: float) -> None:
-        known = {
-            all_metrics.LAG_ROWS: source.rows,
-            all_metrics.LAG_FILES: source.files,
-            all_metrics.LAG_BYTES: source.size,
-        }
-        for metric, value in known.items():
-            if value is not None:
+            for metric, value in _known_lag(source).items():
                 self.samples.set(metric, value, flow, source.source)
-        if source.seconds is not None:
-            self.oldest_unread[flow][source.source] = moment - source.seconds if source.seconds > 0 else None
 
     def _apply_progress(self, event: StreamProgress) -> None:
         flow, progress, samples = event.flow, event.progress, self.samples
@@ -292,6 +275,30 @@ class EventFold:
             }
             for change, rows in changes.items():
                 samples.add(all_metrics.STATE_CHANGES, rows, flow, operator.kind, change)
+
+
+def _oldest_unread(event: FlowLagMetrics, moment: float) -> dict[str, float | None]:
+    """By source, when the oldest of what is unread was written; None if everything was read."""
+    found: dict[str, float | None] = {}
+    for table in event.tables:
+        if table.oldest_unread_at is not None:
+            found[table.source] = table.oldest_unread_at.timestamp()
+        elif table.commits == 0:
+            # Of unread commits that log clean-up has removed, the age is unknown, not zero.
+            found[table.source] = None
+    for source in event.sources:
+        if source.seconds is not None:
+            found[source.source] = moment - source.seconds if source.seconds > 0 else None
+    return found
+
+
+def _known_lag(source: SourceLag) -> dict[all_metrics.Metric, int]:
+    values = {
+        all_metrics.LAG_ROWS: source.rows,
+        all_metrics.LAG_FILES: source.files,
+        all_metrics.LAG_BYTES: source.size,
+    }
+    return {metric: value for metric, value in values.items() if value is not None}
 
 
 def _number_or_none(value: Any) -> float | None:

@@ -6,6 +6,7 @@ __all__ = [
     "change_detection",
     "dead_letters",
     "deliveries",
+    "file_listing",
     "flow_record",
     "flow_records",
     "health",

@@ -1,4 +1,11 @@
 """Answers questions about a pipeline: explain, preview, rows, files, SQL. Changes nothing in its storage."""
 
 # The modules that other packages may import.
-__all__ = ["dataset_resolution", "explain_dataset", "explanation", "sql_access", "stored_project"]
+__all__ = [
+    "dataset_resolution",
+    "explain_dataset",
+    "explanation",
+    "monitored_pipelines",
+    "sql_access",
+    "stored_project",
+]
