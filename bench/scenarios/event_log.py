@@ -21,7 +21,7 @@ from scenario import BENCH, Contestant, Scenario, Step, program
 BATCHES = 100_000
 _SINGLY = 2_000
 _KEPT_S = 600
-_ROWS_A_FILE = 16_000
+_ROWS_A_FILE = 20_000
 _FLOW = "orders"
 
 

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 FLUSH_INTERVAL_S = 0.5
 # Above this many files, closing the log compacts the small ones; a continuous update compacts from time to time.
 COMPACT_ABOVE_FILES = 64
-COMPACT_EVERY_APPENDS = 500
+# Readers open each file: 400 small ones took longer than everything else that `status` does.
+COMPACT_EVERY_APPENDS = 100
 # Opening the log reads the commits after the last checkpoint; delta-rs uses one thread per commit. These threads stay
 # while some of them have work.
 CHECKPOINT_EVERY_APPENDS = 25
@@ -104,6 +105,8 @@ class EventLog:
         self._maintenance = maintenance or maintain
         self._retention = retention
         self._before_removal = before_removal
+        # What has been removed so far.
+        self._removed: Horizon | None = None
         self._compact_every_appends = compact_every_appends
         self._instance = new_id()
         self._table: DeltaTable | None = None
@@ -252,14 +255,18 @@ class EventLog:
         if self._table is None:
             return
         horizon, update_id = self._retention.horizon(self._clock()), self._origin.update_id
+        if horizon == self._removed:
+            return
         try:
             # Writers do not wait for this part.
             if not has_expired(DeltaTable(self._path), horizon, update_id):
+                self._removed = horizon
                 return
             self._before_removal(horizon, partial(self._record, in_maintenance=True))
             self.flush()
             with self._writing:
                 remove_expired(self._table, horizon, update_id)
+            self._removed = horizon
         except _REMOVAL_ERRORS as error:
             # The next compaction tries again.
             _LOGGER.info("no events were removed from the event log: %s", error)

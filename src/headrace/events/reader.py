@@ -32,10 +32,12 @@ EVENT_COLUMNS = ("id", "origin", "timestamp", "message", "details", "event_type"
 # The columns needed to select rows, before whole rows are read.
 _KEYS = ("id", "origin")
 
-# The reports of lag and state, grouped by what they report. Flows have no quotes in their names.
+_FIRST = "id LIMIT 1"
+# The reports of lag and state, grouped by flow and by what they report. Flows have no quotes in their names.
 _LAG_OR_STATE = (
-    f"event_type = '{FlowLagMetrics.event_type}' AND level = '{Level.METRICS.value}' AND origin['batch_id'] IS NULL "
-    "GROUP BY origin['flow_name'], strpos(message, '\" keeps state for ') > 0"
+    f"event_type = '{FlowLagMetrics.event_type}' AND level = '{Level.METRICS.value}' "
+    "AND strpos(message, '\" finished batch ') = 0 "
+    "GROUP BY split_part(message, '\"', 2), strpos(message, '\" keeps state for ') > 0"
 )
 
 Row = Mapping[str, Any]
@@ -94,7 +96,9 @@ class EventReader:
             return None
         builder = OutcomeBuilder(update_id)
         # The newest totals include the batches before them.
-        of_update = f"id >= '{id_floor(first)}' AND origin['update_id'] = {sql_literal(update_id)}"
+        # Updates follow each other; to compare ids is cheaper than to parse the origin of each row.
+        later = self.rows("id", f"event_type = '{UpdateCreated.event_type}' AND id >= '{id_floor(first + 1)}'", _FIRST)
+        of_update = f"id >= '{id_floor(first)}'" + (f" AND id < '{later[0]['id']}'" if later else "")
         totals = self.rows("id", f"{of_update} AND event_type = '{UpdateTotals.event_type}'", "id DESC LIMIT 1")
         after = f" AND id > '{totals[0]['id']}'" if totals else ""
         # A continuous update has many reports of lag and state, of which the newest ones count.
@@ -105,7 +109,7 @@ class EventReader:
             f"OR (origin['batch_id'] IS NOT NULL{after}) OR id IN ({', '.join(map(sql_literal, single)) or 'NULL'}))"
         )
         for row in self.rows(", ".join(EVENT_COLUMNS), where):
-            event = from_row(row)
+            event = from_row(row) if row["origin"]["update_id"] == update_id else None
             if event is not None:
                 builder.apply(event, row["timestamp"])
         return builder.outcome()
