@@ -17,10 +17,12 @@ from headrace.events.log import CHECKPOINT_EVERY_APPENDS, EventLog
 from headrace.events.outcome import Tally
 from headrace.events.reader import EventReader
 from headrace.events.recorded import newest_trimming, recorded_events
-from headrace.events.types import BatchDone, UpdateCreated, UpdateStateChanged
+from headrace.events.types import BatchDone, StreamProgress, UpdateCreated, UpdateStateChanged
 from headrace.metrics import catalogue
+from headrace.metrics.samples import Samples
 from headrace.metrics.trimmed import horizon_of, trimmed_fold
 from headrace.model.outcome import FlowCounts, UpdateState
+from headrace.model.stream_progress import StreamBatches
 from headrace.project.update.log_trimming import record_trimming
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -143,25 +145,34 @@ def test_counters_survive_the_removal_of_events(path: str, open_log: Opener) -> 
 
 def test_counters_are_right_if_a_crash_follows_the_record_of_what_is_removed(path: str, open_log: Opener) -> None:
     log_update(open_log("old", days_ago(35)), ("a", 0), ("a", 1), ("b", 0))
-    before = counted(path)
+    with open_log("reports", days_ago(34)) as log:
+        for _ in range(2):
+            log.emit(StreamProgress("a", "orders", 0, "q", "r", StreamBatches(1, 1, NOW, 5, input_rows=5)))
+    before, rows = counted(path), folded(path).of(catalogue.INPUT_ROWS)
     reader = EventReader(path)
     with open_log("crashes", days_ago(0)) as log:
         record_trimming(reader, Retention(None, 30 * DAY_S).horizon(NOW), log.emit)
 
-    assert counted(path) == before
+    assert (counted(path), folded(path).of(catalogue.INPUT_ROWS)) == (before, rows)
     log_update(open_log("next", days_ago(0), retention=Retention(None, 30 * DAY_S), trims=True))
-    assert counted(path) == before
+    assert (counted(path), folded(path).of(catalogue.INPUT_ROWS)) == (before, rows)
+    assert rows == {("a",): 10}
 
 
 def counted(path: str) -> dict[str, float]:
     """Batches of each flow, folded from the log alone."""
+    return {flow: batches for (flow, _), batches in folded(path).of(catalogue.BATCHES).items()}
+
+
+def folded(path: str) -> Samples:
+    """The metrics of the log alone."""
     reader = EventReader(path)
     trimming = newest_trimming(reader)
     fold = trimmed_fold(trimming)
     for recorded in recorded_events(reader):
         if not horizon_of(trimming).covers(recorded.row_id, recorded.event):
             fold.apply(recorded.event, recorded.at, recorded.update_id)
-    return {flow: batches for (flow, _), batches in fold.samples.of(catalogue.BATCHES).items()}
+    return fold.samples
 
 
 def test_running_update_removes_old_events_and_continues_to_write(path: str, open_log: Opener) -> None:
