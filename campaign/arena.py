@@ -18,8 +18,9 @@ from campaign.state import TIMED, differing
 from campaign.strike import MARK
 from campaign.victim import Order
 from campaign.workload import LOADED, Scenario, Workspace
+from headrace.metrics.catalogue import UPDATE_STATE
 from headrace.model.maintenance import MaintenancePolicy, MaintenanceRequest
-from headrace.model.outcome import Outcome, UpdateState
+from headrace.model.outcome import ACTIVE_STATES, Outcome, UpdateState
 from headrace.plan.backfills import BackfillRequest
 from headrace.plan.maintenance import Action
 from headrace.plan.steps import Plan
@@ -167,6 +168,23 @@ class Arena:
         timed = TIMED if scenario is Scenario.STATE else ()
         plan = replace(plan, flows=tuple(step for step in plan.flows if step.flow.name not in timed))
         return texts if plan.empty else [*texts, f"the plan after a successful update is not empty:\n{plan.describe()}"]
+
+    def status_faults(self, folder: Path, *, ended_as: UpdateState | None = None) -> list[str]:
+        """What the status and the metrics of a project say wrongly after its process has ended, as texts.
+
+        Args:
+            folder: of the project.
+            ended_as: the state in which its update ended; None if it was hit.
+        """
+        project = self._project(folder, no_failpoint, None, LeaseTiming())
+        found, metrics = project.status(), project.metrics(tables=False).of(UPDATE_STATE)
+        if found is None:
+            return []
+        texts = [f"metrics show {sorted(metrics)}"] if set(metrics) != {(found.state.value,)} else []
+        active = [flow.flow for flow in found.flows if flow.state in ACTIVE_STATES]
+        if found.state is UpdateState.RUNNING or active or (ended_as is not None and found.state is not ended_as):
+            texts.append(f"the status is {found.state.value} with active flows {active}, although no process runs")
+        return texts
 
     def victim(self, order: Order, name: str = "victim", **environ: str) -> Victim:
         """Start a victim process, which waits for :meth:`Victim.go`."""

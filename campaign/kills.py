@@ -105,7 +105,10 @@ def _hit(arena: Arena, current: PendingVictim, sent: signal.Signals) -> Verdict:
     if code == 0 and shot.scenario not in (Scenario.ENDLESS, Scenario.LOAD):
         # An update that reports success must have finished all work.
         faults += arena.faults(victim.folder, shot.scenario)
+    if code is not None:
+        faults += arena.status_faults(victim.folder)
     outcome = arena.run(victim.folder)
+    faults += arena.status_faults(victim.folder, ended_as=outcome.state)
     if outcome.state is UpdateState.COMPLETED:
         faults += arena.faults(victim.folder, shot.scenario)
     else:

@@ -22,6 +22,7 @@ from notebook_session_page import notebook_session_page
 from settings_page import settings_reference
 from sinks_page import sinks_reference
 from sources_page import sources_reference
+from system_tables_page import system_tables_page
 from vendor_api_page import vendor_api_page
 
 _PARAMETER = re.compile(r"\{\w+\}\.?")
@@ -75,6 +76,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "reference/settings.md": settings_reference,
     "reference/sinks.md": sinks_reference,
     "reference/sources.md": sources_reference,
+    "reference/system-tables.md": system_tables_page,
     "reference/vendor-api.md": vendor_api_page,
 }
 

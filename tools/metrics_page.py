@@ -21,8 +21,8 @@ The file is replaced atomically. The last one pushes to an OpenTelemetry collect
 tables, quarantines, checkpoints and the lag of datasets, which read the log of each table and the folder of each flow.
 
 Each metric has the label `pipeline`. A scrape stores what it has read in `system/metrics.json`, so that the next one
-reads only newer events. You may delete the file. With `event_log.retain`, it also holds counts of events that were
-removed from the log; without it, counters begin with the oldest event that is left.
+reads only newer events. You may delete the file. Counters also include events that were removed from the log because
+they expired: the log records their sums before.
 
 """
 

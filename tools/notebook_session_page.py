@@ -86,12 +86,9 @@ same query as before, also in `spark.streams.awaitAnyTermination()`.
 
 ### System tables
 
-These list the streams that the script has started:
-
-| table | columns |
-| --- | --- |
-| `system.streaming.queries` | `id`, `run_id`, `name`, `status`, `exception` |
-| `system.streaming.query_progress` | `query_id`, `run_id`, `query_name`, `batch_id`, `timestamp`, `input_rows`, `input_rows_per_second`, `processed_rows_per_second`, `batch_duration_ms` |
+These list the streams that the script has started.
+`system.streaming.queries` has a row for each stream, `system.streaming.query_progress` one for each of its recent
+batches. Their columns are those of `headrace sql`: see [System tables](system-tables.md).
 
 ## The vendor's settings
 

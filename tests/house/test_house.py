@@ -284,6 +284,7 @@ def test_every_error_condition_follows_the_wording_rules() -> None:
         "settings",
         "sinks",
         "sources",
+        "system-tables",
         "vendor-api",
     ],
 )

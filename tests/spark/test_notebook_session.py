@@ -6,6 +6,7 @@ import pytest
 from pyspark.errors import AnalysisException
 
 from headrace.errors import PipelineError
+from headrace.events.system_tables import QUERIES, QUERY_PROGRESS
 
 pytestmark = pytest.mark.spark
 
@@ -300,12 +301,17 @@ def test_system_tables_list_streams_and_their_progress(scripts):
         query.processAllAvailable()
         running = spark.sql("SELECT name, status FROM system.streaming.queries WHERE status = 'ACTIVE'").collect()
         query.stop()
+        tables = ("queries", "query_progress")
+        columns = [spark.sql(f"SELECT * FROM system.streaming.{table}").dtypes for table in tables]
         sql = "SELECT query_id, input_rows, batch_duration_ms > 0 AS took FROM system.streaming.query_progress"
         batches = [tuple(row) for row in spark.sql(f"{sql} WHERE query_id = '{query.id}' AND input_rows > 0").collect()]
     """)
 
     assert [tuple(row) for row in names["running"]] == [("copy", "ACTIVE")]
     assert names["batches"] == [(names["query"].id, 3, True)]
+    # As in `headrace sql`.
+    expected = [[(column.name, column.type) for column in table.columns] for table in (QUERIES, QUERY_PROGRESS)]
+    assert names["columns"] == expected
 
 
 def test_a_stream_without_a_table_or_path_writes_to_a_reported_path(scripts):

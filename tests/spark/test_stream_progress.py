@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import json
+import re
 import uuid
 from collections import defaultdict
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from tests.recorded_updates import heard
 
 from headrace.events.envelope import Origin
 from headrace.events.log import EventLog
+from headrace.events.system_tables import SYSTEM_TABLES
 from headrace.events.types import BatchRunning, FlowStateChanged, StreamProgress, UpdateCreated
 from headrace.model.outcome import FlowState, UpdateState
 from headrace.runtime import long_batches
 from headrace.spark.monitoring import task_reporter
 
 pytestmark = pytest.mark.spark
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "system-tables.md"
 
 TEXT = """
     from pathlib import Path
@@ -125,6 +131,81 @@ def test_the_monitoring_queries_of_the_documents_have_answers(updated):
     assert [(row["name"], row["status"]) for row in queries] == [("checked", "STOPPED"), ("orders", "STOPPED")]
     assert (progress[0]["batch_id"], sum(row["input_rows"] for row in progress)) == (1, 3)
     assert progress[0]["processed_rows_per_second"] > 0
+
+
+def test_every_batch_names_the_version_of_the_table_that_it_made_and_its_files(updated):
+    pipeline, _ = updated
+    body = "from_json(details, 'flow_progress struct<table_version: int, output_files: int, output_bytes: int>')"
+    found = pipeline.sql(
+        "SELECT flow, body.table_version AS version, body.output_files AS files, body.output_bytes AS size FROM "
+        f"(SELECT origin.flow_name AS flow, {body}.flow_progress AS body FROM event_log "
+        "WHERE origin.batch_id IS NOT NULL) ORDER BY 1, 2"
+    ).to_json()
+
+    # A flow with expectations is written by Headrace, the other one by Delta.
+    assert [(row["flow"], row["version"]) for row in found] == [("checked", 1), ("orders", 1), ("orders", 2)]
+    for row in found:
+        commit = pipeline.folder / f"storage/tables/default/{row['flow']}/_delta_log/{row['version']:020}.json"
+        actions = [json.loads(line) for line in commit.read_text().splitlines()]
+        sizes = [action["add"]["size"] for action in actions if "add" in action]
+        assert (row["files"], row["size"]) == (len(sizes), sum(sizes))
+
+
+def test_system_tables_have_the_documented_columns(updated):
+    pipeline, _ = updated
+    found = {
+        table.name: [
+            (row["col_name"], row["data_type"].replace(" ", ""))
+            for row in pipeline.sql(f"DESCRIBE SELECT * FROM {table.name}").to_json()
+        ]
+        for table in SYSTEM_TABLES
+    }
+
+    for table in SYSTEM_TABLES:
+        documented = [(column.name, column.type) for column in table.columns]
+        # The structs of an event are described with the event log.
+        shown = [
+            (name, "struct" if kind[:7] == "struct<" and kind not in dict(documented).values() else kind)
+            for name, kind in found[table.name]
+        ]
+        assert shown == documented
+
+
+@pytest.mark.parametrize("query", re.findall(r"```sql\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL))
+def test_queries_of_the_reference_page_run(updated, query):
+    pipeline, _ = updated
+
+    assert pipeline.sql(query.strip().rstrip(";")).columns
+
+
+def test_several_pipelines_are_queried_together_also_if_one_cannot_be_read(updated, tmp_path):
+    pipeline, _ = updated
+    (other := tmp_path / "other").mkdir()
+    (other / "pipeline.yml").write_text("name: other\n")
+    path = str(other / "storage" / "system" / "events")
+    with EventLog(path, origin=Origin("p2", "other", "dead"), clock=now, new_id=lambda: str(uuid.uuid4())) as log:
+        log.emit(UpdateCreated("USER_ACTION", user="ops"))
+    (tmp_path / "never_run").mkdir()
+    (tmp_path / "never_run" / "pipeline.yml").write_text("name: never_run\n")
+    (tmp_path / "wrong").mkdir()
+    (tmp_path / "wrong" / "pipeline.yml").write_text("nme: wrong\n")
+
+    def ask(query):
+        return [tuple(row) for row in pipeline.project.sql(query, also=[str(tmp_path), str(tmp_path / "gone")]).rows]
+
+    pipelines = ask("SELECT name, problem IS NULL FROM system.lakeflow.pipelines")
+    updates = ask(
+        "SELECT pipeline_name, run_as_user_name, result_state FROM system.lakeflow.pipeline_update_timeline "
+        "WHERE update_id = 'dead' AND pipeline_name = 'other'"
+    )
+    events = ask("SELECT DISTINCT pipeline_name FROM system.lakeflow.pipeline_events ORDER BY 1")
+
+    assert sorted(pipelines, key=str) == sorted(
+        [(pipeline.project.settings.name, True), ("other", True), ("never_run", True), (None, False), (None, False)],
+        key=str,
+    )
+    assert updates == [("other", "ops", "LOST")]
+    assert events == sorted([("other",), (pipeline.project.settings.name,)])
 
 
 def test_an_update_whose_process_is_gone_is_lost_for_every_reader(updated):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headrace.events.envelope import SCHEMA
-from headrace.events.views import SYSTEM_VIEWS, VIEWS
+from headrace.events.views import VIEWS
 from headrace.model.names import Naming, QualifiedName
 from headrace.settings.storage import MonitoringFile, StorageLayout
 from headrace.storage.flow_record import FlowRecord
@@ -25,8 +25,8 @@ def words_of(page: str) -> set[str]:
 
 @pytest.mark.parametrize(
     "names",
-    [SCHEMA.names, FlowRecord().to_json(), VIEWS, [str(view) for view in SYSTEM_VIEWS]],
-    ids=["events", "flow.json", "views", "system views"],
+    [SCHEMA.names, FlowRecord().to_json(), VIEWS],
+    ids=["events", "flow.json", "views"],
 )
 def test_every_column_key_and_view_is_on_the_storage_page(names):
     assert set(names) - words_of("storage.md") == set()

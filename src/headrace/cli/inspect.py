@@ -53,10 +53,16 @@ def sql(
     query: Annotated[str, typer.Argument(metavar="QUERY", help="One SQL statement.")],
     write: Annotated[bool, typer.Option("--write", help="Allow statements that change data.")] = False,  # noqa: FBT002 - an option of the command line
     private: Annotated[bool, typer.Option("--private", help="Include private tables.")] = False,  # noqa: FBT002 - an option of the command line
+    also: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--also", metavar="DIR", help="Another project for system.lakeflow tables, or a folder of several."
+        ),
+    ] = None,
 ) -> None:
     """Query the pipeline's tables. Allows SELECT, WITH, DESCRIBE, SHOW and EXPLAIN."""
     invocation = invocation_of(context)
-    show_rows(invocation, invocation.open().sql(query, write=write, private=private))
+    show_rows(invocation, invocation.open().sql(query, write=write, private=private, also=also or ()))
 
 
 def preview(

@@ -185,7 +185,7 @@ class OpenProject(StoredProject, Protocol):
     def graph(self) -> DescribedGraph:
         """The datasets, the flows and their inputs."""
 
-    def sql(self, query: str, *, write: bool = False, private: bool = False) -> Rows:
+    def sql(self, query: str, *, write: bool = False, private: bool = False, also: Sequence[str] = ()) -> Rows:
         """A query over the pipeline's tables and persisted views."""
 
     def session(self) -> Any:

@@ -23,7 +23,7 @@ from headrace.events.reader import EventReader
 from headrace.events.types import TERMINAL_UPDATE_STATES, UpdateCreated, UpdateStateChanged
 from headrace.model.outcome import UpdateState
 from headrace.plan.inactive import INACTIVE
-from headrace.project.lease_holders import host_name, with_lost_state
+from headrace.project.lease_holders import host_name, latest_outcome
 
 POLL_S = 0.5
 _ENDS = frozenset(state.value for state in TERMINAL_UPDATE_STATES)
@@ -39,7 +39,7 @@ def status(context: typer.Context) -> None:
     invocation = invocation_of(context)
     reader = invocation.location.reader()
     lease = Path(invocation.location.settings().layout.lease)
-    outcome = with_lost_state(reader.outcome(), lease, host_name(os.environ), time.time)
+    outcome = latest_outcome(reader.outcome, lease, host_name(os.environ), time.time)
     if outcome is None:
         invocation.result("no update yet", None)
         return

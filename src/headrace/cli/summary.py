@@ -141,6 +141,10 @@ def _lag_lines(outcome: Outcome) -> Iterator[str]:
                 rows = "" if table.rows is None else f", {table.rows} row{'' if table.rows == 1 else 's'}"
                 commits = f"{table.commits} commit{'' if table.commits == 1 else 's'}"
                 yield printable(f"{flow.flow} is {commits} of {table.source} behind{rows}")
+        for source in flow.source_lag:
+            known = ", ".join(f"{value:g} {name}" for name, value in source.behind.items() if value)
+            if known:
+                yield printable(f"{flow.flow} is behind {source.source}: {known}")
 
 
 def backlog_lines(backlog: Iterable[FilesBacklog]) -> Iterator[str]:

@@ -3,9 +3,10 @@
 Ours are ``selections``, ``user``, ``headrace_version``, ``path``, ``reason``, ``attempt``, ``error``, ``duration_s``,
 ``duration_ms``, ``epoch``, ``batch_id``, ``quarantined_records``, ``num_rescued_rows``, ``rescued_share``,
 ``num_tied_events``, ``num_late_events``, ``num_null_overwrites``, ``num_new_versions``, ``num_lone_changes``,
-``lone_column``,
-``merge_path``, ``write_path``, ``recovered``, ``custom`` in the metrics, ``action`` of an expectation, ``partitions``
-of a source, and all fields of ``stream_progress``, ``batch_progress`` and ``maintenance_progress``.
+``lone_column``, ``merge_path``, ``write_path``, ``recovered``, ``table_version``, ``output_files``, ``output_bytes``,
+``batches``, ``schema``, ``comment``, ``private``, ``partition_by``, ``cluster_by``, ``external_inputs``, ``trigger``,
+``query_digest``, ``source_kind``, ``behind``, ``custom`` in the metrics, ``action`` of an expectation, ``partitions``
+of a source, and all fields of ``stream_progress``, ``batch_progress``, ``maintenance_progress`` and ``log_trimmed``.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from headrace.events.types import (
     BatchRunning,
     DatasetDefined,
     Event,
+    ExternalInput,
     FlowDefined,
     FlowLagMetrics,
     FlowStateChanged,
@@ -30,6 +32,7 @@ from headrace.events.types import (
     FlowTotal,
     Json,
     Level,
+    LogTrimmed,
     RowsErased,
     RowsSampled,
     SinkDefined,
@@ -41,6 +44,7 @@ from headrace.events.types import (
     UpdateTotals,
     Warned,
 )
+from headrace.model.batch_commit import BatchCommit
 from headrace.model.custom_metrics import MetricValue
 from headrace.model.datasets import Kind
 from headrace.model.expectations import Action, ExpectationCount
@@ -52,6 +56,7 @@ from headrace.model.outcome import (
     FlowState,
     OperatorState,
     PartitionLag,
+    SourceLag,
     TableLag,
     UpdateState,
 )
@@ -68,6 +73,7 @@ _MAINTENANCE = (
     "rows",
 )
 _ABOUT_BATCHES = frozenset(kind.event_type for kind in (RowsSampled, StreamProgress, BatchRunning, TableEvaluated))
+_BEHIND = ("rows", "files", "bytes", "seconds", "distance")
 
 
 class DatasetType(str, Enum):
@@ -110,6 +116,8 @@ def event_of(event_type: str, details: Json, origin: Json, message: str = "") ->
     if event_type == TableMaintained.event_type:
         known: dict[str, Any] = {key: body.get(key) for key in _MAINTENANCE}
         return TableMaintained(str(dataset), **known)
+    if event_type == LogTrimmed.event_type:
+        return LogTrimmed(body["before"], body["metrics_before"], body["metrics"])
     return _about_flow_or_dataset(event_type, body, str(flow), str(dataset))
 
 
@@ -121,6 +129,11 @@ def _about_flow_or_dataset(event_type: str, body: Json, flow: str, dataset: str)
             Kind[DatasetType(body["dataset_type"]).name],
             body.get("path"),
             names,
+            schema=body.get("schema"),
+            comment=body.get("comment"),
+            private=body.get("private", False),
+            partition_by=tuple(body.get("partition_by", ())),
+            cluster_by=tuple(body.get("cluster_by", ())),
         )
     if event_type == SinkDefined.event_type:
         return SinkDefined(dataset, body["format"], body["options"])
@@ -133,6 +146,9 @@ def _about_flow_or_dataset(event_type: str, body: Json, flow: str, dataset: str)
             mode=body["flow_type"],
             once=body["once"],
             comment=body.get("comment"),
+            external_inputs=tuple(ExternalInput(one["kind"], one["name"]) for one in body.get("external_inputs", ())),
+            trigger=body.get("trigger"),
+            query_digest=body.get("query_digest"),
         )
     if event_type in _ABOUT_BATCHES:
         return _about_batches(event_type, body, flow, dataset)
@@ -148,9 +164,10 @@ def _about_flow_or_dataset(event_type: str, body: Json, flow: str, dataset: str)
             body["duration_ms"],
             MergePath(body["merge_path"]) if "merge_path" in body else None,
             WritePath(body["write_path"]) if "write_path" in body else None,
+            _commit_of(body),
         )
     if "source_metrics" in body.get("metrics", {}):
-        return FlowLagMetrics(flow, dataset, lag_of(body), backlog_of(body), table_lag_of(body))
+        return FlowLagMetrics(flow, dataset, lag_of(body), backlog_of(body), table_lag_of(body), source_lag_of(body))
     if "state_operators" in body.get("metrics", {}):
         return _state_metrics(body["metrics"], flow, dataset)
     return FlowStateChanged(
@@ -162,6 +179,12 @@ def _about_flow_or_dataset(event_type: str, body: Json, flow: str, dataset: str)
         error=body.get("error"),
         duration_s=body.get("duration_s"),
     )
+
+
+def _commit_of(body: Json) -> BatchCommit | None:
+    if "table_version" not in body:
+        return None
+    return BatchCommit(body["table_version"], body["output_files"], body["output_bytes"])
 
 
 def _about_batches(event_type: str, body: Json, flow: str, dataset: str) -> Event:
@@ -176,12 +199,14 @@ def _about_batches(event_type: str, body: Json, flow: str, dataset: str) -> Even
 
 
 def _total(body: Json) -> FlowTotal:
-    return FlowTotal(body["flow"], body["dataset"], body["epoch"], body["batch_id"], counts_of(body))
+    return FlowTotal(
+        body["flow"], body["dataset"], body["epoch"], body["batch_id"], counts_of(body), body.get("batches")
+    )
 
 
 def _total_body(total: FlowTotal) -> dict[str, Any]:
     batch = BatchDone(total.flow, total.dataset, total.epoch, total.batch_id, total.counts)
-    return {"flow": total.flow, "dataset": total.dataset, **_batch_body(batch)}
+    return {"flow": total.flow, "dataset": total.dataset, **_batch_body(batch), "batches": total.batches}
 
 
 def counts_of(body: Json) -> FlowCounts:
@@ -264,6 +289,15 @@ def table_lag_of(body: Json) -> tuple[TableLag, ...]:
     )
 
 
+def source_lag_of(body: Json) -> tuple[SourceLag, ...]:
+    """The lag in the ``flow_progress`` event of a flow that streams other sources."""
+    return tuple(
+        SourceLag(source["source_name"], source["source_kind"], *(source["behind"].get(name) for name in _BEHIND))
+        for source in body["metrics"]["source_metrics"]
+        if "behind" in source
+    )
+
+
 def _body(event: Event) -> dict[str, Any]:
     match event:
         case UpdateCreated(cause, settings, selections, user, version):
@@ -287,13 +321,13 @@ def _body(event: Event) -> dict[str, Any]:
             return _metrics_body(event)
         case RowsSampled() | TableEvaluated():
             return _expectations_event_body(event)
-        case UpdateTotals() | RowsErased() | TableMaintained():
+        case UpdateTotals() | RowsErased() | TableMaintained() | LogTrimmed():
             return _summary_body(event)
         case Warned(code=code, level=level):
             return {"code": code} if level is Level.WARN else {"code": code, "level": level}
 
 
-def _summary_body(event: UpdateTotals | RowsErased | TableMaintained) -> dict[str, Any]:
+def _summary_body(event: UpdateTotals | RowsErased | TableMaintained | LogTrimmed) -> dict[str, Any]:
     match event:
         case UpdateTotals(flows=flows):
             return {"flows": [_total_body(flow) for flow in flows]}
@@ -301,6 +335,8 @@ def _summary_body(event: UpdateTotals | RowsErased | TableMaintained) -> dict[st
             return {"columns": list(columns), "rows": dict(rows), "kept_files": kept_files, "user": user}
         case TableMaintained():
             return {key: getattr(event, key) for key in _MAINTENANCE}
+        case LogTrimmed(before, metrics_before, metrics):
+            return {"before": before, "metrics_before": metrics_before, "metrics": metrics}
 
 
 def _expectations_event_body(event: RowsSampled | TableEvaluated) -> dict[str, Any]:
@@ -313,12 +349,16 @@ def _expectations_event_body(event: RowsSampled | TableEvaluated) -> dict[str, A
 
 def _definition_body(event: DatasetDefined | SinkDefined | FlowDefined) -> dict[str, Any]:
     match event:
-        case DatasetDefined(_, kind, path, expectations):
-            named = [{"name": name} for name in expectations]
+        case DatasetDefined():
             return {
-                "dataset_type": DatasetType[kind.name],
-                "path": path,
-                "expectations": named,
+                "dataset_type": DatasetType[event.kind.name],
+                "path": event.path,
+                "expectations": [{"name": name} for name in event.expectations],
+                "schema": event.schema,
+                "comment": event.comment,
+                "private": event.private,
+                "partition_by": list(event.partition_by),
+                "cluster_by": list(event.cluster_by),
             }
         case SinkDefined(_, form, options):
             return {"format": form, "options": options}
@@ -330,6 +370,9 @@ def _definition_body(event: DatasetDefined | SinkDefined | FlowDefined) -> dict[
                 "language": event.language,
                 "once": event.once,
                 "comment": event.comment,
+                "external_inputs": [{"kind": one.kind, "name": one.name} for one in event.external_inputs],
+                "trigger": event.trigger,
+                "query_digest": event.query_digest,
             }
 
 
@@ -359,16 +402,15 @@ def _metrics_body(event: FlowLagMetrics | FlowStateMetrics | StreamProgress | Ba
             return batch.to_json()
         case StreamProgress(epoch=epoch, query_id=query_id, run_id=run_id, progress=progress):
             return {"epoch": epoch, "query_id": query_id, "run_id": run_id, **progress_body(progress)}
-        case FlowLagMetrics(lag=lag, backlog=backlog, tables=tables):
-            return _lag_body(lag, backlog, tables)
+        case FlowLagMetrics():
+            return _lag_body(event)
         case FlowStateMetrics(operators=operators, watermark=watermark):
             state = [operator.to_json() for operator in operators]
             return {"status": FlowState.RUNNING, "metrics": {"state_operators": state, "watermark": watermark}}
 
 
-def _lag_body(
-    lag: tuple[PartitionLag, ...], backlog: tuple[FilesBacklog, ...], tables: tuple[TableLag, ...]
-) -> dict[str, Any]:
+def _lag_body(event: FlowLagMetrics) -> dict[str, Any]:
+    lag, backlog, tables = event.lag, event.backlog, event.tables
     topics = dict.fromkeys(partition.topic for partition in lag)
     sources: list[dict[str, Any]] = []
     for topic in topics:
@@ -387,6 +429,9 @@ def _lag_body(
     for table in tables:
         unread = {"backlog_commits": table.commits, "backlog_records": table.rows, "backlog_bytes": table.size}
         sources.append({"source_name": table.source, **unread, "oldest_unread_at": table.oldest_unread_at})
+    for one in event.sources:
+        # Apart from the others' fields, which older versions take for theirs.
+        sources.append({"source_name": one.source, "source_kind": one.kind, "behind": one.behind})
     return {"status": FlowState.RUNNING, "metrics": {**metrics, "source_metrics": sources}}
 
 
@@ -399,6 +444,7 @@ def _batch_body(event: BatchDone) -> dict[str, Any]:
         "duration_ms": event.duration_ms,
         **({} if event.merge_path is None else {"merge_path": event.merge_path}),
         **({} if event.write_path is None else {"write_path": event.write_path}),
+        **({} if event.commit is None else _commit_body(event.commit)),
         "metrics": _metrics(counts),
         "data_quality": {
             "dropped_records": counts.rows_dropped,
@@ -407,6 +453,10 @@ def _batch_body(event: BatchDone) -> dict[str, Any]:
             "expectations": [_expectation_body(count, event.dataset) for count in counts.expectations],
         },
     }
+
+
+def _commit_body(commit: BatchCommit) -> dict[str, Any]:
+    return {"table_version": commit.version, "output_files": commit.files, "output_bytes": commit.size}
 
 
 def _expectation_body(count: ExpectationCount, dataset: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Any
 
@@ -19,6 +19,7 @@ from headrace.errors import InternalError
 from headrace.events.details import details_of, event_of
 from headrace.events.types import BatchDone, Event, Json, Level
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Fields of ``origin`` that are always null here; they exist for queries written for the vendor's log.
 _SERVICE_FIELDS = (
     "cloud",
@@ -130,6 +131,11 @@ class Stamp:
     def id(self) -> str:
         """The row's id: as text it sorts like the sequence, so that readers can skip files by it."""
         return f"{id_floor(self.seq_no)}-{self.unique}"
+
+
+def seq_no_at(moment: datetime) -> int:
+    """The sequence number for a moment: microseconds since 1970."""
+    return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
 def id_floor(seq_no: int) -> str:

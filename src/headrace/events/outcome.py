@@ -45,6 +45,8 @@ class Tally:
         self._newest: dict[tuple[str, int], int] = {}
         self._last: dict[str, tuple[int, int]] = {}
         self._datasets: dict[str, str] = {}
+        # None if an older version did not record it.
+        self._batches: dict[str, int | None] = {}
 
     def add(self, batch: BatchDone) -> None:
         """Count a batch; duplicates count once."""
@@ -54,6 +56,8 @@ class Tally:
         self._newest[epoch] = batch.batch_id
         self._datasets[batch.flow] = batch.dataset
         self._last[batch.flow] = (batch.epoch, batch.batch_id)
+        so_far = self._batches.get(batch.flow, 0)
+        self._batches[batch.flow] = None if so_far is None else so_far + 1
         self.totals[batch.flow] = self.totals.get(batch.flow, FlowCounts()).plus(batch.counts)
 
     def add_table_evaluation(self, evaluation: TableEvaluated) -> None:
@@ -62,12 +66,14 @@ class Tally:
         self.totals[evaluation.flow] = self.totals.get(evaluation.flow, FlowCounts()).plus(more)
         self._datasets[evaluation.flow] = evaluation.dataset
         self._last.setdefault(evaluation.flow, (0, -1))
+        self._batches.setdefault(evaluation.flow, 0)
 
     def total(self) -> UpdateTotals:
         """The totals so far, as one event."""
         return UpdateTotals(
             tuple(
-                FlowTotal(flow, self._datasets[flow], *self._last[flow], counts) for flow, counts in self.totals.items()
+                FlowTotal(flow, self._datasets[flow], *self._last[flow], counts, self._batches[flow])
+                for flow, counts in self.totals.items()
             )
         )
 
@@ -78,6 +84,7 @@ class Tally:
             self._datasets[found.flow] = found.dataset
             self._last[found.flow] = (found.epoch, found.batch_id)
             self._newest[found.flow, found.epoch] = found.batch_id
+            self._batches[found.flow] = found.batches
 
 
 class OutcomeBuilder:
@@ -156,8 +163,8 @@ class OutcomeBuilder:
     def _apply_metrics(self, event: FlowLagMetrics | FlowStateMetrics) -> None:
         known = self._flows.get(event.flow) or FlowOutcome(event.flow, event.dataset, FlowState.RUNNING)
         match event:
-            case FlowLagMetrics(lag=lag, backlog=backlog, tables=tables):
-                self._flows[event.flow] = replace(known, lag=lag, backlog=backlog, table_lag=tables)
+            case FlowLagMetrics(lag=lag, backlog=backlog, tables=tables, sources=sources):
+                self._flows[event.flow] = replace(known, lag=lag, backlog=backlog, table_lag=tables, source_lag=sources)
             case FlowStateMetrics(operators=operators, watermark=watermark):
                 self._flows[event.flow] = replace(known, operators=operators, watermark=watermark)
 
@@ -194,6 +201,7 @@ class OutcomeBuilder:
             operators=known.operators if known else (),
             watermark=known.watermark if known else "",
             table_lag=known.table_lag if known else (),
+            source_lag=known.source_lag if known else (),
         )
 
 

@@ -9,11 +9,21 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 
+from headrace.delta_log.tables import sql_literal
 from headrace.errors import PipelineError
 from headrace.events.envelope import from_row, id_floor, seq_no_of
 from headrace.events.outcome import OutcomeBuilder, Tally
 from headrace.events.storage_errors import STORAGE_ERRORS, reason_of
-from headrace.events.types import BatchDone, FlowStateChanged, UpdateCreated, UpdateTotals, Warned
+from headrace.events.types import (
+    BatchDone,
+    FlowLagMetrics,
+    FlowStateChanged,
+    Level,
+    TableEvaluated,
+    UpdateCreated,
+    UpdateTotals,
+    Warned,
+)
 from headrace.model.outcome import FlowCounts, Outcome
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -21,6 +31,14 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 EVENT_COLUMNS = ("id", "origin", "timestamp", "message", "details", "event_type")
 # The columns needed to select rows, before whole rows are read.
 _KEYS = ("id", "origin")
+
+_FIRST = "id LIMIT 1"
+# The reports of lag and state, grouped by flow and by what they report. Flows have no quotes in their names.
+_LAG_OR_STATE = (
+    f"event_type = '{FlowLagMetrics.event_type}' AND level = '{Level.METRICS.value}' "
+    "AND strpos(message, '\" finished batch ') = 0 "
+    "GROUP BY split_part(message, '\"', 2), strpos(message, '\" keeps state for ') > 0"
+)
 
 Row = Mapping[str, Any]
 
@@ -78,10 +96,19 @@ class EventReader:
             return None
         builder = OutcomeBuilder(update_id)
         # The newest totals include the batches before them.
-        totals = self._newest_of(UpdateTotals.event_type, first)
-        same_update = totals is not None and totals["origin"]["update_id"] == update_id
-        since = f" AND (origin['batch_id'] IS NULL OR id > '{totals['id']}')" if same_update and totals else ""
-        for row in self.rows(", ".join(EVENT_COLUMNS), f"id >= '{id_floor(first)}'{since}"):
+        # Updates follow each other; to compare ids is cheaper than to parse the origin of each row.
+        later = self.rows("id", f"event_type = '{UpdateCreated.event_type}' AND id >= '{id_floor(first + 1)}'", _FIRST)
+        of_update = f"id >= '{id_floor(first)}'" + (f" AND id < '{later[0]['id']}'" if later else "")
+        totals = self.rows("id", f"{of_update} AND event_type = '{UpdateTotals.event_type}'", "id DESC LIMIT 1")
+        after = f" AND id > '{totals[0]['id']}'" if totals else ""
+        # A continuous update has many reports of lag and state, of which the newest ones count.
+        newest = self.rows("max(id) AS id", f"{of_update} AND {_LAG_OR_STATE}", "1")
+        single = [row["id"] for row in (*totals, *newest)]
+        where = (
+            f"{of_update} AND (level <> '{Level.METRICS.value}' OR event_type = '{TableEvaluated.event_type}' "
+            f"OR (origin['batch_id'] IS NOT NULL{after}) OR id IN ({', '.join(map(sql_literal, single)) or 'NULL'}))"
+        )
+        for row in self.rows(", ".join(EVENT_COLUMNS), where):
             event = from_row(row) if row["origin"]["update_id"] == update_id else None
             if event is not None:
                 builder.apply(event, row["timestamp"])

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from headrace.cdc.feed import MergePath
 from headrace.cdc.merge_commit import WritePath
+from headrace.model.batch_commit import BatchCommit
 from headrace.model.datasets import Kind
 from headrace.model.expectations import ExpectationCount
 from headrace.model.outcome import (
@@ -21,6 +22,7 @@ from headrace.model.outcome import (
     FlowState,
     OperatorState,
     PartitionLag,
+    SourceLag,
     TableLag,
     UpdateState,
 )
@@ -92,12 +94,20 @@ class UpdateStateChanged:
 
 @dataclass(frozen=True)
 class DatasetDefined:
-    """A dataset of the update's graph; *path* is None if nothing is stored."""
+    """A dataset of the update's graph.
+
+    *path* is None if nothing is stored. *schema* is the JSON of Spark's type of a row; None in logs of older versions.
+    """
 
     dataset: str
     kind: Kind
     path: str | None = None
     expectations: tuple[str, ...] = ()
+    schema: Json | None = None
+    comment: str | None = None
+    private: bool = False
+    partition_by: tuple[str, ...] = ()
+    cluster_by: tuple[str, ...] = ()
 
     event_type: ClassVar[str] = "dataset_definition"
     level: ClassVar[Level] = Level.INFO
@@ -128,8 +138,22 @@ class SinkDefined:
 
 
 @dataclass(frozen=True)
+class ExternalInput:
+    """Something outside of the pipeline that a flow reads: files, topics, tables; its *name* has no secrets.
+
+    *kind* is ``auto loader``, ``files`` or ``stream`` for streams, and ``batch`` for what is read at once.
+    """
+
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True)
 class FlowDefined:
-    """A flow of the update's graph; *mode* is the vendor's flow type, such as APPEND or COMPLETE."""
+    """A flow of the update's graph; *mode* is the vendor's flow type, such as APPEND or COMPLETE.
+
+    *trigger* says when its batches start, *query_digest* changes with its query; None in logs of older versions.
+    """
 
     flow: str
     dataset: str
@@ -138,6 +162,9 @@ class FlowDefined:
     mode: str = "APPEND"
     once: bool = False
     comment: str | None = None
+    external_inputs: tuple[ExternalInput, ...] = ()
+    trigger: str | None = None
+    query_digest: str | None = None
 
     event_type: ClassVar[str] = "flow_definition"
     level: ClassVar[Level] = Level.INFO
@@ -197,6 +224,8 @@ class BatchDone:
     merge_path: MergePath | None = None
     # How the changes were written; None if the commit does not record it.
     write_path: WritePath | None = None
+    # The commit of the table; None for sinks, if the batch made none, and if it is no longer known.
+    commit: BatchCommit | None = None
 
     event_type: ClassVar[str] = "flow_progress"
     level: ClassVar[Level] = Level.METRICS
@@ -278,13 +307,17 @@ class TableEvaluated:
 
 @dataclass(frozen=True)
 class FlowLagMetrics:
-    """The lag of a flow in topics, files and tables; emitted when it changes, from time to time, and at the end."""
+    """The lag of a flow in topics, files, tables and other sources.
+
+    It is emitted when it changes, from time to time, and at the end.
+    """
 
     flow: str
     dataset: str
     lag: tuple[PartitionLag, ...] = ()
     backlog: tuple[FilesBacklog, ...] = ()
     tables: tuple[TableLag, ...] = ()
+    sources: tuple[SourceLag, ...] = ()
 
     event_type: ClassVar[str] = "flow_progress"
     level: ClassVar[Level] = Level.METRICS
@@ -299,6 +332,9 @@ class FlowLagMetrics:
         parts += [f"has {files} file{'' if files == 1 else 's'} to read ({size} bytes)"] if self.backlog else []
         commits = sum(table.commits for table in self.tables)
         parts += [f"is {commits} commit{'' if commits == 1 else 's'} behind"] if self.tables else []
+        for one in self.sources:
+            known = ", ".join(f"{value:g} {name}" for name, value in one.behind.items())
+            parts += [f"is behind {one.source} by {known}"]
         return f'flow "{self.flow}" {" and ".join(parts)}'
 
 
@@ -359,18 +395,22 @@ class StreamProgress:
 
 @dataclass(frozen=True)
 class FlowTotal:
-    """The totals of one flow in an update so far; its newest batch is ``batch_id`` of ``epoch``."""
+    """The totals of one flow in an update so far; its newest batch is ``batch_id`` of ``epoch``.
+
+    ``batches`` is the number of its batches; None if an older version recorded the totals.
+    """
 
     flow: str
     dataset: str
     epoch: int
     batch_id: int
     counts: FlowCounts
+    batches: int | None = None
 
 
 @dataclass(frozen=True)
 class UpdateTotals:
-    """The totals of the update so far, recorded from time to time in a continuous update.
+    """The totals of the update so far, recorded from time to time in a continuous update, and at its end.
 
     Law: the totals and the batches after them give the same counts as all batches.
     """
@@ -443,6 +483,29 @@ class TableMaintained:
 
 
 @dataclass(frozen=True)
+class LogTrimmed:
+    """Expired events are about to be removed from the log.
+
+    *before* and *metrics_before* are a ``Horizon`` (``events/expiry.py``): the events that it covers are in *metrics*,
+    the JSON of their fold, together with those that were removed earlier. It is recorded before they are removed, so
+    that no crash loses them: whoever folds the log starts from *metrics*, and skips what the horizon covers.
+    """
+
+    before: str
+    metrics_before: str
+    metrics: Json = field(default_factory=dict)
+
+    event_type: ClassVar[str] = "log_trimmed"
+    level: ClassVar[Level] = Level.METRICS
+    maturity: ClassVar[Maturity] = Maturity.EVOLVING
+
+    @property
+    def message(self) -> str:
+        """One readable line."""
+        return "expired events are removed from the event log"
+
+
+@dataclass(frozen=True)
 class Warned:
     """A warning; *code* names its kind.
 
@@ -463,7 +526,7 @@ class Warned:
 Event: TypeAlias = (
     "UpdateCreated | UpdateStateChanged | DatasetDefined | SinkDefined | FlowDefined | FlowStateChanged | BatchDone"
     " | FlowLagMetrics | FlowStateMetrics | StreamProgress | BatchRunning | RowsSampled | TableEvaluated | UpdateTotals"
-    " | RowsErased | Warned | TableMaintained"
+    " | RowsErased | Warned | TableMaintained | LogTrimmed"
 )
 
 TERMINAL_UPDATE_STATES = frozenset({UpdateState.COMPLETED, UpdateState.FAILED, UpdateState.CANCELED})
@@ -472,7 +535,7 @@ TERMINAL_UPDATE_STATES = frozenset({UpdateState.COMPLETED, UpdateState.FAILED, U
 def is_durable(event: Event) -> bool:
     """True if the event must be in the table before the update continues (D3: counts before Spark's commit)."""
     match event:
-        case UpdateCreated() | BatchDone() | RowsErased():
+        case UpdateCreated() | BatchDone() | RowsErased() | LogTrimmed():
             return True
         case UpdateStateChanged(state=state):
             return state in TERMINAL_UPDATE_STATES

@@ -1,8 +1,7 @@
 """Flat Spark SQL views over the event log.
 
-Each function takes the table as a quoted SQL identifier or ``delta.`path```, and whether a process holds the lease of
-the pipeline. It returns the text of a SELECT. An update that has not ended is LOST without a holder, and if a newer one
-exists.
+Each function takes the table as a quoted SQL identifier or ``delta.`path```, and who holds the lease of the pipeline.
+It returns the text of a SELECT. An update that has not ended is LOST unless the lease's holder runs it.
 """
 
 from __future__ import annotations
@@ -10,27 +9,33 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from headrace.events.types import TERMINAL_UPDATE_STATES
-from headrace.model.names import QualifiedName
+from headrace.events.types import (
+    TERMINAL_UPDATE_STATES,
+    Level,
+    UpdateCreated,
+    UpdateStateChanged,
+    UpdateTotals,
+)
+from headrace.model.liveness import Liveness
 from headrace.model.outcome import ACTIVE_STATES
 
-View: TypeAlias = Callable[[str, bool], str]
+View: TypeAlias = Callable[[str, Liveness], str]
 
 _EXPECTATION = "struct<name: string, dataset: string, action: string, passed_records: bigint, failed_records: bigint>"
 _METRIC = "struct<name: string, value: double, kind: string>"
 _FLOW = "$.flow_progress"
-_STREAM = "$.stream_progress"
 _ENDED = ", ".join(sorted(f"'{state.value}'" for state in TERMINAL_UPDATE_STATES))
-_ACTIVE = ", ".join(sorted(f"'{state.value}'" for state in ACTIVE_STATES))
+ACTIVE = ", ".join(sorted(f"'{state.value}'" for state in ACTIVE_STATES))
 
 
-def event_log_updates(table: str, is_held: bool) -> str:  # noqa: FBT001 - the signature of all views
+def event_log_updates(table: str, liveness: Liveness) -> str:
     """One row per update: its cause and user, state, start and end, and the error that failed it."""
+    created, changed = UpdateCreated.event_type, UpdateStateChanged.event_type
     return f"""
 SELECT update_id, cause, user,
   CASE
     WHEN state IN ({_ENDED}) THEN state
-    WHEN {"true" if is_held else "false"} AND created = max(created) OVER () THEN 'RUNNING'
+    WHEN {_may_run(liveness)} THEN 'RUNNING'
     ELSE 'LOST'
   END AS state,
   started_at, ended_at, error_code, error_message
@@ -38,36 +43,76 @@ FROM (
   SELECT
     origin.update_id AS update_id,
     min(id) AS created,
-    max(get_json_object(details, '$.create_update.cause')) AS cause,
-    max(get_json_object(details, '$.create_update.user')) AS user,
-    coalesce(max_by(get_json_object(details, '$.update_progress.state'), id)
-      FILTER (WHERE event_type = 'update_progress'), 'RUNNING') AS state,
+    max(get_json_object(details, '$.{created}.cause')) AS cause,
+    max(get_json_object(details, '$.{created}.user')) AS user,
+    coalesce(max_by(get_json_object(details, '$.{changed}.state'), id)
+      FILTER (WHERE event_type = '{changed}'), 'RUNNING') AS state,
     min(timestamp) AS started_at,
     max(timestamp) FILTER (
-      WHERE get_json_object(details, '$.update_progress.state') IN ({_ENDED})
+      WHERE get_json_object(details, '$.{changed}.state') IN ({_ENDED})
     ) AS ended_at,
-    max_by(get_json_object(details, '$.update_progress.error.code'), id)
-      FILTER (WHERE event_type = 'update_progress') AS error_code,
-    max_by(get_json_object(details, '$.update_progress.error.message'), id)
-      FILTER (WHERE event_type = 'update_progress') AS error_message
+    max_by(get_json_object(details, '$.{changed}.error.code'), id)
+      FILTER (WHERE event_type = '{changed}') AS error_code,
+    max_by(get_json_object(details, '$.{changed}.error.message'), id)
+      FILTER (WHERE event_type = '{changed}') AS error_message
   FROM {table}
+  WHERE event_type IN ('{created}', '{changed}')
   GROUP BY origin.update_id
-  HAVING max(event_type = 'create_update')
+  HAVING max(event_type = '{created}')
 )
 """.strip()  # noqa: S608 - the table is quoted by the caller
 
 
-def event_log_flows(table: str, is_held: bool) -> str:  # noqa: FBT001 - the same
-    """One row per flow and update: its last state, rows, attempts and duration; duplicate batches count once."""
+def _may_run(liveness: Liveness) -> str:
+    """The condition on an update without a recorded end that it may still run."""
+    conditions = []
+    if liveness.is_held:
+        # An older version of Headrace does not record which update its lease is for.
+        one = "created = max(created) OVER ()" if liveness.update_id is None else _is(liveness.update_id)
+        conditions.append(one)
+    if liveness.checked_after is not None:
+        conditions.append(f"created > {sql_text(liveness.checked_after)}")
+    return " OR ".join(conditions) or "false"
+
+
+def _is(update_id: str) -> str:
+    return f"update_id = {sql_text(update_id)}"
+
+
+def sql_text(text: str) -> str:
+    """A text as a literal of Spark SQL."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def event_log_flows(table: str, liveness: Liveness) -> str:
+    """One row per flow and update: its last state, rows, attempts and duration; duplicate batches count once.
+
+    Counts are the recorded totals of the update, and the batches after them.
+    """
     return f"""
-WITH updates AS ({event_log_updates(table, is_held)}),
+WITH updates AS ({event_log_updates(table, liveness)}),
 batches AS ({_batches(table)}),
+totals AS ({_totals(table)}),
+counts AS (
+  SELECT update_id, flow, rows_written, rows_dropped, rows_quarantined, batches FROM totals
+  UNION ALL
+  SELECT batches.update_id, batches.flow, batches.rows_written, batches.rows_dropped, batches.rows_quarantined, 1
+  FROM batches LEFT JOIN totals ON batches.update_id = totals.update_id AND batches.flow = totals.flow
+  WHERE totals.id IS NULL
+    OR (batches.id > totals.id AND (batches.epoch <> totals.epoch OR batches.batch_id > totals.batch_id))
+),
 counted AS (
   SELECT update_id, flow, sum(rows_written) AS rows_written, sum(rows_dropped) AS rows_dropped,
-    sum(rows_quarantined) AS rows_quarantined, count(*) AS batches
-  FROM batches GROUP BY update_id, flow
+    sum(rows_quarantined) AS rows_quarantined, sum(batches) AS batches
+  FROM counts GROUP BY update_id, flow
 ),
-moved AS ({_flow_states(table)})
+moved AS ({flow_states(table)}),
+seen AS (
+  SELECT origin.update_id AS update_id, origin.flow_name AS flow, max(timestamp) AS last_event_at
+  FROM {table} WHERE event_type = 'flow_progress' AND origin.batch_id IS NULL
+  GROUP BY origin.update_id, origin.flow_name
+)
 SELECT moved.update_id, moved.flow, moved.dataset,
   {_state_of_flow("moved.state")} AS state,
   moved.reason,
@@ -75,64 +120,20 @@ SELECT moved.update_id, moved.flow, moved.dataset,
   coalesce(counted.rows_dropped, 0) AS rows_dropped,
   coalesce(counted.rows_quarantined, 0) AS rows_quarantined,
   coalesce(counted.batches, 0) AS batches,
-  moved.attempts, moved.duration_s, moved.last_event_at
+  moved.attempts, moved.duration_s, seen.last_event_at
 FROM moved
 JOIN updates ON moved.update_id = updates.update_id
+LEFT JOIN seen ON moved.update_id = seen.update_id AND moved.flow = seen.flow
 LEFT JOIN counted ON moved.update_id = counted.update_id AND moved.flow = counted.flow
 """.strip()  # noqa: S608 - the table is quoted by the caller
 
 
-def streaming_queries(table: str, is_held: bool) -> str:  # noqa: FBT001 - the same
-    """One row per run of a stream's query: its flow, status, last error and progress.
-
-    ``status`` is ACTIVE, STOPPED, FAILED or LOST. Of several runs in an update, only the newest is not STOPPED.
-    """
-    return f"""
-WITH updates AS ({event_log_updates(table, is_held)}),
-moved AS ({_flow_states(table)}),
-runs AS (
-  SELECT update_id, query_id, run_id, max(flow) AS flow, max(dataset) AS dataset, max(epoch) AS epoch,
-    min(timestamp) AS started_at, max(reported_at) AS last_progress_at, max(newest_batch_id) AS batch_id,
-    max(id) AS newest
-  FROM ({_progress(table)}) GROUP BY update_id, query_id, run_id
-)
-SELECT runs.query_id AS id, runs.run_id, runs.flow AS name,
-  CASE
-    WHEN runs.newest < max(runs.newest) OVER (PARTITION BY runs.update_id, runs.flow) THEN 'STOPPED'
-    WHEN moved.state = 'FAILED' THEN 'FAILED'
-    WHEN moved.state IN ({_ACTIVE}) THEN CASE updates.state WHEN 'RUNNING' THEN 'ACTIVE' WHEN 'LOST' THEN 'LOST'
-      ELSE 'STOPPED' END
-    ELSE 'STOPPED'
-  END AS status,
-  CASE WHEN moved.state = 'FAILED' THEN moved.error END AS exception,
-  runs.dataset, runs.epoch, nullif(runs.batch_id, -1) AS batch_id, runs.started_at, runs.last_progress_at,
-  runs.update_id
-FROM runs
-JOIN updates ON runs.update_id = updates.update_id
-LEFT JOIN moved ON runs.update_id = moved.update_id AND runs.flow = moved.flow
-""".strip()  # noqa: S608 - the table is quoted by the caller
-
-
-def streaming_query_progress(table: str, is_held: bool) -> str:  # noqa: FBT001 - the same
-    """One row per report of a stream: one or more batches, whose rows and durations are added up."""
-    del is_held
-    return f"""
-SELECT query_id, run_id, flow AS query_name, newest_batch_id AS batch_id, timestamp, input_rows,
-  input_rows_per_second, processed_rows_per_second, batch_duration_ms, batches, dataset, epoch, watermark,
-  newest_event_time, slowest_phase, latest_offset_ms, query_planning_ms, wal_commit_ms, add_batch_ms,
-  commit_offsets_ms, state_memory_bytes,
-  update_id
-FROM ({_progress(table)})
-WHERE batches > 0
-""".strip()  # noqa: S608 - the table is quoted by the caller
-
-
-def event_log_expectations(table: str, is_held: bool) -> str:  # noqa: FBT001 - the same
+def event_log_expectations(table: str, liveness: Liveness) -> str:
     """One row per expectation, flow and batch: the number of rows that passed and failed, and the action.
 
     Table rules have one row per update, without epoch and batch.
     """
-    del is_held
+    del liveness
     return f"""
 SELECT update_id, flow, dataset, epoch, batch_id, timestamp, expectation.name AS expectation,
   expectation.action AS action, expectation.passed_records AS passed, expectation.failed_records AS failed
@@ -150,9 +151,9 @@ FROM (
 """.strip()  # noqa: S608 - the table is quoted by the caller
 
 
-def event_log_broken_rows(table: str, is_held: bool) -> str:  # noqa: FBT001 - the same
+def event_log_broken_rows(table: str, liveness: Liveness) -> str:
     """One row per sampled row that violated an expectation, as the text of a JSON object."""
-    del is_held
+    del liveness
     sampled = "$.broken_rows"
     return f"""
 SELECT update_id, flow, dataset, epoch, batch_id, timestamp, expectation, broken AS `row`
@@ -172,9 +173,9 @@ FROM (
 """.strip()  # noqa: S608 - the table is quoted by the caller
 
 
-def event_log_metrics(table: str, is_held: bool) -> str:  # noqa: FBT001 - the same
+def event_log_metrics(table: str, liveness: Liveness) -> str:
     """One row per metric of the user, flow and batch. ``kind`` is ``total`` if values add up, else ``last``."""
-    del is_held
+    del liveness
     return f"""
 SELECT update_id, flow, dataset, epoch, batch_id, timestamp, metric.name AS metric, metric.value AS value,
   metric.kind AS kind
@@ -193,14 +194,9 @@ VIEWS: Mapping[str, View] = {
     "event_log_broken_rows": event_log_broken_rows,
     "event_log_metrics": event_log_metrics,
 }
-# Tables with the names that the documents of other systems use.
-SYSTEM_VIEWS: Mapping[QualifiedName, View] = {
-    QualifiedName("queries", "streaming", "system"): streaming_queries,
-    QualifiedName("query_progress", "streaming", "system"): streaming_query_progress,
-}
 
 
-def _flow_states(table: str) -> str:
+def flow_states(table: str) -> str:
     """The last state of each flow in each update."""
     return f"""
   SELECT
@@ -211,62 +207,37 @@ def _flow_states(table: str) -> str:
     max_by(get_json_object(details, '{_FLOW}.reason'), id) AS reason,
     max_by(get_json_object(details, '{_FLOW}.error.message'), id) AS error,
     max(CAST(get_json_object(details, '{_FLOW}.attempt') AS INT)) AS attempts,
-    max_by(CAST(get_json_object(details, '{_FLOW}.duration_s') AS DOUBLE), id) AS duration_s,
-    max(timestamp) AS last_event_at
+    max_by(CAST(get_json_object(details, '{_FLOW}.duration_s') AS DOUBLE), id) AS duration_s
   FROM {table}
-  WHERE event_type = 'flow_progress' AND origin.batch_id IS NULL
+  WHERE event_type = 'flow_progress' AND level <> '{Level.METRICS.value}'
   GROUP BY origin.update_id, origin.flow_name
 """.strip()  # noqa: S608 - the table is quoted by the caller
 
 
 def _state_of_flow(state: str) -> str:
     """The state of a flow in an update that may be lost."""
-    return f"CASE WHEN updates.state = 'LOST' AND {state} IN ({_ACTIVE}) THEN 'LOST' ELSE {state} END"
+    return f"CASE WHEN updates.state = 'LOST' AND {state} IN ({ACTIVE}) THEN 'LOST' ELSE {state} END"
 
 
-def _progress(table: str) -> str:
-    """The reports of streams, as columns."""
-    columns = {
-        "query_id": "STRING",
-        "run_id": "STRING",
-        "epoch": "BIGINT",
-        "batches": "BIGINT",
-        "input_rows": "BIGINT",
-        "input_rows_per_second": "DOUBLE",
-        "processed_rows_per_second": "DOUBLE",
-        "watermark": "TIMESTAMP",
-        "newest_event_time": "TIMESTAMP",
-        "slowest_phase": "STRING",
-    }
-    renamed = {
-        "newest_batch_id": ("batch_id", "BIGINT"),
-        "timestamp": ("started_at", "TIMESTAMP"),
-        "batch_duration_ms": ("duration_ms", "BIGINT"),
-        "latest_offset_ms": ("phases_ms.latest_offset", "BIGINT"),
-        "query_planning_ms": ("phases_ms.query_planning", "BIGINT"),
-        "add_batch_ms": ("phases_ms.add_batch", "BIGINT"),
-        "wal_commit_ms": ("phases_ms.wal_commit", "BIGINT"),
-        "commit_offsets_ms": ("phases_ms.commit_offsets", "BIGINT"),
-    }
-    fields = {**{name: (name, kind) for name, kind in columns.items()}, **renamed}
-    parsed = ",\n    ".join(
-        f"CAST(get_json_object(details, '{_STREAM}.{field}') AS {kind}) AS {name}"
-        for name, (field, kind) in fields.items()
+def _totals(table: str) -> str:
+    """The newest totals of each update, one row per flow; an older version did not record the number of batches."""
+    flow = (
+        "struct<flow: string, epoch: bigint, batch_id: bigint, batches: bigint, "
+        "metrics: struct<num_output_rows: bigint>, "
+        "data_quality: struct<dropped_records: bigint, quarantined_records: bigint>>"
     )
+    flows = f"from_json(get_json_object(details, '$.{UpdateTotals.event_type}.flows'), 'array<{flow}>')"
     return f"""
-  SELECT
-    id,
-    timestamp AS reported_at,
-    origin.update_id AS update_id,
-    origin.flow_name AS flow,
-    origin.dataset_name AS dataset,
-    aggregate(
-      from_json(get_json_object(details, '{_STREAM}.operators'), 'array<struct<memory_bytes: bigint>>'),
-      0L, (total, operator) -> total + operator.memory_bytes
-    ) AS state_memory_bytes,
-    {parsed}
-  FROM {table}
-  WHERE event_type = 'stream_progress'
+  SELECT update_id, id, total.flow AS flow, total.epoch AS epoch, total.batch_id AS batch_id, total.batches AS batches,
+    total.metrics.num_output_rows AS rows_written, total.data_quality.dropped_records AS rows_dropped,
+    total.data_quality.quarantined_records AS rows_quarantined
+  FROM (
+    SELECT update_id, id, explode({flows}) AS total
+    FROM (
+      SELECT origin.update_id AS update_id, max(id) AS id, max_by(details, id) AS details
+      FROM {table} WHERE event_type = '{UpdateTotals.event_type}' GROUP BY origin.update_id
+    )
+  )
 """.strip()  # noqa: S608 - the table is quoted by the caller
 
 
@@ -280,6 +251,7 @@ def _batches(table: str) -> str:
       origin.dataset_name AS dataset,
       origin.epoch AS epoch,
       origin.batch_id AS batch_id,
+      id,
       timestamp,
       details,
       CAST(get_json_object(details, '{_FLOW}.metrics.num_output_rows') AS BIGINT) AS rows_written,

@@ -50,6 +50,17 @@ class Source:
     lacks_retention: bool = False
 
     @property
+    def name(self) -> str:
+        """What it reads, for the reader: the dataset, the path, or the source's own description."""
+        match self.kind:
+            case SourceKind.AUTO_LOADER:
+                return str(json.loads(self.detail)["path"])
+            case SourceKind.FILES:
+                return ", ".join(json.loads(self.detail)["paths"])
+            case SourceKind.DATASET | SourceKind.OTHER:
+                return self.detail
+
+    @property
     def digest(self) -> str:
         """The stored identity of the source. Its description is not stored, because it may hold a secret."""
         if self.kind is not SourceKind.AUTO_LOADER:

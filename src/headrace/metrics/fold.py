@@ -23,7 +23,7 @@ from headrace.metrics.bottleneck import RecentPhases
 from headrace.metrics.dataset_lag import DefinedFlow
 from headrace.metrics.samples import Samples
 from headrace.model.expectations import ExpectationCount
-from headrace.model.outcome import ACTIVE_STATES, FlowState, UpdateState
+from headrace.model.outcome import ACTIVE_STATES, FlowState, SourceLag, UpdateState
 
 _LAG = (
     all_metrics.LAG_OFFSETS,
@@ -101,7 +101,7 @@ class EventFold:
             case TableEvaluated(flow=flow, dataset=dataset, expectations=expectations):
                 self._count_expectations(dataset, flow, expectations)
             case FlowLagMetrics():
-                self._apply_lag(event)
+                self._apply_lag(event, moment)
             case StreamProgress(flow=flow, progress=progress):
                 self.phases.setdefault(flow, RecentPhases(moment)).add(moment, progress.phases_ms)
                 self._apply_progress(event)
@@ -253,7 +253,7 @@ class EventFold:
             self.samples.add(all_metrics.EXPECTATIONS, count.passed, *labels, "passed")
             self.samples.add(all_metrics.EXPECTATIONS, count.failed, *labels, "failed")
 
-    def _apply_lag(self, event: FlowLagMetrics) -> None:
+    def _apply_lag(self, event: FlowLagMetrics, moment: float) -> None:
         flow = event.flow
         for metric in _LAG:
             self.samples.drop(metric, lambda labels: labels["flow"] == flow)
@@ -262,18 +262,16 @@ class EventFold:
         for backlog in event.backlog:
             self.samples.set(all_metrics.LAG_FILES, backlog.files, flow, backlog.source)
             self.samples.set(all_metrics.LAG_BYTES, backlog.size, flow, backlog.source)
-        self.oldest_unread[flow] = {}
+        self.oldest_unread[flow] = _oldest_unread(event, moment)
         for table in event.tables:
             self.samples.set(all_metrics.LAG_COMMITS, table.commits, flow, table.source)
             if table.rows is not None:
                 self.samples.set(all_metrics.LAG_ROWS, table.rows, flow, table.source)
             if table.size is not None:
                 self.samples.set(all_metrics.LAG_BYTES, table.size, flow, table.source)
-            if table.oldest_unread_at is not None:
-                self.oldest_unread[flow][table.source] = table.oldest_unread_at.timestamp()
-            elif table.commits == 0:
-                # Of unread commits that log clean-up has removed, the age is unknown, not zero.
-                self.oldest_unread[flow][table.source] = None
+        for source in event.sources:
+            for metric, value in _known_lag(source).items():
+                self.samples.set(metric, value, flow, source.source)
 
     def _apply_progress(self, event: StreamProgress) -> None:
         flow, progress, samples = event.flow, event.progress, self.samples
@@ -304,6 +302,30 @@ class EventFold:
             }
             for change, rows in changes.items():
                 samples.add(all_metrics.STATE_CHANGES, rows, flow, operator.kind, change)
+
+
+def _oldest_unread(event: FlowLagMetrics, moment: float) -> dict[str, float | None]:
+    """By source, when the oldest of what is unread was written; None if everything was read."""
+    found: dict[str, float | None] = {}
+    for table in event.tables:
+        if table.oldest_unread_at is not None:
+            found[table.source] = table.oldest_unread_at.timestamp()
+        elif table.commits == 0:
+            # Of unread commits that log clean-up has removed, the age is unknown, not zero.
+            found[table.source] = None
+    for source in event.sources:
+        if source.seconds is not None:
+            found[source.source] = moment - source.seconds if source.seconds > 0 else None
+    return found
+
+
+def _known_lag(source: SourceLag) -> dict[all_metrics.Metric, int]:
+    values = {
+        all_metrics.LAG_ROWS: source.rows,
+        all_metrics.LAG_FILES: source.files,
+        all_metrics.LAG_BYTES: source.size,
+    }
+    return {metric: value for metric, value in values.items() if value is not None}
 
 
 def _number_or_none(value: Any) -> float | None:

@@ -204,6 +204,46 @@ class TableLag:
 
 
 @dataclass(frozen=True)
+class SourceLag:
+    """What a stream has not read of a source other than a topic, Auto Loader or a table; None for what is unknown.
+
+    Attributes:
+        source: its path, or its own description.
+        kind: ``files``, ``jdbc``, ``kinesis`` or ``synthetic``.
+        rows: unread rows.
+        files: unread files.
+        size: their bytes.
+        seconds: the age of the oldest unread file or record; for a column of times, between the newest row and the last
+            row read.
+        distance: of a column of numbers, between the newest row and the last row read.
+    """
+
+    source: str
+    kind: str
+    rows: int | None = None
+    files: int | None = None
+    size: int | None = None
+    seconds: float | None = None
+    distance: float | None = None
+
+    @property
+    def behind(self) -> dict[str, float]:
+        """What is known, by the names in JSON."""
+        known = {
+            "rows": self.rows,
+            "files": self.files,
+            "bytes": self.size,
+            "seconds": self.seconds,
+            "distance": self.distance,
+        }
+        return {name: value for name, value in known.items() if value is not None}
+
+    def to_json(self) -> dict[str, Any]:
+        """The source as one JSON object."""
+        return {"source": self.source, "kind": self.kind, **self.behind}
+
+
+@dataclass(frozen=True)
 class OperatorState:
     """The state that an operator of a stream keeps between batches.
 
@@ -260,8 +300,8 @@ class BatchTasks:
 class FlowOutcome:
     """The outcome of one flow.
 
-    ``lag`` (of topics), ``backlog`` (of files), ``table_lag`` and ``operators`` (state) are the values last reported.
-    ``batch`` is the running batch, if it is long.
+    ``lag`` (of topics), ``backlog`` (of Auto Loader), ``table_lag``, ``source_lag`` (of other sources) and
+    ``operators`` (state) are the values last reported. ``batch`` is the running batch, if it is long.
     """
 
     flow: str
@@ -277,6 +317,7 @@ class FlowOutcome:
     # The watermark, as Spark formats it; empty if there is none.
     watermark: str = ""
     table_lag: tuple[TableLag, ...] = ()
+    source_lag: tuple[SourceLag, ...] = ()
     batch: BatchTasks | None = None
 
     @property
@@ -288,8 +329,8 @@ class FlowOutcome:
         """The flow as in the contract.
 
         ``lag`` is present for flows that read topics, ``backlog`` for Auto Loader, ``table_lag`` for streams of Delta
-        tables, ``operators`` and ``watermark`` for stateful flows, ``batch`` while a long batch runs, and ``metrics``
-        for flows with metrics of the user.
+        tables, ``source_lag`` for streams of other sources whose lag is known, ``operators`` and ``watermark`` for
+        stateful flows, ``batch`` while a long batch runs, and ``metrics`` for flows with metrics of the user.
         """
         return {
             "flow": self.flow,
@@ -305,6 +346,7 @@ class FlowOutcome:
             **({"lag": [partition.to_json() for partition in self.lag]} if self.lag else {}),
             **({"backlog": [source.to_json() for source in self.backlog]} if self.backlog else {}),
             **({"table_lag": [table.to_json() for table in self.table_lag]} if self.table_lag else {}),
+            **({"source_lag": [source.to_json() for source in self.source_lag]} if self.source_lag else {}),
             **({"operators": [operator.to_json() for operator in self.operators]} if self.operators else {}),
             **({"watermark": self.watermark} if self.watermark else {}),
             **({"batch": self.batch.to_json()} if self.batch else {}),

@@ -39,6 +39,8 @@ class Lease:
         now: the time of day in seconds.
         orphan_patience_s: how long the JVM of a dead holder may take to exit.
         timing: how often to renew, and when a holder on another host has lost it.
+        update_id: the update that runs under the lease, so that readers do not take its lease for that of an update
+            whose process died; empty for none.
     """
 
     def __init__(
@@ -49,11 +51,13 @@ class Lease:
         *,
         orphan_patience_s: float = ORPHAN_TIMEOUT_S,
         timing: LeaseTiming | None = None,
+        update_id: str = "",
     ) -> None:
         self._file = file
         self._host = host
         self._now = now
         self._timing = timing or LeaseTiming()
+        self._update_id = update_id
         self._orphan_timeout_s = orphan_patience_s
         self._on_lost: Callable[[], None] | None = None
         self._lock: IO[str] | None = None
@@ -91,7 +95,7 @@ class Lease:
             before.jvm.stop_jvm(before.python, self._orphan_timeout_s)
         number = before.number + 1 if before else 1
         moment = self._now()
-        self._holder = Holder(number, self._host, python, None, moment, moment)
+        self._holder = Holder(number, self._host, python, None, moment, moment, update_id=self._update_id)
         write_holder(self._file, self._holder)
         # Another host may have written concurrently; the last writer holds the lease.
         if not self._holds():

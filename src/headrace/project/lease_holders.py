@@ -17,6 +17,7 @@ import psutil
 
 from headrace.atomic_write import replace_file
 from headrace.connectors.java import is_spark, was_started_by
+from headrace.model.liveness import Liveness
 from headrace.model.outcome import Outcome, UpdateState
 
 RENEW_EVERY_S = 5.0
@@ -88,7 +89,10 @@ class Process:
 
 @dataclass(frozen=True)
 class Holder:
-    """The content of ``lease.json``."""
+    """The content of ``lease.json``.
+
+    ``update_id`` is the update that the holder runs; empty for none, and None if an older version wrote the file.
+    """
 
     number: int
     host: str
@@ -97,6 +101,7 @@ class Holder:
     held_since: float
     renewed_at: float
     released: bool = False
+    update_id: str | None = None
 
 
 def read_holder(file: Path) -> Holder | None:
@@ -118,7 +123,10 @@ def _holder(document: Any) -> Holder:
         raise TypeError
     jvm = _process(document["jvm"]) if document["jvm"] is not None else None
     held_since, renewed_at = _moment(document["held_since"]), _moment(document["renewed_at"])
-    return Holder(number, host, _process(document["python"]), jvm, held_since, renewed_at, released)
+    update_id = document.get("update_id")
+    if not isinstance(update_id, str | None):
+        raise TypeError
+    return Holder(number, host, _process(document["python"]), jvm, held_since, renewed_at, released, update_id)
 
 
 def _process(document: Any) -> Process:
@@ -149,35 +157,58 @@ def user_name(environ: Mapping[str, str]) -> str | None:
     return environ.get("USER") or None
 
 
-def is_held(file: Path, host: str, now: Callable[[], float], timing: LeaseTiming | None = None) -> bool:
-    """Whether the lease is held: by a running process on this host, or by a recent renewal from another one.
-
-    Raises:
-        OSError: the file cannot be read.
-    """
-    holder = read_holder(file)
+def _is_alive(holder: Holder | None, file: Path, host: str, now: Callable[[], float], timing: LeaseTiming) -> bool:
     if holder is None or holder.released:
         return False
-    return (
-        holder.python.is_alive
-        if holder.host == host
-        else was_renewed_recently(file, holder, now, timing or DEFAULT_TIMING)
-    )
+    return holder.python.is_alive if holder.host == host else was_renewed_recently(file, holder, now, timing)
 
 
-def with_lost_state(outcome: Outcome | None, file: Path, host: str, now: Callable[[], float]) -> Outcome | None:
-    """The outcome of the latest update, with LOST instead of RUNNING if nobody holds its lease."""
-    if outcome is None or outcome.state is not UpdateState.RUNNING:
-        return outcome
-    return outcome if may_be_held(file, host, now) else outcome.as_lost()
+def latest_outcome(
+    read: Callable[[], Outcome | None], file: Path, host: str, now: Callable[[], float]
+) -> Outcome | None:
+    """The outcome of the latest update, with LOST instead of RUNNING if nobody runs it.
+
+    Args:
+        read: the outcome by the event log.
+        file: of the lease.
+        host: this machine's name.
+        now: the time of day in seconds.
+    """
+    outcome = read()
+    while outcome is not None and outcome.state is UpdateState.RUNNING:
+        if liveness(file, host, now).may_run(outcome.update_id):
+            break
+        # It may have ended before the lease was checked, and another one may have begun.
+        newest = read()
+        if newest is None or (newest.update_id, newest.state) == (outcome.update_id, outcome.state):
+            return outcome.as_lost()
+        outcome = newest
+    return outcome
 
 
-def may_be_held(file: Path, host: str, now: Callable[[], float]) -> bool:
-    """Whether the lease is held, or its holder is unknown because the file cannot be read."""
+def liveness(
+    file: Path,
+    host: str,
+    now: Callable[[], float],
+    *,
+    checked_after: str | None = None,
+    timing: LeaseTiming = DEFAULT_TIMING,
+) -> Liveness:
+    """Who holds the lease, for readers of the event log.
+
+    Args:
+        file: of the lease.
+        host: this machine's name.
+        now: the time of day in seconds.
+        checked_after: the id of the newest event that was read before this call; see :class:`Liveness`.
+        timing: of the pipeline's leases.
+    """
     try:
-        return is_held(file, host, now)
+        holder = read_holder(file)
+        held = _is_alive(holder, file, host, now, timing)
     except OSError:
-        return True
+        return Liveness(is_held=True, checked_after=checked_after)
+    return Liveness(held, holder.update_id if held and holder is not None else None, checked_after)
 
 
 def was_renewed_recently(file: Path, holder: Holder, now: Callable[[], float], timing: LeaseTiming) -> bool:

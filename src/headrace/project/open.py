@@ -22,6 +22,7 @@ from headrace.project.erasure.erasures import Erasures
 from headrace.project.inspection.dataset_resolution import OneDataset, preview_rows, recomputed_rows, resolve_dataset
 from headrace.project.inspection.explain_dataset import explanation
 from headrace.project.inspection.explanation import Explanation
+from headrace.project.inspection.monitored_pipelines import monitored_pipelines
 from headrace.project.inspection.sql_access import run_statement
 from headrace.project.inspection.stored_project import StoredProject
 from headrace.project.planning.plan_update import Planning
@@ -166,13 +167,14 @@ class Project(StoredProject):
 
         return self._update(Selection(), planned, on_event, None, skip_unavailable=False)
 
-    def sql(self, query: str, *, write: bool = False, private: bool = False) -> Rows:
+    def sql(self, query: str, *, write: bool = False, private: bool = False, also: Sequence[str] = ()) -> Rows:
         """Run a query over the pipeline's tables, its persisted views and its event log.
 
         Args:
             query: one statement.
             write: allow statements that change data.
             private: include the private tables.
+            also: folders of other projects, or folders whose subfolders are projects, for ``system.lakeflow.*``.
 
         Raises:
             PipelineError: SQL.NOT_READ_ONLY, SQL.PRIVATE, SQL.FAILED; VIEW.UNUSABLE.
@@ -183,7 +185,7 @@ class Project(StoredProject):
             self.settings,
             write=write,
             private=private,
-            is_held=self._is_held,
+            pipelines=lambda: monitored_pipelines(self.settings, also, self._environ, time.time),
             redact=self._secrets.redact,
         )
 

@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from headrace.options.option import Treatment
-from headrace.settings.keys import Key, ValueType, keys_below
+from headrace.settings.key import Key, ValueType
+from headrace.settings.keys import keys_below
 
 # Where a project keeps its copy, relative to the settings file; the comment makes editors read it.
 SCHEMA_FILE = ".headrace/pipeline.schema.json"

@@ -17,6 +17,7 @@ _T, _used, _accepted, _refused = ValueType, used, accepted, refused
 _NOT_BLANK = r"\S"
 # As parse_interval_s reads it, which also knows the units.
 _INTERVAL = r"^\s*([A-Za-z]+\s+)?[0-9]+([.][0-9]+)?\s*[A-Za-z]+\s*$"
+_RETENTION = rf"^\s*[Ff][Oo][Rr][Ee][Vv][Ee][Rr]\s*$|{_INTERVAL}"
 CLUSTER_LABELS = ("default", "updates", "maintenance")
 
 _PIPELINE = (
@@ -214,18 +215,28 @@ _SERVICE = (
     _used(
         "event_log.name",
         _T.TEXT,
-        "Name of the event log in `headrace sql`, in addition to `event_log`. Required unless only `retain` is set.",
+        "Name of the event log in `headrace sql`, in addition to `event_log`. Required unless you set only how long "
+        "events are kept.",
     ),
     _used("event_log.schema", _T.TEXT, "Schema of that name.", "the pipeline's"),
     _used("event_log.catalog", _T.TEXT, "Catalog of that name.", "the pipeline's"),
     _used(
         "event_log.retain",
         _T.TEXT,
-        "How long events are kept, such as `90 days`. Older events are removed when the log is compacted: at the end "
-        "of an update, and from time to time during a continuous one. Events of the running update and the newest "
-        "batch of each flow are kept.",
-        "forever",
-        pattern=_INTERVAL,
+        "How long events are kept, such as `90 days`, or `forever`. Older events are removed when the log is "
+        "compacted: at the end of an update, and from time to time during a continuous one. Events of the running "
+        "update and the newest batch of each flow are kept.",
+        "400 days",
+        pattern=_RETENTION,
+    ),
+    _used(
+        "event_log.retain_metrics",
+        _T.TEXT,
+        "The same for events of the level `METRICS`: those of each batch and each report of a stream, also of the "
+        "running update. They are most of the log. The totals of each update are kept as long as other events, and "
+        "counters of `headrace metrics` continue.",
+        "`retain` if you set it, else 30 days",
+        pattern=_RETENTION,
     ),
     _used("environment", _T.SECTION, "Python environment of the update."),
     _used(

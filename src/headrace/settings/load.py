@@ -39,7 +39,7 @@ from headrace.settings.clusters import spark_conf_of
 from headrace.settings.discover import find_settings
 from headrace.settings.document import read_document
 from headrace.settings.keys import keys_below
-from headrace.settings.named import dependencies_of, event_log_of, event_log_retain_s_of, libraries_of, maintenance_of
+from headrace.settings.named import dependencies_of, event_log_of, event_log_retention_of, libraries_of, maintenance_of
 from headrace.settings.settings import (
     DEFAULT_PARALLEL_FLOWS,
     DEFAULT_SCHEMA,
@@ -170,7 +170,7 @@ class _Loader:
             libraries=tuple(libraries_of(section, self.file.name, self._problem)),
             dependencies=dependencies_of(section, self.file.name),
             event_log=event_log_of(section, self._problem),
-            event_log_retain_s=event_log_retain_s_of(section, self._problem),
+            event_log_retention=event_log_retention_of(section, self._problem),
             maintenance=maintenance_of(section, self._problem),
             profile=profile,
             master=section.text("master"),

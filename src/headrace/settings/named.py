@@ -9,8 +9,9 @@ from headrace.model.maintenance import DEFAULT_POLICY, MaintenancePolicy, Vacuum
 from headrace.model.names import InvalidName, Naming, QualifiedName, check_part, quoted
 from headrace.model.triggers import InvalidInterval, parse_interval_s
 from headrace.settings.check import Section
-from headrace.settings.settings import DEFAULT_SCHEMA, Library
+from headrace.settings.settings import DEFAULT_RETAIN_METRICS_S, DEFAULT_RETAIN_S, DEFAULT_SCHEMA, Library
 
+_FOREVER = "forever"
 _LIBRARIES = {"glob": "include", "file": "path", "notebook": "path"}
 Report = Callable[..., None]
 
@@ -45,7 +46,8 @@ def event_log_of(section: Section, report: Report) -> QualifiedName | None:
     name, schema, catalog = (named.text(key) for key in ("name", "schema", "catalog"))
     line = section.line_of("event_log")
     if name is None:
-        if not named.has_errors and "event_log" in section.values and named.values.keys() != {"retain"}:
+        says_how_long = named.values and named.values.keys() <= {"retain", "retain_metrics"}
+        if not named.has_errors and "event_log" in section.values and not says_how_long:
             fix = "Write event_log.name, or leave event_log out."
             report("SETTINGS.WRONG_VALUE", line, key="event_log", reason="it has no name", instead=fix)
         return None
@@ -60,9 +62,13 @@ def event_log_of(section: Section, report: Report) -> QualifiedName | None:
     return naming.use(schema=schema, catalog=catalog).canonical(quoted(name))
 
 
-def event_log_retain_s_of(section: Section, report: Report) -> float | None:
-    """The retention of events in seconds, None for forever; problems go to *report*."""
-    return _interval_s(section.section("event_log"), "event_log.retain", report)
+def event_log_retention_of(section: Section, report: Report) -> tuple[float | None, float | None]:
+    """How long events and metrics events are kept, in seconds, None for forever; problems go to *report*."""
+    named = section.section("event_log")
+    all_s = _retention_s(named, "event_log.retain", DEFAULT_RETAIN_S, report)
+    # Who keeps events for some time wants all of them.
+    metrics_s = all_s if "retain" in named.values else DEFAULT_RETAIN_METRICS_S
+    return all_s, _retention_s(named, "event_log.retain_metrics", metrics_s, report)
 
 
 def maintenance_of(section: Section, report: Report) -> MaintenancePolicy:
@@ -87,18 +93,28 @@ def maintenance_of(section: Section, report: Report) -> MaintenancePolicy:
         VacuumScope(scope),
         DEFAULT_POLICY.retain_s if retain_s is None else retain_s,
         DEFAULT_POLICY.rows_retain_s if rows_s is None else rows_s,
-        _interval_s(rows, "maintenance.quarantine.retain_open", report),
+        _retention_s(rows, "maintenance.quarantine.retain_open", None, report),
         DEFAULT_POLICY.logs_retain_s if logs_s is None else logs_s,
     )
 
 
-def _interval_s(section: Section, path: str, report: Report) -> float | None:
-    """The seconds of a retention, whose path ends with its key; None if it is not set or invalid."""
+def _retention_s(section: Section, path: str, default: float | None, report: Report) -> float | None:
+    """The seconds of a retention, whose path ends with its key; None for forever."""
+    written = section.text(path.rpartition(".")[2])
+    if written is None:
+        return default
+    is_forever = written.strip().casefold() == _FOREVER
+    return None if is_forever else _interval_s(section, path, report, f'Write it as "90 days", or as "{_FOREVER}".')
+
+
+def _interval_s(
+    section: Section, path: str, report: Report, fix: str = 'Write it as "90 days", or leave it out for the default.'
+) -> float | None:
+    """The seconds of an interval, whose path ends with its key; None if it is not set, or is a problem."""
     key = path.rpartition(".")[2]
     written = section.text(key)
     try:
         return None if written is None else parse_interval_s(written)
     except InvalidInterval as invalid:
-        fix = 'Write it as "90 days", or leave it out for the default.'
         report("SETTINGS.WRONG_VALUE", section.line_of(key), key=path, reason=str(invalid), instead=fix)
         return None

@@ -22,6 +22,9 @@ from headrace.settings.storage import StorageLayout
 DEFAULT_SCHEMA = "default"
 DEFAULT_STORAGE = "storage"
 DEFAULT_PARALLEL_FLOWS = 4
+# For the event log; see ADR 21.
+DEFAULT_RETAIN_S = 400 * 86_400.0
+DEFAULT_RETAIN_METRICS_S = 30 * 86_400.0
 # pipelines.maxFlowRetryAttempts of lakeflow.md 1.7.
 DEFAULT_FLOW_RETRIES = 2
 DEFAULT_STOP_TIMEOUT_S = 10
@@ -82,9 +85,9 @@ class Settings:
     dependencies: tuple[tuple[str, Location], ...] = ()
     # Another name for the event log in ``headrace sql``.
     event_log: QualifiedName | None = None
-    # None keeps events forever.
-    event_log_retain_s: float | None = None
     maintenance: MaintenancePolicy = DEFAULT_POLICY
+    # How long events, and those of the level METRICS, are kept, in seconds; None for forever.
+    event_log_retention: tuple[float | None, float | None] = (DEFAULT_RETAIN_S, DEFAULT_RETAIN_METRICS_S)
     profile: str | None = None
     master: str | None = None
     max_parallel_flows: int = DEFAULT_PARALLEL_FLOWS

@@ -104,6 +104,8 @@ class KinesisStream:
         self._listed_ns: int | None = None
         self._cached: dict[tuple[str, str, str, str], tuple[Record, ...]] = {}
         self._newest: Offset | None = None
+        # By stream and shard, when the last batch was planned.
+        self._behind_ms: dict[tuple[str, str], int] = {}
         # Of a triggered query: when it began, and the shards that were read up to then.
         self._available_until_ms: int | None = None
         self._finished_shards: set[tuple[str, str]] = set()
@@ -130,7 +132,7 @@ class KinesisStream:
             and _is_ready(before[stream], shard)
             and (stream, shard.id) not in self._finished_shards
         ]
-        self._cached = {}
+        self._cached, self._behind_ms = {}, {}
         with ThreadPoolExecutor(min(_MAX_THREADS, max(len(readable), 1))) as pool:
             ends = pool.map(
                 lambda pair: self._read(pair[0], pair[1].id, before[pair[0]][pair[1].id], everything=everything),
@@ -143,8 +145,13 @@ class KinesisStream:
         return self._newest
 
     def newest(self) -> Offset | None:
-        """The end of the last planned batch."""
-        return self._newest
+        """The end of the last planned batch, and how old the oldest record after it was, as far as is known.
+
+        It is only reported: no batch starts there.
+        """
+        if self._newest is None or not self._behind_ms:
+            return self._newest
+        return {**self._newest, "behind_ms": max(self._behind_ms.values())}
 
     def tasks(self, start: Offset, end: Offset) -> Sequence[ShardRange]:
         """A range for each shard with records between the two offsets."""
@@ -214,6 +221,7 @@ class KinesisStream:
                 iterator = _iterator(client, stream, shard, end)
                 continue
             late = next((n for n, r in enumerate(answer.records) if self._is_late(r)), None)
+            self._behind_ms[stream, shard] = answer.behind_ms
             accepted = answer.records if late is None else answer.records[:late]
             size += sum(len(record.data) for record in accepted)
             # The tasks read what is too much to cache.

@@ -7,6 +7,7 @@ __all__ = [
     "dead_letters",
     "deliveries",
     "erasable",
+    "file_listing",
     "flow_record",
     "flow_records",
     "health",

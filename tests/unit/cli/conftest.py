@@ -121,8 +121,8 @@ class FakeProject:
         assert on_event is not None
         return outcome(self.state)
 
-    def sql(self, query: str, *, write: bool = False, private: bool = False) -> Rows:
-        self._ask("sql", query, write, *(("private",) if private else ()))
+    def sql(self, query: str, *, write: bool = False, private: bool = False, also: Sequence[str] = ()) -> Rows:
+        self._ask("sql", query, write, *(("private",) if private else ()), *also)
         return Rows(("n", "s"), ((1, None), (20, "x\x1b[31m")))
 
     @property

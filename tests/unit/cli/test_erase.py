@@ -94,7 +94,7 @@ def test_the_report_names_what_was_not_erased_and_fits_eighty_columns():
         mentions=("/storage/system/logs/spark.log",),
     )
 
-    text = _text(erasure)
+    text = _text(erasure, 80)
 
     for part in ("revenue: has no column email", "flow buyers", "/storage/system/logs/spark.log", "erased 3 rows"):
         assert part in text

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 import typer
-from headrace.alerts.rules import Severity
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
@@ -41,6 +40,7 @@ from headrace.events.types import (
     StreamProgress,
     UpdateCreated,
 )
+from headrace.model.alert_rules import Severity
 from headrace.model.expectations import Action, ExpectationCount
 from headrace.model.location import Location
 from headrace.model.outcome import (

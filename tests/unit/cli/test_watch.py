@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
@@ -18,9 +19,12 @@ from headrace.events.envelope import Origin
 from headrace.events.log import EventLog
 from headrace.events.reader import EventReader
 from headrace.events.types import BatchDone, Event, FlowStateChanged, UpdateCreated, UpdateStateChanged
-from headrace.model.outcome import FlowCounts, FlowState, UpdateState
+from headrace.metrics import catalogue
+from headrace.model.outcome import FlowCounts, FlowState, Outcome, UpdateState
+from headrace.project.inspection.stored_project import StoredProject
 from headrace.project.lease import Lease
-from headrace.project.lease_holders import host_name
+from headrace.project.lease_holders import host_name, latest_outcome
+from headrace.settings.load import load_settings
 
 BEGUN: tuple[Event, ...] = (
     UpdateCreated("USER_ACTION"),
@@ -29,6 +33,7 @@ BEGUN: tuple[Event, ...] = (
 )
 ERROR = {"code": "FLOW.FAILED", "message": "it broke", "location": {"file": "a.py", "line": 3}}
 COMPLETED = UpdateStateChanged(UpdateState.COMPLETED)
+STARTED = Outcome("u1", UpdateState.COMPLETED, "USER_ACTION", datetime(2026, 11, 20, tzinfo=UTC), None, ())
 _ids = count()
 
 
@@ -65,7 +70,7 @@ def types(rows: Any) -> list[str]:
 def test_status_shows_a_running_update(cli: Any, project: Path) -> None:
     record(project, *BEGUN)
 
-    with Lease(project / "storage/lease.json", host_name(os.environ), time.time):
+    with Lease(project / "storage/lease.json", host_name(os.environ), time.time, update_id="u1"):
         code, out, _ = cli("status")
         _, value, _ = cli("status", "--output", "json")
 
@@ -88,6 +93,25 @@ def test_status_reports_an_update_as_lost_if_its_process_was_killed(cli: Any, pr
     assert (code, as_json, found["state"]) == (1, 1, "LOST")
     assert {flow["flow"]: flow["state"] for flow in found["flows"]} == {"orders": "LOST", "copy": "COMPLETED"}
     assert out.startswith("update u1 LOST\nstarted 2026-11-20 00:00:00 UTC (USER_ACTION)\nIts process ended without")
+
+
+def test_a_killed_update_stays_lost_while_the_next_one_has_the_lease_but_no_event_yet(cli: Any, project: Path) -> None:
+    record(project, *BEGUN)
+
+    with Lease(project / "storage/lease.json", host_name(os.environ), time.time, update_id="u2"):
+        code, before, _ = cli("status", "--output", "json")
+        metrics = StoredProject(load_settings(project / "pipeline.yml", environ={}), os.environ).metrics(tables=False)
+        record(project, UpdateCreated("USER_ACTION"), update="u2")
+        _, after, _ = cli("status", "--output", "json")
+
+    assert (code, json.loads(before)["state"], json.loads(after)["state"]) == (1, "LOST", "RUNNING")
+    assert metrics.of(catalogue.UPDATE_STATE) == {("LOST",): 1}
+
+
+def test_an_update_that_ended_between_two_reads_is_not_lost(project: Path) -> None:
+    outcomes = iter([replace(STARTED, state=UpdateState.RUNNING), STARTED])
+
+    assert latest_outcome(lambda: next(outcomes), project / "lease.json", "here", time.time) == STARTED
 
 
 def test_status_exits_with_1_when_the_last_update_failed(cli: Any, project: Path) -> None:

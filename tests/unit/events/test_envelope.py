@@ -14,14 +14,19 @@ from headrace.events.types import (
     BatchRunning,
     DatasetDefined,
     Event,
+    ExternalInput,
     FlowDefined,
     FlowLagMetrics,
     FlowStateChanged,
+    FlowTotal,
+    LogTrimmed,
     StreamProgress,
     UpdateCreated,
     UpdateStateChanged,
+    UpdateTotals,
     Warned,
 )
+from headrace.model.batch_commit import BatchCommit
 from headrace.model.custom_metrics import MetricValue
 from headrace.model.datasets import Kind
 from headrace.model.expectations import Action, ExpectationCount
@@ -32,6 +37,7 @@ from headrace.model.outcome import (
     FlowCounts,
     FlowState,
     PartitionLag,
+    SourceLag,
     TableLag,
     UpdateState,
 )
@@ -85,8 +91,18 @@ events: st.SearchStrategy[Event] = st.one_of(
     st.builds(StreamProgress, texts, texts, numbers, texts, texts, progress),
     st.builds(UpdateCreated, texts, objects, objects),
     st.builds(UpdateStateChanged, st.sampled_from(UpdateState), errors),
-    st.builds(DatasetDefined, texts, st.sampled_from(Kind), st.none() | texts, st.lists(texts).map(tuple)),
-    st.builds(FlowDefined, texts, texts, st.lists(texts).map(tuple), texts, texts, st.booleans()),
+    st.builds(
+        DatasetDefined,
+        *(texts, st.sampled_from(Kind), st.none() | texts, st.lists(texts).map(tuple), st.none() | objects),
+        *(st.none() | texts, st.booleans(), st.lists(texts).map(tuple), st.lists(texts).map(tuple)),
+    ),
+    st.builds(
+        FlowDefined,
+        *(texts, texts, st.lists(texts).map(tuple), texts, texts, st.booleans(), st.none() | texts),
+        external_inputs=st.lists(st.builds(ExternalInput, texts, texts), max_size=2).map(tuple),
+        trigger=st.none() | texts,
+        query_digest=st.none() | texts,
+    ),
     st.builds(
         FlowStateChanged,
         texts,
@@ -97,7 +113,16 @@ events: st.SearchStrategy[Event] = st.one_of(
         errors,
         st.none() | st.floats(0, 1e9),
     ),
-    st.builds(BatchDone, texts, texts, numbers, numbers, counts, numbers, st.none() | st.sampled_from(MergePath)),
+    st.builds(
+        BatchDone,
+        *(texts, texts, numbers, numbers, counts, numbers),
+        merge_path=st.none() | st.sampled_from(MergePath),
+        commit=st.none() | st.builds(BatchCommit, numbers, numbers, numbers),
+    ),
+    st.builds(LogTrimmed, texts, texts, objects),
+    st.lists(st.builds(FlowTotal, texts, texts, numbers, numbers, counts, st.none() | numbers))
+    .map(tuple)
+    .map(UpdateTotals),
     st.builds(
         FlowLagMetrics,
         texts,
@@ -108,6 +133,7 @@ events: st.SearchStrategy[Event] = st.one_of(
             st.builds(TableLag, texts, numbers, st.none() | numbers, st.none() | numbers, st.none() | moments),
             max_size=2,
         ).map(tuple),
+        st.lists(st.builds(SourceLag, texts, texts, *[st.none() | numbers] * 5), max_size=2).map(tuple),
     ),
     st.builds(Warned, texts, texts, st.none() | texts, st.none() | texts),
 )

@@ -5,16 +5,25 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import count
 from pathlib import Path
 
 import pytest
 
 from headrace.events.envelope import Origin
+from headrace.events.expiry import Retention
 from headrace.events.log import CHECKPOINT_EVERY_APPENDS, EventLog
+from headrace.events.outcome import Tally
 from headrace.events.reader import EventReader
-from headrace.events.types import BatchDone, UpdateCreated
-from headrace.model.outcome import FlowCounts
+from headrace.events.recorded import newest_trimming, recorded_events
+from headrace.events.types import BatchDone, StreamProgress, UpdateCreated, UpdateStateChanged
+from headrace.metrics import catalogue
+from headrace.metrics.samples import Samples
+from headrace.metrics.trimmed import horizon_of, trimmed_fold
+from headrace.model.outcome import FlowCounts, UpdateState
+from headrace.model.stream_progress import StreamBatches
+from headrace.project.update.log_trimming import record_trimming
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 COUNTS = FlowCounts(rows_written=8)
@@ -32,10 +41,21 @@ def path(tmp_path: Path) -> str:
 def open_log(path: str) -> Opener:
     ids = count()
 
-    def opened(update_id: str, clock: Callable[[], datetime], retain_days: float | None = None, **how: int) -> EventLog:
-        retain_s = None if retain_days is None else retain_days * DAY_S
-        origin = Origin("p1", "flights", update_id)
-        return EventLog(path, origin=origin, clock=clock, new_id=lambda: f"id{next(ids)}", retain_s=retain_s, **how)
+    def opened(
+        update_id: str,
+        clock: Callable[[], datetime],
+        retain_days: float | None = None,
+        *,
+        trims: bool = False,
+        retention: Retention | None = None,
+        **how: int,
+    ) -> EventLog:
+        retention = retention or Retention(None if retain_days is None else retain_days * DAY_S)
+        origin, record = Origin("p1", "flights", update_id), partial(record_trimming, EventReader(path))
+        trimming = {"before_removal": record} if trims else {}
+        return EventLog(
+            path, origin=origin, clock=clock, new_id=lambda: f"id{next(ids)}", retention=retention, **trimming, **how
+        )
 
     return opened
 
@@ -83,6 +103,76 @@ def test_events_of_a_running_update_are_kept(path: str, open_log: Opener) -> Non
     log_update(log, ("a", 0), ("a", 1))
 
     assert stored(path) == [("runs", None, None), ("runs", "a", 0), ("runs", "a", 1)]
+
+
+def test_metrics_expire_before_other_events_if_the_totals_of_their_update_are_recorded(
+    path: str, open_log: Opener
+) -> None:
+    tally = Tally()
+    with open_log("counted", days_ago(35)) as log:
+        log.emit(UpdateCreated("USER_ACTION"))
+        for batch in (BatchDone("a", "orders", 0, number, COUNTS) for number in range(3)):
+            tally.add(batch)
+            log.emit(batch)
+        log.emit(tally.total())
+        log.emit(UpdateStateChanged(UpdateState.COMPLETED))
+    log_update(open_log("killed", days_ago(34)), ("a", 3), ("a", 4))
+    before = [EventReader(path).outcome(update) for update in ("counted", "killed")]
+
+    log_update(open_log("newest", days_ago(0), retention=Retention(400 * DAY_S, 30 * DAY_S)))
+
+    kept = [batch for update, _, batch in stored(path) if update == "counted"]
+    # No totals say how much the killed update wrote; and the newest batch of a flow is always kept.
+    assert ("killed", "a", 3) in stored(path)
+    assert kept == [None, 2, None, None]
+    assert [EventReader(path).outcome(update) for update in ("counted", "killed")] == before
+
+
+def test_counters_survive_the_removal_of_events(path: str, open_log: Opener) -> None:
+    log_update(open_log("old", days_ago(35)), ("a", 0), ("a", 1), ("b", 0))
+    log_update(open_log("young", days_ago(1)), ("a", 2), ("a", 2))
+    counters = counted(path)
+
+    for days in (0, -20, -31, -500):
+        log = open_log(f"at {-days}", days_ago(days), retention=Retention(400 * DAY_S, 30 * DAY_S), trims=True)
+        log_update(log, ("b", 1 - days))
+
+        counters = {flow: batches + (flow == "b") for flow, batches in counters.items()}
+        assert counted(path) == counters
+
+    assert len(stored(path)) < 8
+
+
+def test_counters_are_right_if_a_crash_follows_the_record_of_what_is_removed(path: str, open_log: Opener) -> None:
+    log_update(open_log("old", days_ago(35)), ("a", 0), ("a", 1), ("b", 0))
+    with open_log("reports", days_ago(34)) as log:
+        for _ in range(2):
+            log.emit(StreamProgress("a", "orders", 0, "q", "r", StreamBatches(1, 1, NOW, 5, input_rows=5)))
+    before, rows = counted(path), folded(path).of(catalogue.INPUT_ROWS)
+    reader = EventReader(path)
+    with open_log("crashes", days_ago(0)) as log:
+        record_trimming(reader, Retention(None, 30 * DAY_S).horizon(NOW), log.emit)
+
+    assert (counted(path), folded(path).of(catalogue.INPUT_ROWS)) == (before, rows)
+    log_update(open_log("next", days_ago(0), retention=Retention(None, 30 * DAY_S), trims=True))
+    assert (counted(path), folded(path).of(catalogue.INPUT_ROWS)) == (before, rows)
+    assert rows == {("a",): 10}
+
+
+def counted(path: str) -> dict[str, float]:
+    """Batches of each flow, folded from the log alone."""
+    return {flow: batches for (flow, _), batches in folded(path).of(catalogue.BATCHES).items()}
+
+
+def folded(path: str) -> Samples:
+    """The metrics of the log alone."""
+    reader = EventReader(path)
+    trimming = newest_trimming(reader)
+    fold = trimmed_fold(trimming)
+    for recorded in recorded_events(reader):
+        if not horizon_of(trimming).covers(recorded.row_id, recorded.event):
+            fold.apply(recorded.event, recorded.at, recorded.update_id)
+    return fold.samples
 
 
 def test_running_update_removes_old_events_and_continues_to_write(path: str, open_log: Opener) -> None:

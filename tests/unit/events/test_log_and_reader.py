@@ -98,7 +98,7 @@ def test_reader_skips_batches_that_a_totals_event_includes(path: str, open_log: 
 
         def rows(self, columns: str, where: str, order: str = "id") -> list[dict[str, Any]]:
             rows = super().rows(columns, where, order)
-            read.extend(row["id"] for row in rows if row["origin"]["batch_id"] is not None)
+            read.extend(row["id"] for row in rows if row.get("origin", {}).get("batch_id") is not None)
             return rows
 
     outcome = Counting(path).outcome()

@@ -33,7 +33,7 @@ from headrace.metrics.fold import EventFold
 from headrace.metrics.snapshot import Snapshot, read_snapshot, write_snapshot
 from headrace.model.custom_metrics import MetricValue
 from headrace.model.expectations import Action, ExpectationCount
-from headrace.model.outcome import FlowCounts, FlowState, PartitionLag, TableLag, UpdateState
+from headrace.model.outcome import FlowCounts, FlowState, PartitionLag, SourceLag, TableLag, UpdateState
 from headrace.model.stream_progress import OperatorProgress, StreamBatches
 
 START = datetime(2026, 11, 27, 10, tzinfo=UTC)
@@ -150,6 +150,16 @@ def test_lag_behind_a_table_is_its_unread_rows_commits_and_bytes_and_its_oldest_
     # Log clean-up has removed the unread commits.
     removed = FlowLagMetrics("orders", "orders", tables=(TableLag("raw", 2, None, None),))
     assert folded(current, removed).oldest_unread == {"orders": {}}
+
+
+def test_lag_behind_other_sources_has_the_metrics_of_what_is_known():
+    files = SourceLag("/in", "files", files=2, size=70, seconds=30.0)
+
+    fold = folded(FlowLagMetrics("orders", "orders", sources=(files, SourceLag("db", "jdbc", rows=0))))
+
+    assert fold.samples.of(catalogue.LAG_FILES) == {("orders", "/in"): 2}
+    assert fold.samples.of(catalogue.LAG_ROWS) == {("orders", "db"): 0}
+    assert fold.oldest_unread == {"orders": {"/in": START.timestamp() - 30}}
 
 
 @pytest.mark.parametrize(("selection", "remaining"), [({}, {"orders"}), ({"refresh": ["orders"]}, {"orders", "old"})])

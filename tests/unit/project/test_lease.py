@@ -18,7 +18,7 @@ import pytest
 from headrace.connectors.java import SPARK_PROGRAM, started_by_option
 from headrace.errors import PipelineError
 from headrace.project.lease import Lease
-from headrace.project.lease_holders import EXPIRES_AFTER_S, LeaseTiming, is_held, read_holder
+from headrace.project.lease_holders import EXPIRES_AFTER_S, LeaseTiming, liveness, read_holder
 from headrace.project.update.early_stop import StopSignals
 
 HERE = "here"
@@ -225,7 +225,20 @@ def test_a_lease_is_held_while_its_holder_lives(file: Path, host, renewed_at, re
     file.parent.mkdir(parents=True)
     file.write_text(json.dumps({**FINE, "host": host, "renewed_at": renewed_at, "released": released}))
 
-    assert is_held(file, HERE, lambda: 1000.0, timing) is held
+    found = liveness(file, HERE, lambda: 1000.0, timing=timing)
+
+    # Version 0.1 did not record the update: the latest one may run while the lease is held.
+    assert (found.is_held, found.may_run("any")) == (held, held)
+
+
+def test_readers_learn_which_update_the_lease_is_for(file: Path) -> None:
+    with Lease(file, HERE, lambda: 1000.0, update_id="new"):
+        found = liveness(file, HERE, lambda: 1000.0)
+    with lease(file):
+        repair = liveness(file, HERE, lambda: 1000.0)
+
+    assert (found.may_run("new"), found.may_run("killed before")) == (True, False)
+    assert (repair.is_held, repair.may_run("killed before")) == (True, False)
 
 
 def test_a_second_signal_interrupts_batches_and_a_third_calls_the_previous_handler() -> None:

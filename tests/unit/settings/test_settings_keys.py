@@ -195,19 +195,22 @@ def test_the_event_log_gets_the_configured_name(folder, log, expected):
 
 
 @pytest.mark.parametrize(
-    ("log", "name", "retain_s"),
+    ("log", "name", "days"),
     [
-        ({"retain": "90 days"}, None, 90 * 86_400),
-        ({"name": "log", "retain": "1 week"}, QualifiedName("log"), 7 * 86_400),
-        ({"name": "log"}, QualifiedName("log"), None),
+        ({"retain": "90 days"}, None, (90, 90)),
+        ({"name": "log", "retain": "1 week"}, QualifiedName("log"), (7, 7)),
+        ({"name": "log"}, QualifiedName("log"), (400, 30)),
+        ({"retain_metrics": "2 days"}, None, (400, 2)),
+        ({"retain": "forever", "retain_metrics": "5 days"}, None, (None, 5)),
     ],
 )
-def test_the_event_log_gets_the_configured_retention(folder, log, name, retain_s):
+def test_the_event_log_gets_the_configured_retention(folder, log, name, days):
     (folder / "pipeline.json").write_text(json.dumps({**document(), "event_log": log}))
 
     settings = load(folder)
 
-    assert (settings.event_log, settings.event_log_retain_s) == (name, retain_s)
+    retention = tuple(None if found is None else found / 86_400 for found in settings.event_log_retention)
+    assert (settings.event_log, retention) == (name, days)
 
 
 def test_maintenance_has_defaults_and_configured_retentions(folder):

@@ -12,6 +12,7 @@ from deltalake import write_deltalake
 
 from headrace.delta_log.tables import commit_file
 from headrace.graph.resolved_flows import Mode
+from headrace.model.batch_commit import BatchCommit
 from headrace.spark.tables.commit_counter import CommitCounter
 
 QUERY_ID = "0b6a3a9c"
@@ -55,7 +56,9 @@ def made(make, tmp_path):
     def commit(batch_id):
         info = {"operationParameters": {"queryId": QUERY_ID, "epochId": str(batch_id)}}
         file = commit_file(Path(path), batch_id + 1)
-        file.write_text(json.dumps({"commitInfo": {"operation": "STREAMING UPDATE", **info}}))
+        added = {"path": f"{batch_id}.parquet", "size": 700 + batch_id, "dataChange": True}
+        actions = ({"commitInfo": {"operation": "STREAMING UPDATE", **info}}, {"add": added})
+        file.write_text("\n".join(map(json.dumps, actions)))
 
     return counter, query, commit, lambda: [(event.batch_id, event.duration_ms) for event in context.events]
 
@@ -84,6 +87,7 @@ def test_a_batch_is_recorded_only_after_spark_reports_its_duration(made):
     query.tell(1, 1200)
     counter.count()
 
+    assert [event.commit for event in counter._context.events] == [BatchCommit(1, 1, 700), BatchCommit(2, 1, 701)]
     assert before == [(0, 70)]
     assert recorded() == [(0, 70), (1, 1200)]
 

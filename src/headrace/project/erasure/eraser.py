@@ -182,6 +182,5 @@ class Eraser:
             clock=lambda: datetime.now(tz=UTC),
             new_id=lambda: str(uuid.uuid4()),
             redact=self._redact,
-            retain_s=settings.event_log_retain_s,
         ) as log:
             log.emit(event)

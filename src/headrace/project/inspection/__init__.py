@@ -1,4 +1,12 @@
 """Answers questions about a pipeline: explain, preview, rows, files, SQL. Changes nothing in its storage."""
 
 # The modules that other packages may import.
-__all__ = ["dataset_resolution", "explain_dataset", "explanation", "flow_checkpoint", "sql_access", "stored_project"]
+__all__ = [
+    "dataset_resolution",
+    "explain_dataset",
+    "explanation",
+    "flow_checkpoint",
+    "monitored_pipelines",
+    "sql_access",
+    "stored_project",
+]

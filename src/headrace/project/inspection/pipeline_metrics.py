@@ -10,13 +10,16 @@ from pathlib import Path
 
 from headrace.delta_log.tables import commit_file, count_rows, open_table, table_size, table_version_or_none
 from headrace.errors import PipelineError
+from headrace.events.expiry import Horizon
 from headrace.events.reader import EventReader
-from headrace.events.recorded import continues, recorded_events
+from headrace.events.recorded import continues, newest_trimming, recorded_events
 from headrace.events.storage_errors import STORAGE_ERRORS
 from headrace.metrics import catalogue
 from headrace.metrics.fold import EventFold
 from headrace.metrics.samples import Samples
 from headrace.metrics.snapshot import Snapshot, read_snapshot, write_snapshot
+from headrace.metrics.trimmed import horizon_of, trimmed_fold
+from headrace.model.liveness import Liveness
 from headrace.model.outcome import ACTIVE_STATES, UpdateState
 from headrace.project.inspection.flow_storage import add_stored_flows
 from headrace.project.inspection.stored_tables import quarantines
@@ -27,21 +30,22 @@ from headrace.storage.inventory import stored_tables
 
 
 def pipeline_metrics(
-    settings: Settings, now: Callable[[], float], is_held: Callable[[], bool], *, tables: bool
+    settings: Settings, now: Callable[[], float], check_lease: Callable[[], Liveness], *, tables: bool
 ) -> Samples:
     """The current metrics of a pipeline.
 
     Args:
         settings: the pipeline's.
         now: the time in seconds since 1970.
-        is_held: whether a process holds the lease of the pipeline.
+        check_lease: who holds the lease of the pipeline.
         tables: read each table's log for its rows, bytes and files, each quarantine, and the folders of flows.
 
     Raises:
         PipelineError: EVENTS.NOT_READABLE.
     """
-    fold, held = _folded(settings), is_held()
-    lost = fold.running_update if not held else None
+    fold, lease = _folded(settings), check_lease()
+    running = fold.running_update
+    lost = running if running is not None and not lease.may_run(running) else None
     if lost is not None:
         # It may have ended since the log was read, and another one may have begun.
         fold = _folded(settings)
@@ -54,7 +58,7 @@ def pipeline_metrics(
         if is_lost:
             fold.lose_flows()
     _add_current(samples, fold, now())
-    _add_lease(samples, Path(settings.layout.lease), now(), held=held)
+    _add_lease(samples, Path(settings.layout.lease), now(), held=lease.is_held)
     samples.set(catalogue.BUILD, 1, version("headrace"))
     with suppress(OSError):
         samples.set(catalogue.FREE, shutil.disk_usage(settings.layout.root).free)
@@ -94,17 +98,27 @@ def _folded(settings: Settings) -> EventFold:
     log = table_version_or_none(settings.layout.events)
     if log is None or not reader.exists:
         return EventFold()
-    own_version = version("headrace")
+    own_version, trimming = version("headrace"), newest_trimming(reader)
+    removed = horizon_of(trimming)
     snapshot = read_snapshot(file, own_version)
-    if snapshot is not None and (snapshot.table_id != log.table_id or not continues(reader, snapshot.row_id)):
+    if snapshot is not None and not _is_current(snapshot, log.table_id, removed, reader):
         snapshot = None
-    row_id, fold = (None, EventFold()) if snapshot is None else (snapshot.row_id, snapshot.fold)
+    row_id, fold = (None, trimmed_fold(trimming)) if snapshot is None else (snapshot.row_id, snapshot.fold)
     for recorded in recorded_events(reader, row_id):
-        fold.apply(recorded.event, recorded.at, recorded.update_id)
+        # Of what has expired, some is left in the log.
+        if snapshot is not None or not removed.covers(recorded.row_id, recorded.event):
+            fold.apply(recorded.event, recorded.at, recorded.update_id)
         row_id = recorded.row_id
     if row_id is not None and (snapshot is None or row_id != snapshot.row_id):
         write_snapshot(file, own_version, Snapshot(log.table_id, row_id, fold))
     return fold
+
+
+def _is_current(snapshot: Snapshot, table_id: str, removed: Horizon, reader: EventReader) -> bool:
+    """Whether a snapshot is of this log, and has all events that were removed from it."""
+    if snapshot.table_id != table_id or snapshot.row_id < removed.metrics_before:
+        return False
+    return continues(reader, snapshot.row_id)
 
 
 def _add_tables(samples: Samples, settings: Settings) -> dict[str, str]:

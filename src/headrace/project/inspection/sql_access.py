@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from py4j.protocol import Py4JJavaError
@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from headrace.delta_log.tables import table_state
 from headrace.errors import PipelineError
+from headrace.events.lakeflow_views import MonitoredPipeline
 from headrace.graph.build import QUARANTINE_SUFFIX
 from headrace.model.datasets import is_private
 from headrace.model.names import InvalidName, QualifiedName, quoted
@@ -38,7 +39,7 @@ def run_statement(
     *,
     write: bool,
     private: bool,
-    is_held: Callable[[], bool],
+    pipelines: Callable[[], Sequence[MonitoredPipeline]],
     redact: Callable[[str], str],
 ) -> Rows:
     """The rows of a statement, which reads only unless *write* is true.
@@ -49,7 +50,7 @@ def run_statement(
         settings: the pipeline's.
         write: allow statements that change data.
         private: include private tables.
-        is_held: whether a process holds the lease of the pipeline.
+        pipelines: what ``system.lakeflow.*`` covers, first this pipeline.
         redact: removes secrets from error messages.
 
     Raises:
@@ -58,7 +59,7 @@ def run_statement(
     if not write:
         check_readonly(query)
     try:
-        return run_query(query, catalog(), settings, private=private, is_held=is_held(), redact=redact)
+        return run_query(query, catalog(), settings, private=private, pipelines=pipelines(), redact=redact)
     except (PySparkException, Py4JJavaError) as error:
         # PySpark converts only some Java exceptions.
         message = str(error) if isinstance(error, PySparkException) else innermost(tuple(chain(error))).message
@@ -71,7 +72,7 @@ def run_query(
     settings: Settings,
     *,
     private: bool,
-    is_held: bool,
+    pipelines: Sequence[MonitoredPipeline],
     redact: Callable[[str], str],
 ) -> Rows:
     """The rows of a query, with every table, view and the event log registered; private tables only on request.
@@ -81,7 +82,7 @@ def run_query(
         catalog: a session's empty catalog.
         settings: the pipeline's.
         private: include private tables.
-        is_held: a process holds the lease of the pipeline.
+        pipelines: what ``system.lakeflow.*`` covers, first this pipeline.
         redact: removes secrets from error messages.
 
     Raises:
@@ -91,7 +92,7 @@ def run_query(
     tables = dict(stored_tables(settings.layout, settings.naming))
     views = {view.name: view for view in stored_views(settings.layout, settings.naming)}
     hidden = frozenset() if private else hidden_tables(tables)
-    _register_tables(catalog, settings, tables, views, is_held=is_held)
+    _register_tables(catalog, settings, tables, views, pipelines=pipelines)
     unusable = _register_views(catalog, settings, views)
     # Views reference their inputs, so private tables can be removed once the views are registered.
     catalog.unregister(hidden - views.keys())
@@ -130,7 +131,7 @@ def _register_tables(
     tables: Mapping[QualifiedName, str],
     views: Mapping[QualifiedName, ViewDefinition],
     *,
-    is_held: bool,
+    pipelines: Sequence[MonitoredPipeline],
 ) -> None:
     catalog.register_names([*tables, *views], views)
     for name, path in tables.items():
@@ -138,7 +139,7 @@ def _register_tables(
         if name not in views:
             catalog.register_path(name, path)
     events = settings.layout.events
-    register_event_views(catalog, events, is_held=is_held)
+    register_event_views(catalog, events, pipelines)
     for log, path in (
         (settings.event_log, events),
         (_OPERATIONS, settings.layout.monitoring(MonitoringFile.OPERATIONS)),

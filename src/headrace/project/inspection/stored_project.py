@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from headrace.alerts.messages import Pipeline
@@ -21,7 +22,7 @@ from headrace.project.inspection.pipeline_checkpoints import PipelineCheckpoints
 from headrace.project.inspection.pipeline_metrics import pipeline_metrics
 from headrace.project.inspection.sql_access import hidden_tables
 from headrace.project.inspection.stored_tables import lateness, quarantined, quarantines, row_count
-from headrace.project.lease_holders import host_name, may_be_held, with_lost_state
+from headrace.project.lease_holders import host_name, latest_outcome, liveness
 from headrace.project.maintenance.maintain import maintenance_of
 from headrace.settings.settings import Settings
 from headrace.settings.storage import MonitoringFile
@@ -43,8 +44,8 @@ class StoredProject:
 
     def status(self) -> Outcome | None:
         """The latest update, or None if there was none; LOST if its process died."""
-        found, lease = self.events().outcome(), Path(self.settings.layout.lease)
-        return with_lost_state(found, lease, host_name(self._environ), time.time)
+        lease = Path(self.settings.layout.lease)
+        return latest_outcome(self.events().outcome, lease, host_name(self._environ), time.time)
 
     def events(self) -> EventReader:
         """The event log."""
@@ -59,7 +60,9 @@ class StoredProject:
         Raises:
             PipelineError: EVENTS.NOT_READABLE.
         """
-        return pipeline_metrics(self.settings, time.time, self._is_held, tables=tables)
+        lease = Path(self.settings.layout.lease)
+        check_lease = partial(liveness, lease, host_name(self._environ), time.time)
+        return pipeline_metrics(self.settings, time.time, check_lease, tables=tables)
 
     def alerts(self) -> PipelineAlerts:
         """The alerts of the pipeline."""
@@ -131,7 +134,3 @@ class StoredProject:
         found = dict(stored_tables(self.settings.layout, self.settings.naming))
         hidden = frozenset() if private else hidden_tables(found)
         return tuple((str(name), path, row_count(path)) for name, path in found.items() if name not in hidden)
-
-    def _is_held(self) -> bool:
-        """Whether a process holds the lease of the pipeline."""
-        return may_be_held(Path(self.settings.layout.lease), host_name(self._environ), time.time)

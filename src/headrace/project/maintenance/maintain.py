@@ -14,13 +14,14 @@ from pathlib import Path
 
 from headrace.errors import PipelineError
 from headrace.events.envelope import Origin
+from headrace.events.expiry import Retention
 from headrace.events.log import EventLog
 from headrace.events.types import TableMaintained
 from headrace.graph.build import did_you_mean
 from headrace.model.maintenance import LEAST_RETENTION_S, MaintenanceRequest, Task, VacuumScope
 from headrace.model.names import InvalidName
 from headrace.plan.maintenance import Action, ActionState, TableFacts, table_action
-from headrace.project.lease_holders import host_name, may_be_held
+from headrace.project.lease_holders import host_name, liveness
 from headrace.project.maintenance.actions import TableActions
 from headrace.project.maintenance.lock import maintenance_lock
 from headrace.project.maintenance.log_files import expired_logs, remove_logs
@@ -163,7 +164,7 @@ class Maintenance:
             clock=lambda: datetime.now(tz=UTC),
             new_id=lambda: str(uuid.uuid4()),
             redact=self.redact,
-            retain_s=settings.event_log_retain_s,
+            retention=Retention(*settings.event_log_retention),
         )
 
 
@@ -171,8 +172,8 @@ def maintenance_of(settings: Settings, environ: Mapping[str, str]) -> Maintenanc
     """The maintenance of a pipeline's storage; opens a session once an action needs it."""
     secrets = settings.open_secrets(environ)
     actions = TableActions(lambda: open_catalog(settings, secrets, environ).session, secrets.redact)
-    is_held = partial(may_be_held, Path(settings.layout.lease), host_name(environ), time.time)
-    return Maintenance(settings, actions, time.time, is_held, secrets.redact)
+    check_lease = partial(liveness, Path(settings.layout.lease), host_name(environ), time.time)
+    return Maintenance(settings, actions, time.time, lambda: check_lease().is_held, secrets.redact)
 
 
 def _event(action: Action) -> TableMaintained:

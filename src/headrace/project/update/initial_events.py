@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import platform
+import re
 import shlex
 from collections.abc import Iterator
 
-from headrace.events.types import DatasetDefined, Event, FlowDefined, SinkDefined, Warned
+from headrace.events.types import DatasetDefined, Event, ExternalInput, FlowDefined, SinkDefined, Warned
+from headrace.graph.analysis import Analysis, SourceKind
 from headrace.graph.resolved import ResolvedGraph
 from headrace.graph.resolved_flows import CompleteFlow, Mode, ViewFlow
 from headrace.graph.select import Selection
+from headrace.model.datasets import is_private
 from headrace.options.nearest import nearest
 from headrace.plan.notices import without_effect
 from headrace.plan.steps import Decision, Plan
@@ -18,6 +22,9 @@ from headrace.settings.alert_settings import AlertSettings
 from headrace.settings.settings import Settings
 from headrace.sinks.checks import redacted_options
 
+_STREAM_KINDS = {SourceKind.AUTO_LOADER: "auto loader", SourceKind.FILES: "files"}
+# In an address, what stands before the host, and after the path.
+_URL_SECRETS = re.compile(r"(://)[^/\s@]*@|(?<=[^\s?])\?[^\s,?]*=[^\s,]*")
 _FLOW_TYPES = {
     Mode.APPEND: "APPEND",
     Mode.COMPLETE: "COMPLETE",
@@ -137,8 +144,9 @@ def _forgetting(plan: Plan) -> Iterator[Warned]:
                 yield Warned("FLOW.FORGETFUL_SOURCE", message, step.flow.name, str(step.flow.target))
 
 
-def definition_events(graph: ResolvedGraph) -> Iterator[Event]:
+def definition_events(graph: ResolvedGraph, plan: Plan) -> Iterator[Event]:
     """The definition events of the datasets and flows of an update."""
+    triggers = {step.flow.name: step.trigger.describe() for step in plan.flows}
     for dataset in graph.datasets:
         sink = dataset.dataset.sink
         if sink is not None:
@@ -146,7 +154,17 @@ def definition_events(graph: ResolvedGraph) -> Iterator[Event]:
             yield SinkDefined(str(dataset.name), sink.format, {**redacted_options(sink), **members})
             continue
         names = tuple(expectation.name for expectation in dataset.dataset.expectations)
-        yield DatasetDefined(str(dataset.name), dataset.kind, dataset.path, names)
+        yield DatasetDefined(
+            str(dataset.name),
+            dataset.kind,
+            dataset.path,
+            names,
+            schema=json.loads(dataset.schema.to_json()),
+            comment=dataset.dataset.comment,
+            private=is_private(dataset.dataset.properties),
+            partition_by=dataset.dataset.partition_by,
+            cluster_by=dataset.dataset.cluster_by,
+        )
     for flow in graph.flows:
         yield FlowDefined(
             flow=flow.name,
@@ -156,4 +174,16 @@ def definition_events(graph: ResolvedGraph) -> Iterator[Event]:
             mode=_FLOW_TYPES[flow.mode],
             once=flow.flow.once,
             comment=flow.flow.comment,
+            external_inputs=external_inputs(flow.analysis),
+            trigger=triggers.get(flow.name),
+            query_digest=flow.analysis.fingerprint or None,
         )
+
+
+def external_inputs(analysis: Analysis) -> tuple[ExternalInput, ...]:
+    """What a flow reads outside of the pipeline, without what addresses may hold: users, passwords and signatures."""
+    streams = {source.name: _STREAM_KINDS.get(source.kind, "stream") for source in analysis.sources}
+    return tuple(
+        ExternalInput(streams.get(text, "batch"), _URL_SECRETS.sub(r"\1", text))
+        for text in dict.fromkeys(analysis.external)
+    )

@@ -8,15 +8,19 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from itertools import count
 
 from headrace.events.envelope import Origin, redacted
+from headrace.events.expiry import Retention
 from headrace.events.log import EventLog
 from headrace.events.outcome import OutcomeBuilder
-from headrace.events.types import BatchDone, Event
+from headrace.events.reader import EventReader
+from headrace.events.types import TERMINAL_UPDATE_STATES, BatchDone, Event, UpdateStateChanged
 from headrace.project.resolution.resolve_request import Resolved
 from headrace.project.update.event_hooks import Hooks
 from headrace.project.update.java_garbage import GarbageCollection
+from headrace.project.update.log_trimming import record_trimming
 from headrace.settings.secrets import Secrets
 from headrace.settings.settings import Settings
 from headrace.spark.session.active_session import make_active
@@ -52,7 +56,8 @@ def recorded_events(
         new_id=lambda: str(uuid.uuid4()),
         redact=secrets.redact,
         on_row=lambda row: hooks.notify(row),  # noqa: PLW0108 - hooks is assigned after the log
-        retain_s=settings.event_log_retain_s,
+        retention=Retention(*settings.event_log_retention),
+        before_removal=partial(record_trimming, EventReader(settings.layout.events)),
     )
     # The outcome comes from the logged events, built as any other process would build it.
     builder = OutcomeBuilder(update_id)
@@ -65,6 +70,10 @@ def recorded_events(
             # Terminals and programs receive only what the log stores.
             event = redacted(event, secrets.redact)
             with order:
+                ends = isinstance(event, UpdateStateChanged) and event.state in TERMINAL_UPDATE_STATES
+                if ends and (totals := builder.total()).flows:
+                    # Batches expire before the state of their update does.
+                    log.emit(totals)
                 builder.apply(event, log.emit(event))
                 if isinstance(event, BatchDone) and next(batches) % _TOTAL_EVERY_BATCHES == 0:
                     # So that `status` need not read all batches of a continuous update.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -43,6 +42,7 @@ _CAUSE = "USER_ACTION"
 class Update:
     """The inputs of an update, besides its plan."""
 
+    update_id: str
     settings: Settings
     secrets: Secrets
     resolved: Resolved
@@ -66,7 +66,7 @@ class Update:
     ) -> Outcome:
         """Run the plan until it is done or stopped; every event goes to the log and to *on_event*."""
         settings = self.settings
-        update_id = str(uuid.uuid4())
+        update_id = self.update_id
         self.lease.record_jvm(jvm_pid(self.resolved.catalog.session))
         watch = self.monitor.watch(update_id)
 
@@ -87,7 +87,7 @@ class Update:
                 *graph_warnings(self.resolved.graph),
                 *(Warned(code, message) for code, message in self.resolved.notices),
                 *plan_warnings(plan),
-                *definition_events(self.resolved.graph),
+                *definition_events(self.resolved.graph, plan),
             ):
                 emit(initial_event)
             emit(UpdateStateChanged(UpdateState.RUNNING))

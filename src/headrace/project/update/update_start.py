@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,6 +79,7 @@ class UpdateStart:
         host, timing = host_name(self.environ), self.harness.lease_timing
         file = Path(self.settings.layout.lease)
 
+        update_id = str(uuid.uuid4())
         remaining = selection
 
         def replan(board: Board) -> tuple[Resolved, Plan]:
@@ -88,8 +90,10 @@ class UpdateStart:
             )
             return now, planned(now.graph, remaining)
 
-        with StopSignals(stop) as stop_signals, Lease(file, host, time.time, timing=timing) as lease:
+        lease = Lease(file, host, time.time, timing=timing, update_id=update_id)
+        with StopSignals(stop) as stop_signals, lease:
             update = Update(
+                update_id=update_id,
                 settings=self.settings,
                 secrets=self.secrets,
                 resolved=resolved,

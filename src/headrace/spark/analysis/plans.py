@@ -242,11 +242,11 @@ def _leaf(kind: str, node: Any, found: PlanReading) -> None:
     if kind == "StreamingRelation":
         source = _stream_source(node.dataSource())
         found.sources.append(source)
-        found.external.append(_external_text(source))
+        found.external.append(source.name)
     elif kind == "StreamingRelationV2" and str(node.sourceName()) == cloud_files.NAME:
         source = _auto_loader(str(node.extraOptions().get(cloud_files.SOURCE_OPTION)))
         found.sources.append(source)
-        found.external.append(_external_text(source))
+        found.external.append(source.name)
     elif kind == "StreamingRelationV2" and str(node.sourceName()) == "kafka":
         entries = node.extraOptions().asCaseSensitiveMap()
         options = {str(key): str(entries[key]) for key in entries}
@@ -316,12 +316,6 @@ def _auto_loader(text: str) -> Source:
 def can_be_listed(path: str) -> bool:
     """True for a path or pattern for which Python lists the same files as Spark: local, absolute, ``*`` and ``?``."""
     return _LOCAL_PATH.fullmatch(path) is not None
-
-
-def _external_text(source: Source) -> str:
-    if source.kind is SourceKind.AUTO_LOADER:
-        return LoaderSource.from_json(source.detail).path
-    return ", ".join(json.loads(source.detail)["paths"]) if source.kind is SourceKind.FILES else source.detail
 
 
 def _options(scala_map: Any) -> dict[str, str]:

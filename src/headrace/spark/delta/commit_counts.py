@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,18 +11,27 @@ from typing import Any
 from headrace.cdc.feed import MergePath
 from headrace.cdc.merge_commit import WritePath, merge_summary_of
 from headrace.delta_log.tables import commit_actions, newest_version, open_table, query_rows, sql_literal
+from headrace.model.batch_commit import BatchCommit
 from headrace.model.outcome import ChangeCounts
 from headrace.spark.delta.rescued_rows import count_non_null
+
+# Other flows and compaction may commit between a batch and the search for its commit.
+_RECENT_COMMITS = 20
 
 
 @dataclass(frozen=True)
 class StreamCommit:
     """A batch that a native stream committed."""
 
-    version: int
+    commit: BatchCommit
     batch_id: int
     rows: int
     rescued: int | None = None
+
+    @property
+    def version(self) -> int:
+        """The version of the table that it made."""
+        return self.commit.version
 
 
 def stream_commits(
@@ -35,7 +44,8 @@ def stream_commits(
         parameters = info.get("operationParameters", {})
         if parameters.get("queryId") == query_id:
             rescued = count_non_null(rescued_column, actions or ())
-            yield StreamCommit(version, int(parameters["epochId"]), _output_rows(info), rescued)
+            commit = BatchCommit.of(version, actions or ())
+            yield StreamCommit(commit, int(parameters["epochId"]), _output_rows(info), rescued)
 
 
 def rows_of_transaction(path: str, app_id: str, txn_version: int) -> int | None:
@@ -63,6 +73,19 @@ def version_of_transaction(path: str, app_id: str, txn_version: int) -> int | No
     """The table version that the commit with this transaction id made; None if the log no longer has it."""
     found = _commit_of(path, app_id, txn_version)
     return None if found is None else found[0]
+
+
+def recent_commit(path: str, app_ids: Container[str | None], txn_version: int) -> BatchCommit | None:
+    """The commit of a transaction of one of several applications; None if it is not among the newest."""
+    newest = newest_version(path)
+    for version in range(newest, max(newest - _RECENT_COMMITS, -1), -1):
+        actions = commit_actions(path, version)
+        if actions is None:
+            return None
+        transactions = (action["txn"] for action in actions if "txn" in action)
+        if any(txn.get("appId") in app_ids and txn.get("version") == txn_version for txn in transactions):
+            return BatchCommit.of(version, actions)
+    return None
 
 
 def _commit_of(path: str, app_id: str, txn_version: int) -> tuple[int, list[dict[str, Any]]] | None:

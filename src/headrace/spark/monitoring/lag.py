@@ -18,8 +18,10 @@ from headrace.events.types import FlowLagMetrics
 from headrace.graph.analysis import Source, SourceKind
 from headrace.graph.resolved_flows import ResolvedFlow
 from headrace.model.local_path import local_path
-from headrace.model.outcome import FilesBacklog, PartitionLag, TableLag
+from headrace.model.outcome import FilesBacklog, PartitionLag, SourceLag, TableLag
 from headrace.sources.kafka_offsets import lags, positions_of
+from headrace.sources.source_lag import lag_of_offsets
+from headrace.spark.monitoring.unread_files import UnreadFiles
 from headrace.spark.update.context import UpdateContext
 
 # The start of Spark's description of the source.
@@ -32,7 +34,13 @@ class LagReporter:
     """Reports the lag of a query behind topics, files and tables, when it has changed: at intervals and at the end."""
 
     def __init__(
-        self, context: UpdateContext, flow: ResolvedFlow, query: StreamingQuery, *, reads_topics: bool
+        self,
+        context: UpdateContext,
+        flow: ResolvedFlow,
+        query: StreamingQuery,
+        checkpoint: Path,
+        *,
+        reads_topics: bool,
     ) -> None:
         self._context = context
         self._flow = flow
@@ -44,6 +52,14 @@ class LagReporter:
         }
         self._tables = {
             number: source for number, source in enumerate(flow.analysis.sources) if source.kind is SourceKind.DATASET
+        }
+        self._others = {
+            number: source for number, source in enumerate(flow.analysis.sources) if source.kind is SourceKind.OTHER
+        }
+        self._files = {
+            number: UnreadFiles(source, number, checkpoint, context.reporting.now)
+            for number, source in enumerate(flow.analysis.sources)
+            if source.kind is SourceKind.FILES
         }
         self._reads_topics = reads_topics
         self._reported: FlowLagMetrics | None = None
@@ -60,8 +76,10 @@ class LagReporter:
         self._reported_at = now
         lag = lag_of_progress(progress) if self._reads_topics else ()
         backlog, tables = backlog_of_progress(progress, self._loaders), table_lag_of_progress(progress, self._tables)
-        behind = FlowLagMetrics(self._flow.name, str(self._flow.target), lag, backlog, tables)
-        if (lag or backlog or tables) and behind != self._reported:
+        unread = (files.lag(last=last) for files in self._files.values())
+        others = (*source_lag_of_progress(progress, self._others), *(found for found in unread if found is not None))
+        behind = FlowLagMetrics(self._flow.name, str(self._flow.target), lag, backlog, tables, others)
+        if (lag or backlog or tables or others) and behind != self._reported:
             self._reported = behind
             self._context.reporting.emit(behind)
 
@@ -90,6 +108,21 @@ def backlog_of_progress(progress: Mapping[str, Any], loaders: Mapping[int, Loade
         if number < len(progress["sources"])
     )
     return tuple(backlog for backlog in found if backlog is not None)
+
+
+def source_lag_of_progress(progress: Mapping[str, Any], others: Mapping[int, Source]) -> tuple[SourceLag, ...]:
+    """The lag behind Kinesis, databases and synthetic events, when the last batch was planned.
+
+    Args:
+        progress: of the last batch.
+        others: the sources of other kinds, by their numbers.
+    """
+    found = (
+        lag_of_offsets(others[number].detail, source["endOffset"], source["latestOffset"])
+        for number, source in enumerate(progress["sources"])
+        if number in others
+    )
+    return tuple(lag for lag in found if lag is not None)
 
 
 def table_lag_of_progress(progress: Mapping[str, Any], datasets: Mapping[int, Source]) -> tuple[TableLag, ...]:

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from headrace.events.system_tables import QUERIES, QUERY_PROGRESS, SystemTable
+from headrace.model.stream_progress import StreamBatches, combined
 from headrace.spark.notebook.notebook_session import NotebookSession, StartedQuery
 
 _TABLE = re.compile(r"\bsystem\s*\.\s*streaming\s*\.\s*(?P<table>queries|query_progress)\b", re.IGNORECASE)
-_COLUMNS = {
-    "queries": "id STRING, run_id STRING, name STRING, status STRING, exception STRING",
-    "query_progress": (
-        "query_id STRING, run_id STRING, query_name STRING, batch_id BIGINT, timestamp TIMESTAMP, input_rows BIGINT, "
-        "input_rows_per_second DOUBLE, processed_rows_per_second DOUBLE, batch_duration_ms BIGINT"
-    ),
-}
+_TABLES: Mapping[str, SystemTable] = {table.name.name: table for table in (QUERIES, QUERY_PROGRESS)}
 
 
 def with_system_tables(notebook: NotebookSession, text: str) -> str:
@@ -31,7 +27,8 @@ def with_system_tables(notebook: NotebookSession, text: str) -> str:
 def _make_view(notebook: NotebookSession, name: str, rows: Sequence[dict[str, Any]]) -> None:
     session = notebook.session
     lines = session.createDataFrame([(json.dumps(row, default=str),) for row in rows], "line STRING")
-    frame = lines.selectExpr(f"from_json(line, '{_COLUMNS[name]}') AS row").select("row.*")
+    columns = ", ".join(f"{column.name} {column.type}" for column in _TABLES[name].columns)
+    frame = lines.selectExpr(f"from_json(line, '{columns}') AS row").select("row.*")
     frame.createOrReplaceTempView(_view(name))
 
 
@@ -43,29 +40,47 @@ def _queries(queries: Iterable[StartedQuery]) -> Iterator[dict[str, Any]]:
     for started in queries:
         query = started.query
         failure = query.failure()
+        batches = _batches(started)
         yield {
             "id": str(query.id),
             "run_id": str(query.runId),
             "name": query.name or started.name,
             "status": "ACTIVE" if query.isActive else "STOPPED" if failure is None else "FAILED",
             "exception": None if failure is None else str(failure).strip().split("\n")[0],
+            "batch_id": batches[-1].batch_id if batches else None,
+            "started_at": batches[0].started_at if batches else None,
+            "last_progress_at": batches[-1].started_at if batches else None,
         }
 
 
 def _progress(queries: Iterable[StartedQuery]) -> Iterator[dict[str, Any]]:
     for started in queries:
-        for progress in filter(_is_batch, started.query.recentProgress):
+        for batch in _batches(started):
             yield {
-                "query_id": str(progress["id"]),
-                "run_id": str(progress["runId"]),
+                "query_id": str(started.query.id),
+                "run_id": str(started.query.runId),
                 "query_name": started.query.name or started.name,
-                "batch_id": progress["batchId"],
-                "timestamp": progress["timestamp"],
-                "input_rows": progress["numInputRows"],
-                "input_rows_per_second": progress["inputRowsPerSecond"],
-                "processed_rows_per_second": progress["processedRowsPerSecond"],
-                "batch_duration_ms": progress["batchDuration"],
+                "batch_id": batch.batch_id,
+                "timestamp": batch.started_at,
+                "input_rows": batch.input_rows,
+                "input_rows_per_second": batch.input_rows_per_second,
+                "processed_rows_per_second": batch.processed_rows_per_second,
+                "batch_duration_ms": batch.duration_ms,
+                "batches": batch.batches,
+                "watermark": batch.watermark,
+                "newest_event_time": batch.newest_event_time,
+                "slowest_phase": batch.slowest_phase,
+                **{f"{name}_ms": duration_ms for name, duration_ms in batch.phases_ms.items()},
+                "state_memory_bytes": sum(operator.memory_bytes for operator in batch.operators),
             }
+
+
+def _batches(started: StartedQuery) -> list[StreamBatches]:
+    """The recent batches of a query, each by itself; Spark keeps a hundred reports."""
+    found: list[StreamBatches] = []
+    for report in filter(_is_batch, started.query.recentProgress):
+        found.append(combined([report], found[-1].started_at if found else None))
+    return found
 
 
 def _is_batch(progress: Any) -> bool:

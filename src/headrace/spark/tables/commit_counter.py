@@ -86,6 +86,7 @@ class CommitCounter:
                 batch_id=commit.batch_id,
                 counts=FlowCounts(rows_written=commit.rows, rows_rescued=commit.rescued),
                 duration_ms=duration_ms,
+                commit=commit.commit,
             )
         )
 

@@ -30,6 +30,7 @@ from headrace.spark.delta.commit_counts import (
     actions_of_transaction,
     merged_rows,
     quarantined_rows,
+    recent_commit,
     rows_of_transaction,
 )
 from headrace.spark.delta.not_null_columns import reject_nulls
@@ -224,7 +225,12 @@ class TableWriter:
         if found is not None:
             path, written = found.path, found.written
             counts = replace(counts, rows_upserted=found.upserted, rows_deleted=found.deleted, changes=found.changes)
-        self._emit(BatchDone(target.flow, target.dataset, target.epoch, batch_id, counts, duration_ms, path, written))
+        # Delta's own sink may have committed it before the flow got expectations.
+        transactions = (target.transaction, target.query_id or target.transaction)
+        commit = recent_commit(target.table, transactions, batch_id) if self._committed else None
+        self._emit(
+            BatchDone(target.flow, target.dataset, target.epoch, batch_id, counts, duration_ms, path, written, commit)
+        )
 
     def _add(self, rows: DataFrame, batch_id: int) -> None:
         rows = reject_nulls(rows, self._target.required, self._target.dataset)

@@ -1,30 +1,45 @@
-"""Registers the event log and the views over it."""
+"""Registers the event log, the views over it, and the system tables."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from headrace.events.views import SYSTEM_VIEWS, VIEWS
+from headrace.events.lakeflow_views import MonitoredPipeline
+from headrace.events.system_tables import LAKEFLOW_VIEWS, STREAMING_VIEWS
+from headrace.events.views import VIEWS
+from headrace.model.liveness import Liveness
 from headrace.model.names import QualifiedName
 from headrace.spark.update.catalog import Catalog
 
 _LOG = QualifiedName("event_log")
 
 
-def register_event_views(catalog: Catalog, path: str, *, is_held: bool) -> None:
-    """Register the event log as a table ``event_log``, and flat views over it.
+def register_event_views(catalog: Catalog, path: str, pipelines: Sequence[MonitoredPipeline]) -> None:
+    """Register the event log as a table ``event_log``, flat views over it, and the system tables.
 
     Args:
         catalog: with the pipeline's own tables, whose names come first.
         path: of the event log.
-        is_held: a process holds the lease of the pipeline.
+        pipelines: what ``system.lakeflow.*`` covers: first the pipeline itself, whose ``table`` is ignored.
     """
-    if not (Path(path) / "_delta_log").is_dir():
-        return
-    catalog.register_path(_LOG, path)
-    table = catalog.names.of(_LOG).text
+    own, *others = pipelines
+    texts: dict[QualifiedName, str] = {}
+    if (Path(path) / "_delta_log").is_dir():
+        catalog.register_path(_LOG, path)
+        own = replace(own, table=catalog.names.of(_LOG).text)
+        texts = _views_of_log(catalog, str(own.table), own.liveness)
+    for name, view in LAKEFLOW_VIEWS.items():
+        text = view((own, *others))
+        if text and not catalog.names.knows(name):
+            texts[name] = text
+    catalog.register_names(texts, texts)
+    for name, text in texts.items():
+        catalog.register_view(name, catalog.session.sql(text))
+
+
+def _views_of_log(catalog: Catalog, table: str, liveness: Liveness) -> dict[QualifiedName, str]:
     views = {QualifiedName(name): view for name, view in VIEWS.items()}
-    views |= {name: view for name, view in SYSTEM_VIEWS.items() if not catalog.names.knows(name)}
-    catalog.register_names(views, views)
-    for name, view in views.items():
-        catalog.register_view(name, catalog.session.sql(view(table, is_held)))
+    views |= {name: view for name, view in STREAMING_VIEWS.items() if not catalog.names.knows(name)}
+    return {name: view(table, liveness) for name, view in views.items()}

@@ -1,0 +1,123 @@
+"""The tables ``system.lakeflow.*`` as Spark SQL over the event logs of one or more pipelines.
+
+Columns are those of the vendor's system tables, and ours after them. Columns that only its service can fill are NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeAlias
+
+from headrace.events.envelope import SCHEMA
+from headrace.events.types import UpdateCreated
+from headrace.events.views import event_log_updates, sql_text
+from headrace.model.liveness import Liveness
+
+_VENDOR_IDS = "CAST(NULL AS STRING) AS account_id, CAST(NULL AS STRING) AS workspace_id"
+_TEXTS = "array<string>"
+_NOT_HELD = Liveness(is_held=False)
+
+
+@dataclass(frozen=True)
+class MonitoredPipeline:
+    """A pipeline whose event log is queried.
+
+    Attributes:
+        folder: of the project.
+        pipeline_id, name, development, continuous: from its settings; None if they cannot be read.
+        changed_at: when its settings were last changed; None if unknown.
+        table: the log, as a quoted SQL identifier or ``delta.`path```; None if there is none, or it cannot be read.
+        liveness: who holds its lease.
+        problem: why it cannot be read; None if it can.
+    """
+
+    folder: str
+    pipeline_id: str | None = None
+    name: str | None = None
+    development: bool | None = None
+    continuous: bool | None = None
+    changed_at: datetime | None = None
+    table: str | None = None
+    liveness: Liveness = _NOT_HELD
+    problem: str | None = None
+
+
+PipelinesView: TypeAlias = Callable[[Iterable[MonitoredPipeline]], str]
+
+
+def lakeflow_pipelines(pipelines: Iterable[MonitoredPipeline]) -> str:
+    """One row per pipeline, also if it has never run, or cannot be read."""
+    return _union(_pipeline(pipeline) for pipeline in pipelines)
+
+
+def lakeflow_pipeline_update_timeline(pipelines: Iterable[MonitoredPipeline]) -> str:
+    """One row per update of each pipeline."""
+    return _union(_updates(one, one.table) for one in pipelines if one.table is not None)
+
+
+def lakeflow_pipeline_events(pipelines: Iterable[MonitoredPipeline]) -> str:
+    """One row per event of each pipeline."""
+    return _union(_events(one, one.table) for one in pipelines if one.table is not None)
+
+
+def _union(parts: Iterable[str]) -> str:
+    return "\nUNION ALL\n".join(f"({part})" for part in parts)
+
+
+def _pipeline(pipeline: MonitoredPipeline) -> str:
+    return f"""
+SELECT {_VENDOR_IDS}, {_text(pipeline.pipeline_id)} AS pipeline_id, {_text("WORKSPACE")} AS pipeline_type,
+  {_text(pipeline.name)} AS name, {_text(None)} AS created_by, {_text(None)} AS run_as,
+  CAST(NULL AS MAP<STRING, STRING>) AS tags,
+  named_struct('photon', false, 'development', {_boolean(pipeline.development)}, 'continuous',
+    {_boolean(pipeline.continuous)}, 'serverless', false, 'edition', {_text(None)}, 'channel', {_text(None)}
+  ) AS settings,
+  CAST(NULL AS MAP<STRING, STRING>) AS configuration,
+  CAST({_text(None if pipeline.changed_at is None else pipeline.changed_at.isoformat())} AS TIMESTAMP) AS change_time,
+  CAST(NULL AS TIMESTAMP) AS delete_time,
+  {_text(pipeline.folder)} AS folder, {_boolean(pipeline.liveness.is_held)} AS lease_held,
+  {_text(pipeline.problem)} AS problem
+""".strip()
+
+
+def _updates(pipeline: MonitoredPipeline, table: str) -> str:
+    created = UpdateCreated.event_type
+    selections = f"{created} struct<selections: struct<refresh: {_TEXTS}, full_refresh: {_TEXTS}, "
+    selections += f"full_refresh_all: boolean, reset_checkpoint: {_TEXTS}>>"
+    return f"""
+SELECT {_VENDOR_IDS}, begun.pipeline_id, updates.update_id,
+  CASE WHEN selected.full_refresh_all OR (size(selected.full_refresh) > 0 AND size(selected.refresh) = 0)
+    THEN 'FULL_REFRESH' ELSE 'REFRESH' END AS update_type,
+  CAST(NULL AS STRING) AS request_id, updates.user AS run_as_user_name, updates.cause AS trigger_type,
+  CAST(NULL AS STRUCT<job_task: STRUCT<job_id: STRING, job_task_run_id: STRING>>) AS trigger_details,
+  CASE WHEN updates.state <> 'RUNNING' THEN updates.state END AS result_state,
+  CAST(NULL AS STRUCT<type: STRING, cluster_id: STRING>) AS compute,
+  updates.started_at AS period_start_time, updates.ended_at AS period_end_time,
+  selected.refresh AS refresh_selection, selected.full_refresh AS full_refresh_selection,
+  selected.reset_checkpoint AS reset_checkpoint_selection,
+  {_text(pipeline.name)} AS pipeline_name, updates.state, updates.error_code, updates.error_message
+FROM ({event_log_updates(table, pipeline.liveness)}) AS updates
+JOIN (
+  SELECT origin.update_id AS update_id, min(origin.pipeline_id) AS pipeline_id,
+    min_by(from_json(details, '{selections}').{created}.selections, id) AS selected
+  FROM {table} WHERE event_type = '{created}' GROUP BY origin.update_id
+) AS begun ON begun.update_id = updates.update_id
+""".strip()  # noqa: S608 - the table is quoted by the caller
+
+
+def _events(pipeline: MonitoredPipeline, table: str) -> str:
+    return f"""
+SELECT {_VENDOR_IDS}, origin.pipeline_id AS pipeline_id, origin.update_id AS update_id,
+  {", ".join(SCHEMA.names)}, {_text(pipeline.name)} AS pipeline_name
+FROM {table}
+""".strip()  # noqa: S608 - the table is quoted by the caller
+
+
+def _text(value: str | None) -> str:
+    return "CAST(NULL AS STRING)" if value is None else sql_text(value)
+
+
+def _boolean(value: bool | None) -> str:  # noqa: FBT001 - a value of a row
+    return "CAST(NULL AS BOOLEAN)" if value is None else str(value).lower()
