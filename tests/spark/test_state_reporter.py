@@ -10,7 +10,8 @@ import pytest
 from tests.recorded_updates import heard
 
 from headrace.errors import PipelineError
-from headrace.events.types import BatchDone, Level, Warned
+from headrace.events.levels import Level
+from headrace.events.types import BatchDone, Warned
 from headrace.model.outcome import FlowState, UpdateState
 from headrace.model.state_rows import Side, StateRequest
 

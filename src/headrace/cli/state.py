@@ -45,7 +45,7 @@ def show_state(
     project = invocation.open()
     found = project.checkpoints().state(request, project.session)
     lines = [f"{found.flow}: {found.title}, after batch {found.batch}"]
-    lines.append(rows_table(found.rows, width=invocation.width, widest=_WIDEST_CELL))
+    lines.append(rows_table(found.rows, width=invocation.width, widest=_WIDEST_CELL if invocation.width else None))
     if found.has_more:
         lines.append(f"there are more rows: --rows {2 * rows}")
     invocation.result_redacted("\n".join(lines), found.to_json())

@@ -18,6 +18,7 @@ from typing import Any
 
 from headrace.cdc.feed import MergePath
 from headrace.cdc.merge_commit import WritePath
+from headrace.events.levels import Json, Level
 from headrace.events.stream_progress import progress_body, progress_of
 from headrace.events.types import (
     BatchDone,
@@ -30,20 +31,16 @@ from headrace.events.types import (
     FlowStateChanged,
     FlowStateMetrics,
     FlowTotal,
-    Json,
-    Level,
-    LogTrimmed,
-    RowsErased,
     RowsSampled,
     SinkDefined,
     StreamProgress,
     TableEvaluated,
-    TableMaintained,
     UpdateCreated,
     UpdateStateChanged,
     UpdateTotals,
     Warned,
 )
+from headrace.events.upkeep import LogTrimmed, RowsErased, TableMaintained
 from headrace.model.batch_commit import BatchCommit
 from headrace.model.custom_metrics import MetricValue
 from headrace.model.datasets import Kind

@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from headrace.errors import InternalError
 from headrace.events.details import details_of, event_of
-from headrace.events.types import BatchDone, Event, Json, Level
+from headrace.events.levels import Json, Level
+from headrace.events.types import BatchDone, Event
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Fields of ``origin`` that are always null here; they exist for queries written for the vendor's log.

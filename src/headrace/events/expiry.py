@@ -10,15 +10,9 @@ from deltalake import DeltaTable, PostCommitHookProperties, QueryBuilder
 
 from headrace.delta_log.tables import sql_literal
 from headrace.events.envelope import id_floor, seq_no_at
-from headrace.events.types import (
-    BatchDone,
-    Event,
-    FlowStateChanged,
-    Level,
-    LogTrimmed,
-    TableEvaluated,
-    UpdateTotals,
-)
+from headrace.events.levels import Level
+from headrace.events.types import BatchDone, Event, FlowStateChanged, TableEvaluated, UpdateTotals
+from headrace.events.upkeep import LogTrimmed
 
 _NO_MAINTENANCE = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 # Removing rows rewrites files, so it is done once a day, or more often if events are kept for less than ten days.

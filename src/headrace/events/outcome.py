@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from headrace.events.levels import Json
 from headrace.events.types import (
     TERMINAL_UPDATE_STATES,
     BatchDone,
@@ -16,7 +17,6 @@ from headrace.events.types import (
     FlowStateChanged,
     FlowStateMetrics,
     FlowTotal,
-    Json,
     StreamProgress,
     TableEvaluated,
     UpdateCreated,

@@ -12,13 +12,13 @@ from deltalake import DeltaTable, QueryBuilder
 from headrace.delta_log.tables import sql_literal
 from headrace.errors import PipelineError
 from headrace.events.envelope import from_row, id_floor, seq_no_of
+from headrace.events.levels import Level
 from headrace.events.outcome import OutcomeBuilder, Tally
 from headrace.events.storage_errors import STORAGE_ERRORS, reason_of
 from headrace.events.types import (
     BatchDone,
     FlowLagMetrics,
     FlowStateChanged,
-    Level,
     TableEvaluated,
     UpdateCreated,
     UpdateTotals,

@@ -11,7 +11,8 @@ from headrace.delta_log.tables import sql_literal
 from headrace.events.envelope import from_row
 from headrace.events.expiry import Horizon
 from headrace.events.reader import EVENT_COLUMNS, EventReader
-from headrace.events.types import Event, LogTrimmed
+from headrace.events.types import Event
+from headrace.events.upkeep import LogTrimmed
 
 
 @dataclass(frozen=True)

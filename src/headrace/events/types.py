@@ -5,13 +5,13 @@ Event types, levels and state names follow the vendor's event log; ``details.py`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
-from typing import Any, ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias
 
 from headrace.cdc.feed import MergePath
 from headrace.cdc.merge_commit import WritePath
+from headrace.events.levels import Json, Level, Maturity
+from headrace.events.upkeep import LogTrimmed, RowsErased, TableMaintained
 from headrace.model.batch_commit import BatchCommit
 from headrace.model.datasets import Kind
 from headrace.model.expectations import ExpectationCount
@@ -27,24 +27,6 @@ from headrace.model.outcome import (
     UpdateState,
 )
 from headrace.model.stream_progress import StreamBatches
-
-Json: TypeAlias = "Mapping[str, Any]"
-
-
-class Level(str, Enum):
-    """The level of an event; METRICS is for frequent numbers."""
-
-    INFO = "INFO"
-    WARN = "WARN"
-    ERROR = "ERROR"
-    METRICS = "METRICS"
-
-
-class Maturity(str, Enum):
-    """How stable the format of an event's details is."""
-
-    STABLE = "STABLE"
-    EVOLVING = "EVOLVING"
 
 
 @dataclass(frozen=True)
@@ -425,84 +407,6 @@ class UpdateTotals:
     def message(self) -> str:
         """One readable line."""
         return f"{sum(flow.counts.rows_written for flow in self.flows)} rows written by the update so far"
-
-
-@dataclass(frozen=True)
-class RowsErased:
-    """Rows of a person were erased from the storage; the values that identified them are not stored.
-
-    *columns* are the columns that were compared, *rows* the numbers of rows by place, *user* who erased them.
-    """
-
-    columns: tuple[str, ...]
-    rows: Mapping[str, int]
-    kept_files: bool = False
-    user: str | None = None
-
-    event_type: ClassVar[str] = "rows_erased"
-    level: ClassVar[Level] = Level.INFO
-    maturity: ClassVar[Maturity] = Maturity.EVOLVING
-
-    @property
-    def message(self) -> str:
-        """One readable line."""
-        user = f" by {self.user}" if self.user else ""
-        return f"rows of a person erased{user}: {sum(self.rows.values())}, found by {', '.join(self.columns)}"
-
-
-@dataclass(frozen=True)
-class TableMaintained:
-    """An action of maintenance on a table, or on log files; *state* is DONE, SKIPPED or FAILED.
-
-    It is in ``system/operations``. Numbers that do not apply are None.
-    """
-
-    dataset: str
-    path: str
-    task: str
-    state: str
-    reason: str
-    files_before: int | None = None
-    bytes_before: int | None = None
-    files_after: int | None = None
-    bytes_after: int | None = None
-    rows: int | None = None
-
-    event_type: ClassVar[str] = "maintenance_progress"
-    maturity: ClassVar[Maturity] = Maturity.EVOLVING
-
-    @property
-    def level(self) -> Level:
-        """ERROR if the action failed."""
-        return Level.ERROR if self.state == "FAILED" else Level.INFO
-
-    @property
-    def message(self) -> str:
-        """One readable line."""
-        return f'{self.task} of "{self.dataset}" is {self.state}: {self.reason}'
-
-
-@dataclass(frozen=True)
-class LogTrimmed:
-    """Expired events are about to be removed from the log.
-
-    *before* and *metrics_before* are a ``Horizon`` (``events/expiry.py``): the events that it covers are in *metrics*,
-    the JSON of their fold, together with those that were removed earlier. It is recorded before they are removed, so
-    that no crash loses them: whoever folds the log starts from *metrics*, and skips what the horizon covers.
-    """
-
-    before: str
-    metrics_before: str
-    metrics: Json = field(default_factory=dict)
-
-    event_type: ClassVar[str] = "log_trimmed"
-    level: ClassVar[Level] = Level.METRICS
-    maturity: ClassVar[Maturity] = Maturity.EVOLVING
-
-    @property
-    def message(self) -> str:
-        """One readable line."""
-        return "expired events are removed from the event log"
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from headrace.events.types import (
-    TERMINAL_UPDATE_STATES,
-    Level,
-    UpdateCreated,
-    UpdateStateChanged,
-    UpdateTotals,
-)
+from headrace.events.levels import Level
+from headrace.events.types import TERMINAL_UPDATE_STATES, UpdateCreated, UpdateStateChanged, UpdateTotals
 from headrace.model.liveness import Liveness
 from headrace.model.outcome import ACTIVE_STATES
 

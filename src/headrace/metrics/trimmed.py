@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.events.expiry import Horizon
-from headrace.events.types import LogTrimmed
+from headrace.events.upkeep import LogTrimmed
 from headrace.metrics.fold import EventFold
 
 

@@ -19,8 +19,13 @@ from headrace.model.rows import Rows
 from headrace.plan.backfills import BackfillRequest, ReplayRequest
 from headrace.plan.steps import Plan
 from headrace.project.erasure.erasures import Erasures
-from headrace.project.inspection.dataset_resolution import OneDataset, preview_rows, recomputed_rows, resolve_dataset
-from headrace.project.inspection.explain_dataset import explanation
+from headrace.project.inspection.dataset_resolution import (
+    OneDataset,
+    explained,
+    preview_rows,
+    recomputed_rows,
+    resolve_dataset,
+)
 from headrace.project.inspection.explanation import Explanation
 from headrace.project.inspection.monitored_pipelines import monitored_pipelines
 from headrace.project.inspection.sql_access import run_statement
@@ -205,8 +210,7 @@ class Project(StoredProject):
             Problems: the project is wrong, or all sources of the dataset are unavailable.
             PipelineError: DATASET.UNKNOWN.
         """
-        one = self._one(name, partly=True)
-        return explanation(one.graph, one.graph.by_name[one.name], self._planning, self.settings, time.time())
+        return explained(self._one(name, partly=True), self._planning, self.settings, time.time())
 
     def session(self) -> SparkSession:
         """The Spark session of the project; the first call opens it."""

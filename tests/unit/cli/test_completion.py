@@ -28,7 +28,7 @@ def found(*words):
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["sta"], ["status"]),
+        (["stat"], ["status", "state"]),
         (["quarantine", ""], ["list", "show", "replay"]),
         (["quarantine", "show", "d"], ["daily"]),
         (["quarantine", "show", "daily", ""], ""),

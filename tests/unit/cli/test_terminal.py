@@ -21,6 +21,7 @@ from rich.console import Console
 from tests.tiers import examples
 
 from headrace.alerts.alert import Alert, AlertState
+from headrace.alerts.outbox import Letter
 from headrace.cli.checkpoints import _COLUMNS
 from headrace.cli.invocation import Invocation
 from headrace.cli.live_display import LiveTable
@@ -122,6 +123,9 @@ class Project:
 
     def alerts(self) -> Any:
         return self
+
+    def undelivered(self) -> list[Letter]:
+        return []
 
     def known(self) -> tuple[Alert, ...]:
         text = f'flow "{LONG}" has been failing for 12 minutes, and its tables are 1,204 commits behind'

@@ -3,7 +3,6 @@ from __future__ import annotations
 import errno
 import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,8 +11,7 @@ from headrace.errors import InternalError, PipelineError, Problems
 from headrace.graph.select import Selection
 from headrace.model.maintenance import MaintenanceRequest, Task
 from headrace.model.outcome import UpdateState
-from headrace.model.rows import Rows
-from headrace.model.state_rows import Side, StateRequest, StateRows
+from headrace.model.state_rows import Side, StateRequest
 from headrace.plan.backfills import BackfillRequest
 
 
@@ -233,24 +231,6 @@ def test_table_output_escapes_control_characters(cli: Any) -> None:
     _, out, _ = cli("sql", "SELECT 1")
 
     assert out == " n  s\n--  ---------\n 1  null\n20  x\\x1b[31m\n(2 rows)\n"
-
-
-def test_state_that_is_wider_than_a_terminal_is_printed_one_value_a_line(cli: Any) -> None:
-    names = tuple(f"a_long_name_of_a_column_{number}" for number in range(4))
-    rows = StateRows("s", 3, "operator 0", Rows(names, ((1, "x\x1b", None, "y" * 90),)))
-    cli.project.checkpoints = lambda: SimpleNamespace(state=lambda *_: rows)
-
-    _, out, _ = cli("state", "show", "s")
-
-    assert out.splitlines() == [
-        "s: operator 0, after batch 3",
-        "row 1",
-        f"  {names[0]}  1",
-        f"  {names[1]}  x\\x1b",
-        f"  {names[2]}  null",
-        f"  {names[3]}  {'y' * 39}…",
-        "(1 row)",
-    ]
 
 
 def test_explain_needs_no_project_for_an_error_code(cli: Any) -> None:

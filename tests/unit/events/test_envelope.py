@@ -19,13 +19,13 @@ from headrace.events.types import (
     FlowLagMetrics,
     FlowStateChanged,
     FlowTotal,
-    LogTrimmed,
     StreamProgress,
     UpdateCreated,
     UpdateStateChanged,
     UpdateTotals,
     Warned,
 )
+from headrace.events.upkeep import LogTrimmed
 from headrace.model.batch_commit import BatchCommit
 from headrace.model.custom_metrics import MetricValue
 from headrace.model.datasets import Kind

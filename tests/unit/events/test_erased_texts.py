@@ -12,7 +12,8 @@ from headrace.events.envelope import Origin, from_row
 from headrace.events.erased_texts import count_events, erase_from_events
 from headrace.events.log import EventLog
 from headrace.events.reader import EventReader
-from headrace.events.types import FlowStateChanged, RowsErased, RowsSampled, UpdateCreated
+from headrace.events.types import FlowStateChanged, RowsSampled, UpdateCreated
+from headrace.events.upkeep import RowsErased
 from headrace.model.outcome import FlowState
 
 ANN = "ann@x.example"

@@ -17,7 +17,7 @@ from headrace.cli.maintain import actions_text
 from headrace.errors import PipelineError
 from headrace.events.envelope import from_row
 from headrace.events.reader import EventReader
-from headrace.events.types import TableMaintained
+from headrace.events.upkeep import TableMaintained
 from headrace.model.maintenance import DAY_S, MaintenancePolicy, MaintenanceRequest, Task, VacuumScope
 from headrace.plan import maintenance
 from headrace.plan.maintenance import ActionState

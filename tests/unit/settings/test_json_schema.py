@@ -91,7 +91,9 @@ def value(key: Key) -> st.SearchStrategy[Any]:
     """A value of the type of a key, or an empty one if it is refused."""
     if key.treatment is Treatment.REFUSED:
         return st.sampled_from([None, False, "", [], {}])
-    below = {ValueType.SECTIONS: "[]", ValueType.NAMED_SECTIONS: ".*"}.get(key.type, "")
+    below = {ValueType.SECTIONS: "[]", ValueType.NAMED_SECTIONS: ".*", ValueType.SWITCHED_SECTIONS: ".*"}.get(
+        key.type, ""
+    )
     match key.type:
         case ValueType.SECTION:
             return section(key.path)
@@ -99,11 +101,14 @@ def value(key: Key) -> st.SearchStrategy[Any]:
             return st.lists(section(key.path + below), max_size=2)
         case ValueType.NAMED_SECTIONS:
             return maps(section(key.path + below))
+        case ValueType.SWITCHED_SECTIONS:
+            return maps(section(key.path + below) | st.sampled_from(["off", False, None]))
         case _:
             return {
                 ValueType.TEXT: st.sampled_from(key.choices or ("x", "1 day")),
                 ValueType.BOOLEAN: st.booleans(),
                 ValueType.NUMBER: st.integers(1, 9),
+                ValueType.DECIMAL: st.integers(1, 9) | st.just(0.5),
                 ValueType.TEXTS: st.lists(st.just("x"), max_size=2),
                 ValueType.MAP: maps(st.sampled_from(["x", 1, 0.5, True])),
                 ValueType.ANY_MAP: maps(ANY),

@@ -24,7 +24,7 @@ from headrace.errors import PipelineError
 from headrace.events.envelope import Origin
 from headrace.events.erased_texts import erase_from_events
 from headrace.events.log import EventLog
-from headrace.events.types import RowsErased
+from headrace.events.upkeep import RowsErased
 from headrace.model.erasure import Erasure, ErasureRequest, PlaceKind, SearchedPlace
 from headrace.project.erasure.search import EVENT_LOG_NAME, Search, Target
 from headrace.project.lease import Lease

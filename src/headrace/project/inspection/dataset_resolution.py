@@ -14,10 +14,14 @@ from headrace.model.datasets import Kind
 from headrace.model.names import Naming, QualifiedName
 from headrace.model.preview import Preview
 from headrace.model.rows import Rows
+from headrace.project.inspection.explain_dataset import explanation
+from headrace.project.inspection.explanation import Explanation
 from headrace.project.inspection.preview import Previewer
 from headrace.project.inspection.recompute import recomputed
+from headrace.project.planning.plan_update import Planning
 from headrace.project.resolution.resolve_request import Resolved, ResolveRequest
 from headrace.project.resolution.resolver import Resolver
+from headrace.settings.settings import Settings
 from headrace.storage.change_detection import StoredState
 
 
@@ -82,6 +86,18 @@ def recomputed_rows(one: OneDataset, state: StoredState) -> Rows:
     """
     _check_has_rows(one)
     return recomputed(one.graph, one.name, one.resolved.catalog, state)
+
+
+def explained(one: OneDataset, planning: Planning, settings: Settings, now_s: float) -> Explanation:
+    """The dataset with its table, its flows, their positions, and what the next update would do with them.
+
+    Args:
+        one: the dataset.
+        planning: plans the next update.
+        settings: the pipeline's.
+        now_s: the time, in seconds since 1970.
+    """
+    return explanation(one.graph, one.graph.by_name[one.name], planning, settings, now_s)
 
 
 def _check_has_rows(one: OneDataset) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from headrace.checkpoints.offsets import read_progress
 from headrace.checkpoints.state_size import state_sizes
 from headrace.delta_log.tables import committed_transaction, count_rows, open_table, table_size
-from headrace.errors import PipelineError, Problems
+from headrace.errors import Problems
 from headrace.graph.analysis import Source, SourceKind
 from headrace.graph.resolved import ResolvedDataset, ResolvedGraph
 from headrace.graph.resolved_flows import ChangeFlow, ResolvedFlow, StreamingFlow, ViewFlow
@@ -18,14 +18,13 @@ from headrace.graph.select import Selection
 from headrace.model.datasets import Kind
 from headrace.model.names import Naming
 from headrace.plan.steps import Plan
-from headrace.plan.table_report import TableReport, table_report
 from headrace.plan.triggers import trigger_of
+from headrace.project.inspection.explain_layout import layout_report
 from headrace.project.inspection.explanation import Explanation, FlowExplanation, MergedBatch, TableFacts
 from headrace.project.planning.plan_update import Planning
 from headrace.settings.settings import Settings
 from headrace.spark.delta.commit_counts import merged_rows
 from headrace.storage.change_detection import StoredState
-from headrace.storage.maintained_tables import known_positions, maintained_tables, table_facts
 from headrace.storage.positions import NOTHING_READ, files_position, table_position
 from headrace.storage.start_positions import describe_source
 
@@ -62,23 +61,8 @@ def explanation(
     explained_flows = (_flow(graph, flow, plan, planning.state, settings) for flow in flows)
     explained = tuple(replace(flow, delivers=dataset.kind is Kind.SINK) for flow in explained_flows)
     facts = _facts(planning.state, dataset)
-    report: TableReport | None = None
-    try:
-        report = None if facts is None else _report(dataset, settings, now_s)
-    except PipelineError as error:
-        problems += (error.message,)
-    return Explanation(dataset, explained, facts, tuple(read_by), problems, report)
-
-
-def _report(dataset: ResolvedDataset, settings: Settings, now_s: float) -> TableReport | None:
-    """The layout of the dataset's table, and advice; None if no flow has written it yet."""
-    tables = maintained_tables(settings.layout, settings.naming)
-    table = next((table for table in tables if table.path == dataset.path), None)
-    if table is None:
-        return None
-    positions = known_positions(settings.layout, settings.naming)
-    facts = table_facts(table, positions, settings.maintenance, now_s, is_held=False)
-    return None if facts is None else table_report(facts, settings.maintenance, now_s)
+    report, unreadable = layout_report(dataset, settings, now_s) if facts is not None else (None, ())
+    return Explanation(dataset, explained, facts, tuple(read_by), problems + unreadable, report)
 
 
 def _facts(state: StoredState, dataset: ResolvedDataset) -> TableFacts | None:

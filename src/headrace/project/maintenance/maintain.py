@@ -16,7 +16,7 @@ from headrace.errors import PipelineError
 from headrace.events.envelope import Origin
 from headrace.events.expiry import Retention
 from headrace.events.log import EventLog
-from headrace.events.types import TableMaintained
+from headrace.events.upkeep import TableMaintained
 from headrace.graph.build import did_you_mean
 from headrace.model.maintenance import LEAST_RETENTION_S, MaintenanceRequest, Task, VacuumScope
 from headrace.model.names import InvalidName

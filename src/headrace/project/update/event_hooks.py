@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from headrace.events.types import Event, Maturity, Warned
+from headrace.events.levels import Maturity
+from headrace.events.types import Event, Warned
 from headrace.model.hooks import EventHook
 
 if TYPE_CHECKING:

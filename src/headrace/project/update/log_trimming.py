@@ -8,7 +8,8 @@ from datetime import datetime
 from headrace.events.expiry import Horizon
 from headrace.events.reader import EventReader
 from headrace.events.recorded import newest_trimming, recorded_events
-from headrace.events.types import Event, LogTrimmed
+from headrace.events.types import Event
+from headrace.events.upkeep import LogTrimmed
 from headrace.metrics.trimmed import horizon_of, trimmed_fold
 
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from headrace.events.types import FlowStateMetrics, Level, Warned
+from headrace.events.levels import Level
+from headrace.events.types import FlowStateMetrics, Warned
 from headrace.graph.resolved_flows import ResolvedFlow
 from headrace.model.lateness import duration
 from headrace.model.outcome import OperatorState

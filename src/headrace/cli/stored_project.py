@@ -1,0 +1,110 @@
+"""What the verbs use of a project's storage, without a session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from headrace.alerts.alert import Alert
+from headrace.alerts.outbox import Answer, Delivery, Letter
+from headrace.metrics.samples import Samples
+from headrace.model.erasure import Erasure, ErasureRequest
+from headrace.model.lateness import Lateness
+from headrace.model.maintenance import MaintenanceRequest
+from headrace.model.outcome import FilesBacklog
+from headrace.model.rows import Rows
+from headrace.model.state_rows import StateRequest, StateRows
+from headrace.plan.maintenance import Action
+from headrace.plan.steps import Plan
+from headrace.project.clean import Cleaned, CleanRequest
+from headrace.project.inspection.flow_checkpoint import FlowCheckpoint
+from headrace.storage.health import FlowHealth
+
+
+class Alerts(Protocol):
+    """The alerts of a pipeline."""
+
+    def known(self) -> tuple[Alert, ...]:
+        """The alerts of the last check."""
+
+    def check(self, samples: Samples) -> tuple[Alert, ...]:
+        """Check every rule, and return all alerts."""
+
+    def deliver(self) -> tuple[Delivery, ...]:
+        """Send the messages that are due."""
+
+    def undelivered(self) -> list[Letter]:
+        """The messages that no channel has accepted yet."""
+
+    def test(self, name: str | None) -> tuple[tuple[str, Answer], ...]:
+        """Send a test message over one channel or all."""
+
+    def prometheus_rules(self) -> str:
+        """The rules as a file for Prometheus."""
+
+    def acknowledge(self, key: str, user: str) -> Alert:
+        """Record who knows of an alert."""
+
+    def silence(self, key: str, seconds: float) -> Alert:
+        """Let an alert need no attention for a time."""
+
+
+class Erasures(Protocol):
+    """Finds and erases rows of a pipeline's storage."""
+
+    def find(self, request: ErasureRequest) -> Erasure:
+        """What would be erased; nothing is written."""
+
+    def erase(self, request: ErasureRequest) -> Erasure:
+        """Erase rows from every place of the storage."""
+
+
+class Checkpoints(Protocol):
+    """The checkpoints of a pipeline."""
+
+    def health(self) -> tuple[FlowHealth, ...]:
+        """Every flow of the storage, and the problem that stops it, if there is one."""
+
+    def show(self, name: str) -> FlowCheckpoint:
+        """The checkpoint of a flow."""
+
+    def state(self, request: StateRequest, session: Callable[[], Any]) -> StateRows:
+        """The rows of a flow's state."""
+
+    def repair(self, name: str) -> tuple[Path, ...]:
+        """Move away damaged files that a flow does not need."""
+
+    def clean(self, request: CleanRequest, plan: Callable[[], Plan]) -> Cleaned:
+        """Remove checkpoints of old epochs, and what left the code."""
+
+
+class StoredProject(Protocol):
+    """The part of a project that reads its storage without a session."""
+
+    def metrics(self, *, tables: bool = True) -> Samples:
+        """The current metrics of the pipeline."""
+
+    def alerts(self) -> Alerts:
+        """The alerts of the pipeline."""
+
+    def quarantine_list(self) -> Sequence[tuple[str, int, Mapping[str, int]]]:
+        """Per dataset: its name, its quarantined rows, and the number of rows per violated rule."""
+
+    def lateness(self, name: str, column: str, *, commits: int, dropped_share: float) -> Lateness:
+        """How late the rows of a table arrived."""
+
+    def files(self, name: str) -> Rows:
+        """The files that Auto Loader has seen for a dataset."""
+
+    def files_to_read(self, name: str) -> Iterable[FilesBacklog]:
+        """Per flow of a dataset, the files that Auto Loader has found and not read yet."""
+
+    def checkpoints(self) -> Checkpoints:
+        """The checkpoints of the pipeline."""
+
+    def quarantine_show(self, name: str, rows: int) -> Rows:
+        """Quarantined rows."""
+
+    def maintain(self, request: MaintenanceRequest) -> Sequence[Action]:
+        """Maintain the storage; returns what was done, skipped or planned."""

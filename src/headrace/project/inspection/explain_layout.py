@@ -1,0 +1,25 @@
+"""The layout of a dataset's table, with advice."""
+
+from __future__ import annotations
+
+from headrace.errors import PipelineError
+from headrace.graph.resolved import ResolvedDataset
+from headrace.plan.table_report import TableReport, table_report
+from headrace.settings.settings import Settings
+from headrace.storage.maintained_tables import known_positions, maintained_tables, table_facts
+
+
+def layout_report(
+    dataset: ResolvedDataset, settings: Settings, now_s: float
+) -> tuple[TableReport | None, tuple[str, ...]]:
+    """The report, None if no flow has written the table yet; and why it could not be made."""
+    try:
+        tables = maintained_tables(settings.layout, settings.naming)
+        table = next((table for table in tables if table.path == dataset.path), None)
+        if table is None:
+            return None, ()
+        positions = known_positions(settings.layout, settings.naming)
+        facts = table_facts(table, positions, settings.maintenance, now_s, is_held=False)
+    except PipelineError as error:
+        return None, (error.message,)
+    return (None if facts is None else table_report(facts, settings.maintenance, now_s)), ()
