@@ -24,7 +24,7 @@ _LINK = re.compile(r"\[([^\]]+)\]\([^)]*\)")
 # What a refused key may have.
 _EMPTY: tuple[Any, ...] = (None, False, "", [], {})
 # YAML reads `off` without quotes as false.
-_OFF = ["off", False, None]
+_OFF = ({"const": "off"}, {"const": False}, {"type": "null"})
 _OTHER_VALUES: Mapping[ValueType, dict[str, Any]] = {
     ValueType.BOOLEAN: {"type": "boolean"},
     ValueType.DECIMAL: {"type": "number"},
@@ -59,8 +59,8 @@ def _section(path: str) -> dict[str, Any]:
 
 
 def _key(key: Key) -> dict[str, Any]:
-    about = _LINK.sub(r"\1", key.about)
-    default = f" Default: {key.default}." if key.default else ""
+    about, default = (_LINK.sub(r"\1", text) for text in (key.about, key.default))
+    default = f" Default: {default}." if default else ""
     match key.treatment:
         case Treatment.USED:
             return {"description": about + default, **_nullable(_value(key), required=key.required)}
@@ -89,7 +89,7 @@ def _value(key: Key) -> dict[str, Any]:
         case ValueType.NAMED_SECTIONS:
             return {"type": "object", "additionalProperties": _or_null(_section(f"{key.path}.*"))}
         case ValueType.SWITCHED_SECTIONS:
-            items = [_section(f"{key.path}.*"), {"enum": _OFF}]
+            items = [_section(f"{key.path}.*"), *_OFF]
             return {"type": "object", "additionalProperties": {"anyOf": items}}
         case _:
             return _OTHER_VALUES[key.type]
