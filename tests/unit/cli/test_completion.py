@@ -97,6 +97,16 @@ def test_there_are_no_names_without_a_project_that_can_be_read(tmp_path, text):
     assert stored_names("dataset", {"--project": str(tmp_path)}, {}) == []
 
 
+def test_names_that_a_shell_would_run_are_no_candidates(shop):
+    (shop / "pipeline.yml").write_text(
+        "name: shop\nprofiles: {dev: {}, 'x;touch${IFS}y;#': {}, $(id): {}}\n"
+    )
+
+    lines = list(answer(["headrace run --profile "], {VARIABLE: "bash", "HOME": str(shop)}))
+
+    assert lines == ["dev\t"]
+
+
 @pytest.mark.parametrize(
     ("line", "expected"),
     [

@@ -16,6 +16,7 @@ from headrace.cli.completion.candidates import Candidates, Names, candidates
 VARIABLE = "_HEADRACE_COMPLETE"
 # Bash replaces only what follows the last of these in a word (COMP_WORDBREAKS).
 _BREAKS = re.compile(r"[=:]")
+_PLAIN = re.compile(r"[\w.@%+:/-]+")
 
 
 def answer(arguments: Sequence[str], environ: Mapping[str, str]) -> Iterator[str]:
@@ -40,8 +41,8 @@ def grammar() -> Any:
 def _names(kind: str, given: Mapping[str, str], environ: Mapping[str, str]) -> list[str]:
     # Imported only if a name is wanted: settings take most of the time.
     found: list[str] = import_module("headrace.cli.completion.stored_names").stored_names(kind, given, environ)
-    # A name with a blank or a control character would become several words or lines.
-    return [name for name in found if name.isprintable() and " " not in name]
+    # A name with another character could be several words to the shell, or a command.
+    return [name for name in found if _PLAIN.fullmatch(name)]
 
 
 def _words(line: str) -> list[str]:

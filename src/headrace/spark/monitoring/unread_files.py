@@ -42,14 +42,14 @@ class UnreadFiles:
         self._listed_at = now
         try:
             listed = listed_files(self._source.detail)
+            if len(listed) > _MAX_FILES:
+                self._is_too_large, self._lag = True, None
+                return None
+            stats = [Path(path).stat() for path in listed - files_seen(self._checkpoint, self._number)]
         except OSError:
-            # Spark reports it, if it matters.
+            # A file may be gone since it was listed. Spark reports other errors, if they matter.
             self._lag = None
             return None
-        if len(listed) > _MAX_FILES:
-            self._is_too_large, self._lag = True, None
-            return None
-        stats = [Path(path).stat() for path in listed - files_seen(self._checkpoint, self._number)]
         oldest_s = max((now - found.st_mtime for found in stats), default=0.0)
         size = sum(found.st_size for found in stats)
         self._lag = SourceLag(

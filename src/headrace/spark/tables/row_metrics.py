@@ -40,6 +40,9 @@ class RowMetrics:
         self._columns: tuple[MetricColumns, ...] = ()
         self._observation: Observation | None = None
 
+    def __bool__(self) -> bool:
+        return bool(self._metrics)
+
     def observe(self, rows: DataFrame) -> DataFrame:
         """The rows to write; writing them computes the metrics."""
         if not self._metrics:

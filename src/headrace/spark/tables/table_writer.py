@@ -214,6 +214,9 @@ class TableWriter:
             self._add(self._metrics.observe(rows), batch_id)
 
     def _metrics_of(self, batch_id: int, session: SparkSession) -> tuple[MetricValue, ...]:
+        # To find the transaction, the table's log is read.
+        if not self._metrics:
+            return ()
         transaction = self._recount.transaction_of(batch_id) or self._target.transaction
         return self._metrics.values(self._target.table, transaction, batch_id, session)
 
