@@ -124,6 +124,16 @@ def kept_file(checkpoint: Path) -> Path:
     return checkpoint.with_name(f"epoch-{checkpoint.name}.json")
 
 
+def reason_to_keep(checkpoint: Path) -> str:
+    """Why the positions of a checkpoint cannot be kept without it; empty if they can."""
+    if not _exists(checkpoint):
+        return "it is incomplete: its file metadata is missing"
+    progress = read_progress(checkpoint)
+    if progress is not None and not progress.offsets:
+        return f"its newest positions cannot be read ({checkpoint / 'offsets' / str(progress.batch_id)})"
+    return ""
+
+
 def keep_positions(checkpoint: Path) -> Path:
     """Write the positions of a checkpoint to the file that outlives it; the write is atomic. Returns the file."""
     progress = read_progress(checkpoint)
@@ -177,10 +187,11 @@ def newest_started_epoch(folder: Path) -> int:
     """
     # The newest one has started, as a rule; older files of positions can be large.
     newest_first = sorted(epoch_numbers(folder), reverse=True)
-    return next((number for number in newest_first if _has_started(folder / str(number))), _NONE)
+    return next((number for number in newest_first if has_started(folder / str(number))), _NONE)
 
 
-def _has_started(checkpoint: Path) -> bool:
+def has_started(checkpoint: Path) -> bool:
+    """True when a flow planned a batch itself in the epoch of a checkpoint, which may be removed."""
     planned, _ = newest_batches(checkpoint)
     if planned is not None:
         return planned > newest_initial_batch(checkpoint)

@@ -6,22 +6,27 @@ import re
 import shlex
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from headrace.errors import PipelineError
 from headrace.graph.analysis import SourceKind
-from headrace.graph.build import did_you_mean
-from headrace.model.names import InvalidName, Naming
+from headrace.graph.build import QUARANTINE_SUFFIX, did_you_mean
+from headrace.model.names import InvalidName, Naming, QualifiedName
 from headrace.plan.inactive import Inactive
 from headrace.plan.steps import Plan
 from headrace.project.lease import Lease
 from headrace.project.lease_holders import host_name
+from headrace.project.maintenance.lock import maintenance_lock
 from headrace.settings.settings import Settings
+from headrace.settings.storage import MonitoringFile
+from headrace.storage.cleaned_flows import StateRemoval
 from headrace.storage.health import FlowHealth, flows_named
-from headrace.storage.inactive_parts import inactive_parts, rows_lost_with
-from headrace.storage.old_epochs import KeptPart, OldPart, OldParts, old_parts, remove_part
+from headrace.storage.inactive_parts import check_none_below, inactive_parts, paths_in_use, rows_lost_with
+from headrace.storage.inventory import stored_flows, stored_tables
+from headrace.storage.old_epochs import KeptPart, OldPart, OldParts, PartKind, old_parts, remove_part
 from headrace.storage.removal import Size, finish_removals, removal_folder, size_of
 
 
@@ -94,7 +99,8 @@ def clean_storage(
         plan: plans an update; called only if something inactive is to be removed.
 
     Raises:
-        PipelineError: CHECKPOINTS.UNKNOWN, CHECKPOINTS.NOT_INACTIVE, CHECKPOINTS.STILL_READ, CHECKPOINTS.HAS_ROWS,
+        PipelineError: CHECKPOINTS.UNKNOWN, CHECKPOINTS.NOT_INACTIVE, CHECKPOINTS.WHICH_FLOW, CHECKPOINTS.STILL_READ,
+            CHECKPOINTS.READERS_UNKNOWN, CHECKPOINTS.CONTAINS_OTHERS, CHECKPOINTS.HAS_ROWS, MAINTENANCE.RUNNING,
             LEASE.HELD.
         Problems: the project is wrong, so that nobody knows what left the code.
     """
@@ -102,7 +108,12 @@ def clean_storage(
     if request.dry_run:
         found = _found(settings, request, read_health, plan)
         return Cleaned(found.removable, found.kept, size_of(removal_folder(settings.layout)), dry_run=True)
-    with Lease(Path(settings.layout.lease), host_name(environ), time.time) as lease:
+    with ExitStack() as stack:
+        if request.inactive:
+            # Maintenance would create the folder of a table again, by rewriting it meanwhile.
+            lock = Path(settings.layout.monitoring(MonitoringFile.MAINTENANCE_LOCK))
+            stack.enter_context(maintenance_lock(lock))
+        lease = stack.enter_context(Lease(Path(settings.layout.lease), host_name(environ), time.time))
         return clean_under_lease(settings, request, read_health, plan, lease.check)
 
 
@@ -125,9 +136,13 @@ def clean_under_lease(
     removed = removal_folder(settings.layout)
     leftovers = finish_removals(removed)
     found = _found(settings, request, read_health, plan)
+    states = StateRemoval(settings.layout, settings.naming, settings.id, removed, check)
     for part in found.removable:
         check()
-        remove_part(part, removed)
+        if part.kind is PartKind.STATE:
+            states.remove(part.dataset, part.path, part.spared)
+        else:
+            remove_part(part, removed)
     finish_removals(removed)
     return Cleaned(found.removable, found.kept, leftovers, dry_run=False)
 
@@ -158,10 +173,13 @@ def _chosen(flows: tuple[FlowHealth, ...], request: CleanRequest, naming: Naming
 def _inactive(settings: Settings, request: CleanRequest, plan: Plan) -> list[OldPart]:
     """The parts of what left the code."""
     found: dict[Path, OldPart] = {}
+    layout, naming = settings.layout, settings.naming
+    used = paths_in_use(plan.graph, layout, naming)
     for name in request.inactive:
-        for entry in _entries(plan.inactive, name, settings.naming):
-            parts = inactive_parts(entry, settings.layout, settings.naming)
-            _check_unread(entry, name, plan, settings.naming)
+        for entry in _entries(plan.inactive, name, naming):
+            parts = inactive_parts(entry, layout, naming, used)
+            _check_unread(entry, parts, name, plan, naming)
+            check_none_below(parts, name, _other_datasets(entry, plan, settings), layout, naming)
             lost = rows_lost_with(parts)
             if lost and not request.accept_data_loss:
                 command = f"headrace checkpoints clean --inactive {shlex.quote(name)} --accept-data-loss"
@@ -171,7 +189,11 @@ def _inactive(settings: Settings, request: CleanRequest, plan: Plan) -> list[Old
 
 
 def _entries(inactive: Iterable[Inactive], name: str, naming: Naming) -> list[Inactive]:
-    """The inactive datasets or views with a name, or else the inactive flows with it."""
+    """The inactive datasets or views with a name, or else the inactive flow with it, or with it after its dataset.
+
+    Raises:
+        PipelineError: CHECKPOINTS.NOT_INACTIVE, CHECKPOINTS.WHICH_FLOW.
+    """
     known = list(inactive)
     try:
         dataset = str(naming.canonical(name))
@@ -179,20 +201,38 @@ def _entries(inactive: Iterable[Inactive], name: str, naming: Naming) -> list[In
         dataset = None
     found = [entry for entry in known if entry.flow is None and entry.dataset == dataset]
     found = found or [entry for entry in known if entry.flow == name]
+    found = found or [entry for entry in known if entry.flow is not None and f"{entry.dataset}.{entry.flow}" == name]
+    if len(found) > 1 and found[0].flow is not None:
+        flows = ", ".join(f'"{entry.dataset}.{entry.flow}"' for entry in found)
+        raise PipelineError("CHECKPOINTS.WHICH_FLOW", name=name, flows=flows)
     if not found:
         names = [entry.flow or entry.dataset for entry in known]
         raise PipelineError("CHECKPOINTS.NOT_INACTIVE", name=name, suggestion=did_you_mean(name, names))
     return found
 
 
-def _check_unread(entry: Inactive, name: str, plan: Plan, naming: Naming) -> None:
+def _other_datasets(entry: Inactive, plan: Plan, settings: Settings) -> list[QualifiedName]:
+    """All datasets of the code and of the storage but that of an entry."""
+    layout, naming = settings.layout, settings.naming
+    known = {dataset.name for dataset in plan.graph.datasets} | plan.graph.unavailable_datasets.keys()
+    known |= {name for name, _ in stored_tables(layout, naming)}
+    known |= {flow.dataset for flow in stored_flows(layout, naming)}
+    return sorted(known - {naming.canonical(entry.dataset)}, key=str)
+
+
+def _check_unread(entry: Inactive, parts: Iterable[OldPart], name: str, plan: Plan, naming: Naming) -> None:
     """Refuse to remove a table that a flow of the code reads, although the code does not define it."""
     if entry.flow is not None:
         return
-    path = re.compile(re.escape(entry.path) + r"(?![\w~.-])")
+    if plan.graph.unavailable:
+        unknown = ", ".join(sorted(f'"{flow.name}"' for flow in plan.graph.unavailable))
+        raise PipelineError("CHECKPOINTS.READERS_UNKNOWN", name=name, flows=unknown)
+    paths = "|".join(re.escape(str(part.path)) for part in parts)
+    path = re.compile(rf"(?:{paths})(?![\w~.-])")
+    own = {entry.dataset, f"{entry.dataset}{QUARANTINE_SUFFIX}"}
     for flow in plan.graph.flows:
         analysis = flow.analysis
         streamed = (source.detail for source in analysis.sources if source.kind is SourceKind.DATASET)
-        is_read = entry.dataset in {str(naming.canonical(detail)) for detail in streamed}
+        is_read = not own.isdisjoint(str(naming.canonical(detail)) for detail in streamed)
         if is_read or any(map(path.search, (*analysis.external, *analysis.external_tables))):
             raise PipelineError("CHECKPOINTS.STILL_READ", name=name, flow=flow.name)

@@ -68,12 +68,14 @@ class Process:
     def stop_jvm(self, parent: Process, timeout_s: float) -> None:
         """Wait for the JVM of a dead process to exit by itself, then kill it.
 
-        A file may name any process. Only a JVM of this user that was started by *parent* is killed.
+        A file may name any process. Only a JVM of this user that was started by *parent* is killed. In a copy of a
+        storage, the file names an update that runs on the original: its process lives, and so must its JVM.
         """
         deadline = time.monotonic() + timeout_s
         while self._is_spark() and time.monotonic() < deadline:
             time.sleep(0.05)
-        if self.is_alive:
+        # After the wait: a process that was killed just now may take a moment to end.
+        if self.is_alive and not parent.is_alive:
             with suppress(psutil.Error):
                 process = psutil.Process(self.pid)
                 is_own = process.uids().real == os.getuid()

@@ -46,7 +46,8 @@ class FlowRecord:
     (target, quarantine, retained events) when it last ended; a table at an older version was restored from a copy.
     ``unreadable`` says why the file cannot be read: nothing is known of the flow then, and it does not run.
     ``pipeline`` is the pipeline's id in the flow's transactions, which renaming the pipeline does not change; empty in
-    records of version 0.1.
+    records of version 0.1. ``cleaned`` is set once the flow's state was removed because it left the code; its table may
+    still have its rows.
     """
 
     epoch: int = 0
@@ -73,6 +74,7 @@ class FlowRecord:
     table_versions: Mapping[str, TableVersion] = field(default_factory=dict)
     unreadable: str = ""
     pipeline: str = ""
+    cleaned: bool = False
 
     def cleared(self, epoch: int, *, rows_lost: bool) -> FlowRecord:
         """The record of a flow whose table was cleared: nothing is read yet in the new epoch.
@@ -123,6 +125,7 @@ class FlowRecord:
             "delivery": self.delivery,
             "left": _versions_json(self.table_versions),
             "pipeline": self.pipeline,
+            "cleaned": self.cleaned,
         }
 
 
@@ -176,6 +179,7 @@ def _from_json(raw: Any) -> FlowRecord:
         delivery=str(raw.get("delivery", "")),
         table_versions=_versions_from(raw.get("left", {})),
         pipeline=str(raw.get("pipeline", "")),
+        cleaned=bool(raw.get("cleaned", False)),
     )
 
 

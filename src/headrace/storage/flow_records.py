@@ -63,7 +63,8 @@ class StoredRecords:
         if record is None or record.unreadable:
             first, ran = self._first_record(flow)
             record = first if ran else replace(first, pipeline=self._pipeline_id)
-        named = replace(record, flow=flow.name, dataset=str(flow.target), mode=flow.mode.value)
+        # A flow that was cleaned and is in the code again is no longer cleaned.
+        named = replace(record, flow=flow.name, dataset=str(flow.target), mode=flow.mode.value, cleaned=False)
         return replace(named, identity=record.identity or record.flow or flow.name)
 
     def _first_record(self, flow: ResolvedFlow) -> tuple[FlowRecord, bool]:

@@ -59,7 +59,7 @@ def health_of_flows(
     pipeline_id: str,
     logged: Mapping[tuple[str, str], tuple[int, int]],
 ) -> tuple[FlowHealth, ...]:
-    """Every flow with a record, sorted by the record's path.
+    """Every flow with a record, sorted by the record's path; omits flows whose state was removed.
 
     Args:
         layout: the paths in the storage.
@@ -69,7 +69,7 @@ def health_of_flows(
     """
     states = [table_state(path) for _, path in stored_tables(layout, naming)]
     tables = [state for state in states if state is not None]
-    flows = stored_flows(layout, naming)
+    flows = [flow for flow in stored_flows(layout, naming) if not flow.record.cleaned]
     return tuple(_health(flow, _stores(flow, layout, naming, pipeline_id, logged), tables) for flow in flows)
 
 

@@ -16,7 +16,9 @@ from headrace.storage.view_definitions import view_files
 def inactive_entries(
     graph: ResolvedGraph, layout: StorageLayout, naming: Naming, names: CurrentNames
 ) -> tuple[Inactive, ...]:
-    """Tables, flows and persisted views that the code does not define; omits the flows of undefined tables.
+    """Tables, flows and persisted views that the code does not define.
+
+    Omits the flows of undefined tables, and flows whose state was removed already.
 
     Args:
         graph: what the code defines.
@@ -27,7 +29,8 @@ def inactive_entries(
     defined = {dataset.name: dataset.kind for dataset in graph.datasets}
     defined |= {name: dataset.kind for name, dataset in graph.unavailable_datasets.items()}
     known = {name for name, kind in defined.items() if kind.stored} | names.datasets.keys()
-    known |= {table for d in graph.datasets if d.dataset.sink and (table := table_of(d.dataset.sink)) is not None}
+    declared = [*(dataset.dataset for dataset in graph.datasets), *graph.unavailable_datasets.values()]
+    known |= {table for dataset in declared if dataset.sink and (table := table_of(dataset.sink)) is not None}
     tables = {
         name: path
         for name, path in stored_tables(layout, naming)
@@ -43,7 +46,7 @@ def inactive_entries(
     found += [
         Inactive(str(names.of(flow)[0]), str(flow.file.parent), flow.name)
         for flow in stored_flows(layout, naming)
-        if flow.has_run and flow.dataset not in tables and names.of(flow) not in running
+        if flow.has_run and not flow.record.cleaned and flow.dataset not in tables and names.of(flow) not in running
     ]
     views = view_files(layout, naming)
     found += [

@@ -2,30 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from headrace.delta_log.tables import count_rows, open_table, table_exists
 from headrace.errors import PipelineError
-from headrace.model.names import Naming
+from headrace.graph.resolved import ResolvedGraph
+from headrace.graph.resolved_flows import ViewFlow
+from headrace.model.names import Naming, QualifiedName
 from headrace.plan.inactive import Inactive
 from headrace.settings.storage import StorageLayout
+from headrace.storage.cleaned_flows import size_of_state
 from headrace.storage.dead_letters import read_dead_letters
 from headrace.storage.old_epochs import OldPart, PartKind
-from headrace.storage.removal import size_of
+from headrace.storage.removal import Size, size_of
 from headrace.storage.spill_queue import all_spilled_batches
 
 
-def inactive_parts(entry: Inactive, layout: StorageLayout, naming: Naming) -> tuple[OldPart, ...]:
+def inactive_parts(
+    entry: Inactive, layout: StorageLayout, naming: Naming, used: frozenset[Path]
+) -> tuple[OldPart, ...]:
     """What the storage has of an inactive dataset, flow or view, in the order in which it is to be removed.
 
     The table comes last: while it exists, the dataset is listed as inactive, so that a removal that a crash interrupted
-    can be repeated.
+    can be repeated. If only a flow left, what its table depends on stays.
+
+    Args:
+        entry: what left the code.
+        layout: the paths in the storage.
+        naming: resolves names to qualified ones.
+        used: what the code uses, which stays; see :func:`paths_in_use`.
     """
     parts = _parts(entry, layout, naming)
-    return tuple(
-        OldPart(entry.dataset, entry.flow or "", kind, path, size_of(path)) for kind, path in parts if path.exists()
-    )
+    found = (_part(entry, kind, path, used) for kind, path in parts if path.exists() and path not in used)
+    return tuple(part for part in found if part.size.files or not part.spared)
+
+
+def paths_in_use(graph: ResolvedGraph, layout: StorageLayout, naming: Naming) -> frozenset[Path]:
+    """What the flows and views of the code have among the folders of flows, also those that cannot be resolved now.
+
+    A dataset that was a table may have become a sink, or a view, which stores what Auto Loader knows.
+    """
+    flows = [(flow.target, flow.name, isinstance(flow, ViewFlow)) for flow in graph.flows]
+    flows += [(flow.target, flow.name, flow.dataset.kind.is_view) for flow in graph.unavailable]
+    loaders = ((Path(layout.auto_loader(naming, target, name)), is_view) for target, name, is_view in flows)
+    return frozenset(loader if is_view else loader.parent for loader, is_view in loaders)
+
+
+def check_none_below(
+    parts: Iterable[OldPart], name: str, others: Iterable[QualifiedName], layout: StorageLayout, naming: Naming
+) -> None:
+    """Check that no part contains a part of another dataset, such as table ``b`` of a schema in the folder of a table.
+
+    Args:
+        parts: what is to be removed.
+        name: of what is to be removed.
+        others: the other datasets of the code and of the storage.
+        layout: the paths in the storage.
+        naming: resolves names to qualified ones.
+
+    Raises:
+        PipelineError: CHECKPOINTS.CONTAINS_OTHERS.
+    """
+    doomed = {part.path for part in parts}
+    for other in others:
+        for text in (layout.table(naming, other), layout.flows(naming, other), layout.cdc_state(naming, other)):
+            path = Path(text)
+            outer = next((folder for folder in (path, *path.parents) if folder in doomed), None)
+            if outer is not None:
+                raise PipelineError("CHECKPOINTS.CONTAINS_OTHERS", name=name, other=str(other), folder=outer)
 
 
 def rows_lost_with(parts: tuple[OldPart, ...]) -> tuple[str, ...]:
@@ -38,7 +83,7 @@ def _parts(entry: Inactive, layout: StorageLayout, naming: Naming) -> Iterator[t
         yield PartKind.VIEW, Path(entry.path)
         return
     if entry.flow is not None:
-        yield PartKind.FLOW, Path(entry.path)
+        yield PartKind.STATE, Path(entry.path)
         return
     name = naming.canonical(entry.dataset)
     flows = Path(layout.flows(naming, name))
@@ -49,6 +94,17 @@ def _parts(entry: Inactive, layout: StorageLayout, naming: Naming) -> Iterator[t
     yield PartKind.TABLE, Path(entry.path)
 
 
+def _part(entry: Inactive, kind: PartKind, path: Path, used: frozenset[Path]) -> OldPart:
+    spared = frozenset(one.name for one in used if one.parent == path and one.exists())
+    if kind is PartKind.STATE:
+        size = size_of_state(path, spared)
+    elif spared:
+        size = sum((size_of(one) for one in path.iterdir() if one.name not in spared), Size())
+    else:
+        size = size_of(path)
+    return OldPart(entry.dataset, entry.flow or "", kind, path, size, spared=spared)
+
+
 def _rows_in(part: OldPart) -> Iterator[str]:
     if part.kind in (PartKind.TABLE, PartKind.QUARANTINE):
         what = "row" if part.kind is PartKind.TABLE else "quarantined row"
@@ -57,7 +113,7 @@ def _rows_in(part: OldPart) -> Iterator[str]:
             yield f"an unknown number of {what}s"
         elif rows:
             yield f"{rows} {what}{'' if rows == 1 else 's'}"
-    if part.kind is PartKind.FLOW:
+    if part.kind in (PartKind.FLOW, PartKind.STATE):
         yield from _undelivered(part.path)
 
 

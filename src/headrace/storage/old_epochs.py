@@ -15,8 +15,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from headrace.checkpoints.epochs import checkpoint_numbers, keep_positions
-from headrace.checkpoints.offsets import batch_metadata, newest_batches, read_progress
+from headrace.checkpoints.epochs import checkpoint_numbers, has_started, keep_positions, reason_to_keep
+from headrace.checkpoints.offsets import batch_metadata, newest_batches
 from headrace.storage.health import DAMAGED_FOLDER, FlowHealth
 from headrace.storage.removal import Size, remove, size_of
 
@@ -31,6 +31,7 @@ class PartKind(str, Enum):
     DAMAGED = "damaged files"
     DRAFT = "draft"
     FLOW = "flow"
+    STATE = "flow state"
     CHANGES = "retained events"
     QUARANTINE = "quarantine"
     VIEW = "view"
@@ -48,6 +49,7 @@ class OldPart:
         path: where it is.
         size: its files and bytes.
         last_used_at: when it was last used, in seconds since 1970; 0 if that does not matter.
+        spared: names in the folder that stay; the folder stays with them.
     """
 
     dataset: str
@@ -56,6 +58,7 @@ class OldPart:
     path: Path
     size: Size
     last_used_at: float = 0.0
+    spared: frozenset[str] = frozenset()
 
     @property
     def label(self) -> str:
@@ -133,7 +136,12 @@ def remove_part(part: OldPart, removed: Path) -> None:
     """
     if part.kind is PartKind.EPOCH:
         keep_positions(part.path)
-    remove(part.path, removed)
+    if not part.spared:
+        remove(part.path, removed)
+        return
+    for entry in sorted(part.path.iterdir()):
+        if entry.name not in part.spared:
+            remove(entry, removed)
 
 
 def last_used_at(checkpoint: Path) -> float:
@@ -150,22 +158,19 @@ def last_used_at(checkpoint: Path) -> float:
 def _reason_to_keep(part: OldPart, unused_since: float) -> str:
     if part.last_used_at > unused_since:
         return "it was used later than the given age"
-    if part.kind is not PartKind.EPOCH:
-        return ""
-    if not (part.path / "metadata").is_file():
-        return "it is incomplete: its file metadata is missing"
-    progress = read_progress(part.path)
-    if progress is not None and not progress.offsets:
-        return f"its newest positions cannot be read ({part.path / 'offsets' / str(progress.batch_id)})"
-    return ""
+    return reason_to_keep(part.path) if part.kind is PartKind.EPOCH else ""
 
 
 def _epochs(flow: FlowHealth, folder: Path) -> Iterator[OldPart]:
     if not flow.has_checkpoint:
         return
     older = sorted(number for number in checkpoint_numbers(folder) if number < flow.batches.epoch)
-    # The last of them is the epoch before the current one.
-    for number in older[:-1]:
+    # The epoch before the current one; a reset that crashed may have left newer checkpoints without batches.
+    started = (number for number in reversed(older) if has_started(folder / str(number)))
+    before = next(started, older[-1] if older else None)
+    for number in older:
+        if number == before:
+            continue
         checkpoint = folder / str(number)
         yield _part(flow, PartKind.EPOCH, checkpoint, last_used_at(checkpoint))
 

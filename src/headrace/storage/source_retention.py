@@ -67,6 +67,12 @@ def _loss_of_table(
     for epoch in read:
         if epoch.unreadable:
             return f"it is unknown what was read, because {epoch.loss}"
+        if epoch.is_lost:
+            # It may have read all that the table ever had.
+            loss = _loss_since_creation(table, rows_lost=rows_lost, same=same)
+            if loss:
+                return f"{epoch.loss}, and {loss}"
+            continue
         offset = epoch.offset(number)
         if offset is None:
             continue
@@ -85,6 +91,17 @@ def _loss_of_table(
         elif rows_lost:
             return "it was cleared and lost rows"
     return ""
+
+
+def _loss_since_creation(table: TableState, *, rows_lost: bool, same: bool) -> str:
+    if not same:
+        return "a different table was read before"
+    removed, logged = first_removal(table, 0), _history_start(table)
+    if removed is not None:
+        return f"version {removed} of the table removed or changed rows"
+    if logged > 0:
+        return f"the table's log starts at version {logged}, so earlier removals are unknown"
+    return "the table was cleared and lost rows" if rows_lost else ""
 
 
 def _first_version(epoch: Epoch, number: int) -> int:

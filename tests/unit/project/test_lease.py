@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -98,6 +99,17 @@ def left_behind(file: Path, *words: str) -> Iterator[subprocess.Popen]:
 def test_the_jvm_of_a_dead_holder_is_terminated_before_the_lease_is_taken(file: Path) -> None:
     with left_behind(file, SPARK_PROGRAM, started_by_option(DEAD_PID, 1000.0)) as jvm, lease(file):
         assert jvm.poll() is not None
+
+
+def test_the_jvm_of_a_holder_that_lives_is_not_terminated_by_an_update_on_a_copy_of_the_storage(file: Path) -> None:
+    holder = psutil.Process(os.getppid())
+    words = (SPARK_PROGRAM, started_by_option(holder.pid, holder.create_time()))
+    with left_behind(file, *words) as jvm:
+        said = json.loads(file.read_text())
+        file.write_text(json.dumps({**said, "python": {"pid": holder.pid, "started_at": holder.create_time()}}))
+        with lease(file):
+            pass
+        assert jvm.poll() is None
 
 
 @pytest.mark.parametrize(
