@@ -16,7 +16,7 @@ from headrace.events.types import Event
 from headrace.events.upkeep import LogTrimmed
 
 # Rows that are read at once: those of a log of two months took 9 GB of memory.
-_ROWS_AT_ONCE = 20_000
+ROWS_AT_ONCE = 20_000
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def recorded_events(
 
 def _rows(reader: EventReader, where: str) -> Iterator[dict[str, Any]]:
     columns, after = ", ".join(EVENT_COLUMNS), ""
-    for last in reader.last_ids(where, _ROWS_AT_ONCE):
+    for last in reader.last_ids(where, ROWS_AT_ONCE):
         yield from reader.rows(columns, f"{where}{after} AND id <= {sql_literal(last)}")
         after = f" AND id > {sql_literal(last)}"
     yield from reader.rows(columns, f"{where}{after}")
