@@ -18,7 +18,8 @@ import pyarrow as pa
 from headrace.errors import InternalError
 from headrace.events.details import details_of, event_of
 from headrace.events.levels import Json, Level
-from headrace.events.types import BatchDone, Event
+from headrace.events.types import BatchDone, Event, UpdateTotals
+from headrace.events.upkeep import LogTrimmed
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Fields of ``origin`` that are always null here; they exist for queries written for the vendor's log.
@@ -150,8 +151,12 @@ def seq_no_of(row_id: str) -> int:
 
 
 def to_row(event: Event, *, origin: Origin, stamp: Stamp, redact: Callable[[str], str] = str) -> dict[str, Any]:
-    """The row for an event in :data:`SCHEMA`; applies *redact* to every text that is not a name or an enumeration."""
-    clean = _cleaner(redact)
+    """The row for an event in :data:`SCHEMA`; applies *redact* to every text that is not a name or an enumeration.
+
+    Events that sum up earlier ones have the names of these, and no text that was not redacted before. They stay as they
+    are: otherwise a secret that is a part of a flow's name would change the name in its sums.
+    """
+    clean = _cleaner_for(event, redact)
     error = getattr(event, "error", None)
     return {
         "id": stamp.id,
@@ -184,12 +189,16 @@ def redacted(event: Event, redact: Callable[[str], str]) -> Event:
 
     Law: ``redacted(event, redact) == from_row(to_row(event, ..., redact=redact))``.
     """
-    clean = _cleaner(redact)
+    clean = _cleaner_for(event, redact)
     body = json.loads(json.dumps(_cleaned(details_of(event), clean), default=str))
     found = event_of(event.event_type, body, _subject(event), clean(event.message))
     if found is None:
         raise InternalError(f"an event of type {event.event_type} cannot be read back")
     return found
+
+
+def _cleaner_for(event: Event, redact: Callable[[str], str]) -> Callable[[str], str]:
+    return _cleaner(str if isinstance(event, (UpdateTotals, LogTrimmed)) else redact)
 
 
 def _cleaner(redact: Callable[[str], str]) -> Callable[[str], str]:

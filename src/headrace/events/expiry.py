@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -11,13 +12,13 @@ from deltalake import DeltaTable, PostCommitHookProperties, QueryBuilder
 from headrace.delta_log.tables import sql_literal
 from headrace.events.envelope import id_floor, seq_no_at
 from headrace.events.levels import Level
-from headrace.events.types import BatchDone, Event, FlowStateChanged, TableEvaluated, UpdateTotals
-from headrace.events.upkeep import LogTrimmed
+from headrace.events.types import BatchDone, Event, FlowStateChanged, StreamProgress, TableEvaluated, UpdateTotals
 
 _NO_MAINTENANCE = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 # Removing rows rewrites files, so it is done once a day, or more often if events are kept for less than ten days.
 _MAX_STEP_S = 86_400.0
-# The columns without which a counted row could not be told from others.
+# delta-rs overflows its stack, which ends the process, if a list has about 10,000 values.
+_MAX_LIST = 500
 _NEVER = id_floor(0)
 
 
@@ -51,9 +52,13 @@ class Horizon:
         """Whether an event has expired. Some of them are kept all the same: see :func:`remove_expired`."""
         return row_id < self.before or (row_id < self.metrics_before and is_expiring_metrics(event))
 
+    def union(self, other: Horizon) -> Horizon:
+        """Covers what one of the two covers."""
+        return Horizon(max(self.before, other.before), max(self.metrics_before, other.metrics_before))
+
     @property
     def condition(self) -> str:
-        """The same, as SQL."""
+        """What :meth:`covers` says, as SQL."""
         return f"(id < '{self.before}' OR ({_METRICS} AND id < '{self.metrics_before}'))"
 
 
@@ -63,6 +68,8 @@ def is_expiring_metrics(event: Event) -> bool:
 
 
 _METRICS = f"(level = '{Level.METRICS.value}' AND event_type <> '{UpdateTotals.event_type}')"
+# What is known of flows that ran before the horizon: batches, lag, state, and reports of streams.
+_OF_FLOWS = f"event_type IN ('{BatchDone.event_type}', '{StreamProgress.event_type}')"
 _BATCH = f"(event_type = '{BatchDone.event_type}' AND origin['batch_id'] IS NOT NULL)"
 # Their counts are in the totals of the update.
 _COUNTED = f"({_BATCH} OR event_type = '{TableEvaluated.event_type}')"
@@ -81,8 +88,9 @@ def remove_expired(table: DeltaTable, horizon: Horizon, update_id: str) -> None:
     - Rows of *update_id*, which is running, except its metrics.
     - Batches and results of table rules without later totals of their update, unless all rows of their age have
       expired: their counts would be lost.
-    - Of each flow and kind of metrics the newest expired row. The newest batch distinguishes a new flow from one whose
-      record or checkpoint is lost or an older copy; the others are the last known lag and state.
+    - Of each flow the newest expired batch, report of lag, report of state and report of its stream. The newest batch
+      distinguishes a new flow from one whose record or checkpoint is lost or an older copy; the others are the last
+      known lag and state.
 
     Nobody may append meanwhile through a table that was opened earlier: delta-rs refuses to commit concurrently with a
     commit that removes rows.
@@ -116,19 +124,25 @@ def _removable(table: DeltaTable, horizon: Horizon, update_id: str) -> _Removabl
         "ON totals.update_id = batches.update_id WHERE totals.id IS NULL OR totals.id < batches.id",
     )
     if uncounted:
-        updates = ", ".join(sql_literal(found) for found in uncounted)
-        condition += f" AND NOT ({kept_if_uncounted} AND origin['update_id'] IN ({updates}))"
+        of_others = _none_of("origin['update_id']", uncounted)
+        condition += f" AND (NOT {kept_if_uncounted} OR ({of_others}))"
     newest = _column(
         table,
         f"SELECT max(id) AS found FROM events WHERE {condition} AND level = '{Level.METRICS.value}' "  # noqa: S608
-        f"AND event_type <> '{LogTrimmed.event_type}' AND (origin['epoch'] IS NULL OR origin['epoch'] >= 0) "
+        f"AND {_OF_FLOWS} AND (origin['epoch'] IS NULL OR origin['epoch'] >= 0) "
         "GROUP BY origin['flow_name'], origin['dataset_name'], event_type, origin['batch_id'] IS NULL, "
         f"event_type = '{FlowStateChanged.event_type}' AND strpos(details, '\"state_operators\"') > 0",
     )
     if newest:
-        condition += f" AND id NOT IN ({', '.join(sql_literal(found) for found in newest)})"
+        condition += f" AND {_none_of('id', newest)}"
     (rows,) = _column(table, f"SELECT count(*) AS found FROM events WHERE {condition}")  # noqa: S608
     return _Removable(condition, int(rows))
+
+
+def _none_of(column: str, values: Sequence[str]) -> str:
+    """The condition that a column has none of many values."""
+    parts = (values[start : start + _MAX_LIST] for start in range(0, len(values), _MAX_LIST))
+    return " AND ".join(f"{column} NOT IN ({', '.join(map(sql_literal, part))})" for part in parts)
 
 
 def _begins_before(table: DeltaTable, before: str) -> bool:

@@ -17,8 +17,10 @@ from headrace.events.outcome import OutcomeBuilder, Tally
 from headrace.events.storage_errors import STORAGE_ERRORS, reason_of
 from headrace.events.types import (
     BatchDone,
+    BatchRunning,
     FlowLagMetrics,
     FlowStateChanged,
+    StreamProgress,
     TableEvaluated,
     UpdateCreated,
     UpdateTotals,
@@ -33,11 +35,11 @@ EVENT_COLUMNS = ("id", "origin", "timestamp", "message", "details", "event_type"
 _KEYS = ("id", "origin")
 
 _FIRST = "id LIMIT 1"
-# The reports of lag and state, grouped by flow and by what they report. Flows have no quotes in their names.
-_LAG_OR_STATE = (
-    f"event_type = '{FlowLagMetrics.event_type}' AND level = '{Level.METRICS.value}' "
-    "AND strpos(message, '\" finished batch ') = 0 "
-    "GROUP BY split_part(message, '\"', 2), strpos(message, '\" keeps state for ') > 0"
+# Batches, reports of lag and state, and progress of streams and of long batches, grouped by flow and by what they say.
+_REPORTS = (
+    f"event_type IN ('{FlowLagMetrics.event_type}', '{StreamProgress.event_type}', '{BatchRunning.event_type}') "
+    f"AND level = '{Level.METRICS.value}' "
+    "GROUP BY origin['flow_name'], event_type, origin['epoch'], strpos(message, '\" keeps state for ') > 0"
 )
 
 Row = Mapping[str, Any]
@@ -99,10 +101,13 @@ class EventReader:
         # Updates follow each other; to compare ids is cheaper than to parse the origin of each row.
         later = self.rows("id", f"event_type = '{UpdateCreated.event_type}' AND id >= '{id_floor(first + 1)}'", _FIRST)
         of_update = f"id >= '{id_floor(first)}'" + (f" AND id < '{later[0]['id']}'" if later else "")
-        totals = self.rows("id", f"{of_update} AND event_type = '{UpdateTotals.event_type}'", "id DESC LIMIT 1")
+        # The process of an earlier update may still record events.
+        own = f"{of_update} AND origin['update_id'] = {sql_literal(update_id)}"
+        totals = self.rows("id", f"{own} AND event_type = '{UpdateTotals.event_type}'", "id DESC LIMIT 1")
         after = f" AND id > '{totals[0]['id']}'" if totals else ""
-        # A continuous update has many reports of lag and state, of which the newest ones count.
-        newest = self.rows("max(id) AS id", f"{of_update} AND {_LAG_OR_STATE}", "1")
+        # A continuous update has many reports, of which the newest ones count. The newest batch of a flow ends its
+        # progress, also if the totals include it.
+        newest = self.rows("max(id) AS id", f"{own} AND {_REPORTS}", "1")
         single = [row["id"] for row in (*totals, *newest)]
         where = (
             f"{of_update} AND (level <> '{Level.METRICS.value}' OR event_type = '{TableEvaluated.event_type}' "
@@ -192,15 +197,35 @@ class EventReader:
         Raises:
             PipelineError: EVENTS.NOT_READABLE.
         """
+        return self._query(f"SELECT {columns} FROM events WHERE {where} ORDER BY {order}")  # noqa: S608 - see above
+
+    def last_ids(self, where: str, rows: int) -> list[str]:
+        """The ids at which parts of the rows end that have a number of rows each; the last part may be smaller.
+
+        Args:
+            where: SQL of our own.
+            rows: of a part.
+
+        Raises:
+            PipelineError: EVENTS.NOT_READABLE.
+        """
+        numbered = f"SELECT id, row_number() OVER (ORDER BY id) AS number FROM events WHERE {where}"  # noqa: S608
+        found = self._query(f"SELECT id FROM ({numbered}) WHERE number % {int(rows)} = 0 ORDER BY id")  # noqa: S608
+        return [row["id"] for row in found]
+
+    def unreadable(self, error: BaseException) -> PipelineError:
+        """The error EVENTS.NOT_READABLE of this log."""
+        return PipelineError("EVENTS.NOT_READABLE", path=self._path, reason=reason_of(error))
+
+    def _query(self, query: str) -> list[dict[str, Any]]:
         table = self._newest()
         if table is None:
             return []
-        query = f"SELECT {columns} FROM events WHERE {where} ORDER BY {order}"  # noqa: S608 - see above
         try:
             stream = QueryBuilder().register("events", table).execute(query)
             return _pylist(pa.RecordBatchReader.from_stream(stream).read_all())
         except STORAGE_ERRORS as error:
-            raise self._unreadable(error) from error
+            raise self.unreadable(error) from error
 
     def _newest(self) -> DeltaTable | None:
         try:
@@ -209,11 +234,8 @@ class EventReader:
             if self._table is None and DeltaTable.is_deltatable(self._path):
                 self._table = DeltaTable(self._path)
         except STORAGE_ERRORS as error:
-            raise self._unreadable(error) from error
+            raise self.unreadable(error) from error
         return self._table
-
-    def _unreadable(self, error: BaseException) -> PipelineError:
-        return PipelineError("EVENTS.NOT_READABLE", path=self._path, reason=reason_of(error))
 
 
 def _updated(table: DeltaTable) -> bool:

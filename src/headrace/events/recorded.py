@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from headrace.delta_log.tables import sql_literal
 from headrace.events.envelope import from_row
@@ -13,6 +14,9 @@ from headrace.events.expiry import Horizon
 from headrace.events.reader import EVENT_COLUMNS, EventReader
 from headrace.events.types import Event
 from headrace.events.upkeep import LogTrimmed
+
+# Rows that are read at once: those of a log of two months took 9 GB of memory.
+ROWS_AT_ONCE = 20_000
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,7 @@ def recorded_events(
     """
     where = "TRUE" if after_id is None else f"id > {sql_literal(after_id)}"
     where += "" if until is None else f" AND {until.condition}"
-    for row in reader.rows(", ".join(EVENT_COLUMNS), where):
+    for row in _rows(reader, where):
         try:
             event = from_row(row)
         except (LookupError, TypeError, ValueError, AttributeError):
@@ -50,17 +54,45 @@ def recorded_events(
             yield Recorded(row["id"], row["origin"]["update_id"], row["timestamp"], event)
 
 
+def _rows(reader: EventReader, where: str) -> Iterator[dict[str, Any]]:
+    columns, after = ", ".join(EVENT_COLUMNS), ""
+    for last in reader.last_ids(where, ROWS_AT_ONCE):
+        yield from reader.rows(columns, f"{where}{after} AND id <= {sql_literal(last)}")
+        after = f" AND id > {sql_literal(last)}"
+    yield from reader.rows(columns, f"{where}{after}")
+
+
 def newest_trimming(reader: EventReader) -> LogTrimmed | None:
     """What was last recorded before expired events were removed; None if none were.
 
     Raises:
         PipelineError: EVENTS.NOT_READABLE.
     """
-    rows = reader.rows(", ".join(EVENT_COLUMNS), f"event_type = '{LogTrimmed.event_type}'", "id DESC LIMIT 1")
     with suppress(LookupError, TypeError, ValueError, AttributeError):
-        event = from_row(rows[0])
-        return event if isinstance(event, LogTrimmed) else None
+        return _newest_trimming(reader)
     return None
+
+
+def trimming_to_continue(reader: EventReader) -> LogTrimmed | None:
+    """The same, for the process that records the next one, which has to include its metrics.
+
+    Raises:
+        PipelineError: EVENTS.NOT_READABLE, also if another version wrote it in a form that this version cannot read.
+    """
+    try:
+        return _newest_trimming(reader)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise reader.unreadable(error) from error
+
+
+def _newest_trimming(reader: EventReader) -> LogTrimmed | None:
+    rows = reader.rows(", ".join(EVENT_COLUMNS), f"event_type = '{LogTrimmed.event_type}'", "id DESC LIMIT 1")
+    if not rows:
+        return None
+    event = from_row(rows[0])
+    if not isinstance(event, LogTrimmed):
+        raise TypeError(f"the newest event of type {LogTrimmed.event_type} has another form")
+    return event
 
 
 def continues(reader: EventReader, row_id: str) -> bool:

@@ -19,6 +19,10 @@ View: TypeAlias = Callable[[str, Liveness], str]
 _EXPECTATION = "struct<name: string, dataset: string, action: string, passed_records: bigint, failed_records: bigint>"
 _METRIC = "struct<name: string, value: double, kind: string>"
 _FLOW = "$.flow_progress"
+_COUNTS = (
+    "flow_progress struct<metrics: struct<num_output_rows: bigint>, "
+    "data_quality: struct<dropped_records: bigint, quarantined_records: bigint>>"
+)
 _ENDED = ", ".join(sorted(f"'{state.value}'" for state in TERMINAL_UPDATE_STATES))
 ACTIVE = ", ".join(sorted(f"'{state.value}'" for state in ACTIVE_STATES))
 
@@ -85,17 +89,26 @@ def event_log_flows(table: str, liveness: Liveness) -> str:
 
     Counts are the recorded totals of the update, and the batches after them.
     """
+    # A log has many batches, and to parse JSON is slow: only what is not in the totals is parsed, and once.
+    later = "totals.id IS NULL OR batches.id > totals.id"
     return f"""
 WITH updates AS ({event_log_updates(table, liveness)}),
-batches AS ({_batches(table)}),
 totals AS ({_totals(table)}),
+batches AS (
+  SELECT batches.update_id, batches.flow,
+    totals.id IS NULL OR (batches.id > totals.id
+      AND (batches.epoch <> totals.epoch OR batches.batch_id > totals.batch_id)) AS is_later,
+    totals.batches IS NULL AS is_uncounted,
+    from_json(CASE WHEN {later} THEN batches.details END, '{_COUNTS}').flow_progress AS body
+  FROM ({_batches(table)}) AS batches
+  LEFT JOIN totals ON batches.update_id = totals.update_id AND batches.flow = totals.flow
+),
 counts AS (
   SELECT update_id, flow, rows_written, rows_dropped, rows_quarantined, batches FROM totals
   UNION ALL
-  SELECT batches.update_id, batches.flow, batches.rows_written, batches.rows_dropped, batches.rows_quarantined, 1
-  FROM batches LEFT JOIN totals ON batches.update_id = totals.update_id AND batches.flow = totals.flow
-  WHERE totals.id IS NULL
-    OR (batches.id > totals.id AND (batches.epoch <> totals.epoch OR batches.batch_id > totals.batch_id))
+  SELECT update_id, flow, if(is_later, body.metrics.num_output_rows, 0),
+    if(is_later, body.data_quality.dropped_records, 0), if(is_later, body.data_quality.quarantined_records, 0), 1
+  FROM batches WHERE is_later OR is_uncounted
 ),
 counted AS (
   SELECT update_id, flow, sum(rows_written) AS rows_written, sum(rows_dropped) AS rows_dropped,
@@ -249,9 +262,6 @@ def _batches(table: str) -> str:
       id,
       timestamp,
       details,
-      CAST(get_json_object(details, '{_FLOW}.metrics.num_output_rows') AS BIGINT) AS rows_written,
-      CAST(get_json_object(details, '{_FLOW}.data_quality.dropped_records') AS BIGINT) AS rows_dropped,
-      CAST(get_json_object(details, '{_FLOW}.data_quality.quarantined_records') AS BIGINT) AS rows_quarantined,
       row_number() OVER (
         PARTITION BY origin.update_id, origin.flow_name, origin.epoch, origin.batch_id ORDER BY id
       ) AS record

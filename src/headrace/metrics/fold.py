@@ -32,8 +32,8 @@ _LAG = (
     all_metrics.LAG_COMMITS,
     all_metrics.LAG_BYTES,
 )
-_OF_FLOWS = (
-    all_metrics.FLOW_STATE,
+# From events of the level METRICS.
+_GAUGES_OF_FLOWS = (
     all_metrics.LAST_BATCH,
     all_metrics.INPUT_RATE,
     all_metrics.PROCESS_RATE,
@@ -65,7 +65,8 @@ class LatestUpdate:
 class EventFold:
     """The metrics of all events so far.
 
-    Law: folding a log in one go, or in parts with :meth:`to_json` and :meth:`from_json` in between, gives the same.
+    Law: folding a log in one go, or in parts with :meth:`to_json` and :meth:`from_json` in between, gives the same;
+    and so does folding its metrics up to a moment before its other events, which expire later.
     """
 
     def __init__(self) -> None:
@@ -83,11 +84,15 @@ class EventFold:
         # By flow: where the time of its batches went since it started.
         self.phases: dict[str, RecentPhases] = {}
         self._defined: set[str] = set()
+        # By flow, in seconds since 1970: the newest event that its gauges are from.
+        self._measured: dict[str, float] = {}
 
     def apply(self, event: Event, at: datetime, update_id: str) -> None:
         """Add the next event."""
         moment = at.timestamp()
         self.newest_event_at = moment
+        if isinstance(event, BatchDone | FlowLagMetrics | StreamProgress):
+            self._measured[event.flow] = moment
         match event:
             case UpdateCreated() | UpdateStateChanged():
                 self._apply_to_update(event, moment, update_id)
@@ -121,6 +126,7 @@ class EventFold:
             "flows": {name: [flow.dataset, flow.inputs, flow.is_instant] for name, flow in self.flows.items()},
             "phases": {flow: found.to_json() for flow, found in self.phases.items()},
             "defined": sorted(self._defined),
+            "measured": self._measured,
         }
 
     @classmethod
@@ -148,6 +154,7 @@ class EventFold:
         }
         found.phases = {str(flow): RecentPhases.from_json(phases) for flow, phases in given["phases"].items()}
         found._defined = set(given["defined"])
+        found._measured = {str(flow): float(at) for flow, at in given.get("measured", {}).items()}
         return found
 
     @property
@@ -182,7 +189,7 @@ class EventFold:
                 if state in TERMINAL_UPDATE_STATES:
                     self._end_update(self.latest, moment)
                 elif self.latest.is_whole:
-                    self._drop_flows_that_left()
+                    self._drop_flows_that_left(moment)
 
     def _end_update(self, latest: LatestUpdate, moment: float) -> None:
         self.samples.add(all_metrics.UPDATES, 1, latest.state, latest.cause)
@@ -190,13 +197,17 @@ class EventFold:
         self.samples.set(all_metrics.UPDATE_DURATION, round(moment - latest.started_at, 3), latest.cause)
         self.samples.set(all_metrics.UPDATE_END, moment, latest.state)
 
-    def _drop_flows_that_left(self) -> None:
-        for metric in _OF_FLOWS:
-            self.samples.drop(metric, lambda labels: labels["flow"] not in self._defined)
-        self.watermarks = {flow: at for flow, at in self.watermarks.items() if flow in self._defined}
-        self.oldest_unread = {flow: found for flow, found in self.oldest_unread.items() if flow in self._defined}
+    def _drop_flows_that_left(self, moment: float) -> None:
+        # Metrics expire before other events, so this may be an old update, after the metrics of younger ones.
+        kept = self._defined | {flow for flow, at in self._measured.items() if at > moment}
+        self.samples.drop(all_metrics.FLOW_STATE, lambda labels: labels["flow"] not in self._defined)
+        for metric in _GAUGES_OF_FLOWS:
+            self.samples.drop(metric, lambda labels: labels["flow"] not in kept)
+        self.watermarks = {flow: at for flow, at in self.watermarks.items() if flow in kept}
+        self.oldest_unread = {flow: found for flow, found in self.oldest_unread.items() if flow in kept}
         self.flows = {name: flow for name, flow in self.flows.items() if name in self._defined}
-        self.phases = {flow: found for flow, found in self.phases.items() if flow in self._defined}
+        self.phases = {flow: found for flow, found in self.phases.items() if flow in kept}
+        self._measured = {flow: at for flow, at in self._measured.items() if flow in kept}
 
     def _apply_state(self, event: FlowStateChanged, moment: float) -> None:
         if event.state is FlowState.STARTING:

@@ -10,9 +10,21 @@ from headrace.metrics.fold import EventFold
 def trimmed_fold(trimming: LogTrimmed | None) -> EventFold:
     """The fold of the removed events; empty if none were removed, or if another version wrote it otherwise."""
     try:
-        return EventFold() if trimming is None else EventFold.from_json(trimming.metrics)
-    except (LookupError, TypeError, ValueError, AttributeError):
+        return fold_to_continue(trimming)
+    except ValueError:
         return EventFold()
+
+
+def fold_to_continue(trimming: LogTrimmed | None) -> EventFold:
+    """The fold of the removed events; empty if none were removed.
+
+    Raises:
+        ValueError: another version wrote it otherwise.
+    """
+    try:
+        return EventFold() if trimming is None else EventFold.from_json(trimming.metrics)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise ValueError(f"the sums of removed events cannot be read: {error!r}") from error
 
 
 def horizon_of(trimming: LogTrimmed | None) -> Horizon:

@@ -147,6 +147,18 @@ def test_a_secret_that_is_a_part_of_a_date_leaves_times_readable() -> None:
     assert [redacted(event, lambda text: text.replace("2026", "***")) for event in (done, behind)] == [done, behind]
 
 
+def test_a_secret_that_is_a_part_of_a_name_leaves_sums_readable() -> None:
+    total = FlowTotal("sales_by_day", "sales", 0, 1, FlowCounts(rows_written=8))
+    samples = {"samples": [["batches_total", ["sales_by_day", "sales"], 8]]}
+
+    def hide(text: str) -> str:
+        return text.replace("sales", "***")
+
+    for event in (UpdateTotals((total,)), LogTrimmed("00", "01", samples)):
+        assert redacted(event, hide) == event
+        assert from_row(to_row(event, origin=ORIGIN, stamp=STAMP, redact=hide)) == event
+
+
 @given(events)
 @settings(max_examples=150, deadline=None)
 def test_event_survives_a_round_trip_through_its_row(event: Event) -> None:

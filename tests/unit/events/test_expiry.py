@@ -2,32 +2,55 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import count
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, write_deltalake
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from headrace.events.envelope import Origin
-from headrace.events.expiry import Retention
+from headrace.events import recorded
+from headrace.events.envelope import SCHEMA, Origin, Stamp, id_floor, seq_no_at, to_row
+from headrace.events.expiry import Horizon, Retention, remove_expired
 from headrace.events.log import CHECKPOINT_EVERY_APPENDS, EventLog
 from headrace.events.outcome import Tally
 from headrace.events.reader import EventReader
 from headrace.events.recorded import newest_trimming, recorded_events
-from headrace.events.types import BatchDone, StreamProgress, UpdateCreated, UpdateStateChanged
+from headrace.events.types import (
+    BatchDone,
+    Event,
+    FlowDefined,
+    FlowLagMetrics,
+    FlowStateChanged,
+    RowsSampled,
+    StreamProgress,
+    UpdateCreated,
+    UpdateStateChanged,
+)
+from headrace.events.upkeep import LogTrimmed
 from headrace.metrics import catalogue
+from headrace.metrics.fold import EventFold
 from headrace.metrics.samples import Samples
 from headrace.metrics.trimmed import horizon_of, trimmed_fold
-from headrace.model.outcome import FlowCounts, UpdateState
+from headrace.model.outcome import FlowCounts, FlowState, PartitionLag, UpdateState
 from headrace.model.stream_progress import StreamBatches
+from headrace.project.inspection.pipeline_metrics import fold_log
 from headrace.project.update.log_trimming import record_trimming
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 COUNTS = FlowCounts(rows_written=8)
 DAY_S = 86_400.0
+# More than a condition may list.
+UPDATES = 601
 
 Opener = Callable[..., EventLog]
 
@@ -169,10 +192,152 @@ def folded(path: str) -> Samples:
     reader = EventReader(path)
     trimming = newest_trimming(reader)
     fold = trimmed_fold(trimming)
-    for recorded in recorded_events(reader):
-        if not horizon_of(trimming).covers(recorded.row_id, recorded.event):
-            fold.apply(recorded.event, recorded.at, recorded.update_id)
+    for row in recorded_events(reader):
+        if not horizon_of(trimming).covers(row.row_id, row.event):
+            fold.apply(row.event, row.at, row.update_id)
     return fold.samples
+
+
+def test_conditions_of_a_removal_have_no_long_lists(path: str) -> None:
+    """A list of about 10,000 values overflows the stack of delta-rs, which ends the process."""
+    batch, report = StreamBatches(1, 1, NOW, 5), Retention(None, 30 * DAY_S).horizon(NOW)
+    events = [BatchDone("a", "orders", 0, 0, COUNTS), *[StreamProgress("a", "orders", 0, "q", "r", batch)] * 2]
+    moment, rows = days_ago(35)(), []
+    for number in range(3 * UPDATES):
+        origin = Origin("p1", "flights", f"u{number // 3}")
+        event = replace(events[number % 3], flow=f"flow{number // 3}")
+        rows.append(to_row(event, origin=origin, stamp=Stamp(seq_no_at(moment) + number, moment, "log", "a")))
+    write_deltalake(path, pa.Table.from_pylist(rows, SCHEMA))
+    conditions: list[str] = []
+
+    class Noting(DeltaTable):
+        """Takes note of what it removes."""
+
+        def delete(self, predicate: str | None = None, **how: Any) -> dict[str, Any]:
+            conditions.append(str(predicate))
+            return super().delete(predicate, **how)
+
+    remove_expired(Noting(path), report, "runs")
+
+    # The counts of each batch are in no totals, and the newest report of each flow is kept.
+    assert DeltaTable(path).count() == 2 * UPDATES
+    lists = re.findall(r"IN \(([^()]*)\)", conditions[0])
+    assert max(found.count(",") + 1 for found in lists) == 500
+
+
+def test_samples_of_rows_expire(path: str, open_log: Opener) -> None:
+    with open_log("old", days_ago(35)) as log:
+        log.emit(UpdateCreated("USER_ACTION"))
+        log.emit(RowsSampled("a", "orders", 0, 0, "valid", ('{"name": "Ann"}',)))
+
+    log_update(open_log("newest", days_ago(0), retention=Retention(None, 30 * DAY_S)))
+
+    assert [row["event_type"] for row in EventReader(path).events()] == ["create_update", "create_update"]
+
+
+def test_counters_are_right_after_events_are_to_be_kept_longer(path: str, open_log: Opener) -> None:
+    log_update(open_log("old", days_ago(35)), ("a", 0), ("a", 1))
+    log_update(open_log("young", days_ago(25)), ("a", 2))
+    before = counted(path)
+    for days, keep in ((1, 20), (0, 30), (-7, 30)):
+        log = open_log(f"at {days}", days_ago(days), retention=Retention(None, keep * DAY_S), trims=True)
+        log_update(log)
+
+        assert counted(path) == before
+
+
+@pytest.mark.parametrize("details", ['{"log_trimmed": {"metrics": {}}}', None])
+def test_events_are_not_removed_if_the_sums_of_earlier_ones_cannot_be_read(
+    path: str, open_log: Opener, details: str | None
+) -> None:
+    log_update(open_log("old", days_ago(35)), ("a", 0), ("a", 1))
+    with open_log("newer version", days_ago(34)) as log:
+        log.emit(LogTrimmed("0", "0", {"samples": "in another form"}))
+    if details is not None:
+        DeltaTable(path).update({"details": f"'{details}'"}, predicate="event_type = 'log_trimmed'")
+    before = stored(path)
+
+    log_update(open_log("newest", days_ago(0), retention=Retention(None, 30 * DAY_S), trims=True))
+
+    assert stored(path) == [*before, ("newest", None, None)]
+
+
+MEASURED: tuple[Event, ...] = (
+    BatchDone("a", "orders", 0, 0, COUNTS),
+    FlowLagMetrics("b", "orders", (PartitionLag("t", 0, 1, 5),)),
+    StreamProgress(
+        "c", "orders", 0, "q", "r", StreamBatches(1, 1, NOW, 5, input_rows=5, processed_rows_per_second=2.0)
+    ),
+)
+OTHERS: tuple[Event, ...] = (
+    UpdateCreated("USER_ACTION"),
+    UpdateCreated("USER_ACTION", {}, {"refresh": ["a"]}),
+    UpdateStateChanged(UpdateState.RUNNING),
+    UpdateStateChanged(UpdateState.COMPLETED),
+    *(FlowDefined(flow, "orders") for flow in "abc"),
+    *(FlowStateChanged(flow, "orders", FlowState.RUNNING) for flow in "abc"),
+)
+
+
+@given(st.lists(st.sampled_from((*MEASURED, *OTHERS)), max_size=14), st.integers(0, 14), st.integers(0, 14))
+@settings(max_examples=100)
+def test_metrics_that_expire_before_other_events_give_the_same_samples(
+    events: list[Event], metrics_before: int, before: int
+) -> None:
+    """Law: it does not matter at which moments what has expired is folded first."""
+    horizon = Horizon(id_floor(min(before, metrics_before)), id_floor(metrics_before))
+    log = [(id_floor(at), NOW + timedelta(seconds=at), event) for at, event in enumerate(events)]
+    expired = [row for row in log if horizon.covers(row[0], row[2])]
+    trimmed = EventFold.from_json(fold_of(expired).to_json())
+
+    found = fold_of([row for row in log if row not in expired], trimmed)
+
+    assert sorted(found.samples.to_json()) == sorted(fold_of(log).samples.to_json())
+
+
+def fold_of(rows: list[tuple[str, datetime, Event]], fold: EventFold | None = None) -> EventFold:
+    fold = fold or EventFold()
+    for _, at, event in rows:
+        fold.apply(event, at, "u")
+    return fold
+
+
+def test_a_removal_while_the_log_is_read_leaves_no_low_counters(path: str, open_log: Opener, tmp_path: Path) -> None:
+    log_update(open_log("old", days_ago(35)), ("a", 0), ("a", 1), ("b", 0))
+    before, removals = counted(path), iter([True])
+
+    class Removing(EventReader):
+        """Events are removed between its first two reads."""
+
+        def last_ids(self, where: str, rows: int) -> list[str]:
+            if next(removals, False):
+                retention = Retention(None, 30 * DAY_S)
+                log_update(open_log("next", days_ago(0), retention=retention, trims=True))
+            return super().last_ids(where, rows)
+
+    file = tmp_path / "metrics.json"
+    for _ in range(2):
+        samples = fold_log(Removing(path), file, "log").samples
+
+        assert {flow: batches for (flow, _), batches in samples.of(catalogue.BATCHES).items()} == before
+
+
+def test_a_long_log_is_read_in_parts(path: str, open_log: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+    log_update(open_log("u", days_ago(0)), *(("a", number) for number in range(6)))
+    sizes: list[int] = []
+
+    class Counting(EventReader):
+        def rows(self, columns: str, where: str, order: str = "id") -> list[dict[str, Any]]:
+            found = super().rows(columns, where, order)
+            sizes.append(len(found))
+            return found
+
+    whole = list(recorded_events(EventReader(path)))
+    monkeypatch.setattr(recorded, "ROWS_AT_ONCE", 3)
+
+    assert list(recorded_events(Counting(path))) == whole
+    assert list(recorded_events(EventReader(path), whole[1].row_id)) == whole[2:]
+    assert sizes == [3, 3, 1]
 
 
 def test_running_update_removes_old_events_and_continues_to_write(path: str, open_log: Opener) -> None:

@@ -10,28 +10,38 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from headrace.errors import PipelineError
-from headrace.events.envelope import Origin
+from headrace.events.envelope import SCHEMA, Origin, Stamp, seq_no_at, to_row
 from headrace.events.log import CHECKPOINT_EVERY_APPENDS, COMPACT_ABOVE_FILES, TABLE_PROPERTIES, EventLog, maintain
 from headrace.events.outcome import OutcomeBuilder
 from headrace.events.reader import EventReader
 from headrace.events.types import (
     BatchDone,
+    BatchRunning,
     DatasetDefined,
     Event,
     FlowDefined,
+    FlowLagMetrics,
     FlowStateChanged,
+    FlowTotal,
+    StreamProgress,
     UpdateCreated,
     UpdateStateChanged,
+    UpdateTotals,
 )
 from headrace.model.datasets import Kind
 from headrace.model.expectations import Action, ExpectationCount
-from headrace.model.outcome import FlowCounts, FlowState, UpdateState
+from headrace.model.outcome import BatchTasks, FlowCounts, FlowState, PartitionLag, UpdateState
+from headrace.model.stream_progress import StreamBatches
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 RULES = (ExpectationCount("valid", Action.DROP, 8, 2),)
@@ -107,6 +117,68 @@ def test_reader_skips_batches_that_a_totals_event_includes(path: str, open_log: 
     assert outcome is not None
     assert [flow.counts.rows_written for flow in outcome.flows] == [32, 32]
     assert len(read) == len(batches) - 5
+
+
+@given(st.lists(st.tuples(st.sampled_from("RBPST"), st.sampled_from("ab")), max_size=10))
+@settings(max_examples=25, deadline=None)
+def test_long_batches_read_from_the_log_are_those_of_the_running_update(steps: list[tuple[str, str]]) -> None:
+    builder, numbers, rows = OutcomeBuilder("u1"), dict.fromkeys("ab", 0), []
+
+    def emit(event: Event) -> None:
+        at = NOON + timedelta(seconds=len(rows))
+        rows.append(to_row(event, origin=Origin("p1", "flights", "u1"), stamp=Stamp(seq_no_at(at), at, "log", "id")))
+        if not isinstance(event, UpdateTotals):
+            builder.apply(event, at)
+
+    for event in (UpdateCreated("USER_ACTION"), *(FlowDefined(flow, "orders") for flow in "ab")):
+        emit(event)
+    for step, flow in steps:
+        number = numbers[flow]
+        match step:
+            case "R":
+                emit(BatchRunning(flow, "orders", BatchTasks(number, 1, 2, 6)))
+            case "B":
+                emit(BatchDone(flow, "orders", 0, number, COUNTS))
+                numbers[flow] += 1
+            case "P":
+                emit(StreamProgress(flow, "orders", 0, "q", "r", StreamBatches(number - 1, 1, NOON, 5)))
+            case "S":
+                emit(FlowStateChanged(flow, "orders", FlowState.RUNNING, attempt=1))
+            case "T":
+                emit(builder.total())
+    with TemporaryDirectory() as folder:
+        write_deltalake(folder, pa.Table.from_pylist(rows, SCHEMA))
+
+        assert EventReader(folder).outcome() == builder.outcome()
+
+
+def test_a_long_batch_is_shown_while_it_runs(path: str, open_log: Opener) -> None:
+    tasks = BatchTasks(3, 1, 2, 6)
+    with open_log() as log:
+        for event in (*ONE_UPDATE[:8], BatchRunning("orders", "orders", tasks)):
+            log.emit(event)
+
+    outcome = EventReader(path).outcome()
+
+    assert outcome is not None
+    assert outcome.flows[0].batch == tasks
+
+
+def test_totals_and_reports_of_an_update_that_still_records_are_not_those_of_the_next(
+    path: str, open_log: Opener
+) -> None:
+    mine, other = FlowLagMetrics("a", "t", (PartitionLag("t", 0, 1, 5),)), FlowLagMetrics("a", "t")
+    lost, log = open_log("lost"), open_log("u1")
+    builder = OutcomeBuilder("u1")
+    lost.emit(UpdateCreated("USER_ACTION"))
+    for event in (UpdateCreated("USER_ACTION"), FlowDefined("a", "t"), BatchDone("a", "t", 0, 1, COUNTS), mine):
+        builder.apply(event, log.emit(event))
+    log.flush()
+    for late in (other, UpdateTotals((FlowTotal("a", "t", 0, 9, FlowCounts(rows_written=99)),))):
+        lost.emit(late)
+    lost.flush()
+
+    assert EventReader(path).outcome() == builder.outcome()
 
 
 def test_outcome_read_from_the_log_equals_that_of_the_running_update(path: str, open_log: Opener) -> None:
