@@ -15,6 +15,9 @@ from typing import Any
 
 from headrace.model.local_path import local_path
 
+# Commits have other versions, whose lines mean the same.
+_OFFSETS_VERSION = "v1"
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -36,7 +39,7 @@ def read_progress(checkpoint: Path) -> Progress | None:
     if newest is None:
         return None
     try:
-        planned, *positions = _json_lines(checkpoint / "offsets" / str(newest))
+        planned, *positions = _offset_lines(checkpoint, newest)
         if newest not in _numbers(checkpoint / "commits"):
             return Progress(newest, completed=False, offsets=tuple(positions))
         (committed,) = _json_lines(checkpoint / "commits" / str(newest))
@@ -83,7 +86,7 @@ def query_id_of(checkpoint: Path) -> str | None:
 def first_offsets(checkpoint: Path, batch: int = 0) -> tuple[Any, ...]:
     """The end offsets of the first batch, or of another one; empty once Spark has deleted them."""
     try:
-        return tuple(_json_lines(checkpoint / "offsets" / str(batch))[1:])
+        return tuple(_offset_lines(checkpoint, batch)[1:])
     except (FileNotFoundError, ValueError):
         return ()
 
@@ -91,7 +94,7 @@ def first_offsets(checkpoint: Path, batch: int = 0) -> tuple[Any, ...]:
 def batch_metadata(checkpoint: Path, batch: int) -> dict[str, Any]:
     """What Spark stored with the offsets of a batch: watermark, time and confs; empty if that cannot be read."""
     try:
-        found = _json_lines(checkpoint / "offsets" / str(batch))[0]
+        found = _offset_lines(checkpoint, batch)[0]
     except (OSError, ValueError, IndexError):
         return {}
     return found if isinstance(found, dict) else {}
@@ -145,6 +148,19 @@ def _listed_in(listing: Path) -> Iterator[tuple[str, int]]:
         with suppress(ValueError, LookupError, TypeError):
             entry = json.loads(line)
             yield local_path(entry["path"]), int(entry["timestamp"])
+
+
+def _offset_lines(checkpoint: Path, batch: int) -> list[Any]:
+    """The lines of a batch's offsets: its metadata, then an offset for each source.
+
+    Raises:
+        ValueError: they are torn, or in another format, whose lines may mean something else.
+    """
+    file = checkpoint / "offsets" / str(batch)
+    version = file.read_text(encoding="utf-8").split("\n", 1)[0].strip()
+    if version != _OFFSETS_VERSION:
+        raise ValueError(f"{file} has the version {version[:20]!r}")
+    return _json_lines(file)
 
 
 def _json_lines(file: Path) -> list[Any]:

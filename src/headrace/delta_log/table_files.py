@@ -16,10 +16,21 @@ from headrace.delta_log.tables import commit_file
 from headrace.errors import PipelineError
 from headrace.model.local_path import local_path
 
-_COLUMNS = ("add", "sidecar.path")
+# Not the statistics as columns, which may have times that Python has not.
+_COLUMNS = (
+    "add.path",
+    "add.size",
+    "add.partitionValues",
+    "add.stats",
+    "add.deletionVector",
+    "add.tags",
+    "sidecar.path",
+)
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _ROWS = re.compile(r'"numRecords"\s*:\s*(\d+)')
 _CUBE = "ZCUBE_ID"
 _CHANGE_DATA = "_change_data"
+_LOG = "_delta_log"
 # Anything else in the folder of a table is not Delta's.
 _DATA_FILE = re.compile(r".*\.parquet|deletion_vector_[0-9a-f-]{36}\.bin")
 # The alphabet of Z85, which writes 4 bytes as 5 letters.
@@ -66,7 +77,7 @@ def live_files(path: str, version: int) -> tuple[LiveFile, ...]:
         PipelineError: STORAGE.TABLE_UNREADABLE, if the log is incomplete.
     """
     table = Path(path)
-    log = table / "_delta_log"
+    log = table / _LOG
     known, parts = newest_checkpoint(log, version)
     adds = {add["path"]: add for part in parts for add in checkpointed_adds(log, part, _COLUMNS)}
     for number in range(known + 1, version + 1):
@@ -80,10 +91,16 @@ def live_files(path: str, version: int) -> tuple[LiveFile, ...]:
 
 
 def stored_files(path: str, partition_by: Iterable[str] = ()) -> tuple[StoredFile, ...]:
-    """The data files, change data files and deletion vectors in the folder of a table."""
+    """The data files, change data files and deletion vectors in the folder of a table.
+
+    Those of another table whose folder is within this one are not among them.
+    """
     found = []
     prefixes = tuple(f"{column}=" for column in partition_by)
     for folder, folders, files in os.walk(path):
+        if folder != path and _LOG in (*folders, *files):
+            folders.clear()
+            continue
         folders[:] = [
             name for name in folders if name == _CHANGE_DATA or name.startswith(prefixes) or name[0] not in "._"
         ]
@@ -126,9 +143,7 @@ def files_needed_since(path: str, version: int, first: int) -> frozenset[str]:
 def first_version_since(path: str, version: int, since_s: float) -> int:
     """The oldest version that was committed at or after a time; the version after the newest if there is none."""
     table = Path(path)
-    recent = (
-        found for found in commit_versions(table / "_delta_log") if commit_file(table, found).stat().st_mtime >= since_s
-    )
+    recent = (found for found in commit_versions(table / _LOG) if commit_file(table, found).stat().st_mtime >= since_s)
     return min(recent, default=version + 1)
 
 
@@ -143,7 +158,7 @@ def unordered_files(path: str, files: Iterable[LiveFile], columns: tuple[str, ..
     left = {file.path for file in files}
     unordered: set[str] = set()
     has_ordered = False
-    for version in reversed(commit_versions(table / "_delta_log")):
+    for version in reversed(commit_versions(table / _LOG)):
         actions = _commit(table, version)
         is_ordered = [name.casefold() for name in _z_order(actions)] == wanted
         has_ordered = has_ordered or is_ordered
@@ -188,11 +203,21 @@ def _pairs(found: Any) -> Iterator[tuple[str, Any]]:
     yield from (found.items() if isinstance(found, Mapping) else found or ())
 
 
+def is_outside(name: str) -> bool:
+    """Whether the path of a file, as the functions here return it, is not within the table's folder."""
+    return name.startswith(("/", "../")) or _SCHEME.match(name) is not None
+
+
 def _relative(path: str, table: Path) -> str:
     """A path of the log, relative to the table; files elsewhere, as those of a clone, keep their absolute path."""
     decoded = local_path(path) if path.startswith("file:") else unquote(path)
-    prefix = f"{table}/"
-    return decoded.removeprefix(prefix)
+    if not is_outside(decoded):
+        return os.path.normpath(decoded)
+    if decoded.startswith(f"{table}/"):
+        return decoded.removeprefix(f"{table}/")
+    # The writer may have reached the storage through a link, or this process does.
+    real, folder = os.path.realpath(decoded), os.path.realpath(table)
+    return real.removeprefix(f"{folder}/") if decoded.startswith("/") else decoded
 
 
 def _vector(action: Mapping[str, Any], table: Path) -> str | None:

@@ -8,6 +8,8 @@ from enum import Enum
 DAY_S = 86_400.0
 # Delta's own default. A reader of an older version may be running, and nobody knows of readers outside of the storage.
 LEAST_RETENTION_S = 7 * DAY_S
+# A batch or a rewrite commits its files once all are written, which may take hours. No log names them before.
+LEAST_FILE_AGE_S = DAY_S
 
 
 class Task(str, Enum):

@@ -11,7 +11,7 @@ from typing import Any
 
 from headrace.delta_log.table_features import TableFeatures
 from headrace.delta_log.table_files import LiveFile, StoredFile
-from headrace.model.maintenance import DAY_S, MaintenancePolicy, Task, VacuumScope
+from headrace.model.maintenance import DAY_S, LEAST_FILE_AGE_S, MaintenancePolicy, Task, VacuumScope
 from headrace.model.sizes import size_text
 
 SMALL_FILE_BYTES = 32 * 1024 * 1024
@@ -129,6 +129,7 @@ class TableFacts:
         needed: the files that readers may need; None if that is unknown.
         kept_for: why files are needed that are older than the retention, or why that is unknown.
         streams: the streams that read it.
+        unknown_streams: why it is unknown which streams read it; empty if it is known.
         log_kept_for: which stream needs commits that Delta may remove with its next checkpoint of the log.
         expired_rows: the quarantined rows or dead letters past their retention; None if they cannot be counted.
     """
@@ -149,6 +150,7 @@ class TableFacts:
     needed: frozenset[str] | None = frozenset()
     kept_for: str = ""
     streams: tuple[str, ...] = ()
+    unknown_streams: str = ""
     log_kept_for: str = ""
     expired_rows: int | None = 0
 
@@ -192,11 +194,13 @@ def table_action(task: Task, table: TableFacts, policy: MaintenancePolicy, now_s
 def unneeded_files(table: TableFacts, policy: MaintenancePolicy, now_s: float) -> tuple[StoredFile, ...]:
     """The files on disk that nobody needs: of no version since the retention, and not written within it.
 
+    Law: a file younger than ``LEAST_FILE_AGE_S`` is not among them, however short the retention is.
+
     None are known of a table with a feature that this version does not know: it may have files of other kinds.
     """
     if table.needed is None or table.features.unknown:
         return ()
-    oldest_s = now_s - policy.retain_s
+    oldest_s = now_s - max(policy.retain_s, LEAST_FILE_AGE_S)
     return tuple(file for file in table.stored if file.path not in table.needed and file.modified_s < oldest_s)
 
 
@@ -230,6 +234,8 @@ def _retention(table: TableFacts) -> Action | None:
     planned = replace(_planned(table, Task.RETENTION, f"{rows} past the retention"), rows=table.expired_rows)
     if table.streams:
         return planned.skipped(f"{table.streams[0]} streams from the table, and would fail at deleted rows")
+    if table.unknown_streams:
+        return planned.skipped(table.unknown_streams)
     return _rewriting(table, planned)
 
 

@@ -16,6 +16,7 @@ from headrace.model.erasure import PlaceKind
 from headrace.model.names import InvalidName, Naming, QualifiedName
 from headrace.settings.storage import StorageLayout
 from headrace.storage.backfills import stored_backfills
+from headrace.storage.checkpoint_folders import CheckpointFolder, find_checkpoints
 from headrace.storage.flow_record import write_record
 from headrace.storage.inventory import StoredFlow, stored_flows, stored_tables
 from headrace.storage.spill_queue import SpilledBatch, spilled_batches
@@ -87,9 +88,10 @@ def waiting_batches(flow: StoredFlow) -> Iterator[tuple[SpilledBatch, bool]]:
 
 
 def open_flows(layout: StorageLayout, naming: Naming, tables: Mapping[str, TableState]) -> tuple[OpenFlow, ...]:
-    """The flows and scripts that have not read everything of some tables, or have not finished a batch.
+    """The flows and other streams that have not read everything of some tables, or have not finished a batch.
 
-    A stream that is behind would read the erased rows from old files, or fail once these are deleted.
+    What cannot be read counts as such. A stream that is behind would read the erased rows from old files, or fail once
+    these are deleted.
 
     Args:
         layout: of the storage.
@@ -97,46 +99,82 @@ def open_flows(layout: StorageLayout, naming: Naming, tables: Mapping[str, Table
         tables: the tables, by name.
     """
     by_id = {table.table_id: (name, table) for name, table in tables.items()}
-    found = []
-    for flow in stored_flows(layout, naming):
-        progress = read_progress(flow.file.parent / str(flow.record.epoch))
-        reason = "a backfill or a replay is unfinished" if _has_pending_backfill(flow, naming) else None
-        reason = reason or _open_reason(progress, by_id)
-        # A batch that writes such a table would be written once more.
-        if reason is None and progress is not None and not progress.completed and str(flow.dataset) in tables:
-            reason = f"batch {progress.batch_id} is unfinished"
-        if reason is not None:
-            found.append(OpenFlow(flow.name, reason))
-    for offsets in sorted((Path(layout.root) / "checkpoints" / _SCRIPTS).glob("*/*/offsets")):
-        reason = _open_reason(read_progress(offsets.parent), by_id)
-        if reason is not None:
-            found.append(OpenFlow(f"script {offsets.parent.parent.name}, {offsets.parent.name}", reason))
+    flows = stored_flows(layout, naming)
+    checkpoints = find_checkpoints(layout.root)
+    found = [OpenFlow(flow.name, reason) for flow in flows if (reason := _reason_of(flow, naming, by_id))]
+    for name, path in _of_no_flow(checkpoints.found, flows):
+        if reason := _open_reason(_progress(path), by_id):
+            found.append(OpenFlow(name, reason))
+    found += (OpenFlow("unknown", f"{reason}, and may have checkpoints") for reason in checkpoints.unknown)
     return tuple(found)
+
+
+def _reason_of(flow: StoredFlow, naming: Naming, tables: Mapping[str, tuple[str, TableState]]) -> str | None:
+    if flow.record.unreadable:
+        return f"its record {flow.file} cannot be read: {flow.record.unreadable}"
+    if _has_pending_backfill(flow, naming):
+        return "a backfill or a replay is unfinished"
+    progress = _progress(flow.file.parent / str(flow.record.epoch))
+    reason = _open_reason(progress, tables)
+    # A batch that writes such a table would be written once more.
+    writes = {name for name, _ in tables.values()}
+    if reason is None and isinstance(progress, Progress) and not progress.completed and str(flow.dataset) in writes:
+        reason = f"batch {progress.batch_id} is unfinished"
+    return reason
+
+
+def _of_no_flow(found: Iterable[CheckpointFolder], flows: Iterable[StoredFlow]) -> Iterator[tuple[str, Path]]:
+    """The checkpoints of scripts and of other streams, each with a name for people."""
+    of_flows = {flow.file.parent.resolve() for flow in flows}
+    for checkpoint in found:
+        path = checkpoint.path
+        if path.name.isdigit() and path.parent.resolve() in of_flows:
+            continue
+        if path.parent.parent.name == _SCRIPTS:
+            yield f"script {path.parent.name}, {path.name}", path
+        else:
+            yield checkpoint.name, path
+
+
+def _progress(checkpoint: Path) -> Progress | str | None:
+    """The newest batch of a checkpoint; a text says why it cannot be read."""
+    try:
+        progress = read_progress(checkpoint)
+    except OSError as error:
+        return f"its checkpoint cannot be read ({type(error).__name__})"
+    if progress is not None and not progress.offsets:
+        return f"batch {progress.batch_id} of its checkpoint cannot be read"
+    return progress
 
 
 def _has_pending_backfill(flow: StoredFlow, naming: Naming) -> bool:
     return any(not one.done and not one.retired for one in stored_backfills(flow.file.parent, naming.canonical))
 
 
-def _open_reason(progress: Progress | None, tables: Mapping[str, tuple[str, TableState]]) -> str | None:
-    for offset in progress.offsets if progress is not None else ():
+def _open_reason(progress: Progress | str | None, tables: Mapping[str, tuple[str, TableState]]) -> str | None:
+    if progress is None or isinstance(progress, str):
+        return progress
+    for offset in progress.offsets:
         table_id = offset.get("reservoirId", "") if isinstance(offset, dict) else ""
         if table_id not in tables:
             continue
         name, table = tables[table_id]
-        if progress is not None and not progress.completed:
+        if not progress.completed:
             return f'batch {progress.batch_id}, which reads "{name}", is unfinished'
-        if is_unread(table.path, table.version, offset):
-            return f'it has not read all of "{name}"'
+        try:
+            if is_unread(table.path, table.version, offset):
+                return f'it has not read all of "{name}"'
+        except (LookupError, TypeError, ValueError) as error:
+            return f'its position in "{name}" cannot be read ({type(error).__name__})'
     return None
 
 
 def is_unread(path: str, newest: int, offset: Mapping[str, Any]) -> bool:
     """Whether a stream at an offset of Delta's has something to read in the table at a path."""
     version, index = int(offset["reservoirVersion"]), int(offset.get("index", 0))
+    if offset.get("isStartingVersion"):
+        return True
     if index != BETWEEN_COMMITS:
-        if offset.get("isStartingVersion"):
-            return True
         files = [
             file
             for action in commit_actions(path, version) or ()

@@ -16,6 +16,7 @@ from headrace.delta_log.table_files import (
     LiveFile,
     files_needed_since,
     first_version_since,
+    is_outside,
     live_files,
     stored_files,
     unordered_files,
@@ -132,7 +133,8 @@ def expiry_condition(policy: MaintenancePolicy, now_s: float, literal: Callable[
     """
 
     def older_than(retain_s: float) -> str:
-        return f"quarantined_at < {literal(datetime.fromtimestamp(now_s - retain_s, UTC).strftime('%Y-%m-%d %H:%M:%S'))}"
+        oldest = datetime.fromtimestamp(now_s - retain_s, UTC)
+        return f"quarantined_at < {literal(oldest.strftime('%Y-%m-%d %H:%M:%S'))}"
 
     condition = f"({_STATUSES} AND {older_than(policy.rows_retain_s)})"
     if policy.open_rows_retain_s is not None:
@@ -198,7 +200,8 @@ def _with_needed(
     facts: TableFacts, state: TableState, positions: Positions, policy: MaintenancePolicy, now_s: float
 ) -> TableFacts:
     if positions.unknown:
-        return replace(facts, needed=None, kept_for=positions.unknown[0])
+        reason = positions.unknown[0]
+        return replace(facts, needed=None, kept_for=reason, log_kept_for=reason, unknown_streams=reason)
     first = first_version_since(facts.path, state.version, now_s - policy.retain_s)
     position = positions.oldest(state.table_id)
     if position is not None:
@@ -211,12 +214,16 @@ def _with_needed(
         needed = files_needed_since(facts.path, state.version, first)
     except PipelineError as error:
         return replace(facts, needed=None, kept_for=f"{kept_for}: {error.message}" if kept_for else error.message)
+    outside = min((name for name in needed if is_outside(name)), default=None)
+    if outside is not None:
+        return replace(facts, needed=None, kept_for=f"its log names a file outside of its folder: {outside}")
     return replace(facts, needed=needed, kept_for=kept_for)
 
 
 def _log_kept_for(path: str, state: TableState, position: TablePosition, now_s: float) -> str:
     """Why commits past the retention of a table's log are needed; empty if a stream needs only later ones."""
-    text = state.properties.get("delta.logRetentionDuration", _LOG_RETENTION).casefold().removeprefix("interval").strip()
+    text = state.properties.get("delta.logRetentionDuration", _LOG_RETENTION).casefold()
+    text = text.removeprefix("interval").strip()
     try:
         committed_s = commit_file(Path(path), position.version).stat().st_mtime
         is_recent = committed_s > now_s - parse_interval_s(text) + _LOG_MARGIN_S

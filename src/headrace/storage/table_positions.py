@@ -1,28 +1,24 @@
 """The positions that streams have in tables, from the checkpoints in the storage.
 
-Streams of other pipelines, and those whose checkpoints are elsewhere, are unknown.
+Streams whose checkpoints are elsewhere, as those of other pipelines, are not known.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from headrace.checkpoints.offsets import first_offsets, newest_batches
-from headrace.storage.flow_record import read_record
-
-# Folders below the checkpoints that no checkpoint is in, and that may be large.
-_OTHERS = frozenset({"failing_rows", "waiting", "auto_loader", "loads", "aside"})
+from headrace.storage.checkpoint_folders import find_checkpoints
 
 
 @dataclass(frozen=True)
 class TablePosition:
     """What a stream still needs of a table: the files of *version*, and of all commits from it on.
 
-    ``reader`` is the checkpoint of the stream, relative to the folder of checkpoints.
+    ``reader`` is the name of its checkpoint.
     """
 
     table_id: str
@@ -50,32 +46,16 @@ def read_positions(root: str) -> Positions:
     Args:
         root: the folder of the storage.
     """
-    folder = Path(root) / "checkpoints"
+    checkpoints = find_checkpoints(root)
     known: list[TablePosition] = []
-    unknown: list[str] = []
-    for checkpoint in _checkpoints(folder):
-        reader = checkpoint.relative_to(folder).as_posix()
+    unknown = list(checkpoints.unknown)
+    for checkpoint in checkpoints.found:
+        reader = checkpoint.name
         try:
-            known += (TablePosition(table, version, reader) for table, version in _needed(checkpoint))
+            known += [TablePosition(table, version, reader) for table, version in _needed(checkpoint.path)]
         except (OSError, ValueError, KeyError, TypeError) as error:
             unknown.append(f"the position of {reader} cannot be read ({type(error).__name__})")
     return Positions(tuple(known), tuple(unknown))
-
-
-def _checkpoints(folder: Path) -> Iterator[Path]:
-    """The folders of all checkpoints that a stream may continue from."""
-    for path, folders, files in os.walk(folder):
-        here = Path(path)
-        if "offsets" in folders:
-            folders.clear()
-            yield here
-            continue
-        record = read_record(here / "flow.json") if "flow.json" in files else None
-        # Without a readable record, each epoch may be the current one.
-        oldest = 0 if record is None or record.unreadable else record.epoch
-        folders[:] = [
-            name for name in folders if name not in _OTHERS and not (name.isdigit() and int(name) < oldest)
-        ]
 
 
 def _needed(checkpoint: Path) -> Iterator[tuple[str, int]]:

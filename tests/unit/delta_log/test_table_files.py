@@ -6,11 +6,19 @@ import json
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from headrace.delta_log.table_features import features_of
-from headrace.delta_log.table_files import LiveFile, files_needed_since, live_files, stored_files, unordered_files
+from headrace.delta_log.table_files import (
+    LiveFile,
+    files_needed_since,
+    is_outside,
+    live_files,
+    stored_files,
+    unordered_files,
+)
 from headrace.errors import PipelineError
 
 
@@ -57,6 +65,40 @@ def test_files_that_are_not_deltas_are_not_stored_files(tmp_path):
         (tmp_path / name).touch()
 
     assert {file.path for file in stored_files(str(tmp_path))} == {"a.parquet", "_change_data/c.parquet"}
+
+
+def test_files_of_a_table_within_the_folder_of_another_are_not_its_files(tmp_path):
+    for name in ("a.parquet", "inner/b.parquet", "inner/p=1/c.parquet", "inner/_delta_log/0.json", "plain/d.parquet"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+
+    assert {file.path for file in stored_files(str(tmp_path))} == {"a.parquet", "plain/d.parquet"}
+
+
+def test_absolute_paths_are_related_to_the_table_through_links(tmp_path):
+    table, link = tmp_path / "real" / "t", tmp_path / "link"
+    link.symlink_to(tmp_path / "real")
+    names = [f"file:{table}/a.parquet", f"{link}/t/b%20b.parquet", "x/./c.parquet"]
+    elsewhere = ["file:/other/d.parquet", "s3a://bucket/e.parquet", "x/../../f.parquet"]
+    commit(table, 0, *map(add, (*names, *elsewhere)))
+
+    for path in (table, link / "t"):
+        found = [file.path for file in live_files(str(path), 0)]
+        assert found[:3] == ["a.parquet", "b b.parquet", "x/c.parquet"]
+        assert [is_outside(name) for name in found] == [False] * 3 + [True] * 3
+
+
+def test_statistics_as_columns_are_not_read(tmp_path):
+    """Spark has times after 9999, which Python has not."""
+    commit(tmp_path, 0, add("a"))
+    stats = pa.array([{"maxValues": {"t": 2**61}}], pa.struct({"maxValues": pa.struct({"t": pa.timestamp("us")})}))
+    adds = pa.StructArray.from_arrays(
+        [pa.array(["a"]), pa.array([1]), pa.array([[("p", "1")]], pa.map_(pa.string(), pa.string())), stats],
+        ["path", "size", "partitionValues", "stats_parsed"],
+    )
+    pq.write_table(pa.table({"add": adds}), tmp_path / "_delta_log" / f"{0:020}.checkpoint.parquet")
+
+    assert live_files(str(tmp_path), 0) == (LiveFile("a", 1, (("p", "1"),)),)
 
 
 def test_a_deletion_vector_is_a_file_of_the_table(tmp_path):

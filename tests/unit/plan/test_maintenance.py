@@ -144,6 +144,15 @@ def test_vacuum_says_which_tables_it_leaves_out_and_what_they_hold(role, scope, 
     assert found.after == (Size(2, 200) if state is ActionState.PLANNED else None)
 
 
+def test_young_files_stay_however_short_the_retention_is():
+    # A running update may commit them later.
+    facts = {"role": Role.VIEW, "stored": (stored("old", 1.1), stored("uncommitted", 0.9))}
+
+    planned = action(Task.VACUUM, MaintenancePolicy(retain_s=0.0), **facts)
+
+    assert planned.after == Size(1, 100)
+
+
 def test_nothing_is_vacuumed_while_a_position_or_a_feature_is_unknown():
     view = {"role": Role.VIEW, "stored": (stored("old", 80),)}
 
@@ -159,6 +168,12 @@ def test_rows_are_not_deleted_from_a_table_that_a_stream_reads():
 
     assert (found.state, found.rows) == (ActionState.SKIPPED, None)
     assert "default/a/a/0" in found.reason
+
+
+def test_rows_are_not_deleted_from_a_table_while_it_is_unknown_which_streams_read_it():
+    found = action(Task.RETENTION, role=Role.QUARANTINE, expired_rows=4, unknown_streams="dbfs/a cannot be listed")
+
+    assert (found.state, found.reason) == (ActionState.SKIPPED, "dbfs/a cannot be listed")
 
 
 def test_a_log_checkpoint_that_would_remove_commits_waits_for_the_stream_that_needs_them():

@@ -21,6 +21,7 @@ from headrace.events.upkeep import TableMaintained
 from headrace.model.maintenance import DAY_S, MaintenancePolicy, MaintenanceRequest, Task, VacuumScope
 from headrace.plan import maintenance
 from headrace.plan.maintenance import ActionState
+from headrace.project.maintenance import maintain
 from headrace.project.maintenance.actions import TableActions
 from headrace.project.maintenance.lock import maintenance_lock
 from headrace.project.maintenance.maintain import Maintenance
@@ -244,6 +245,52 @@ def test_a_damaged_table_does_not_stop_the_others(storage):
 
     assert (failed.table, failed.state) == ("orders", ActionState.FAILED)
     assert summary(done) == [("totals", "vacuum", "DONE"), ("totals", "checkpoint", "DONE")]
+
+
+def test_a_table_with_a_file_elsewhere_is_not_vacuumed(storage):
+    commit = Path(storage.view) / "_delta_log" / f"{COMMITS:020}.json"
+    add = {"path": "file:/other/a.parquet", "size": 1, "partitionValues": {}, "modificationTime": 0, "dataChange": True}
+    commit.write_text(json.dumps({"add": add}))
+
+    (skipped,) = storage.maintain(MaintenanceRequest(("totals",), (Task.VACUUM,)))
+
+    assert (skipped.state, "file outside of its folder: /other/a.parquet" in skipped.reason) == (
+        ActionState.SKIPPED,
+        True,
+    )
+
+
+def test_a_log_checkpoint_by_delta_waits_while_a_position_is_unknown(storage):
+    (storage.root / "dbfs").symlink_to("nowhere")
+    log = Path(storage.stream) / "_delta_log" / f"{COMMITS:020}.json"
+    features = {"readerFeatures": ["typeWidening"], "writerFeatures": ["typeWidening"]}
+    log.write_text(json.dumps({"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **features}}))
+
+    (skipped,) = storage.maintain(MaintenanceRequest(("orders",), (Task.CHECKPOINT,)))
+
+    assert (skipped.state, skipped.reason) == (ActionState.SKIPPED, "dbfs is a link to nothing")
+
+
+def test_an_error_fails_its_task_and_keeps_what_was_done(storage, monkeypatch):
+    read, calls = maintain.table_facts, []
+
+    def fail_once_vacuumed(table, *args, **more):
+        calls.append(table.name)
+        if calls.count("totals") > 1:
+            raise FileNotFoundError("a commit")
+        return read(table, *args, **more)
+
+    monkeypatch.setattr(maintain, "table_facts", fail_once_vacuumed)
+    done = storage.maintain(MaintenanceRequest(tasks=(Task.VACUUM, Task.CHECKPOINT)))
+
+    assert summary(done) == [
+        ("orders", "checkpoint", "DONE"),
+        ("totals", "vacuum", "DONE"),
+        ("totals", "checkpoint", "FAILED"),
+    ]
+    assert done[-1].reason == "FileNotFoundError: a commit"
+    rows = EventReader(storage.settings.layout.monitoring(MonitoringFile.OPERATIONS)).events()
+    assert len(list(rows)) == len(done)
 
 
 def test_refused_requests_name_the_problem(storage):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -65,8 +66,6 @@ def stream(layout, path, version, index=-1, *, starting=False, done=True):
 
 
 def layout_file(layout, name):
-    from pathlib import Path  # noqa: PLC0415 - a path of the layout
-
     return Path(layout.flow_state(NAMING, NAMING.canonical(name), name))
 
 
@@ -77,6 +76,7 @@ def layout_file(layout, name):
         ({"version": 2, "index": 0}, None),
         ({"version": 2}, 'it has not read all of "orders"'),
         ({"version": 2, "index": 0, "starting": True}, 'it has not read all of "orders"'),
+        ({"version": 3, "starting": True}, 'it has not read all of "orders"'),
         ({"version": 3, "done": False}, 'batch 0, which reads "orders", is unfinished'),
     ],
 )
@@ -104,6 +104,35 @@ def test_an_unfinished_backfill_stops_an_erasure(layout, orders):
     (found,) = open_flows(layout, NAMING, {"orders": state_of(orders)})
 
     assert found.reason == "a backfill or a replay is unfinished"
+
+
+def test_what_cannot_be_read_stops_an_erasure(layout, orders):
+    stream(layout, orders, 3)
+    folder = layout_file(layout, "copies").parent
+    (folder / "0" / "offsets" / "1").write_text("v2\n{}\n{}")
+
+    def reasons():
+        return [(flow.name, flow.reason) for flow in open_flows(layout, NAMING, {"orders": state_of(orders)})]
+
+    assert reasons() == [("copies", "batch 1 of its checkpoint cannot be read")]
+    (folder / "flow.json").write_text("torn")
+    ((name, reason),) = reasons()
+    assert (name, "flow.json cannot be read" in reason) == ("copies", True)
+
+
+def test_streams_with_a_checkpoint_elsewhere_in_the_storage_must_read_on(layout, orders):
+    root = Path(layout.root)
+    stream(layout, orders, 2)
+    (root / "dbfs").mkdir()
+    (layout_file(layout, "copies").parent / "0").rename(root / "dbfs" / "copy")
+    (root / "dbfs" / "lost").symlink_to("nowhere")
+
+    found = open_flows(layout, NAMING, {"orders": state_of(orders)})
+
+    assert [(flow.name, flow.reason) for flow in found] == [
+        ("dbfs/copy", 'it has not read all of "orders"'),
+        ("unknown", "dbfs/lost is a link to nothing, and may have checkpoints"),
+    ]
 
 
 def test_a_dataset_computed_from_a_table_with_erased_rows_is_computed_again(layout, orders):

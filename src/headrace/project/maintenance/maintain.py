@@ -35,6 +35,9 @@ from headrace.storage.maintained_tables import (
     table_facts,
 )
 
+# Of a damaged table, or one that changes meanwhile: a log that was cleaned, a torn file, a time after 9999.
+_FAILURES = (PipelineError, OSError, ValueError, ArithmeticError)
+
 
 @dataclass(frozen=True)
 class Maintenance:
@@ -107,13 +110,17 @@ class Maintenance:
 
     def _all(self, request: MaintenanceRequest, tables: tuple[MaintainedTable, ...]) -> Iterator[Action]:
         if not request.datasets and Task.RETENTION in request.tasks:
-            yield from self._logs(request)
-        for table in tables:
+            folder = self.settings.layout.logs
             try:
-                yield from self._of_table(request, table)
-            except PipelineError as error:
-                reason = self.redact(error.message)
-                yield Action(table.name, table.path, request.tasks[0], ActionState.FAILED, reason)
+                yield from self._logs(request)
+            except OSError as error:
+                yield self._failed("logs", folder, Task.RETENTION, error)
+        for table in tables:
+            yield from self._of_table(request, table)
+
+    def _failed(self, table: str, path: str, task: Task, error: Exception) -> Action:
+        reason = error.message if isinstance(error, PipelineError) else f"{type(error).__name__}: {error}"
+        return Action(table, path, task, ActionState.FAILED, self.redact(reason))
 
     def _logs(self, request: MaintenanceRequest) -> Iterator[Action]:
         found = expired_logs(
@@ -131,21 +138,29 @@ class Maintenance:
         for task in Task:
             if task not in request.tasks:
                 continue
-            facts = facts if facts is not None and request.dry_run else self._facts(table)
+            try:
+                facts = facts if facts is not None and request.dry_run else self._facts(table)
+                action = None if facts is None else table_action(task, facts, self.settings.maintenance, self.now())
+                if facts is not None and action is not None and action.state is ActionState.PLANNED:
+                    action = action if request.dry_run else self._done(action, facts, table)
+            except _FAILURES as error:
+                # The other tasks would fail too, or act on what nobody knows.
+                yield self._failed(table.name, table.path, task, error)
+                return
             if facts is None:
                 return
-            action = table_action(task, facts, self.settings.maintenance, self.now())
-            if action is None:
-                continue
-            if not request.dry_run and action.state is ActionState.PLANNED:
-                action = self._done(action, facts, table)
-            yield action
+            if action is not None:
+                yield action
 
     def _done(self, action: Action, facts: TableFacts, table: MaintainedTable) -> Action:
         done = self.actions.perform(action, facts, self.settings.maintenance, self.now())
         if done.state is not ActionState.DONE or done.before is None:
             return done
-        after = self._facts(table)
+        try:
+            after = self._facts(table)
+        except _FAILURES:
+            # It is done all the same; the next task reports why the table cannot be read.
+            return replace(done, after=None)
         if after is None:
             return done
         return replace(done, after=after.size_on_disk if action.task is Task.VACUUM else after.size)

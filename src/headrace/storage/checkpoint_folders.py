@@ -1,0 +1,134 @@
+"""Finds the checkpoints of all streams in a storage: those of flows, of scripts, and those with a path of their own.
+
+A script's paths ``dbfs:/`` and ``/mnt/`` are in the storage, and it may use any other path there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from headrace.storage.flow_record import read_record
+
+_RECORD = "flow.json"
+# Folders of a flow that no checkpoint is in, and that may be large.
+_OTHERS_OF_FLOW = frozenset({"failing_rows", "waiting", "auto_loader", "loads", "aside"})
+_OWN_OF_CHECKPOINT = frozenset({"offsets", "commits", "sources", "state"})
+_OWN_OF_TABLE = frozenset({"_delta_log", "_change_data"})
+# Headrace's own folder, below the storage. What is being removed is there too.
+_SYSTEM = "system"
+
+
+@dataclass(frozen=True)
+class CheckpointFolder:
+    """The folder of a checkpoint.
+
+    ``name`` is its path relative to the folder of checkpoints, or else to the storage.
+    """
+
+    path: Path
+    name: str
+
+
+@dataclass(frozen=True)
+class CheckpointFolders:
+    """The checkpoints of a storage; ``unknown`` says which folders may have more, because they cannot be listed."""
+
+    found: tuple[CheckpointFolder, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+
+@dataclass
+class _Listing:
+    """What is directly in a folder; ``lost`` are links to nothing."""
+
+    folders: set[str] = field(default_factory=set)
+    files: set[str] = field(default_factory=set)
+    lost: set[str] = field(default_factory=set)
+
+
+def find_checkpoints(root: str) -> CheckpointFolders:
+    """The checkpoints in a storage that a stream may continue from, sorted by path.
+
+    Follows links. Passes over the old epochs of flows, partitions of tables, and the folder ``system``. A folder that
+    vanishes meanwhile may have been renamed, so it counts as one that cannot be listed.
+
+    Args:
+        root: the folder of the storage.
+    """
+    top = Path(root)
+    found: list[Path] = []
+    unknown: list[str] = []
+    seen: set[tuple[int, int]] = set()
+    left = [top] if os.path.lexists(top) else []
+    while left:
+        folder = left.pop()
+        try:
+            stat = folder.stat()
+            if (stat.st_dev, stat.st_ino) in seen:
+                continue
+            seen.add((stat.st_dev, stat.st_ino))
+            listing = _list(folder)
+            is_checkpoint = _is_checkpoint(folder, listing)
+        except OSError as error:
+            unknown.append(f"{_name(top, folder)} cannot be listed ({type(error).__name__})")
+            continue
+        found += [folder] if is_checkpoint else []
+        unknown += (f"{_name(top, folder / name)} is a link to nothing" for name in sorted(listing.lost))
+        passed = _passed_over(top, folder, listing, is_checkpoint=is_checkpoint)
+        left += (folder / name for name in sorted(listing.folders.difference(passed), reverse=True))
+    return CheckpointFolders(tuple(CheckpointFolder(path, _name(top, path)) for path in found), tuple(unknown))
+
+
+def _list(folder: Path) -> _Listing:
+    listing = _Listing()
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir():
+                listing.folders.add(entry.name)
+            elif entry.is_symlink() and not entry.is_file():
+                listing.lost.add(entry.name)
+            else:
+                listing.files.add(entry.name)
+    return listing
+
+
+def _is_checkpoint(folder: Path, listing: _Listing) -> bool:
+    if "offsets" not in listing.folders:
+        return False
+    return "metadata" in listing.files or any(name.isdigit() for name in _list(folder / "offsets").files)
+
+
+def _passed_over(top: Path, folder: Path, listing: _Listing, *, is_checkpoint: bool) -> Iterator[str]:
+    """The folders in a folder that no checkpoint is in."""
+    if folder == top:
+        yield _SYSTEM
+    if is_checkpoint:
+        yield from _OWN_OF_CHECKPOINT
+    if "_delta_log" in listing.folders:
+        yield from _OWN_OF_TABLE
+        # Partitions.
+        yield from (name for name in listing.folders if "=" in name)
+    # A script may have a file of this name.
+    if _RECORD in listing.files and folder.is_relative_to(top / "checkpoints"):
+        yield from (name for name in _unused_of_flow(folder, listing) if not _is_flow(folder / name))
+
+
+def _unused_of_flow(folder: Path, listing: _Listing) -> Iterator[str]:
+    record = read_record(folder / _RECORD)
+    # Without a readable record, each epoch may be the current one.
+    oldest = 0 if record is None or record.unreadable else record.epoch
+    yield from _OTHERS_OF_FLOW
+    yield from (name for name in listing.folders if name.isdigit() and int(name) < oldest)
+
+
+def _is_flow(folder: Path) -> bool:
+    """Whether a folder belongs to a flow: a dataset with a catalog may have the path of another dataset's flow."""
+    return os.path.lexists(folder / _RECORD)
+
+
+def _name(top: Path, path: Path) -> str:
+    checkpoints = top / "checkpoints"
+    return path.relative_to(checkpoints if path.is_relative_to(checkpoints) else top).as_posix()
