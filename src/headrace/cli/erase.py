@@ -15,7 +15,14 @@ from headrace.cli.invocation import invocation_of
 from headrace.cli.printable import printable
 from headrace.cli.tables import text_table
 from headrace.errors import PipelineError
-from headrace.model.erasure import Criterion, Erasure, ErasureRequest, InvalidCriterion, PlaceKind, parse_criterion
+from headrace.model.erasure import (
+    Criterion,
+    Erasure,
+    ErasureRequest,
+    InvalidCriterion,
+    PlaceKind,
+    parse_criterion,
+)
 
 _STDIN = "-"
 _COLUMNS = ("place", "name", "rows", "files", "old files")
@@ -95,7 +102,7 @@ def _text(erasure: Erasure, width: int | None) -> str:
     shown = [
         place
         for place in erasure.places
-        if place.rows or place.old_files or place.kind in (PlaceKind.TABLE, PlaceKind.QUARANTINE)
+        if place.rows or place.old_files or place.cleaned or place.kind in (PlaceKind.TABLE, PlaceKind.QUARANTINE)
     ]
     rows = [(place.kind.value, place.name, place.rows, place.files, place.old_files) for place in shown]
     parts = [head, text_table(_COLUMNS, rows, width=width), *_notes(erasure), _OUTSIDE]
@@ -109,17 +116,28 @@ def _notes(erasure: Erasure) -> Iterator[str]:
         yield _listed("Not possible now, because of unread or unfinished input (headrace run):", erasure.blocked)
     if erasure.not_searched:
         yield _listed("Not searched:", (f"{name}: {reason}" for name, reason in erasure.not_searched))
+    if erasure.cleaned:
+        yield f"Other dead letters with a value in their error, from which it is removed: {erasure.cleaned}"
     if erasure.recomputed:
         yield _listed("Computed again by the next `headrace run`:", erasure.recomputed)
     if erasure.state:
         head = "State that may hold the values (see the guide on how to rebuild it):"
         yield _listed(head, (f"flow {name}" for name in erasure.state))
+    yield from _old_files(erasure)
+    if erasure.mentions:
+        yield _listed("Files that still contain a value; change or delete them yourself:", erasure.mentions)
+
+
+def _old_files(erasure: Erasure) -> Iterator[str]:
     if erasure.is_done and erasure.keeps_files:
         yield "Old files still show the rows: run this again without --keep-files."
     elif erasure.is_done:
         yield "Files of old versions are deleted: queries over them fail from now on."
-    if erasure.mentions:
-        yield _listed("Files that still contain a value; change or delete them yourself:", erasure.mentions)
+    kept = erasure.old_files
+    if kept.reasons:
+        yield _listed("Old files kept:", (f"{name}: {reason}" for name, reason in kept.reasons))
+    if kept.unnamed:
+        yield f"Files that may belong to a running write: {kept.unnamed}. Run this again after {kept.unnamed_until}."
 
 
 def _listed(head: str, items: Iterable[str]) -> str:

@@ -13,14 +13,15 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.\d{10}\.(\d{10})|\.[0-9a-f-]{36})?\.(?:parquet|json)")
+# The name of a file of a checkpoint: its version, its part and the number of parts.
+CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.\d{10}\.(\d{10})|\.[0-9a-f-]{36})?\.(?:parquet|json)")
 
 
 def newest_checkpoint(log: Path, version: int) -> tuple[int, list[Path]]:
     """The newest complete checkpoint up to a version, and its files; -1 and no files if there is none."""
     found: dict[int, list[tuple[Path, int]]] = {}
     for file in sorted(log.glob("*.checkpoint*")):
-        match = _CHECKPOINT.fullmatch(file.name)
+        match = CHECKPOINT.fullmatch(file.name)
         if match and int(match[1]) <= version:
             found.setdefault(int(match[1]), []).append((file, int(match[2] or 1)))
     for number in sorted(found, reverse=True):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal, InvalidOperation
@@ -20,6 +23,10 @@ _TEXTS = ("string", "char", "varchar")
 _BOOLEANS = {"true": True, "false": False}
 # Shorter texts, and short numbers, are in too many other texts by chance.
 _SEARCHABLE_LENGTH, _SEARCHABLE_DIGITS = 4, 6
+# Of a record in base64. The shortest object with a name and a value has 7 characters, which are 12 in base64.
+_LEAST_BASE64 = 12
+# The column in which sources of text and of messages have their whole record, and others that messages have.
+_PAYLOAD, _MESSAGE = "value", frozenset({"value", "topic", "offset"})
 
 
 class InvalidCriterion(ValueError):
@@ -158,6 +165,36 @@ def _decimal(text: str, name: str) -> Decimal | None:
     return value if fits else None
 
 
+def texts_in(
+    criteria: Iterable[Criterion], schema: Schema, prefixes: Iterable[tuple[str, ...]] = ((),)
+) -> tuple[str, ...]:
+    """How the conditions of past operations on a table may have written the values: as typed, and as its columns do.
+
+    Args:
+        criteria: the criteria.
+        schema: the columns of the table.
+        prefixes: the structs in which the columns may be.
+    """
+    found = {}
+    for criterion in criteria:
+        found[criterion.text] = None
+        for prefix in prefixes:
+            with suppress(NotComparable):
+                _, kind = find_column(schema, (*prefix, *criterion.column)) or ((), None)
+                value = None if kind is None else typed_value(criterion.text, kind)
+                if value is not None:
+                    found |= dict.fromkeys(_spellings(value))
+    return tuple(text for text in found if text)
+
+
+def _spellings(value: Value) -> tuple[str, ...]:
+    if isinstance(value, bool):
+        return str(value).lower(), str(value)
+    if isinstance(value, Decimal):
+        return str(value), f"{value.normalize():f}"
+    return (str(value),)
+
+
 def matches_json(document: Any, criteria: Iterable[Criterion]) -> bool:
     """Whether a JSON document, an object in it, or JSON in one of its texts meets all criteria."""
     wanted = tuple(criteria)
@@ -165,7 +202,9 @@ def matches_json(document: Any, criteria: Iterable[Criterion]) -> bool:
 
 
 def matches_text(text: str, criteria: Iterable[Criterion], contains: Callable[[str, tuple[str, ...]], bool]) -> bool:
-    """Whether a stored record meets all criteria: as JSON, or because its text contains the values.
+    """Whether a stored record meets all criteria: as JSON by its columns, any other because it contains the values.
+
+    A value in another column of a record in JSON, such as a comment, does not make it a record of the person.
 
     Args:
         text: the record.
@@ -173,35 +212,52 @@ def matches_text(text: str, criteria: Iterable[Criterion], contains: Callable[[s
         contains: whether a text contains one of some values as a whole.
     """
     wanted = tuple(criteria)
-    try:
-        document = json.loads(text)
-    except ValueError:
-        document = None
+    document = _parsed(text)
     if document is not None and matches_json(document, wanted):
         return True
-    texts = [text] if document is None else list(_strings(document))
-    return all(
-        criterion.is_searchable and any(contains(one, (criterion.text,)) for one in texts) for criterion in wanted
+    record = text if document is None else _plain_record(document)
+    return record is not None and all(
+        criterion.is_searchable and contains(record, (criterion.text,)) for criterion in wanted
     )
 
 
-def _strings(document: Any) -> Iterator[str]:
-    if isinstance(document, str):
-        yield document
-    elif isinstance(document, Mapping):
-        for value in document.values():
-            yield from _strings(value)
-    elif isinstance(document, list):
-        for value in document:
-            yield from _strings(value)
+def _plain_record(document: Any) -> str | None:
+    """The record in a row of a source of texts or messages, if it is no JSON; None for other rows."""
+    if not isinstance(document, Mapping) or not (document.keys() == {_PAYLOAD} or document.keys() >= _MESSAGE):
+        return None
+    payload = document[_PAYLOAD]
+    if not isinstance(payload, str) or _parsed(payload) is not None:
+        return None
+    decoded = _from_base64(payload)
+    if decoded is None:
+        return payload
+    return decoded if _parsed(decoded) is None else None
+
+
+def _parsed(text: str) -> Any:
+    """The object or the array that a text is as JSON, or None."""
+    if text.lstrip()[:1] not in ("{", "["):
+        return None
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def _from_base64(text: str) -> str | None:
+    """The text that another is in base64, as binary columns are stored; None if it is something else."""
+    if len(text) < _LEAST_BASE64:
+        return None
+    try:
+        return base64.b64decode(text, validate=True).decode("utf-8")
+    except (binascii.Error, ValueError):
+        return None
 
 
 def _objects(document: Any) -> Iterator[Mapping[str, Any]]:
-    if isinstance(document, str) and document.lstrip()[:1] in ("{", "["):
-        try:
-            document = json.loads(document)
-        except ValueError:
-            return
+    if isinstance(document, str):
+        text = document if document.lstrip()[:1] in ("{", "[") else _from_base64(document)
+        document = None if text is None else _parsed(text)
     if isinstance(document, Mapping):
         yield document
         for value in document.values():
@@ -248,6 +304,7 @@ class SearchedPlace:
         rows: the number of rows that meet the criteria.
         files: the number of files that have them.
         old_files: the number of files of old versions, which may have them too.
+        cleaned: the number of dead letters of others whose errors have a value, which is removed.
     """
 
     kind: PlaceKind
@@ -255,11 +312,27 @@ class SearchedPlace:
     rows: int = 0
     files: int = 0
     old_files: int = 0
+    cleaned: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """The place as JSON."""
-        values = {"rows": self.rows, "files": self.files, "old_files": self.old_files}
+        values = {"rows": self.rows, "files": self.files, "old_files": self.old_files, "cleaned": self.cleaned}
         return {"kind": self.kind.value, "name": self.name, **values}
+
+
+@dataclass(frozen=True)
+class KeptFiles:
+    """Files that the current versions of the tables do not use, and that an erasure leaves.
+
+    Attributes:
+        unnamed: the number of files that no commit names, and that may belong to a running write.
+        unnamed_until: the day after which they can be deleted, such as 2026-12-04; empty if there are none.
+        reasons: the tables that keep all old files, each with the reason.
+    """
+
+    unnamed: int = 0
+    unnamed_until: str = ""
+    reasons: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -276,6 +349,7 @@ class Erasure:
         state: the flows whose state may hold the values.
         mentions: files that still contain a value, such as the name of a partition.
         blocked: why the rows cannot be erased now; only in a dry run.
+        old_files: the old files that are not deleted.
     """
 
     columns: tuple[str, ...]
@@ -287,11 +361,17 @@ class Erasure:
     state: tuple[str, ...] = ()
     mentions: tuple[str, ...] = ()
     blocked: tuple[str, ...] = ()
+    old_files: KeptFiles = KeptFiles()
 
     @property
     def rows(self) -> int:
         """The number of rows in all places."""
         return sum(place.rows for place in self.places)
+
+    @property
+    def cleaned(self) -> int:
+        """The number of dead letters of others whose errors have a value."""
+        return sum(place.cleaned for place in self.places)
 
     def to_json(self) -> dict[str, Any]:
         """The erasure as JSON, without the values."""
@@ -306,4 +386,7 @@ class Erasure:
             "state": list(self.state),
             "mentions": list(self.mentions),
             "blocked": list(self.blocked),
+            "unnamed_files": self.old_files.unnamed,
+            "unnamed_until": self.old_files.unnamed_until,
+            "old_files_kept": [{"name": name, "reason": reason} for name, reason in self.old_files.reasons],
         }

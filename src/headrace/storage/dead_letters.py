@@ -235,12 +235,15 @@ def delete_dead_letters(folder: Path, epoch: int, fence: Callable[[], None]) -> 
 
 
 def matching_dead_letters(folder: Path, matches: Callable[[str], bool]) -> list[str]:
-    """The ids of a flow's dead letters whose record, or whose error, matches; whatever their status."""
+    """The ids of a flow's dead letters whose record matches, whatever their status.
+
+    Their errors do not count: all rows of a batch may have the same one.
+    """
     table = open_table(dead_letter_table(folder))
     if table is None:
         return []
-    stored = table.to_pyarrow_dataset().to_table(columns=["id", "row", "error"]).to_pylist()
-    return [row["id"] for row in stored if matches(row["row"]) or matches(row["error"] or "")]
+    stored = table.to_pyarrow_dataset().to_table(columns=["id", "row"]).to_pylist()
+    return [row["id"] for row in stored if matches(row["row"])]
 
 
 def erase_dead_letters(folder: Path, ids: Sequence[str], fence: Callable[[], None]) -> None:
@@ -249,6 +252,35 @@ def erase_dead_letters(folder: Path, ids: Sequence[str], fence: Callable[[], Non
         listed = ", ".join(map(sql_literal, ids[first : first + _MOST_IDS]))
         fence()
         DeltaTable(dead_letter_table(folder)).delete(f"id IN ({listed})")
+
+
+def count_errors(folder: Path, clean: Callable[[str], str], erased: Collection[str]) -> int:
+    """The number of dead letters whose errors :func:`clean_errors` would change, without some ids."""
+    table = open_table(dead_letter_table(folder))
+    if table is None:
+        return 0
+    changed, ids = _cleaned_errors(table, clean), set(erased)
+    stored = table.to_pyarrow_dataset().to_table(columns=["id", "error"]).to_pylist()
+    return sum(row["error"] in changed and row["id"] not in ids for row in stored)
+
+
+def clean_errors(folder: Path, clean: Callable[[str], str], fence: Callable[[], None]) -> None:
+    """Clean the errors of a flow's dead letters; the rows stay."""
+    table = open_table(dead_letter_table(folder))
+    changed = {} if table is None else _cleaned_errors(table, clean)
+    if table is None or not changed:
+        return
+    wanted = pa.table({"error": list(changed), "cleaned": list(changed.values())})
+    fence()
+    merge = table.merge(wanted, "stored.error = wanted.error", source_alias="wanted", target_alias="stored")
+    merge.when_matched_update({"error": "wanted.cleaned"}).execute()
+
+
+def _cleaned_errors(table: DeltaTable, clean: Callable[[str], str]) -> dict[str, str]:
+    """The errors that change, with what they become."""
+    errors = table.to_pyarrow_dataset().to_table(columns=["error"]).column("error").unique().to_pylist()
+    cleaned = {error: clean(error) for error in errors if error}
+    return {error: new for error, new in cleaned.items() if new != error}
 
 
 def _stored(row: DeadLetter, batch: DeadLetterBatch, number: int) -> dict[str, Any]:

@@ -59,13 +59,17 @@ class OpenFlow:
 
 def delta_places(layout: StorageLayout, naming: Naming) -> tuple[DeltaPlace, ...]:
     """The tables of a storage, their quarantines and the retained events of change data capture."""
+    fed = {flow.dataset for flow in stored_flows(layout, naming)}
     found = []
     for name, path in stored_tables(layout, naming):
-        if name.name.endswith(QUARANTINE_SUFFIX):
-            dataset = replace(name, name=name.name.removesuffix(QUARANTINE_SUFFIX))
+        dataset = replace(name, name=name.name.removesuffix(QUARANTINE_SUFFIX))
+        if name == dataset:
+            found.append(DeltaPlace(PlaceKind.TABLE, name, path))
+        elif name not in fed and dataset in fed:
             found.append(DeltaPlace(PlaceKind.QUARANTINE, dataset, path, (_ROW,)))
         else:
-            found.append(DeltaPlace(PlaceKind.TABLE, name, path))
+            # A table of a script, or a quarantine whose flow is gone.
+            found.append(DeltaPlace(PlaceKind.TABLE, name, path, ((), _ROW)))
     return (*found, *_change_events(layout, naming))
 
 

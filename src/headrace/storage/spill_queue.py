@@ -173,8 +173,9 @@ def replace_rows(batch: SpilledBatch, file: Path, new: Path, rows: int) -> None:
     # The number comes first: if a crash comes between the two, repeating the call corrects the file.
     replace_file(batch.folder / _ABOUT, json.dumps(about))
     _sync(new)
-    new.replace(file)
+    # First: after a crash, an old checksum of a new file would make it unreadable.
     file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+    new.replace(file)
     _sync(file.parent)
 
 

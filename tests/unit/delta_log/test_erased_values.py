@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import time
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from headrace.delta_log import erased_values
 from headrace.delta_log.erased_values import (
     UNNAMED_FILE_AGE_S,
     log_mentions,
@@ -60,11 +63,12 @@ def test_only_files_that_no_version_uses_now_are_deleted(table):
     for name, age in (("old.parquet", UNNAMED_FILE_AGE_S + 1), ("running.parquet", 60)):
         (table / name).write_text(ANN)
         os.utime(table / name, (NOW - age, NOW - age))
-    before, _ = unused_files(str(table), NOW)
+    before = unused_files(str(table), NOW)
 
     removed = remove_unused_files(str(table), NOW)
 
-    assert (removed.files, removed.unnamed) == (len(before), 1) == (2, 1)
+    assert removed == before
+    assert (len(removed.files), removed.unnamed, removed.unnamed_until_s) == (2, 1, NOW - 60 + UNNAMED_FILE_AGE_S)
     assert not (table / "old.parquet").exists()
     assert (table / "running.parquet").exists()
     assert DeltaTable(table).to_pyarrow_table().num_rows == 2
@@ -81,3 +85,114 @@ def test_partitions_without_files_are_removed_and_their_names_in_the_log_are_rep
     assert len(list(path.glob("email=*"))) == 1
     assert not list(path.glob("email=ann*"))
     assert log_mentions(str(path), [ANN])
+
+
+def test_files_of_a_commit_during_the_search_stay(table, monkeypatch):
+    live_files = erased_values.live_files
+
+    def live_files_then_a_commit(path, version):
+        found = live_files(path, version)
+        write_deltalake(path, pa.table({"email": ["dan@x.example"]}), mode="append")
+        return found
+
+    monkeypatch.setattr(erased_values, "live_files", live_files_then_a_commit)
+    remove_unused_files(str(table), time.time())
+
+    assert DeltaTable(table).to_pyarrow_table().num_rows == 3
+
+
+def test_a_table_in_the_folder_of_another_keeps_its_files(table):
+    write_deltalake(table / "inner", pa.table({"id": [1]}))
+
+    remove_unused_files(str(table), NOW)
+
+    assert DeltaTable(table / "inner").to_pyarrow_table().num_rows == 1
+
+
+@pytest.mark.parametrize("uri", [False, True])
+def test_files_that_the_log_names_absolutely_are_used_also_through_a_link(table, tmp_path, uri):
+    log = table / "_delta_log"
+    for commit in log.glob("*.json"):
+        prefix = f"{table.as_uri() if uri else table}/"
+        commit.write_text(commit.read_text().replace('"path":"', f'"path":"{prefix}'))
+    for checkpoint in log.glob("*.parquet"):
+        checkpoint.unlink()
+    (log / "_last_checkpoint").unlink()
+    (tmp_path / "link").symlink_to(table)
+
+    removed = remove_unused_files(str(tmp_path / "link"), time.time())
+    remove_old_values(str(tmp_path / "link"), [ANN])
+
+    live = {Path(file).name for file in erased_values.live_files(str(table), 2)}
+    assert len(removed.files) == 1
+    assert {file.name for file in table.glob("*.parquet")} == live
+    assert (BOB in log_text(table), ANN in log_text(table)) == (True, False)
+
+
+def test_a_table_whose_log_names_files_elsewhere_keeps_all_its_files(table, tmp_path):
+    commit = table / "_delta_log" / f"{1:020d}.json"
+    commit.write_text(commit.read_text().replace('"path":"', f'"path":"{tmp_path}/other/'))
+    before = sorted(table.glob("*.parquet"))
+
+    removed = remove_unused_files(str(table), NOW)
+
+    assert removed.files == ()
+    assert f"{tmp_path}/other/" in removed.kept_for
+    assert sorted(table.glob("*.parquet")) == before
+
+
+def v2_checkpoint(table, version, names):
+    """Write a checkpoint that has the files of a commit in a sidecar; returns the sidecar."""
+    log = table / "_delta_log"
+    (log / "_sidecars").mkdir(exist_ok=True)
+    sidecar = log / "_sidecars" / f"{version}.parquet"
+    stats = json.dumps({"numRecords": 1, "minValues": {"email": ANN}})
+    pq.write_table(pa.table({"add": [{"path": name, "size": 1, "stats": stats} for name in names]}), sidecar)
+    named = {"sidecar": {"path": sidecar.name, "sizeInBytes": sidecar.stat().st_size}}
+    name = f"{version:020d}.checkpoint.00000000-0000-0000-0000-000000000000.json"
+    (log / name).write_text(json.dumps({"checkpointMetadata": {"version": version}}) + "\n" + json.dumps(named))
+    return sidecar
+
+
+def test_old_checkpoints_with_sidecars_are_removed_and_the_newest_is_not_changed(table):
+    live = list(erased_values.live_files(str(table), 2))
+    old, new = v2_checkpoint(table, 1, ["gone.parquet"]), v2_checkpoint(table, 2, live)
+    before = new.read_bytes()
+
+    assert erased_values.has_v2_checkpoints(str(table))
+    remove_old_values(str(table), [ANN])
+
+    assert not old.exists()
+    assert [file.name[:20] for file in table.glob("_delta_log/*.checkpoint.*.json")] == [f"{2:020d}"]
+    assert new.read_bytes() == before
+
+
+def test_checksums_are_removed_before_their_files_are_replaced(table, monkeypatch):
+    log = table / "_delta_log"
+    for file in [*log.glob("*.json"), *log.glob("*.parquet")]:
+        file.with_name(f".{file.name}.crc").write_text("old")
+    replaced = {}
+    replace = Path.replace
+
+    def observed(self, target):
+        replaced[target.name] = target.with_name(f".{target.name}.crc").exists()
+        return replace(self, target)
+
+    monkeypatch.setattr(Path, "replace", observed)
+    remove_old_values(str(table), [ANN])
+
+    assert set(replaced.values()) == {False}
+    assert any(name.endswith(".parquet") for name in replaced)
+    assert any(name.endswith(".json") for name in replaced)
+
+
+def test_files_that_disappear_and_folders_that_fill_again_do_not_matter(table, monkeypatch):
+    data = erased_values._data_files
+
+    def with_a_lost_file(folder):
+        yield folder / "lost.parquet"
+        yield from data(folder)
+
+    monkeypatch.setattr(erased_values, "_data_files", with_a_lost_file)
+
+    assert len(remove_unused_files(str(table), NOW).files) == 1

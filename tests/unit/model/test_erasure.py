@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from datetime import date
 from decimal import Decimal
@@ -18,12 +19,18 @@ from headrace.model.erasure import (
     find_column,
     matches_text,
     parse_criterion,
+    texts_in,
     typed_value,
 )
 from headrace.model.schema import Schema
 
 DECIMAL = "decimal(5,2)"
 ANN = "ann@x.example"
+
+
+def in_base64(document):
+    """A record as sources of messages have it in dead letters."""
+    return base64.b64encode(json.dumps(document).encode()).decode()
 
 
 @pytest.mark.parametrize(
@@ -90,6 +97,9 @@ def test_columns_are_found_in_any_case_and_in_structs_but_not_in_arrays():
         ({"id": 42, "other": {"email": ANN}}, False),
         ({"id": 420, "email": ANN}, False),
         ({"id": True, "email": ANN}, False),
+        ({"note": f"42 asked {ANN}", "email": "bob@x.example"}, False),
+        ({"key": None, "value": in_base64({"id": 42, "email": ANN}), "topic": "t", "offset": 1}, True),
+        ({"value": in_base64({"id": 7, "email": ANN}), "topic": "t", "offset": 1}, False),
     ],
 )
 def test_a_record_matches_if_one_object_in_it_meets_all_criteria(record, matches):
@@ -103,6 +113,9 @@ def test_a_record_matches_if_one_object_in_it_meets_all_criteria(record, matches
     [
         (f"1,{ANN},Rome", True),
         (json.dumps({"value": f"1\n{ANN}"}), True),
+        (json.dumps({"value": base64.b64encode(f"1,{ANN}".encode()).decode(), "topic": "t", "offset": 1}), True),
+        (json.dumps({"value": json.dumps({"note": ANN})}), False),
+        (json.dumps({"value": f"see {ANN}", "id": 1}), False),
         (f"Mail <{ANN}>.", True),
         (f"jo.{ANN}", False),
         (f"{ANN}.org", False),
@@ -110,6 +123,15 @@ def test_a_record_matches_if_one_object_in_it_meets_all_criteria(record, matches
 )
 def test_a_record_that_is_no_json_matches_if_it_contains_the_value_as_a_whole(text, found):
     assert matches_text(text, (Criterion(("email",), ANN),), contains) is found
+
+
+def test_conditions_of_past_operations_may_write_a_value_as_its_column_does():
+    fields = {"id": "integer", "price": DECIMAL, "paid": "boolean"}
+    listed = [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in fields.items()]
+    schema = Schema.from_json(json.dumps({"type": "struct", "fields": listed}))
+    criteria = [Criterion(("id",), "042"), Criterion(("price",), "1.50"), Criterion(("paid",), "TRUE")]
+
+    assert texts_in(criteria, schema) == ("042", "42", "1.50", "1.5", "TRUE", "true", "True")
 
 
 def test_short_values_are_not_searched_in_texts():

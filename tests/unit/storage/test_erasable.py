@@ -16,6 +16,9 @@ from headrace.settings.storage import StorageLayout
 from headrace.storage.dead_letters import (
     DeadLetter,
     DeadLetterBatch,
+    clean_errors,
+    count_errors,
+    dead_letter_table,
     erase_dead_letters,
     matching_dead_letters,
     write_dead_letters,
@@ -149,7 +152,10 @@ def test_a_dataset_computed_from_a_table_with_erased_rows_is_computed_again(layo
 
 
 def test_tables_quarantines_and_change_events_are_places_with_rows(layout, orders):
-    for folder in ("tables/default/orders_quarantine", "system/cdc/default/customers", "tables/sales/lines"):
+    write_record(layout_file(layout, "orders"), FlowRecord(flow="orders", started_at=1.0))
+    scripted = "tables/sales/lines_quarantine"
+    quarantine, changes = "tables/default/orders_quarantine", "system/cdc/default/customers"
+    for folder in (quarantine, changes, "tables/sales/lines", scripted):
         write_deltalake(f"{layout.root}/{folder}", pa.table({"id": [1]}))
 
     found = {(place.kind, place.name, place.prefixes, place.table) for place in delta_places(layout, NAMING)}
@@ -158,6 +164,7 @@ def test_tables_quarantines_and_change_events_are_places_with_rows(layout, order
         (PlaceKind.TABLE, "orders", ((),), "orders"),
         (PlaceKind.QUARANTINE, "orders", (("row",),), "orders_quarantine"),
         (PlaceKind.TABLE, "sales.lines", ((),), "sales.lines"),
+        (PlaceKind.TABLE, "sales.lines_quarantine", ((), ("row",)), "sales.lines_quarantine"),
         (PlaceKind.CHANGE_EVENTS, "customers", (("row",), ("key",)), None),
     }
 
@@ -170,14 +177,26 @@ def test_flows_with_state_are_named(layout, orders):
     assert stateful_flows(layout, NAMING) == ("copies",)
 
 
-def test_dead_letters_are_erased_by_their_record_or_their_error(tmp_path):
-    rows = [DeadLetter('{"id": 1}', "bad ann", None, {}), DeadLetter('{"id": "ann"}', "bad", None, {})]
-    others = [DeadLetter('{"id": 2}', "bad", None, {})]
-    write_dead_letters(tmp_path, NOW, rows + others, lambda: None)
+def test_dead_letters_are_erased_by_their_record_and_others_lose_the_value_from_their_error(tmp_path):
+    errors = {'{"id": 1}': "bad ann", '{"id": "ann"}': "bad ann", '{"id": 2}': "bad ann", '{"id": 3}': "bad"}
+    write_dead_letters(tmp_path, NOW, [DeadLetter(row, error, None, {}) for row, error in errors.items()], lambda: None)
 
     ids = matching_dead_letters(tmp_path, lambda text: "ann" in text)
+    cleaned = count_errors(tmp_path, without_ann, ids)
     erase_dead_letters(tmp_path, ids, lambda: None)
+    clean_errors(tmp_path, without_ann, lambda: None)
 
-    assert len(ids) == 2
-    assert matching_dead_letters(tmp_path, lambda _text: True) == ["0-0-2"]
-    assert matching_dead_letters(tmp_path / "none", lambda _text: True) == []
+    stored = DeltaTable(dead_letter_table(tmp_path)).to_pyarrow_table().sort_by("id").to_pylist()
+    assert (ids, cleaned) == (["0-0-1"], 2)
+    assert [(row["id"], row["error"]) for row in stored] == [("0-0-0", "bad *"), ("0-0-2", "bad *"), ("0-0-3", "bad")]
+    assert count_errors(tmp_path, without_ann, []) == 0
+
+
+def test_a_flow_without_dead_letters_has_none_to_erase(tmp_path):
+    clean_errors(tmp_path, without_ann, lambda: None)
+
+    assert matching_dead_letters(tmp_path, lambda _text: True) == []
+
+
+def without_ann(text):
+    return text.replace("ann", "*")

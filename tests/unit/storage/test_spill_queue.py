@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -102,3 +104,24 @@ def test_a_file_of_a_waiting_batch_is_replaced_with_the_number_of_rows(tmp_path)
 
     assert (batch.rows(), batch.transaction()) == (1, "flow:0")
     assert pq.read_table(batch.data).column("id").to_pylist() == [1]
+
+
+def test_the_checksum_of_a_replaced_file_goes_first(tmp_path, monkeypatch):
+    keep(tmp_path / "sink", 0)
+    (batch,) = spilled_batches(tmp_path / "sink")
+    (file,) = batch.data.glob("*.parquet")
+    checksum = file.with_name(f".{file.name}.crc")
+    checksum.write_text("old")
+    pq.write_table(pa.table({"id": [1]}), tmp_path / "new.parquet")
+    replace = Path.replace
+
+    def crashing(self, target):
+        if target == file:
+            raise RuntimeError("crash")
+        return replace(self, target)
+
+    monkeypatch.setattr(Path, "replace", crashing)
+    with pytest.raises(RuntimeError, match="crash"):
+        replace_rows(batch, file, tmp_path / "new.parquet", 1)
+
+    assert not checksum.exists()

@@ -47,7 +47,8 @@ class Erasures:
         Streams that read the tables continue. Running it again after a crash finishes it.
 
         Raises:
-            PipelineError: as :meth:`find`; ERASE.UNREAD, ERASE.WAITING; LEASE.HELD if an update is running.
+            PipelineError: as :meth:`find`; ERASE.UNREAD, ERASE.WAITING; LEASE.HELD if an update is running,
+                MAINTENANCE.RUNNING if maintenance is.
         """
         return self._eraser(request).erase()
 

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pyarrow.parquet as pq
 from pyspark.sql import Column, SparkSession
 
-from headrace.delta_log.erased_values import contains, log_mentions, unused_files, without_texts
-from headrace.delta_log.tables import TableState, table_state
+from headrace.delta_log.erased_values import UnusedFiles, contains, log_mentions, unused_files, without_texts
+from headrace.delta_log.tables import TableState, table_exists, table_state
 from headrace.errors import PipelineError
 from headrace.events.erased_texts import count_events
 from headrace.graph.build import did_you_mean
-from headrace.model.erasure import Erasure, ErasureRequest, NotComparable, PlaceKind, SearchedPlace, matches_text
+from headrace.model.erasure import (
+    Erasure,
+    ErasureRequest,
+    KeptFiles,
+    NotComparable,
+    PlaceKind,
+    SearchedPlace,
+    matches_text,
+)
 from headrace.model.names import InvalidName, QualifiedName
 from headrace.model.schema import Schema
 from headrace.settings.settings import Settings
@@ -22,7 +32,7 @@ from headrace.settings.storage import MonitoringFile
 from headrace.spark.delta.erase_conditions import condition_of
 from headrace.spark.delta.erase_rows import find_rows
 from headrace.spark.sinks.spilled_rows import find_spilled_rows
-from headrace.storage.dead_letters import matching_dead_letters
+from headrace.storage.dead_letters import count_errors, dead_letter_table, matching_dead_letters
 from headrace.storage.erasable import (
     DeltaPlace,
     computed_from,
@@ -36,6 +46,8 @@ from headrace.storage.inventory import StoredFlow, stored_flows
 EVENT_LOG_NAME = "events"
 # Where versions of Headrace that have savepoints keep them.
 _SAVEPOINTS = ("savepoints", "system/savepoints")
+# Where scripts keep tables that have a path, but no name.
+_OF_SCRIPTS = ("dbfs", "unnamed")
 
 
 @dataclass(frozen=True)
@@ -73,24 +85,27 @@ class Search:
             PipelineError: ERASE.NO_COLUMN.
         """
         targets, not_searched = self.targets()
-        places = []
+        places, kept = [], []
         for target in targets:
             found = find_rows(self.session, target.place.path, target.condition)
-            old, _ = unused_files(target.place.path, time.time())
-            places.append(SearchedPlace(target.place.kind, target.place.name, found.rows, found.files, len(old)))
+            old = unused_files(target.place.path, time.time())
+            kept.append((f"{target.place.name} ({target.place.kind.value})", old))
+            places.append(SearchedPlace(target.place.kind, target.place.name, found.rows, found.files, len(old.files)))
         for flow in self.flows():
             ids = matching_dead_letters(flow.file.parent, self.matches)
-            places.append(SearchedPlace(PlaceKind.DEAD_LETTERS, flow.name, len(ids)))
+            cleaned = count_errors(flow.file.parent, self.clean, ids)
+            places.append(SearchedPlace(PlaceKind.DEAD_LETTERS, flow.name, len(ids), cleaned=cleaned))
             spilled = (find_spilled_rows(self.session, batch, self.condition) for batch, _ in waiting_batches(flow))
             rows = sum(sum(files.values()) for files in spilled)
             places.append(SearchedPlace(PlaceKind.SPILL_QUEUE, flow.name, rows))
         events = count_events(self.layout.events, self.matches, self.clean)
         places.append(SearchedPlace(PlaceKind.EVENT_LOG, EVENT_LOG_NAME, events))
+        self.check_found(targets, places)
         with_rows = {(place.kind, place.name) for place in places if place.rows}
         names = [name for t in targets if (t.place.kind, t.place.name) in with_rows for name in t.names]
         computed = dict.fromkeys(str(flow.dataset) for flow in computed_from(self.layout, self.naming, names))
         report = self.report(places, not_searched, tuple(computed))
-        return replace(report, blocked=tuple(self.blocked(targets)))
+        return replace(report, blocked=tuple(self.blocked(targets)), old_files=kept_files(kept))
 
     def report(
         self, places: list[SearchedPlace], not_searched: list[tuple[str, str]], recomputed: tuple[str, ...]
@@ -107,11 +122,7 @@ class Search:
         )
 
     def targets(self) -> tuple[list[Target], list[tuple[str, str]]]:
-        """The tables that can be searched, and the names of the others, each with the reason.
-
-        Raises:
-            PipelineError: ERASE.NO_COLUMN.
-        """
+        """The tables that can be searched, and the names of the others, each with the reason."""
         found, others = [], []
         for place in delta_places(self.layout, self.naming):
             state = table_state(place.path)
@@ -125,9 +136,23 @@ class Search:
                 others.append((label, str(reason)))
         if any(Path(self.layout.root, folder).exists() for folder in _SAVEPOINTS):
             others.append(("savepoints", "their copies of rows stay until you drop them"))
-        if not found:
-            raise PipelineError("ERASE.NO_COLUMN", columns=", ".join(self.request.columns))
+        for folder in _OF_SCRIPTS:
+            logs = sorted(Path(self.layout.root, folder).rglob("_delta_log"))
+            others += [(str(log.parent), "a script wrote it to a path; delete the rows in a script") for log in logs]
         return found, others
+
+    def check_found(self, targets: list[Target], places: Iterable[SearchedPlace]) -> None:
+        """Check that the columns exist anywhere: in a table, or in a row of another place.
+
+        Raises:
+            PipelineError: ERASE.NO_COLUMN.
+        """
+        if targets or any(place.rows or place.cleaned for place in places):
+            return
+        # After a crash, only old files may be left.
+        letters = (dead_letter_table(flow.file.parent) for flow in self.flows())
+        if not any(table_exists(path) and unused_files(path, time.time()).files for path in letters):
+            raise PipelineError("ERASE.NO_COLUMN", columns=", ".join(self.request.columns))
 
     def flows(self) -> Iterator[StoredFlow]:
         """The flows of the selected datasets."""
@@ -162,9 +187,11 @@ class Search:
         if not texts:
             return
         files = [*Path(self.layout.logs).glob("*"), *Path(self.layout.views).rglob("*.json")]
-        files += [Path(self.layout.monitoring(file)) for file in MonitoringFile]
+        for path in (Path(self.layout.monitoring(file)) for file in MonitoringFile):
+            # Some are folders.
+            files += [path, *path.rglob("*")]
         for file in sorted(files):
-            if file.is_file() and contains(file.read_text(encoding="utf-8", errors="replace"), texts):
+            if file.is_file() and contains(_text_of(file), texts):
                 yield str(file)
 
     def _selected(self) -> frozenset[QualifiedName] | None:
@@ -185,3 +212,23 @@ class Search:
 
     def _is_selected(self, dataset: QualifiedName) -> bool:
         return self._datasets is None or dataset in self._datasets
+
+
+def kept_files(tables: Iterable[tuple[str, UnusedFiles]]) -> KeptFiles:
+    """What an erasure leaves of the unused files of some tables, which have names."""
+    found = tuple(tables)
+    last_s = max((unused.unnamed_until_s for _, unused in found), default=0.0)
+    # Rounded up to a whole day.
+    last = datetime.fromtimestamp(last_s, UTC) + timedelta(days=1) if last_s else None
+    return KeptFiles(
+        sum(unused.unnamed for _, unused in found),
+        "" if last is None else last.strftime("%Y-%m-%d"),
+        tuple((name, unused.kept_for) for name, unused in found if unused.kept_for),
+    )
+
+
+def _text_of(file: Path) -> str:
+    """The text of a file; of a Parquet file, its rows."""
+    if file.suffix == ".parquet":
+        return str(pq.read_table(file).to_pylist())
+    return file.read_text(encoding="utf-8", errors="replace")

@@ -73,8 +73,16 @@ def erase_rows(session: SparkSession, path: str, condition: Column, fence: Calla
 
 
 def write_checkpoint(session: SparkSession, path: str) -> None:
-    """Write a checkpoint of the newest version of the table at a path."""
-    _delta(session).DeltaLog.forTable(_java(session), path).checkpoint()
+    """Write a checkpoint of the newest version of the table at a path.
+
+    Unlike Delta's own method for that, it removes no commits past their retention: a stream that starts again may read
+    those of its last batch once more.
+    """
+    jvm: Any = session._jvm  # noqa: SLF001 - Delta's log has no other form in Python
+    none = jvm.scala.Option.empty()
+    log = _delta(session).DeltaLog.forTable(_java(session), path)
+    info = log.writeCheckpointFiles(log.update(False, none, none), none)  # noqa: FBT003 - Scala's
+    log.writeLastCheckpointFile(log, info, _delta(session).LastCheckpointInfo.checksumEnabled(_java(session)))
 
 
 def forget_log(session: SparkSession, path: str) -> None:
