@@ -98,9 +98,7 @@ def test_there_are_no_names_without_a_project_that_can_be_read(tmp_path, text):
 
 
 def test_names_that_a_shell_would_run_are_no_candidates(shop):
-    (shop / "pipeline.yml").write_text(
-        "name: shop\nprofiles: {dev: {}, 'x;touch${IFS}y;#': {}, $(id): {}}\n"
-    )
+    (shop / "pipeline.yml").write_text("name: shop\nprofiles: {dev: {}, 'x;touch${IFS}y;#': {}, $(id): {}}\n")
 
     lines = list(answer(["headrace run --profile "], {VARIABLE: "bash", "HOME": str(shop)}))
 
