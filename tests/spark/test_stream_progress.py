@@ -16,8 +16,16 @@ from tests.recorded_updates import heard
 from headrace.events.envelope import Origin
 from headrace.events.log import EventLog
 from headrace.events.system_tables import SYSTEM_TABLES
-from headrace.events.types import BatchRunning, FlowStateChanged, StreamProgress, UpdateCreated
-from headrace.model.outcome import FlowState, UpdateState
+from headrace.events.types import (
+    BatchDone,
+    BatchRunning,
+    FlowStateChanged,
+    FlowTotal,
+    StreamProgress,
+    UpdateCreated,
+    UpdateTotals,
+)
+from headrace.model.outcome import FlowCounts, FlowState, UpdateState
 from headrace.runtime import long_batches
 from headrace.spark.monitoring import task_reporter
 
@@ -226,6 +234,29 @@ def test_an_update_whose_process_is_gone_is_lost_for_every_reader(updated):
     }
 
     assert list(states.values()) == [[{"state": "LOST"}]] * 3
+
+
+def test_rows_and_batches_of_a_flow_are_those_of_the_totals_and_of_batches_after_them(updated):
+    """Version 0.1 recorded totals without the number of batches."""
+    pipeline, _ = updated
+    path = str(pipeline.folder / "storage" / "system" / "events")
+    for update_id, batches in (("0.1", None), ("now", 2)):
+        origin = Origin("p", "p", update_id)
+        with EventLog(path, origin=origin, clock=now, new_id=lambda: str(uuid.uuid4())) as log:
+            log.emit(UpdateCreated("USER_ACTION"))
+            log.emit(FlowStateChanged("orders", "orders", FlowState.RUNNING))
+            for number in (0, 1):
+                log.emit(BatchDone("orders", "orders", 0, number, FlowCounts(rows_written=8)))
+            log.emit(UpdateTotals((FlowTotal("orders", "orders", 0, 1, FlowCounts(16, 1, 2), batches),)))
+            for number in (1, 2, 2):
+                log.emit(BatchDone("orders", "orders", 0, number, FlowCounts(rows_written=4, rows_dropped=3)))
+
+    found = pipeline.sql(
+        "SELECT update_id, rows_written, rows_dropped, rows_quarantined, batches FROM event_log_flows "
+        "WHERE update_id IN ('0.1', 'now') ORDER BY 1"
+    ).to_json()
+
+    assert [list(row.values()) for row in found] == [["0.1", 20, 4, 2, 3], ["now", 20, 4, 2, 3]]
 
 
 def test_the_tasks_of_a_long_batch_are_reported_for_every_kind_of_flow(shared_project, monkeypatch):

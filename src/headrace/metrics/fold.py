@@ -66,7 +66,8 @@ class EventFold:
     """The metrics of all events so far.
 
     Law: folding a log in one go, or in parts with :meth:`to_json` and :meth:`from_json` in between, gives the same;
-    and so does folding its metrics up to a moment before its other events, which expire later.
+    and so does folding its metrics up to a moment before its other events, which expire later. Then a flow that left
+    the code and came back may have gauges from before.
     """
 
     def __init__(self) -> None:
@@ -91,8 +92,6 @@ class EventFold:
         """Add the next event."""
         moment = at.timestamp()
         self.newest_event_at = moment
-        if isinstance(event, BatchDone | FlowLagMetrics | StreamProgress):
-            self._measured[event.flow] = moment
         match event:
             case UpdateCreated() | UpdateStateChanged():
                 self._apply_to_update(event, moment, update_id)
@@ -105,9 +104,11 @@ class EventFold:
                 self._apply_batch(event, moment, update_id)
             case TableEvaluated(flow=flow, dataset=dataset, expectations=expectations):
                 self._count_expectations(dataset, flow, expectations)
-            case FlowLagMetrics():
+            case FlowLagMetrics(flow=flow):
+                self._measured[flow] = moment
                 self._apply_lag(event, moment)
             case StreamProgress(flow=flow, progress=progress):
+                self._measured[flow] = moment
                 self.phases.setdefault(flow, RecentPhases(moment)).add(moment, progress.phases_ms)
                 self._apply_progress(event)
             case _:
@@ -224,6 +225,7 @@ class EventFold:
         if not self._is_new(event, update_id):
             return
         flow, dataset, counts = event.flow, event.dataset, event.counts
+        self._measured[flow] = moment
         self.samples.add(all_metrics.BATCHES, 1, flow, dataset)
         self.samples.set(all_metrics.LAST_BATCH, moment, flow)
         if event.duration_ms is not None:
