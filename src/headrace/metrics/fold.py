@@ -23,7 +23,8 @@ from headrace.metrics.bottleneck import RecentPhases
 from headrace.metrics.dataset_lag import DefinedFlow
 from headrace.metrics.samples import Samples
 from headrace.model.expectations import ExpectationCount
-from headrace.model.outcome import ACTIVE_STATES, FlowState, SourceLag, UpdateState
+from headrace.model.outcome import ACTIVE_STATES, NOT_SELECTED, FlowState, SourceLag, UpdateState
+from headrace.model.triggers import described_interval_s
 
 _LAG = (
     all_metrics.LAG_OFFSETS,
@@ -34,6 +35,8 @@ _LAG = (
 )
 _OF_FLOWS = (
     all_metrics.FLOW_STATE,
+    all_metrics.FLOW_START,
+    all_metrics.TRIGGER_INTERVAL,
     all_metrics.LAST_BATCH,
     all_metrics.INPUT_RATE,
     all_metrics.PROCESS_RATE,
@@ -94,6 +97,7 @@ class EventFold:
             case FlowDefined(flow=flow):
                 self._defined.add(flow)
                 self.flows[flow] = DefinedFlow(event.dataset, event.inputs, event.mode == "VIEW" or event.once)
+                self.samples.set(all_metrics.TRIGGER_INTERVAL, described_interval_s(event.trigger or ""), flow)
             case FlowStateChanged():
                 self._apply_state(event, moment)
             case BatchDone():
@@ -199,6 +203,16 @@ class EventFold:
         self.phases = {flow: found for flow, found in self.phases.items() if flow in self._defined}
 
     def _apply_state(self, event: FlowStateChanged, moment: float) -> None:
+        if event.state is FlowState.EXCLUDED and (event.reason or NOT_SELECTED).startswith(NOT_SELECTED):
+            # An update of other flows says nothing about this one.
+            return
+        if event.state in ACTIVE_STATES and not _has_started(self.samples, event.flow):
+            # What was measured while it ran last does not hold once it runs again.
+            self.oldest_unread.pop(event.flow, None)
+            for metric in (all_metrics.FLOW_START, all_metrics.INPUT_RATE, all_metrics.PROCESS_RATE):
+                self.samples.drop(metric, lambda labels: labels["flow"] == event.flow)
+            if event.state is not FlowState.QUEUED:
+                self.samples.set(all_metrics.FLOW_START, moment, event.flow)
         if event.state is FlowState.STARTING:
             self.phases[event.flow] = RecentPhases(moment)
         self.samples.drop(all_metrics.FLOW_STATE, lambda labels: labels["flow"] == event.flow)
@@ -302,6 +316,12 @@ class EventFold:
             }
             for change, rows in changes.items():
                 samples.add(all_metrics.STATE_CHANGES, rows, flow, operator.kind, change)
+
+
+def _has_started(samples: Samples, flow: str) -> bool:
+    """Whether a flow has started and not ended."""
+    started = {state.value for state in ACTIVE_STATES - {FlowState.QUEUED}}
+    return any(name == flow and state in started for name, _, state in samples.of(all_metrics.FLOW_STATE))
 
 
 def _oldest_unread(event: FlowLagMetrics, moment: float) -> dict[str, float | None]:
