@@ -23,8 +23,13 @@ settings have channels, each update also checks at its end, and a continuous upd
 Each rule says when its alert opens: at once, or after its condition has held at every check for some minutes. The alert
 is resolved once the condition has not held for twice that time, and at least a minute. Increases are measured against an
 earlier check, which must not be older than twice the time of the rule. So check at least every 10 minutes. Lag,
-throughput, batches and watermarks are checked while a flow runs. While a flow's failure is open, and nobody has
+throughput, batches and watermarks are checked while a flow runs, by what was measured since it started. If the trigger of
+the flow has an interval, the limits of lag and batches are longer by it. While a flow's failure is open, and nobody has
 acknowledged or silenced it, alerts about its lag, throughput, batches and watermark are hidden.
+
+A failure stays open while the flow, or the update, runs again and has committed no batch. So a pipeline that fails
+whenever it is started sends one message, and repeats it every `repeat`. A silence also holds for an alert that is resolved
+and opens again.
 
 ## Messages
 
@@ -38,7 +43,7 @@ A message is stored in `system/outbox` before it is sent. If the receiver is dow
 ... 300 seconds, by a running continuous update, the next update or the next check, for a day. If the receiver refuses it
 (status 3xx, 4xx other than 408, 425 and 429, or an SMTP code of 500 or more), it is given up at once. `headrace alerts
 list` shows what waits and what was given up. Every attempt has the same header `Idempotency-Key`, or `Message-ID` of
-mail, because a message can arrive twice.
+mail, because a message can arrive twice. The text of a message lists its first 20 alerts.
 
 | format | body |
 | --- | --- |

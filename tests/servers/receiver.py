@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Lock, Thread
 from typing import Any
 
-CUT_OFF, SLOW = "cut off", "slow"
+CUT_OFF, SLOW, CUT_BODY = "cut off", "slow", "cut body"
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Receiver:
         found = self.answer(request, number)
         status, headers = found if isinstance(found, tuple) else (found, {})
         # What is cut off or slow was taken all the same: the other side does not hear of it.
-        if status in (CUT_OFF, SLOW) or status < 300:
+        if status in (CUT_OFF, SLOW, CUT_BODY) or status < 300:
             with self.lock:
                 self.kept.setdefault(request.key, request.rows)
         if status == SLOW:
@@ -75,14 +75,16 @@ def running_receiver():
             if status == CUT_OFF or receiver.ends.is_set():
                 self.close_connection = True
                 return
-            self.send_response(status)
+            self.send_response(200 if status == CUT_BODY else status)
             for name, value in more.items():
                 self.send_header(name, value)
             said = f"cannot take {self.path}" if receiver.echoes else f"answer {status}"
             text = json.dumps({"said": said}).encode()
-            self.send_header("Content-Length", str(len(text)))
+            # A body that is cut has more than comes.
+            self.send_header("Content-Length", str(len(text) + (status == CUT_BODY)))
             self.end_headers()
             self.wfile.write(text)
+            self.close_connection = status == CUT_BODY or self.close_connection
 
         do_PUT = do_POST  # noqa: N815 - the name that its base looks for
 

@@ -4,6 +4,7 @@
 __all__ = [
     "alert",
     "conditions",
+    "file_lock",
     "history",
     "messages",
     "notices",
@@ -11,5 +12,6 @@ __all__ = [
     "prometheus_rules",
     "sending",
     "store",
+    "undecided",
     "update_notices",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from hashlib import sha256
@@ -75,18 +75,23 @@ class Alert:
 
 
 def advance(
-    known: Iterable[Alert], found: Iterable[Finding], now: float, active: Mapping[str, Rule] | None = None
+    known: Iterable[Alert],
+    found: Iterable[Finding],
+    now: float,
+    active: Mapping[str, Rule] | None = None,
+    undecided: Collection[str] = (),
 ) -> tuple[Alert, ...]:
     """The alerts after a check, the most urgent first.
 
     Law: a condition that holds at every check for ``for_s`` opens one alert, however often it is checked; the alert
-    stays one until it is resolved.
+    stays one until it is resolved. One that opens again within a silence is silenced.
 
     Args:
         known: the alerts before.
         found: the conditions that hold now.
         now: the time.
         active: the rules that are on, by name; None for all. Alerts of others are resolved.
+        undecided: the keys of alerts that stay as they are if their condition does not hold.
     """
     active = rules() if active is None else active
     # A clock that was ahead has stored times in the future.
@@ -99,7 +104,8 @@ def advance(
         alert = _alert_of(finding, now)
         after[alert.key] = _continued(before.pop(alert.key, None), alert, finding.rule, now)
     for key, alert in before.items():
-        kept = _without_finding(alert, active.get(alert.rule_id), now)
+        is_kept = key in undecided and alert.rule_id in active
+        kept = alert if is_kept else _without_finding(alert, active.get(alert.rule_id), now)
         if kept is not None:
             after[key] = kept
     order = {AlertState.OPEN: 0, AlertState.PENDING: 1, AlertState.RESOLVED: 2}
@@ -117,7 +123,10 @@ def _alert_of(finding: Finding, now: float) -> Alert:
 
 def _continued(before: Alert | None, new: Alert, rule: Rule, now: float) -> Alert:
     if before is None or before.state is AlertState.RESOLVED:
-        return replace(new, state=AlertState.PENDING if rule.for_s > 0 else AlertState.OPEN)
+        opened = replace(new, state=AlertState.PENDING if rule.for_s > 0 else AlertState.OPEN)
+        if before is None or before.silenced_until <= now:
+            return opened
+        return replace(opened, acknowledged_by=before.acknowledged_by, silenced_until=before.silenced_until)
     is_open = before.state is AlertState.OPEN or now - before.since >= rule.for_s
     state = AlertState.OPEN if is_open else AlertState.PENDING
     return replace(

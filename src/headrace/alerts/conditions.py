@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -92,7 +93,8 @@ def _lag_high(rule: Rule, facts: Facts) -> Iterator[Finding]:
     # A pipeline that runs once a night is not behind by day.
     active = _active_flows(facts.samples)
     for (flow, source), seconds in facts.samples.of(catalogue.LAG_SECONDS).items():
-        if flow in active and seconds > facts.lag_limits_s.get(active[flow], rule.threshold):
+        limit_s = facts.lag_limits_s.get(active[flow], rule.threshold) if flow in active else math.inf
+        if seconds > limit_s + _interval_s(facts.samples, flow):
             yield Finding(rule, {"flow": flow, "source": source}, seconds)
 
 
@@ -101,6 +103,9 @@ def _lag_growing(rule: Rule, facts: Facts) -> Iterator[Finding]:
     before = facts.history.before(catalogue.LAG_SECONDS, facts.now, rule.window_s)
     for labels, seconds in facts.samples.of(catalogue.LAG_SECONDS).items():
         if before is None or labels[0] not in active or seconds <= rule.threshold or labels not in before.values:
+            continue
+        if _interval_s(facts.samples, labels[0]) >= rule.window_s:
+            # Between two batches, the lag grows by the time that passes.
             continue
         # A stream that reads as much as arrives has a lag that goes up and down.
         if seconds - before.values[labels] >= before.age_s / 2:
@@ -119,14 +124,17 @@ def _throughput_low(rule: Rule, facts: Facts) -> Iterator[Finding]:
 def _no_batches(rule: Rule, facts: Facts) -> Iterator[Finding]:
     samples = facts.samples
     active = _active_flows(samples)
-    for (flow,), at in samples.of(catalogue.LAST_BATCH).items():
+    starts = samples.of(catalogue.FLOW_START)
+    for (flow,), last_batch_at in samples.of(catalogue.LAST_BATCH).items():
         has_input = any(
             labels[0] == flow and unread > 0
             for metric in (catalogue.LAG_OFFSETS, catalogue.LAG_FILES, catalogue.LAG_COMMITS)
             for labels, unread in samples.of(metric).items()
         )
-        if has_input and flow in active and facts.now - at > rule.threshold:
-            yield Finding(rule, {"flow": flow}, facts.now - at)
+        # One that waits for others has not started. Between updates, no flow has batches.
+        waited_s = facts.now - max(last_batch_at, starts.get((flow,), facts.now))
+        if has_input and flow in active and waited_s > rule.threshold + _interval_s(samples, flow):
+            yield Finding(rule, {"flow": flow}, waited_s)
 
 
 def _batch_slow(rule: Rule, facts: Facts) -> Iterator[Finding]:
@@ -174,11 +182,17 @@ def _active_flows(samples: Samples) -> dict[str, str]:
     return {flow: dataset for flow, dataset, state in samples.of(catalogue.FLOW_STATE) if state in _ACTIVE}
 
 
+def _interval_s(samples: Samples, flow: str) -> float:
+    """The interval of the trigger of a flow, during which it reads nothing."""
+    return samples.of(catalogue.TRIGGER_INTERVAL).get((flow,), 0)
+
+
 def _is_behind(samples: Samples, flow: str, rate: float) -> bool:
-    """Whether a stream has more than a minute of unread input."""
+    """Whether a stream has more than a minute of unread input, besides that of the interval of its trigger."""
+    behind_s = _BEHIND_S + _interval_s(samples, flow)
     unread = sum(rows for labels, rows in samples.of(catalogue.LAG_OFFSETS).items() if labels[0] == flow)
     oldest_s = max((age for labels, age in samples.of(catalogue.LAG_SECONDS).items() if labels[0] == flow), default=0)
-    return oldest_s > _BEHIND_S or unread > _BEHIND_S * max(rate, 1)
+    return oldest_s > behind_s or unread > behind_s * max(rate, 1)
 
 
 def _expectation_rate(rule: Rule, facts: Facts) -> Iterator[Finding]:

@@ -13,6 +13,8 @@ from typing import Any
 from headrace.alerts.alert import Alert, AlertState
 from headrace.model.alert_rules import rules
 
+_MOST_ENTRIES = 20
+
 
 class MessageKind(str, Enum):
     """What a message reports."""
@@ -136,8 +138,11 @@ class Message:
 
     @property
     def full_text(self) -> str:
-        """Everything that it says, in lines."""
-        return "\n\n".join([self.title, *filter(None, [self.text]), *(entry.text for entry in self.alerts)])
+        """What it says, in lines, with the first alerts only: receivers limit the size."""
+        more = len(self.alerts) - _MOST_ENTRIES
+        rest = [f"and {more} more: headrace alerts list"] if more > 0 else []
+        entries = [entry.text for entry in self.alerts[:_MOST_ENTRIES]]
+        return "\n\n".join([self.title, *filter(None, [self.text]), *entries, *rest])
 
     def redacted(self, redact: Callable[[str], str]) -> Message:
         """The message with secrets removed from its texts."""

@@ -21,7 +21,7 @@ class Notice:
         seen_at: when the alert was first seen open.
         sent_at: when the latest message was due; None before the first one.
         repeats: how often the message was repeated.
-        message_id: of the latest message.
+        message_id: of the latest message; empty once it was given up.
         is_delivered: the channel has accepted a message about the alert.
     """
 
@@ -37,7 +37,7 @@ class Notice:
 
 @dataclass(frozen=True)
 class Undelivered:
-    """The ids of messages that no channel has accepted: those that wait, and those that were given up."""
+    """The ids of messages that no channel has accepted: those that wait, and those given up or damaged."""
 
     waiting: frozenset[str] = frozenset()
     given_up: frozenset[str] = frozenset()
@@ -84,12 +84,15 @@ def due_messages(
 
 
 def _updated(notice: Notice, undelivered: Undelivered, now: float) -> Notice:
-    accepted = notice.sent_at is not None and notice.message_id not in undelivered.waiting | undelivered.given_up
+    # The outbox forgets what was given up.
+    message_id = "" if notice.message_id in undelivered.given_up else notice.message_id
+    accepted = notice.sent_at is not None and message_id != "" and message_id not in undelivered.waiting
     return replace(
         notice,
         # A clock that was ahead has stored times in the future.
         seen_at=min(notice.seen_at, now),
         sent_at=None if notice.sent_at is None else min(notice.sent_at, now),
+        message_id=message_id,
         is_delivered=notice.is_delivered or accepted,
     )
 

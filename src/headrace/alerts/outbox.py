@@ -6,7 +6,6 @@ file, the message is sent again with the same key.
 
 from __future__ import annotations
 
-import fcntl
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -15,6 +14,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from headrace.alerts.file_lock import PATIENCE_S, locked
 from headrace.alerts.messages import Message
 from headrace.alerts.notices import Undelivered
 from headrace.atomic_write import create_file, replace_file
@@ -40,11 +40,19 @@ class Verdict(str, Enum):
 
 @dataclass(frozen=True)
 class Answer:
-    """What a channel answered; *text* has no secrets, *wait_s* is the delay that it asks for."""
+    """What a channel answered.
+
+    Attributes:
+        verdict: how the attempt ended.
+        text: has no secrets.
+        wait_s: the delay that the channel asks for.
+        is_partial: some recipients were refused.
+    """
 
     verdict: Verdict
     text: str
     wait_s: float = 0
+    is_partial: bool = False
 
 
 @dataclass(frozen=True)
@@ -117,11 +125,13 @@ class Outbox:
     Args:
         folder: where they are stored.
         now: the time in seconds since 1970.
+        patience_s: how long to wait for another process that sends.
     """
 
-    def __init__(self, folder: Path, now: Callable[[], float]) -> None:
+    def __init__(self, folder: Path, now: Callable[[], float], patience_s: float = PATIENCE_S) -> None:
         self._folder = folder
         self._now = now
+        self._patience_s = patience_s
 
     def add(self, messages: Iterable[Message]) -> None:
         """Store messages; one that is there already stays.
@@ -140,17 +150,20 @@ class Outbox:
         Raises:
             PipelineError: ALERTS.NOT_READABLE.
         """
-        found = []
+        found = [letter for letter in self._files().values() if letter is not None]
+        return sorted(found, key=lambda one: (one.message.created_at, one.message.message_id))
+
+    def _files(self) -> dict[str, Letter | None]:
+        """The letters by the ids of their messages; None for a file that is damaged, or of a newer version."""
+        found: dict[str, Letter | None] = {}
         try:
-            files = sorted(self._folder.glob("*.json"))
-            for file in files:
+            for file in sorted(self._folder.glob("*.json")):
                 # Another process may have sent it.
-                with suppress(FileNotFoundError, ValueError, LookupError, TypeError, AttributeError):
-                    letter = Letter.from_json(json.loads(file.read_bytes()))
-                    found += [] if letter is None else [letter]
+                with suppress(FileNotFoundError):
+                    found[file.stem] = _letter(file.read_bytes())
         except OSError as error:
             raise _not_readable(self._folder, error) from error
-        return sorted(found, key=lambda one: (one.message.created_at, one.message.message_id))
+        return found
 
     def undelivered(self) -> Undelivered:
         """The ids of the messages.
@@ -158,11 +171,9 @@ class Outbox:
         Raises:
             PipelineError: ALERTS.NOT_READABLE.
         """
-        letters = self.letters()
-        return Undelivered(
-            frozenset(one.message.message_id for one in letters if one.given_up_at is None),
-            frozenset(one.message.message_id for one in letters if one.given_up_at is not None),
-        )
+        letters = self._files()
+        waiting = frozenset(key for key, one in letters.items() if one is not None and one.given_up_at is None)
+        return Undelivered(waiting, frozenset(letters) - waiting)
 
     def deliver(
         self, channels: Mapping[str, Channel], send: Callable[[Channel, Message], Answer]
@@ -170,7 +181,8 @@ class Outbox:
         """Send the messages that are due, and return what came of them.
 
         After a message has failed, the channel gets no other one in this call. Messages of channels that are not
-        among *channels* wait: another profile may have them. Several processes never send the same message at a time.
+        among *channels* wait: another profile may have them. Several processes never send the same message at a time:
+        while another one sends, this one sends nothing.
 
         Raises:
             PipelineError: ALERTS.NOT_READABLE, ALERTS.NOT_WRITTEN.
@@ -179,8 +191,8 @@ class Outbox:
             return ()
         deliveries: list[Delivery] = []
         down: set[str] = set()
-        with self._locked(), self._writing():
-            for letter in self.letters():
+        with self._writing(), locked(self._folder / ".lock", self._patience_s) as is_alone:
+            for letter in self.letters() if is_alone else ():
                 channel = channels.get(letter.message.channel)
                 if self._put_away(letter):
                     deliveries += self._expired(letter)
@@ -230,13 +242,12 @@ class Outbox:
             reason = error.strerror or str(error)
             raise PipelineError("ALERTS.NOT_WRITTEN", path=self._folder, reason=reason) from error
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Let no other process send inside the block, if the storage is a local disk."""
-        with (self._folder / ".lock").open("w") as handle:
-            with suppress(OSError):
-                fcntl.flock(handle, fcntl.LOCK_EX)
-            yield
+
+def _letter(data: bytes) -> Letter | None:
+    try:
+        return Letter.from_json(json.loads(data))
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return None
 
 
 def _not_readable(path: Path, error: OSError) -> PipelineError:

@@ -23,13 +23,17 @@ _FIELD = re.compile(r"\{(\w+)(?::[^}]*)?\}")
 
 def prometheus_rules(pipeline: str, settings: AlertSettings) -> str:
     """The rules that are on, with the thresholds of the settings, as YAML. A comment names what is missing."""
-    # PromQL's strings have JSON's escapes.
-    selector = f"pipeline={json.dumps(pipeline)}"
+    selector = f"pipeline={_quoted(pipeline)}"
     written = [_rule(rule, selector) for rule in settings.rules.values() if rule.promql]
     document = {"groups": [{"name": f"headrace-{pipeline}", "rules": written}]}
     comments = "".join(f"# {line}\n" for line in _missing(settings))
     body = yaml.safe_dump(document, sort_keys=False, width=1000, allow_unicode=True)
-    return _START.format(name=json.dumps(pipeline)) + comments + body
+    return _START.format(name=_quoted(pipeline)) + comments + body
+
+
+def _quoted(text: str) -> str:
+    # PromQL's strings have JSON's escapes, except those of characters that JSON writes as two.
+    return json.dumps(text, ensure_ascii=False)
 
 
 def _missing(settings: AlertSettings) -> Iterator[str]:
@@ -40,7 +44,7 @@ def _missing(settings: AlertSettings) -> Iterator[str]:
         elif not settings.rules[name].promql:
             yield f"Not exported: {name}, which PromQL cannot express."
     for dataset in settings.lag_limits_s:
-        yield f"Not exported: the lag of {json.dumps(dataset)}; lag_high has the same threshold for all datasets."
+        yield f"Not exported: the lag of {_quoted(dataset)}; lag_high has the same threshold for all datasets."
 
 
 def _rule(rule: Rule, selector: str) -> Mapping[str, Any]:

@@ -8,8 +8,10 @@ import logging
 import smtplib
 import socket
 import ssl
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from email.message import EmailMessage
 from typing import Any, assert_never
 
 from headrace.alerts.bodies import mail, webhook_body
@@ -69,7 +71,9 @@ class Sender:
         except PipelineError as error:
             # Somebody can set the secret, or install the package.
             answer = Answer(Verdict.FAILED, f"{error.message}. {error.hint}")
-        return Answer(answer.verdict, self.secrets.redact(answer.text), answer.wait_s)
+        except Exception as error:  # noqa: BLE001 - one message must not hold up those of other channels
+            answer = Answer(Verdict.FAILED, f"could not send it: {type(error).__name__}")
+        return replace(answer, text=self.secrets.redact(answer.text))
 
     def _send(self, channel: Channel, message: Message) -> Answer:
         match channel.target:
@@ -93,8 +97,10 @@ class Sender:
                 open_client(self.timeout_s) as client,
                 client.stream("POST", webhook.url, content=body, headers=headers) as response,
             ):
-                secrets = secrets_of(webhook.url, {})
-                text = response_text(response, self.timeout_s, self.monotonic, secrets)
+                text = ""
+                # The status decides; a receiver that has accepted the message may still fail to say more.
+                with suppress(Exception):
+                    text = response_text(response, self.timeout_s, self.monotonic, secrets_of(webhook.url, {}))
         except ModuleNotFoundError:
             raise _package_missing(name, "httpx2", "headrace[http]") from None
         except (UnicodeError, ValueError):
@@ -110,12 +116,9 @@ class Sender:
         recipients = message.recipients or server.recipients
         if not recipients:
             return Answer(Verdict.REFUSED, "the channel has no recipients: add to")
-        letter = mail(message, server.sender, recipients, f"<{message.message_id}@headrace.invalid>")
         try:
-            with self._connected(server) as smtp:
-                if server.user:
-                    smtp.login(server.user, server.password)
-                refused = smtp.send_message(letter, server.sender, recipients)
+            letter = mail(message, server.sender, recipients, f"<{message.message_id}@headrace.invalid>")
+            refused = self._submit(server, letter, recipients)
         except smtplib.SMTPRecipientsRefused as error:
             codes = [code for code, _ in error.recipients.values()]
             verdict = Verdict.REFUSED if all(code >= 500 for code in codes) else Verdict.FAILED
@@ -128,8 +131,25 @@ class Sender:
             return Answer(Verdict.REFUSED, str(error))
         except (OSError, smtplib.SMTPException) as error:
             return Answer(Verdict.FAILED, f"no answer: {type(error).__name__}")
+        except ValueError:
+            return Answer(Verdict.REFUSED, "an address, the user, the password or the host has invalid characters")
         without = f", without {', '.join(refused)}" if refused else ""
-        return Answer(Verdict.ACCEPTED, f"accepted for {len(recipients) - len(refused)} recipients{without}")
+        text = f"accepted for {len(recipients) - len(refused)} recipients{without}"
+        return Answer(Verdict.ACCEPTED, text, is_partial=bool(refused))
+
+    def _submit(self, server: MailServer, letter: EmailMessage, recipients: tuple[str, ...]) -> Collection[str]:
+        """Send a mail; returns the recipients that the server refuses if it accepts others."""
+        smtp = self._connected(server)
+        try:
+            if server.user:
+                smtp.login(server.user, server.password)
+            refused = smtp.send_message(letter, server.sender, recipients)
+            # It was accepted, whatever the server says after it.
+            with suppress(OSError):
+                smtp.quit()
+        finally:
+            smtp.close()
+        return refused
 
     def _connected(self, server: MailServer) -> smtplib.SMTP:
         """A connection, with TLS where the server has it. A password is never sent without."""
@@ -163,7 +183,9 @@ class Sender:
         try:
             if not service.add(url):
                 return Answer(Verdict.REFUSED, "Apprise does not know this URL")
-            accepted = service.notify(body=message.full_text, title=message.title, notify_type=kind)
+            # Services that take Markdown or HTML get names as they are.
+            text = apprise.NotifyFormat.TEXT
+            accepted = service.notify(message.full_text, message.title, notify_type=kind, body_format=text)
         except Exception as error:  # noqa: BLE001 - a plugin of Apprise may raise anything
             return Answer(Verdict.FAILED, f"Apprise failed: {type(error).__name__}")
         return Answer(Verdict.ACCEPTED, "accepted") if accepted else Answer(Verdict.FAILED, "Apprise could not send it")

@@ -32,11 +32,14 @@ def read_alerts(file: Path) -> StoredAlerts:
     """The alerts in a file; none without one, and for a file that is damaged: the next check finds what holds.
 
     Raises:
-        PipelineError: ALERTS.NOT_READABLE if the file cannot be read, so that a check does not replace it.
+        PipelineError: ALERTS.NOT_READABLE if the file cannot be read, or is from a newer version of Headrace, so that a
+            check does not replace it.
     """
     try:
         document = json.loads(file.read_bytes())
         if document["format"] != _FORMAT:
+            if document["format"] > _FORMAT:
+                raise PipelineError("ALERTS.NOT_READABLE", path=file, reason="it is from a newer version")
             return StoredAlerts()
         # Files from before messages were sent have no notices.
         notices = tuple(map(_notice, document.get("notices", [])))

@@ -36,8 +36,10 @@ def check_alerts(context: typer.Context) -> None:
     alerts = project.alerts().check(project.metrics())
     _show(invocation, alerts)
     for delivery in project.alerts().deliver():
-        if delivery.answer.verdict is not Verdict.ACCEPTED:
-            outcome = "is given up" if delivery.is_over else "is sent again by the next check"
+        outcome = "is given up" if delivery.is_over else "is sent again by the next check"
+        if delivery.answer.verdict is Verdict.ACCEPTED:
+            outcome = "did not reach all"
+        if delivery.answer.verdict is not Verdict.ACCEPTED or delivery.answer.is_partial:
             text = f'a message for channel "{delivery.message.channel}" {outcome}: {delivery.answer.text}'
             invocation.say(printable(text))
     raise typer.Exit(FAILED if any(alert.needs_attention(time.time()) for alert in alerts) else DONE)

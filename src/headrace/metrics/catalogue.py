@@ -109,6 +109,22 @@ LAST_BATCH = Metric(
     _FLOW,
     "When the last batch was committed, in seconds since 1970.",
 )
+FLOW_START = Metric(
+    "headrace.flow.start",
+    "headrace_flow_start_timestamp_seconds",
+    _G,
+    "s",
+    _FLOW,
+    "When the flow started in the latest update that includes it, in seconds since 1970. A retry is no start.",
+)
+TRIGGER_INTERVAL = Metric(
+    "headrace.flow.trigger.interval",
+    "headrace_flow_trigger_interval_seconds",
+    _G,
+    "s",
+    _FLOW,
+    "The interval of its trigger; 0 without one.",
+)
 ROWS = Metric(
     "headrace.flow.rows",
     "headrace_flow_rows_total",
@@ -361,7 +377,8 @@ BUILD = Metric("headrace.build.info", "headrace_build_info", _G, "1", ("version"
 
 CATALOGUE: tuple[Metric, ...] = (
     *(UPDATES, UPDATE_STATE, UPDATE_DURATION, UPDATE_END),
-    *(FLOW_STATE, FLOW_FAILURES, FLOW_RETRIES, BATCHES, LAST_BATCH, BATCH_DURATION, ROWS),
+    *(FLOW_STATE, FLOW_FAILURES, FLOW_RETRIES, FLOW_START, TRIGGER_INTERVAL),
+    *(BATCHES, LAST_BATCH, BATCH_DURATION, ROWS),
     *(INPUT_ROWS, BUSY, PHASES),
     *(INPUT_RATE, PROCESS_RATE, LAG_OFFSETS, LAG_FILES, LAG_ROWS, LAG_COMMITS),
     *(LAG_BYTES, LAG_SECONDS, BOTTLENECK, LOCAL_LAG, GLOBAL_LAG, WATERMARK_DELAY),

@@ -23,7 +23,8 @@ from headrace.metrics.bottleneck import RecentPhases
 from headrace.metrics.dataset_lag import DefinedFlow
 from headrace.metrics.samples import Samples
 from headrace.model.expectations import ExpectationCount
-from headrace.model.outcome import ACTIVE_STATES, FlowState, SourceLag, UpdateState
+from headrace.model.outcome import ACTIVE_STATES, NOT_SELECTED, FlowState, SourceLag, UpdateState
+from headrace.model.triggers import described_interval_s
 
 _LAG = (
     all_metrics.LAG_OFFSETS,
@@ -32,6 +33,8 @@ _LAG = (
     all_metrics.LAG_COMMITS,
     all_metrics.LAG_BYTES,
 )
+# From events of levels other than METRICS.
+_STATES_OF_FLOWS = (all_metrics.FLOW_STATE, all_metrics.FLOW_START, all_metrics.TRIGGER_INTERVAL)
 # From events of the level METRICS.
 _GAUGES_OF_FLOWS = (
     all_metrics.LAST_BATCH,
@@ -98,6 +101,7 @@ class EventFold:
             case FlowDefined(flow=flow):
                 self._defined.add(flow)
                 self.flows[flow] = DefinedFlow(event.dataset, event.inputs, event.mode == "VIEW" or event.once)
+                self.samples.set(all_metrics.TRIGGER_INTERVAL, described_interval_s(event.trigger or ""), flow)
             case FlowStateChanged():
                 self._apply_state(event, moment)
             case BatchDone():
@@ -201,7 +205,8 @@ class EventFold:
     def _drop_flows_that_left(self, moment: float) -> None:
         # Metrics expire before other events, so this may be an old update, after the metrics of younger ones.
         kept = self._defined | {flow for flow, at in self._measured.items() if at > moment}
-        self.samples.drop(all_metrics.FLOW_STATE, lambda labels: labels["flow"] not in self._defined)
+        for metric in _STATES_OF_FLOWS:
+            self.samples.drop(metric, lambda labels: labels["flow"] not in self._defined)
         for metric in _GAUGES_OF_FLOWS:
             self.samples.drop(metric, lambda labels: labels["flow"] not in kept)
         self.watermarks = {flow: at for flow, at in self.watermarks.items() if flow in kept}
@@ -211,6 +216,18 @@ class EventFold:
         self._measured = {flow: at for flow, at in self._measured.items() if flow in kept}
 
     def _apply_state(self, event: FlowStateChanged, moment: float) -> None:
+        if event.state is FlowState.EXCLUDED and (event.reason or NOT_SELECTED).startswith(NOT_SELECTED):
+            # An update of other flows says nothing about this one.
+            return
+        if event.state in ACTIVE_STATES and not _has_started(self.samples, event.flow):
+            # What was measured while it ran last does not hold once it runs again.
+            self.samples.drop(all_metrics.FLOW_START, lambda labels: labels["flow"] == event.flow)
+            if self._measured.get(event.flow, 0) <= moment:
+                self.oldest_unread.pop(event.flow, None)
+                for metric in (all_metrics.INPUT_RATE, all_metrics.PROCESS_RATE):
+                    self.samples.drop(metric, lambda labels: labels["flow"] == event.flow)
+            if event.state is not FlowState.QUEUED:
+                self.samples.set(all_metrics.FLOW_START, moment, event.flow)
         if event.state is FlowState.STARTING:
             self.phases[event.flow] = RecentPhases(moment)
         self.samples.drop(all_metrics.FLOW_STATE, lambda labels: labels["flow"] == event.flow)
@@ -315,6 +332,12 @@ class EventFold:
             }
             for change, rows in changes.items():
                 samples.add(all_metrics.STATE_CHANGES, rows, flow, operator.kind, change)
+
+
+def _has_started(samples: Samples, flow: str) -> bool:
+    """Whether a flow has started and not ended."""
+    started = {state.value for state in ACTIVE_STATES - {FlowState.QUEUED}}
+    return any(name == flow and state in started for name, _, state in samples.of(all_metrics.FLOW_STATE))
 
 
 def _oldest_unread(event: FlowLagMetrics, moment: float) -> dict[str, float | None]:

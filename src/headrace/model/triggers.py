@@ -51,6 +51,12 @@ class Trigger:
 AVAILABLE_NOW = Trigger()
 
 
+def described_interval_s(text: str) -> float:
+    """The interval of :meth:`Trigger.describe`; 0 if its batches follow each other, or if the text is another one."""
+    found = re.fullmatch(r"every (\d+(?:\.\d+)?(?:e[+-]?\d+)?) s", text)
+    return float(found[1]) if found else 0.0
+
+
 class InvalidInterval(ValueError):
     """An invalid interval; its message says why."""
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 # The server, or a proxy before it, is busy or down.
 TRANSIENT_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
 MAX_RESPONSE_LENGTH = 200
+_LEAST_TOKEN_LENGTH = 8
 _MAX_RESPONSE_BYTES = 64 * 1024
 
 
@@ -59,6 +60,8 @@ def secrets_of(url: str, headers: Mapping[str, str]) -> set[str]:
     split = urlsplit(url)
     parts = {url, f"{split.path}?{split.query}", split.path, split.query, split.password or "", split.username or ""}
     parts |= {value for values in parse_qs(split.query).values() for value in values}
+    # The token of a webhook is often a part of the path.
+    parts |= {part for part in split.path.split("/") if len(part) >= _LEAST_TOKEN_LENGTH}
     for value in headers.values():
         # With and without the scheme.
         parts |= {value, value.partition(" ")[2]}

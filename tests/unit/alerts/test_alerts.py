@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from headrace.alerts.alert import AlertState, advance
 from headrace.alerts.conditions import CONDITIONS, Facts, Finding, findings
+from headrace.alerts.file_lock import locked
 from headrace.alerts.history import History
 from headrace.alerts.messages import Pipeline
 from headrace.alerts.store import read_alerts
@@ -21,7 +22,7 @@ from headrace.metrics import catalogue
 from headrace.metrics.samples import Samples
 from headrace.model.alert_rules import rules
 from headrace.project.inspection.pipeline_alerts import Messaging, PipelineAlerts
-from headrace.settings.alert_settings import AlertSettings
+from headrace.settings.alert_settings import AlertSettings, Channel, Webhook
 
 NOW = 1_795_000_000.0
 
@@ -37,6 +38,7 @@ def healthy():
     samples.set(catalogue.BUSY, 200, "orders")
     samples.set(catalogue.INPUT_ROWS, 9000, "orders")
     samples.set(catalogue.LAST_BATCH, NOW - 30, "orders")
+    samples.set(catalogue.FLOW_START, NOW - 86_400, "orders")
     samples.set(catalogue.WATERMARK_DELAY, 600, "orders")
     samples.set(catalogue.STATE_BYTES, 0.9e9, "orders", "dedupe")
     samples.set(catalogue.TABLE_FILES, 900, "orders")
@@ -325,9 +327,9 @@ def alerts(tmp_path):
     return pipeline_alerts(tmp_path)
 
 
-def pipeline_alerts(folder):
-    messaging = Messaging(AlertSettings(), Pipeline("shop", "p", ""), lambda *_: None, str)
-    return PipelineAlerts(folder / "alerts.json", folder / "outbox", lambda: NOW, messaging)
+def pipeline_alerts(folder, settings=None, **patience):
+    messaging = Messaging(settings or AlertSettings(), Pipeline("shop", "p", ""), lambda *_: None, str)
+    return PipelineAlerts(folder / "alerts.json", folder / "outbox", lambda: NOW, messaging, **patience)
 
 
 def failing():
@@ -365,13 +367,43 @@ def test_an_unknown_id_is_refused_with_the_known_ones(alerts):
     assert opened.key in str(refused.value.detail)
 
 
-@pytest.mark.parametrize("text", ["", "{", '{"format": 2}', '{"format": 1, "alerts": [{"since": "x"}], "history": []}'])
+@pytest.mark.parametrize("text", ["", "{", '{"format": 0}', '{"format": 1, "alerts": [{"since": "x"}], "history": []}'])
 def test_a_damaged_file_is_as_none_and_the_next_check_replaces_it(alerts, tmp_path, text):
     (tmp_path / "alerts.json").write_text(text)
 
     assert alerts.known() == ()
     assert len(alerts.check(failing())) == 1
     assert json.loads((tmp_path / "alerts.json").read_text())["format"] == 1
+
+
+def test_a_file_of_a_newer_version_is_named_and_stays(alerts, tmp_path):
+    (tmp_path / "alerts.json").write_text('{"format": 2}')
+
+    with pytest.raises(PipelineError) as refused:
+        alerts.check(failing())
+
+    assert refused.value.code == "ALERTS.NOT_READABLE"
+    assert (tmp_path / "alerts.json").read_text() == '{"format": 2}'
+
+
+def test_a_process_that_hangs_stops_a_check_with_an_error_and_not_forever(tmp_path):
+    with locked(tmp_path / "alerts.json.lock", 0), pytest.raises(PipelineError) as refused:
+        pipeline_alerts(tmp_path, patience_s=0.0).check(failing())
+
+    assert refused.value.code == "ALERTS.NOT_WRITTEN"
+    assert "nother process" in str(refused.value.detail)
+
+
+def test_alerts_are_stored_before_the_messages_that_name_when_they_began(tmp_path):
+    channel = Channel("ops", Webhook("http://127.0.0.1/"))
+    (tmp_path / "outbox").write_text("a file in place of the folder")
+    alerts = pipeline_alerts(tmp_path, AlertSettings(channels=(channel,)))
+
+    with pytest.raises(PipelineError):
+        alerts.check(failing())
+
+    stored = read_alerts(tmp_path / "alerts.json")
+    assert ([alert.since for alert in stored.alerts], stored.notices) == ([NOW], ())
 
 
 def test_a_check_before_the_first_update_writes_nothing(tmp_path):

@@ -12,14 +12,17 @@ from threading import Thread
 import pytest
 from tests.servers.certificates import make_certificate
 from tests.servers.mail import running_mail_server
-from tests.servers.receiver import CUT_OFF, SLOW, running_receiver
+from tests.servers.receiver import CUT_BODY, CUT_OFF, SLOW, running_receiver
 
+from headrace.alerts.file_lock import locked
 from headrace.alerts.messages import AlertEntry, Message, MessageKind
+from headrace.alerts.notices import Undelivered
 from headrace.alerts.outbox import Answer, Outbox, Verdict
 from headrace.alerts.sending import Sender
 from headrace.errors import PipelineError
 from headrace.settings.alert_settings import AppriseUrl, BodyFormat, Channel, MailServer, Webhook
 from headrace.settings.secrets import Secrets
+from headrace.sinks.http_client import secrets_of
 
 NOW = 1_795_000_000.0
 ENTRY = AlertEntry(
@@ -188,6 +191,32 @@ def test_a_message_survives_its_file(outbox):
     assert [letter.message for letter in outbox.letters()] == [message]
 
 
+def test_a_damaged_letter_has_not_been_delivered(outbox, tmp_path):
+    outbox.add([MESSAGE])
+    (tmp_path / "outbox" / f"{MESSAGE.message_id}.json").write_text("{")
+
+    assert outbox.undelivered() == Undelivered(given_up=frozenset({MESSAGE.message_id}))
+
+
+def test_while_another_process_sends_this_one_sends_nothing(tmp_path, clock, receiver):
+    outbox = Outbox(tmp_path / "outbox", clock, patience_s=0.0)
+    outbox.add([MESSAGE])
+    with locked(tmp_path / "outbox" / ".lock", 0):
+        assert delivered(outbox, to(receiver)) == []
+
+    assert delivered(outbox, to(receiver)) == ["accepted"]
+
+
+def test_a_lock_that_cannot_be_written_is_named(outbox, tmp_path):
+    outbox.add([MESSAGE])
+    (tmp_path / "outbox" / ".lock").mkdir()
+
+    with pytest.raises(PipelineError) as refused:
+        outbox.deliver({}, sender().send)
+
+    assert refused.value.code == "ALERTS.NOT_WRITTEN"
+
+
 def test_a_folder_that_cannot_be_written_is_named(tmp_path, clock):
     (tmp_path / "outbox").write_text("")
 
@@ -268,6 +297,39 @@ def test_no_answer_shows_the_url_or_a_secret(receiver):
 
     assert "cannot take" in answer.text
     assert "8f3a" not in answer.text + repr(Channel("ops", Webhook(url)))
+
+
+def test_a_token_in_the_path_of_a_url_is_not_shown(receiver):
+    token = "T0123456/B0123456/XXXXXXXX"
+    found = secrets_of(f"https://hooks.example.com/services/{token}", {})
+
+    assert set(token.split("/")) <= found
+
+
+def test_an_answer_that_breaks_off_behind_its_status_is_one(outbox, receiver):
+    receiver.answer = lambda _request, _number: CUT_BODY
+    outbox.add([MESSAGE])
+
+    assert delivered(outbox, to(receiver), sender(timeout_s=0.2).send) == ["accepted"]
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        MailServer("x" * 70, 25, "a@example.com", ("b@example.com",)),
+        MailServer("127.0.0.1", 9, "a@example.com", ("b@example.com\n",)),
+        Webhook("http://" + "x" * 70 + "/"),
+        AppriseUrl("json://127.0.0.1"),
+    ],
+)
+def test_whatever_a_channel_raises_is_an_answer(target):
+    def broken():
+        raise AttributeError
+
+    answer = sender(load_apprise=broken).send(Channel("ops", target), MESSAGE)
+
+    assert answer.verdict is not Verdict.ACCEPTED
+    assert answer.text
 
 
 def test_a_missing_secret_is_named_and_the_message_waits(outbox):
@@ -354,6 +416,18 @@ def test_a_mail_server_that_may_take_it_later_gets_it_again(mail_box, by_mail, r
 
     assert answer.verdict is verdict
     assert "hunter-two" not in answer.text
+
+
+def test_a_mail_that_was_accepted_is_sent_whatever_follows(mail_box, by_mail):
+    mail_box.replies = {"QUIT": "421 closing"}
+
+    assert by_mail.send(mail_to(mail_box), MESSAGE).verdict is Verdict.ACCEPTED
+
+
+def test_a_password_that_mail_cannot_carry_is_refused(mail_box, certificate):
+    found = sender(tls=lambda: ssl.create_default_context(cafile=str(certificate[1])))
+
+    assert found.send(mail_to(mail_box, user="größe", password="x"), MESSAGE).verdict is Verdict.REFUSED
 
 
 def test_a_mail_server_that_is_down_gets_it_later():

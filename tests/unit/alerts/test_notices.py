@@ -111,6 +111,27 @@ def test_an_opening_that_was_given_up_has_no_end_and_is_repeated_while_it_is_ope
     assert channels.check(NOW + 100 + 4 * 3600, FAILED) == [("repeated", ["orders"])]
 
 
+def test_an_opening_that_was_given_up_has_no_end_after_the_outbox_has_forgotten_it(channels):
+    channels.is_up = False
+    channels.check(NOW, FAILED)
+    channels.given_up, channels.waiting = set(channels.waiting), {}
+    channels.check(NOW + 60, FAILED, change=lambda alert: replace(alert, acknowledged_by="ann"))
+    channels.given_up = set()
+
+    assert channels.check(NOW + 8 * 86_400, FAILED) == []
+    assert channels.resolve(NOW + 8 * 86_400) == []
+
+
+def test_a_message_lists_the_first_alerts_only(channels):
+    found = [Finding(rules()["flow_failed"], {"flow": f"flow{number}", "dataset": "d"}) for number in range(25)]
+    channels.check(NOW, *found)
+
+    (message,) = channels.accepted
+    assert message.full_text.count("bad[flow_failed]") == 20
+    assert message.full_text.endswith("and 5 more: headrace alerts list")
+    assert len(message.alerts) == 25
+
+
 def test_nothing_is_repeated_while_a_message_waits(channels):
     channels.is_up = False
     channels.check(NOW, FAILED)

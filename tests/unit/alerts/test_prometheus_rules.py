@@ -46,12 +46,19 @@ def test_labels_of_the_templates_are_those_of_the_query():
     assert "{{ $value }}" in found["lag_high"]["annotations"]["summary"]
 
 
+def test_a_name_of_any_characters_is_the_one_that_metrics_have():
+    text, found = exported(name='größe "🚰"')
+
+    assert r'pipeline="größe \"🚰\""' in found["disk_low"]["expr"]
+    assert r"\u" not in text
+
+
 def test_the_settings_decide_about_thresholds_and_what_is_missing_is_named():
     lag = replace(rules()["lag_high"], threshold=60.5, for_s=90)
     active = {name: rule for name, rule in rules().items() if name != "disk_low"}
     text, found = exported(AlertSettings(rules=active | {"lag_high": lag}, lag_limits_s={"orders": 5}), 'a "b"\n')
 
-    assert '{pipeline="a \\"b\\"\\n"} > 60.5' in found["lag_high"]["expr"]
+    assert '{pipeline="a \\"b\\"\\n"} > on (pipeline, flow) group_left () (60.5 + ' in found["lag_high"]["expr"]
     assert found["lag_high"]["for"] == "90s"
     assert "# Not exported: disk_low, which is off." in text
     assert '# Not exported: the lag of "orders"' in text

@@ -8,8 +8,10 @@ import uuid
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 import yaml
+from deltalake import write_deltalake
 from prometheus_client.parser import text_string_to_metric_families
 from tests.servers.receiver import running_receiver
 
@@ -102,6 +104,15 @@ def test_a_damaged_table_does_not_hide_the_metrics_of_the_others(shop, capsys):
 
     assert code == 0
     assert values(text, "headrace_update_state")
+
+
+def test_a_table_without_quarantined_rows_has_none_so_that_the_first_ones_are_an_increase(shop, capsys):
+    recorded(shop)
+    write_deltalake(str(shop / "storage" / "tables" / "default" / "orders"), pa.table({"id": [1]}))
+
+    _, text = said(capsys, "metrics")
+
+    assert [labels["dataset"] for labels in values(text, "headrace_quarantine_rows")] == ["orders"]
 
 
 def test_an_open_alert_fails_the_check_until_somebody_knows_of_it(shop, capsys):
@@ -203,7 +214,7 @@ def test_rules_are_exported_with_the_values_of_the_settings(shop, capsys):
     (group,) = yaml.safe_load(text)["groups"]
     found = {rule["alert"]: rule["expr"] for rule in group["rules"]}
     assert (code, "disk_low" in found) == (0, False)
-    assert 'headrace_flow_lag_seconds{pipeline="shop"} > 7' in found["lag_high"]
+    assert 'headrace_flow_lag_seconds{pipeline="shop"} > on (pipeline, flow) group_left () (7 + ' in found["lag_high"]
 
 
 def test_a_rule_that_is_off_finds_nothing(shop, capsys):

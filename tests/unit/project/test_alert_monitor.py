@@ -142,12 +142,65 @@ def test_a_continuous_update_checks_again_and_again_and_warns_once(updates):
 
 
 def test_in_a_continuous_update_messages_are_grouped(updates):
-    watch = updates.monitor().watch("u1")
+    watch, sent = updates.monitor().watch("u1"), threading.Event()
+    updates.answer = lambda: sent.set() or Answer(Verdict.ACCEPTED, "")
 
-    watch.round()
+    watch.round(updates.events.append)
     assert updates.sent == []
     updates.now += 30
-    watch.round()
+    watch.round(updates.events.append)
+    watch.finish(updates.events.append)
+    assert sent.is_set()
+    assert len(updates.sent) == 1
+
+
+def test_a_receiver_that_hangs_holds_up_no_check_and_gets_no_second_thread(updates):
+    checks, answered = threading.Semaphore(0), threading.Event()
+
+    def metrics():
+        checks.release()
+        return failed()
+
+    updates.metrics, updates.answer = metrics, lambda: answered.wait() and Answer(Verdict.ACCEPTED, "")
+    settings = AlertSettings(channels=(OPS,), group_s=0)
+    watch = updates.monitor(settings, period_s=0.001, patience_s=0.05).watch("u1")
+    with watch.during(updates.events.append, continuous=True):
+        assert all(checks.acquire(timeout=20) for _ in range(5))
+    answered.set()
+
+    assert updates.warnings == ["ALERTS.LATE"]
+    assert len(updates.sent) == 1
+
+
+def test_a_warning_that_cannot_be_recorded_does_not_fail_the_update(updates):
+    def emit(event):
+        raise OSError("no storage")
+
+    updates.answer = lambda: Answer(Verdict.FAILED, "status 503")
+    with updates.monitor().watch("u1").during(emit, continuous=False):
+        pass
+
+    assert len(updates.sent) == 1
+
+
+def test_recipients_that_were_refused_are_a_warning(updates):
+    text = "accepted for 1 recipients, without b@example.com"
+    updates.answer = lambda: Answer(Verdict.ACCEPTED, text, is_partial=True)
+    updates.run(updates.monitor())
+
+    assert "without b@example.com" in updates.events[0].message
+
+
+def test_a_notification_that_could_not_be_stored_is_stored_later(updates):
+    folder = updates.folder / "outbox"
+    folder.write_text("a file in place of the folder")
+    watch = updates.monitor(notifying(UpdateNotice.FLOW_FAILURE)).watch("u1")
+    watch.add(FLOW_FAILED)
+    watch.finish(updates.events.append)
+    folder.unlink()
+    watch.finish(updates.events.append)
+
+    assert updates.warnings[0] == "ALERTS.NOT_CHECKED"
     assert len(updates.sent) == 1
 
 

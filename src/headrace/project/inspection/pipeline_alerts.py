@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import fcntl
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from headrace.alerts.alert import Alert, AlertState, advance
 from headrace.alerts.conditions import Facts, findings
+from headrace.alerts.file_lock import PATIENCE_S, locked
 from headrace.alerts.messages import Message, Pipeline, test_message
 from headrace.alerts.notices import due_messages
 from headrace.alerts.outbox import Answer, Delivery, Letter, Outbox
 from headrace.alerts.prometheus_rules import prometheus_rules
 from headrace.alerts.store import StoredAlerts, read_alerts, write_alerts
+from headrace.alerts.undecided import undecided
 from headrace.alerts.update_notices import update_messages
 from headrace.errors import PipelineError
 from headrace.events.types import Event
@@ -48,11 +49,20 @@ class PipelineAlerts:
         outbox: the folder of the messages that no channel has accepted yet.
         now: the time in seconds since 1970.
         messaging: rules, channels, and how to send.
+        patience_s: how long to wait for another process that changes the file, or sends.
     """
 
-    def __init__(self, file: Path, outbox: Path, now: Callable[[], float], messaging: Messaging) -> None:
+    def __init__(
+        self,
+        file: Path,
+        outbox: Path,
+        now: Callable[[], float],
+        messaging: Messaging,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
         self._file = file
-        self._outbox = Outbox(outbox, now)
+        self._patience_s = patience_s
+        self._outbox = Outbox(outbox, now, patience_s)
         self._now = now
         self._messaging = messaging
 
@@ -82,7 +92,7 @@ class PipelineAlerts:
         with self._locked():
             stored, now = read_alerts(self._file), self._now()
             found = findings(Facts(samples, stored.history, now, settings.lag_limits_s), settings.rules)
-            alerts = advance(stored.alerts, found, now, settings.rules)
+            alerts = advance(stored.alerts, found, now, settings.rules, undecided(stored.alerts, samples))
             if not self._file.parent.is_dir():
                 # Before the first update there is no storage.
                 return alerts
@@ -95,9 +105,13 @@ class PipelineAlerts:
                 now,
                 is_last_check=is_last_check,
             )
-            # After a crash between the two, the next check adds the same messages, which have the same keys.
-            self._add(messages)
-            write_alerts(self._file, StoredAlerts(alerts, stored.history.with_current(samples, now), notices))
+            checked = StoredAlerts(alerts, stored.history.with_current(samples, now), stored.notices)
+            if messages:
+                # After a crash behind this line, the next check adds the same messages. Their keys are the same too,
+                # because the times at which the alerts began are stored.
+                write_alerts(self._file, checked)
+                self._add(messages)
+            write_alerts(self._file, replace(checked, notices=notices))
         return alerts
 
     def report(self, events: Iterable[Event], update_id: str) -> None:
@@ -170,15 +184,18 @@ class PipelineAlerts:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Keep other processes from changing the file inside the block, if the storage is a local disk of this user."""
-        lock = self._file.with_name(f"{self._file.name}.lock")
-        try:
-            handle = lock.open("w")
-        except OSError:
-            # Writing the file itself says what is wrong.
-            yield
-            return
-        with handle:
+        """Keep other processes from changing the file inside the block, if the storage is a local disk of this user.
+
+        Raises:
+            PipelineError: ALERTS.NOT_WRITTEN if another process hangs.
+        """
+        with ExitStack() as stack:
+            is_alone = True
+            # If there is no lock, writing the file itself says what is wrong.
             with suppress(OSError):
-                fcntl.flock(handle, fcntl.LOCK_EX)
+                lock = self._file.with_name(f"{self._file.name}.lock")
+                is_alone = stack.enter_context(locked(lock, self._patience_s))
+            if not is_alone:
+                reason = f"another process has kept it locked for {self._patience_s:g} seconds"
+                raise PipelineError("ALERTS.NOT_WRITTEN", path=self._file, reason=reason)
             yield

@@ -15,6 +15,7 @@ from headrace.events.reader import EventReader
 from headrace.events.recorded import continues, newest_trimming, recorded_events
 from headrace.events.storage_errors import STORAGE_ERRORS
 from headrace.events.upkeep import LogTrimmed
+from headrace.graph.build import QUARANTINE_SUFFIX
 from headrace.metrics import catalogue
 from headrace.metrics.fold import EventFold
 from headrace.metrics.samples import Samples
@@ -155,6 +156,7 @@ def _is_current(snapshot: Snapshot, table_id: str, removed: Horizon, reader: Eve
 def _add_tables(samples: Samples, settings: Settings) -> dict[str, str]:
     """Add the metrics of tables; returns their paths by Delta's ids."""
     paths: dict[str, str] = {}
+    readable: list[str] = []
     for name, path in stored_tables(settings.layout, settings.naming):
         # A table that cannot be read is reported by the flows that use it.
         with suppress(PipelineError, ValueError, LookupError, *STORAGE_ERRORS):
@@ -162,6 +164,7 @@ def _add_tables(samples: Samples, settings: Settings) -> dict[str, str]:
             if table is None:
                 continue
             dataset = str(name)
+            readable += [] if dataset.endswith(QUARANTINE_SUFFIX) else [dataset]
             paths[str(table.metadata().id)] = path
             samples.set(catalogue.TABLE_ROWS, count_rows(table), dataset)
             samples.set(catalogue.TABLE_BYTES, table_size(table), dataset)
@@ -170,6 +173,10 @@ def _add_tables(samples: Samples, settings: Settings) -> dict[str, str]:
             committed_at = commit_file(Path(path), table.version()).stat().st_mtime
             samples.set(catalogue.TABLE_COMMIT, round(committed_at, 3), dataset)
     with suppress(PipelineError, ValueError, LookupError, *STORAGE_ERRORS):
-        for dataset, rows, _ in quarantines(settings.layout, settings.naming):
+        # A value that is new has not increased, so the first rows need a value before them.
+        waiting = dict.fromkeys(readable, 0) | {
+            dataset: rows for dataset, rows, _ in quarantines(settings.layout, settings.naming)
+        }
+        for dataset, rows in waiting.items():
             samples.set(catalogue.QUARANTINED, rows, dataset)
     return paths

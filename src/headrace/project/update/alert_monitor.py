@@ -77,6 +77,8 @@ class AlertWatch:
     _events: list[Event] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _stop: threading.Event = field(default_factory=threading.Event)
+    # Sends during the update; None before the first message is due.
+    _delivery: threading.Thread | None = None
     # Channels, and checks, that failed at their last attempt.
     _failing: set[str] = field(default_factory=set)
 
@@ -117,39 +119,52 @@ class AlertWatch:
 
     def finish(self, emit: Callable[[Event], None], *, check: bool = True) -> None:
         """Check for the last time, and give receivers a limited time; what they do not accept stays in the outbox."""
-        for warning in self._check(is_last_check=True) if check else self._report():
-            emit(warning)
+        _emit_all(emit, self._check(is_last_check=True) if check else self._report())
         warnings: list[Warned] = []
-        thread = threading.Thread(
-            target=lambda: warnings.extend(self._deliver()), name="headrace-alerts-end", daemon=True
-        )
+        before = self._delivery
+
+        def deliver() -> None:
+            if before is not None:
+                before.join()
+            warnings.extend(self._deliver())
+
+        thread = threading.Thread(target=deliver, name="headrace-alerts-end", daemon=True)
         thread.start()
         thread.join(self.monitor.patience_s)
         if thread.is_alive():
             text = "messages about alerts were still being sent when the update ended; they stay in the outbox"
             warnings = [Warned("ALERTS.LATE", text)]
-        for warning in warnings:
-            emit(warning)
+        _emit_all(emit, warnings)
 
-    def round(self) -> list[Warned]:
-        """Check once, and send what is due; returns warnings about what has begun to fail."""
-        return [*self._check(is_last_check=False), *self._deliver()]
+    def round(self, emit: Callable[[Event], None]) -> None:
+        """Check once, and let a thread send what is due; a receiver that hangs holds up no check."""
+        _emit_all(emit, self._check(is_last_check=False))
+        if self._delivery is None or not self._delivery.is_alive():
+            self._delivery = threading.Thread(
+                target=lambda: _emit_all(emit, self._deliver()), name="headrace-alerts-delivery", daemon=True
+            )
+            self._delivery.start()
 
     def _run(self, emit: Callable[[Event], None]) -> None:
         wait_s = self.monitor.period_s
         while not self._stop.wait(wait_s):
             started_at = time.monotonic()
-            warnings = self.round()
+            self.round(emit)
             wait_s = max(self.monitor.period_s, (time.monotonic() - started_at) / _LARGEST_SHARE)
-            # The log of an update that has ended is closed.
-            with suppress(Exception):
-                for warning in warnings:
-                    emit(warning)
 
     def _report(self) -> list[Warned]:
         with self._lock:
             events, self._events = self._events, []
-        return self._guarded("notifications", lambda: self.monitor.alerts.report(events, self.update_id))
+        return self._guarded("notifications", lambda: self._store_messages(events))
+
+    def _store_messages(self, events: list[Event]) -> None:
+        try:
+            self.monitor.alerts.report(events, self.update_id)
+        except Exception:
+            # The next check tries again; a message that was stored already stays one.
+            with self._lock:
+                self._events[:0] = events
+            raise
 
     def _check(self, *, is_last_check: bool) -> list[Warned]:
         monitor, warnings = self.monitor, self._report()
@@ -166,6 +181,9 @@ class AlertWatch:
             channel, answer = delivery.message.channel, delivery.answer
             if answer.verdict is Verdict.ACCEPTED:
                 self._failing.discard(channel)
+                if answer.is_partial:
+                    text = f'channel "{channel}" has not accepted a message for all recipients: {answer.text}'
+                    warnings.append(Warned("ALERTS.NOT_DELIVERED", text))
             elif channel not in self._failing or delivery.is_over:
                 self._failing.add(channel)
                 outcome = "is given up" if delivery.is_over else "waits in the outbox"
@@ -184,3 +202,10 @@ class AlertWatch:
             return [Warned("ALERTS.NOT_CHECKED", f"alerts could not be checked: {reason}")] if is_new else []
         self._failing.discard(what)
         return []
+
+
+def _emit_all(emit: Callable[[Event], None], warnings: list[Warned]) -> None:
+    # The log of an update that has ended is closed, and an update never fails because of a warning about alerts.
+    with suppress(Exception):
+        for warning in warnings:
+            emit(warning)
