@@ -175,7 +175,7 @@ def texts_in(
         schema: the columns of the table.
         prefixes: the structs in which the columns may be.
     """
-    found = {}
+    found: dict[str, None] = {}
     for criterion in criteria:
         found[criterion.text] = None
         for prefix in prefixes:
