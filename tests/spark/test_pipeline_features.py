@@ -273,7 +273,6 @@ def test_event_hooks_receive_the_events_of_an_update_and_cannot_fail_it(project,
 
 LISTENING = """
     from pyspark.sql.streaming import StreamingQueryListener
-from tests.servers.receiver import running_receiver
 
     class Keeper(StreamingQueryListener):
         def onQueryStarted(self, event):

@@ -213,9 +213,9 @@ def test_conditions_of_a_removal_have_no_long_lists(path: str) -> None:
     class Noting(DeltaTable):
         """Takes note of what it removes."""
 
-        def delete(self, predicate: str | None = None, **how: Any) -> dict[str, Any]:
+        def delete(self, predicate: str | None = None, *args: Any, **how: Any) -> dict[str, Any]:
             conditions.append(str(predicate))
-            return super().delete(predicate, **how)
+            return super().delete(predicate, *args, **how)
 
     remove_expired(Noting(path), report, "runs")
 
