@@ -77,14 +77,14 @@ class EventReader:
         """
         first = after["data_plane_id"]["seq_no"] + 1 if after else 0
         if update_id is not None:
-            created = self._created(update_id)
+            created = _created(self, update_id)
             first = max(first, created) if created is not None else first
         rows = self.rows("*", f"id >= '{id_floor(first)}'")
         return (row for row in rows if update_id is None or row["origin"]["update_id"] == update_id)
 
     def latest_update_id(self) -> str | None:
         """The id of the latest update; None without one."""
-        row = self._newest_of(UpdateCreated.event_type, 0)
+        row = _newest_of(self, UpdateCreated.event_type, 0)
         return row["origin"]["update_id"] if row else None
 
     def outcome(self, update_id: str | None = None) -> Outcome | None:
@@ -93,7 +93,7 @@ class EventReader:
         Law: equals the value that the update's own process returned.
         """
         update_id = update_id or self.latest_update_id()
-        first = self._created(update_id) if update_id else None
+        first = _created(self, update_id) if update_id else None
         if update_id is None or first is None:
             return None
         builder = OutcomeBuilder(update_id)
@@ -121,7 +121,7 @@ class EventReader:
 
     def warnings(self, update_id: str) -> list[Warned]:
         """The warnings of an update, in order."""
-        first = self._created(update_id)
+        first = _created(self, update_id)
         where = f"event_type = '{Warned.event_type}'" + (f" AND id >= '{id_floor(first)}'" if first else "")
         rows = (row for row in self.rows(", ".join(EVENT_COLUMNS), where) if row["origin"]["update_id"] == update_id)
         return [event for row in rows if isinstance(event := from_row(row), Warned)]
@@ -166,25 +166,6 @@ class EventReader:
             event = from_row(row)
             if isinstance(event, BatchDone):
                 yield event
-
-    def _newest_of(self, event_type: str, first: int) -> dict[str, Any] | None:
-        """The newest row of a type, starting at a sequence number."""
-        where = f"event_type = '{event_type}' AND id >= '{id_floor(first)}'"
-        rows = self.rows(", ".join(_KEYS), where, "id DESC LIMIT 1")
-        return rows[0] if rows else None
-
-    def _created(self, update_id: str) -> int | None:
-        """The sequence number of the event that created an update."""
-        newest = self._newest_of(UpdateCreated.event_type, 0)
-        if newest is None:
-            return None
-        if newest["origin"]["update_id"] == update_id:
-            return seq_no_of(newest["id"])
-        rows = self.rows(", ".join(_KEYS), f"event_type = '{UpdateCreated.event_type}'")
-        return next(
-            (seq_no_of(row["id"]) for row in rows if row["origin"]["update_id"] == update_id),
-            None,
-        )
 
     def rows(self, columns: str, where: str, order: str = "id") -> list[dict[str, Any]]:
         """Rows of the newest version.
@@ -259,3 +240,24 @@ def _pylist(table: pa.Table) -> list[dict[str, Any]]:
     for row in rows:
         row["timestamp"] = _EPOCH + timedelta(microseconds=row["timestamp"])
     return rows
+
+
+def _newest_of(reader: EventReader, event_type: str, first: int) -> dict[str, Any] | None:
+    """The newest row of a type, starting at a sequence number."""
+    where = f"event_type = '{event_type}' AND id >= '{id_floor(first)}'"
+    rows = reader.rows(", ".join(_KEYS), where, "id DESC LIMIT 1")
+    return rows[0] if rows else None
+
+
+def _created(reader: EventReader, update_id: str) -> int | None:
+    """The sequence number of the event that created an update."""
+    newest = _newest_of(reader, UpdateCreated.event_type, 0)
+    if newest is None:
+        return None
+    if newest["origin"]["update_id"] == update_id:
+        return seq_no_of(newest["id"])
+    rows = reader.rows(", ".join(_KEYS), f"event_type = '{UpdateCreated.event_type}'")
+    return next(
+        (seq_no_of(row["id"]) for row in rows if row["origin"]["update_id"] == update_id),
+        None,
+    )

@@ -43,7 +43,7 @@ from headrace.metrics.samples import Samples
 from headrace.metrics.trimmed import horizon_of, trimmed_fold
 from headrace.model.outcome import FlowCounts, FlowState, PartitionLag, UpdateState
 from headrace.model.stream_progress import StreamBatches
-from headrace.project.inspection.pipeline_metrics import fold_log
+from headrace.project.inspection.event_metrics import fold_log
 from headrace.project.update.log_trimming import record_trimming
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -8,30 +8,21 @@ from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
-from headrace.delta_log.tables import commit_file, count_rows, open_table, table_size, table_version_or_none
+from headrace.delta_log.tables import commit_file, count_rows, open_table, table_size
 from headrace.errors import PipelineError
-from headrace.events.expiry import Horizon
-from headrace.events.reader import EventReader
-from headrace.events.recorded import continues, newest_trimming, recorded_events
 from headrace.events.storage_errors import STORAGE_ERRORS
-from headrace.events.upkeep import LogTrimmed
 from headrace.graph.build import QUARANTINE_SUFFIX
 from headrace.metrics import catalogue
 from headrace.metrics.fold import EventFold
 from headrace.metrics.samples import Samples
-from headrace.metrics.snapshot import Snapshot, read_snapshot, write_snapshot
-from headrace.metrics.trimmed import horizon_of, trimmed_fold
 from headrace.model.liveness import Liveness
 from headrace.model.outcome import ACTIVE_STATES, UpdateState
+from headrace.project.inspection.event_metrics import folded_events
 from headrace.project.inspection.flow_storage import add_stored_flows
 from headrace.project.inspection.stored_tables import quarantines
 from headrace.project.lease_holders import read_holder
 from headrace.settings.settings import Settings
-from headrace.settings.storage import MonitoringFile
 from headrace.storage.inventory import stored_tables
-
-# Events are removed once a day, so the second attempt nearly always succeeds.
-_FOLD_ATTEMPTS = 3
 
 
 def pipeline_metrics(
@@ -48,12 +39,12 @@ def pipeline_metrics(
     Raises:
         PipelineError: EVENTS.NOT_READABLE.
     """
-    fold, lease = _folded(settings), check_lease()
+    fold, lease = folded_events(settings), check_lease()
     running = fold.running_update
     lost = running if running is not None and not lease.may_run(running) else None
     if lost is not None:
         # It may have ended since the log was read, and another one may have begun.
-        fold = _folded(settings)
+        fold = folded_events(settings)
     samples = fold.samples
     if fold.newest_event_at is not None:
         samples.set(catalogue.NEWEST_EVENT, fold.newest_event_at)
@@ -95,62 +86,6 @@ def _add_lease(samples: Samples, file: Path, now: float, *, held: bool) -> None:
         samples.set(catalogue.LEASE_NUMBER, holder.number, holder.host)
         if held:
             samples.set(catalogue.LEASE_AGE, round(now - holder.renewed_at, 3), holder.host)
-
-
-def _folded(settings: Settings) -> EventFold:
-    """The metrics of all events; reads only those after the last snapshot."""
-    reader, file = EventReader(settings.layout.events), Path(settings.layout.monitoring(MonitoringFile.METRICS))
-    log = table_version_or_none(settings.layout.events)
-    if log is None or not reader.exists:
-        return EventFold()
-    return fold_log(reader, file, log.table_id)
-
-
-def fold_log(reader: EventReader, file: Path, table_id: str) -> EventFold:
-    """The metrics of an event log.
-
-    Args:
-        reader: of the log.
-        file: the snapshot of the last call; it is replaced.
-        table_id: Delta's id of the log.
-
-    Raises:
-        PipelineError: EVENTS.NOT_READABLE.
-    """
-    own_version, trimming = version("headrace"), newest_trimming(reader)
-    for _ in range(_FOLD_ATTEMPTS):
-        snapshot = read_snapshot(file, own_version)
-        if snapshot is not None and not _is_current(snapshot, table_id, horizon_of(trimming), reader):
-            snapshot = None
-        row_id, fold = _fold_since(snapshot, trimming, reader)
-        read_with, trimming = trimming, newest_trimming(reader)
-        if trimming == read_with:
-            # A snapshot without events that were removed meanwhile would make the counters low for good.
-            if row_id is not None and (snapshot is None or row_id != snapshot.row_id):
-                write_snapshot(file, own_version, Snapshot(table_id, row_id, fold))
-            break
-    return fold
-
-
-def _fold_since(
-    snapshot: Snapshot | None, trimming: LogTrimmed | None, reader: EventReader
-) -> tuple[str | None, EventFold]:
-    """The id of the last row, and the metrics of all up to it."""
-    removed = horizon_of(trimming)
-    row_id, fold = (None, trimmed_fold(trimming)) if snapshot is None else (snapshot.row_id, snapshot.fold)
-    for recorded in recorded_events(reader, row_id):
-        # Of what has expired, some is left in the log.
-        if snapshot is not None or not removed.covers(recorded.row_id, recorded.event):
-            fold.apply(recorded.event, recorded.at, recorded.update_id)
-        row_id = recorded.row_id
-    return row_id, fold
-
-
-def _is_current(snapshot: Snapshot, table_id: str, removed: Horizon, reader: EventReader) -> bool:
-    """Whether a snapshot is of this log, and has all events that were removed from it."""
-    if snapshot.table_id != table_id or snapshot.row_id < removed.metrics_before:
-        return False
-    return continues(reader, snapshot.row_id)
 
 
 def _add_tables(samples: Samples, settings: Settings) -> dict[str, str]:
