@@ -122,7 +122,7 @@ class _ChannelCheck:
         is_waiting = notice is not None and notice.message_id in self._waiting
         is_open, is_urgent = alert.state is AlertState.OPEN, alert.needs_attention(self._now)
         if notice is not None and is_open and alert.since > notice.entry.starts_at and not is_waiting:
-            # It was resolved and has opened again. A channel that was not told of the end still takes it for open.
+            # It was resolved and has opened again. A channel that has no message about the end still takes it for open.
             notice = notice if notice.is_delivered else None
         if notice is None:
             if not is_urgent or not alert.severity.is_at_least(self._channel.min_severity):

@@ -14,6 +14,8 @@ def record_metric(name: str, value: float, *, total: bool = True) -> None:
     """Record a metric with the batch of the running function of ``@dp.foreach_batch_sink``.
 
     It is stored with the batch once the function returns, so a batch that is repeated after a crash counts once.
+    Call it outside of the functions of :func:`deliver_to_all`: if one of them fails, the batch is repeated without
+    those that succeeded, and their values are lost.
 
     Args:
         name: letters, digits and "_"; the label ``metric`` in Prometheus.

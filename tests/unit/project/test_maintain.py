@@ -208,6 +208,22 @@ def test_old_replayed_dead_letters_are_deleted_and_open_ones_are_kept(storage):
     assert DeltaTable(str(folder / "failing_rows")).to_pyarrow_table().num_rows == 1
 
 
+def test_quarantined_rows_stay_while_a_checkpoint_cannot_be_read(storage):
+    path = storage.table("orders", "append") + "_quarantine"
+    at = [datetime.fromtimestamp(NOW - 50 * DAY_S, UTC)]
+    write_deltalake(path, pa.table({"status": ["released"], "quarantined_at": at}))
+    request = MaintenanceRequest(("orders",), (Task.RETENTION,), dry_run=True)
+    offsets = storage.root / "dbfs" / "reader" / "offsets"
+    offsets.mkdir(parents=True)
+    (offsets / "0").write_text("torn")
+
+    (skipped,) = storage.maintain(request)
+    shutil.rmtree(offsets)
+    (planned,) = storage.maintain(request)
+
+    assert (skipped.state.value, planned.state.value, planned.rows) == ("SKIPPED", "PLANNED", 1)
+
+
 def test_rows_of_a_quarantine_whose_types_were_widened_are_counted_from_its_files(storage):
     path = Path(storage.table("orders", "append") + "_quarantine")
     at = [datetime.fromtimestamp(NOW - days * DAY_S, UTC) for days in (50, 50, 3)]
