@@ -19,7 +19,8 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 from deltalake import write_deltalake
 
-from headrace.events.envelope import SCHEMA, Origin, Stamp, to_row
+from headrace.events.envelope import Origin, Stamp, to_row
+from headrace.events.schema import SCHEMA
 from headrace.events.types import BatchDone, Event, StreamProgress, UpdateCreated
 from headrace.metrics.exposition import prometheus_text
 from headrace.model.custom_metrics import MetricValue

@@ -12,7 +12,8 @@ import typer
 from typer.models import ArgumentInfo
 
 from headrace.cli.failures import DONE, FAILED, INTERRUPTED, LEASED, WRONG
-from headrace.cli.main import _app
+from headrace.cli.main import _global_options
+from headrace.cli.verbs import VERBS, load_verb
 
 _INTRODUCTION = """\
 # The command line
@@ -97,23 +98,29 @@ class Parameter:
 
 def command_line_page() -> str:
     """The expected text of docs/reference/command-line.md."""
-    app = _app()
     parts = [_INTRODUCTION, "## Global options\n", "Write them before or after the command.\n"]
-    parts.append(_table(app.registered_callback.callback if app.registered_callback else None))
-    for words, verb in _verbs(app, ""):
+    parts.append(_table(_global_options))
+    for words, verb in _verbs():
         parts += [f"## {words}\n", f"    {_usage(words, verb)}\n", f"{inspect.getdoc(verb)}\n", _table(verb)]
     codes = "".join(f"| {code} | {meaning} |\n" for code, meaning in _EXIT_CODES.items())
     parts += ["## Exit codes\n", f"| code | meaning |\n| --- | --- |\n{codes}"]
     return "\n".join(part for part in parts if part)
 
 
-def _verbs(app: typer.Typer, before: str) -> Iterator[tuple[str, Callable[..., Any]]]:
-    for command in app.registered_commands:
+def _verbs() -> Iterator[tuple[str, Callable[..., Any]]]:
+    for name in VERBS:
+        verb = load_verb(name)
+        if isinstance(verb, typer.Typer):
+            yield from ((f"{name} {inner}", function) for inner, function in group_verbs(verb))
+        else:
+            yield name, verb
+
+
+def group_verbs(group: typer.Typer) -> Iterator[tuple[str, Callable[..., Any]]]:
+    """The verbs of a group by name."""
+    for command in group.registered_commands:
         if command.callback is not None and not command.hidden:
-            yield f"{before}{command.name or command.callback.__name__}", command.callback
-    for group in app.registered_groups:
-        if group.typer_instance is not None:
-            yield from _verbs(group.typer_instance, f"{before}{group.name} ")
+            yield command.name or command.callback.__name__, command.callback
 
 
 def parameters(verb: Callable[..., Any] | None) -> list[Parameter]:

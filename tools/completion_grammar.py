@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import typer
 
-from command_line_page import Parameter, parameters
+from command_line_page import Parameter, group_verbs, parameters
 from headrace.cli.completion.candidates import FILES, FOLDERS
 from headrace.cli.init import templates
-from headrace.cli.main import _app
+from headrace.cli.main import _global_options
+from headrace.cli.verbs import VERBS, load_verb
 from headrace.connectors.lock import connectors
 
 # What the value of a parameter is, by its metavar, and by the verb or option where that says too little.
@@ -37,23 +38,22 @@ _SCRIPTS = "exec"
 
 def completion_grammar() -> str:
     """The expected text of src/headrace/cli/completion/grammar.json."""
-    app = _app()
-    callback = app.registered_callback.callback if app.registered_callback else None
-    grammar = {**_verb("", callback), "verbs": _verbs(app)}
+    grammar = {**_verb("", _global_options), "verbs": dict(_verbs())}
     return json.dumps(grammar, indent=1, ensure_ascii=False) + "\n"
 
 
-def _verbs(app: typer.Typer) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for command in app.registered_commands:
-        if command.callback is not None and not command.hidden:
-            name = command.name or command.callback.__name__
-            found[name] = {"help": _first_sentence(command.callback.__doc__), **_verb(name, command.callback)}
-    for group in app.registered_groups:
-        if group.typer_instance is not None and group.name is not None:
-            about = str(group.typer_instance.info.help)
-            found[group.name] = {"help": _first_sentence(about), "verbs": _verbs(group.typer_instance)}
-    return found
+def _verbs() -> Iterator[tuple[str, Any]]:
+    for name in VERBS:
+        verb = load_verb(name)
+        if isinstance(verb, typer.Typer):
+            yield name, {"help": _first_sentence(str(verb.info.help)), "verbs": dict(_described(group_verbs(verb)))}
+        else:
+            yield from _described([(name, verb)])
+
+
+def _described(verbs: Iterable[tuple[str, Callable[..., Any]]]) -> Iterator[tuple[str, Any]]:
+    for name, verb in verbs:
+        yield name, {"help": _first_sentence(verb.__doc__), **_verb(name, verb)}
 
 
 def _verb(name: str, callback: Callable[..., Any] | None) -> dict[str, Any]:

@@ -31,8 +31,9 @@ def _write(path: str, batches: int) -> None:
     from deltalake import write_deltalake  # noqa: PLC0415
 
     from headrace.events import log as event_log  # noqa: PLC0415
-    from headrace.events.envelope import SCHEMA, Origin, Stamp, seq_no_at, to_row  # noqa: PLC0415
+    from headrace.events.envelope import Origin, Stamp, seq_no_at, to_row  # noqa: PLC0415
     from headrace.events.outcome import OutcomeBuilder  # noqa: PLC0415
+    from headrace.events.schema import SCHEMA  # noqa: PLC0415
     from headrace.events.types import BatchDone  # noqa: PLC0415
 
     begin = datetime.now(tz=UTC) - timedelta(seconds=batches + 1)

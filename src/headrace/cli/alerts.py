@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from enum import Enum
+from importlib import import_module
 from typing import Annotated
 
 import typer
@@ -17,6 +18,7 @@ from headrace.alerts.outbox import Verdict
 from headrace.cli.failures import DONE, FAILED
 from headrace.cli.invocation import Invocation, invocation_of
 from headrace.cli.printable import printable
+from headrace.project.inspection.pipeline_alerts import PipelineAlerts, alerts_of
 from headrace.project.lease_holders import user_name
 
 app = typer.Typer(help="Check, list and send alerts.", no_args_is_help=False, add_completion=False)
@@ -32,10 +34,12 @@ def check_alerts(context: typer.Context) -> None:
     Exits with 1 if an alert is open that nobody has acknowledged or silenced.
     """
     invocation = invocation_of(context)
-    project = invocation.open()
-    alerts = project.alerts().check(project.metrics())
+    pipeline = _alerts(invocation)
+    # Imported by name: the other verbs here start without it.
+    metrics_of = import_module("headrace.project.inspection.pipeline_metrics").metrics_of
+    alerts = pipeline.check(metrics_of(invocation.location.settings(), os.environ))
     _show(invocation, alerts)
-    for delivery in project.alerts().deliver():
+    for delivery in pipeline.deliver():
         outcome = "is given up" if delivery.is_over else "is sent again by the next check"
         if delivery.answer.verdict is Verdict.ACCEPTED:
             outcome = "did not reach all"
@@ -49,7 +53,7 @@ def check_alerts(context: typer.Context) -> None:
 def list_alerts(context: typer.Context) -> None:
     """List the alerts of the last check, without checking again."""
     invocation = invocation_of(context)
-    alerts = invocation.open().alerts()
+    alerts = _alerts(invocation)
     _show(invocation, alerts.known())
     for letter in alerts.undelivered():
         outcome = "waits" if letter.given_up_at is None else "was given up"
@@ -68,7 +72,7 @@ def send_test_messages(
     Exits with 1 if one did not accept it.
     """
     invocation = invocation_of(context)
-    answers = invocation.open().alerts().test(channel)
+    answers = _alerts(invocation).test(channel)
     lines = [printable(f"{answer.verdict.value:8} {name}: {answer.text}") for name, answer in answers]
     found = [{"channel": name, "verdict": answer.verdict.value, "answer": answer.text} for name, answer in answers]
     invocation.result("\n".join(lines), found)
@@ -88,7 +92,7 @@ def export_rules(
 ) -> None:
     """Print the rules for a Prometheus that collects the metrics of the pipeline."""
     invocation = invocation_of(context)
-    text = invocation.open().alerts().prometheus_rules()
+    text = _alerts(invocation).prometheus_rules()
     invocation.result(text.rstrip("\n"), {"rules": text})
 
 
@@ -101,7 +105,7 @@ def acknowledge_alert(
     """Acknowledge an alert: it stays open, and no longer makes a check fail."""
     invocation = invocation_of(context)
     name = user or user_name(os.environ) or "unknown"
-    alert = invocation.open().alerts().acknowledge(alert_id, name)
+    alert = _alerts(invocation).acknowledge(alert_id, name)
     invocation.result(printable(f"acknowledged by {name}: {alert.message}"), alert.to_json())
 
 
@@ -115,9 +119,16 @@ def silence_alert(
     if not math.isfinite(hours):
         raise typer.BadParameter("--hours needs a number")
     invocation = invocation_of(context)
-    alert = invocation.open().alerts().silence(alert_id, hours * 3600)
+    alert = _alerts(invocation).silence(alert_id, hours * 3600)
     until = _moment(alert.silenced_until)
     invocation.result(printable(f"silenced until {until}: {alert.message}"), alert.to_json())
+
+
+def _alerts(invocation: Invocation) -> PipelineAlerts:
+    settings = invocation.location.settings()
+    secrets = settings.open_secrets(os.environ)
+    invocation.redact = secrets.redact
+    return alerts_of(settings, os.environ, secrets)
 
 
 def _show(invocation: Invocation, alerts: Iterable[Alert]) -> None:

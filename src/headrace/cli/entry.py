@@ -6,12 +6,17 @@ import os
 import sys
 from importlib import import_module
 
+from headrace import __version__
+
 
 def main() -> None:
     """Run this process."""
     if "_HEADRACE_COMPLETE" in os.environ:
         lines = import_module("headrace.cli.completion.answer").answer(sys.argv[1:], os.environ)
         sys.stdout.write("".join(f"{line}\n" for line in lines))
+        return
+    if sys.argv[1:] == ["--version"]:
+        sys.stdout.write(f"headrace {__version__}\n")
         return
     # Imports the parser and everything that the verbs need, which takes a hundred times longer.
     import_module("headrace.cli.main").main()

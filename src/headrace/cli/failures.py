@@ -16,8 +16,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from rich.text import Text
-
 from headrace.cli.invocation import Invocation, error_console, print_folded
 from headrace.cli.printable import printable
 from headrace.cli.terminal import folded, width_of
@@ -76,6 +74,8 @@ def report_defect(error: Exception, invocation: Invocation) -> int:
 
 def show(error: PipelineError) -> None:
     """Print one problem as text, with the headline in colour on a terminal."""
+    from rich.text import Text  # noqa: PLC0415 - slow to import, and most calls print no error
+
     console = error_console()
     width = width_of(console)
     headline, *rest = printable(error.render(), keep="\n").splitlines()

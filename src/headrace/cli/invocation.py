@@ -9,14 +9,15 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
 from headrace.cli.open_project import Opener, OpenProject, ProjectLocation
 from headrace.cli.terminal import folded, terminal_width, width_of
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _NONE: Mapping[str, str] = MappingProxyType({})
 
@@ -117,8 +118,12 @@ def error_console() -> Console:
 
 def print_folded(console: Console, text: str, style: str = "") -> None:
     """Print a notice; on a terminal, long lines are folded at words."""
+    from rich.text import Text  # noqa: PLC0415 - slow to import, and most calls print no notice
+
     console.print(Text(folded(text, width_of(console)), style), highlight=False, soft_wrap=True)
 
 
 def _console(*, stderr: bool) -> Console:
+    from rich.console import Console  # noqa: PLC0415 - slow to import, and most calls print no notice
+
     return Console(stderr=stderr, highlight=False, soft_wrap=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any
@@ -14,8 +14,6 @@ import typer
 
 from headrace import __version__
 from headrace.cli.arguments import hoist_global_options, wants_json
-from headrace.cli.backfill import backfill
-from headrace.cli.erase import erase
 from headrace.cli.failures import (
     DONE,
     INTERRUPTED,
@@ -25,45 +23,14 @@ from headrace.cli.failures import (
     report_os_error,
     report_usage,
 )
-from headrace.cli.groups import GROUPS
-from headrace.cli.init import completion, init, schema
-from headrace.cli.inspect import explain, files, graph, lateness, preview, sql
 from headrace.cli.invocation import Invocation, Output, Verbosity, invocation_of
-from headrace.cli.lint import lint
-from headrace.cli.maintain import maintain
-from headrace.cli.metrics import metrics
 from headrace.cli.open_project import Opener, ProjectLocation, open_project
-from headrace.cli.script import exec_
-from headrace.cli.status import events, status
-from headrace.cli.update import plan, run, validate
+from headrace.cli.parameter_values import with_plain_values
+from headrace.cli.verbs import VerbGroup
 from headrace.errors import HeadraceError, PipelineError, Problems
 
-_VERBS: tuple[tuple[str, Callable[..., int | None]], ...] = (
-    ("init", init),
-    ("validate", validate),
-    ("plan", plan),
-    ("run", run),
-    ("backfill", backfill),
-    ("graph", graph),
-    ("status", status),
-    ("events", events),
-    ("metrics", metrics),
-    ("maintain", maintain),
-    ("sql", sql),
-    ("preview", preview),
-    ("lint", lint),
-    ("files", files),
-    ("lateness", lateness),
-    ("explain", explain),
-    ("erase", erase),
-    ("schema", schema),
-    ("completion", completion),
-    ("exec", exec_),
-)
 # Longer lines are hard to read.
 _WIDEST_HELP = 120
-# Unknown options belong to the script.
-_OPEN = {"ignore_unknown_options": True}
 
 
 def main() -> None:
@@ -85,7 +52,7 @@ def call(words: Sequence[str], opener: Opener = open_project) -> int:
     """Run one command line and return its exit code; prints errors instead of raising them."""
     invocation = Invocation(opener, output=Output.JSON if wants_json(words) else Output.TEXT)
     try:
-        returned: Any = typer.main.get_command(_app())(
+        returned: Any = with_plain_values(typer.main.get_command(_app()))(
             hoist_global_options(words), prog_name="headrace", standalone_mode=False, obj=invocation
         )
     except (PipelineError, Problems) as error:
@@ -108,6 +75,7 @@ def call(words: Sequence[str], opener: Opener = open_project) -> int:
 
 def _app() -> typer.Typer:
     app = typer.Typer(
+        cls=VerbGroup,
         help="Streaming tables for open-source Spark.",
         add_completion=False,
         pretty_exceptions_enable=False,
@@ -115,11 +83,6 @@ def _app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": _WIDEST_HELP},
     )
     app.callback()(_global_options)
-    for name, verb in _VERBS:
-        app.command(name, context_settings=_OPEN if verb is exec_ else None)(verb)
-    app.command("dry-run", hidden=True, help="Same as validate.")(validate)
-    for name, group in GROUPS.items():
-        app.add_typer(group, name=name)
     return app
 
 

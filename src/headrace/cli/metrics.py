@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from enum import Enum
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from headrace import __version__
 from headrace.atomic_write import replace_file
 from headrace.cli.invocation import invocation_of
 from headrace.errors import PipelineError
 from headrace.metrics.exposition import json_of, prometheus_text
 from headrace.metrics.otlp import push_metrics
+from headrace.project.inspection.pipeline_metrics import metrics_of
 
 
 class Form(str, Enum):
@@ -47,8 +49,8 @@ def metrics(
     In JSON, there is one object per value. Counters cover all updates whose events are in the event log.
     """
     invocation = invocation_of(context)
-    name = invocation.location.settings().name
-    samples = invocation.open().metrics(tables=tables)
+    settings = invocation.location.settings()
+    name, samples = settings.name, metrics_of(settings, os.environ, tables=tables)
     values = json_of(name, samples)
     text = prometheus_text(name, samples) if form is Form.PROMETHEUS else json.dumps(values, indent=2) + "\n"
     if file is None and otlp is None:
@@ -59,7 +61,7 @@ def metrics(
         _write(file, text)
         done["file"] = str(file)
     if otlp is not None:
-        push_metrics(otlp, name, samples, now=time.time(), version=version("headrace"))
+        push_metrics(otlp, name, samples, now=time.time(), version=__version__)
         done["otlp"] = otlp
     verbs = {"file": "written", "otlp": "pushed"}
     invocation.result("\n".join(f"{verbs[kind]} to {place}" for kind, place in done.items()), done)

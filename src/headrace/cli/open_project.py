@@ -8,23 +8,25 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from headrace.cli.stored_project import Erasures, StoredProject
+from headrace.cli.stored_project import StoredProject
 from headrace.errors import PipelineError
-from headrace.events.reader import EventReader
-from headrace.events.types import Event
-from headrace.graph.select import Selection
-from headrace.model.outcome import Outcome
-from headrace.model.preview import Preview
-from headrace.model.rows import Rows
-from headrace.plan.backfills import BackfillRequest, ReplayRequest
-from headrace.plan.steps import Plan
-from headrace.settings.discover import find_settings
-from headrace.settings.load import load_settings
-from headrace.settings.settings import Settings
+
+# Verbs import what they use: all of this takes longer than `status`.
+if TYPE_CHECKING:
+    from headrace.cli.stored_project import Erasures
+    from headrace.events.types import Event
+    from headrace.graph.select import Selection
+    from headrace.model.outcome import Outcome
+    from headrace.model.preview import Preview
+    from headrace.model.rows import Rows
+    from headrace.plan.backfills import BackfillRequest, ReplayRequest
+    from headrace.plan.steps import Plan
+    from headrace.settings.settings import Settings
 
 
 class Described(Protocol):
@@ -128,17 +130,21 @@ class ProjectLocation:
     profile: str | None
 
     def settings(self) -> Settings:
-        """The project's settings.
+        """The project's settings; read once.
 
         Raises:
             PipelineError, Problems: they are missing or wrong.
         """
-        _check_folder(self.directory)
-        return load_settings(find_settings(self.directory or Path.cwd()), profile=self.profile, environ=os.environ)
+        return self._settings
 
-    def reader(self) -> EventReader:
-        """The project's event log."""
-        return EventReader(self.settings().layout.events)
+    @cached_property
+    def _settings(self) -> Settings:
+        _check_folder(self.directory)
+        directory = self.directory or Path.cwd()
+        # Imported by name, so that the help starts without it.
+        nearest = import_module("headrace.settings.load").nearest_settings
+        found: Settings = nearest(directory, profile=self.profile, overrides={}, environ=os.environ)
+        return found
 
     def logs(self) -> Path | None:
         """The folder of log files; None if there is no project, or its storage is not on this machine."""

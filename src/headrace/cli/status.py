@@ -16,9 +16,8 @@ import typer
 from headrace.cli.failures import DONE, FAILED
 from headrace.cli.invocation import Invocation, invocation_of
 from headrace.cli.printable import printable
-from headrace.cli.summary import outcome_text
+from headrace.cli.summary import log_of, outcome_text
 from headrace.cli.terminal import folded
-from headrace.cli.update import log_of
 from headrace.events.reader import EventReader
 from headrace.events.types import TERMINAL_UPDATE_STATES, UpdateCreated, UpdateStateChanged
 from headrace.model.outcome import UpdateState
@@ -37,8 +36,8 @@ def status(context: typer.Context) -> None:
     Also shows inactive tables. Exits with 1 if the update failed or was lost.
     """
     invocation = invocation_of(context)
-    reader = invocation.location.reader()
-    lease = Path(invocation.location.settings().layout.lease)
+    layout = invocation.location.settings().layout
+    reader, lease = EventReader(layout.events), Path(layout.lease)
     outcome = latest_outcome(reader.outcome, lease, host_name(os.environ), time.time)
     if outcome is None:
         invocation.result("no update yet", None)
@@ -57,8 +56,8 @@ def events(
 ) -> None:
     """Show the event log, oldest first. With --follow, prints one JSON object per line."""
     invocation = invocation_of(context)
-    reader = invocation.location.reader()
-    rows = followed(reader, time.sleep, limit=limit) if follow else _newest(reader.events(), limit)
+    reader = EventReader(invocation.location.settings().layout.events)
+    rows = followed(reader, time.sleep, limit=limit) if follow else reader.events(newest=limit)
     if invocation.as_json and not follow:
         # One document with one event per line.
         sys.stdout.write(f"[{','.join(f'{chr(10)}{json_line(row)}' for row in rows)}\n]\n")

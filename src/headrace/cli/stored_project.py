@@ -2,52 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from headrace.alerts.alert import Alert
-from headrace.alerts.outbox import Answer, Delivery, Letter
-from headrace.metrics.samples import Samples
-from headrace.model.erasure import Erasure, ErasureRequest
-from headrace.model.lateness import Lateness
-from headrace.model.maintenance import MaintenanceRequest
-from headrace.model.outcome import FilesBacklog
-from headrace.model.rows import Rows
-from headrace.model.state_rows import StateRequest, StateRows
-from headrace.plan.maintenance import Action
-from headrace.plan.steps import Plan
-from headrace.project.clean import Cleaned, CleanRequest
-from headrace.project.inspection.flow_checkpoint import FlowCheckpoint
-from headrace.storage.health import FlowHealth
+# Verbs import what they use: all of this takes longer than `status`.
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
 
-
-class Alerts(Protocol):
-    """The alerts of a pipeline."""
-
-    def known(self) -> tuple[Alert, ...]:
-        """The alerts of the last check."""
-
-    def check(self, samples: Samples) -> tuple[Alert, ...]:
-        """Check every rule, and return all alerts."""
-
-    def deliver(self) -> tuple[Delivery, ...]:
-        """Send the messages that are due."""
-
-    def undelivered(self) -> list[Letter]:
-        """The messages that no channel has accepted yet."""
-
-    def test(self, name: str | None) -> tuple[tuple[str, Answer], ...]:
-        """Send a test message over one channel or all."""
-
-    def prometheus_rules(self) -> str:
-        """The rules as a file for Prometheus."""
-
-    def acknowledge(self, key: str, user: str) -> Alert:
-        """Record who knows of an alert."""
-
-    def silence(self, key: str, seconds: float) -> Alert:
-        """Let an alert need no attention for a time."""
+    from headrace.model.erasure import Erasure, ErasureRequest
+    from headrace.model.lateness import Lateness
+    from headrace.model.maintenance import MaintenanceRequest
+    from headrace.model.outcome import FilesBacklog
+    from headrace.model.rows import Rows
+    from headrace.model.state_rows import StateRequest, StateRows
+    from headrace.plan.maintenance import Action
+    from headrace.plan.steps import Plan
+    from headrace.project.clean import Cleaned, CleanRequest
+    from headrace.project.inspection.flow_checkpoint import FlowCheckpoint
+    from headrace.storage.health import FlowHealth
 
 
 class Erasures(Protocol):
@@ -81,12 +53,6 @@ class Checkpoints(Protocol):
 
 class StoredProject(Protocol):
     """The part of a project that reads its storage without a session."""
-
-    def metrics(self, *, tables: bool = True) -> Samples:
-        """The current metrics of the pipeline."""
-
-    def alerts(self) -> Alerts:
-        """The alerts of the pipeline."""
 
     def quarantine_list(self) -> Sequence[tuple[str, int, Mapping[str, int]]]:
         """Per dataset: its name, its quarantined rows, and the number of rows per violated rule."""

@@ -42,6 +42,14 @@ _OPTIONAL = ("dropped", "quarantined")
 _URGENCY = (FlowState.FAILED, FlowState.SKIPPED, FlowState.CANCELED)
 
 
+def log_of(outcome: Outcome, folder: Path | None) -> Path | None:
+    """The log file of a failed update, or the folder of logs; None if there is neither, or it did not fail."""
+    if outcome.state is not UpdateState.FAILED or folder is None or not folder.is_dir():
+        return None
+    own = folder / f"{outcome.update_id}.log"
+    return own if own.is_file() else folder
+
+
 def outcome_text(outcome: Outcome, *, log: Path | None = None, width: int | None = None) -> str:
     """The update, its flows, and dropped and quarantined rows; for a failed update the error first, on one screen.
 

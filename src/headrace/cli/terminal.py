@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from rich.cells import cell_len, set_cell_size
-from rich.console import Console
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _ELLIPSIS = "…"
 # Where the text after a label or after columns starts, if it starts so early.
@@ -24,7 +26,11 @@ _WORD = re.compile(r" *(?:`[^`]*`|[^ ])+")
 
 def terminal_width(stream: IO[str]) -> int | None:
     """The columns of the terminal that *stream* prints to; None if it is no terminal."""
-    return width_of(Console(file=stream))
+    if not stream.isatty():
+        return None
+    from rich.console import Console  # noqa: PLC0415 - slow to import, and pipes need none of it
+
+    return Console(file=stream).width
 
 
 def width_of(console: Console) -> int | None:

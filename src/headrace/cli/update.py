@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import NoReturn
 
 import typer
@@ -11,7 +10,7 @@ import typer
 from headrace.cli.failures import DONE, FAILED, INTERRUPTED, Terminated
 from headrace.cli.invocation import Invocation, Verbosity, invocation_of
 from headrace.cli.live_display import display_for
-from headrace.cli.summary import outcome_text
+from headrace.cli.summary import log_of, outcome_text
 from headrace.cli.update_options import (
     AcceptDataLoss,
     Continuous,
@@ -95,14 +94,6 @@ def run(
         # A service manager may stop a continuous update even before it starts.
         raise typer.Exit(DONE if continuous or project.continuous else INTERRUPTED) from None
     finish(outcome, invocation)
-
-
-def log_of(outcome: Outcome, folder: Path | None) -> Path | None:
-    """The log file of a failed update, or the folder of logs; None if there is neither, or it did not fail."""
-    if outcome.state is not UpdateState.FAILED or folder is None or not folder.is_dir():
-        return None
-    own = folder / f"{outcome.update_id}.log"
-    return own if own.is_file() else folder
 
 
 def finish(outcome: Outcome, invocation: Invocation) -> NoReturn:

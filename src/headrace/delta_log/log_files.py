@@ -11,8 +11,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
 # The name of a file of a checkpoint: its version, its part and the number of parts.
 CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.\d{10}\.(\d{10})|\.[0-9a-f-]{36})?\.(?:parquet|json)")
 
@@ -44,6 +42,8 @@ def checkpointed_adds(log: Path, file: Path, columns: Sequence[str]) -> Iterator
     if file.suffix == ".json":
         actions = read_actions(file)
     else:
+        import pyarrow.parquet as pq  # noqa: PLC0415 - takes longer than `status`, which reads no checkpoint
+
         stored = pq.ParquetFile(file)
         known = set(stored.schema_arrow.names)
         actions = stored.read(columns=[name for name in columns if name.split(".")[0] in known]).to_pylist()

@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from headrace.delta_log.deletion_vectors import deleted_rows
+from headrace.delta_log.plain_rows import file_values
 from headrace.errors import PipelineError
 from headrace.model.local_path import local_path
 from headrace.model.schema import Schema
@@ -150,19 +149,20 @@ def count_rows(table: DeltaTable) -> int:
     Raises:
         PipelineError: STORAGE.TABLE_UNREADABLE.
     """
-    files = pa.table(table.get_add_actions(flatten=True))
-    counts: list[int | None] = files.column("num_records").to_pylist()
+    counts: list[int | None] = file_values(table, "num_records")
     known = [count for count in counts if count is not None]
     vectors = "deletionVectors" in (table.protocol().reader_features or ())
     deleted = deleted_rows(local_path(table.table_uri).rstrip("/"), table.version()) if vectors else 0
     if len(known) < len(counts):
+        import pyarrow.parquet as pq  # noqa: PLC0415 - takes longer than the rest of a scrape, and few tables need it
+
         known = [pq.read_metadata(local_path(uri)).num_rows for uri in table.file_uris()]
     return sum(known) - deleted
 
 
 def table_size(table: DeltaTable) -> int:
     """The bytes of a table's current files."""
-    return sum(pa.table(table.get_add_actions(flatten=True)).column("size_bytes").to_pylist())
+    return sum(file_values(table, "size_bytes"))
 
 
 def sql_literal(value: str) -> str:
@@ -172,6 +172,8 @@ def sql_literal(value: str) -> str:
 
 def query_rows(table: DeltaTable, query: str) -> list[dict[str, Any]]:
     """The rows of a query over a table, which the query calls ``q``; columns have their logical names."""
+    import pyarrow as pa  # noqa: PLC0415 - takes longer than all of `status`, which needs none of it
+
     result: Any = QueryBuilder().register("q", table).execute(query)
     rows: list[dict[str, Any]] = pa.table(result.read_all()).to_pylist()
     return rows

@@ -10,7 +10,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
 from headrace.errors import PipelineError
-from headrace.events.envelope import SCHEMA
+from headrace.events.schema import SCHEMA
 from headrace.events.storage_errors import STORAGE_ERRORS, reason_of
 from headrace.events.types import RowsSampled
 
@@ -48,7 +48,7 @@ def erase_from_events(
             fence()
             write_deltalake(table, cleaned, mode="overwrite", predicate=f"id IN ({listed})")
             table = DeltaTable(path)
-    except STORAGE_ERRORS as error:
+    except (*STORAGE_ERRORS, pa.ArrowException) as error:
         raise PipelineError("EVENTS.NOT_WRITTEN", path=path, reason=reason_of(error)) from error
     return len(ids)
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-import pyarrow as pa
-from deltalake import DeltaTable, PostCommitHookProperties, QueryBuilder
+from deltalake import DeltaTable, PostCommitHookProperties
 
+from headrace.delta_log.plain_rows import file_values, plain_rows
 from headrace.delta_log.tables import sql_literal
 from headrace.events.envelope import id_floor, seq_no_at
 from headrace.events.levels import Level
@@ -147,17 +147,12 @@ def _none_of(column: str, values: Sequence[str]) -> str:
 
 def _begins_before(table: DeltaTable, before: str) -> bool:
     """True if, by the statistics of the log, a file has or may have a row before an id."""
-    actions = pa.table(table.get_add_actions(flatten=True))
-    if "min.id" not in actions.column_names:
-        return bool(actions.num_rows)
-    first_ids: list[str | None] = actions.column("min.id").to_pylist()
-    return any(first is None or first < before for first in first_ids)
+    return any(first is None or first < before for first in file_values(table, "min.id"))
 
 
 def _column(table: DeltaTable, query: str) -> list[str]:
     """The column ``found`` of a query's rows."""
-    found = pa.RecordBatchReader.from_stream(QueryBuilder().register("events", table).execute(query)).read_all()
-    return [str(value) for value in found.column("found").to_pylist()]
+    return [str(row["found"]) for row in plain_rows(table, "events", query)]
 
 
 def _floor(now: datetime, keep_s: float | None) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
 
-from headrace.events.envelope import SCHEMA
+from headrace.events.schema import SCHEMA
 from headrace.events.types import UpdateCreated
 from headrace.events.views import event_log_updates, sql_text
 from headrace.model.liveness import Liveness

@@ -18,8 +18,9 @@ import pyarrow as pa
 from deltalake import DeltaTable, PostCommitHookProperties, WriterProperties, write_deltalake
 
 from headrace.errors import PipelineError
-from headrace.events.envelope import SCHEMA, Origin, Stamp, seq_no_at, seq_no_of, to_row
+from headrace.events.envelope import Origin, Stamp, seq_no_at, seq_no_of, to_row
 from headrace.events.expiry import Horizon, Retention, has_expired, remove_expired
+from headrace.events.schema import SCHEMA
 from headrace.events.storage_errors import STORAGE_ERRORS, reason_of
 from headrace.events.types import Event, is_durable
 

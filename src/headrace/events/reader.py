@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pyarrow as pa
-from deltalake import DeltaTable, QueryBuilder
+from deltalake import DeltaTable
 
+from headrace.delta_log.plain_rows import plain_rows
 from headrace.delta_log.tables import sql_literal
 from headrace.errors import PipelineError
 from headrace.events.envelope import from_row, id_floor, seq_no_of
@@ -28,12 +28,22 @@ from headrace.events.types import (
 )
 from headrace.model.outcome import FlowCounts, Outcome
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# Times are read in microseconds: to read them as times takes a database of time zones, which containers may lack.
+_TIME = "arrow_cast(timestamp, 'Int64') AS timestamp"
+_ALL_COLUMNS = (
+    *("id", "sequence", "origin", _TIME, "message", "level", "maturity_level"),
+    *("error", "details", "event_type", "truncation"),
+)
+# Most fields of the origin are those of the vendor's service: empty, and slow to read.
+_OF_ORIGIN = ("update_id", "flow_name", "dataset_name", "batch_id", "epoch")
+_FIELDS = ", ".join(f"'{name}', origin['{name}']" for name in _OF_ORIGIN)
+_ORIGIN = f"named_struct({_FIELDS}) AS origin"
 # The columns needed to rebuild an event.
-EVENT_COLUMNS = ("id", "origin", "timestamp", "message", "details", "event_type")
+EVENT_COLUMNS = ("id", _ORIGIN, _TIME, "message", "details", "event_type")
 # The columns needed to select rows, before whole rows are read.
-_KEYS = ("id", "origin")
+_KEYS = ("id", _ORIGIN)
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST = "id LIMIT 1"
 # Batches, reports of lag and state, and progress of streams and of long batches, grouped by flow and by what they say.
 _REPORTS = (
@@ -55,6 +65,8 @@ class EventReader:
     def __init__(self, path: str) -> None:
         self._path = path
         self._table: DeltaTable | None = None
+        # The outcome that was rebuilt last, from which version, and for which update.
+        self._rebuilt: tuple[int, str | None, Outcome | None] | None = None
 
     @property
     def exists(self) -> bool:
@@ -65,12 +77,15 @@ class EventReader:
         """
         return self._newest() is not None
 
-    def events(self, after: Mapping[str, Any] | None = None, update_id: str | None = None) -> Iterator[dict[str, Any]]:
+    def events(
+        self, after: Mapping[str, Any] | None = None, update_id: str | None = None, newest: int | None = None
+    ) -> Iterator[dict[str, Any]]:
         """The rows, oldest first, as dictionaries with the columns of the table.
 
         Args:
             after: the ``sequence`` of the last row already known.
             update_id: only the events of this update.
+            newest: only so many, the newest.
 
         Raises:
             PipelineError: EVENTS.NOT_READABLE.
@@ -79,8 +94,11 @@ class EventReader:
         if update_id is not None:
             created = _created(self, update_id)
             first = max(first, created) if created is not None else first
-        rows = self.rows("*", f"id >= '{id_floor(first)}'")
-        return (row for row in rows if update_id is None or row["origin"]["update_id"] == update_id)
+        where = f"id >= '{id_floor(first)}'"
+        where += "" if update_id is None else f" AND origin['update_id'] = {sql_literal(update_id)}"
+        if newest is None:
+            return iter(self.rows(", ".join(_ALL_COLUMNS), where))
+        return reversed(self.rows(", ".join(_ALL_COLUMNS), where, f"id DESC LIMIT {int(newest)}"))
 
     def latest_update_id(self) -> str | None:
         """The id of the latest update; None without one."""
@@ -92,6 +110,16 @@ class EventReader:
 
         Law: equals the value that the update's own process returned.
         """
+        table = self._newest()
+        if table is None:
+            return None
+        version = table.version()
+        if self._rebuilt is None or self._rebuilt[:2] != (version, update_id):
+            self._rebuilt = (version, update_id, self._rebuild(update_id))
+        # Readers ask again after they have checked who runs the update; mostly, nothing has happened meanwhile.
+        return self._rebuilt[2]
+
+    def _rebuild(self, update_id: str | None) -> Outcome | None:
         update_id = update_id or self.latest_update_id()
         first = _created(self, update_id) if update_id else None
         if update_id is None or first is None:
@@ -203,17 +231,20 @@ class EventReader:
         if table is None:
             return []
         try:
-            stream = QueryBuilder().register("events", table).execute(query)
-            return _pylist(pa.RecordBatchReader.from_stream(stream).read_all())
+            rows = plain_rows(table, "events", query)
         except STORAGE_ERRORS as error:
             raise self.unreadable(error) from error
+        for row in rows:
+            if "timestamp" in row:
+                row["timestamp"] = _EPOCH + timedelta(microseconds=row["timestamp"])
+        return rows
 
     def _newest(self) -> DeltaTable | None:
         try:
             if self._table is not None and not _updated(self._table):
                 self._table = None
             if self._table is None and DeltaTable.is_deltatable(self._path):
-                self._table = DeltaTable(self._path)
+                self._table, self._rebuilt = DeltaTable(self._path), None
         except STORAGE_ERRORS as error:
             raise self.unreadable(error) from error
         return self._table
@@ -226,20 +257,6 @@ def _updated(table: DeltaTable) -> bool:
     except STORAGE_ERRORS:
         return False
     return True
-
-
-def _pylist(table: pa.Table) -> list[dict[str, Any]]:
-    # Arrow's conversion of timestamps imports pandas, which is slower than everything else here.
-    rows: list[dict[str, Any]]
-    if "timestamp" not in table.column_names:
-        rows = table.to_pylist()
-        return rows
-    position = table.column_names.index("timestamp")
-    micros = table.column(position).cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
-    rows = table.set_column(position, "timestamp", micros).to_pylist()
-    for row in rows:
-        row["timestamp"] = _EPOCH + timedelta(microseconds=row["timestamp"])
-    return rows
 
 
 def _newest_of(reader: EventReader, event_type: str, first: int) -> dict[str, Any] | None:

@@ -1,13 +1,12 @@
-"""The exceptions of delta-rs and Arrow for storage errors, and their reason on one line."""
+"""The exceptions of delta-rs for storage errors, and their reason on one line."""
 
 from __future__ import annotations
 
 import re
 
-import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
-STORAGE_ERRORS: tuple[type[Exception], ...] = (DeltaError, OSError, pa.ArrowException)
+STORAGE_ERRORS: tuple[type[Exception], ...] = (DeltaError, OSError)
 
 # The storage layer formats its chain of causes as a coloured tree.
 _TREE = re.compile(r"\x1b\[[0-9;]*m|↳")

@@ -22,17 +22,24 @@ from headrace.model.dead_letter_policy import (
     InvalidDeadLetterPolicy,
 )
 from headrace.model.expectations import Action
-from headrace.model.names import MAX_PART_LENGTH, InvalidName, Naming, QualifiedName, check_in_catalog
+from headrace.model.names import (
+    MAX_PART_LENGTH,
+    QUARANTINE_SUFFIX,
+    InvalidName,
+    Naming,
+    QualifiedName,
+    check_in_catalog,
+)
 from headrace.model.pipeline_keys import KeyScope, invalid_keys
 from headrace.model.properties import KNOWN_PROPERTIES, PREFIX, values_of
 from headrace.model.static_inputs import STATIC_INPUTS_KEY, InvalidStaticInputs, StaticInputs
 from headrace.model.tombstone_retention import RETENTION_KEYS, is_seconds
 from headrace.model.triggers import INTERVAL_KEY, TRIGGER_KEY, InvalidInterval, TriggerKind, parse_interval_s
+from headrace.options.nearest import did_you_mean
 from headrace.settings.storage import StorageLayout
 from headrace.sinks.checks import options_of, sink_problems
 from headrace.sinks.formats import KAFKA, NO_FALLBACK, format_of
 
-QUARANTINE_SUFFIX = "_quarantine"
 # Names of the event log and of the views over it in `headrace sql`.
 EVENT_LOG_NAMES = frozenset({"event_log", *VIEWS})
 # Triggers of the vendor and of Spark that a Delta table cannot support yet.
@@ -489,12 +496,3 @@ RULES: tuple[Rule, ...] = (
 def suggestion(name: QualifiedName | str, graph: Graph) -> str:
     """``Did you mean "x"?`` or the defined datasets, as a full sentence for a hint."""
     return did_you_mean(str(name), [str(known) for known in graph.datasets])
-
-
-def did_you_mean(text: str, known: list[str]) -> str:
-    """A sentence that names the nearest of *known*, or lists them if none is near."""
-    close = get_close_matches(text.casefold(), {name.casefold(): name for name in known}, n=1, cutoff=0.6)
-    if close:
-        return f'Did you mean "{next(name for name in known if name.casefold() == close[0])}"?'
-    listed = ", ".join(f'"{name}"' for name in sorted(known)[:8])
-    return f"The pipeline defines {listed}{' and more' if len(known) > 8 else ''}." if known else ""

@@ -7,12 +7,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from headrace.errors import PipelineError, raise_all
-from headrace.graph.build import did_you_mean
 from headrace.graph.resolved import ResolvedGraph
 from headrace.graph.starts import EARLIEST, Start, parse_start
 from headrace.graph.unavailable_sources import distinct_errors
 from headrace.model.datasets import Dataset
 from headrace.model.names import InvalidName, Naming, QualifiedName
+from headrace.options.nearest import did_you_mean
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,8 @@ _SESSION_CATALOG = "spark_catalog"
 # Spark's ``SessionCatalog.validateName``: of a table, a view, a schema.
 _IN_CATALOG = re.compile(r"[A-Za-z0-9_]+")
 MAX_PART_LENGTH = 200
+# Ends the name of the table of a dataset's quarantined rows.
+QUARANTINE_SUFFIX = "_quarantine"
 
 
 class InvalidName(ValueError):

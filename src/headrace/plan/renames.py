@@ -8,11 +8,11 @@ from enum import Enum
 from typing import Any, Protocol
 
 from headrace.errors import PipelineError, raise_all
-from headrace.graph.build import did_you_mean
 from headrace.graph.resolved import ResolvedGraph
 from headrace.model.datasets import Kind
 from headrace.model.location import Location
 from headrace.model.names import InvalidName, Naming, QualifiedName
+from headrace.options.nearest import did_you_mean
 
 
 class RenameKind(str, Enum):

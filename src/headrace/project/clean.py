@@ -13,8 +13,8 @@ from typing import Any
 
 from headrace.errors import PipelineError
 from headrace.graph.analysis import SourceKind
-from headrace.graph.build import QUARANTINE_SUFFIX, did_you_mean
-from headrace.model.names import InvalidName, Naming, QualifiedName
+from headrace.model.names import QUARANTINE_SUFFIX, InvalidName, Naming, QualifiedName
+from headrace.options.nearest import did_you_mean
 from headrace.plan.inactive import Inactive
 from headrace.plan.steps import Plan
 from headrace.project.lease import Lease

@@ -46,8 +46,6 @@ class Project(StoredProject):
         self._harness = harness
         self._planning = Planning(settings, harness)
         self._state = self._planning.state
-        # Texts of the project may contain secrets: apply this before printing them.
-        self.redact: Callable[[str], str] = self._secrets.redact
         self._resolver = Resolver(settings, self._secrets, environ, harness)
         self.erasures = Erasures(settings, environ, lambda: self._resolver.catalog().session, self.redact)
 

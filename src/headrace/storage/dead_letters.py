@@ -20,12 +20,9 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable, write_deltalake
 
 from headrace.delta_log.tables import open_table, sql_literal
+from headrace.storage.dead_letter_tables import dead_letter_table
 
-_FOLDER = "failing_rows"
 OPEN = "open"
-# Stand where quarantined rows have the name of a rule.
-QUERY_FAILED = "query.failed"
-SINK_REFUSED = "sink.refused"
 # A predicate with tens of thousands of ids overflows the stack of its parser.
 _MOST_IDS = 500
 _SOURCE = pa.struct(
@@ -92,11 +89,6 @@ class DeadLetterBatch:
     at: datetime
     sink: str | None = None
     whole: bool = False
-
-
-def dead_letter_table(folder: Path) -> str:
-    """The path of a flow's dead letter table, which may not exist."""
-    return str(folder / _FOLDER)
 
 
 def write_dead_letters(

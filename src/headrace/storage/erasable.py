@@ -11,7 +11,7 @@ from typing import Any
 from headrace.checkpoints.offsets import Progress, read_progress
 from headrace.delta_log.tables import TableState, TableVersion, commit_actions, has_data_changes, table_exists
 from headrace.delta_log.unread_commits import BETWEEN_COMMITS
-from headrace.graph.build import QUARANTINE_SUFFIX
+from headrace.model.names import QUARANTINE_SUFFIX
 from headrace.model.erasure import PlaceKind
 from headrace.model.names import InvalidName, Naming, QualifiedName
 from headrace.settings.storage import StorageLayout

@@ -12,7 +12,7 @@ from headrace.checkpoints.damage import move_damaged_file
 from headrace.checkpoints.offsets import read_progress
 from headrace.delta_log.tables import TableState, table_state
 from headrace.errors import PipelineError
-from headrace.graph.build import did_you_mean
+from headrace.options.nearest import did_you_mean
 from headrace.graph.resolved_flows import Mode
 from headrace.model.names import InvalidName, Naming
 from headrace.plan.agreement import NONE, KnownBatches

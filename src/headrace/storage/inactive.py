@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.graph.build import QUARANTINE_SUFFIX
+from headrace.model.names import QUARANTINE_SUFFIX
 from headrace.graph.resolved import ResolvedGraph
 from headrace.model.names import Naming
 from headrace.plan.inactive import Inactive

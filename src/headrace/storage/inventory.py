@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from headrace.delta_log.tables import table_exists
-from headrace.graph.build import QUARANTINE_SUFFIX
+from headrace.model.names import QUARANTINE_SUFFIX
 from headrace.model.names import InvalidName, Naming, QualifiedName
 from headrace.settings.storage import StorageLayout, path_safe
 from headrace.storage.flow_record import FlowRecord, read_record

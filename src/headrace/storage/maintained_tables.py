@@ -24,7 +24,7 @@ from headrace.delta_log.table_files import (
 from headrace.delta_log.table_layout import table_layout
 from headrace.delta_log.tables import TableState, commit_file, open_table, query_rows, table_exists, table_state
 from headrace.errors import PipelineError
-from headrace.graph.build import QUARANTINE_SUFFIX
+from headrace.model.names import QUARANTINE_SUFFIX
 from headrace.graph.resolved_flows import Mode
 from headrace.model.maintenance import MaintenancePolicy
 from headrace.model.names import Naming, QualifiedName
@@ -33,7 +33,7 @@ from headrace.model.triggers import InvalidInterval, parse_interval_s
 from headrace.plan.maintenance import Role, TableFacts
 from headrace.settings.storage import StorageLayout
 from headrace.storage.backfills import stored_backfills
-from headrace.storage.dead_letters import dead_letter_table
+from headrace.storage.dead_letter_tables import dead_letter_table
 from headrace.storage.inventory import StoredFlow, stored_flows, stored_tables
 from headrace.storage.table_positions import Positions, TablePosition, read_positions
 

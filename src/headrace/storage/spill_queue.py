@@ -16,8 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from headrace.atomic_write import replace_file
 from headrace.settings.storage import path_safe
 
@@ -149,6 +147,8 @@ def _drafted(draft: Path, batch: BatchToSpill, write: Callable[[Path], None]) ->
     """Write a batch durably, and return its number of rows."""
     draft.mkdir(parents=True)
     write(draft / _ROWS)
+    import pyarrow.parquet as pq  # noqa: PLC0415 - takes longer than the rest of a scrape, which only lists batches
+
     files = list((draft / _ROWS).glob("*.parquet"))
     if not files:
         raise FileNotFoundError(f"{draft / _ROWS} lost its files while they were written")

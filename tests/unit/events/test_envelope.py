@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.cdc.feed import MergePath
-from headrace.events.envelope import SCHEMA, Origin, Stamp, from_row, id_floor, redacted, seq_no_of, to_row
+from headrace.events.envelope import Origin, Stamp, from_row, id_floor, redacted, seq_no_of, to_row
+from headrace.events.schema import SCHEMA
 from headrace.events.types import (
     BatchDone,
     BatchRunning,

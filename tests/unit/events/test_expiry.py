@@ -19,12 +19,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headrace.events import recorded
-from headrace.events.envelope import SCHEMA, Origin, Stamp, id_floor, seq_no_at, to_row
+from headrace.events.envelope import Origin, Stamp, id_floor, seq_no_at, to_row
 from headrace.events.expiry import Horizon, Retention, remove_expired
 from headrace.events.log import CHECKPOINT_EVERY_APPENDS, EventLog
 from headrace.events.outcome import Tally
 from headrace.events.reader import EventReader
 from headrace.events.recorded import newest_trimming, recorded_events
+from headrace.events.schema import SCHEMA
 from headrace.events.types import (
     BatchDone,
     Event,

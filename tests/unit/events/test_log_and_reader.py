@@ -20,10 +20,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headrace.errors import PipelineError
-from headrace.events.envelope import SCHEMA, Origin, Stamp, seq_no_at, to_row
+from headrace.events.envelope import Origin, Stamp, seq_no_at, to_row
 from headrace.events.log import CHECKPOINT_EVERY_APPENDS, COMPACT_ABOVE_FILES, TABLE_PROPERTIES, EventLog, maintain
 from headrace.events.outcome import OutcomeBuilder
 from headrace.events.reader import EventReader
+from headrace.events.schema import SCHEMA
 from headrace.events.types import (
     BatchDone,
     BatchRunning,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from headrace.errors import PipelineError, Problems, problems_of
 from headrace.graph.analysis import Analysis, Input
-from headrace.graph.build import build, did_you_mean
+from headrace.graph.build import build
 from headrace.graph.resolve import MissingInput, resolve
 from headrace.graph.resolved_flows import Mode
 from headrace.graph.select import Selection, dataset_name, select
@@ -19,6 +19,7 @@ from headrace.model.expectations import Action, Expectation
 from headrace.model.location import Location
 from headrace.model.names import Naming, QualifiedName
 from headrace.model.schema import Column, Schema
+from headrace.options.nearest import did_you_mean
 
 ID = Schema((Column("id", '"integer"'),))
 

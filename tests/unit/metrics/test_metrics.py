@@ -13,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from headrace.events.envelope import SCHEMA, Origin
+from headrace.events.envelope import Origin
 from headrace.events.log import EventLog
 from headrace.events.reader import EventReader
 from headrace.events.recorded import continues, recorded_events
+from headrace.events.schema import SCHEMA
 from headrace.events.types import (
     BatchDone,
     FlowDefined,

@@ -42,13 +42,8 @@ from headrace.spark.errors.spark_errors import innermost
 from headrace.spark.jvm.causes import chain
 from headrace.spark.jvm.process import jvm_pid
 from headrace.spark.sinks.spilled_rows import erase_spilled_rows, find_spilled_rows
-from headrace.storage.dead_letters import (
-    clean_errors,
-    count_errors,
-    dead_letter_table,
-    erase_dead_letters,
-    matching_dead_letters,
-)
+from headrace.storage.dead_letter_tables import dead_letter_table
+from headrace.storage.dead_letters import clean_errors, count_errors, erase_dead_letters, matching_dead_letters
 from headrace.storage.erasable import computed_from, recompute_later, waiting_batches
 
 

@@ -15,7 +15,6 @@ from headrace.delta_log.erased_values import UnusedFiles, contains, log_mentions
 from headrace.delta_log.tables import TableState, table_exists, table_state
 from headrace.errors import PipelineError
 from headrace.events.erased_texts import count_events
-from headrace.graph.build import did_you_mean
 from headrace.model.erasure import (
     Erasure,
     ErasureRequest,
@@ -27,12 +26,14 @@ from headrace.model.erasure import (
 )
 from headrace.model.names import InvalidName, QualifiedName
 from headrace.model.schema import Schema
+from headrace.options.nearest import did_you_mean
 from headrace.settings.settings import Settings
 from headrace.settings.storage import MonitoringFile
 from headrace.spark.delta.erase_conditions import condition_of
 from headrace.spark.delta.erase_rows import find_rows
 from headrace.spark.sinks.spilled_rows import find_spilled_rows
-from headrace.storage.dead_letters import count_errors, dead_letter_table, matching_dead_letters
+from headrace.storage.dead_letter_tables import dead_letter_table
+from headrace.storage.dead_letters import count_errors, matching_dead_letters
 from headrace.storage.erasable import (
     DeltaPlace,
     computed_from,

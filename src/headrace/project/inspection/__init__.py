@@ -7,6 +7,8 @@ __all__ = [
     "explanation",
     "flow_checkpoint",
     "monitored_pipelines",
+    "pipeline_alerts",
+    "pipeline_metrics",
     "sql_access",
     "stored_project",
 ]

@@ -11,10 +11,10 @@ from headrace.autoloader.ledger.ledger import SUFFIX, Ledger
 from headrace.autoloader.source import LEDGER_POINTER, LEDGERS
 from headrace.checkpoints.offsets import read_progress
 from headrace.errors import PipelineError
-from headrace.graph.build import did_you_mean
 from headrace.model.names import InvalidName, Naming, QualifiedName
 from headrace.model.outcome import FilesBacklog
 from headrace.model.rows import Rows
+from headrace.options.nearest import did_you_mean
 from headrace.settings.storage import StorageLayout
 from headrace.storage.inventory import StoredFlow, flows_of, stored_tables
 

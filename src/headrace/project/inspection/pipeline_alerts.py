@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import cache
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from headrace.alerts.alert import Alert, AlertState, advance
 from headrace.alerts.conditions import Facts, findings
@@ -22,6 +26,9 @@ from headrace.errors import PipelineError
 from headrace.events.types import Event
 from headrace.metrics.samples import Samples
 from headrace.settings.alert_settings import AlertSettings, Channel
+from headrace.settings.secrets import Secrets
+from headrace.settings.settings import Settings
+from headrace.settings.storage import MonitoringFile
 
 
 @dataclass(frozen=True)
@@ -39,6 +46,31 @@ class Messaging:
     pipeline: Pipeline
     send: Callable[[Channel, Message], Answer]
     redact: Callable[[str], str]
+
+
+def alerts_of(settings: Settings, environ: Mapping[str, str], secrets: Secrets) -> PipelineAlerts:
+    """The alerts of a pipeline.
+
+    Args:
+        settings: the pipeline's.
+        environ: the environment variables.
+        secrets: look up the secrets of channels, and are removed from messages.
+    """
+
+    @cache
+    def sender() -> Any:
+        # Imported by name, because few checks have something to send.
+        sending = import_module("headrace.alerts.sending")
+        return sending.Sender(secrets, environ, settings.alerts.repeat_s, time.monotonic)
+
+    def send(channel: Channel, message: Message) -> Answer:
+        answer: Answer = sender().send(channel, message)
+        return answer
+
+    layout = settings.layout
+    file, outbox = (Path(layout.monitoring(one)) for one in (MonitoringFile.ALERTS, MonitoringFile.OUTBOX))
+    pipeline = Pipeline(settings.name, settings.id, settings.file.as_uri())
+    return PipelineAlerts(file, outbox, time.time, Messaging(settings.alerts, pipeline, send, secrets.redact))
 
 
 class PipelineAlerts:

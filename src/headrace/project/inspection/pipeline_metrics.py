@@ -3,26 +3,43 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from importlib.metadata import version
+from functools import partial
 from pathlib import Path
 
+from headrace import __version__
 from headrace.delta_log.tables import commit_file, count_rows, open_table, table_size
 from headrace.errors import PipelineError
 from headrace.events.storage_errors import STORAGE_ERRORS
-from headrace.graph.build import QUARANTINE_SUFFIX
 from headrace.metrics import catalogue
 from headrace.metrics.fold import EventFold
 from headrace.metrics.samples import Samples
 from headrace.model.liveness import Liveness
+from headrace.model.names import QUARANTINE_SUFFIX
 from headrace.model.outcome import ACTIVE_STATES, UpdateState
 from headrace.project.inspection.event_metrics import folded_events
 from headrace.project.inspection.flow_storage import add_stored_flows
-from headrace.project.inspection.stored_tables import quarantines
-from headrace.project.lease_holders import read_holder
+from headrace.project.inspection.open_rows import quarantines
+from headrace.project.lease_holders import host_name, liveness, read_holder
 from headrace.settings.settings import Settings
 from headrace.storage.inventory import stored_tables
+
+
+def metrics_of(settings: Settings, environ: Mapping[str, str], *, tables: bool = True) -> Samples:
+    """The current metrics of a pipeline.
+
+    Args:
+        settings: the pipeline's.
+        environ: the environment variables.
+        tables: read each table's log for its rows, bytes and files, each quarantine, and the folders of flows.
+
+    Raises:
+        PipelineError: EVENTS.NOT_READABLE.
+    """
+    check_lease = partial(liveness, Path(settings.layout.lease), host_name(environ), time.time)
+    return pipeline_metrics(settings, time.time, check_lease, tables=tables)
 
 
 def pipeline_metrics(
@@ -55,7 +72,7 @@ def pipeline_metrics(
             fold.lose_flows()
     _add_current(samples, fold, now())
     _add_lease(samples, Path(settings.layout.lease), now(), held=lease.is_held)
-    samples.set(catalogue.BUILD, 1, version("headrace"))
+    samples.set(catalogue.BUILD, 1, __version__)
     with suppress(OSError):
         samples.set(catalogue.FREE, shutil.disk_usage(settings.layout.root).free)
     if tables:

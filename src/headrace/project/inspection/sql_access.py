@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from py4j.protocol import Py4JJavaError
@@ -12,9 +12,8 @@ from pyspark.sql import functions as F
 from headrace.delta_log.tables import table_state
 from headrace.errors import PipelineError
 from headrace.events.lakeflow_views import MonitoredPipeline
-from headrace.graph.build import QUARANTINE_SUFFIX
 from headrace.model.datasets import is_private
-from headrace.model.names import InvalidName, QualifiedName, quoted
+from headrace.model.names import QUARANTINE_SUFFIX, InvalidName, QualifiedName, quoted
 from headrace.model.rows import Rows
 from headrace.model.views import ViewDefinition
 from headrace.settings.settings import Settings
@@ -23,7 +22,8 @@ from headrace.spark.errors.spark_errors import innermost
 from headrace.spark.jvm.causes import chain
 from headrace.spark.session.scoped_confs import with_confs
 from headrace.spark.update.catalog import Catalog
-from headrace.spark.update.event_views import register_event_views
+from headrace.spark.update.event_views import EVENT_VIEWS, register_event_views
+from headrace.sql.mentions import mentioned_names
 from headrace.sql.readonly import check_readonly
 from headrace.storage.inventory import stored_tables
 from headrace.storage.view_definitions import stored_views
@@ -59,7 +59,8 @@ def run_statement(
     if not write:
         check_readonly(query)
     try:
-        return run_query(query, catalog(), settings, private=private, pipelines=pipelines(), redact=redact)
+        found = catalog()
+        return run_query(query, found, settings, write=write, private=private, pipelines=pipelines(), redact=redact)
     except (PySparkException, Py4JJavaError) as error:
         # PySpark converts only some Java exceptions.
         message = str(error) if isinstance(error, PySparkException) else innermost(tuple(chain(error))).message
@@ -71,16 +72,18 @@ def run_query(
     catalog: Catalog,
     settings: Settings,
     *,
+    write: bool,
     private: bool,
     pipelines: Sequence[MonitoredPipeline],
     redact: Callable[[str], str],
 ) -> Rows:
-    """The rows of a query, with every table, view and the event log registered; private tables only on request.
+    """The rows of a query, with the tables, views and event log that it mentions; private tables only on request.
 
     Args:
         query: one statement.
         catalog: a session's empty catalog.
         settings: the pipeline's.
+        write: the statement may do anything, also to tables that it does not mention.
         private: include private tables.
         pipelines: what ``system.lakeflow.*`` covers, first this pipeline.
         redact: removes secrets from error messages.
@@ -92,8 +95,11 @@ def run_query(
     tables = dict(stored_tables(settings.layout, settings.naming))
     views = {view.name: view for view in stored_views(settings.layout, settings.naming)}
     hidden = frozenset() if private else hidden_tables(tables)
-    _register_tables(catalog, settings, tables, views, pipelines=pipelines)
-    unusable = _register_views(catalog, settings, views)
+    names = {*tables, *views, *EVENT_VIEWS, *_logs(settings)}
+    queries = {name: view.query for name, view in views.items()}
+    wanted = frozenset(names) if write else mentioned_names(query, names, queries)
+    _register_tables(catalog, settings, tables, views, pipelines=pipelines, wanted=wanted)
+    unusable = _register_views(catalog, settings, {name: view for name, view in views.items() if name in wanted})
     # Views reference their inputs, so private tables can be removed once the views are registered.
     catalog.unregister(hidden - views.keys())
     try:
@@ -132,21 +138,25 @@ def _register_tables(
     views: Mapping[QualifiedName, ViewDefinition],
     *,
     pipelines: Sequence[MonitoredPipeline],
+    wanted: Collection[QualifiedName],
 ) -> None:
     catalog.register_names([*tables, *views], views)
     for name, path in tables.items():
         # An earlier table may have the name of a current view.
-        if name not in views:
+        if name not in views and name in wanted:
             catalog.register_path(name, path)
-    events = settings.layout.events
-    register_event_views(catalog, events, pipelines)
-    for log, path in (
-        (settings.event_log, events),
-        (_OPERATIONS, settings.layout.monitoring(MonitoringFile.OPERATIONS)),
-    ):
-        if log is not None and log not in tables and log not in views and (Path(path) / "_delta_log").is_dir():
+    register_event_views(catalog, settings.layout.events, pipelines, wanted)
+    for log, path in _logs(settings).items():
+        is_free = log not in tables and log not in views
+        if is_free and log in wanted and (Path(path) / "_delta_log").is_dir():
             catalog.register_names([log], ())
             catalog.register_path(log, path)
+
+
+def _logs(settings: Settings) -> dict[QualifiedName, str]:
+    """The event log under the name of the settings, and the log of maintenance, with their paths."""
+    own = {} if settings.event_log is None else {settings.event_log: settings.layout.events}
+    return {**own, _OPERATIONS: settings.layout.monitoring(MonitoringFile.OPERATIONS)}
 
 
 def _register_views(

@@ -1,14 +1,11 @@
-"""The part of a project that needs no session: the last update, the event log, tables, quarantine, maintenance."""
+"""The part of a project that needs no session: what monitoring reads, tables, quarantine, checkpoints, maintenance."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from headrace.alerts.messages import Pipeline
-from headrace.alerts.sending import Sender
 from headrace.events.reader import EventReader
 from headrace.metrics.samples import Samples
 from headrace.model.lateness import DEFAULT_DROPPED_SHARE, Lateness
@@ -17,15 +14,15 @@ from headrace.model.outcome import FilesBacklog, Outcome
 from headrace.model.rows import Rows
 from headrace.plan.maintenance import Action
 from headrace.project.inspection.ingested_files import files_to_read, seen_files
-from headrace.project.inspection.pipeline_alerts import Messaging, PipelineAlerts
+from headrace.project.inspection.open_rows import quarantines
+from headrace.project.inspection.pipeline_alerts import PipelineAlerts, alerts_of
 from headrace.project.inspection.pipeline_checkpoints import PipelineCheckpoints
-from headrace.project.inspection.pipeline_metrics import pipeline_metrics
+from headrace.project.inspection.pipeline_metrics import metrics_of
 from headrace.project.inspection.sql_access import hidden_tables
-from headrace.project.inspection.stored_tables import lateness, quarantined, quarantines, row_count
-from headrace.project.lease_holders import host_name, latest_outcome, liveness
+from headrace.project.inspection.stored_tables import lateness, quarantined, row_count
+from headrace.project.lease_holders import host_name, latest_outcome
 from headrace.project.maintenance.maintain import maintenance_of
 from headrace.settings.settings import Settings
-from headrace.settings.storage import MonitoringFile
 from headrace.storage.inventory import stored_tables
 
 
@@ -36,6 +33,8 @@ class StoredProject:
         self.settings = settings
         self._environ = environ
         self._secrets = settings.open_secrets(environ)
+        # Texts of the project may contain secrets: apply this before printing them.
+        self.redact: Callable[[str], str] = self._secrets.redact
 
     @property
     def continuous(self) -> bool:
@@ -60,19 +59,11 @@ class StoredProject:
         Raises:
             PipelineError: EVENTS.NOT_READABLE.
         """
-        lease = Path(self.settings.layout.lease)
-        check_lease = partial(liveness, lease, host_name(self._environ), time.time)
-        return pipeline_metrics(self.settings, time.time, check_lease, tables=tables)
+        return metrics_of(self.settings, self._environ, tables=tables)
 
     def alerts(self) -> PipelineAlerts:
         """The alerts of the pipeline."""
-        settings, layout, secrets = self.settings, self.settings.layout, self._secrets
-        sender = Sender(secrets, self._environ, settings.alerts.repeat_s, time.monotonic)
-        pipeline = Pipeline(settings.name, settings.id, settings.file.as_uri())
-        file, outbox = (Path(layout.monitoring(one)) for one in (MonitoringFile.ALERTS, MonitoringFile.OUTBOX))
-        return PipelineAlerts(
-            file, outbox, time.time, Messaging(settings.alerts, pipeline, sender.send, secrets.redact)
-        )
+        return alerts_of(self.settings, self._environ, self._secrets)
 
     def quarantine_list(self) -> tuple[tuple[str, int, Mapping[str, int]], ...]:
         """Each dataset with quarantined rows: its name, their number, and the number of rows per violated rule."""

@@ -17,9 +17,9 @@ from headrace.events.envelope import Origin
 from headrace.events.expiry import Retention
 from headrace.events.log import EventLog
 from headrace.events.upkeep import TableMaintained
-from headrace.graph.build import did_you_mean
 from headrace.model.maintenance import LEAST_RETENTION_S, MaintenanceRequest, Task, VacuumScope
 from headrace.model.names import InvalidName
+from headrace.options.nearest import did_you_mean
 from headrace.plan.maintenance import Action, ActionState, TableFacts, table_action
 from headrace.project.lease_holders import host_name, liveness
 from headrace.project.maintenance.actions import TableActions

@@ -9,12 +9,12 @@ from dataclasses import replace
 from headrace.checkpoints.initial_offsets import DeltaPosition, FilesPosition
 from headrace.errors import PipelineError, Problems, problems_of, raise_all
 from headrace.graph.analysis import Source, SourceKind
-from headrace.graph.build import did_you_mean
 from headrace.graph.resolved import ResolvedGraph
 from headrace.graph.resolved_flows import AppendFlow, ResolvedFlow, StoredFlow
 from headrace.graph.starts import EARLIEST, Start, StartKind, parse_start
 from headrace.model.datasets import Kind
 from headrace.model.names import InvalidName, Naming
+from headrace.options.nearest import did_you_mean
 from headrace.plan.backfills import Backfill, BackfillRequest, FilesRange, SourceRange, TableRange, no_backfill_reason
 from headrace.plan.source_retention import SourceStart
 from headrace.plan.steps import Decision, FlowStep, Plan

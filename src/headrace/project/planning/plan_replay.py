@@ -15,7 +15,8 @@ from headrace.plan.steps import Decision, FlowStep, Plan, TableChange
 from headrace.settings.storage import StorageLayout
 from headrace.storage.backfills import next_number, stored_backfills
 from headrace.storage.change_detection import StoredState
-from headrace.storage.dead_letters import QUERY_FAILED, SINK_REFUSED, has_dead_letters, read_dead_letters
+from headrace.storage.dead_letter_tables import QUERY_FAILED, SINK_REFUSED
+from headrace.storage.dead_letters import has_dead_letters, read_dead_letters
 from headrace.storage.flow_records import unfinished_batch
 from headrace.storage.open_quarantine import read_open_quarantine
 from headrace.storage.spill_queue import spilled_batches

@@ -22,7 +22,7 @@ from headrace.spark.sinks.create_sink_writer import create_sink_writer
 from headrace.spark.tables.writer_factory import WriterFactory
 from headrace.spark.update.context import UpdateContext
 from headrace.storage.backfills import store_backfill, stored_backfills
-from headrace.storage.dead_letters import SINK_REFUSED
+from headrace.storage.dead_letter_tables import SINK_REFUSED
 from headrace.storage.flow_record import FlowRecord
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,14 +16,22 @@ from headrace.spark.update.catalog import Catalog
 _LOG = QualifiedName("event_log")
 
 
-def register_event_views(catalog: Catalog, path: str, pipelines: Sequence[MonitoredPipeline]) -> None:
+EVENT_VIEWS = frozenset({_LOG, *map(QualifiedName, VIEWS), *STREAMING_VIEWS, *LAKEFLOW_VIEWS})
+
+
+def register_event_views(
+    catalog: Catalog, path: str, pipelines: Sequence[MonitoredPipeline], wanted: Collection[QualifiedName]
+) -> None:
     """Register the event log as a table ``event_log``, flat views over it, and the system tables.
 
     Args:
         catalog: with the pipeline's own tables, whose names come first.
         path: of the event log.
         pipelines: what ``system.lakeflow.*`` covers: first the pipeline itself, whose ``table`` is ignored.
+        wanted: the names in :data:`EVENT_VIEWS` that a statement can read; to register one takes half a second.
     """
+    if not EVENT_VIEWS.intersection(wanted):
+        return
     own, *others = pipelines
     texts: dict[QualifiedName, str] = {}
     if (Path(path) / "_delta_log").is_dir():
@@ -34,6 +42,7 @@ def register_event_views(catalog: Catalog, path: str, pipelines: Sequence[Monito
         text = view((own, *others))
         if text and not catalog.names.knows(name):
             texts[name] = text
+    texts = {name: text for name, text in texts.items() if name in wanted}
     catalog.register_names(texts, texts)
     for name, text in texts.items():
         catalog.register_view(name, catalog.session.sql(text))
