@@ -28,7 +28,9 @@ class MonitoredPipeline:
         folder: of the project.
         pipeline_id, name, development, continuous: from its settings; None if they cannot be read.
         changed_at: when its settings were last changed; None if unknown.
-        table: the log, as a quoted SQL identifier or ``delta.`path```; None if there is none, or it cannot be read.
+        log: the path of the log; None if there is none, or it cannot be read.
+        table: the log, as a quoted SQL identifier or ``delta.`path```; None if a query does not read it.
+        updates: an extract of its updates, as a quoted SQL identifier; None if a query does not read it.
         liveness: who holds its lease.
         problem: why it cannot be read; None if it can.
     """
@@ -39,7 +41,9 @@ class MonitoredPipeline:
     development: bool | None = None
     continuous: bool | None = None
     changed_at: datetime | None = None
+    log: str | None = None
     table: str | None = None
+    updates: str | None = None
     liveness: Liveness = _NOT_HELD
     problem: str | None = None
 
@@ -54,7 +58,7 @@ def lakeflow_pipelines(pipelines: Iterable[MonitoredPipeline]) -> str:
 
 def lakeflow_pipeline_update_timeline(pipelines: Iterable[MonitoredPipeline]) -> str:
     """One row per update of each pipeline."""
-    return _union(_updates(one, one.table) for one in pipelines if one.table is not None)
+    return _union(_updates(one, one.updates) for one in pipelines if one.updates is not None)
 
 
 def lakeflow_pipeline_events(pipelines: Iterable[MonitoredPipeline]) -> str:

@@ -115,37 +115,9 @@ class EventReader:
             return None
         version = table.version()
         if self._rebuilt is None or self._rebuilt[:2] != (version, update_id):
-            self._rebuilt = (version, update_id, self._rebuild(update_id))
+            self._rebuilt = (version, update_id, _rebuilt_outcome(self, update_id))
         # Readers ask again after they have checked who runs the update; mostly, nothing has happened meanwhile.
         return self._rebuilt[2]
-
-    def _rebuild(self, update_id: str | None) -> Outcome | None:
-        update_id = update_id or self.latest_update_id()
-        first = _created(self, update_id) if update_id else None
-        if update_id is None or first is None:
-            return None
-        builder = OutcomeBuilder(update_id)
-        # The newest totals include the batches before them.
-        # Updates follow each other; to compare ids is cheaper than to parse the origin of each row.
-        later = self.rows("id", f"event_type = '{UpdateCreated.event_type}' AND id >= '{id_floor(first + 1)}'", _FIRST)
-        of_update = f"id >= '{id_floor(first)}'" + (f" AND id < '{later[0]['id']}'" if later else "")
-        # The process of an earlier update may still record events.
-        own = f"{of_update} AND origin['update_id'] = {sql_literal(update_id)}"
-        totals = self.rows("id", f"{own} AND event_type = '{UpdateTotals.event_type}'", "id DESC LIMIT 1")
-        after = f" AND id > '{totals[0]['id']}'" if totals else ""
-        # A continuous update has many reports, of which the newest ones count. The newest batch of a flow ends its
-        # progress, also if the totals include it.
-        newest = self.rows("max(id) AS id", f"{own} AND {_REPORTS}", "1")
-        single = [row["id"] for row in (*totals, *newest)]
-        where = (
-            f"{of_update} AND (level <> '{Level.METRICS.value}' OR event_type = '{TableEvaluated.event_type}' "
-            f"OR (origin['batch_id'] IS NOT NULL{after}) OR id IN ({', '.join(map(sql_literal, single)) or 'NULL'}))"
-        )
-        for row in self.rows(", ".join(EVENT_COLUMNS), where):
-            event = from_row(row) if row["origin"]["update_id"] == update_id else None
-            if event is not None:
-                builder.apply(event, row["timestamp"])
-        return builder.outcome()
 
     def warnings(self, update_id: str) -> list[Warned]:
         """The warnings of an update, in order."""
@@ -248,6 +220,35 @@ class EventReader:
         except STORAGE_ERRORS as error:
             raise self.unreadable(error) from error
         return self._table
+
+
+def _rebuilt_outcome(reader: EventReader, update_id: str | None) -> Outcome | None:
+    update_id = update_id or reader.latest_update_id()
+    first = _created(reader, update_id) if update_id else None
+    if update_id is None or first is None:
+        return None
+    builder = OutcomeBuilder(update_id)
+    # The newest totals include the batches before them.
+    # Updates follow each other; to compare ids is cheaper than to parse the origin of each row.
+    later = reader.rows("id", f"event_type = '{UpdateCreated.event_type}' AND id >= '{id_floor(first + 1)}'", _FIRST)
+    of_update = f"id >= '{id_floor(first)}'" + (f" AND id < '{later[0]['id']}'" if later else "")
+    # The process of an earlier update may still record events.
+    own = f"{of_update} AND origin['update_id'] = {sql_literal(update_id)}"
+    totals = reader.rows("id", f"{own} AND event_type = '{UpdateTotals.event_type}'", "id DESC LIMIT 1")
+    after = f" AND id > '{totals[0]['id']}'" if totals else ""
+    # A continuous update has many reports, of which the newest ones count. The newest batch of a flow ends its
+    # progress, also if the totals include it.
+    newest = reader.rows("max(id) AS id", f"{own} AND {_REPORTS}", "1")
+    single = [row["id"] for row in (*totals, *newest)]
+    where = (
+        f"{of_update} AND (level <> '{Level.METRICS.value}' OR event_type = '{TableEvaluated.event_type}' "
+        f"OR (origin['batch_id'] IS NOT NULL{after}) OR id IN ({', '.join(map(sql_literal, single)) or 'NULL'}))"
+    )
+    for row in reader.rows(", ".join(EVENT_COLUMNS), where):
+        event = from_row(row) if row["origin"]["update_id"] == update_id else None
+        if event is not None:
+            builder.apply(event, row["timestamp"])
+    return builder.outcome()
 
 
 def _updated(table: DeltaTable) -> bool:

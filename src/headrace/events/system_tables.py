@@ -11,8 +11,9 @@ from headrace.events.lakeflow_views import (
     lakeflow_pipeline_update_timeline,
     lakeflow_pipelines,
 )
+from headrace.events.log_parts import Part
 from headrace.events.streaming_views import streaming_queries, streaming_query_progress
-from headrace.events.views import View
+from headrace.events.views import View, view_of
 from headrace.model.names import QualifiedName
 
 
@@ -168,8 +169,8 @@ PIPELINE_EVENTS = SystemTable(
 
 # Of the event log of one pipeline.
 STREAMING_VIEWS: Mapping[QualifiedName, View] = {
-    QUERIES.name: streaming_queries,
-    QUERY_PROGRESS.name: streaming_query_progress,
+    QUERIES.name: view_of(streaming_queries, Part.UPDATES, Part.FLOWS, Part.REPORTS),
+    QUERY_PROGRESS.name: view_of(streaming_query_progress, Part.REPORTS),
 }
 # Of the event logs of all pipelines that are read.
 LAKEFLOW_VIEWS: Mapping[QualifiedName, PipelinesView] = {

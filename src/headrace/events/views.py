@@ -1,23 +1,43 @@
-"""Flat Spark SQL views over the event log.
+"""Flat Spark SQL views over extracts of the event log (:mod:`headrace.events.extracts`).
 
-Each function takes the table as a quoted SQL identifier or ``delta.`path```, and who holds the lease of the pipeline.
-It returns the text of a SELECT. An update that has not ended is LOST unless the lease's holder runs it.
+Each function takes the extract as a quoted SQL identifier, and who holds the lease of the pipeline. It returns the text
+of a SELECT. An update that has not ended is LOST unless the lease's holder runs it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from dataclasses import dataclass
 
 from headrace.events.levels import Level
+from headrace.events.log_parts import Part
 from headrace.events.types import TERMINAL_UPDATE_STATES, UpdateCreated, UpdateStateChanged, UpdateTotals
 from headrace.model.liveness import Liveness
 from headrace.model.outcome import ACTIVE_STATES
 
-View: TypeAlias = Callable[[str, Liveness], str]
+
+@dataclass(frozen=True)
+class View:
+    """A view over an extract that has some parts of the log."""
+
+    query: Callable[[str, Liveness], str]
+    parts: frozenset[Part]
+
+    def __call__(self, table: str, liveness: Liveness) -> str:
+        """The text of its SELECT."""
+        return self.query(table, liveness)
+
+
+def view_of(query: Callable[[str, Liveness], str], *parts: Part) -> View:
+    """A view and the parts that it reads."""
+    return View(query, frozenset(parts))
+
 
 _EXPECTATION = "struct<name: string, dataset: string, action: string, passed_records: bigint, failed_records: bigint>"
 _METRIC = "struct<name: string, value: double, kind: string>"
+# Parsed at once: to look up a part of the JSON first would parse it twice.
+_EXPECTATIONS = f"flow_progress struct<data_quality: struct<expectations: array<{_EXPECTATION}>>>"
+_METRICS = f"flow_progress struct<metrics: struct<custom: array<{_METRIC}>>>"
 _FLOW = "$.flow_progress"
 _COUNTS = (
     "flow_progress struct<metrics: struct<num_output_rows: bigint>, "
@@ -89,7 +109,7 @@ def event_log_flows(table: str, liveness: Liveness) -> str:
 
     Counts are the recorded totals of the update, and the batches after them.
     """
-    # A log has many batches, and to parse JSON is slow: only what is not in the totals is parsed, and once.
+    # The extract has no batches that are counted in totals, unless an older version did not count them there.
     later = "totals.id IS NULL OR batches.id > totals.id"
     return f"""
 WITH updates AS ({event_log_updates(table, liveness)}),
@@ -147,8 +167,7 @@ SELECT update_id, flow, dataset, epoch, batch_id, timestamp, expectation.name AS
   expectation.action AS action, expectation.passed_records AS passed, expectation.failed_records AS failed
 FROM (
   SELECT update_id, flow, dataset, epoch, batch_id, timestamp,
-    explode(from_json(get_json_object(details, '{_FLOW}.data_quality.expectations'), 'array<{_EXPECTATION}>'))
-      AS expectation
+    explode(from_json(details, '{_EXPECTATIONS}').flow_progress.data_quality.expectations) AS expectation
   FROM ({_batches(table)})
   UNION ALL
   SELECT origin.update_id, origin.flow_name, origin.dataset_name, CAST(NULL AS INT), CAST(NULL AS BIGINT), timestamp,
@@ -189,18 +208,18 @@ SELECT update_id, flow, dataset, epoch, batch_id, timestamp, metric.name AS metr
   metric.kind AS kind
 FROM (
   SELECT update_id, flow, dataset, epoch, batch_id, timestamp,
-    explode(from_json(get_json_object(details, '{_FLOW}.metrics.custom'), 'array<{_METRIC}>')) AS metric
+    explode(from_json(details, '{_METRICS}').flow_progress.metrics.custom) AS metric
   FROM ({_batches(table)})
 )
 """.strip()  # noqa: S608 - the table is quoted by the caller
 
 
 VIEWS: Mapping[str, View] = {
-    "event_log_updates": event_log_updates,
-    "event_log_flows": event_log_flows,
-    "event_log_expectations": event_log_expectations,
-    "event_log_broken_rows": event_log_broken_rows,
-    "event_log_metrics": event_log_metrics,
+    "event_log_updates": view_of(event_log_updates, Part.UPDATES),
+    "event_log_flows": view_of(event_log_flows, Part.UPDATES, Part.FLOWS, Part.TOTALS, Part.LATER_BATCHES),
+    "event_log_expectations": view_of(event_log_expectations, Part.BATCHES, Part.TABLE_RULES),
+    "event_log_broken_rows": view_of(event_log_broken_rows, Part.SAMPLES),
+    "event_log_metrics": view_of(event_log_metrics, Part.BATCHES),
 }
 
 
@@ -250,22 +269,17 @@ def _totals(table: str) -> str:
 
 
 def _batches(table: str) -> str:
-    """The first record of each batch within an update."""
+    """The batches of an extract."""
     return f"""
-  SELECT * FROM (
-    SELECT
-      origin.update_id AS update_id,
-      origin.flow_name AS flow,
-      origin.dataset_name AS dataset,
-      origin.epoch AS epoch,
-      origin.batch_id AS batch_id,
-      id,
-      timestamp,
-      details,
-      row_number() OVER (
-        PARTITION BY origin.update_id, origin.flow_name, origin.epoch, origin.batch_id ORDER BY id
-      ) AS record
-    FROM {table}
-    WHERE event_type = 'flow_progress' AND origin.batch_id IS NOT NULL
-  ) WHERE record = 1
+  SELECT
+    origin.update_id AS update_id,
+    origin.flow_name AS flow,
+    origin.dataset_name AS dataset,
+    origin.epoch AS epoch,
+    origin.batch_id AS batch_id,
+    id,
+    timestamp,
+    details
+  FROM {table}
+  WHERE event_type = 'flow_progress' AND origin.batch_id IS NOT NULL
 """.strip()  # noqa: S608 - the table is quoted by the caller

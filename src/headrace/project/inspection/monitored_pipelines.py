@@ -10,7 +10,6 @@ from headrace.errors import PipelineError, Problems
 from headrace.events.lakeflow_views import MonitoredPipeline
 from headrace.events.reader import EventReader
 from headrace.model.liveness import Liveness
-from headrace.model.names import quoted
 from headrace.project.lease_holders import host_name, liveness
 from headrace.settings.discover import FAMILIES, find_settings
 from headrace.settings.load import load_settings
@@ -63,8 +62,8 @@ def _pipeline(settings: Settings, environ: Mapping[str, str], now: Callable[[], 
         held = own_liveness(settings, environ, now)
     except PipelineError as error:
         return MonitoredPipeline(folder, *identity, changed_at, problem=error.message)
-    table = f"delta.{quoted(settings.layout.events)}" if held.checked_after is not None else None
-    return MonitoredPipeline(folder, *identity, changed_at, table, held)
+    log = settings.layout.events if held.checked_after is not None else None
+    return MonitoredPipeline(folder, *identity, changed_at, log, liveness=held)
 
 
 def _projects(folder: Path) -> list[Path]:

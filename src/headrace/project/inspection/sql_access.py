@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
@@ -59,8 +60,17 @@ def run_statement(
     if not write:
         check_readonly(query)
     try:
-        found = catalog()
-        return run_query(query, found, settings, write=write, private=private, pipelines=pipelines(), redact=redact)
+        with TemporaryDirectory(prefix="headrace-sql-") as extracts:
+            return run_query(
+                query,
+                catalog(),
+                settings,
+                write=write,
+                private=private,
+                pipelines=pipelines(),
+                redact=redact,
+                extracts=Path(extracts),
+            )
     except (PySparkException, Py4JJavaError) as error:
         # PySpark converts only some Java exceptions.
         message = str(error) if isinstance(error, PySparkException) else innermost(tuple(chain(error))).message
@@ -76,6 +86,7 @@ def run_query(
     private: bool,
     pipelines: Sequence[MonitoredPipeline],
     redact: Callable[[str], str],
+    extracts: Path,
 ) -> Rows:
     """The rows of a query, with the tables, views and event log that it mentions; private tables only on request.
 
@@ -83,10 +94,11 @@ def run_query(
         query: one statement.
         catalog: a session's empty catalog.
         settings: the pipeline's.
-        write: the statement may do anything, also to tables that it does not mention.
+        write: the statement may change tables that it does not mention.
         private: include private tables.
         pipelines: what ``system.lakeflow.*`` covers, first this pipeline.
         redact: removes secrets from error messages.
+        extracts: a folder for copies of events that the query reads.
 
     Raises:
         PipelineError: SQL.PRIVATE, VIEW.UNUSABLE; STORAGE.* if the storage cannot be read.
@@ -97,8 +109,12 @@ def run_query(
     hidden = frozenset() if private else hidden_tables(tables)
     names = {*tables, *views, *EVENT_VIEWS, *_logs(settings)}
     queries = {name: view.query for name, view in views.items()}
-    wanted = frozenset(names) if write else mentioned_names(query, names, queries)
-    _register_tables(catalog, settings, tables, views, pipelines=pipelines, wanted=wanted)
+    wanted = mentioned_names(query, names, queries)
+    if write:
+        wanted |= {*tables, *views}
+    _register_tables(catalog, tables, views, wanted)
+    register_event_views(catalog, settings.layout.events, pipelines, wanted, extracts)
+    _register_logs(catalog, settings, wanted - tables.keys() - views.keys())
     unusable = _register_views(catalog, settings, {name: view for name, view in views.items() if name in wanted})
     # Views reference their inputs, so private tables can be removed once the views are registered.
     catalog.unregister(hidden - views.keys())
@@ -133,11 +149,8 @@ def _quarantined_dataset(name: QualifiedName) -> QualifiedName | None:
 
 def _register_tables(
     catalog: Catalog,
-    settings: Settings,
     tables: Mapping[QualifiedName, str],
     views: Mapping[QualifiedName, ViewDefinition],
-    *,
-    pipelines: Sequence[MonitoredPipeline],
     wanted: Collection[QualifiedName],
 ) -> None:
     catalog.register_names([*tables, *views], views)
@@ -145,10 +158,11 @@ def _register_tables(
         # An earlier table may have the name of a current view.
         if name not in views and name in wanted:
             catalog.register_path(name, path)
-    register_event_views(catalog, settings.layout.events, pipelines, wanted)
+
+
+def _register_logs(catalog: Catalog, settings: Settings, wanted: Collection[QualifiedName]) -> None:
     for log, path in _logs(settings).items():
-        is_free = log not in tables and log not in views
-        if is_free and log in wanted and (Path(path) / "_delta_log").is_dir():
+        if log in wanted and (Path(path) / "_delta_log").is_dir():
             catalog.register_names([log], ())
             catalog.register_path(log, path)
 
