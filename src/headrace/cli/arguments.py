@@ -34,6 +34,17 @@ def hoist_global_options(words: Sequence[str]) -> list[str]:
     return front + rest
 
 
+def verb_in(words: Sequence[str]) -> str | None:
+    """The first word of a command line that is neither a global option nor the value of one."""
+    remaining = iter(hoist_global_options(words))
+    for word in remaining:
+        if word in _WITH_VALUE:
+            next(remaining, None)
+        elif not word.startswith("-"):
+            return word
+    return None
+
+
 def wants_json(words: Sequence[str]) -> bool:
     """True if the command line requests JSON output, even if the rest of it cannot be parsed."""
     front = hoist_global_options(words)

@@ -6,6 +6,8 @@ import os
 import sys
 from importlib import import_module
 
+from headrace.cli.arguments import verb_in
+
 
 def main() -> None:
     """Run this process."""
@@ -13,5 +15,6 @@ def main() -> None:
         lines = import_module("headrace.cli.completion.answer").answer(sys.argv[1:], os.environ)
         sys.stdout.write("".join(f"{line}\n" for line in lines))
         return
-    # Imports the parser and everything that the verbs need, which takes a hundred times longer.
-    import_module("headrace.cli.main").main()
+    # Its verbs need no project. The module of all verbs imports what they need, which takes some seconds.
+    module = "headrace.cli.docs" if verb_in(sys.argv[1:]) == "docs" else "headrace.cli.main"
+    import_module(module).main()

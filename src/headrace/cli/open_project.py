@@ -10,21 +10,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from headrace.cli.stored_project import Erasures, StoredProject
 from headrace.errors import PipelineError
-from headrace.events.reader import EventReader
-from headrace.events.types import Event
-from headrace.graph.select import Selection
-from headrace.model.outcome import Outcome
-from headrace.model.preview import Preview
-from headrace.model.rows import Rows
-from headrace.plan.backfills import BackfillRequest, ReplayRequest
-from headrace.plan.steps import Plan
-from headrace.settings.discover import find_settings
-from headrace.settings.load import load_settings
-from headrace.settings.settings import Settings
+
+if TYPE_CHECKING:
+    # What a verb imports when it needs it, so that one that opens no project starts fast.
+    from headrace.events.reader import EventReader
+    from headrace.events.types import Event
+    from headrace.graph.select import Selection
+    from headrace.model.outcome import Outcome
+    from headrace.model.preview import Preview
+    from headrace.model.rows import Rows
+    from headrace.plan.backfills import BackfillRequest, ReplayRequest
+    from headrace.plan.steps import Plan
+    from headrace.settings.settings import Settings
 
 
 class Described(Protocol):
@@ -134,11 +135,16 @@ class ProjectLocation:
             PipelineError, Problems: they are missing or wrong.
         """
         _check_folder(self.directory)
-        return load_settings(find_settings(self.directory or Path.cwd()), profile=self.profile, environ=os.environ)
+        file = import_module("headrace.settings.discover").find_settings(self.directory or Path.cwd())
+        loaded: Settings = import_module("headrace.settings.load").load_settings(
+            file, profile=self.profile, environ=os.environ
+        )
+        return loaded
 
     def reader(self) -> EventReader:
         """The project's event log."""
-        return EventReader(self.settings().layout.events)
+        reader: EventReader = import_module("headrace.events.reader").EventReader(self.settings().layout.events)
+        return reader
 
     def logs(self) -> Path | None:
         """The folder of log files; None if there is no project, or its storage is not on this machine."""

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from headrace.alerts.alert import Alert
-from headrace.alerts.outbox import Answer, Delivery, Letter
-from headrace.metrics.samples import Samples
-from headrace.model.erasure import Erasure, ErasureRequest
-from headrace.model.lateness import Lateness
-from headrace.model.maintenance import MaintenanceRequest
-from headrace.model.outcome import FilesBacklog
-from headrace.model.rows import Rows
-from headrace.model.state_rows import StateRequest, StateRows
-from headrace.plan.maintenance import Action
-from headrace.plan.steps import Plan
-from headrace.project.clean import Cleaned, CleanRequest
-from headrace.project.inspection.flow_checkpoint import FlowCheckpoint
-from headrace.storage.health import FlowHealth
+if TYPE_CHECKING:
+    # A verb imports what it needs itself, so that one that needs little of this starts fast.
+    from headrace.alerts.alert import Alert
+    from headrace.alerts.outbox import Answer, Delivery, Letter
+    from headrace.metrics.samples import Samples
+    from headrace.model.erasure import Erasure, ErasureRequest
+    from headrace.model.lateness import Lateness
+    from headrace.model.maintenance import MaintenanceRequest
+    from headrace.model.outcome import FilesBacklog
+    from headrace.model.rows import Rows
+    from headrace.model.state_rows import StateRequest, StateRows
+    from headrace.plan.maintenance import Action
+    from headrace.plan.steps import Plan
+    from headrace.project.clean import Cleaned, CleanRequest
+    from headrace.project.inspection.flow_checkpoint import FlowCheckpoint
+    from headrace.storage.health import FlowHealth
 
 
 class Alerts(Protocol):
