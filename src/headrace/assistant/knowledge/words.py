@@ -24,7 +24,49 @@ _STOP_WORDS = frozenset(
     those to too try trying up us use used using very want wants was we were what when where which while who whom whose
     why will with within without would yet you your don doesn isn won didn aren wasn can't""".split()
 )
-_ENDINGS = ("ational", "ation", "ator", "ating", "ate", "ition", "ness", "ment", "able", "ible", "ance", "ence", "ive")
+_ENDINGS = (
+    *("ational", "ation", "ator", "ate", "ition", "tion", "sion", "ness", "ment", "able", "ible", "ance", "ence", "ive"),
+    *("er", "or"),
+)
+# Forms that no ending explains.
+_IRREGULAR = {
+    form: word
+    for word, forms in {
+        "begin": "began begun",
+        "break": "broke broken",
+        "bring": "brought",
+        "catch": "caught",
+        "choose": "chose chosen",
+        "come": "came",
+        "die": "dead died dying",
+        "eat": "ate eaten",
+        "fall": "fell fallen",
+        "find": "found",
+        "forget": "forgot forgotten",
+        "freeze": "froze frozen",
+        "grow": "grew grown",
+        "hang": "hung",
+        "hide": "hid hidden",
+        "hold": "held",
+        "keep": "kept",
+        "know": "knew known",
+        "leave": "left",
+        "lose": "lost loss",
+        "mean": "meant",
+        "pay": "paid",
+        "rise": "rose risen",
+        "run": "ran",
+        "send": "sent",
+        "stand": "stood",
+        "stick": "stuck",
+        "take": "took taken",
+        "tell": "told",
+        "throw": "threw thrown",
+        "wake": "woke woken",
+        "write": "wrote written",
+    }.items()
+    for form in forms.split()
+}
 # What a concept is called among the terms; no word begins with it.
 _CONCEPT = "~"
 
@@ -36,21 +78,24 @@ class Word:
     Attributes:
         text: in lower case.
         stem: what it has in common with its other forms.
+        is_common: whether every text has it, such as "the", so that it is no term.
     """
 
     text: str
     stem: str
+    is_common: bool = False
 
 
 def words_of(text: str) -> list[Word]:
-    """The words of a text in their order, without those that every text has."""
-    return [Word(text, _stem(text)) for text in _texts(text) if text not in _STOP_WORDS]
+    """The words of a text in their order."""
+    return [Word(text, _stem(text), text in _STOP_WORDS) for text in _texts(text)]
 
 
 def terms_of(words: Sequence[Word]) -> list[str]:
     """The stems of words, and the concepts of the phrases among them."""
-    stems = [word.stem for word in words]
-    return [*stems, *_concepts_in(stems)]
+    stems = [word.stem for word in words if not word.is_common]
+    concepts = {*_concepts_in(stems), *_concepts_in([word.stem for word in words])}
+    return [*stems, *sorted(concepts)]
 
 
 def is_concept(term: str) -> bool:
@@ -72,6 +117,7 @@ def _stem(word: str) -> str:
     """A word without its endings: not a root, but equal for the forms of a word."""
     if not word.isalpha() or len(word) <= _SHORTEST_STEM:
         return word
+    word = _IRREGULAR.get(word, word)
     stem = _without_past(_without_plural(word))
     for ending in _ENDINGS:
         if stem.endswith(ending) and len(stem) - len(ending) > _SHORTEST_STEM:
@@ -109,10 +155,17 @@ def _concepts_in(stems: Sequence[str]) -> Iterator[str]:
 
 @cache
 def _phrases() -> dict[str, list[tuple[tuple[str, ...], str]]]:
-    """The phrases of ``synonyms.toml`` with their concepts, by their first stem."""
+    """The phrases of ``synonyms.toml`` with their concepts, by their first stem.
+
+    A phrase with common words is also one without them, if two words are left: "takes a long time" is "takes long time".
+    """
     text = files("headrace.assistant.knowledge").joinpath("synonyms.toml").read_text(encoding="utf-8")
     found: dict[str, list[tuple[tuple[str, ...], str]]] = {}
     for concept, phrases in tomllib.loads(text).items():
-        for stems in dict.fromkeys(tuple(word.stem for word in words_of(phrase)) for phrase in phrases):
-            found.setdefault(stems[0], []).append((stems, f"{_CONCEPT}{concept}"))
+        for phrase in phrases:
+            words = words_of(phrase)
+            whole = tuple(word.stem for word in words)
+            short = tuple(word.stem for word in words if not word.is_common)
+            for stems in {whole, short} if len(short) > 1 else {whole}:
+                found.setdefault(stems[0], []).append((stems, f"{_CONCEPT}{concept}"))
     return found
