@@ -70,4 +70,3 @@ def rule(id_: str, check: Check | None = None, *, sql: CheckSql | None = None) -
     texts = dict(rule_texts()[id_])
     severity = Severity(texts.pop("severity"))
     return Rule(id=id_, severity=severity, check=check, check_sql=sql, **{k: v.strip() for k, v in texts.items()})
-

@@ -46,7 +46,9 @@ class Library:
         members = self._members(category)
         found = next((page for page in members if page.name.casefold() == name.casefold()), None)
         if found is None:
-            nearest = "\n".join(f"headrace docs get {page.category} {page.name}" for page in self._nearest(category, name))
+            nearest = "\n".join(
+                f"headrace docs get {page.category} {page.name}" for page in self._nearest(category, name)
+            )
             raise PipelineError("DOCS.UNKNOWN_PAGE", category=category, name=name, nearest=nearest)
         return found
 
@@ -83,8 +85,7 @@ class Library:
 
     def _snippet(self, page: Page, text: str) -> str:
         lines = list(_plain_lines(page.body)) or [page.title]
-        # The first of the best lines.
-        best = max(lines, key=lambda line: self._index.fit(text, line))
+        best = self._index.best_line(text, lines)
         return best if len(best) <= _LONGEST_SNIPPET else best[: _LONGEST_SNIPPET - 1].rsplit(" ", 1)[0] + "…"
 
 

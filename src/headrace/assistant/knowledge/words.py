@@ -4,69 +4,20 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 # Words, and names of several parts such as FLOW.CHECKPOINT_TORN and missing-checkpoint.
 _NAME = re.compile(r"[^\W_]+(?:[._-][^\W_]+)*")
-_PARTS = re.compile(r"[._-]")
+_SEPARATORS = re.compile(r"[._-]")
 # The humps of dropDuplicates; a word in capitals is one part.
 _HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _VOWEL = re.compile(r"[aeiouy]")
 _SHORTEST_STEM = 3
-_STOP_WORDS = frozenset(
-    """a about all also although am an and any are as at be because been being but by can cannot could did do does
-    doing each for from get gets getting go goes got had has have having he her here him his how i if in into is it its
-    just keep let like make many me mine more most much my need now of off on one or other our out over own please same
-    say see she should so some such t s d ll m re ve than that the their them then there these they thing things this
-    those to too try trying up us use used using very want wants was we were what when where which while who whom whose
-    why will with within without would yet you your don doesn isn won didn aren wasn can't""".split()
-)
-_ENDINGS = (
-    *("ational", "ation", "ator", "ate", "ition", "tion", "sion", "ness", "ment", "able", "ible", "ance", "ence", "ive"),
-    *("er", "or"),
-)
-# Forms that no ending explains.
-_IRREGULAR = {
-    form: word
-    for word, forms in {
-        "begin": "began begun",
-        "break": "broke broken",
-        "bring": "brought",
-        "catch": "caught",
-        "choose": "chose chosen",
-        "come": "came",
-        "die": "dead died dying",
-        "eat": "ate eaten",
-        "fall": "fell fallen",
-        "find": "found",
-        "forget": "forgot forgotten",
-        "freeze": "froze frozen",
-        "grow": "grew grown",
-        "hang": "hung",
-        "hide": "hid hidden",
-        "hold": "held",
-        "keep": "kept",
-        "know": "knew known",
-        "leave": "left",
-        "lose": "lost loss",
-        "mean": "meant",
-        "pay": "paid",
-        "rise": "rose risen",
-        "run": "ran",
-        "send": "sent",
-        "stand": "stood",
-        "stick": "stuck",
-        "take": "took taken",
-        "tell": "told",
-        "throw": "threw thrown",
-        "wake": "woke woken",
-        "write": "wrote written",
-    }.items()
-    for form in forms.split()
-}
+_APOSTROPHES = str.maketrans("", "", "'\N{RIGHT SINGLE QUOTATION MARK}")
 # What a concept is called among the terms; no word begins with it.
 _CONCEPT = "~"
 
@@ -88,7 +39,7 @@ class Word:
 
 def words_of(text: str) -> list[Word]:
     """The words of a text in their order."""
-    return [Word(text, _stem(text), text in _STOP_WORDS) for text in _texts(text)]
+    return [Word(text, _stem(text), text in _common_words()) for text in _texts(text)]
 
 
 def terms_of(words: Sequence[Word]) -> list[str]:
@@ -104,12 +55,15 @@ def is_concept(term: str) -> bool:
 
 
 def _texts(text: str) -> Iterator[str]:
-    for found in _NAME.finditer(text.replace("'", "").replace("’", "")):
-        name = found[0]
-        parts = [hump for part in _PARTS.split(name) for hump in _HUMPS.split(part)]
-        yield from (part.casefold() for part in parts)
-        if len(parts) > 1:
-            yield name.casefold()
+    for found in _NAME.finditer(text.translate(_APOSTROPHES)):
+        yield from _parts(found[0])
+
+
+@cache
+def _parts(name: str) -> tuple[str, ...]:
+    """The parts of a name in lower case, and the name as a whole if it has several."""
+    parts = [hump.casefold() for part in _SEPARATORS.split(name) for hump in _HUMPS.split(part)]
+    return tuple(parts) if len(parts) == 1 else (*parts, name.casefold())
 
 
 @cache
@@ -117,9 +71,9 @@ def _stem(word: str) -> str:
     """A word without its endings: not a root, but equal for the forms of a word."""
     if not word.isalpha() or len(word) <= _SHORTEST_STEM:
         return word
-    word = _IRREGULAR.get(word, word)
+    word = _irregular_forms().get(word, word)
     stem = _without_past(_without_plural(word))
-    for ending in _ENDINGS:
+    for ending in _endings():
         if stem.endswith(ending) and len(stem) - len(ending) > _SHORTEST_STEM:
             stem = stem.removesuffix(ending)
             break
@@ -157,11 +111,10 @@ def _concepts_in(stems: Sequence[str]) -> Iterator[str]:
 def _phrases() -> dict[str, list[tuple[tuple[str, ...], str]]]:
     """The phrases of ``synonyms.toml`` with their concepts, by their first stem.
 
-    A phrase with common words is also one without them, if two words are left: "takes a long time" is "takes long time".
+    A phrase with common words is also one without them, if two words are left: "a lack of space" is also "lack space".
     """
-    text = files("headrace.assistant.knowledge").joinpath("synonyms.toml").read_text(encoding="utf-8")
     found: dict[str, list[tuple[tuple[str, ...], str]]] = {}
-    for concept, phrases in tomllib.loads(text).items():
+    for concept, phrases in _table("synonyms.toml").items():
         for phrase in phrases:
             words = words_of(phrase)
             whole = tuple(word.stem for word in words)
@@ -169,3 +122,23 @@ def _phrases() -> dict[str, list[tuple[tuple[str, ...], str]]]:
             for stems in {whole, short} if len(short) > 1 else {whole}:
                 found.setdefault(stems[0], []).append((stems, f"{_CONCEPT}{concept}"))
     return found
+
+
+@cache
+def _common_words() -> frozenset[str]:
+    return frozenset(_table("words.toml")["common"].split())
+
+
+@cache
+def _irregular_forms() -> Mapping[str, str]:
+    return {form: word for word, forms in _table("words.toml")["irregular"].items() for form in forms.split()}
+
+
+@cache
+def _endings() -> tuple[str, ...]:
+    return tuple(_table("words.toml")["endings"].split())
+
+
+@cache
+def _table(name: str) -> Mapping[str, Any]:
+    return tomllib.loads(files("headrace.assistant.knowledge").joinpath(name).read_text(encoding="utf-8"))
