@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import runpy
+import shlex
 
 import pytest
-from tests.knowledge_blocks import WRITTEN, blocks_of, is_query, project_of, write_landing
+from tests.knowledge_blocks import WRITTEN, blocks_of, commands_of, is_query, project_of, write_landing
 
 from headrace.errors import PipelineError, Problems
 
 pytestmark = pytest.mark.spark
 COMPILES = "tests/unit/assistant/test_knowledge_pages.py::test_python_and_sql_of_pages_have_no_lint_violation"
+# Tables of every project, and one that this test has.
+EXISTING_TABLES = re.compile(r"\b(?:FROM|DETAIL) (?:orders|system[.]\w+|event_log)")
 # Has a test, which runs the pipeline.
 TESTED = "guides/testing"
 PAGES = [page for page in WRITTEN if any(block.language in ("python", "sql") for block in blocks_of(page))]
@@ -49,7 +53,9 @@ def test_the_tests_of_a_page_pass(pages_project):
 
 @pytest.mark.long(guard=COMPILES)
 def test_the_queries_of_pages_can_be_run(pages_project):
-    queries = [block.text for page in WRITTEN for block in blocks_of(page) if is_query(block)]
+    shown = (block.text for page in WRITTEN for block in blocks_of(page) if is_query(block))
+    typed = (shlex.split(command) for page in WRITTEN for command in commands_of(page))
+    queries = [*shown, *(words[2] for words in typed if words[1] == "sql" and EXISTING_TABLES.search(words[2]))]
     (page,) = (page for page in PAGES if page.path == "troubleshooting/batch-slow")
     pipeline = pages_project(page)
     pipeline.run()
