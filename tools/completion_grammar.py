@@ -9,6 +9,8 @@ from typing import Any
 import typer
 
 from command_line_page import Parameter, group_verbs, parameters
+from headrace.assistant.knowledge.generated import ERRORS, RULES
+from headrace.assistant.knowledge.library import library
 from headrace.cli.completion.candidates import FILES, FOLDERS
 from headrace.cli.init import templates
 from headrace.cli.main import _global_options
@@ -30,6 +32,8 @@ _KINDS: dict[str, Any] = {
     "--profile": "profile",
     "--connector": sorted(connectors()),
     "init NAME": None,
+    "CATEGORY": list(library().categories),
+    "get NAME": [page.name for page in library().pages if page.category not in (ERRORS, RULES)],
 }
 # A name stands for a dataset unless the table above says otherwise.
 _ARGUMENT_KINDS = {"NAME": "dataset"}

@@ -16,6 +16,7 @@ from event_hubs_page import event_hubs_reference
 from headrace.errors import Condition, conditions
 from headrace.settings.json_schema import schema_text
 from kafka_page import kafka_reference
+from knowledge_page import knowledge_page
 from lint_page import lint_reference
 from metrics_page import metrics_page
 from notebook_session_page import notebook_session_page
@@ -70,6 +71,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "reference/errors.md": errors_page,
     "reference/event-hubs.md": event_hubs_reference,
     "reference/kafka.md": kafka_reference,
+    "reference/knowledge-base.md": knowledge_page,
     "reference/lint.md": lint_reference,
     "reference/metrics.md": metrics_page,
     "reference/notebook-session.md": notebook_session_page,

@@ -278,6 +278,7 @@ def test_every_error_condition_follows_the_wording_rules() -> None:
         "errors",
         "event-hubs",
         "kafka",
+        "knowledge-base",
         "lint",
         "metrics",
         "notebook-session",

@@ -40,6 +40,7 @@ VERBS = {
     "alerts": "alerts:app",
     "checkpoints": "checkpoints:app",
     "state": "state:app",
+    "docs": "docs:app",
     "jars": "jars:app",
     "fs": "fs:app",
 }

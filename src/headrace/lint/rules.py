@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
-from functools import cache
-from importlib.resources import files
-from typing import Any
 
 from headrace.lint.program import Program, Span
+from headrace.lint.rule_texts import rule_texts
 from headrace.lint.sql_texts import Sql
 
 
@@ -70,14 +67,6 @@ class Rule:
 
 def rule(id_: str, check: Check | None = None, *, sql: CheckSql | None = None) -> Rule:
     """The rule whose texts are in ``rules.toml`` under *id_*."""
-    texts = dict(_texts()[id_])
+    texts = dict(rule_texts()[id_])
     severity = Severity(texts.pop("severity"))
     return Rule(id=id_, severity=severity, check=check, check_sql=sql, **{k: v.strip() for k, v in texts.items()})
-
-
-@cache
-def _texts() -> Mapping[str, Mapping[str, Any]]:
-    raw: dict[str, dict[str, Any]] = tomllib.loads(
-        files("headrace.lint").joinpath("rules.toml").read_text(encoding="utf-8")
-    )
-    return raw
