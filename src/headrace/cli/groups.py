@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import typer
 
-from headrace.cli import alerts, checkpoints, fs, jars, quarantine, state
+from headrace.cli import alerts, checkpoints, fs, jars, practice, quarantine, state
 
 GROUPS: Mapping[str, typer.Typer] = {
     "quarantine": quarantine.app,
@@ -15,4 +15,5 @@ GROUPS: Mapping[str, typer.Typer] = {
     "state": state.app,
     "jars": jars.app,
     "fs": fs.app,
+    "practice": practice.app,
 }
