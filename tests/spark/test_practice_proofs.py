@@ -15,7 +15,7 @@ pytestmark = pytest.mark.spark
 
 OTHER_CASES = pytest.mark.long(guard="its other cases")
 # Some streams without Python workers, tables of Delta or pipelines: the cheap ones.
-CHEAP = (1, 3, 8, 9, 17, 18, 20)
+CHEAP = (1, 3, 8, 9, 17, 18)
 
 
 @pytest.fixture
