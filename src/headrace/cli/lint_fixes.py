@@ -71,8 +71,8 @@ def run(invocation: Invocation, files: Sequence[Path], selection: tuple[Sequence
     elif writes:
         for one in changed:
             rules = Counter(finding.rule.id for finding in one.result.fixed)
-            fixed = ", ".join(f"{rule} ({count})" for rule, count in sorted(rules.items()))
-            invocation.say(printable(f"{one.source.name}: fixed {fixed}"))
+            counts = ", ".join(f"{rule} ({count})" for rule, count in sorted(rules.items()))
+            invocation.say(printable(f"{one.source.name}: fixed {counts}"))
         print_findings(left, problems, len(done), invocation)
     else:
         sys.stdout.write(diff)

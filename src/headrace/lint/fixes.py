@@ -129,8 +129,8 @@ def _edited_lines(text: str, edits: Iterable[PlacedEdit]) -> str | None:
         if None in margins or (any(margins[1:]) or (margins[0] and "\n" in edit.text and margins[0] != "\ufeff")):
             return None
         begin = starts[first - 1] + len(margins[0] or "") + edit.column - 1
-        end = starts[last - 1] + len(margins[-1] or "") + edit.end_column - 1
-        text = text[:begin] + edit.text.replace("\n", line_end) + text[end:]
+        behind = starts[last - 1] + len(margins[-1] or "") + edit.end_column - 1
+        text = text[:begin] + edit.text.replace("\n", line_end) + text[behind:]
     return text
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from headrace.assistant.practice.exercise import exercises
 from headrace.assistant.practice.question import question, questions
 
 
@@ -63,3 +65,56 @@ def test_questions_are_answered_without_spark() -> None:
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, encoding="utf-8", check=True)
 
     assert shown.stdout.splitlines()[-1] == "[]"
+
+
+def test_exercises_are_listed_and_shown(cli: Any) -> None:
+    _, listed, _ = cli("practice", "exercise")
+    code, shown, _ = cli("practice", "exercise", "2")
+    _, out, _ = cli("practice", "exercise", "2", "--output", "json")
+
+    assert code == 0
+    assert all(one.title in listed for one in exercises())
+    assert shown == exercises()[1].readme
+    assert json.loads(out)["text"] == shown
+
+
+def test_the_project_of_an_exercise_and_its_solution_are_written(cli: Any, tmp_path: Path) -> None:
+    _, out, _ = cli("practice", "exercise", "1", "--out", "mine", "--output", "json")
+    cli("practice", "exercise", "1", "--out", "solved", "--solution")
+
+    program = "transformations/orders.py"
+    first = exercises()[0]
+    assert {"README.md", "pipeline.yml", program, "data/orders/_delta_log/00000000000000000000.json"} <= set(
+        json.loads(out)["files"]
+    )
+    assert (tmp_path / "mine" / program).read_text() == first.starter[program]
+    assert (tmp_path / "solved" / program).read_text() == first.solution[program]
+
+
+def test_a_solution_is_printed_only_if_it_is_asked_for(cli: Any) -> None:
+    _, shown, _ = cli("practice", "exercise", "4")
+    _, solution, _ = cli("practice", "exercise", "4", "--solution")
+
+    text = exercises()[3].solution["transformations/payments.py"]
+    assert (text in shown, text.rstrip("\n") in solution) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("7",), "PRACTICE.NO_EXERCISE"),
+        (("1", "--out", "there"), "PRACTICE.FOLDER_EXISTS"),
+        (("1", "--out", "new", "--check"), "CLI.CONFLICT"),
+        (("--check",), "CLI.USAGE"),
+    ],
+)
+def test_impossible_requests_for_exercises_are_refused(
+    cli: Any, tmp_path: Path, words: tuple[str, ...], error: str
+) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "file").write_text("mine")
+
+    code, out, _ = cli("practice", "exercise", *words, "--output", "json")
+
+    assert (code, json.loads(out)["error"]["code"]) == (2, error)
+    assert (tmp_path / "there" / "file").read_text() == "mine"

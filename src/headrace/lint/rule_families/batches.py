@@ -37,7 +37,7 @@ def _own_session(program: Program, code: BatchCode, uses: list[ast.AST], session
 
     This is so if the function reads a temporary view that it made of the batch, which only that session has.
     """
-    owned = {part.value: part.attr for part in code.parts if isinstance(part, ast.Attribute)}
+    owned: dict[ast.AST, str] = {part.value: part.attr for part in code.parts if isinstance(part, ast.Attribute)}
     reads = all(owned.get(node) in _READING for node in uses)
     views = program.frame_calls("createOrReplaceTempView", "createTempView")
     has_view = any(step.node in code.parts and frame.from_batch for step, frame in views)
