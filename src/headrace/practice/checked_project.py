@@ -8,12 +8,12 @@ from typing import Any
 
 from headrace.assistant.practice.exercise_data import data_of
 from headrace.errors import PipelineError, Problems, problems_of
-from headrace.events.types import Event, StreamProgress
+from headrace.events.types import BatchDone, Event
 from headrace.model.names import QualifiedName
 from headrace.model.outcome import UpdateState
 from headrace.model.state_rows import StateRequest
 from headrace.practice.exercise_files import replace_data, write_data
-from headrace.practice.task_times import TaskTimes, task_times
+from headrace.practice.task_times import TaskTimer, TaskTimes
 from headrace.testing.driver import Pipeline
 from headrace.testing.result import Result
 
@@ -43,7 +43,7 @@ class CheckedProject:
     def __init__(self, number: int, folder: Path, scratch: Path) -> None:
         self._number = number
         self.pipeline = Pipeline.nearest(folder, scratch)
-        self.events: list[Event] = []
+        self._timer: TaskTimer | None = None
         replace_data(number, self.pipeline.folder)
 
     def land(self, stage: int) -> None:
@@ -57,22 +57,20 @@ class CheckedProject:
             CheckFailed: it does not complete.
         """
         try:
-            result = self.pipeline.run(on_event=self.events.append)
+            result = self.pipeline.run(on_event=self._on_event)
         except (PipelineError, Problems) as error:
             raise CheckFailed("; ".join(problem.message for problem in problems_of(error))) from error
         if result.state is not UpdateState.COMPLETED:
-            error = result.outcome.error or {}
-            raise CheckFailed(
-                f"{error.get('message', 'the update ended early')} ({error.get('code', result.state.value)})"
-            )
+            ended = result.outcome.error or {"message": "the update ended early", "code": result.state.value}
+            raise CheckFailed(f"{ended['message']} ({ended['code']})")
         return result
 
     def timed_update(self) -> tuple[Result, TaskTimes]:
         """Run an update, and measure the tasks that it runs."""
-        session = self.pipeline.project.session()
-        with task_times(session) as measured:
-            result = self.update()
-        return result, measured()
+        self._timer = TaskTimer(self.pipeline.project.session())
+        result = self.update()
+        self._timer.observe()
+        return result, self._timer.times()
 
     def rows(self, table: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
         """The sorted rows of a table, reduced to some columns; a missing column is None."""
@@ -86,7 +84,7 @@ class CheckedProject:
         """The kind of a dataset, in words."""
         return next(
             (
-                str(dataset.kind.value)
+                str(dataset.kind.value).replace("_", " ")
                 for dataset in self.pipeline.project.graph().datasets
                 if str(dataset.name) == table
             ),
@@ -108,8 +106,6 @@ class CheckedProject:
         dataset: QualifiedName = settings.naming.canonical(flow)
         return Path(settings.layout.checkpoint(settings.naming, dataset, flow, 0))
 
-    def batches(self, flow: str) -> int:
-        """The batches that a flow has run in all updates so far."""
-        return sum(
-            event.progress.batches for event in self.events if isinstance(event, StreamProgress) and event.flow == flow
-        )
+    def _on_event(self, event: Event) -> None:
+        if self._timer is not None and isinstance(event, BatchDone):
+            self._timer.observe()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 _JOIN = re.compile(r"\b(\w+Join)\b")
@@ -44,25 +45,38 @@ class TaskTimes:
         return max(times, key=lambda name: times[name])
 
 
-@contextmanager
-def task_times(session: SparkSession) -> Iterator[Callable[[], TaskTimes]]:
-    """Measure the jobs and queries that run inside the block; call the result after it.
+class TaskTimer:
+    """Measures the jobs and queries that a session runs from now on.
 
-    Spark keeps its newest hundred jobs and stages and fifty queries, so the block must not run more.
+    Spark forgets all but its newest hundred jobs and stages, so :meth:`observe` must be called now and then.
     """
-    jobs, queries = set(_jobs(session)), set(_queries(session))
-    found: list[TaskTimes] = []
-    yield lambda: found[0]
-    # Spark counts in another thread.
-    session.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(_WAIT_MS)  # noqa: SLF001 - PySpark has no other way
-    own = {number: job for number, job in _jobs(session).items() if number not in jobs}
-    stages = [stage for job in own.values() for stage in _stages(session, job)]
-    sums = dict.fromkeys(("source", "state", "commit"), 0)
-    for stage in stages:
-        sums[_class_of(stage)] += int(stage.executorRunTime())
-    joins = [join for number, query in _queries(session).items() if number not in queries for join in _joins(query)]
-    tasks = sum(int(stage.numCompleteTasks()) for stage in stages)
-    found.append(TaskTimes(sums["source"], sums["state"], sums["commit"], tasks, tuple(joins)))
+
+    def __init__(self, session: SparkSession) -> None:
+        self._session = session
+        self._jobs_before, self._queries_before = set(_jobs(session)), set(_queries(session))
+        # By the number of the stage: what its tasks do, their milliseconds and their number.
+        self._stages: dict[int, tuple[str, int, int]] = {}
+        self._joins: dict[int, tuple[tuple[str, int], ...]] = {}
+
+    def observe(self) -> None:
+        """Note what has run since the last call."""
+        # Spark counts in another thread.
+        self._session.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(_WAIT_MS)  # noqa: SLF001 - PySpark has no other way
+        for number, job in _jobs(self._session).items():
+            if number not in self._jobs_before:
+                self._stages |= _stages(self._session, job)
+        for number, query in _queries(self._session).items():
+            if number not in self._queries_before:
+                self._joins[number] = tuple(_joins(query))
+
+    def times(self) -> TaskTimes:
+        """The sums of what was observed."""
+        sums: Counter[str] = Counter()
+        for kind, time_ms, _ in self._stages.values():
+            sums[kind] += time_ms
+        tasks = sum(count for _, _, count in self._stages.values())
+        joins = tuple(join for _, found in sorted(self._joins.items()) for join in found)
+        return TaskTimes(sums["source"], sums["state"], sums["commit"], tasks, joins)
 
 
 def _jobs(session: SparkSession) -> dict[int, Any]:
@@ -75,20 +89,24 @@ def _queries(session: SparkSession) -> dict[int, Any]:
     return {int(query.executionId()): query for query in _items(found)}
 
 
-def _stages(session: SparkSession, job: Any) -> Iterator[Any]:
+def _stages(session: SparkSession, job: Any) -> dict[int, tuple[str, int, int]]:
     store = session.sparkContext._jsc.sc().statusStore()  # noqa: SLF001 - the status tracker has no times
+    found: dict[int, tuple[str, int, int]] = {}
     for number in _items(job.stageIds()):
-        stage = store.lastStageAttempt(number)
-        # A stage whose result another job has is skipped.
-        if int(stage.numCompleteTasks()):
-            yield stage
+        try:
+            stage = store.lastStageAttempt(number)
+        except Py4JJavaError:
+            # Spark has forgotten it, or another job has its result and it never ran.
+            continue
+        found[int(number)] = (_kind_of(stage), int(stage.executorRunTime()), int(stage.numCompleteTasks()))
+    return found
 
 
 def _items(sequence: Any) -> list[Any]:
     return [sequence.apply(at) for at in range(sequence.size())]
 
 
-def _class_of(stage: Any) -> str:
+def _kind_of(stage: Any) -> str:
     if int(stage.shuffleReadBytes()):
         return "state"
     return "source" if int(stage.inputBytes()) else "commit"

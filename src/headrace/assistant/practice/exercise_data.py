@@ -64,13 +64,13 @@ def _orders(chance: random.Random) -> Iterator[DataFile]:
 
 
 def _readings(chance: random.Random) -> Iterator[DataFile]:
-    """An hour of readings in six files of ten minutes; one in ten is up to 19 minutes late, three are much later."""
+    """An hour of readings in six files of ten minutes; one in ten is up to 34 minutes late, three are much later."""
     for file in range(6):
         rows = []
         for number in range(100):
             arrived = _START + timedelta(minutes=10 * file, seconds=6 * number)
-            is_late = chance.random() < 0.1 and file > 0
-            delay_s = chance.randint(11 * 60, 19 * 60) if is_late else chance.randint(0, 30)
+            is_late = chance.random() < 0.1 and file > 1
+            delay_s = chance.randint(21 * 60, 34 * 60) if is_late else chance.randint(0, 30)
             if file > 0 and number == 50 and file % 2:
                 delay_s = chance.randint(61 * 60, 90 * 60)
             at = arrived - timedelta(seconds=delay_s)
