@@ -17,8 +17,22 @@ def replace_file(file: Path, text: str) -> None:
     Raises:
         OSError: the file cannot be written; the old one stays.
     """
-    with _draft(file, text) as draft:
+    with _draft(file, text.encode()) as draft:
         draft.replace(file)
+
+
+def replace_content(file: Path, content: bytes) -> None:
+    """Replace the content of a file that is there; its permissions stay. A link stays, and its target is replaced.
+
+    Law: as of :func:`replace_file`.
+
+    Raises:
+        OSError: the file cannot be written; the old one stays.
+    """
+    target = file.resolve(strict=True)
+    with _draft(target, content) as draft:
+        draft.chmod(target.stat().st_mode)
+        draft.replace(target)
 
 
 def create_file(file: Path, text: str) -> bool:
@@ -29,7 +43,7 @@ def create_file(file: Path, text: str) -> bool:
     Raises:
         OSError: the file cannot be written.
     """
-    with _draft(file, text) as draft:
+    with _draft(file, text.encode()) as draft:
         try:
             # Unlike a rename, a link fails if the name exists.
             os.link(draft, file)
@@ -39,12 +53,12 @@ def create_file(file: Path, text: str) -> bool:
 
 
 @contextmanager
-def _draft(file: Path, text: str) -> Iterator[Path]:
+def _draft(file: Path, content: bytes) -> Iterator[Path]:
     # Processes of several hosts may have the same id.
     draft = file.with_name(f".{file.name}.{uuid.uuid4().hex}")
     try:
-        with draft.open("w", encoding="utf-8") as stream:
-            stream.write(text)
+        with draft.open("wb") as stream:
+            stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
         yield draft

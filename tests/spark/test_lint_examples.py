@@ -15,6 +15,7 @@ from tests.stream_end import ends
 
 from headrace.errors import Problems
 from headrace.lint.catalog import RULES
+from headrace.lint.fixes import fix_text
 from headrace.spark.notebook.notebook_session import activated
 from headrace.testing.warm import unchanged
 
@@ -180,6 +181,23 @@ def test_passing_examples_return_the_expected_result(run, rule_id):
     found, expected = PASSES[rule_id]
 
     assert found(run(example(rule_id, "passing"))) == expected
+
+
+# Those that are not as the passing program; that of listener-base-class is the first line of its class.
+FIXED = ("stream-cache", "continuous-trigger", "trigger-value", "column-precedence", "status-keys", "started-twice")
+
+
+@pytest.mark.parametrize(
+    "rule_id", [pytest.param(one, marks=OTHER_CASES if one in SLOW_FAILS else ()) for one in FIXED]
+)
+def test_failing_examples_run_when_lint_has_fixed_them(run, rule_id):
+    failing = example(rule_id, "failing")
+    text = fix_text(failing, ".py", "a.py").text
+
+    ran = run(text)
+
+    assert text != failing
+    assert all(query.exception() is None for query in ran.session.streams.active)
 
 
 # What both examples leave behind, and what of that the trap is.

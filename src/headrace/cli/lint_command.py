@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import json
-import os
 import sys
-import tokenize
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -20,6 +17,7 @@ from headrace.cli.arguments import names_in
 from headrace.cli.failures import DONE, FAILED, WRONG, show
 from headrace.cli.invocation import Invocation
 from headrace.cli.lint import LintFormat
+from headrace.cli.lint_inputs import LintInput, lint_inputs
 from headrace.cli.printable import printable
 from headrace.cli.terminal import folded, width_of
 from headrace.errors import PipelineError, Problems, raise_all
@@ -27,9 +25,7 @@ from headrace.lint.catalog import rule_ids, rule_of
 from headrace.lint.lint_files import Finding, LintResult, Selection, lint_text
 from headrace.lint.rules import Rule, Severity
 from headrace.lint.sarif import sarif_of
-from headrace.lint.source_files import SUFFIXES
-from headrace.model.location import Location, split_cell
-from headrace.settings.source_files import source_files
+from headrace.model.location import split_cell
 
 _DEEPEST = 10_000
 _COLOURS = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow"}
@@ -47,20 +43,17 @@ def run(invocation: Invocation, files: Sequence[Path], form: LintFormat, selecti
     Raises:
         PipelineError, Problems: a rule or file does not exist, or the project cannot be read.
     """
-    # A chain of a few hundred calls, which programs do contain, is as many levels deep.
-    sys.setrecursionlimit(max(sys.getrecursionlimit(), _DEEPEST))
-    wanted = Selection(*map(_rules, selection))
-    own = _own_files(invocation, required=not files)
-    found = [_linted(file, wanted, own) for file in (_walked(files) if files else own)]
+    wanted = wanted_rules(selection)
+    found = [_linted(source, wanted) for source in lint_inputs(invocation, files)]
     findings = [finding for linted in found for finding in linted.findings]
     problems = [problem for linted in found for problem in linted.problems]
     if form is LintFormat.SARIF:
         # File names need not be UTF-8, and only ASCII can always be written.
         sys.stdout.write(json.dumps(sarif_of(findings, problems, __version__), indent=1) + "\n")
     elif form is LintFormat.JSON:
-        invocation.result("", _document(findings, problems, len(found)))
+        invocation.result("", document(findings, problems, len(found)))
     else:
-        _print(findings, problems, len(found), invocation)
+        print_findings(findings, problems, len(found), invocation)
     if problems:
         return WRONG
     return FAILED if findings else DONE
@@ -78,6 +71,17 @@ def show_rule(name: str, invocation: Invocation) -> None:
         invocation.result(_rule_text(rule), _rule_json(rule))
 
 
+def wanted_rules(options: tuple[Sequence[str], ...]) -> Selection:
+    """The rules that the values of ``--select`` and ``--ignore`` name.
+
+    Raises:
+        Problems: LINT.UNKNOWN_RULE.
+    """
+    # A chain of a few hundred calls, which programs do contain, is as many levels deep.
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), _DEEPEST))
+    return Selection(*map(_rules, options))
+
+
 def _rules(options: Sequence[str]) -> tuple[str, ...]:
     names = names_in(options)
     unknown = [name for name in names if name not in rule_ids()]
@@ -88,79 +92,24 @@ def _rules(options: Sequence[str]) -> tuple[str, ...]:
     return names
 
 
-def _own_files(invocation: Invocation, *, required: bool) -> tuple[Path, ...]:
-    """The files of the project that contains the working directory."""
+def _linted(source: LintInput, selection: Selection) -> LintResult:
     try:
-        return source_files(invocation.location.settings())
-    except (PipelineError, Problems):
-        if required:
-            raise
-        # The named files need no project.
-        return ()
+        text = source.read()
+    except PipelineError as error:
+        return LintResult(problems=(error,))
+    return lint_text(text, source.file.suffix, source.name, selection=selection, in_project=source.in_project)
 
 
-def _walked(named: Sequence[Path]) -> tuple[Path, ...]:
-    """The named files, and those in the named folders."""
-    problems: list[PipelineError] = []
-    found: dict[Path, None] = {}
-    for path in named:
-        if path.is_dir():
-            found.update(dict.fromkeys(_below(path)))
-        elif not path.exists():
-            problems.append(PipelineError("LINT.NO_FILE", file=path))
-        elif path.suffix not in SUFFIXES:
-            problems.append(PipelineError("LINT.FILE_KIND", file=path))
-        else:
-            found[path] = None
-    raise_all(problems)
-    # A file may be named twice, or also be in a named folder.
-    once: dict[Path, Path] = {}
-    for path in found:
-        once.setdefault(path.resolve(), path)
-    return tuple(once.values())
-
-
-def _below(folder: Path) -> Iterator[Path]:
-    for directory, folders, names in os.walk(folder):
-        hidden = ("__pycache__", "node_modules")
-        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in hidden)
-        for name in sorted(names):
-            if not name.startswith(".") and name.endswith(SUFFIXES):
-                yield Path(directory) / name
-
-
-def _linted(file: Path, selection: Selection, own: Sequence[Path]) -> LintResult:
-    name = _shown(file)
-    try:
-        text = _read(file)
-    except (OSError, UnicodeDecodeError, SyntaxError) as error:
-        reason = getattr(error, "strerror", None) or error
-        return LintResult(
-            problems=(PipelineError("LINT.UNREADABLE", location=Location(name), file=name, reason=reason),)
-        )
-    in_project = any(file.resolve() == known.resolve() for known in own)
-    return lint_text(text, file.suffix, name, selection=selection, in_project=in_project)
-
-
-def _read(file: Path) -> str:
-    """The text of a file; a Python file may declare its encoding."""
-    raw = file.read_bytes()
-    encoding = tokenize.detect_encoding(io.BytesIO(raw).readline)[0] if file.suffix == ".py" else "utf-8"
-    return io.TextIOWrapper(io.BytesIO(raw), encoding=encoding).read()
-
-
-def _shown(file: Path) -> str:
-    """The path relative to the working directory, if the file is below it."""
-    absolute = Path(os.path.normpath(Path.cwd() / file))
-    return (absolute.relative_to(Path.cwd()) if absolute.is_relative_to(Path.cwd()) else absolute).as_posix()
-
-
-def _document(findings: Sequence[Finding], problems: Sequence[PipelineError], files: int) -> dict[str, Any]:
+def document(findings: Sequence[Finding], problems: Sequence[PipelineError], files: int) -> dict[str, Any]:
+    """Findings and problems as JSON."""
     wrong = Problems(problems).to_json() if problems else {}
     return {**wrong, "files": files, "findings": [finding.to_json() for finding in findings]}
 
 
-def _print(findings: Sequence[Finding], problems: Sequence[PipelineError], files: int, invocation: Invocation) -> None:
+def print_findings(
+    findings: Sequence[Finding], problems: Sequence[PipelineError], files: int, invocation: Invocation
+) -> None:
+    """Print findings and problems, and their number."""
     console = Console(highlight=False, soft_wrap=True)
     for finding in findings:
         console.print(_text(finding, width_of(console)), end="\n\n")
@@ -170,6 +119,9 @@ def _print(findings: Sequence[Finding], problems: Sequence[PipelineError], files
     unread = len({split_cell(problem.location.file)[0] for problem in problems if problem.location is not None})
     rest = f", {unread} of them only partly readable" if unread else ""
     invocation.say(f"{count} in {files} file{'' if files == 1 else 's'}{rest}")
+    fixable = sum(bool(finding.edits) for finding in findings)
+    if fixable:
+        invocation.say(f"{fixable} can be fixed with `headrace lint --fix`")
 
 
 def _text(finding: Finding, width: int | None) -> Text:
@@ -219,6 +171,7 @@ def _rule_text(rule: Rule) -> str:
     """A rule as text."""
     lines = [f"{rule.id}: {rule.title} ({rule.severity.value})", f"  why: {rule.why}", f"  fix: {rule.fix}"]
     lines += [f"  exceptions: {rule.exceptions}"]
+    lines += [f"  --fix: {rule.fixable}"] if rule.fixable else []
     for label, example in (("fails", rule.failing), ("works", rule.passing)):
         lines += [f"  {label}:", *(f"    {line}".rstrip() for line in example.splitlines())]
     return "\n".join(lines)
@@ -233,6 +186,7 @@ def _rule_json(rule: Rule) -> dict[str, str]:
         "why": rule.why,
         "instead": rule.fix,
         "quiet": rule.exceptions,
+        "fixable": rule.fixable,
         "failing": rule.failing,
         "passing": rule.passing,
     }

@@ -41,6 +41,7 @@ VERBS = {
     "checkpoints": "checkpoints:app",
     "state": "state:app",
     "docs": "docs:app",
+    "practice": "practice:app",
     "jars": "jars:app",
     "fs": "fs:app",
 }

@@ -10,6 +10,7 @@ from typing import Any
 
 from headrace.errors import PipelineError
 from headrace.lint.catalog import RULES, SUPPRESSION, rule_ids
+from headrace.lint.edits import PlacedEdit, placed
 from headrace.lint.program import Program, Span
 from headrace.lint.rules import Rule, Severity, Violation
 from headrace.lint.secrets import masked, secrets_in
@@ -22,7 +23,10 @@ from headrace.notebooks import Language
 
 @dataclass(frozen=True)
 class Finding:
-    """A violation of a rule at a location; columns count from 1, and the end column is exclusive."""
+    """A violation of a rule at a location; columns count from 1, and the end column is exclusive.
+
+    ``edits`` fix it; without any, it has no certain fix.
+    """
 
     rule: Rule
     severity: Severity
@@ -33,6 +37,7 @@ class Finding:
     end: Location
     end_column: int
     line_text: str
+    edits: tuple[PlacedEdit, ...] = ()
 
     def without(self, secrets: Collection[str]) -> Finding:
         """The same finding with these texts masked."""
@@ -56,6 +61,7 @@ class Finding:
             "message": self.message,
             "why": self.rule.why,
             "instead": self.fix,
+            "fixable": bool(self.edits),
             **self.location.to_json(),
             "column": self.column,
             "end_line": self.end.line,
@@ -89,10 +95,14 @@ _SINGLE_CALL_RULES = frozenset(
 
 @dataclass(frozen=True)
 class LintResult:
-    """The findings of a file in reading order, and the problems that kept it, or a part of it, from being read."""
+    """The findings of a file in reading order, and the problems that kept it, or a part of it, from being read.
+
+    ``secrets`` are texts of the file that must not be printed.
+    """
 
     findings: tuple[Finding, ...] = ()
     problems: tuple[PipelineError, ...] = ()
+    secrets: frozenset[str] = frozenset()
 
 
 def lint_text(
@@ -139,7 +149,7 @@ def _linted(text: str, suffix: str, name: str, selection: Selection, in_project:
             )
         ]
     ordered = sorted(findings, key=lambda finding: finding.reading_order)
-    return LintResult(tuple(finding.without(secrets) for finding in ordered), tuple(problems))
+    return LintResult(tuple(finding.without(secrets) for finding in ordered), tuple(problems), secrets)
 
 
 def _is_suppressed(suppressions: Iterable[Suppression], rule: Rule, text: Text, lines: Collection[int]) -> bool:
@@ -250,6 +260,7 @@ def _finding(rule: Rule, violation: Violation, text: Text) -> Finding:
         text.location(violation.span.end_line),
         violation.span.end_column,
         text.lines[violation.span.line - 1] if violation.span.line <= len(text.lines) else "",
+        tuple(placed(text, edit) for edit in violation.edits),
     )
 
 
@@ -260,9 +271,11 @@ def _unused(comment: Suppression, selection: Selection) -> Iterator[Violation]:
             comment.span, "this ignore comment is malformed and has no effect", "# headrace: ignore[rule-id]"
         )
     elif not comment.ids and not comment.used and selection.selects_all:
-        yield Violation(comment.span, "this comment suppresses no finding", "# remove the comment")
+        edits = comment.without()
+        yield Violation(comment.span, "this comment suppresses no finding", "# remove the comment", edits=edits)
     for name in comment.ids:
         if name not in rule_ids():
             yield Violation(comment.span, f'unknown rule "{name}"', "headrace lint --help, docs/reference/lint.md")
         elif name not in comment.used and selection.selects(name):
-            yield Violation(comment.span, f'this comment suppresses no finding of "{name}"', "# remove the comment")
+            message = f'this comment suppresses no finding of "{name}"'
+            yield Violation(comment.span, message, "# remove the comment", edits=comment.without(name))

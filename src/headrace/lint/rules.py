@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 
+from headrace.lint.edits import Edit
 from headrace.lint.program import Program, Span
 from headrace.lint.rule_texts import rule_texts
 from headrace.lint.sql_texts import Sql
@@ -23,13 +24,14 @@ class Violation:
     """One violation of a rule.
 
     ``fix`` is replacement code with the program's own names; if empty, the rule's fix applies. ``severity`` overrides
-    the rule's.
+    the rule's. ``edits`` are the edits of the text that fix it, if they are certain.
     """
 
     span: Span
     message: str
     fix: str = ""
     severity: Severity | None = None
+    edits: tuple[Edit, ...] = ()
 
 
 Check = Callable[[Program], Iterable[Violation]]
@@ -49,6 +51,7 @@ class Rule:
         fix: the replacement, as code.
         failing: a program that violates the rule.
         passing: the same program, fixed.
+        fixable: which violations ``headrace lint --fix`` fixes; empty if none.
         check: finds violations in Python; None if there are none.
         check_sql: finds violations in SQL; None if there are none.
     """
@@ -61,6 +64,7 @@ class Rule:
     fix: str
     failing: str
     passing: str
+    fixable: str = ""
     check: Check | None = None
     check_sql: CheckSql | None = None
 

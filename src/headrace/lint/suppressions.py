@@ -8,6 +8,7 @@ import tokenize
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from headrace.lint.edits import Edit, Edits
 from headrace.lint.program import Program, Span
 from headrace.lint.source_files import Text
 from headrace.lint.sql_texts import sql_strings
@@ -17,6 +18,9 @@ from headrace.sql.lexer import lex
 _BEGIN = re.compile(r"headrace:\s*ignore")
 # After the word come ids in brackets, or nothing but another comment.
 _COMMENT = re.compile(r"headrace:\s*ignore(?P<file>-file)?(?:\[(?P<ids>[^\[\]]*[\w-][^\[\]]*)\]|(?=\s*(?:#|--|$)))")
+
+# A comment that begins with the marker.
+_ALONE = re.compile(r"[ \t]*(?:#|--)[ \t]*$")
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,25 @@ class Suppression:
         if covered:
             self.used.add(rule_id)
         return covered
+
+    def without(self, name: str = "") -> Edits:
+        """The edit that removes an id from the comment, or the whole comment; an emptied line goes, too."""
+        others = [other for other in self.ids if other != name]
+        line = self.text.lines[self.span.line - 1]
+        before, after = line[: self.span.column - 1], line[self.span.end_column - 1 :]
+        if name and others:
+            return (Edit(self.span, f"headrace: ignore{'-file' if self.whole_file else ''}[{','.join(others)}]"),)
+        marker = _ALONE.search(before)
+        if marker is None:
+            return ()
+        if after.strip():
+            # Another comment follows on the line.
+            begin = self.span.column - len(marker.group().lstrip())
+            end = self.span.end_column + len(after) - len(after.lstrip())
+            return (Edit(Span(self.span.line, begin, self.span.line, end), ""),)
+        if not before[: marker.start()].strip() and self.span.line < len(self.text.lines):
+            return (Edit(Span(self.span.line, 1, self.span.line + 1, 1), ""),)
+        return (Edit(Span(self.span.line, marker.start() + 1, self.span.line, len(line) + 1), ""),)
 
 
 def suppressions_in(text: Text) -> Iterator[Suppression]:

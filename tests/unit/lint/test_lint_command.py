@@ -46,6 +46,7 @@ def test_finding_is_shown_with_its_line_reason_and_fix(lint):
         "  = fix: rows.filter('id > 1')\n"
         "\n"
         "1 finding in 1 file\n"
+        "1 can be fixed with `headrace lint --fix`\n"
     )
 
 
@@ -72,9 +73,9 @@ def test_json_output_is_one_document(lint, words):
 
     (finding,) = json.loads(out)["findings"]
     assert (code, err, finding["line"]) == (1, "", 2)
-    assert {"rule", "severity", "message", "why", "instead", "file", "line", "column", "end_line", "end_column"} == set(
-        finding
-    )
+    keys = {"rule", "severity", "message", "why", "instead", "fixable", "file", "line", "column", "end_line"}
+    assert {*keys, "end_column"} == set(finding)
+    assert finding["fixable"]
 
 
 def test_syntax_error_is_reported_together_with_findings_in_other_files(lint):
@@ -120,7 +121,7 @@ def test_file_named_twice_is_checked_once(lint, tmp_path):
 
     _, out, _ = lint("a.py", "./a.py", str(tmp_path / "a.py"), "b", files={"a.py": CACHE})
 
-    assert out.endswith("\n\n1 finding in 1 file\n")
+    assert "\n\n1 finding in 1 file\n" in out
 
 
 def test_declared_encoding_of_a_python_file_is_used(lint, tmp_path):
@@ -309,3 +310,98 @@ def test_own_examples_and_templates_have_no_findings(lint):
     assert (code, found["findings"], err) == (0, [], "")
     assert found["files"] == len(files) + len(examples)
     assert min(len(files), len(examples)) > 0
+
+
+def test_fix_rewrites_files_and_reports_what_is_left(lint, tmp_path):
+    files = {"a.py": CACHE + "rows.orderBy('id')\n", "b.py": "a = 1\n"}
+    (tmp_path / "a.py").touch(mode=0o755)
+
+    code, out, err = lint("a.py", "b.py", "--fix", files=files)
+
+    assert (code, err) == (1, "")
+    assert (tmp_path / "a.py").read_text() == CACHE.replace(".cache()", "") + "rows.orderBy('id')\n"
+    assert (tmp_path / "a.py").stat().st_mode & 0o777 == 0o755
+    assert out.startswith("a.py: fixed stream-cache (1)\n")
+    assert out.endswith("1 finding in 2 files\n")
+
+
+def test_fixed_files_have_nothing_more_to_fix(lint, tmp_path):
+    first = lint("a.py", "--fix", files={"a.py": CACHE})
+    written = (tmp_path / "a.py").stat()
+
+    assert (first[0], lint("a.py", "--fix")) == (0, (0, "no findings in 1 file\n", ""))
+    assert (tmp_path / "a.py").stat().st_ino == written.st_ino
+
+
+DIFF = """\
+--- a/a.py
++++ b/a.py
+@@ -1,2 +1,2 @@
+ rows = spark.readStream.table('t')
+-kept = rows.filter('id > 1').cache()
++kept = rows.filter('id > 1')
+"""
+
+
+@pytest.mark.parametrize("words", [("--diff",), ("--fix", "--diff")])
+def test_diff_shows_what_fix_would_change_and_writes_nothing(lint, tmp_path, words):
+    code, out, _ = lint("a.py", *words, files={"a.py": CACHE})
+
+    assert (code, out) == (1, f"{DIFF}1 finding would be fixed in 1 file\n")
+    assert (tmp_path / "a.py").read_text() == CACHE
+    assert lint("b.py", *words, files={"b.py": "a = 1"}) == (0, "nothing to fix\n", "")
+
+
+def test_fixes_are_one_json_document_with_the_findings_that_are_left(lint):
+    files = {"a.py": CACHE + "rows.orderBy('id')"}
+
+    _, diff, _ = lint("a.py", "--diff", "--output", "json", files=files)
+    code, out, _ = lint("a.py", "--fix", "--output", "json")
+
+    found = json.loads(out)
+    assert (code, [one["rule"] for one in found["fixed"]]) == (1, ["stream-cache"])
+    assert [one["rule"] for one in found["findings"]] == ["stream-sort"]
+    assert "-kept = rows.filter('id > 1').cache()\n" in json.loads(diff)["diff"]
+
+
+def test_only_selected_rules_are_fixed(lint, tmp_path):
+    files = {"a.py": CACHE + "a = 1  # headrace: ignore[stream-sort]\n"}
+
+    lint("a.py", "--fix", "--ignore", "stream-cache", files=files)
+
+    assert (tmp_path / "a.py").read_text() == CACHE + "a = 1\n"
+
+
+def test_encoding_line_ends_and_links_of_a_fixed_file_stay(lint, tmp_path):
+    program = f"# coding: latin-1\r\n# \xe9\r\n{CACHE}"
+    (tmp_path / "there.py").write_bytes(program.encode("latin-1"))
+    (tmp_path / "a.py").symlink_to("there.py")
+
+    code, _, _ = lint("a.py", "--fix")
+
+    assert code == 0
+    assert (tmp_path / "a.py").is_symlink()
+    assert (tmp_path / "there.py").read_bytes() == program.replace(".cache()", "").encode("latin-1")
+
+
+def test_secrets_are_masked_in_a_diff(lint):
+    program = 'spark.conf.set("fs.azure.account.key.shop.dfs.core.windows.net", "c2VjcmV0")\n'
+
+    _, out, _ = lint("a.py", "--diff", files={"a.py": program + CACHE})
+
+    assert ("c2VjcmV0" in out, "+kept" in out) == (False, True)
+
+
+def test_a_file_that_cannot_be_fixed_is_reported_and_the_others_are_fixed(lint, tmp_path):
+    code, out, err = lint("a.py", "b.py", "--fix", files={"a.py": "a = (\n", "b.py": CACHE})
+
+    assert code == 2
+    assert "error[FILE.SYNTAX]" in err
+    assert out.startswith("b.py: fixed stream-cache (1)\n")
+    assert (tmp_path / "a.py").read_text() == "a = (\n"
+
+
+def test_fixes_are_not_written_as_sarif(lint):
+    code, out, _ = lint("a.py", "--fix", "--format", "sarif", files={"a.py": CACHE})
+
+    assert (code, out) == (2, "")

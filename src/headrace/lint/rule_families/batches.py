@@ -8,6 +8,7 @@ from operator import itemgetter
 
 from headrace.lint import methods
 from headrace.lint.batch_code import BatchCode, batch_code
+from headrace.lint.edits import Edits, replaced
 from headrace.lint.program import Program
 from headrace.lint.rule_families.deliveries import appends, limits_to_none
 from headrace.lint.rule_families.writers import mode_of
@@ -15,6 +16,8 @@ from headrace.lint.rules import Violation, rule
 from headrace.lint.values import Frame, Session
 
 _CHEAP = frozenset(("isEmpty", "head", "take", "first", "tail"))
+# Members of a session that read and are the same in the session of a batch.
+_READING = frozenset(("sql", "table", "read", "createDataFrame", "range"))
 
 
 def _global_session(program: Program) -> Iterator[Violation]:
@@ -25,7 +28,21 @@ def _global_session(program: Program) -> Iterator[Violation]:
         if places:
             node = min(places, key=itemgetter(0, 1))[2]
             message = f'"{program.source(node)}" is the global session, not the session of the batch'
-            yield Violation(program.span_of(node), message, f"{code.function.batch_name}.sparkSession")
+            fix = f"{code.function.batch_name}.sparkSession"
+            yield Violation(program.span_of(node), message, fix, edits=_own_session(program, code, uses, fix))
+
+
+def _own_session(program: Program, code: BatchCode, uses: list[ast.AST], session: str) -> Edits:
+    """The edits that use the batch's session everywhere, if the global one certainly fails.
+
+    This is so if the function reads a temporary view that it made of the batch, which only that session has.
+    """
+    owned: dict[ast.AST, str] = {part.value: part.attr for part in code.parts if isinstance(part, ast.Attribute)}
+    reads = all(owned.get(node) in _READING for node in uses)
+    views = program.frame_calls("createOrReplaceTempView", "createTempView")
+    has_view = any(step.node in code.parts and frame.from_batch for step, frame in views)
+    edits = [replaced(program, node, session) for node in uses if isinstance(node, ast.expr)]
+    return tuple(edit for found in edits for edit in found) if reads and has_view and all(edits) else ()
 
 
 def _is_global(program: Program, node: ast.AST) -> bool:

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from headrace.lint import methods
+from headrace.lint.edits import Edits, statement_of, without_call, without_statement
 from headrace.lint.program import Program
 from headrace.lint.rule_families.writers import mode_of
 from headrace.lint.rules import Violation, rule
@@ -61,9 +62,14 @@ def _of_scala(program: Program) -> Iterator[Violation]:
 def _cached(program: Program) -> Iterator[Violation]:
     for step, frame in program.frame_calls(*methods.CACHING):
         if frame.streaming:
-            yield Violation(
-                program.span_of_name(step.node), f'"{step.name}" on a stream', _without_call(program, step.node)
-            )
+            span, fix = program.span_of_name(step.node), _without_call(program, step.node)
+            edits = _uncached(program, step.node)
+            yield Violation(span, f'"{step.name}" on a stream', fix, edits=edits)
+
+
+def _uncached(program: Program, call: ast.Call) -> Edits:
+    statement = statement_of(program, call)
+    return without_call(program, call) if statement is None else without_statement(program, statement)
 
 
 def _without_call(program: Program, node: ast.Call) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from headrace.lint.edits import replaced_text
 from headrace.lint.methods import name_set
 from headrace.lint.program import Program
 from headrace.lint.rules import Violation, rule
@@ -39,7 +40,10 @@ def _settings(program: Program) -> Iterator[Violation]:
             continue
         span = program.span_of(step.node.args[0]) if step.node.args else program.span_of_name(step.node)
         if key == STATE_PROVIDER and text.startswith("com.databricks."):
-            yield Violation(span, f'open-source Spark has no class "{text.rpartition(".")[2]}"', f'"{ROCKSDB}"')
+            known_class = len(step.node.args) == 2 and known is not None
+            edits = replaced_text(program, step.node.args[1], ROCKSDB) if known_class else ()
+            message = f'open-source Spark has no class "{text.rpartition(".")[2]}"'
+            yield Violation(span, message, f'"{ROCKSDB}"', edits=edits)
         elif key == _PARTITIONS and not text.lstrip("-").isdigit():
             yield Violation(span, f'"{key}" must be a number', f'spark.conf.set("{_PARTITIONS}", "200")')
 
@@ -73,7 +77,10 @@ def _without_effect(program: Program) -> Iterator[Violation]:
             continue
         span = program.span_of(step.node.args[0]) if step.node.args else program.span_of_name(step.node)
         fix = f'"{next(iter(known.becomes))}"' if known.becomes else ""
-        yield Violation(span, f'"{key}" has no effect', fix or (_SESSION if known.effect is Effect.USED else ""))
+        same = len(step.node.args) == 2 and list((known.becomes or {}).values()) == ["{value}"]
+        edits = replaced_text(program, step.node.args[0], fix.strip('"')) if same else ()
+        shown = fix or (_SESSION if known.effect is Effect.USED else "")
+        yield Violation(span, f'"{key}" has no effect', shown, edits=edits)
     for step, key, fix in _set_later(program):
         if key in _IGNORED:
             yield Violation(program.span_of(step.node.args[0]), f'"{key}" has no effect while Spark runs', fix)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from headrace.lint.edits import replaced
 from headrace.lint.program import Program
 from headrace.lint.rules import Violation, rule
 from headrace.lint.scopes import FUNCTIONS
@@ -27,7 +28,8 @@ def _precedence(program: Program) -> Iterator[Violation]:
         certain = len(node.ops) > 1 or any(_is_number(part) for part in operands)
         if bare and columns and certain:
             message = f'"{_sign(bare[0])}" binds more tightly than the comparison'
-            yield Violation(program.span_of(node), message, _apart(program, node))
+            fix = _apart(program, node)
+            yield Violation(program.span_of(node), message, fix, edits=replaced(program, node, fix))
 
 
 def _in_brackets(program: Program, node: ast.expr) -> bool:

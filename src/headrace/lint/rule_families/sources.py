@@ -6,6 +6,7 @@ import ast
 import sys
 from collections.abc import Iterator
 
+from headrace.lint.edits import Edits, inserted_call
 from headrace.lint.methods import FILE_FORMATS, name_set
 from headrace.lint.program import Program
 from headrace.lint.rules import Violation, rule
@@ -29,6 +30,8 @@ from headrace.lint.values import (
 from headrace.sql.lexer import Kind, unquoted
 
 _CHANGE = "_change_type"
+# Login modules of Kafka, with the mechanism of those that have only one.
+_MECHANISMS = {"PlainLoginModule": "PLAIN", "OAuthBearerLoginModule": "OAUTHBEARER", "ScramLoginModule": None}
 # Source: Delta's protocol, "Change Data Files".
 _CHANGES = ("insert", "update_preimage", "update_postimage", "delete")
 _CHANGE_OPTIONS = ("ignoreChanges", "skipChangeCommits", "readChangeFeed", "readChangeData")
@@ -202,7 +205,18 @@ def _no_mechanism(program: Program) -> Iterator[Violation]:
         if option_of(steps, "kafka.sasl.jaas.config") is not None and not any(option_of(steps, n) for n in given):
             message = f'"{protocol}" without a mechanism means Kerberos (GSSAPI)'
             fix = '.option("kafka.sasl.mechanism", "PLAIN")  # or "SCRAM-SHA-512", to match the login module'
-            yield Violation(program.span_of_name(step.node), message, fix)
+            edits = _with_mechanism(program, steps)
+            yield Violation(program.span_of_name(step.node), message, fix, edits=edits)
+
+
+def _with_mechanism(program: Program, steps: tuple[Step, ...]) -> Edits:
+    """The edit that sets the mechanism before the login, if the login module supports only one."""
+    modules = {name for name in _MECHANISMS if program.has_constant(name)}
+    login = next((step for step in steps if text_of(step.first) == "kafka.sasl.jaas.config"), None)
+    mechanism = _MECHANISMS[modules.pop()] if len(modules) == 1 else None
+    if mechanism is None or login is None or login.name != "option":
+        return ()
+    return inserted_call(program, login.node, f'.option("kafka.sasl.mechanism", "{mechanism}")')
 
 
 # Sources that open-source Spark does not have, and their replacements.

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from headrace.lint import methods
+from headrace.lint.edits import other_keyword, renamed_method, without_call
 from headrace.lint.facts import StartedStream
 from headrace.lint.program import Program
 from headrace.lint.rules import Severity, Violation, rule
@@ -46,7 +47,10 @@ def _not_a_method(program: Program) -> Iterator[Violation]:
             given = [program.source(argument) for argument in step.node.args[:1]]
             given += [program.source(keyword.value) for keyword in step.node.keywords if keyword.arg in wanted]
             message = f'a stream writer has no method "{step.name}"'
-            yield Violation(program.span_of_name(step.node), message, f".{name}({', '.join(given)})")
+            # Other arguments, and positions of insertInto, mean something else there.
+            same = step.name != "insertInto" and len(step.node.args) == 1 and not step.node.keywords
+            edits = renamed_method(program, step.node, name) if same else ()
+            yield Violation(program.span_of_name(step.node), message, f".{name}({', '.join(given)})", edits=edits)
 
 
 def _started_twice(program: Program) -> Iterator[Violation]:
@@ -56,7 +60,10 @@ def _started_twice(program: Program) -> Iterator[Violation]:
             isinstance(before, ast.Call) and isinstance(before.func, ast.Attribute) and before.func.attr == "table"
         )
         if isinstance(owner, Query) and not (program.has_notebook_session and vendors):
-            yield Violation(program.span_of_name(step.node), "the query is already started", "# remove .start()")
+            given = step.node.args or step.node.keywords
+            edits = () if given else without_call(program, step.node)
+            message = "the query is already started"
+            yield Violation(program.span_of_name(step.node), message, "# remove .start()", edits=edits)
 
 
 def target_value(started: StartedStream) -> Value | None:
@@ -80,17 +87,21 @@ def _continuous_violation(program: Program, step: Step, writer: Writer) -> Viola
     form = text_of(method_argument(steps, "format", "format"))
     function = any(part.name in ("foreachBatch", "foreach") for part in steps)
     span = program.span_of_name(step.node)
+    interval = next((program.source(one.value) for one in step.node.keywords if one.arg == "continuous"), "")
+    edits = other_keyword(program, step.node, "continuous", f"processingTime={interval}")
     if keeps is not None:
-        return Violation(span, f'a continuous trigger does not support "{keeps.name}"', fix)
+        return Violation(span, f'a continuous trigger does not support "{keeps.name}"', fix, edits=edits)
     if function or form in _NOT_CONTINUOUS or (started is not None and started.step.name != "start"):
-        return Violation(span, "a continuous trigger does not support this sink", fix)
+        return Violation(span, "a continuous trigger does not support this sink", fix, edits=edits)
     return Violation(span, "a continuous trigger repeats rows after a failure", fix, Severity.WARNING)
 
 
 def _once(program: Program) -> Iterator[Violation]:
     for step, owner in program.calls("trigger"):
         if isinstance(owner, Writer) and _is(step.keywords.get("once"), value=True):
-            yield Violation(program.span_of_name(step.node), '"once" is deprecated', ".trigger(availableNow=True)")
+            span, fix = program.span_of_name(step.node), ".trigger(availableNow=True)"
+            edits = other_keyword(program, step.node, "once", "availableNow=True")
+            yield Violation(span, '"once" is deprecated', fix, edits=edits)
 
 
 def _trigger_value(program: Program) -> Iterator[Violation]:
@@ -100,9 +111,9 @@ def _trigger_value(program: Program) -> Iterator[Violation]:
         node = step.node
         for name in ("once", "availableNow"):
             if _is(step.keywords.get(name), value=False):
-                yield Violation(
-                    program.span_of_name(node), f'"{name}" can only be True', '.trigger(processingTime="0 seconds")'
-                )
+                edits = other_keyword(program, node, name, 'processingTime="0 seconds"')
+                fix = '.trigger(processingTime="0 seconds")'
+                yield Violation(program.span_of_name(node), f'"{name}" can only be True', fix, edits=edits)
         if not node.args and len(node.keywords) != 1:
             yield Violation(
                 program.span_of_name(node), "a trigger takes exactly one argument", ".trigger(availableNow=True)"

@@ -1,0 +1,1 @@
+"""Runs what ``headrace.assistant.practice`` describes: proofs of questions, and checks of exercises."""
