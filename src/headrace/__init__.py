@@ -11,6 +11,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from headrace.version import __version__
+
 if TYPE_CHECKING:
     from headrace.project.open import Project
     from headrace.scripts.notebook_globals import dbutils, display, displayHTML
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
     from headrace.spark.queries.feature_lookup import point_in_time
     from headrace.spark.readers.confluent import from_confluent
 
-__version__ = "0.1.0"
 __all__ = [
     "Project",
     "__version__",

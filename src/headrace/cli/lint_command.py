@@ -12,7 +12,6 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from headrace import __version__
 from headrace.cli.arguments import names_in
 from headrace.cli.failures import DONE, FAILED, WRONG, show
 from headrace.cli.invocation import Invocation
@@ -26,6 +25,7 @@ from headrace.lint.lint_files import Finding, LintResult, Selection, lint_text
 from headrace.lint.rules import Rule, Severity
 from headrace.lint.sarif import sarif_of
 from headrace.model.location import split_cell
+from headrace.version import __version__
 
 _DEEPEST = 10_000
 _COLOURS = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow"}

@@ -12,7 +12,6 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace import __version__
 from headrace.cli.arguments import hoist_global_options, wants_json
 from headrace.cli.failures import (
     DONE,
@@ -28,6 +27,7 @@ from headrace.cli.open_project import Opener, ProjectLocation, open_project
 from headrace.cli.parameter_values import with_plain_values
 from headrace.cli.verbs import VerbGroup
 from headrace.errors import HeadraceError, PipelineError, Problems
+from headrace.version import __version__
 
 # Longer lines are hard to read.
 _WIDEST_HELP = 120

@@ -11,13 +11,13 @@ from typing import Annotated
 
 import typer
 
-from headrace import __version__
 from headrace.atomic_write import replace_file
 from headrace.cli.invocation import invocation_of
 from headrace.errors import PipelineError
 from headrace.metrics.exposition import json_of, prometheus_text
 from headrace.metrics.otlp import push_metrics
 from headrace.project.inspection.pipeline_metrics import metrics_of
+from headrace.version import __version__
 
 
 class Form(str, Enum):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from headrace import __version__
 from headrace.delta_log.tables import table_version_or_none
 from headrace.events.expiry import Horizon
 from headrace.events.reader import EventReader
@@ -15,6 +14,7 @@ from headrace.metrics.snapshot import Snapshot, read_snapshot, write_snapshot
 from headrace.metrics.trimmed import horizon_of, trimmed_fold
 from headrace.settings.settings import Settings
 from headrace.settings.storage import MonitoringFile
+from headrace.version import __version__
 
 # Events are removed once a day, so the second attempt nearly always succeeds.
 _FOLD_ATTEMPTS = 3

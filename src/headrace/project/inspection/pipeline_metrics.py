@@ -9,7 +9,6 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from headrace import __version__
 from headrace.delta_log.tables import commit_file, count_rows, open_table, table_size
 from headrace.errors import PipelineError
 from headrace.events.storage_errors import STORAGE_ERRORS
@@ -25,6 +24,7 @@ from headrace.project.inspection.open_rows import quarantines
 from headrace.project.lease_holders import host_name, liveness, read_holder
 from headrace.settings.settings import Settings
 from headrace.storage.inventory import stored_tables
+from headrace.version import __version__
 
 
 def metrics_of(settings: Settings, environ: Mapping[str, str], *, tables: bool = True) -> Samples:
