@@ -15,6 +15,7 @@ import typer
 from headrace import __version__
 from headrace.cli.arguments import hoist_global_options, wants_json
 from headrace.cli.backfill import backfill
+from headrace.cli.design import design
 from headrace.cli.erase import erase
 from headrace.cli.failures import (
     DONE,
@@ -40,6 +41,7 @@ from headrace.errors import HeadraceError, PipelineError, Problems
 
 _VERBS: tuple[tuple[str, Callable[..., int | None]], ...] = (
     ("init", init),
+    ("design", design),
     ("validate", validate),
     ("plan", plan),
     ("run", run),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from headrace.options.option import Treatment
@@ -46,6 +47,7 @@ def document_schema(table: KeyTable, title: str) -> dict[str, Any]:
     return {"$schema": "http://json-schema.org/draft-07/schema#", "title": title, **_section("", table)}
 
 
+@cache
 def schema_text() -> str:
     """The schema as the text of a file."""
     return json.dumps(settings_schema(), indent=2, ensure_ascii=False) + "\n"
@@ -56,7 +58,8 @@ def _section(path: str, table: KeyTable) -> dict[str, Any]:
     keys = table.below(path)
     # The keys of a profile are those of the top level.
     properties = {
-        name: {"$ref": f"#/properties/{name}"} if path and not key.parent else _key(key, table) for name, key in keys.items()
+        name: {"$ref": f"#/properties/{name}"} if path and not key.parent else _key(key, table)
+        for name, key in keys.items()
     }
     required = [name for name, key in keys.items() if key.required]
     schema = {"type": "object", "properties": properties, "additionalProperties": False}

@@ -55,7 +55,10 @@ class DatasetKind(str, Enum):
         """The layer of the medallion architecture."""
         if self.is_view or self is DatasetKind.SINK:
             return ""
-        silver = (DatasetKind.CLEAN, DatasetKind.DEDUP, DatasetKind.ENRICH, DatasetKind.SCD1, DatasetKind.SCD2)
+        silver = (
+            *(DatasetKind.CLEAN, DatasetKind.DEDUP, DatasetKind.ENRICH, DatasetKind.REFERENCE),
+            *(DatasetKind.SCD1, DatasetKind.SCD2),
+        )
         return "bronze" if self is DatasetKind.BRONZE else "silver" if self in silver else "gold"
 
 

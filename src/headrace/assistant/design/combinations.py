@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from headrace.assistant.design.durations import spoken
 from headrace.assistant.design.expressions import InvalidExpression, columns_in
 from headrace.assistant.design.requirements import (
     CHANGES,
@@ -14,9 +15,8 @@ from headrace.assistant.design.requirements import (
     SourceKind,
 )
 from headrace.assistant.design.source_defaults import FACTS, format_of, options_of
-from headrace.assistant.design.suitability import LatencyClass, is_recomputed, latency_class
+from headrace.assistant.design.suitability import LatencyClass, latency_class
 from headrace.errors import PipelineError, Problems
-from headrace.model.lateness import duration
 from headrace.model.location import Location
 from headrace.options.nearest import nearest
 from headrace.options.option import OptionTable, Treatment
@@ -27,6 +27,8 @@ from headrace.sources.delta_options import check_delta_options
 TABLES = (SourceKind.FILES, SourceKind.DELTA, SourceKind.JDBC)
 # Formats of sinks that a design can declare.
 SINKS = ("delta", "kafka", "jdbc", "http", "json", "csv", "parquet", "orc")
+# Outputs with the columns of their source.
+_SAME_COLUMNS = (OutputKind.BRONZE, OutputKind.DEDUP)
 _NOT_OF_CHANGES = {
     OutputKind.DEDUP: "change events of a row are no duplicates of each other",
     OutputKind.WINDOWS: "a window of change events counts changes, not rows",
@@ -55,7 +57,9 @@ class _Checks:
         facts, wanted = FACTS[source.kind], format_of(source)
         if wanted not in facts.formats:
             reason = f'{facts.title} cannot have the format "{wanted}" in a design'
-            yield self._wrong(source, "format", f"sources.{source.name}", reason, f"Write {' or '.join(facts.formats)}.")
+            yield self._wrong(
+                source, "format", f"sources.{source.name}", reason, f"Write {' or '.join(facts.formats)}."
+            )
         yield from self._reader_options(source)
         readers = [output for output in self._requirements.outputs if self._requirements.root(output) is source]
         for output in readers:
@@ -64,8 +68,8 @@ class _Checks:
             if kept_s is not None and latency_s > kept_s:
                 yield self._refused(
                     output,
-                    f"it is updated every {duration(latency_s)}, and {source.name} keeps records for {duration(kept_s)}",
-                    f"Set a latency below {duration(kept_s)}, or the source's own retention.",
+                    f"it is updated every {spoken(latency_s)}, and {source.name} keeps records for {spoken(kept_s)}",
+                    f"Set a latency below {spoken(kept_s)}, or the source's own retention.",
                 )
 
     def output(self, output: Output) -> Iterator[PipelineError]:
@@ -110,10 +114,10 @@ class _Checks:
             return
         way = "Set a latency of at least 1 second, or deliver from a Kafka source to a Kafka sink."
         if output.kind is not OutputKind.SINK:
-            reason = f"a latency of {duration(latency_s)} needs real-time mode, which writes no tables"
+            reason = f"a latency of {spoken(latency_s)} needs real-time mode, which writes no tables"
             yield self._refused(output, reason, way)
         elif output.format != KAFKA or root.kind is not SourceKind.KAFKA or output.reads != root.name:
-            reason = f"a latency of {duration(latency_s)} needs real-time mode, which goes from Kafka to Kafka only"
+            reason = f"a latency of {spoken(latency_s)} needs real-time mode, which goes from Kafka to Kafka only"
             yield self._refused(output, reason, way)
         elif output.options.get("fallback", "none") != "none":
             reason = "a sink in real-time mode has no fallback, which stores whole batches"
@@ -137,6 +141,13 @@ class _Checks:
             yield self._wrong(output, "format", f"outputs.{output.name}", reason, fix)
             return
         yield from self._options(output, f"outputs.{output.name}", FORMATS[output.format].options, output.options)
+        root = self._requirements.root(output)
+        nested = [c.name for c in (root.columns if root is not None else ()) if isinstance(c.type, dict)]
+        wanted = {name.casefold() for name in output.columns}
+        nested = [name for name in nested if not wanted or name.casefold() in wanted]
+        if output.format == "csv" and nested:
+            reason = f"CSV has no place for the nested column {', '.join(nested)}"
+            yield self._refused(output, reason, "Name the other columns in columns, or use the format json.")
 
     def _other_input(self, output: Output) -> Iterator[PipelineError]:
         name = str(output.joins)
@@ -168,13 +179,7 @@ class _Checks:
             yield self._refused(output, reason, "Use an output of the kind windows or sessions.")
 
     def _named_columns(self, output: Output, root: Source) -> Iterator[PipelineError]:
-        """Columns that an output names must be those of its source; of other outputs, only Spark knows all."""
-        if output.reads != root.name and (before := self._requirements.output(output.reads)) is not None:
-            if before.kind not in (OutputKind.BRONZE, OutputKind.DEDUP):
-                return
-        known = {column.name.casefold() for column in root.columns}
-        if not known:
-            return
+        """Expressions must be valid; columns must be those of the input, unless only Spark knows these."""
         listed: dict[str, tuple[str, ...]] = {
             "keys": output.keys,
             "at": (output.at,) if output.at else (),
@@ -185,17 +190,19 @@ class _Checks:
         texts = {
             **{f"rules.{name}": text for name, text in output.rules.items()},
             **{f"aggregates.{name}": text for name, text in output.aggregates.items()},
-            "where": output.where,
-            "deletes": output.deletes,
+            **({"where": output.where} if output.where else {}),
+            **({"deletes": output.deletes} if output.deletes else {}),
         }
         for key, text in texts.items():
-            if text is None:
-                continue
             try:
                 listed[key] = columns_in(text)
             except InvalidExpression as error:
                 fix = "Write a SQL expression over the columns."
                 yield self._wrong(output, key, f"outputs.{output.name}", str(error), fix)
+        before = self._requirements.output(output.reads)
+        known = {column.name.casefold() for column in root.columns}
+        if not known or (before is not None and before.kind not in _SAME_COLUMNS):
+            return
         for key, names in listed.items():
             missing = [name for name in names if name.casefold() not in known]
             if missing:

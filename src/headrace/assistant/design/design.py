@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.assistant.design.blueprint import Blueprint, make_blueprint
+from headrace.assistant.design.blueprint import Blueprint, Dataset, make_blueprint
+from headrace.assistant.design.checklist import Criterion, checklist
 from headrace.assistant.design.decisions.collect import decide
 from headrace.assistant.design.decisions.decision import Decision
 from headrace.assistant.design.decisions.state import StateEstimate, state_estimates
@@ -26,15 +27,18 @@ class Design:
     blueprint: Blueprint
     decisions: tuple[Decision, ...]
     state: tuple[StateEstimate, ...]
+    checklist: tuple[Criterion, ...]
     files: Mapping[str, str]
 
     def to_json(self) -> dict[str, Any]:
         """The design as one JSON object."""
         return {
             "decisions": [decision.to_json() for decision in self.decisions],
-            "datasets": [],
+            "datasets": [_dataset_json(dataset) for dataset in self.blueprint.datasets],
             "state_estimate": [estimate.to_json() for estimate in self.state],
+            "mermaid": self.files["design.mmd"],
             "files": [{"path": path, "text": text} for path, text in self.files.items()],
+            "checklist": [criterion.to_json() for criterion in self.checklist],
         }
 
 
@@ -58,10 +62,26 @@ def make_design(requirements: Requirements, *, defaults: bool = False, measured:
     blueprint = make_blueprint(with_defaults(known))
     decisions = decide(blueprint, questions, measured)
     delay = delay_s(blueprint.requirements, measured)
-    files = render_files(blueprint, decisions, delay)
-    return Design(blueprint, decisions, state_estimates(blueprint, delay), files)
+    criteria = checklist(blueprint, decisions, delay)
+    files = render_files(blueprint, decisions, criteria, delay)
+    return Design(blueprint, decisions, state_estimates(blueprint, delay), criteria, files)
 
 
 def open_questions_error(missing: list[Question], file: str) -> PipelineError:
     """The error that names the open questions."""
     return PipelineError("DESIGN.OPEN_QUESTIONS", file=file, questions=", ".join(one.id for one in missing))
+
+
+def _dataset_json(dataset: Dataset) -> dict[str, Any]:
+    return {
+        "name": dataset.name,
+        "kind": dataset.kind.value,
+        "layer": dataset.kind.layer or None,
+        "source": dataset.source.name,
+        "reads": list(dataset.reads),
+        "columns": [column.name for column in dataset.columns],
+        "event_time": dataset.event_time,
+        "keys": list(dataset.keys),
+        "streaming": dataset.is_stream,
+        "latency_s": dataset.latency_s,
+    }

@@ -21,7 +21,12 @@ def columns_in(text: str) -> tuple[str, ...]:
         tree = sqlglot.parse_one(f"SELECT {text}", dialect="databricks")
     except SqlglotError as error:
         raise InvalidExpression("it is no SQL expression") from error
-    if not isinstance(tree, exp.Select) or len(tree.expressions) != 1 or tree.args.get("from_") or tree.args.get("from"):
+    if (
+        not isinstance(tree, exp.Select)
+        or len(tree.expressions) != 1
+        or tree.args.get("from_")
+        or tree.args.get("from")
+    ):
         raise InvalidExpression("it is not a single SQL expression")
     if tree.find(exp.Subquery, exp.Placeholder) or isinstance(tree.expressions[0], exp.Alias):
         raise InvalidExpression("it may have neither a subquery nor an alias")

@@ -30,7 +30,9 @@ from headrace.settings.secrets import has_reference
 _BACKFILL = re.compile(r"backfill\s+from\s+(\S.*)", re.IGNORECASE | re.DOTALL)
 _COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Names of options whose values give access.
-_SECRET_NAME = re.compile(r"password|secret|token|accesskey|connectionstring|jaas|credential|authorization", re.IGNORECASE)
+_SECRET_NAME = re.compile(
+    r"password|secret|token|accesskey|connectionstring|jaas|credential|authorization", re.IGNORECASE
+)
 SampleColumns = Callable[[str], tuple[Column, ...]]
 
 
@@ -219,7 +221,9 @@ class _Parser(ValueReader):
             line = section.line_of(f"schema.{name}")
             if not _COLUMN.fullmatch(name):
                 fix = "Use letters, digits and underscores; rename the column in the source, or leave it out."
-                self.report("REQUIREMENTS.WRONG_VALUE", line, f"{label}.schema.{name}", "its name is no identifier", fix)
+                self.report(
+                    "REQUIREMENTS.WRONG_VALUE", line, f"{label}.schema.{name}", "its name is no identifier", fix
+                )
                 continue
             try:
                 found.append(Column(name, parse_struct(f"`{name}` {text}")["fields"][0]["type"]))

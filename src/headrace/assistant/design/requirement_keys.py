@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from headrace.settings.json_schema import document_schema
 from headrace.settings.key import DocumentErrors, Key, KeyTable, ValueType, used
 
 _T = ValueType
@@ -142,3 +145,8 @@ PARAMETERS = {
     "scd2": _EVERY_OUTPUT | {"keys", "columns", "sequence_by", "deletes"},
     "sink": _EVERY_OUTPUT | {"keys", "columns", "where", "format", "options"},
 }
+
+
+def requirements_schema() -> dict[str, Any]:
+    """The JSON schema of requirements, for editors."""
+    return document_schema(REQUIREMENTS, "Requirements of a Headrace pipeline")

@@ -111,9 +111,7 @@ FACTS: Mapping[SourceKind, KindFacts] = {
         formats=("table",),
     ),
     SourceKind.RATE: KindFacts("rate", "Spark's rate source", formats=("rows",)),
-    SourceKind.SYNTHETIC: KindFacts(
-        "synthetic", "synthetic events", table=synthetic.FORMAT, formats=("rows",)
-    ),
+    SourceKind.SYNTHETIC: KindFacts("synthetic", "synthetic events", table=synthetic.FORMAT, formats=("rows",)),
 }
 _KNOWN_COLUMNS = {
     SourceKind.RATE: ("timestamp TIMESTAMP, value BIGINT", "timestamp", ("value",)),

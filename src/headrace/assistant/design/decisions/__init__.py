@@ -1,1 +1,1 @@
-"""The rules of a design. Each returns decisions with their reason, their alternatives and the page that explains them."""
+"""The rules of a design: each returns decisions with a reason, alternatives and the page that explains them."""

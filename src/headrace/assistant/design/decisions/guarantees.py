@@ -19,7 +19,7 @@ def guarantee_decisions(blueprint: Blueprint) -> Iterator[Decision]:
         yield Decision(
             "guarantee",
             "tables have each record exactly once",
-            f"the batch's number is committed with its rows, so a batch that is repeated after a crash is skipped{extra}",
+            f"the number of a batch is committed with its rows, so a repeated batch is skipped{extra}",
             (),
             _PAGE,
         )
@@ -31,7 +31,9 @@ def guarantee_decisions(blueprint: Blueprint) -> Iterator[Decision]:
         elif sink.is_real_time:
             reason = "real-time mode stores its progress every 5 minutes, and sends what came after it again"
         else:
-            reason = f"a batch may be delivered again after a crash; a repeat is recognized {_lower(found.deduplication)}"
+            reason = (
+                f"a batch may be delivered again after a crash; a repeat is recognized {_lower(found.deduplication)}"
+            )
         yield Decision(
             f"guarantee.{sink.name}",
             "exactly once" if exact else "at least once",

@@ -10,8 +10,8 @@ from headrace.assistant.design.blueprint import Blueprint, Dataset, DatasetKind
 from headrace.assistant.design.decisions.decision import Decision
 from headrace.assistant.design.decisions.row_sizes import row_bytes
 from headrace.assistant.design.decisions.triggers import interval_s, period_s
+from headrace.assistant.design.durations import spoken
 from headrace.assistant.design.requirements import Source, SourceKind
-from headrace.model.lateness import duration
 from headrace.model.sizes import size_text
 
 # A batch of fewer records costs as much as one of these.
@@ -44,7 +44,9 @@ def rate_limit(view: Dataset, blueprint: Blueprint) -> RateLimit | None:
     """The limit of the batches that read a source; None if its reader has no such option, or the user set it."""
     source = view.source
     (bronze,) = blueprint.readers(view.name)[:1] or (view,)
-    seconds = max(interval_s(bronze, blueprint), 1.0) if blueprint.is_continuous else min(period_s(blueprint), _LONGEST_S)
+    seconds = (
+        max(interval_s(bronze, blueprint), 1.0) if blueprint.is_continuous else min(period_s(blueprint), _LONGEST_S)
+    )
     records = max(ceil(_rate(source) * seconds * source.peak), _LEAST_RECORDS)
     given = {name.casefold() for name in source.options}
     option = _RECORD_OPTIONS.get(source.kind) or _BYTE_OPTIONS.get(source.kind) if source.kind else None
@@ -66,8 +68,8 @@ def rate_decisions(blueprint: Blueprint) -> Iterator[Decision]:
         yield Decision(
             f"rate.{source.name}",
             f"{limit.option} = {limit.value}",
-            f"{_rate(source):g} records a second x {duration(limit.interval_s)} x peak {source.peak:g} = "
-            f"{limit.records:,} records a batch{least}{bytes_text}; after an outage, the backlog is read in such batches",
+            f"{_rate(source):g} records a second x {spoken(limit.interval_s)} x peak {source.peak:g} = "
+            f"{limit.records:,} records a batch{least}{bytes_text}; a backlog is read in such batches",
             (
                 "no limit: the first batch after an outage reads everything, and can run out of memory",
                 "a smaller limit: less memory, and the backlog is read more slowly",

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from headrace.assistant.design.blueprint import Blueprint, DatasetKind
 from headrace.assistant.design.decisions.decision import Decision
+from headrace.assistant.design.durations import spoken
 from headrace.assistant.design.requirements import ErrorPolicy, Source, SourceKind
 from headrace.assistant.design.source_defaults import facts_of
-from headrace.model.lateness import duration
 
 _CHOICES = {
     ErrorPolicy.QUARANTINE: (
@@ -110,8 +110,8 @@ def _retention(blueprint: Blueprint) -> Iterator[Decision]:
         given = "" if source.retention_s else ", the default of its kind"
         yield Decision(
             f"retention.{source.name}",
-            f"{source.name} keeps records for {duration(kept_s)}{given}",
-            f"an outage of the pipeline may last that long; a longer one loses records, and the flow then says so",
+            f"{source.name} keeps records for {spoken(kept_s)}{given}",
+            "an outage of the pipeline may last that long; a longer one loses records, and the flow then says so",
             ("a longer retention in the source", "a copy of the records in files"),
             "guides/sources",
         )
@@ -130,5 +130,3 @@ def _history(blueprint: Blueprint) -> Iterator[Decision]:
         (f"{how} over the source itself, if it still has the records",),
         "guides/backfill",
     )
-
-

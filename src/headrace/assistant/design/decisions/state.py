@@ -10,8 +10,8 @@ from typing import Any
 from headrace.assistant.design.blueprint import Blueprint, Dataset, DatasetKind
 from headrace.assistant.design.decisions.decision import Decision
 from headrace.assistant.design.decisions.row_sizes import row_bytes
+from headrace.assistant.design.durations import spoken
 from headrace.assistant.design.requirements import Column, Output
-from headrace.model.lateness import duration
 from headrace.model.sizes import size_text
 
 _PAGE = "guides/state"
@@ -67,7 +67,9 @@ def state_decisions(blueprint: Blueprint, delay_s: float) -> Iterator[Decision]:
     if falls_short:
         verdict = "more than the memory, so RocksDB reads it from disk, and batches get slower"
     else:
-        verdict = "within the memory" if peak <= memory else "within the memory on average, and more while the peak lasts"
+        verdict = (
+            "within the memory" if peak <= memory else "within the memory on average, and more while the peak lasts"
+        )
     yield Decision(
         "state",
         f"about {size_text(total)} in RocksDB, up to {size_text(peak)} at the peak, of {size_text(memory)}",
@@ -92,13 +94,13 @@ def _estimate(dataset: Dataset, blueprint: Blueprint, delay_s: float) -> StateEs
         kept_s = delay_s + (output.within_s or 0.0)
         entries = ceil((rate + (other.source.events_per_s or 0.0)) * kept_s)
         size = (row_bytes(dataset.source.columns) + row_bytes(other.columns)) // 2 + _OVERHEAD_BYTES
-        basis = f"{entries:,} events of both sides within {duration(kept_s)} x {size} bytes"
+        basis = f"{entries:,} events of both sides within {spoken(kept_s)} x {size} bytes"
         return StateEstimate(dataset.name, entries, size, peak, basis)
     if dataset.kind is DatasetKind.DEDUP:
         entries = ceil(rate * delay_s)
         size = row_bytes(_key_columns(dataset)) + 8 + _OVERHEAD_BYTES
         return StateEstimate(
-            dataset.name, entries, size, peak, f"{entries:,} keys within {duration(delay_s)} x {size} bytes"
+            dataset.name, entries, size, peak, f"{entries:,} keys within {spoken(delay_s)} x {size} bytes"
         )
     entries, basis = _groups(output, rate, keys, delay_s)
     size = row_bytes(dataset.columns) + _OVERHEAD_BYTES
@@ -115,7 +117,7 @@ def _groups(output: Output, rate: float, keys: int | None, delay_s: float) -> tu
     groups = events if keys is None else min(events, keys * ceil(kept_s / step_s))
     what = "windows" if output.size_s else "sessions"
     of_keys = "each event with its own key" if keys is None else f"{keys:,} keys"
-    return groups, f"{groups:,} {what} within {duration(kept_s)} ({of_keys})"
+    return groups, f"{groups:,} {what} within {spoken(kept_s)} ({of_keys})"
 
 
 def _key_columns(dataset: Dataset) -> list[Column]:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from headrace.assistant.design.blueprint import Blueprint, Dataset, DatasetKind
 from headrace.assistant.design.decisions.decision import Decision
+from headrace.assistant.design.durations import spoken
 from headrace.assistant.design.suitability import LatencyClass
-from headrace.model.lateness import duration
 
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86400
 # Periods that cron can express.
@@ -52,12 +52,12 @@ def interval_s(dataset: Dataset, blueprint: Blueprint) -> float:
 def trigger_decisions(blueprint: Blueprint) -> Iterator[Decision]:
     """How the pipeline runs, and what its latency costs."""
     least_s = min(dataset.latency_s for dataset in blueprint.datasets)
-    text = duration(least_s)
+    text = spoken(least_s)
     match blueprint.latency_class:
         case LatencyClass.BATCH:
             yield Decision(
                 "trigger",
-                f"an update every {duration(period_s(blueprint))}, started by a scheduler: {cron(blueprint)}",
+                f"an update every {spoken(period_s(blueprint))}, started by a scheduler: {cron(blueprint)}",
                 f"a latency of {text} needs no process that waits; an update reads what is new, and ends",
                 ("a continuous update: results are seconds old, and a session runs all day",),
                 _PAGE,
@@ -65,8 +65,8 @@ def trigger_decisions(blueprint: Blueprint) -> Iterator[Decision]:
         case LatencyClass.TRIGGERED:
             yield Decision(
                 "trigger",
-                f"an update every {duration(period_s(blueprint))}, started by a scheduler: {cron(blueprint)}",
-                f"for a latency of {text}, a record may wait for an update and for its run, so the period is about half",
+                f"an update every {spoken(period_s(blueprint))}, started by a scheduler: {cron(blueprint)}",
+                f"within {text}, a record may wait for an update and for its run, so the period is about half",
                 ("a continuous update: lower latency, and a session runs all the time",),
                 _PAGE,
             )
@@ -81,7 +81,7 @@ def _continuous(blueprint: Blueprint, least_s: float) -> Decision:
         return Decision(
             "trigger",
             "one continuous update: headrace run --continuous",
-            f"a latency of {duration(least_s)} needs a stream that never ends",
+            f"a latency of {spoken(least_s)} needs a stream that never ends",
             ("an update on a schedule: its latency is minutes",),
             _PAGE,
         )
@@ -89,14 +89,14 @@ def _continuous(blueprint: Blueprint, least_s: float) -> Decision:
     expected_s = _steps(slowest) * (interval_s(slowest, blueprint) + _BATCH_S)
     late = expected_s > slowest.latency_s
     reason = (
-        f"a latency of {duration(slowest.latency_s)} is too short for a new session for each update; "
+        f"a latency of {spoken(slowest.latency_s)} is too short for a new session for each update; "
         f"{_steps(slowest)} {'step' if _steps(slowest) == 1 else 'steps'} to {slowest.name} share it"
     )
     if late:
-        reason += f"; they take about {expected_s:.1f} s, which is more than {duration(slowest.latency_s)}"
+        reason += f"; they take about {expected_s:.1f} s, which is more than {spoken(slowest.latency_s)}"
     return Decision(
         "trigger",
-        f"one continuous update; flows check for input every {_interval_text(slowest, blueprint)}",
+        f"one continuous update; flows check for input every {interval_text(slowest, blueprint)}",
         reason,
         (
             "an update on a schedule: cheaper, and its latency is minutes",
@@ -111,7 +111,7 @@ def _real_time(dataset: Dataset) -> Decision:
     return Decision(
         f"trigger.{dataset.name}",
         "real-time mode: each record is passed on at once",
-        f"a latency of {duration(dataset.latency_s)} is less than a batch takes",
+        f"a latency of {spoken(dataset.latency_s)} is less than a batch takes",
         ("batches back to back: about a second, with exactly-once tables on the way",),
         _PAGE,
     )
@@ -120,10 +120,7 @@ def _real_time(dataset: Dataset) -> Decision:
 def interval_text(dataset: Dataset, blueprint: Blueprint) -> str:
     """The interval of a flow, as Headrace reads it."""
     seconds = interval_s(dataset, blueprint)
-    return duration(seconds) if seconds else "0 seconds"
-
-
-_interval_text = interval_text
+    return spoken(seconds) if seconds else "0 seconds"
 
 
 def _steps(dataset: Dataset) -> int:

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from headrace.assistant.design.blueprint import Blueprint, Dataset, DatasetKind
 from headrace.assistant.design.decisions.decision import Decision
+from headrace.assistant.design.durations import spoken
 from headrace.assistant.design.questions import Question
 from headrace.assistant.design.requirements import SourceKind
 from headrace.assistant.design.source_defaults import facts_of, options_of
 from headrace.assistant.design.suitability import BATCH_LATENCY_S
-from headrace.model.lateness import duration
 
 _PAGE = "guides/when-to-use"
 _VIEW = "a materialized view: always right, and computed again in each update"
@@ -40,7 +40,7 @@ def _suitability(dataset: Dataset) -> Decision:
         others: tuple[str, ...] = ("a streaming table: it would keep old versions of each row",)
     elif not dataset.is_stream:
         choice = "materialized view"
-        reason = f"with a latency of {duration(dataset.latency_s)}, recomputing costs less than state, and no event is too late"
+        reason = f"every {spoken(dataset.latency_s)}, recomputing costs less than state, and no event is too late"
         others = (_STREAM,)
     elif dataset.kind in (DatasetKind.SCD1, DatasetKind.SCD2):
         choice, reason = "streaming table of change events", "changes are merged as they arrive, in any order"
@@ -53,7 +53,10 @@ def _suitability(dataset: Dataset) -> Decision:
         reason = "a step that looks at one row only reads each record once, however seldom it runs"
         others = (_VIEW,)
     else:
-        choice, reason = "streaming table", f"new records arrive all the time, and results are {duration(dataset.latency_s)} old"
+        choice, reason = (
+            "streaming table",
+            f"new records arrive all the time, and a result may be {spoken(dataset.latency_s)} old",
+        )
         others = (_VIEW,)
     return Decision(f"suitability.{dataset.name}", choice, reason, others, _PAGE)
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import ceil
 
 from headrace.assistant.design.blueprint import Blueprint, Dataset, DatasetKind
 from headrace.assistant.design.decisions.decision import Decision
+from headrace.assistant.design.durations import interval, spoken
 from headrace.assistant.design.requirements import Requirements
 from headrace.model.lateness import Lateness as MeasuredLateness
-from headrace.model.lateness import duration
 
 _PAGE = "guides/watermarks"
 # What is usual, by scenario: its title, and the shortest and longest delay in seconds.
@@ -28,15 +27,6 @@ def delay_s(requirements: Requirements, measured: MeasuredLateness | None) -> fl
     return requirements.lateness.within_s or 0.0
 
 
-def delay_text(seconds: float) -> str:
-    """A delay as code writes it: one number and one unit."""
-    for unit_s, unit in ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second")):
-        if seconds >= unit_s and seconds % unit_s == 0:
-            number = int(seconds // unit_s)
-            return f"{number} {unit}{'' if number == 1 else 's'}"
-    return f"{ceil(seconds * 1000)} milliseconds"
-
-
 def watermark_decisions(blueprint: Blueprint, measured: MeasuredLateness | None) -> Iterator[Decision]:
     """One decision on the delay, and one for each result that waits for it."""
     stateful = [dataset for dataset in blueprint.datasets if dataset.keeps_state]
@@ -46,7 +36,7 @@ def watermark_decisions(blueprint: Blueprint, measured: MeasuredLateness | None)
     delay = delay_s(requirements, measured)
     yield Decision(
         "watermark",
-        f"{delay_text(delay)} behind the newest event",
+        f"{interval(delay)} behind the newest event",
         f"{_origin(requirements, measured)}; {_comparison(requirements, delay)}",
         (
             "a longer delay: more late events count, with more state and later results",
@@ -71,7 +61,7 @@ def _comparison(requirements: Requirements, delay: float) -> str:
     scenario = requirements.lateness.scenario
     if scenario is not None:
         title, least_s, most_s = USUAL[scenario]
-        usual = f"{duration(least_s)} to {duration(most_s)}"
+        usual = f"{spoken(least_s)} to {spoken(most_s)}"
         place = "less than" if delay < least_s else "more than" if delay > most_s else "within"
         return f"it is {place} the {usual} that are usual for {title}"
     fits = [title for title, least_s, most_s in USUAL.values() if least_s <= delay <= most_s]
@@ -86,9 +76,13 @@ def _wait(dataset: Dataset, delay: float) -> Decision:
         what, length_s = "a session", (output.gap_s or 0.0) if output else 0.0
     else:
         what, length_s = "a pair", 0.0
-    after = f"{delay_text(delay)} after its end" if length_s else "as soon as both events are there"
+    after = f"{interval(delay)} after its end" if length_s else "as soon as both events are there"
     longer = delay + length_s > dataset.latency_s and bool(length_s)
-    note = f"; this wait is longer than the latency of {duration(dataset.latency_s)}, which counts from then" if longer else ""
+    note = (
+        f"; this wait is longer than the latency of {spoken(dataset.latency_s)}, which counts from then"
+        if longer
+        else ""
+    )
     return Decision(
         f"results.{dataset.name}",
         f"{what} is written {after}",

@@ -27,11 +27,10 @@ def bronze_rules(dataset: Dataset, blueprint: Blueprint) -> dict[str, str]:
         return {}
     rules = {}
     policy = blueprint.requirements.on_error
-    if facts_of(source).payload or source.kind is SourceKind.FILES:
-        if not (policy is ErrorPolicy.DEAD_LETTER and facts_of(source).payload):
-            rules["readable"] = f"{_CORRUPT} IS NULL"
+    fails_in_query = policy is ErrorPolicy.DEAD_LETTER and facts_of(source).payload
+    if (facts_of(source).payload or source.kind is SourceKind.FILES) and not fails_in_query:
+        rules["readable"] = f"{_CORRUPT} IS NULL"
     for name in dict.fromkeys([*source.keys, *([source.event_time] if source.event_time else [])]):
-        # With dead letters, an unreadable record of a file has neither.
         rules[f"has {name}"] = f"{name} IS NOT NULL"
     return rules
 
@@ -73,7 +72,9 @@ def history_code(dataset: Dataset, blueprint: Blueprint) -> str:
                 ],
                 2,
             ),
-            chained("return ", ["rows", call(".select", [literal(column.name) for column in source.columns]), *rest], 1),
+            chained(
+                "return ", ["rows", call(".select", [literal(column.name) for column in source.columns]), *rest], 1
+            ),
         ]
     )
 
@@ -103,9 +104,7 @@ def _body(dataset: Dataset, blueprint: Blueprint) -> list[str]:
     if not facts_of(source).payload:
         return [chained("return ", [read, *tail], 1)]
     facts, origin = facts_of(source), origin_columns(source)
-    kept = [
-        literal(name) if name == new else f'F.col("{name}").alias("{new}")' for name, new in origin.items()
-    ]
+    kept = [literal(name) if name == new else f'F.col("{name}").alias("{new}")' for name, new in origin.items()]
     payload = f'F.col("{facts.payload}").cast("string")'
     if source.is_debezium:
         columns = ['F.col("key").cast("string").alias("key")', f'{payload}.alias("value")', *kept]
@@ -114,7 +113,14 @@ def _body(dataset: Dataset, blueprint: Blueprint) -> list[str]:
     names = [f'"record.{column.name}"' for column in source.columns]
     if _keeps_corrupt(blueprint):
         names.append(f'"record.{_CORRUPT}"')
-    inner = call(".select", [*(f'F.col("{n}")' for n in origin), f'{payload}.alias("{raw}")', f"{_parse(source, blueprint)}.alias(\"record\")"])
+    inner = call(
+        ".select",
+        [
+            *(f'F.col("{n}")' for n in origin),
+            f'{payload}.alias("{raw}")',
+            f'{_parse(source, blueprint)}.alias("record")',
+        ],
+    )
     outer = call(".select", [*names, *kept, f'"{raw}"'])
     return [f"    records = {read}", chained("return ", ["records", inner, outer, *tail], 1)]
 

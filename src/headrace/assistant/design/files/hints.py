@@ -38,7 +38,9 @@ def _read(node: exp.Expression, found: dict[str, Hint]) -> None:
         return
     hint = found.setdefault(column.name.casefold(), Hint())
     if isinstance(node, exp.In):
-        hint.texts += [str(value.this) for value in node.expressions if isinstance(value, exp.Literal) and value.is_string]
+        hint.texts += [
+            str(value.this) for value in node.expressions if isinstance(value, exp.Literal) and value.is_string
+        ]
     elif isinstance(node, exp.Between):
         _bound(hint, node.args["low"], above=True)
         _bound(hint, node.args["high"], above=False)

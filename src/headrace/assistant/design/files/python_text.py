@@ -65,5 +65,9 @@ def _bracketed(opening: str, items: Sequence[str], closing: str, depth: int) -> 
 
 def module(docstring: str, imports: Iterable[str], blocks: Iterable[str]) -> str:
     """A module: its docstring, its imports in order, and blocks that are two lines apart."""
-    head = f'"""{docstring}"""\n\n' + "\n".join(imports)
-    return "\n\n\n".join([head.rstrip(), *(block.strip("\n") for block in blocks)]) + "\n"
+    text = f'"""{docstring}"""\n\n' + "\n".join(imports).rstrip()
+    for number, block in enumerate(blocks):
+        # Constants follow the imports closely.
+        gap = "\n\n" if number == 0 and not block.startswith(("@", "def ")) else "\n\n\n"
+        text += gap + block.strip("\n")
+    return f"{text}\n"

@@ -64,9 +64,7 @@ def record_lines(source: Source, rows: Iterable[Row | str], first: int = 0) -> l
     """Rows as lines of a sample file; a text is a payload that cannot be read."""
     if not facts_of(source).payload:
         return [row if isinstance(row, str) else json.dumps(row, ensure_ascii=False) for row in rows]
-    return [
-        json.dumps(_message(source, row, number), ensure_ascii=False) for number, row in enumerate(rows, first)
-    ]
+    return [json.dumps(_message(source, row, number), ensure_ascii=False) for number, row in enumerate(rows, first)]
 
 
 def record_schema(source: Source) -> str:
@@ -74,7 +72,9 @@ def record_schema(source: Source) -> str:
     facts = facts_of(source)
     if not facts.payload:
         return ", ".join(column.ddl for column in source.columns)
-    key = {"kafka": "key STRING, ", "eventhubs": "partitionKey STRING, ", "kinesis": "partitionKey STRING, "}[facts.reader]
+    key = {"kafka": "key STRING, ", "eventhubs": "partitionKey STRING, ", "kinesis": "partitionKey STRING, "}[
+        facts.reader
+    ]
     return f"{key}{facts.payload} STRING, " + ", ".join(f"{name} {kind}" for name, kind in facts.origin.items())
 
 
@@ -110,7 +110,9 @@ def _changes(columns: SampleColumns) -> list[tuple[Row, str]]:
     """Inserts, updates and a delete of a few rows."""
     inserts = [(columns.row(number), "c") for number in range(4)]
     keys = columns.source.keys
-    updates = [({**columns.row(number + 4), **{key: columns.row(number)[key] for key in keys}}, "u") for number in range(4)]
+    updates = [
+        ({**columns.row(number + 4), **{key: columns.row(number)[key] for key in keys}}, "u") for number in range(4)
+    ]
     return [*inserts, *updates, (columns.row(3), "d")]
 
 

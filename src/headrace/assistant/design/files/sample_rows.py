@@ -1,4 +1,4 @@
-"""Sample rows of a source: seeded, the same each time, with late, repeated and wrong ones where the design handles them.
+"""Sample rows of a source: seeded, the same each time, with late and repeated ones where the design handles them.
 
 The events span the time that the design's results need, so that some windows and sessions are complete.
 """
@@ -126,29 +126,36 @@ def sample_rows(columns: SampleColumns, *, repeats: bool, late_by_s: float) -> l
 
 
 def value_of(kind: JsonType | None, name: str, number: int, hint: Hint) -> Any:
-    """A value of a type, as JSON has it; it depends on the name and the number alone."""
+    """A value of a type, as JSON has it; it depends on the name and the number alone. None for other types."""
     if isinstance(kind, dict):
         return _nested_value(kind, name, number)
+    if kind == "string":
+        pool = hint.texts or [f"{name}-{word}" for word in _WORDS]
+        return pool[_draw(name, number, len(pool))]
+    if str(kind).startswith("decimal"):
+        return _decimal(str(kind), name, number, hint)
+    if kind in ("date", "timestamp", "timestamp_ntz"):
+        return _time_value(str(kind), number)
+    return _simple_value(str(kind), name, number, hint)
+
+
+def _time_value(kind: str, number: int) -> str:
+    text = time_text(60.0 * number)
+    return {"date": (START + timedelta(days=number)).date().isoformat(), "timestamp": text}.get(
+        kind, text.removesuffix("Z")
+    )
+
+
+def _simple_value(kind: str, name: str, number: int, hint: Hint) -> Any:
     match kind:
-        case "string":
-            pool = hint.texts or [f"{name}-{word}" for word in _WORDS]
-            return pool[_draw(name, number, len(pool))]
         case "byte" | "short" | "integer" | "long":
             return int(_within(_draw(name, number, 100), hint))
         case "float" | "double":
             return float(_within(_draw(name, number, 10_000) / 100, hint))
         case "boolean":
             return bool(_draw(name, number, 2))
-        case "date":
-            return (START + timedelta(days=number)).date().isoformat()
-        case "timestamp":
-            return time_text(60.0 * number)
-        case "timestamp_ntz":
-            return time_text(60.0 * number).removesuffix("Z")
         case "binary":
             return base64.b64encode(f"{name}-{number}".encode()).decode()
-        case str() if kind.startswith("decimal"):
-            return _decimal(kind, name, number, hint)
     return None
 
 
@@ -175,7 +182,9 @@ def _decimal(kind: str, name: str, number: int, hint: Hint) -> Any:
     whole = min(digits - scale, 4)
     drawn = _draw(name, number, 10**whole) if whole else 0
     value = _within(float(drawn), hint)
-    return int(value) if not scale else round(value + _draw(f"{name}.", number, 10 ** min(scale, 2)) / 100, min(scale, 2))
+    return (
+        int(value) if not scale else round(value + _draw(f"{name}.", number, 10 ** min(scale, 2)) / 100, min(scale, 2))
+    )
 
 
 def _within(value: float, hint: Hint) -> float:

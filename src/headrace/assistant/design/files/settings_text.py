@@ -86,4 +86,6 @@ def _connection(blueprint: Blueprint) -> dict[str, str]:
 
 def _mapping(key: str, entries: Mapping[str, str], margin: int) -> Iterator[str]:
     yield f"{' ' * margin}{key}:"
-    yield from (f"{' ' * (margin + 2)}{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in entries.items())
+    yield from (
+        f"{' ' * (margin + 2)}{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in entries.items()
+    )

@@ -63,7 +63,9 @@ def _flow(sink: Dataset, blueprint: Blueprint) -> str:
 
 def _key_and_value(sink: Dataset) -> list[str]:
     """The columns of a Kafka record: the key, if there is one, and the row as JSON."""
-    value = call("F.to_json", [call("F.struct", [literal(column.name) for column in sink.columns])], after='.alias("value")')
+    value = call(
+        "F.to_json", [call("F.struct", [literal(column.name) for column in sink.columns])], after='.alias("value")'
+    )
     known = [name for name in sink.keys if sink.column(name) is not None]
     if not known:
         return [value]

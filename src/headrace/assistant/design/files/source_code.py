@@ -58,8 +58,10 @@ def _view(dataset: Dataset, blueprint: Blueprint) -> str:
 def _body(dataset: Dataset, blueprint: Blueprint) -> list[str]:
     source = dataset.source
     facts = facts_of(source)
-    sample = f'{{SAMPLE}}/{source.name}'
-    schema = literal(record_schema(source)) if facts.payload or source.kind is SourceKind.SYNTHETIC else source.name.upper()
+    sample = f"{{SAMPLE}}/{source.name}"
+    schema = (
+        literal(record_schema(source)) if facts.payload or source.kind is SourceKind.SYNTHETIC else source.name.upper()
+    )
     links = [f"spark.readStream.schema({schema})", f'.json(f"{sample}")']
     lines = ["    if IS_SAMPLE:"]
     if facts.payload:
@@ -90,7 +92,11 @@ def _files_body(source: Source, dataset: Dataset, blueprint: Blueprint) -> list[
     if given:
         confs = {name: f'spark.conf.get("{source.name}.{name}")' for name in given}
         links.append(".options(\n" + mapping(confs, 1, before="**({} if IS_SAMPLE else ", after=")") + "\n)")
-    links += [f".schema({source.name.upper()})", ".load(path)", '.select("*", F.col("_metadata.file_path").alias("source_file"))']
+    links += [
+        f".schema({source.name.upper()})",
+        ".load(path)",
+        '.select("*", F.col("_metadata.file_path").alias("source_file"))',
+    ]
     return [f'    path = f"{{SAMPLE}}/{source.name}" if IS_SAMPLE else {conf}', chained("return ", links, 1)]
 
 

@@ -12,11 +12,10 @@ from headrace.assistant.design.blueprint import (
     aggregates_of,
     event_time_read,
 )
-from headrace.assistant.design.decisions.watermarks import delay_text
+from headrace.assistant.design.durations import interval, spoken
 from headrace.assistant.design.files.decorators import expectation_lines, table_arguments, table_decorator
 from headrace.assistant.design.files.python_text import call, chained, literal
 from headrace.assistant.design.requirements import Output, Source
-from headrace.model.lateness import duration
 
 
 class TableCode:
@@ -29,7 +28,7 @@ class TableCode:
 
     def __init__(self, blueprint: Blueprint, delay_s: float) -> None:
         self._blueprint = blueprint
-        self._delay = delay_text(delay_s) if delay_s else ""
+        self._delay = interval(delay_s) if delay_s else ""
         self._renderers: dict[DatasetKind, Callable[[Dataset, Output], str]] = {
             DatasetKind.CLEAN: self._clean,
             DatasetKind.DEDUP: self._dedup,
@@ -65,7 +64,9 @@ class TableCode:
         return [self._read(dataset, position), call(".select", names)]
 
     def _clean(self, dataset: Dataset, output: Output) -> str:
-        body = [chained("return ", [self._read(dataset), call(".select", [literal(c.name) for c in dataset.columns])], 1)]
+        body = [
+            chained("return ", [self._read(dataset), call(".select", [literal(c.name) for c in dataset.columns])], 1)
+        ]
         rules = expectation_lines(output.rules, self._blueprint.requirements.on_error)
         return self._table(dataset, f"Rows of {dataset.reads[0]} that can be true", body, rules)
 
@@ -78,18 +79,18 @@ class TableCode:
         return self._table(dataset, f"Each event of {dataset.reads[0]} once", body)
 
     def _windows(self, dataset: Dataset, output: Output) -> str:
-        size, slide = duration(output.size_s or 0), output.slide_s
+        size, slide = spoken(output.size_s or 0), output.slide_s
         arguments = [f'F.expr({literal(text)}).alias("{name}")' for name, text in aggregates_of(output).items()]
         if slide and slide != output.size_s:
-            arguments.append(f"slide={literal(delay_text(slide))}")
-        body = self._pattern("windowed", dataset, delay_text(output.size_s or 0), arguments)
+            arguments.append(f"slide={literal(interval(slide))}")
+        body = self._pattern("windowed", dataset, interval(output.size_s or 0), arguments)
         return self._table(dataset, f"Windows of {size}, written when no more events are expected", body)
 
     def _sessions(self, dataset: Dataset, output: Output) -> str:
         aggregates = [f'F.expr({literal(text)}).alias("{name}")' for name, text in aggregates_of(output).items()]
         arguments = [f"aggregates=[{', '.join(aggregates)}]"] if aggregates else []
-        body = self._pattern("sessionize", dataset, delay_text(output.gap_s or 0), arguments)
-        gap = duration(output.gap_s or 0)
+        body = self._pattern("sessionize", dataset, interval(output.gap_s or 0), arguments)
+        gap = spoken(output.gap_s or 0)
         return self._table(dataset, f"Sessions, which end after {gap} without an event", body)
 
     def _pattern(self, function: str, dataset: Dataset, length: str, arguments: list[str]) -> list[str]:
@@ -127,17 +128,19 @@ class TableCode:
         taken = [*(_renamed(name, new) for name, new in key_names.items())]
         taken += [_renamed(column.name, new) for new, column in added.items()]
         watermark = (lambda at: [f'.withWatermark("{at}", "{self._delay}")']) if dataset.is_stream else lambda _at: []
-        interval = f"INTERVAL {duration(output.within_s or 0).upper()}"
+        interval = f"INTERVAL {spoken(output.within_s or 0).upper()}"
         matches = [f'(rows["{name}"] == others["{new}"])' for name, new in key_names.items()]
         bound = f'others["{time_name}"].between(rows["{left_at}"], rows["{left_at}"] + F.expr("{interval}"))'
         body = [
             chained("rows = ", [*self._rows(dataset), *watermark(left_at)], 1),
             chained("others = ", [self._read(dataset, 1), call(".select", taken), *watermark(time_name)], 1),
-            f"    belongs = {' & '.join([*matches, bound])}",
+            "    belongs = (",
+            *(f"        {'& ' if number else ''}{text}" for number, text in enumerate([*matches, bound])),
+            "    )",
             f'    joined = rows.join(others, belongs, "{_JOINS[output.how]}")',
             call("joined.drop", [literal(new) for new in key_names.values()], 1, before="return "),
         ]
-        comment = f"Rows of {first.name} with those of {second.name} that follow within {duration(output.within_s or 0)}"
+        comment = f"Rows of {first.name} with those of {second.name} that follow within {spoken(output.within_s or 0)}"
         return self._table(dataset, comment, body)
 
     def _changes(self, dataset: Dataset, output: Output) -> str:
@@ -155,7 +158,10 @@ class TableCode:
             f"column_list={literal(columns)}",
             f"stored_as_scd_type={1 if dataset.kind is DatasetKind.SCD1 else 2}",
         ]
-        table = call("dp.create_streaming_table", [literal(dataset.name), *table_arguments(dataset, self._blueprint, comment, with_conf=False)])
+        table = call(
+            "dp.create_streaming_table",
+            [literal(dataset.name), *table_arguments(dataset, self._blueprint, comment, with_conf=False)],
+        )
         return f"{table}\n{call('dp.create_auto_cdc_flow', arguments)}"
 
 
