@@ -17,6 +17,7 @@ Verb: TypeAlias = "Callable[..., int | None] | typer.Typer"
 # Where each verb, and each group of verbs such as `checkpoints list`, is; in the order of the help.
 VERBS = {
     "init": "init:init",
+    "design": "design:design",
     "validate": "update:validate",
     "plan": "update:plan",
     "run": "update:run",

@@ -1,4 +1,4 @@
-"""Checks a settings file against the table of keys: typed values with their lines, and all problems."""
+"""Checks a document, such as the settings file, against its table of keys: typed values, lines, and all problems."""
 
 from __future__ import annotations
 
@@ -14,22 +14,24 @@ from headrace.model.location import Location
 from headrace.options.nearest import nearest
 from headrace.options.option import Treatment
 from headrace.settings.document import BOOLEAN, FLOAT, INTEGER, NULL, TEXT, line_of, repeated_keys, text_of
-from headrace.settings.key import Key, ValueType
-from headrace.settings.keys import keys_below, parents_of
+from headrace.settings.key import Key, KeyTable, ValueType
+from headrace.settings.keys import SETTINGS
 
 Value: TypeAlias = (
     "str | bool | int | float | tuple[str, ...] | dict[str, str] | Section | tuple[Section, ...] | dict[str, Section]"
 )
 
 _NAMED_KINDS = (ValueType.NAMED_SECTIONS, ValueType.SWITCHED_SECTIONS)
-_MAP_KINDS = (ValueType.MAP, ValueType.SECTION, ValueType.ANY_MAP, *_NAMED_KINDS)
+_SECTION_KINDS = (ValueType.SECTION, ValueType.TEXT_OR_SECTION)
+_TEXT_KINDS = (ValueType.TEXT, ValueType.TEXT_OR_SECTION)
+_MAP_KINDS = (ValueType.MAP, *_SECTION_KINDS, ValueType.ANY_MAP, *_NAMED_KINDS)
 _LIST_KINDS = (ValueType.TEXTS, ValueType.SECTIONS, ValueType.ANY_LIST)
 _SCALAR_TAGS = {TEXT: "a string", BOOLEAN: "true or false", INTEGER: "a number", FLOAT: "a number", NULL: "null"}
 
 
 @dataclass(frozen=True)
 class Section:
-    """A mapping of the settings file: its values by key, with the types from the table of keys.
+    """A mapping of the document: its values by key, with the types from the table of keys.
 
     Invalid values are missing; their problems are recorded. ``lines`` has the lines of keys, and of the entries of a
     mapping of strings as ``key.entry``.
@@ -105,9 +107,10 @@ class Section:
 
 @dataclass
 class Checker:
-    """Reads sections and collects problems, and keys without effect."""
+    """Reads sections of the document *file* and collects problems, and keys without effect."""
 
     file: str
+    table: KeyTable = SETTINGS
     problems: list[PipelineError] = field(default_factory=list)
     notices: dict[str, str] = field(default_factory=dict)
 
@@ -118,9 +121,10 @@ class Checker:
             Problems: the file does not contain a mapping.
         """
         for key, first, second in repeated_keys(root):
-            self._problem("SETTINGS.DUPLICATE_KEY", second, key=key, first=first, second=second)
+            self._problem(self.table.errors.duplicate_key, second, key=key, first=first, second=second)
         if not isinstance(root, yaml.MappingNode):
-            self._problem("SETTINGS.SYNTAX", line_of(root), reason="the file must contain a mapping of keys to values")
+            reason = "the file must contain a mapping of keys to values"
+            self._problem(self.table.errors.syntax, line_of(root), reason=reason)
             raise Problems(self.problems)
         return self._section(root, "", "", silent=False)
 
@@ -130,11 +134,11 @@ class Checker:
         before = len(self.problems)
         for key_node, value_node in node.value:
             leaf = text_of(key_node) if isinstance(key_node, yaml.ScalarNode) else "?"
-            key = keys_below(path).get(leaf)
+            key = self.table.below(path).get(leaf)
             child = f"{label}.{leaf}" if label else leaf
             if key is None:
-                suggestion = _suggestion(leaf, path)
-                self._problem("SETTINGS.UNKNOWN_KEY", line_of(key_node), key=child, suggestion=suggestion)
+                suggestion = _suggestion(leaf, path, self.table)
+                self._problem(self.table.errors.unknown_key, line_of(key_node), key=child, suggestion=suggestion)
                 continue
             value = self._known(key, key_node, value_node, child, silent=silent)
             if value is not None:
@@ -149,7 +153,7 @@ class Checker:
         if key.treatment is Treatment.REFUSED:
             if not _is_empty(node):
                 line = line_of(key_node)
-                self._problem("SETTINGS.REFUSED", line, key=label, reason=key.reason, instead=key.fix)
+                self._problem(self.table.errors.refused, line, key=label, reason=key.reason, instead=key.fix)
             return None
         if key.treatment is Treatment.ACCEPTED and not silent:
             self.notices.setdefault(key.path, key.reason)
@@ -160,7 +164,7 @@ class Checker:
         if isinstance(node, yaml.MappingNode) and key.type in _MAP_KINDS:
             if key.type is ValueType.MAP:
                 return self._map(node, label)
-            if key.type is ValueType.SECTION:
+            if key.type in _SECTION_KINDS:
                 return self._section(node, key.path, label, silent=silent)
             return self._named_sections(key, node, label) if key.type in _NAMED_KINDS else None
         if isinstance(node, yaml.SequenceNode) and key.type in _LIST_KINDS:
@@ -173,7 +177,7 @@ class Checker:
         return None
 
     def _scalar(self, expected: ValueType, node: yaml.ScalarNode, label: str) -> str | bool | int | float | None:
-        if expected is ValueType.TEXT and node.tag == TEXT:
+        if (expected in _TEXT_KINDS and node.tag == TEXT) or expected is ValueType.SCALAR:
             return self._text(node, label)
         if expected is ValueType.BOOLEAN and node.tag == BOOLEAN:
             return text_of(node).lower() == "true"
@@ -190,7 +194,7 @@ class Checker:
             return text
         reason = "a string cannot contain the character NUL"
         fix = "Remove the character."
-        self._problem("SETTINGS.WRONG_VALUE", line_of(node), key=label, reason=reason, instead=fix)
+        self._problem(self.table.errors.wrong_value, line_of(node), key=label, reason=reason, instead=fix)
         return None
 
     def _texts(self, node: yaml.SequenceNode, label: str) -> tuple[str, ...]:
@@ -246,23 +250,24 @@ class Checker:
             found = _SCALAR_TAGS.get(node.tag, "something else")
         else:
             found = "a list" if isinstance(node, yaml.SequenceNode) else "a mapping"
-        quotes = expected is ValueType.TEXT and node.tag in (BOOLEAN, INTEGER, FLOAT)
+        quotes = expected in _TEXT_KINDS and node.tag in (BOOLEAN, INTEGER, FLOAT)
         fix = "Put quotes around the value." if quotes else f"Write {phrase}."
-        self._problem("SETTINGS.WRONG_TYPE", line_of(node), key=label, expected=phrase, found=found, instead=fix)
+        code = self.table.errors.wrong_type
+        self._problem(code, line_of(node), key=label, expected=phrase, found=found, instead=fix)
 
     def _problem(self, code: str, line: int, **params: object) -> None:
         self.problems.append(PipelineError(code, location=Location(self.file, line), **params))
 
 
-def _suggestion(leaf: str, path: str) -> str:
-    known = keys_below(path)
+def _suggestion(leaf: str, path: str, table: KeyTable) -> str:
+    known = table.below(path)
     close = nearest(leaf, known)
     if close:
         return f'Did you mean "{close}"?'
-    parent = next(parents_of(leaf), None)
+    parent = next(table.parents_of(leaf), None)
     if parent:
         return f'It belongs below "{parent}".'
-    listed = "docs/reference/settings.md lists the keys."
+    listed = f"{table.page} lists the keys."
     return f"The keys here are {', '.join(known)}." if path and len(known) <= 8 else listed
 
 

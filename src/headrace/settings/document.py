@@ -1,4 +1,4 @@
-"""A settings file as a tree with line numbers: YAML, or JSON with comments and trailing commas.
+"""A settings file, or another document, as a tree with line numbers: YAML, or JSON with comments and trailing commas.
 
 Scalars follow YAML 1.2: ``yes``, ``on`` and ``2026-01-01`` are strings, ``010`` is ten.
 """
@@ -14,6 +14,7 @@ import yaml
 
 from headrace.errors import PipelineError
 from headrace.model.location import Location
+from headrace.settings.key import DocumentErrors
 
 NULL = "tag:yaml.org,2002:null"
 BOOLEAN = "tag:yaml.org,2002:bool"
@@ -42,29 +43,50 @@ _Yaml12Loader.add_implicit_resolver(
 )
 
 
-def read_document(file: Path) -> yaml.Node:
+_SETTINGS_ERRORS = DocumentErrors()
+
+
+def read_document(file: Path, errors: DocumentErrors = _SETTINGS_ERRORS) -> yaml.Node:
     """The tree of *file*; an empty file is an empty mapping.
 
     Raises:
-        PipelineError: SETTINGS.UNREADABLE, or SETTINGS.SYNTAX with the line.
+        PipelineError: the file cannot be read, or its text cannot be parsed; with the line.
+    """
+    return parse_document(read_text(file, errors), file.name, errors)
+
+
+def read_text(file: Path, errors: DocumentErrors = _SETTINGS_ERRORS) -> str:
+    """The text of *file*.
+
+    Raises:
+        PipelineError: the file cannot be read, or is not UTF-8.
     """
     try:
-        text = file.read_text(encoding="utf-8-sig")
+        return file.read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise PipelineError("SETTINGS.UNREADABLE", file=file, reason=error.strerror or "it cannot be read") from error
+        raise PipelineError(errors.unreadable, file=file, reason=error.strerror or "it cannot be read") from error
     except UnicodeDecodeError as error:
-        raise _syntax(file, 0, "the file is not UTF-8") from error
-    if file.suffix == ".json":
-        text = _plain_json(file, text)
+        raise _syntax(file.name, 0, "the file is not UTF-8", errors) from error
+
+
+def parse_document(text: str, name: str, errors: DocumentErrors = _SETTINGS_ERRORS) -> yaml.Node:
+    """The tree of the text of a file with this *name*; an empty text is an empty mapping.
+
+    Raises:
+        PipelineError: the text cannot be parsed; with the line.
+    """
+    if name.endswith(".json"):
+        text = _plain_json(name, text, errors)
     try:
         root = yaml.compose(text, Loader=_Yaml12Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise _syntax(file, mark.line + 1 if mark else 0, error.problem or "it is not valid YAML") from error
+        line, reason = mark.line + 1 if mark else 0, error.problem or "it is not valid YAML"
+        raise _syntax(name, line, reason, errors) from error
     except yaml.YAMLError as error:
-        raise _syntax(file, 0, "a character is not allowed in YAML") from error
+        raise _syntax(name, 0, "a character is not allowed in YAML", errors) from error
     except RecursionError as error:
-        raise _syntax(file, 0, "values are nested too deeply") from error
+        raise _syntax(name, 0, "values are nested too deeply", errors) from error
     return root or yaml.MappingNode("tag:yaml.org,2002:map", [])
 
 
@@ -106,7 +128,7 @@ def _repeated_in(node: yaml.MappingNode) -> Iterator[tuple[str, int, int]]:
             first.setdefault(name, line)
 
 
-def _plain_json(file: Path, text: str) -> str:
+def _plain_json(name: str, text: str, errors: DocumentErrors) -> str:
     """The JSON without comments, trailing commas and tabs; every token keeps its line and column."""
     for pattern in (_COMMENT, _TRAILING_COMMA, _TAB):
         text = pattern.sub(_blanked, text)
@@ -114,9 +136,9 @@ def _plain_json(file: Path, text: str) -> str:
         if text.strip():
             json.loads(text)
     except json.JSONDecodeError as error:
-        raise _syntax(file, error.lineno, error.msg.lower()) from error
+        raise _syntax(name, error.lineno, error.msg.lower(), errors) from error
     except RecursionError as error:
-        raise _syntax(file, 0, "values are nested too deeply") from error
+        raise _syntax(name, 0, "values are nested too deeply", errors) from error
     return text
 
 
@@ -125,5 +147,5 @@ def _blanked(match: re.Match[str]) -> str:
     return token if token.startswith('"') else re.sub(r"[^\n]", " ", token)
 
 
-def _syntax(file: Path, line: int, reason: str) -> PipelineError:
-    return PipelineError("SETTINGS.SYNTAX", location=Location(file.name, line), reason=reason)
+def _syntax(name: str, line: int, reason: str, errors: DocumentErrors) -> PipelineError:
+    return PipelineError(errors.syntax, location=Location(name, line), reason=reason)

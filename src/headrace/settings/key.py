@@ -1,9 +1,12 @@
-"""One key of a settings file, as data."""
+"""Keys of a YAML document, such as the settings file, as data."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
+from types import MappingProxyType
 
 from headrace.options.option import Treatment
 
@@ -12,6 +15,8 @@ class ValueType(Enum):
     """The type of a value; the value of the member is the phrase used in messages."""
 
     TEXT = "a string"
+    # Read as text, however YAML understands it.
+    SCALAR = "a string, a number, or true or false"
     BOOLEAN = "true or false"
     NUMBER = "a whole number"
     DECIMAL = "a number"
@@ -19,6 +24,7 @@ class ValueType(Enum):
     MAP = "a mapping of strings"
     SECTION = "a mapping"
     SECTIONS = "a list of mappings"
+    TEXT_OR_SECTION = "a string or a mapping"
     NAMED_SECTIONS = "a mapping of mappings"
     SWITCHED_SECTIONS = "a mapping of mappings, or of `off`"
     # Not checked further: the whole value is accepted without effect, or refused.
@@ -58,6 +64,53 @@ class Key:
     def leaf(self) -> str:
         """The key as written."""
         return self.path.rpartition(".")[2]
+
+
+@dataclass(frozen=True)
+class DocumentErrors:
+    """The error conditions of one kind of document."""
+
+    unreadable: str = "SETTINGS.UNREADABLE"
+    syntax: str = "SETTINGS.SYNTAX"
+    duplicate_key: str = "SETTINGS.DUPLICATE_KEY"
+    unknown_key: str = "SETTINGS.UNKNOWN_KEY"
+    wrong_type: str = "SETTINGS.WRONG_TYPE"
+    wrong_value: str = "SETTINGS.WRONG_VALUE"
+    refused: str = "SETTINGS.REFUSED"
+
+
+@dataclass(frozen=True)
+class KeyTable:
+    """All keys of one kind of document.
+
+    Attributes:
+        keys: the keys.
+        page: the reference page that lists them.
+        repeated: the path of a mapping that can have top-level keys too, those with ``in_profile``; empty for none.
+        errors: the error conditions of its documents.
+    """
+
+    keys: tuple[Key, ...]
+    page: str
+    repeated: str = ""
+    errors: DocumentErrors = field(default_factory=DocumentErrors)
+
+    def below(self, path: str) -> Mapping[str, Key]:
+        """The keys of the mapping at *path* (empty: the top level), by name."""
+        return self._by_parent.get(path, MappingProxyType({}))
+
+    def parents_of(self, leaf: str) -> Iterator[str]:
+        """Paths of the mappings that may contain a key with this name, without the top level."""
+        return (key.parent for key in self.keys if key.leaf == leaf and key.parent)
+
+    @cached_property
+    def _by_parent(self) -> Mapping[str, Mapping[str, Key]]:
+        found: dict[str, dict[str, Key]] = {}
+        for key in self.keys:
+            found.setdefault(key.parent, {})[key.leaf] = key
+        if self.repeated:
+            found.setdefault(self.repeated, {}).update({key.leaf: key for key in self.keys if key.in_profile})
+        return {path: MappingProxyType(keys) for path, keys in found.items()}
 
 
 def used(

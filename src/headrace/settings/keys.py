@@ -6,12 +6,10 @@ loader, docs/reference/settings.md and the JSON schema for editors all read this
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from functools import cache
-from types import MappingProxyType
+from collections.abc import Mapping
 
 from headrace.settings.alert_keys import ALERT_KEYS
-from headrace.settings.key import Key, ValueType, accepted, refused, used
+from headrace.settings.key import Key, KeyTable, ValueType, accepted, refused, used
 
 _T, _used, _accepted, _refused = ValueType, used, accepted, refused
 _NOT_BLANK = r"\S"
@@ -411,15 +409,9 @@ KEYS: tuple[Key, ...] = (
 )
 
 
-@cache
+SETTINGS = KeyTable(KEYS, "docs/reference/settings.md", repeated="profiles.*")
+
+
 def keys_below(path: str) -> Mapping[str, Key]:
     """The keys of the mapping at *path* (empty: the top level), by name."""
-    found = {key.leaf: key for key in KEYS if key.parent == path}
-    if path == "profiles.*":
-        found.update({key.leaf: key for key in KEYS if key.in_profile})
-    return MappingProxyType(found)
-
-
-def parents_of(leaf: str) -> Iterator[str]:
-    """Paths of the mappings that may contain a key with this name, without the top level."""
-    return (key.parent for key in KEYS if key.leaf == leaf and key.parent)
+    return SETTINGS.below(path)

@@ -1,0 +1,9 @@
+"""From requirements to a project: questions, decisions, and files as text.
+
+The path of a design: ``parse.py`` reads requirements, ``questions.py`` says what is open, ``blueprint.py`` finds the
+datasets, ``decide.py`` decides, ``design.py`` renders the files.
+"""
+
+from __future__ import annotations
+
+__all__ = ["answers", "design", "parse", "questions", "requirement_keys"]

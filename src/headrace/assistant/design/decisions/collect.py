@@ -1,0 +1,38 @@
+"""All decisions of a design, in the order in which a reader needs them."""
+
+from __future__ import annotations
+
+from headrace.assistant.design.blueprint import Blueprint
+from headrace.assistant.design.decisions.decision import Decision
+from headrace.assistant.design.decisions.guarantees import guarantee_decisions
+from headrace.assistant.design.decisions.layout import layout_decisions
+from headrace.assistant.design.decisions.rates import rate_decisions
+from headrace.assistant.design.decisions.records import record_decisions
+from headrace.assistant.design.decisions.state import state_decisions
+from headrace.assistant.design.decisions.triggers import trigger_decisions
+from headrace.assistant.design.decisions.usage import default_decisions, usage_decisions
+from headrace.assistant.design.decisions.watermarks import delay_s, watermark_decisions
+from headrace.assistant.design.questions import Question
+from headrace.model.lateness import Lateness
+
+
+def decide(blueprint: Blueprint, taken: tuple[Question, ...], measured: Lateness | None) -> tuple[Decision, ...]:
+    """The decisions; their ids are distinct.
+
+    Args:
+        blueprint: the datasets.
+        taken: the questions that were answered by their defaults.
+        measured: the lateness of past events; None if it was not measured.
+    """
+    delay = delay_s(blueprint.requirements, measured)
+    return (
+        *usage_decisions(blueprint),
+        *trigger_decisions(blueprint),
+        *rate_decisions(blueprint),
+        *watermark_decisions(blueprint, measured),
+        *state_decisions(blueprint, delay),
+        *record_decisions(blueprint),
+        *layout_decisions(blueprint),
+        *guarantee_decisions(blueprint),
+        *default_decisions(taken),
+    )

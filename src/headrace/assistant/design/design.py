@@ -1,0 +1,87 @@
+"""A design: from requirements to decisions and to the files of a project."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from headrace.assistant.design.blueprint import Blueprint, Dataset, make_blueprint
+from headrace.assistant.design.checklist import Criterion, checklist
+from headrace.assistant.design.decisions.collect import decide
+from headrace.assistant.design.decisions.decision import Decision
+from headrace.assistant.design.decisions.state import StateEstimate, state_estimates
+from headrace.assistant.design.decisions.watermarks import delay_s
+from headrace.assistant.design.files.render import render_files
+from headrace.assistant.design.questions import Question, open_questions, with_defaults
+from headrace.assistant.design.requirements import Requirements
+from headrace.assistant.design.source_defaults import with_known_columns
+from headrace.errors import PipelineError
+from headrace.model.lateness import Lateness
+
+
+@dataclass(frozen=True)
+class Design:
+    """A design: its datasets, its decisions, and the files of the project by path."""
+
+    blueprint: Blueprint
+    decisions: tuple[Decision, ...]
+    state: tuple[StateEstimate, ...]
+    checklist: tuple[Criterion, ...]
+    files: Mapping[str, str]
+
+    def to_json(self) -> dict[str, Any]:
+        """The design as one JSON object."""
+        return {
+            "decisions": [decision.to_json() for decision in self.decisions],
+            "datasets": [_dataset_json(dataset) for dataset in self.blueprint.datasets],
+            "state_estimate": [estimate.to_json() for estimate in self.state],
+            "mermaid": self.files["design.mmd"],
+            "files": [{"path": path, "text": text} for path, text in self.files.items()],
+            "checklist": [criterion.to_json() for criterion in self.checklist],
+        }
+
+
+def make_design(requirements: Requirements, *, defaults: bool = False, measured: Lateness | None = None) -> Design:
+    """The design of requirements.
+
+    Args:
+        requirements: as parsed.
+        defaults: whether open questions are answered by their defaults.
+        measured: the lateness of past events, if the requirements ask for it.
+
+    Raises:
+        PipelineError: DESIGN.OPEN_QUESTIONS: answers are missing.
+        Problems: outputs that cannot be built.
+    """
+    known = with_known_columns(requirements)
+    questions = open_questions(known)
+    missing = [question for question in questions if question.is_needed or not defaults]
+    if missing:
+        raise open_questions_error(missing, requirements.file)
+    blueprint = make_blueprint(with_defaults(known))
+    decisions = decide(blueprint, questions, measured)
+    delay = delay_s(blueprint.requirements, measured)
+    criteria = checklist(blueprint, decisions, delay)
+    files = render_files(blueprint, decisions, criteria, delay)
+    return Design(blueprint, decisions, state_estimates(blueprint, delay), criteria, files)
+
+
+def open_questions_error(missing: list[Question], file: str) -> PipelineError:
+    """The error that names the open questions."""
+    return PipelineError("DESIGN.OPEN_QUESTIONS", file=file, questions=", ".join(one.id for one in missing))
+
+
+def _dataset_json(dataset: Dataset) -> dict[str, Any]:
+    return {
+        "name": dataset.name,
+        "kind": dataset.kind.value,
+        "layer": dataset.kind.layer or None,
+        "source": dataset.source.name,
+        "reads": list(dataset.reads),
+        "columns": [column.name for column in dataset.columns],
+        "event_time": dataset.event_time,
+        "keys": list(dataset.keys),
+        "streaming": dataset.is_stream,
+        "latency_s": dataset.latency_s,
+    }

@@ -1,0 +1,83 @@
+"""Tests of the whole pipeline: it is valid, and a crash at any point leaves no trace."""
+
+from __future__ import annotations
+
+from headrace.assistant.design.blueprint import Blueprint, DatasetKind
+from headrace.assistant.design.files.bronze_tests import bronze_test_text, conftest_text
+from headrace.assistant.design.files.python_text import literal
+from headrace.assistant.design.files.sample_records import has_wrong_records
+from headrace.assistant.design.files.table_tests import TableTests
+from headrace.assistant.design.requirements import ErrorPolicy
+from headrace.runtime.failpoints import Failpoint
+
+# Columns that say when a row was written, and in which folder its record was.
+_OF_THE_RUN = ("ingested_at", "source_file", "source_source_file")
+
+
+def test_files(blueprint: Blueprint, delay_s: float) -> dict[str, str]:
+    """The test modules, by path."""
+    found = {"tests/conftest.py": conftest_text(blueprint)}
+    tables = TableTests(blueprint, delay_s)
+    for dataset in blueprint.datasets:
+        if dataset.kind is DatasetKind.BRONZE:
+            found[f"tests/test_{dataset.name}.py"] = bronze_test_text(dataset, blueprint)
+        elif dataset.output is not None:
+            found[f"tests/test_{dataset.name}.py"] = tables.text(dataset)
+    if blueprint.tables:
+        found["tests/test_crashes.py"] = _crashes(blueprint)
+    return found
+
+
+def failpoints(blueprint: Blueprint) -> list[Failpoint]:
+    """The points at which an update of the sample can crash."""
+    found = [Failpoint.COUNTED]
+    wrong = any(has_wrong_records(bronze.source, blueprint) for bronze in blueprint.of(DatasetKind.BRONZE))
+    if blueprint.requirements.on_error is ErrorPolicy.QUARANTINE and wrong:
+        found += [Failpoint.BEFORE_QUARANTINE, Failpoint.QUARANTINED]
+    written = [d for d in blueprint.tables if d.kind is not DatasetKind.BRONZE or not d.source.is_debezium]
+    if written:
+        found += [Failpoint.BEFORE_WRITE, Failpoint.WRITTEN]
+    if blueprint.of(DatasetKind.SINK):
+        found += [Failpoint.STAGED, Failpoint.BEFORE_PUBLISH, Failpoint.PUBLISHED]
+    return found
+
+
+def _crashes(blueprint: Blueprint) -> str:
+    tables = [dataset.name for dataset in blueprint.tables]
+    points = [point.value for point in failpoints(blueprint)]
+    return f'''"""A crash at any point loses no row and repeats none."""
+
+import pytest
+
+from headrace.testing import Crashed
+
+TABLES = {literal(tables)}
+FAILPOINTS = {literal(points)}
+# The rows of an update without a crash, computed once.
+EXPECTED = {{}}
+
+
+def rows_of(pipeline):
+    """The rows of all tables, without what differs in each run."""
+    return {{
+        table: [
+            {{name: value for name, value in row.items() if name not in {literal(list(_OF_THE_RUN))}}}
+            for row in pipeline.rows(table)
+        ]
+        for table in TABLES
+    }}
+
+
+@pytest.mark.parametrize("failpoint", FAILPOINTS)
+def test_a_crash_leaves_no_trace(pipeline, failpoint):
+    if not EXPECTED:
+        without_crash = pipeline(pipeline.folder)
+        without_crash.run()
+        EXPECTED.update(rows_of(without_crash))
+
+    with pytest.raises(Crashed):
+        pipeline.crash_at(failpoint).run()
+    pipeline.restart().run()
+
+    assert rows_of(pipeline) == EXPECTED
+'''

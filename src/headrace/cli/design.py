@@ -1,0 +1,47 @@
+"""The verb that makes a project from requirements: design."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headrace.cli.invocation import invocation_of
+from headrace.errors import PipelineError
+
+# Loaded by name, so that other verbs start without it.
+DESIGNING = "headrace.cli.design_command"
+
+
+def design(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The requirements, in YAML.")],
+    questions: Annotated[  # noqa: FBT002 - an option of the command line
+        bool, typer.Option("--questions", help="List the open questions. Exit with 2 if one needs an answer.")
+    ] = False,
+    ask: Annotated[  # noqa: FBT002 - the same
+        bool, typer.Option("--ask", help="Ask the open questions, and write the answers into FILE.")
+    ] = False,
+    defaults: Annotated[bool, typer.Option("--defaults", help="Take the default of each open question.")] = False,  # noqa: FBT002 - the same
+    out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Write the project into a folder.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace files of the folder that differ.")] = False,  # noqa: FBT002 - the same
+    schema: Annotated[bool, typer.Option("--schema", help="Print the JSON schema of FILE, for editors.")] = False,  # noqa: FBT002 - the same
+) -> int:
+    """Design a pipeline from requirements: decisions, and a project with tests that runs on sample data.
+
+    Without --out, nothing is written. `headrace design --questions FILE` says what is still open.
+    """
+    modes = [name for name, given in (("--questions", questions), ("--ask", ask), ("--defaults", defaults)) if given]
+    if len(modes) > 1:
+        raise PipelineError("CLI.CONFLICT", first=modes[0], second=modes[1])
+    if force and out is None:
+        raise PipelineError("CLI.CONFLICT", first="--force", second="no --out")
+    command = import_module(DESIGNING)
+    invocation = invocation_of(context)
+    if schema:
+        return int(command.print_schema(invocation))
+    if questions:
+        return int(command.print_questions(invocation, file))
+    return int(command.run(invocation, file, out, (ask, defaults, force)))

@@ -1,0 +1,174 @@
+"""Makes a design, asks what is open, and writes its files."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from headrace.assistant.design.answers import with_answer
+from headrace.assistant.design.design import Design, make_design
+from headrace.assistant.design.parse import parse_requirements
+from headrace.assistant.design.questions import Question, open_questions
+from headrace.assistant.design.requirement_keys import ERRORS, requirements_schema
+from headrace.assistant.design.requirements import Column, Requirements
+from headrace.assistant.design.sample_schema import columns_of_sample
+from headrace.assistant.design.source_defaults import with_known_columns
+from headrace.atomic_write import replace_file
+from headrace.cli.invocation import Invocation
+from headrace.delta_log.lateness import measure_lateness
+from headrace.errors import PipelineError, Problems
+from headrace.model.lateness import Lateness
+from headrace.settings.document import read_text
+
+_DONE, _OPEN = 0, 2
+_COMMITS = 1000
+
+
+def print_schema(invocation: Invocation) -> int:
+    """Print the JSON schema of requirements."""
+    schema = requirements_schema()
+    invocation.result(json.dumps(schema, indent=2, ensure_ascii=False), schema, folds=False)
+    return _DONE
+
+
+def print_questions(invocation: Invocation, file: Path) -> int:
+    """Print the open questions; 2 if one of them needs an answer."""
+    found = open_questions(_requirements(file))
+    lines = [line for question in found for line in (*_question_lines(question), "")]
+    needed = sum(question.is_needed for question in found)
+    lines.append(f"{len(found)} open, {needed} without a default" if found else "no open questions")
+    value = {"questions": [question.to_json() for question in found], "open": len(found)}
+    invocation.result("\n".join(lines), value)
+    return _OPEN if needed else _DONE
+
+
+def run(invocation: Invocation, file: Path, out: Path | None, modes: tuple[bool, bool, bool]) -> int:
+    """Make the design, and write its files if there is a folder."""
+    ask, defaults, force = modes
+    if ask:
+        _ask(invocation, file)
+    requirements = _requirements(file)
+    made = make_design(requirements, defaults=defaults, measured=_measured(requirements, file))
+    written = None if out is None else _write(made.files, out, force=force)
+    value: dict[str, Any] = made.to_json()
+    if written is not None:
+        value["written"] = written
+    invocation.result("\n".join(_summary(made, out, written)), value)
+    return _DONE
+
+
+def _requirements(file: Path) -> Requirements:
+    """The requirements in a file.
+
+    Raises:
+        PipelineError, Problems: it cannot be read, or is wrong.
+    """
+
+    def sample_columns(path: str) -> tuple[Column, ...]:
+        return columns_of_sample(read_text(file.parent / path, ERRORS), path)
+
+    parsed = parse_requirements(read_text(file, ERRORS), file.name, sample_columns)
+    return with_known_columns(parsed)
+
+
+def _measured(requirements: Requirements, file: Path) -> Lateness | None:
+    """The lateness of past events, if the requirements name a table of them.
+
+    Raises:
+        PipelineError: DESIGN.NOT_MEASURED, LATENESS.NO_TIME.
+    """
+    table = requirements.lateness.measure_from
+    column = next((source.event_time for source in requirements.sources if source.event_time), None)
+    if table is None or column is None:
+        return None
+    path = file.parent / table
+    if not (path / "_delta_log").is_dir():
+        raise PipelineError("DESIGN.NOT_MEASURED", table=table)
+    dropped = 1 - requirements.lateness.share
+    return measure_lateness(str(path), table, column, _COMMITS, dropped, time.time())
+
+
+def _ask(invocation: Invocation, file: Path) -> None:
+    """Ask each open question until none is left or the input ends; each answer is written at once.
+
+    An answer that is wrong is reported, and asked again.
+    """
+    while questions := open_questions(_requirements(file)):
+        question = questions[0]
+        invocation.say("\n".join(_question_lines(question)))
+        answer = _answer(question)
+        if answer is None:
+            return
+        before = read_text(file, ERRORS)
+        replace_file(file.absolute(), with_answer(before, question, answer))
+        try:
+            _requirements(file)
+        except Problems as problems:
+            replace_file(file.absolute(), before)
+            if not sys.stdin.isatty():
+                raise
+            for problem in problems:
+                invocation.say(problem.render())
+
+
+def _answer(question: Question) -> str | None:
+    """The next line of the input; an empty one is the default. None at the end of the input."""
+    while line := sys.stdin.readline():
+        if answer := line.strip() or question.default:
+            return answer
+    return None
+
+
+def _question_lines(question: Question) -> Iterator[str]:
+    yield f"{question.id}: {question.text}"
+    yield f"  why: {question.why}"
+    if question.default is not None:
+        yield f"  default: {question.default}. {question.consequence}"
+    yield f"  page: {question.page}"
+
+
+def _write(files: Mapping[str, str], out: Path, *, force: bool) -> dict[str, list[str]]:
+    """Write the files that are new or differ; returns what was done to each.
+
+    Raises:
+        Problems: files differ, and *force* is not set; then nothing is written.
+        PipelineError: DESIGN.NOT_WRITTEN.
+    """
+    found: dict[str, list[str]] = {"created": [], "replaced": [], "unchanged": []}
+    try:
+        for path, text in files.items():
+            found[_change(out / path, text)].append(path)
+        if found["replaced"] and not force:
+            raise Problems([PipelineError("DESIGN.DIFFERS", path=path, folder=out) for path in found["replaced"]])
+        for path in (*found["created"], *found["replaced"]):
+            (out / path).absolute().parent.mkdir(parents=True, exist_ok=True)
+            replace_file((out / path).absolute(), files[path])
+    except OSError as error:
+        raise PipelineError("DESIGN.NOT_WRITTEN", folder=out, reason=error.strerror or str(error)) from error
+    return found
+
+
+def _change(file: Path, text: str) -> str:
+    if not file.exists():
+        return "created"
+    return "unchanged" if file.read_bytes() == text.encode() else "replaced"
+
+
+def _summary(made: Design, out: Path | None, written: dict[str, list[str]] | None) -> Iterator[str]:
+    for decision in made.decisions:
+        mark = "  (falls short)" if decision.falls_short else ""
+        yield f"{decision.id}{mark}"
+        yield f"  {decision.choice}"
+        yield f"  why: {decision.reason}"
+    yield ""
+    still = [criterion for criterion in made.checklist if criterion.open]
+    yield f"{len(made.decisions)} decisions, {len(made.files)} files, {len(still)} open points in the checklist"
+    if out is None or written is None:
+        yield "nothing was written: add --out DIR"
+        return
+    counts = ", ".join(f"{len(paths)} {what}" for what, paths in written.items() if paths)
+    yield f"{out}: {counts}. Next: `cd {out} && headrace validate && pytest && headrace run`"
