@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from headrace.alerts.alert import Alert
 from headrace.alerts.outbox import Answer, Delivery, Letter
+from headrace.assistant.doctor.diagnose import Diagnosis
 from headrace.metrics.samples import Samples
 from headrace.model.erasure import Erasure, ErasureRequest
 from headrace.model.lateness import Lateness
@@ -79,8 +80,18 @@ class Checkpoints(Protocol):
         """Remove checkpoints of old epochs, and what left the code."""
 
 
+class Doctor(Protocol):
+    """Examines a pipeline."""
+
+    def diagnose(self, name: str | None = None) -> Diagnosis:
+        """What is wrong with the pipeline, or with a flow or dataset of it."""
+
+
 class StoredProject(Protocol):
     """The part of a project that reads its storage without a session."""
+
+    def doctor(self) -> Doctor:
+        """Examines the pipeline."""
 
     def metrics(self, *, tables: bool = True) -> Samples:
         """The current metrics of the pipeline."""
