@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
+import socket
 import uuid
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import psutil
 import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
@@ -31,8 +32,10 @@ from headrace.events.types import (
 )
 from headrace.model.datasets import Kind
 from headrace.model.outcome import FlowCounts, FlowState, UpdateState
+from headrace.project.inspection.diagnosis.machine_facts import out_of_memory, why_volatile
 from headrace.project.inspection.diagnosis.pipeline_doctor import PipelineDoctor
 from headrace.settings.load import load_settings
+from headrace.settings.settings import Settings
 from headrace.storage.flow_record import FlowRecord, write_record
 
 START = datetime(2026, 11, 27, 10, tzinfo=UTC)
@@ -42,7 +45,7 @@ alerts:
   deliver:
     ops: {webhook: "http://127.0.0.1:8080/"}
 """
-PROGRAM = '''\
+PROGRAM = """\
 from headrace import pipelines as dp
 
 
@@ -55,7 +58,7 @@ def raw():
 @dp.expect_or_drop("paid", "amount > 0")
 def orders():
     return spark.readStream.table("raw")
-'''
+"""
 DEFINED = (
     DatasetDefined("raw", Kind.STREAMING_TABLE, comment="Orders as they come"),
     DatasetDefined("orders", Kind.STREAMING_TABLE, expectations=("paid",), comment="Orders with an amount"),
@@ -75,7 +78,6 @@ class Shop:
         self.raw = str(self.storage / "tables" / "default" / "raw")
         self.orders = str(self.storage / "tables" / "default" / "orders")
         self.now = START + timedelta(minutes=5)
-        self.machine = Machine(memory_bytes=16 << 30)
 
     def fill(self) -> None:
         """The storage after a healthy update."""
@@ -101,8 +103,8 @@ class Shop:
         file.write_text(text)
         return file
 
-    def commits(self, batch: int) -> None:
-        properties = CommitProperties(app_transactions=[Transaction("headrace:p:orders:0", batch)])
+    def commits(self, batch: int, *, epoch: int = 0) -> None:
+        properties = CommitProperties(app_transactions=[Transaction(f"headrace:p:orders:{epoch}", batch)])
         write_deltalake(self.orders, pa.table({"id": [batch]}), mode="append", commit_properties=properties)
 
     def plans(self, batch: int, *, epoch: int = 0, conf: dict[str, str] | None = None) -> None:
@@ -128,8 +130,9 @@ class Shop:
         config: dict[str, object] | None = None,
         pipeline: str = "p",
         defined: tuple[Event, ...] = DEFINED,
+        step_s: float = 0.001,
     ) -> None:
-        """Record an update; without a state it has not ended."""
+        """Record an update, an event each step; without a state it has not ended."""
         origin, clock = Origin(pipeline, "shop", str(uuid.uuid4())), iter(range(1_000_000))
         flows = {(one.flow, one.dataset) for one in defined if isinstance(one, FlowDefined)}
         done = FlowState.COMPLETED if state is UpdateState.COMPLETED else FlowState.RUNNING
@@ -138,7 +141,7 @@ class Shop:
         with EventLog(
             str(self.storage / "system" / "events"),
             origin=origin,
-            clock=lambda: at + timedelta(milliseconds=next(clock)),
+            clock=lambda: at + timedelta(seconds=step_s * next(clock)),
             new_id=lambda: str(uuid.uuid4()),
             maintenance=lambda _path, _compact: None,
         ) as log:
@@ -149,8 +152,23 @@ class Shop:
                 log.emit(UpdateStateChanged(state))
 
     def diagnosis(self, name: str | None = None) -> Diagnosis:
-        machine: Callable[..., Machine] = lambda *_: self.machine
-        return PipelineDoctor(self.settings, {}, self.now.timestamp, machine).diagnose(name)
+        return PipelineDoctor(self.settings, {}, self.now.timestamp, self.read_machine).diagnose(name)
+
+    def read_machine(self, settings: Settings, started_at: float) -> Machine:
+        """A machine whose only file system in memory is the folder ``memory`` of the project."""
+        return Machine(
+            memory_bytes=16 << 30,
+            volatile=why_volatile(Path(settings.layout.root), [(self.folder / "memory", "tmpfs")], ()),
+            out_of_memory=out_of_memory(Path(settings.layout.logs) / "spark.log", started_at),
+        )
+
+    def hold_lease(self) -> None:
+        """As if this process ran an update."""
+        me = psutil.Process()
+        process = {"pid": me.pid, "started_at": me.create_time()}
+        held = {"held_since": START.timestamp(), "renewed_at": START.timestamp()}
+        lease = {"number": 1, "host": socket.gethostname(), "python": process, "jvm": None, **held}
+        (self.storage / "lease.json").write_text(json.dumps(lease))
 
     def checks(self) -> list[str]:
         return [finding.check.check_id for finding in self.diagnosis().findings]

@@ -8,10 +8,29 @@ from typing import Any
 
 from headrace.assistant.doctor.checks import Severity, checks
 from headrace.assistant.doctor.examine.alerts import examine_alerts
+from headrace.assistant.doctor.examine.program_text import (
+    examine_error_handling,
+    examine_hidden_loss,
+    examine_lint,
+    examine_rate_limits,
+)
+from headrace.assistant.doctor.examine.progress import (
+    examine_backlogs,
+    examine_batches,
+    examine_memory,
+    examine_state_growth,
+)
 from headrace.assistant.doctor.examine.stores import examine_old_parts, examine_state_format, examine_stores
 from headrace.assistant.doctor.examine.surroundings import examine_disk, examine_monitoring, examine_unused_files
+from headrace.assistant.doctor.examine.updates import (
+    examine_failures,
+    examine_rescued_rows,
+    examine_sinks,
+    examine_warnings,
+)
 from headrace.assistant.doctor.facts import Facts, Unread
 from headrace.assistant.doctor.findings import Finding
+from headrace.assistant.doctor.remedies import with_edit
 from headrace.errors import PipelineError
 from headrace.options.nearest import nearest
 
@@ -19,7 +38,19 @@ from headrace.options.nearest import nearest
 EXAMINATIONS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     examine_stores,
     examine_state_format,
+    examine_failures,
+    examine_memory,
+    examine_warnings,
+    examine_sinks,
+    examine_rescued_rows,
     examine_alerts,
+    examine_backlogs,
+    examine_batches,
+    examine_state_growth,
+    examine_lint,
+    examine_rate_limits,
+    examine_error_handling,
+    examine_hidden_loss,
     examine_unused_files,
     examine_old_parts,
     examine_disk,
@@ -80,7 +111,7 @@ def diagnose(facts: Facts, name: str | None = None) -> Diagnosis:
             one.flow or "",
         ),
     )
-    return Diagnosis(tuple(ordered), facts.unread)
+    return Diagnosis(tuple(with_edit(one, facts) for one in ordered), facts.unread)
 
 
 def depths(facts: Facts) -> Callable[[str], int]:

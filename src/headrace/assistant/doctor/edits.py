@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import yaml
 
-from headrace.assistant.doctor.findings import Edit
+from headrace.assistant.doctor.findings import Edit, lines_of
 
 _INDENT = 2
 # Text that YAML reads as the same text, without quotes.
@@ -16,7 +16,9 @@ _PLAIN = re.compile(r"[A-Za-z_/.][\w/.$-]*(?: [\w/.-]+)*")
 _WORDS = frozenset(("true", "false", "null", "yes", "no", "on", "off"))
 
 
-def settings_edit(file: str, content: str, path: Sequence[str], value: str, *, profile: str | None = None) -> Edit | None:
+def settings_edit(
+    file: str, content: str, path: Sequence[str], value: str, *, profile: str | None = None
+) -> Edit | None:
     """The edit that gives a setting a value; None if the file is no YAML, or writes the setting in an unusual form.
 
     Args:
@@ -31,7 +33,7 @@ def settings_edit(file: str, content: str, path: Sequence[str], value: str, *, p
         return None
     in_profile = ("profiles", profile, *path) if profile else tuple(path)
     target = in_profile if profile and _has(root, in_profile[:-1]) else tuple(path)
-    lines = content.splitlines()
+    lines = lines_of(content)
     node, depth = root, 0
     while depth < len(target) and (entry := _entry(node, target[depth])) is not None:
         key, below = entry
@@ -54,7 +56,7 @@ def removed_setting(file: str, content: str, path: Sequence[str]) -> Edit | None
         node = None if entry is None else entry[1]
     if entry is None:
         return None
-    line = content.splitlines()[entry[0].start_mark.line]
+    line = lines_of(content)[entry[0].start_mark.line]
     is_alone = re.fullmatch(rf"\s*[\"']?{re.escape(path[-1])}[\"']?\s*:[^{{}}]*", line) is not None
     same_line = entry[0].start_mark.line == entry[1].start_mark.line
     return Edit(file, entry[0].start_mark.line + 1, "") if is_alone and same_line else None

@@ -11,7 +11,7 @@ from headrace.alerts.conditions import Facts as AlertFacts
 from headrace.alerts.history import History
 from headrace.checkpoints.state_damage import StateDamage
 from headrace.errors import PipelineError
-from headrace.events.types import DatasetDefined, FlowDefined, Warned
+from headrace.events.types import DatasetDefined, FlowDefined, SinkDefined, Warned
 from headrace.lint.lint_files import Finding as Violation
 from headrace.metrics.samples import Samples
 from headrace.model.stream_progress import StreamBatches
@@ -91,6 +91,7 @@ class Logged:
         pipelines: the ids of the pipelines of the latest updates, oldest first.
         flows: the flows of the code by name.
         datasets: the datasets of the code by name.
+        sinks: its sinks by name.
         failures: by flow.
         warnings: those of the latest update, and earlier ones about lost rows.
         cleared: by dataset, when a full refresh last cleared it.
@@ -105,6 +106,7 @@ class Logged:
     pipelines: tuple[str, ...] = ()
     flows: Mapping[str, FlowDefined] = field(default_factory=dict)
     datasets: Mapping[str, DatasetDefined] = field(default_factory=dict)
+    sinks: Mapping[str, SinkDefined] = field(default_factory=dict)
     failures: Mapping[str, Failure] = field(default_factory=dict)
     warnings: tuple[PastWarning, ...] = ()
     cleared: Mapping[str, float] = field(default_factory=dict)

@@ -12,6 +12,15 @@ from headrace.assistant.doctor.checks import Check, Severity, checks
 _LOSES = re.compile(r"--(full-refresh|reset-checkpoint|accept-data-loss)|headrace erase|checkpoints clean .*--inactive")
 
 
+_LINE_END = re.compile(r"\r\n|\r|\n")
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of a text, as Python and YAML count them; no line for an empty text."""
+    lines = _LINE_END.split(text)
+    return lines[:-1] if not lines[-1] else lines
+
+
 @dataclass(frozen=True)
 class Edit:
     """An exact change of a file of the project.
@@ -28,8 +37,8 @@ class Edit:
 
     def applied_to(self, content: str) -> str:
         """The content of the file after the edit."""
-        lines = content.splitlines()
-        lines[self.line - 1 : self.line] = self.text.splitlines()
+        lines = lines_of(content)
+        lines[self.line - 1 : self.line] = lines_of(self.text)
         return "\n".join(lines) + "\n"
 
     def to_json(self) -> dict[str, Any]:
@@ -63,7 +72,7 @@ class Finding:
 
     @property
     def safe(self) -> bool:
-        """True if the command loses no row, progress or state. An update asks before it clears what is lost for good."""
+        """True if the command loses no row, no progress and no state."""
         return self.command is not None and not _LOSES.search(self.command)
 
     @property

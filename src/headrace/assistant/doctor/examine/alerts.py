@@ -17,6 +17,8 @@ SEVERITIES: Mapping[Urgency, Severity] = {
 }
 # A failed update is the failure of its flows, whose errors say more. Rows in quarantine are kept, and can be replayed.
 NOT_EXAMINED = frozenset({"update_failed", "flow_failed", "expectation_rate", "quarantine_growing"})
+# With more evidence than the metrics have: the log of Java, and the errors of retries.
+_EXAMINED_ELSEWHERE = frozenset({"update_lost"})
 # What only the user knows, such as the name of a column.
 _PLACEHOLDER = "COLUMN"
 
@@ -26,7 +28,7 @@ def examine_alerts(facts: Facts) -> Iterator[Finding]:
     for alert in findings(facts.alert_facts, facts.settings.alerts.rules):
         rule = alert.rule
         check = checks_by("alerts").get(rule.rule_id)
-        if check is None:
+        if check is None or rule.rule_id in _EXAMINED_ELSEWHERE:
             continue
         flow, dataset = alert.labels.get("flow"), alert.labels.get("dataset")
         if dataset is None and flow is not None:

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from headrace.alerts.history import History
-from headrace.alerts.store import read_alerts
+from headrace.alerts.store import StoredAlerts, read_alerts
 from headrace.assistant.doctor.diagnose import Diagnosis, diagnose
-from headrace.assistant.doctor.facts import Facts, Machine
+from headrace.assistant.doctor.facts import Facts, Logged, Machine
 from headrace.events.reader import EventReader
+from headrace.metrics import catalogue
 from headrace.metrics.samples import Samples
 from headrace.model.maintenance import MaintenanceRequest, Task
 from headrace.project.inspection.diagnosis.careful_reading import CarefulReading
+from headrace.project.inspection.diagnosis.logged_facts import logged_facts
 from headrace.project.inspection.diagnosis.machine_facts import machine_of
+from headrace.project.inspection.diagnosis.measured_lateness import measured_lateness
+from headrace.project.inspection.diagnosis.program_facts import program_files
 from headrace.project.inspection.diagnosis.stored_flow_facts import stored_flow_facts
 from headrace.project.inspection.pipeline_metrics import pipeline_metrics
 from headrace.project.lease_holders import host_name, liveness
 from headrace.project.maintenance.maintain import maintenance_of
 from headrace.settings.settings import Settings
 from headrace.settings.storage import MonitoringFile
-from headrace.storage.health import health_of_flows
 
 _VACUUM = MaintenanceRequest(tasks=(Task.VACUUM,), dry_run=True, short_retention=True)
 
@@ -60,29 +63,36 @@ class PipelineDoctor:
     def facts(self) -> Facts:
         """All that the doctor looks at."""
         settings, reading, now = self._settings, CarefulReading(), self._now()
-        layout = settings.layout
-        check_lease = partial(liveness, Path(layout.lease), host_name(self._environ), self._now)
-        logged = reading.read("the event log", EventReader(layout.events).last_batches, {})
-        health = reading.read(
-            "the checkpoints", lambda: health_of_flows(layout, settings.naming, settings.id, logged), ()
-        )
-        samples = reading.read(
-            "the metrics", lambda: pipeline_metrics(settings, self._now, check_lease, tables=True), Samples()
-        )
-        alerts = Path(layout.monitoring(MonitoringFile.ALERTS))
-        history = reading.read("the earlier checks of alerts", lambda: read_alerts(alerts).history, History())
-        maintenance = reading.read(
-            "the files of the tables", lambda: maintenance_of(settings, self._environ).maintain(_VACUUM), ()
-        )
-        return Facts(
+        samples = reading.read("the metrics", self._samples, Samples())
+        logged = self._logged(samples, reading, now)
+        alerts = reading.read("the earlier checks of alerts", self._alerts, StoredAlerts())
+        facts = Facts(
             now=now,
             settings=settings,
             settings_text=reading.read("the settings", lambda: settings.file.read_text(encoding="utf-8-sig"), ""),
             samples=samples,
-            history=history,
-            has_storage=Path(layout.root).is_dir(),
-            flows=stored_flow_facts(settings, health, reading, now),
-            maintenance=maintenance,
-            machine=reading.read("the machine", lambda: self._read_machine(settings, 0.0), Machine()),
-            unread=tuple(reading.unread),
+            history=alerts.history,
+            has_storage=Path(settings.layout.root).is_dir(),
+            flows=stored_flow_facts(settings, self._environ, reading, now),
+            logged=logged,
+            maintenance=reading.read(
+                "the files of the tables", lambda: maintenance_of(settings, self._environ).maintain(_VACUUM), ()
+            ),
+            programs=program_files(settings, reading),
+            machine=reading.read("the machine", lambda: self._read_machine(settings, logged.started_at), Machine()),
         )
+        facts = replace(facts, lateness_s=measured_lateness(facts, reading))
+        return replace(facts, unread=tuple(reading.unread))
+
+    def _samples(self) -> Samples:
+        check_lease = partial(liveness, Path(self._settings.layout.lease), host_name(self._environ), self._now)
+        return pipeline_metrics(self._settings, self._now, check_lease, tables=True)
+
+    def _alerts(self) -> StoredAlerts:
+        return read_alerts(Path(self._settings.layout.monitoring(MonitoringFile.ALERTS)))
+
+    def _logged(self, samples: Samples, reading: CarefulReading, now: float) -> Logged:
+        reader = EventReader(self._settings.layout.events)
+        logged = reading.read("the event log", lambda: logged_facts(reader, now), Logged())
+        states = [state for (state,) in samples.of(catalogue.UPDATE_STATE)]
+        return replace(logged, state=states[0] if states else "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from headrace.assistant.doctor.facts import StoredFlowFacts
@@ -14,6 +14,7 @@ from headrace.graph.resolved_flows import Mode
 from headrace.plan.agreement import NONE
 from headrace.project.inspection.diagnosis.careful_reading import CarefulReading
 from headrace.project.inspection.flow_checkpoint import flow_checkpoint
+from headrace.project.inspection.pipeline_checkpoints import PipelineCheckpoints
 from headrace.settings.settings import Settings
 from headrace.storage.health import FlowHealth
 from headrace.storage.old_epochs import old_parts
@@ -23,16 +24,17 @@ _UNUSED_S = 30 * 86_400.0
 
 
 def stored_flow_facts(
-    settings: Settings, flows: tuple[FlowHealth, ...], reading: CarefulReading, now: float
+    settings: Settings, environ: Mapping[str, str], reading: CarefulReading, now: float
 ) -> tuple[StoredFlowFacts, ...]:
     """What the storage has of each flow.
 
     Args:
         settings: the pipeline's.
-        flows: their health.
+        environ: the process environment.
         reading: reads with care.
         now: the time in seconds since 1970.
     """
+    flows = reading.read("the checkpoints", PipelineCheckpoints(settings, environ).health, ())
     return tuple(_flow_facts(settings, flow, reading, now) for flow in flows)
 
 
@@ -75,4 +77,5 @@ def _repeated_epochs(flow: FlowHealth, checkpoint: Path) -> Iterator[int]:
     if not appends or record.first_epoch >= record.epoch or not has_started(checkpoint):
         return
     if newest_initial_batch(checkpoint) == NONE:
-        yield from (n for n in range(record.epoch - 1, record.first_epoch - 1, -1) if has_started(checkpoint.parent / str(n)))
+        earlier = range(record.epoch - 1, record.first_epoch - 1, -1)
+        yield from (number for number in earlier if has_started(checkpoint.parent / str(number)))
