@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from headrace.assistant.doctor.checklist import Checklist, Status
 from headrace.assistant.doctor.checks import Severity
 from headrace.assistant.doctor.diagnose import Diagnosis
 from headrace.assistant.doctor.findings import Finding
@@ -32,6 +33,31 @@ def doctor(
     found = invocation.open().doctor().diagnose(name)
     invocation.result_redacted("\n".join(_diagnosis_lines(found)), found.to_json())
     return DONE if found.is_healthy else FAILED
+
+
+def check(
+    context: typer.Context,
+    strict: Annotated[bool, typer.Option("--strict", help="A criterion whose status is unknown fails too.")] = False,  # noqa: FBT002 - an option of the command line
+) -> int:
+    """Check the success criteria: checkpoints, watermarks, crash tests, lag, memory, errors, alerts, documents.
+
+    Each has its evidence. A criterion without evidence is unknown, never passed. Exits with 1 if one fails.
+    """
+    invocation = invocation_of(context)
+    found = invocation.open().doctor().check()
+    invocation.result_redacted("\n".join(_checklist_lines(found)), found.to_json())
+    return DONE if found.passes(strict=strict) else FAILED
+
+
+def _checklist_lines(found: Checklist) -> Iterator[str]:
+    for result in found.results:
+        yield f"{result.status.value:<9}{result.criterion.criterion_id:<17}{printable(result.evidence)}"
+        if result.next_step is not None:
+            yield f"{'':<9}{'':<17}{printable(f'next: {result.next_step}')}"
+    counts = [(status, sum(one.status is status for one in found.results)) for status in Status]
+    yield ", ".join(f"{number} {status.value}" for status, number in counts if number)
+    if found.next_step is not None:
+        yield printable(f"next: {found.next_step}")
 
 
 def _diagnosis_lines(found: Diagnosis) -> Iterator[str]:

@@ -15,7 +15,7 @@ import typer
 from headrace import __version__
 from headrace.cli.arguments import hoist_global_options, wants_json
 from headrace.cli.backfill import backfill
-from headrace.cli.doctor import doctor
+from headrace.cli.doctor import check, doctor
 from headrace.cli.erase import erase
 from headrace.cli.failures import (
     DONE,
@@ -50,6 +50,7 @@ _VERBS: tuple[tuple[str, Callable[..., int | None]], ...] = (
     ("events", events),
     ("metrics", metrics),
     ("doctor", doctor),
+    ("check", check),
     ("maintain", maintain),
     ("sql", sql),
     ("preview", preview),

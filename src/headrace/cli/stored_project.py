@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from headrace.alerts.alert import Alert
 from headrace.alerts.outbox import Answer, Delivery, Letter
+from headrace.assistant.doctor.checklist import Checklist
 from headrace.assistant.doctor.diagnose import Diagnosis
 from headrace.metrics.samples import Samples
 from headrace.model.erasure import Erasure, ErasureRequest
@@ -85,6 +86,9 @@ class Doctor(Protocol):
 
     def diagnose(self, name: str | None = None) -> Diagnosis:
         """What is wrong with the pipeline, or with a flow or dataset of it."""
+
+    def check(self) -> Checklist:
+        """Whether the pipeline meets the success criteria."""
 
 
 class StoredProject(Protocol):

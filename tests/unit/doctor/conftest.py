@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
+from headrace.assistant.doctor.checklist import Checklist
 from headrace.assistant.doctor.diagnose import Diagnosis
 from headrace.assistant.doctor.facts import Machine
 from headrace.assistant.doctor.findings import Edit
@@ -152,7 +153,20 @@ class Shop:
                 log.emit(UpdateStateChanged(state))
 
     def diagnosis(self, name: str | None = None) -> Diagnosis:
-        return PipelineDoctor(self.settings, {}, self.now.timestamp, self.read_machine).diagnose(name)
+        return self.doctor.diagnose(name)
+
+    def checklist(self) -> Checklist:
+        return self.doctor.check()
+
+    @property
+    def doctor(self) -> PipelineDoctor:
+        return PipelineDoctor(self.settings, {}, self.now.timestamp, self.read_machine)
+
+    def read_again_from(self, version: int) -> None:
+        """The flow has read up to a version of ``raw``, and no more."""
+        file = self.flow_folder / "0" / "offsets" / "1"
+        *header, offset = file.read_text().splitlines()
+        file.write_text("\n".join([*header, json.dumps({**json.loads(offset), "reservoirVersion": version})]))
 
     def read_machine(self, settings: Settings, started_at: float) -> Machine:
         """A machine whose only file system in memory is the folder ``memory`` of the project."""

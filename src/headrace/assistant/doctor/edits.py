@@ -11,9 +11,8 @@ import yaml
 from headrace.assistant.doctor.findings import Edit, lines_of
 
 _INDENT = 2
-# Text that YAML reads as the same text, without quotes.
-_PLAIN = re.compile(r"[A-Za-z_/.][\w/.$-]*(?: [\w/.-]+)*")
-_WORDS = frozenset(("true", "false", "null", "yes", "no", "on", "off"))
+# Text without characters that mean something to YAML.
+_SIMPLE = re.compile(r"[\w/.$-]+(?: [\w/.$-]+)*", re.ASCII)
 
 
 def settings_edit(
@@ -64,7 +63,7 @@ def removed_setting(file: str, content: str, path: Sequence[str]) -> Edit | None
 
 def yaml_text(text: str) -> str:
     """A text as YAML, quoted if it could be read as something else."""
-    is_plain = _PLAIN.fullmatch(text) is not None and text.casefold() not in _WORDS
+    is_plain = _SIMPLE.fullmatch(text) is not None and yaml.safe_load(text) == text
     return text if is_plain or text.startswith("{") else json.dumps(text, ensure_ascii=False)
 
 

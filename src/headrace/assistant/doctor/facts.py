@@ -180,8 +180,8 @@ class Facts:
             it is unknown.
         crash_tests: results for the program text of today.
         channels_reached: by channel of today's settings, when it last accepted a message.
-        quarantined: whether rows wait in quarantine or as dead letters, by dataset.
-        documents: the text of files that ``headrace design`` writes, by name.
+        latencies_s: by dataset, how far it may be behind, by requirements.yml; "" for those that it does not name.
+        documents: the text of design.md and runbook.md, where they exist.
         unread: what could not be read.
     """
 
@@ -199,7 +199,7 @@ class Facts:
     lateness_s: Mapping[tuple[str, str], float | None] = field(default_factory=dict)
     crash_tests: tuple[CrashTest, ...] = ()
     channels_reached: Mapping[str, float] = field(default_factory=dict)
-    quarantined: Mapping[str, int] = field(default_factory=dict)
+    latencies_s: Mapping[str, float] = field(default_factory=dict)
     documents: Mapping[str, str] = field(default_factory=dict)
     unread: tuple[Unread, ...] = ()
 
