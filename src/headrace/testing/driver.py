@@ -56,7 +56,8 @@ class Pipeline(ProjectFolder):
         self._scratch = scratch
         self._stand_ins: dict[QualifiedName, StandIn] = {}
         self._failpoint = CrashFailpoint()
-        self._crashes: list[CrashFailpoint] = []
+        # Those that :meth:`crash_at` has set so far.
+        self.crashes: list[CrashFailpoint] = []
 
     @classmethod
     def nearest(cls, start: Path, scratch: Path) -> Pipeline:
@@ -184,13 +185,8 @@ class Pipeline(ProjectFolder):
             skip: how often an update passes the failpoint first.
         """
         self._failpoint = CrashFailpoint(Failpoint(point), skip)
-        self._crashes.append(self._failpoint)
+        self.crashes.append(self._failpoint)
         return self
-
-    @property
-    def crashed_at(self) -> tuple[str, ...]:
-        """The failpoints at which updates have crashed."""
-        return tuple(one.point.value for one in self._crashes if one.has_fired and one.point is not None)
 
     def restart(self) -> Pipeline:
         """Let updates run again, as a new process would after the crash."""

@@ -105,6 +105,8 @@ def pipeline(request: pytest.FixtureRequest, headrace_session: SparkSession, tmp
     opened = driver.open_nearest(Path(request.path).parent, tmp_path)
     with import_module("headrace.testing.warm").unchanged(headrace_session, tmp_path):
         yield opened
-    if isinstance(opened, driver.Pipeline) and opened.crashed_at:
+    if isinstance(opened, driver.Pipeline):
         recording = import_module("headrace.testing.crash_results")
-        recording.record_result(Path(request.path), request.node.nodeid, opened.crashed_at, _has_passed(request.node))
+        recording.record_crashes(
+            Path(request.path), request.node.nodeid, opened.crashes, passed=_has_passed(request.node)
+        )

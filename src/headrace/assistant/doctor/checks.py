@@ -75,6 +75,16 @@ def checks_by(what: str) -> Mapping[str, Check]:
 
 
 def _check(name: str, body: Mapping[str, Any]) -> Check:
-    lists = {key: tuple(body.get(key, ())) for key in ("warnings", "alerts", "lint")}
-    texts = {key: str(body[key]) for key in ("title", "means", "remedy", "reads")}
-    return Check(name, Severity(body["severity"]), errors=dict(body.get("errors", {})), **texts, **lists)
+    warnings, alerts, lint = (tuple(map(str, body.get(key, ()))) for key in ("warnings", "alerts", "lint"))
+    return Check(
+        check_id=name,
+        severity=Severity(body["severity"]),
+        title=body["title"],
+        means=body["means"],
+        remedy=body["remedy"],
+        reads=body["reads"],
+        errors=dict(body.get("errors", {})),
+        warnings=warnings,
+        alerts=alerts,
+        lint=lint,
+    )

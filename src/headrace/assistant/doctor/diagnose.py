@@ -32,7 +32,7 @@ from headrace.assistant.doctor.facts import Facts, Unread
 from headrace.assistant.doctor.findings import Finding
 from headrace.assistant.doctor.remedies import with_edit
 from headrace.errors import PipelineError
-from headrace.options.nearest import nearest
+from headrace.graph.build import did_you_mean
 
 # Of two findings about the same thing, the first one has the better evidence.
 EXAMINATIONS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
@@ -150,6 +150,4 @@ def _is_of_all(finding: Finding) -> bool:
 def _check_known(facts: Facts, name: str) -> None:
     known = {*facts.logged.flows, *facts.logged.datasets, *facts.stored, *(flow.dataset for flow in facts.flows)}
     if name not in known:
-        close = nearest(name, sorted(known))
-        suggestion = f'Did you mean "{close}"?' if close else "`headrace checkpoints list` shows the flows."
-        raise PipelineError("DOCTOR.UNKNOWN", name=name, suggestion=suggestion)
+        raise PipelineError("DOCTOR.UNKNOWN", name=name, suggestion=did_you_mean(name, sorted(known)))

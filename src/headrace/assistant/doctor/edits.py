@@ -33,7 +33,8 @@ def settings_edit(
     in_profile = ("profiles", profile, *path) if profile else tuple(path)
     target = in_profile if profile and _has(root, in_profile[:-1]) else tuple(path)
     lines = lines_of(content)
-    node, depth = root, 0
+    node: yaml.Node = root
+    depth = 0
     while depth < len(target) and (entry := _entry(node, target[depth])) is not None:
         key, below = entry
         if depth == len(target) - 1:
@@ -48,8 +49,8 @@ def settings_edit(
 
 def removed_setting(file: str, content: str, path: Sequence[str]) -> Edit | None:
     """The edit that removes a setting that has a line of its own; None if there is no such line."""
-    root = _parsed(file, content)
-    node, entry = root, None
+    node: yaml.Node | None = _parsed(file, content)
+    entry: tuple[yaml.Node, yaml.Node] | None = None
     for name in path:
         entry = None if node is None else _entry(node, name)
         node = None if entry is None else entry[1]
@@ -85,7 +86,7 @@ def _entry(node: yaml.Node, name: str) -> tuple[yaml.Node, yaml.Node] | None:
 
 
 def _has(root: yaml.Node, path: Sequence[str]) -> bool:
-    node = root
+    node: yaml.Node = root
     for name in path:
         entry = _entry(node, name)
         if entry is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 import re
 from collections.abc import Sequence
 
@@ -58,8 +57,7 @@ def _time_columns(facts: Facts, inputs: Sequence[str]) -> list[str]:
     for name in inputs:
         defined = facts.logged.datasets.get(name)
         schema = None if defined is None else defined.schema
-        fields = json.loads(schema) if isinstance(schema, str) else schema
-        for field in (fields or {}).get("fields", ()):
+        for field in (schema or {}).get("fields", ()):
             found += [str(field["name"])] if field.get("type") in ("timestamp", "timestamp_ntz") else []
     return found
 
@@ -69,8 +67,9 @@ def _end_of_call(file: ProgramFile, line: int, name_end: int) -> int | None:
     written = lines_of(file.text)[line - 1]
     offset = len(written[:name_end].encode())
     for node in ast.walk(ast.parse(file.text)):
-        is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-        if is_call and (node.func.end_lineno, node.func.end_col_offset) == (line, offset):
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+            continue
+        if (node.func.end_lineno, node.func.end_col_offset) == (line, offset):
             if node.end_lineno != line or node.end_col_offset is None:
                 return None
             return len(written.encode()[: node.end_col_offset].decode(errors="ignore"))

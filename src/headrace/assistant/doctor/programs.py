@@ -151,7 +151,8 @@ def _dataset(function: ast.FunctionDef) -> str:
 def _reader(file: ProgramFile, dataset: str, load: ast.Call) -> StreamReader | None:
     """The reader of a chain that ends with a load; None if the chain does not begin with ``readStream``."""
     assert isinstance(load.func, ast.Attribute)  # noqa: S101 - the caller has checked it
-    kind, options, shows_all = "" if load.func.attr == "load" else load.func.attr, {}, True
+    kind, shows_all = "" if load.func.attr == "load" else load.func.attr, True
+    options: dict[str, str] = {}
     calls: dict[str, ast.Call] = {}
     node: ast.expr = load.func.value
     while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from headrace.alerts.messages import Message, Pipeline, test_message
 from headrace.alerts.notices import due_messages
 from headrace.alerts.outbox import Answer, Delivery, Letter, Outbox, Verdict
 from headrace.alerts.prometheus_rules import prometheus_rules
+from headrace.alerts.sending import Sender
 from headrace.alerts.store import Reached, read_alerts, write_alerts
 from headrace.alerts.undecided import undecided
 from headrace.alerts.update_notices import update_messages
@@ -22,6 +24,9 @@ from headrace.errors import PipelineError
 from headrace.events.types import Event
 from headrace.metrics.samples import Samples
 from headrace.settings.alert_settings import AlertSettings, Channel
+from headrace.settings.secrets import Secrets
+from headrace.settings.settings import Settings
+from headrace.settings.storage import MonitoringFile
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,15 @@ class Messaging:
     pipeline: Pipeline
     send: Callable[[Channel, Message], Answer]
     redact: Callable[[str], str]
+
+
+def alerts_of(settings: Settings, secrets: Secrets, environ: Mapping[str, str]) -> PipelineAlerts:
+    """The alerts of a pipeline, in its storage."""
+    layout = settings.layout
+    sender = Sender(secrets, environ, settings.alerts.repeat_s, time.monotonic)
+    pipeline = Pipeline(settings.name, settings.id, settings.file.as_uri())
+    file, outbox = (Path(layout.monitoring(one)) for one in (MonitoringFile.ALERTS, MonitoringFile.OUTBOX))
+    return PipelineAlerts(file, outbox, time.time, Messaging(settings.alerts, pipeline, sender.send, secrets.redact))
 
 
 class PipelineAlerts:

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-from headrace.alerts.messages import Pipeline
-from headrace.alerts.sending import Sender
 from headrace.events.reader import EventReader
 from headrace.metrics.samples import Samples
 from headrace.model.lateness import DEFAULT_DROPPED_SHARE, Lateness
@@ -18,7 +16,7 @@ from headrace.model.rows import Rows
 from headrace.plan.maintenance import Action
 from headrace.project.inspection.diagnosis.pipeline_doctor import PipelineDoctor
 from headrace.project.inspection.ingested_files import files_to_read, seen_files
-from headrace.project.inspection.pipeline_alerts import Messaging, PipelineAlerts
+from headrace.project.inspection.pipeline_alerts import PipelineAlerts, alerts_of
 from headrace.project.inspection.pipeline_checkpoints import PipelineCheckpoints
 from headrace.project.inspection.pipeline_metrics import pipeline_metrics
 from headrace.project.inspection.sql_access import hidden_tables
@@ -26,7 +24,6 @@ from headrace.project.inspection.stored_tables import lateness, quarantined, qua
 from headrace.project.lease_holders import host_name, latest_outcome, liveness
 from headrace.project.maintenance.maintain import maintenance_of
 from headrace.settings.settings import Settings
-from headrace.settings.storage import MonitoringFile
 from headrace.storage.inventory import stored_tables
 
 
@@ -67,13 +64,7 @@ class StoredProject:
 
     def alerts(self) -> PipelineAlerts:
         """The alerts of the pipeline."""
-        settings, layout, secrets = self.settings, self.settings.layout, self._secrets
-        sender = Sender(secrets, self._environ, settings.alerts.repeat_s, time.monotonic)
-        pipeline = Pipeline(settings.name, settings.id, settings.file.as_uri())
-        file, outbox = (Path(layout.monitoring(one)) for one in (MonitoringFile.ALERTS, MonitoringFile.OUTBOX))
-        return PipelineAlerts(
-            file, outbox, time.time, Messaging(settings.alerts, pipeline, sender.send, secrets.redact)
-        )
+        return alerts_of(self.settings, self._secrets, self._environ)
 
     def quarantine_list(self) -> tuple[tuple[str, int, Mapping[str, int]], ...]:
         """Each dataset with quarantined rows: its name, their number, and the number of rows per violated rule."""

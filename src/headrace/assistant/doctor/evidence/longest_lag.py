@@ -5,6 +5,7 @@ from __future__ import annotations
 from headrace.assistant.doctor.facts import Facts
 from headrace.events.types import FlowDefined
 from headrace.metrics import catalogue
+from headrace.metrics.dataset_lag import greatest_if_known
 from headrace.model.outcome import UpdateState
 
 _BATCH = "batch"
@@ -13,7 +14,7 @@ _BATCH = "batch"
 def longest_lag_s(facts: Facts, dataset: str) -> float | None:
     """The seconds that a dataset is behind at most, along all of its inputs; None if that is unknown.
 
-    The age of unread commits of tables is known now. Of another source, what was unread at the last report is known, and
+    The age of unread commits of tables is known now. Of another source, the last report says what was unread, and
     what has arrived since is at most as old as that report.
     """
     return _longest(facts, dataset, frozenset())
@@ -24,14 +25,9 @@ def _longest(facts: Facts, dataset: str, below: frozenset[str]) -> float | None:
     if not flows:
         return None
     inputs = {given for flow in flows for given in flow.inputs} - {dataset, *below}
-    above = _greatest([0.0, *(_longest(facts, name, below | {dataset}) for name in sorted(inputs))])
-    own = _greatest([_own(facts, flow) for flow in flows])
+    above = greatest_if_known([0.0, *(_longest(facts, name, below | {dataset}) for name in sorted(inputs))])
+    own = greatest_if_known([_own(facts, flow) for flow in flows])
     return None if own is None or above is None else own + above
-
-
-def _greatest(values: list[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return max(known) if len(known) == len(values) else None
 
 
 def _own(facts: Facts, flow: FlowDefined) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Iterator
 from statistics import median
@@ -88,8 +89,8 @@ def examine_rate_limits(facts: Facts) -> Iterator[Finding]:
 
 def _rounded(number: float) -> int:
     """The number with one significant digit, rounded up."""
-    unit = 10 ** (len(str(int(number))) - 1)
-    return int(-(-number // unit)) * unit
+    unit = int(f"1{'0' * (len(str(int(number))) - 1)}")
+    return math.ceil(number / unit) * unit
 
 
 def examine_error_handling(facts: Facts) -> Iterator[Finding]:

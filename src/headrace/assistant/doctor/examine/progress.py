@@ -12,7 +12,7 @@ from headrace.assistant.doctor.findings import Finding, found
 from headrace.metrics import catalogue
 from headrace.model.outcome import ACTIVE_STATES, UpdateState
 from headrace.model.sizes import size_text
-from headrace.model.stream_progress import StreamBatches
+from headrace.model.stream_progress import OperatorProgress, StreamBatches
 from headrace.settings.memory import driver_memory_bytes
 from headrace.settings.vendor_confs import ROCKSDB, STATE_PROVIDER
 
@@ -22,8 +22,9 @@ _REPORTS = 3
 _GROWN, _GROWN_WITHIN_S, _LEAST_UNREAD = 2, 60, 10
 # A slow batch takes so many times the usual time, and so many milliseconds.
 _SLOWER, _LEAST_SLOW_MS, _USUAL_REPORTS = 3, 10_000, 5
-# State that grows has grown by this factor over so many reports, to so many rows.
-_STATE_GROWN, _STATE_REPORTS, _LEAST_STATE_ROWS = 2, 5, 100_000
+# State that grows has grown by this factor over so many reports, to so many rows or bytes.
+_STATE_GROWN, _STATE_REPORTS = 2, 5
+_LEAST_STATE_ROWS, _LEAST_STATE_BYTES = 100_000, 100_000_000
 _TIGHT_SHARE = 0.5
 
 
@@ -79,20 +80,30 @@ def _phase(report: StreamBatches) -> str:
 
 
 def examine_state_growth(facts: Facts) -> Iterator[Finding]:
-    """State whose rows grow from report to report while nothing is removed."""
+    """State whose rows, or bytes if Spark counts no rows, grow from report to report while nothing is removed."""
     for flow, reports in facts.logged.batches.items():
         recent = reports[-_STATE_REPORTS:]
-        for number, operator in enumerate(recent[-1].operators if len(recent) == _STATE_REPORTS else ()):
+        for number in range(len(recent[-1].operators)) if len(recent) == _STATE_REPORTS else ():
             same = [report.operators[number] for report in recent if number < len(report.operators)]
-            totals = [one.rows_total or 0 for one in same]
-            rises = all(before < after for before, after in pairwise(totals))
-            removed = sum(one.rows_removed for one in same)
-            if rises and not removed and totals[-1] >= max(_STATE_GROWN * totals[0], _LEAST_STATE_ROWS):
-                evidence = (
-                    f'the {operator.kind} of flow "{flow}" keeps {totals[-1]:,} rows, {totals[0]:,} a few reports ago, '
-                    f"and removed none; its state uses {size_text(operator.memory_bytes)}"
-                )
-                yield found("state-grows", evidence, flow=flow, dataset=facts.dataset_of(flow))
+            evidence = _growth(same)
+            if evidence and not sum(one.rows_removed for one in same):
+                text = f'the {same[-1].kind} of flow "{flow}" keeps {evidence}, and removed no rows'
+                yield found("state-grows", text, flow=flow, dataset=facts.dataset_of(flow))
+
+
+def _growth(reports: Sequence[OperatorProgress]) -> str:
+    """How the state of an operator has grown over some reports; empty if it has not."""
+    rows = [report.rows_total for report in reports if report.rows_total is not None]
+    if len(rows) == len(reports):
+        return f"{rows[-1]:,} rows, {rows[0]:,} some reports ago" if _has_grown(rows, _LEAST_STATE_ROWS) else ""
+    sizes = [report.memory_bytes for report in reports]
+    then, now = size_text(sizes[0]), size_text(sizes[-1])
+    return f"{now} of state, {then} some reports ago" if _has_grown(sizes, _LEAST_STATE_BYTES) else ""
+
+
+def _has_grown(amounts: Sequence[int], least: int) -> bool:
+    rises = all(before < after for before, after in pairwise(amounts))
+    return rises and amounts[-1] >= max(_STATE_GROWN * amounts[0], least)
 
 
 def examine_memory(facts: Facts) -> Iterator[Finding]:

@@ -11,6 +11,7 @@ from headrace.assistant.doctor.facts import Unread
 from headrace.errors import PipelineError, Problems
 
 _Read = TypeVar("_Read")
+_Default = TypeVar("_Default")
 # A missing permission, a damaged file or table, a value of another version of Headrace.
 _FAILURES = (OSError, PipelineError, Problems, DeltaError, ValueError, LookupError, TypeError, ArithmeticError)
 
@@ -21,7 +22,7 @@ class CarefulReading:
     def __init__(self) -> None:
         self.unread: list[Unread] = []
 
-    def read(self, part: str, read: Callable[[], _Read], default: _Read) -> _Read:
+    def read(self, part: str, read: Callable[[], _Read], default: _Default) -> _Read | _Default:
         """What *read* returns, or the default if it cannot be read.
 
         Args:

@@ -17,12 +17,11 @@ from headrace.metrics import catalogue
 from headrace.metrics.samples import Samples
 from headrace.model.maintenance import MaintenanceRequest, Task
 from headrace.project.inspection.diagnosis.careful_reading import CarefulReading
-from headrace.project.inspection.diagnosis.crash_tests import crash_tests_of
+from headrace.project.inspection.diagnosis.checklist_facts import with_checklist_facts
 from headrace.project.inspection.diagnosis.logged_facts import logged_facts
 from headrace.project.inspection.diagnosis.machine_facts import machine_of
 from headrace.project.inspection.diagnosis.measured_lateness import measured_lateness
 from headrace.project.inspection.diagnosis.program_facts import program_files
-from headrace.project.inspection.diagnosis.requirements_latency import REQUIREMENTS, latencies_s
 from headrace.project.inspection.diagnosis.stored_flow_facts import stored_flow_facts
 from headrace.project.inspection.pipeline_metrics import pipeline_metrics
 from headrace.project.lease_holders import host_name, liveness
@@ -30,7 +29,7 @@ from headrace.project.maintenance.maintain import maintenance_of
 from headrace.settings.settings import Settings
 from headrace.settings.storage import MonitoringFile
 
-_DOCUMENTS = ("design.md", "runbook.md")
+_ALERTS = "the earlier checks of alerts"
 _VACUUM = MaintenanceRequest(tasks=(Task.VACUUM,), dry_run=True, short_retention=True)
 
 
@@ -62,29 +61,29 @@ class PipelineDoctor:
         Raises:
             PipelineError: DOCTOR.UNKNOWN.
         """
-        return diagnose(self._facts(only_late=True), name)
+        reading = CarefulReading()
+        facts = self._facts(reading, reading.read(_ALERTS, self._alerts, StoredAlerts()))
+        facts = replace(facts, lateness_s=measured_lateness(facts, reading, only_late=True))
+        return diagnose(replace(facts, unread=tuple(reading.unread)), name)
 
     def check(self) -> Checklist:
         """Whether the pipeline meets the success criteria."""
-        return check_criteria(self._facts(only_late=False))
+        reading = CarefulReading()
+        alerts = reading.read(_ALERTS, self._alerts, StoredAlerts())
+        facts = with_checklist_facts(self._facts(reading, alerts), alerts, reading)
+        return check_criteria(replace(facts, unread=tuple(reading.unread)))
 
-    def _facts(self, *, only_late: bool) -> Facts:
-        """All that was read.
-
-        Args:
-            only_late: measure the lateness of rows only for flows that have dropped some.
-        """
-        settings, reading, now = self._settings, CarefulReading(), self._now()
+    def _facts(self, reading: CarefulReading, alerts: StoredAlerts) -> Facts:
+        """What both look at."""
+        settings, now = self._settings, self._now()
         samples = reading.read("the metrics", self._samples, Samples())
         logged = self._logged(samples, reading, now)
-        alerts = reading.read("the earlier checks of alerts", self._alerts, StoredAlerts())
-        facts = Facts(
+        return Facts(
             now=now,
             settings=settings,
             settings_text=reading.read("the settings", lambda: settings.file.read_text(encoding="utf-8-sig"), ""),
             samples=samples,
             history=alerts.history,
-            channels_reached=_reached(settings, alerts),
             has_storage=Path(settings.layout.root).is_dir(),
             flows=stored_flow_facts(settings, self._environ, reading, now),
             logged=logged,
@@ -92,13 +91,8 @@ class PipelineDoctor:
                 "the files of the tables", lambda: maintenance_of(settings, self._environ).maintain(_VACUUM), ()
             ),
             programs=program_files(settings, reading),
-            crash_tests=reading.read("the results of crash tests", lambda: crash_tests_of(settings), ()),
-            latencies_s=reading.read(REQUIREMENTS, lambda: latencies_s(settings.root), {}),
-            documents=reading.read("the documents of the project", lambda: _documents(settings.root), {}),
             machine=reading.read("the machine", lambda: self._read_machine(settings, logged.started_at), Machine()),
         )
-        facts = replace(facts, lateness_s=measured_lateness(facts, reading, only_late=only_late))
-        return replace(facts, unread=tuple(reading.unread))
 
     def _samples(self) -> Samples:
         check_lease = partial(liveness, Path(self._settings.layout.lease), host_name(self._environ), self._now)
@@ -112,14 +106,3 @@ class PipelineDoctor:
         logged = reading.read("the event log", lambda: logged_facts(reader, now), Logged())
         states = [state for (state,) in samples.of(catalogue.UPDATE_STATE)]
         return replace(logged, state=states[0] if states else "")
-
-
-def _reached(settings: Settings, stored: StoredAlerts) -> dict[str, float]:
-    """The channels of today's settings that have accepted a test message, and when."""
-    digests = {channel.name: channel.digest for channel in settings.alerts.channels}
-    return {one.channel: one.at for one in stored.reached if digests.get(one.channel) == one.digest}
-
-
-def _documents(folder: Path) -> dict[str, str]:
-    files = {name: folder / name for name in _DOCUMENTS}
-    return {name: file.read_text(encoding="utf-8") for name, file in files.items() if file.is_file()}
