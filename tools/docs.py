@@ -12,6 +12,7 @@ from auto_loader_cases_page import auto_loader_cases_page
 from auto_loader_page import auto_loader_reference
 from command_line_page import command_line_page
 from completion_grammar import completion_grammar
+from doctor_page import doctor_page
 from event_hubs_page import event_hubs_reference
 from headrace.errors import Condition, conditions
 from headrace.settings.json_schema import schema_text
@@ -68,6 +69,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "reference/auto-loader.md": auto_loader_reference,
     "reference/auto-loader-cases.md": auto_loader_cases_page,
     "reference/command-line.md": command_line_page,
+    "reference/doctor.md": doctor_page,
     "reference/errors.md": errors_page,
     "reference/event-hubs.md": event_hubs_reference,
     "reference/kafka.md": kafka_reference,

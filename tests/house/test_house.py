@@ -275,6 +275,7 @@ def test_every_error_condition_follows_the_wording_rules() -> None:
         "auto-loader",
         "auto-loader-cases",
         "command-line",
+        "doctor",
         "errors",
         "event-hubs",
         "kafka",

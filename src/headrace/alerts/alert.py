@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
@@ -115,10 +114,8 @@ def advance(
 
 
 def _alert_of(finding: Finding, now: float) -> Alert:
-    rule = finding.rule
-    first_step = rule.first_step.format(**{name: shlex.quote(label) for name, label in finding.labels.items()})
-    labels, state = dict(finding.labels), AlertState.PENDING
-    return Alert(rule.rule_id, rule.severity, labels, finding.message, first_step, state, now, now)
+    rule, labels, state = finding.rule, dict(finding.labels), AlertState.PENDING
+    return Alert(rule.rule_id, rule.severity, labels, finding.message, finding.first_step, state, now, now)
 
 
 def _continued(before: Alert | None, new: Alert, rule: Rule, now: float) -> Alert:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -34,6 +35,11 @@ class Finding:
     def message(self) -> str:
         """One line."""
         return self.rule.message.format(**self.labels, value=self.value)
+
+    @property
+    def first_step(self) -> str:
+        """The command to begin with."""
+        return self.rule.first_step.format(**{name: shlex.quote(label) for name, label in self.labels.items()})
 
 
 @dataclass(frozen=True)

@@ -20,12 +20,22 @@ _FORMAT = 1
 
 
 @dataclass(frozen=True)
+class Reached:
+    """A channel that has accepted a test message: its name, the digest of its target, and when."""
+
+    channel: str
+    digest: str
+    at: float
+
+
+@dataclass(frozen=True)
 class StoredAlerts:
-    """The alerts after the last check, earlier values of metrics, and what channels were told."""
+    """The alerts after the last check, earlier values of metrics, what channels were told, and which were tested."""
 
     alerts: tuple[Alert, ...] = ()
     history: History = History()  # noqa: RUF009 - it never changes
     notices: tuple[Notice, ...] = ()
+    reached: tuple[Reached, ...] = ()
 
 
 def read_alerts(file: Path) -> StoredAlerts:
@@ -43,7 +53,10 @@ def read_alerts(file: Path) -> StoredAlerts:
             return StoredAlerts()
         # Files from before messages were sent have no notices.
         notices = tuple(map(_notice, document.get("notices", [])))
-        return StoredAlerts(tuple(map(_alert, document["alerts"])), History.from_json(document["history"]), notices)
+        # Files from before tests of channels were recorded have none.
+        reached = tuple(map(_reached, document.get("reached", [])))
+        history = History.from_json(document["history"])
+        return StoredAlerts(tuple(map(_alert, document["alerts"])), history, notices, reached)
     except FileNotFoundError:
         return StoredAlerts()
     except OSError as error:
@@ -60,7 +73,14 @@ def write_alerts(file: Path, stored: StoredAlerts) -> None:
     """
     alerts = [alert.to_json() for alert in stored.alerts]
     notices = [asdict(notice) for notice in stored.notices]
-    document = {"format": _FORMAT, "alerts": alerts, "history": stored.history.to_json(), "notices": notices}
+    reached = [asdict(one) for one in stored.reached]
+    document = {
+        "format": _FORMAT,
+        "alerts": alerts,
+        "history": stored.history.to_json(),
+        "notices": notices,
+        "reached": reached,
+    }
     try:
         replace_file(file, json.dumps(document))
     except OSError as error:
@@ -83,6 +103,10 @@ def _alert(given: Mapping[str, Any]) -> Alert:
         silenced_until=float(given["silenced_until"]),
         is_hidden=bool(given["is_hidden"]),
     )
+
+
+def _reached(given: Mapping[str, Any]) -> Reached:
+    return Reached(str(given["channel"]), str(given["digest"]), float(given["at"]))
 
 
 def _notice(given: Mapping[str, Any]) -> Notice:

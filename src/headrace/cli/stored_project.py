@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from headrace.assistant.doctor.checklist import Checklist
+    from headrace.assistant.doctor.diagnose import Diagnosis
     from headrace.model.erasure import Erasure, ErasureRequest
     from headrace.model.lateness import Lateness
     from headrace.model.maintenance import MaintenanceRequest
@@ -51,8 +53,21 @@ class Checkpoints(Protocol):
         """Remove checkpoints of old epochs, and what left the code."""
 
 
+class Doctor(Protocol):
+    """Examines a pipeline."""
+
+    def diagnose(self, name: str | None = None) -> Diagnosis:
+        """What is wrong with the pipeline, or with a flow or dataset of it."""
+
+    def check(self) -> Checklist:
+        """Whether the pipeline meets the success criteria."""
+
+
 class StoredProject(Protocol):
     """The part of a project that reads its storage without a session."""
+
+    def doctor(self) -> Doctor:
+        """Examines the pipeline."""
 
     def quarantine_list(self) -> Sequence[tuple[str, int, Mapping[str, int]]]:
         """Per dataset: its name, its quarantined rows, and the number of rows per violated rule."""

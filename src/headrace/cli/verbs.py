@@ -26,6 +26,8 @@ VERBS = {
     "status": "status:status",
     "events": "status:events",
     "metrics": "metrics:metrics",
+    "doctor": "doctor:doctor",
+    "check": "doctor:check",
     "maintain": "maintain:maintain",
     "sql": "inspect:sql",
     "preview": "inspect:preview",

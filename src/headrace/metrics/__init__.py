@@ -1,4 +1,4 @@
 """Metrics of a pipeline: a catalogue, and a fold over the event log that survives restarts."""
 
 # The modules that other packages may import.
-__all__ = ["catalogue", "dataset_lag", "exposition", "fold", "otlp", "samples", "snapshot", "trimmed"]
+__all__ = ["bottleneck", "catalogue", "dataset_lag", "exposition", "fold", "otlp", "samples", "snapshot", "trimmed"]

@@ -56,14 +56,15 @@ def dataset_lags(flows: Mapping[str, DefinedFlow], unread_s: Mapping[str, float 
         inputs = {given for name in by_dataset.get(dataset, ()) for given in flows[name].inputs}
         # A flow may read its own target.
         upstream = [lag_of(given).total for given in sorted(inputs - {dataset})]
-        local = _greatest(locals_s) if locals_s else None
-        above = _greatest([0.0, *upstream])
+        local = greatest_if_known(locals_s) if locals_s else None
+        above = greatest_if_known([0.0, *upstream])
         found[dataset] = DatasetLag(local, None if local is None or above is None else local + above)
         return found[dataset]
 
     return {dataset: lag_of(dataset) for dataset in by_dataset}
 
 
-def _greatest(values: list[float | None]) -> float | None:
+def greatest_if_known(values: list[float | None]) -> float | None:
+    """The greatest of the values; None if one of them is unknown."""
     known = [value for value in values if value is not None]
     return max(known) if len(known) == len(values) else None

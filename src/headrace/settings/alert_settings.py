@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
+from hashlib import sha256
 from types import MappingProxyType
 
 from headrace.errors import PipelineError
@@ -111,6 +113,12 @@ class Channel:
         if not isinstance(target, MailServer):
             secrets.register(target.url)
         return replace(self, target=target)
+
+    @property
+    def digest(self) -> str:
+        """Identifies where the channel sends to, without its secrets: references are not resolved."""
+        text = json.dumps([type(self.target).__name__, asdict(self.target)], sort_keys=True)
+        return sha256(text.encode()).hexdigest()[:16]
 
     @property
     def takes_alerts(self) -> bool:

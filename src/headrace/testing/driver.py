@@ -56,6 +56,8 @@ class Pipeline(ProjectFolder):
         self._scratch = scratch
         self._stand_ins: dict[QualifiedName, StandIn] = {}
         self._failpoint = CrashFailpoint()
+        # Those that :meth:`crash_at` has set so far.
+        self.crashes: list[CrashFailpoint] = []
 
     @classmethod
     def nearest(cls, start: Path, scratch: Path) -> Pipeline:
@@ -183,6 +185,7 @@ class Pipeline(ProjectFolder):
             skip: how often an update passes the failpoint first.
         """
         self._failpoint = CrashFailpoint(Failpoint(point), skip)
+        self.crashes.append(self._failpoint)
         return self
 
     def restart(self) -> Pipeline:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 CONNECTORS_OPTION = "headrace_connectors"
 CONFS_OPTION = "headrace_confs"
+_PASSED = pytest.StashKey[bool]()
 
 
 class MakeProject(Protocol):
@@ -42,6 +43,21 @@ def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str]
         return None
     expected, actual = (left, right) if isinstance(right, SortedRows) else (right, left)
     return (difference(actual, expected) or "the same rows in another order").splitlines()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Keep the result of a test for its fixtures, which are finalized after it."""
+    report = yield
+    if call.when == "call":
+        item.stash[_PASSED] = report.passed
+    return report
+
+
+def _has_passed(item: pytest.Item) -> bool:
+    return item.stash.get(_PASSED, False)
 
 
 @pytest.fixture(scope="session")
@@ -89,3 +105,8 @@ def pipeline(request: pytest.FixtureRequest, headrace_session: SparkSession, tmp
     opened = driver.open_nearest(Path(request.path).parent, tmp_path)
     with import_module("headrace.testing.warm").unchanged(headrace_session, tmp_path):
         yield opened
+    if isinstance(opened, driver.Pipeline):
+        recording = import_module("headrace.testing.crash_results")
+        recording.record_crashes(
+            Path(request.path), request.node.nodeid, opened.crashes, passed=_has_passed(request.node)
+        )

@@ -3,6 +3,7 @@
 # The modules that other packages may import.
 __all__ = [
     "dataset_resolution",
+    "diagnosis",
     "explain_dataset",
     "explanation",
     "flow_checkpoint",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
@@ -17,9 +17,9 @@ from headrace.alerts.conditions import Facts, findings
 from headrace.alerts.file_lock import PATIENCE_S, locked
 from headrace.alerts.messages import Message, Pipeline, test_message
 from headrace.alerts.notices import due_messages
-from headrace.alerts.outbox import Answer, Delivery, Letter, Outbox
+from headrace.alerts.outbox import Answer, Delivery, Letter, Outbox, Verdict
 from headrace.alerts.prometheus_rules import prometheus_rules
-from headrace.alerts.store import StoredAlerts, read_alerts, write_alerts
+from headrace.alerts.store import Reached, read_alerts, write_alerts
 from headrace.alerts.undecided import undecided
 from headrace.alerts.update_notices import update_messages
 from headrace.errors import PipelineError
@@ -137,7 +137,7 @@ class PipelineAlerts:
                 now,
                 is_last_check=is_last_check,
             )
-            checked = StoredAlerts(alerts, stored.history.with_current(samples, now), stored.notices)
+            checked = replace(stored, alerts=alerts, history=stored.history.with_current(samples, now))
             if messages:
                 # After a crash behind this line, the next check adds the same messages. Their keys are the same too,
                 # because the times at which the alerts began are stored.
@@ -169,8 +169,10 @@ class PipelineAlerts:
     def test(self, name: str | None = None) -> tuple[tuple[str, Answer], ...]:
         """Send a test message over one channel or all, now and once; returns what each answered.
 
+        Channels that accept it are remembered, once there is a storage.
+
         Raises:
-            PipelineError: ALERTS.UNKNOWN_CHANNEL, ALERTS.NO_CHANNEL.
+            PipelineError: ALERTS.UNKNOWN_CHANNEL, ALERTS.NO_CHANNEL, ALERTS.NOT_WRITTEN.
         """
         settings, pipeline = self._messaging.settings, self._messaging.pipeline
         channels = settings.alert_channels if name is None else (settings.channel(name),)
@@ -178,7 +180,19 @@ class PipelineAlerts:
             raise PipelineError("ALERTS.NO_CHANNEL")
         messages = [test_message(channel.name, pipeline, uuid.uuid4().hex[:16], self._now()) for channel in channels]
         send = self._messaging.send
-        return tuple((one.name, send(one, message)) for one, message in zip(channels, messages, strict=True))
+        answers = tuple((one, send(one, message)) for one, message in zip(channels, messages, strict=True))
+        self._remember([channel for channel, answer in answers if answer.verdict is Verdict.ACCEPTED])
+        return tuple((channel.name, answer) for channel, answer in answers)
+
+    def _remember(self, channels: Sequence[Channel]) -> None:
+        """Remember channels that have accepted a test message."""
+        if not channels or not self._file.parent.is_dir():
+            return
+        with self._locked():
+            stored = read_alerts(self._file)
+            new = {channel.name: Reached(channel.name, channel.digest, self._now()) for channel in channels}
+            kept = [one for one in stored.reached if one.channel not in new]
+            write_alerts(self._file, replace(stored, reached=(*kept, *new.values())))
 
     def prometheus_rules(self) -> str:
         """The rules as a file for Prometheus."""

@@ -13,6 +13,7 @@ from headrace.model.maintenance import MaintenanceRequest
 from headrace.model.outcome import FilesBacklog, Outcome
 from headrace.model.rows import Rows
 from headrace.plan.maintenance import Action
+from headrace.project.inspection.diagnosis.pipeline_doctor import PipelineDoctor
 from headrace.project.inspection.ingested_files import files_to_read, seen_files
 from headrace.project.inspection.open_rows import quarantines
 from headrace.project.inspection.pipeline_alerts import PipelineAlerts, alerts_of
@@ -109,6 +110,10 @@ class StoredProject:
     def checkpoints(self) -> PipelineCheckpoints:
         """The checkpoints of the pipeline."""
         return PipelineCheckpoints(self.settings, self._environ)
+
+    def doctor(self) -> PipelineDoctor:
+        """Examines the pipeline."""
+        return PipelineDoctor(self.settings, self._environ)
 
     def maintain(self, request: MaintenanceRequest) -> tuple[Action, ...]:
         """Maintain the tables and log files of the storage, beside a running update if there is one.

@@ -19,6 +19,7 @@ from headrace.plan.notices import without_effect
 from headrace.plan.steps import Decision, Plan
 from headrace.plan.triggers import partial_inputs
 from headrace.settings.alert_settings import AlertSettings
+from headrace.settings.memory import driver_memory_bytes
 from headrace.settings.settings import Settings
 from headrace.sinks.checks import redacted_options
 
@@ -46,6 +47,7 @@ def recorded_settings(settings: Settings, *, continuous: bool) -> dict[str, obje
         "profile": settings.profile,
         "development": settings.development,
         "continuous": continuous,
+        "driver_memory_bytes": driver_memory_bytes(settings),
         "python": platform.python_version(),
     }
 

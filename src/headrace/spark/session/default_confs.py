@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 
 from headrace.errors import PipelineError
+from headrace.settings.memory import DEFAULT_DRIVER_MEMORY, DRIVER_MEMORY_KEY
 
 DEFAULT_MASTER = "local[*]"
 
@@ -89,7 +90,7 @@ def static_confs(master: str, warehouse: str) -> dict[str, str]:
         "spark.sql.ui.retainedExecutions": "50",
         "spark.ui.retainedJobs": "100",
         "spark.ui.retainedStages": "100",
-        "spark.driver.memory": "2g",
+        DRIVER_MEMORY_KEY: DEFAULT_DRIVER_MEMORY,
     }
     if master.startswith("local"):
         confs |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}

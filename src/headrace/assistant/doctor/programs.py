@@ -1,0 +1,202 @@
+"""Finds the calls of a program that an edit changes: watermarks, and readers of streams with their options."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from headrace.assistant.doctor.facts import ProgramFile
+from headrace.assistant.doctor.findings import Edit, lines_of
+
+_LOADS = frozenset({"load", "json", "csv", "parquet", "text", "orc", "table"})
+_LIMITS = ("maxOffsetsPerTrigger", "maxFilesPerTrigger", "maxBytesPerTrigger")
+# Formats without a default limit, and the option that limits them.
+_UNLIMITED = {
+    "kafka": "maxOffsetsPerTrigger",
+    **dict.fromkeys(("json", "csv", "parquet", "text", "orc", "avro"), "maxFilesPerTrigger"),
+}
+
+
+@dataclass(frozen=True)
+class Watermark:
+    """A call of ``withWatermark`` with literal arguments, in the query of a dataset."""
+
+    file: ProgramFile
+    dataset: str
+    column: str
+    delay: str
+    call: ast.Call
+
+    def with_delay(self, delay: str) -> Edit | None:
+        """The edit that gives it another delay; None if the literal has several lines."""
+        node = self.call.args[1] if len(self.call.args) > 1 else _keyword(self.call, "delayThreshold")
+        return None if node is None else _replaced(self.file, node, f'"{delay}"')
+
+    def after(self, call: str) -> Edit | None:
+        """The edit that inserts another call before it."""
+        return _inserted(self.file, self.call, call)
+
+
+@dataclass(frozen=True)
+class StreamReader:
+    """A reader of a stream in the query of a dataset.
+
+    Attributes:
+        file: the file with its text.
+        dataset: the dataset whose function has it.
+        format: as it is written, in lower case; empty if the program does not show it.
+        options: its literal options, by their names in lower case.
+        shows_all: whether all of its options are literals.
+        load: the call that ends it.
+        calls: by option in lower case, the call that sets it.
+    """
+
+    file: ProgramFile
+    dataset: str
+    format: str
+    options: dict[str, str]
+    shows_all: bool
+    load: ast.Call
+    calls: dict[str, ast.Call]
+
+    @property
+    def limit(self) -> str | None:
+        """The option that limits what a batch reads; None if the reader has no limit, and no default one."""
+        names = [name for limit in _LIMITS for name in (limit.lower(), f"cloudfiles.{limit.lower()}")]
+        return next((name for name in names if name in self.options), None)
+
+    @property
+    def missing_limit(self) -> str | None:
+        """The option that would limit it; None if it has a limit, or if the program does not show that."""
+        is_known = self.shows_all and self.limit is None
+        return _UNLIMITED.get(self.format) if is_known else None
+
+    def with_option(self, name: str, value: str) -> Edit | None:
+        """The edit that sets an option, whether or not the reader has it."""
+        call = self.calls.get(name.lower())
+        if call is None:
+            return _inserted(self.file, self.load, f'option("{name}", {value})')
+        return _replaced(self.file, call.args[1], value)
+
+
+def watermarks(files: Sequence[ProgramFile]) -> Iterator[Watermark]:
+    """The watermarks with literal columns and delays, in the functions of datasets."""
+    for file, dataset, node in _nodes(files):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "withWatermark":
+            column = _text(node.args[0] if node.args else _keyword(node, "eventTime"))
+            delay = _text(node.args[1] if len(node.args) > 1 else _keyword(node, "delayThreshold"))
+            if column is not None and delay is not None:
+                yield Watermark(file, dataset, column, delay, node)
+
+
+def stream_readers(files: Sequence[ProgramFile]) -> Iterator[StreamReader]:
+    """The readers of streams in the functions of datasets."""
+    for file, dataset, node in _nodes(files):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _LOADS:
+            found = _reader(file, dataset, node)
+            if found is not None:
+                yield found
+
+
+def dataset_at(file: ProgramFile, line: int) -> str | None:
+    """The dataset whose function has a line of a program; None outside of such functions."""
+    found = None
+    for function in _functions(file):
+        if function.decorator_list and function.lineno <= line <= (function.end_lineno or function.lineno):
+            found = _dataset(function)
+    return found
+
+
+def is_of(dataset: str | None, name: str) -> bool:
+    """Whether a name in the program may be that of a dataset, which can have a catalog and a schema."""
+    return dataset is not None and dataset.rpartition(".")[2] == name.rpartition(".")[2]
+
+
+def line_edit(file: ProgramFile, line: int, column: int, end_column: int, text: str) -> Edit:
+    """The edit of a part of a line; columns count characters from 0, the end is exclusive."""
+    written = lines_of(file.text)[line - 1]
+    return Edit(file.name, line, f"{written[:column]}{text}{written[end_column:]}")
+
+
+def _nodes(files: Sequence[ProgramFile]) -> Iterator[tuple[ProgramFile, str, ast.AST]]:
+    """Each node of a function that defines a dataset or a flow, with the name of the dataset."""
+    for file in files:
+        for function in _functions(file):
+            dataset = _dataset(function)
+            yield from ((file, dataset, node) for node in ast.walk(function))
+
+
+def _functions(file: ProgramFile) -> Iterator[ast.FunctionDef]:
+    """The functions of a Python file; none of a notebook, whose edits would need cells."""
+    if not file.name.endswith(".py"):
+        return
+    try:
+        tree = ast.parse(file.text)
+    except (SyntaxError, ValueError, RecursionError):
+        return
+    yield from (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+
+
+def _dataset(function: ast.FunctionDef) -> str:
+    """The dataset that a decorated function writes; its own name for one without a decorator that says so."""
+    for decorator in function.decorator_list:
+        if isinstance(decorator, ast.Call):
+            named = _text(_keyword(decorator, "target")) or _text(_keyword(decorator, "name"))
+            if named is not None:
+                return named
+    return function.name
+
+
+def _reader(file: ProgramFile, dataset: str, load: ast.Call) -> StreamReader | None:
+    """The reader of a chain that ends with a load; None if the chain does not begin with ``readStream``."""
+    assert isinstance(load.func, ast.Attribute)  # noqa: S101 - the caller has checked it
+    kind, shows_all = "" if load.func.attr == "load" else load.func.attr, True
+    options: dict[str, str] = {}
+    calls: dict[str, ast.Call] = {}
+    node: ast.expr = load.func.value
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        name, first = node.func.attr, _text(node.args[0] if node.args else None)
+        if name == "format":
+            kind = first or ""
+        elif name == "option" and first is not None and len(node.args) > 1:
+            calls.setdefault(first.lower(), node)
+            options.setdefault(first.lower(), ast.unparse(node.args[1]))
+        elif name in ("option", "options"):
+            shows_all = False
+        node = node.func.value
+    if not (isinstance(node, ast.Attribute) and node.attr == "readStream"):
+        return None
+    return StreamReader(file, dataset, kind.lower(), options, shows_all, load, calls)
+
+
+def _keyword(call: ast.Call, name: str) -> ast.expr | None:
+    return next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
+
+
+def _text(node: ast.expr | None) -> str | None:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+
+
+def _replaced(file: ProgramFile, node: ast.expr, text: str) -> Edit | None:
+    if node.end_lineno != node.lineno or node.end_col_offset is None:
+        return None
+    begin, end = (_characters(file, node.lineno, offset) for offset in (node.col_offset, node.end_col_offset))
+    return line_edit(file, node.lineno, begin, end, text)
+
+
+def _inserted(file: ProgramFile, call: ast.Call, text: str) -> Edit | None:
+    """Another call of the chain, before the dot of this one."""
+    function = call.func
+    if not isinstance(function, ast.Attribute) or function.end_lineno is None or function.end_col_offset is None:
+        return None
+    end = _characters(file, function.end_lineno, function.end_col_offset)
+    column = end - len(function.attr) - 1
+    if lines_of(file.text)[function.end_lineno - 1][column : column + 1] != ".":
+        return None
+    return line_edit(file, function.end_lineno, column, column, f".{text}")
+
+
+def _characters(file: ProgramFile, line: int, offset: int) -> int:
+    """The column in characters for an offset in bytes."""
+    return len(lines_of(file.text)[line - 1].encode()[:offset].decode(errors="ignore"))

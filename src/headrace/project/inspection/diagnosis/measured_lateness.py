@@ -1,0 +1,48 @@
+"""How late rows arrived in the tables that flows with late rows read, without a JVM."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from headrace.assistant.doctor.checks import checks
+from headrace.assistant.doctor.facts import Facts
+from headrace.assistant.doctor.programs import is_of, watermarks
+from headrace.errors import PipelineError
+from headrace.metrics import catalogue
+from headrace.model.lateness import DEFAULT_DROPPED_SHARE
+from headrace.project.inspection.diagnosis.careful_reading import CarefulReading
+from headrace.project.inspection.stored_tables import lateness
+
+_COMMITS = 1000
+
+
+def measured_lateness(facts: Facts, reading: CarefulReading, *, only_late: bool) -> dict[tuple[str, str], float | None]:
+    """The delay that keeps nearly all rows, by table and event time column, for the watermarks of flows.
+
+    Args:
+        facts: what was read so far.
+        reading: reads with care.
+        only_late: only for watermarks that have dropped rows.
+    """
+    late = {past.event.flow for past in facts.logged.warnings if past.event.code in checks()["late-dropped"].warnings}
+    changes = facts.samples.of(catalogue.STATE_CHANGES)
+    late |= {flow for (flow, _, change), rows in changes.items() if change == "late" and rows}
+    found: dict[tuple[str, str], float | None] = {}
+    for watermark in watermarks(facts.programs):
+        for name, flow in facts.logged.flows.items():
+            if (only_late and name not in late) or not is_of(flow.dataset, watermark.dataset) or len(flow.inputs) != 1:
+                continue
+            key = (flow.inputs[0], watermark.column)
+            if key not in found:
+                found[key] = reading.read(f'how late rows of "{key[0]}" arrive', partial(_delay, facts, *key), None)
+    return found
+
+
+def _delay(facts: Facts, table: str, column: str) -> float | None:
+    settings = facts.settings
+    try:
+        measured = lateness(settings.layout, settings.naming, table, column, _COMMITS, DEFAULT_DROPPED_SHARE, facts.now)
+    except PipelineError:
+        # The flow computes the column itself, or reads a view.
+        return None
+    return measured.suggested_s

@@ -1,0 +1,108 @@
+"""Gathers the facts of a pipeline, and examines it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from headrace.alerts.store import StoredAlerts, read_alerts
+from headrace.assistant.doctor.checklist import Checklist, check_criteria
+from headrace.assistant.doctor.diagnose import Diagnosis, diagnose
+from headrace.assistant.doctor.facts import Facts, Logged, Machine
+from headrace.events.reader import EventReader
+from headrace.metrics import catalogue
+from headrace.metrics.samples import Samples
+from headrace.model.maintenance import MaintenanceRequest, Task
+from headrace.project.inspection.diagnosis.careful_reading import CarefulReading
+from headrace.project.inspection.diagnosis.checklist_facts import with_checklist_facts
+from headrace.project.inspection.diagnosis.logged_facts import logged_facts
+from headrace.project.inspection.diagnosis.machine_facts import machine_of
+from headrace.project.inspection.diagnosis.measured_lateness import measured_lateness
+from headrace.project.inspection.diagnosis.program_facts import program_files
+from headrace.project.inspection.diagnosis.stored_flow_facts import stored_flow_facts
+from headrace.project.inspection.pipeline_metrics import pipeline_metrics
+from headrace.project.lease_holders import host_name, liveness
+from headrace.project.maintenance.maintain import maintenance_of
+from headrace.settings.settings import Settings
+from headrace.settings.storage import MonitoringFile
+
+_ALERTS = "the earlier checks of alerts"
+_VACUUM = MaintenanceRequest(tasks=(Task.VACUUM,), dry_run=True, short_retention=True)
+
+
+class PipelineDoctor:
+    """Examines one pipeline, also while an update of it runs.
+
+    Args:
+        settings: the pipeline's.
+        environ: the process environment.
+        now: the time in seconds since 1970.
+        read_machine: reads the machine; its second argument is when the latest update began, in seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        environ: Mapping[str, str],
+        now: Callable[[], float] = time.time,
+        read_machine: Callable[[Settings, float], Machine] = machine_of,
+    ) -> None:
+        self._settings = settings
+        self._environ = environ
+        self._now = now
+        self._read_machine = read_machine
+
+    def diagnose(self, name: str | None = None) -> Diagnosis:
+        """What is wrong with the pipeline, or with a flow or dataset of it.
+
+        Raises:
+            PipelineError: DOCTOR.UNKNOWN.
+        """
+        reading = CarefulReading()
+        facts = self._facts(reading, reading.read(_ALERTS, self._alerts, StoredAlerts()))
+        facts = replace(facts, lateness_s=measured_lateness(facts, reading, only_late=True))
+        return diagnose(replace(facts, unread=tuple(reading.unread)), name)
+
+    def check(self) -> Checklist:
+        """Whether the pipeline meets the success criteria."""
+        reading = CarefulReading()
+        alerts = reading.read(_ALERTS, self._alerts, StoredAlerts())
+        facts = with_checklist_facts(self._facts(reading, alerts), alerts, reading)
+        return check_criteria(replace(facts, unread=tuple(reading.unread)))
+
+    def _facts(self, reading: CarefulReading, alerts: StoredAlerts) -> Facts:
+        """What both look at."""
+        settings, now = self._settings, self._now()
+        samples = reading.read("the metrics", self._samples, Samples())
+        logged = self._logged(samples, reading, now)
+        return Facts(
+            now=now,
+            settings=settings,
+            settings_text=reading.read("the settings", lambda: settings.file.read_text(encoding="utf-8-sig"), ""),
+            samples=samples,
+            history=alerts.history,
+            has_storage=Path(settings.layout.root).is_dir(),
+            flows=stored_flow_facts(settings, self._environ, reading, now),
+            logged=logged,
+            maintenance=reading.read(
+                "the files of the tables", lambda: maintenance_of(settings, self._environ).maintain(_VACUUM), ()
+            ),
+            programs=program_files(settings, reading),
+            machine=reading.read("the machine", lambda: self._read_machine(settings, logged.started_at), Machine()),
+        )
+
+    def _samples(self) -> Samples:
+        check_lease = partial(liveness, Path(self._settings.layout.lease), host_name(self._environ), self._now)
+        return pipeline_metrics(self._settings, self._now, check_lease, tables=True)
+
+    def _alerts(self) -> StoredAlerts:
+        return read_alerts(Path(self._settings.layout.monitoring(MonitoringFile.ALERTS)))
+
+    def _logged(self, samples: Samples, reading: CarefulReading, now: float) -> Logged:
+        reader = EventReader(self._settings.layout.events)
+        logged = reading.read("the event log", lambda: logged_facts(reader, now), Logged())
+        states = [state for (state,) in samples.of(catalogue.UPDATE_STATE)]
+        return replace(logged, state=states[0] if states else "")

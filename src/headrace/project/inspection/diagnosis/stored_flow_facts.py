@@ -1,0 +1,81 @@
+"""What the storage has of each flow, for the doctor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from headrace.assistant.doctor.facts import StoredFlowFacts
+from headrace.checkpoints.epochs import has_started
+from headrace.checkpoints.initial_offsets import newest_initial_batch
+from headrace.checkpoints.state_damage import find_state_damage
+from headrace.checkpoints.state_formats import format_of
+from headrace.graph.resolved_flows import Mode
+from headrace.plan.agreement import NONE
+from headrace.project.inspection.diagnosis.careful_reading import CarefulReading
+from headrace.project.inspection.flow_checkpoint import flow_checkpoint
+from headrace.project.inspection.pipeline_checkpoints import PipelineCheckpoints
+from headrace.settings.settings import Settings
+from headrace.storage.health import FlowHealth
+from headrace.storage.old_epochs import old_parts
+
+# The age from which `headrace checkpoints clean` removes old parts.
+_UNUSED_S = 30 * 86_400.0
+
+
+def stored_flow_facts(
+    settings: Settings, environ: Mapping[str, str], reading: CarefulReading, now: float
+) -> tuple[StoredFlowFacts, ...]:
+    """What the storage has of each flow.
+
+    Args:
+        settings: the pipeline's.
+        environ: the process environment.
+        reading: reads with care.
+        now: the time in seconds since 1970.
+    """
+    flows = reading.read("the checkpoints", PipelineCheckpoints(settings, environ).health, ())
+    return tuple(_flow_facts(settings, flow, reading, now) for flow in flows)
+
+
+def _flow_facts(settings: Settings, flow: FlowHealth, reading: CarefulReading, now: float) -> StoredFlowFacts:
+    stored, checkpoint = flow.stored, flow.stores.checkpoint
+    part = f'the checkpoint of flow "{stored.name}"'
+
+    def ways_out() -> tuple[str, ...]:
+        if flow.problem is None:
+            return ()
+        shown = flow_checkpoint(flow, settings.layout, settings.naming)
+        return tuple(way.command for way in shown.ways_out())
+
+    def removable() -> tuple[int, int]:
+        parts = old_parts(flow, now - _UNUSED_S).removable
+        return len(parts), sum(one.size.size_bytes for one in parts)
+
+    has_state = flow.has_checkpoint and (checkpoint / "state").is_dir()
+    number, size = reading.read(part, removable, (0, 0))
+    return StoredFlowFacts(
+        name=stored.name,
+        dataset=str(stored.dataset),
+        mode=flow.stores.mode.value,
+        folder=str(stored.file.parent.resolve()),
+        problem=flow.problem,
+        ways_out=reading.read(part, ways_out, ()),
+        has_state=has_state,
+        state_format=reading.read(part, lambda: format_of(checkpoint), {}) if has_state else {},
+        state_damage=reading.read(part, lambda: find_state_damage(checkpoint), None) if has_state else None,
+        repeats_from=reading.read(part, lambda: next(_repeated_epochs(flow, checkpoint), None), None),
+        old_parts=number,
+        old_bytes=size,
+    )
+
+
+def _repeated_epochs(flow: FlowHealth, checkpoint: Path) -> Iterator[int]:
+    """The epoch before the current one, if its rows are in the table and the current one began without positions."""
+    record = flow.stored.record
+    appends = flow.stores.mode in (Mode.APPEND, Mode.ONCE)
+    if not appends or record.first_epoch >= record.epoch or not has_started(checkpoint):
+        return
+    if newest_initial_batch(checkpoint) == NONE:
+        earlier = range(record.epoch - 1, record.first_epoch - 1, -1)
+        yield from (number for number in earlier if has_started(checkpoint.parent / str(number)))

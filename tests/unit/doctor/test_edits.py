@@ -1,0 +1,112 @@
+"""Edits: what they write is what the next reader of the file reads, and nothing else changes."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.assistant.doctor.edits import removed_setting, settings_edit
+from headrace.assistant.doctor.facts import ProgramFile
+from headrace.assistant.doctor.programs import stream_readers, watermarks
+
+NAMES = st.sampled_from(["name", "spark_conf", "configuration", "spark.driver.memory", "pipelines.trigger.interval"])
+SCALARS = st.sampled_from(["4g", "10 seconds", "quarantine", "300", "a: b", "true", "x # y"])
+TREES = st.dictionaries(NAMES, SCALARS | st.dictionaries(NAMES, SCALARS, min_size=1), min_size=1)
+
+
+def at(document, path):
+    for name in path:
+        document = document[name]
+    return document
+
+
+@given(TREES, st.lists(NAMES, min_size=1, max_size=2), SCALARS, st.sampled_from([None, False]))
+def test_an_edit_sets_a_value_and_keeps_all_others(tree, path, value, flow_style):
+    content = yaml.safe_dump(tree, default_flow_style=flow_style)
+
+    edit = settings_edit("pipeline.yml", content, path, value)
+
+    if edit is None:
+        # A mapping is no place for a scalar, nor the other way around.
+        assert not isinstance(tree[path[0]], str) or len(path) > 1 or "\n" in content
+        return
+    changed = yaml.safe_load(edit.applied_to(content))
+    assert str(at(changed, path)) in (value, str(yaml.safe_load(value)))
+    if len(path) == 2:
+        changed[path[0]].pop(path[1])
+        before = dict(tree.get(path[0], {}))
+        before.pop(path[1], None)
+        assert changed.pop(path[0]) == before
+    else:
+        changed.pop(path[0])
+    assert changed == {name: known for name, known in tree.items() if name != path[0]}
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("name: a\n", "name: a\nspark_conf:\n  spark.driver.memory: 4g\n"),
+        ("name: a\nspark_conf:\n", "name: a\nspark_conf:\n  spark.driver.memory: 4g\n"),
+        ("spark_conf: {a: b}  # ours\n", "spark_conf: {spark.driver.memory: 4g, a: b}  # ours\n"),
+        ("spark_conf:\n    a: b\nname: a\n", "spark_conf:\n    spark.driver.memory: 4g\n    a: b\nname: a\n"),
+        ("spark_conf:\n  spark.driver.memory: 1g # small\n", "spark_conf:\n  spark.driver.memory: 4g # small\n"),
+        ("profiles:\n  p:\n    spark_conf: {}\n", "profiles:\n  p:\n    spark_conf: {spark.driver.memory: 4g}\n"),
+    ],
+)
+def test_an_edit_keeps_the_form_of_the_file(content, expected):
+    edit = settings_edit("pipeline.yml", content, ("spark_conf", "spark.driver.memory"), "4g", profile="p")
+
+    assert edit.applied_to(content) == expected
+
+
+def test_a_file_that_is_no_yaml_has_no_edit():
+    assert settings_edit("pipeline.json", "{}", ("storage",), "s") is None
+    assert settings_edit("pipeline.yml", "a: [", ("storage",), "s") is None
+
+
+def test_a_setting_with_a_line_of_its_own_can_be_removed():
+    content = "spark_conf:\n  a: b\n  c: d\nother: {a: b}\n"
+
+    assert removed_setting("pipeline.yml", content, ("spark_conf", "a")).applied_to(content) == (
+        "spark_conf:\n  c: d\nother: {a: b}\n"
+    )
+    assert removed_setting("pipeline.yml", content, ("other", "a")) is None
+
+
+PROGRAM = """\
+@dp.table(name="sales.größe")
+def one():
+    größe = spark.readStream.format("kafka").option("subscribe", "ö").load().withWatermark("zeit", "1 hour")
+    return größe
+
+
+@dp.append_flow(target="two")
+def flow():
+    return (
+        spark.readStream.schema(SCHEMA)
+        .json("landing")
+        .withWatermark(
+            "at", "5 minutes"
+        )
+    )
+"""
+FILE = ProgramFile("a.py", PROGRAM)
+
+
+def test_edits_of_programs_count_characters_and_find_calls_on_several_lines():
+    (first, second), (topic, files) = watermarks([FILE]), stream_readers([FILE])
+
+    assert [(one.dataset, one.column, one.delay) for one in (first, second)] == [
+        ("sales.größe", "zeit", "1 hour"),
+        ("two", "at", "5 minutes"),
+    ]
+    assert [(one.dataset, one.format, one.missing_limit) for one in (topic, files)] == [
+        ("sales.größe", "kafka", "maxOffsetsPerTrigger"),
+        ("two", "json", "maxFilesPerTrigger"),
+    ]
+    assert '"ö").option("maxOffsetsPerTrigger", 9).load()' in topic.with_option("maxOffsetsPerTrigger", "9").text
+    assert first.with_delay("2 hours").text.endswith('.withWatermark("zeit", "2 hours")')
+    assert second.with_delay("2 hours").text == '            "at", "2 hours"'
+    assert second.after("filter(x)").text == "        .filter(x).withWatermark("
