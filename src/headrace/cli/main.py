@@ -14,6 +14,7 @@ import typer
 
 from headrace import __version__
 from headrace.cli.arguments import hoist_global_options, wants_json
+from headrace.cli.assist import mcp
 from headrace.cli.backfill import backfill
 from headrace.cli.erase import erase
 from headrace.cli.failures import (
@@ -59,6 +60,7 @@ _VERBS: tuple[tuple[str, Callable[..., int | None]], ...] = (
     ("schema", schema),
     ("completion", completion),
     ("exec", exec_),
+    ("mcp", mcp),
 )
 # Longer lines are hard to read.
 _WIDEST_HELP = 120

@@ -39,6 +39,7 @@ def run_statement(
     *,
     write: bool,
     private: bool,
+    limit: int | None,
     pipelines: Callable[[], Sequence[MonitoredPipeline]],
     redact: Callable[[str], str],
 ) -> Rows:
@@ -50,6 +51,7 @@ def run_statement(
         settings: the pipeline's.
         write: allow statements that change data.
         private: include private tables.
+        limit: the maximum number of rows; None for all.
         pipelines: what ``system.lakeflow.*`` covers, first this pipeline.
         redact: removes secrets from error messages.
 
@@ -59,7 +61,9 @@ def run_statement(
     if not write:
         check_readonly(query)
     try:
-        return run_query(query, catalog(), settings, private=private, pipelines=pipelines(), redact=redact)
+        return run_query(
+            query, catalog(), settings, private=private, limit=limit, pipelines=pipelines(), redact=redact
+        )
     except (PySparkException, Py4JJavaError) as error:
         # PySpark converts only some Java exceptions.
         message = str(error) if isinstance(error, PySparkException) else innermost(tuple(chain(error))).message
@@ -72,6 +76,7 @@ def run_query(
     settings: Settings,
     *,
     private: bool,
+    limit: int | None,
     pipelines: Sequence[MonitoredPipeline],
     redact: Callable[[str], str],
 ) -> Rows:
@@ -82,6 +87,7 @@ def run_query(
         catalog: a session's empty catalog.
         settings: the pipeline's.
         private: include private tables.
+        limit: the maximum number of rows; None for all.
         pipelines: what ``system.lakeflow.*`` covers, first this pipeline.
         redact: removes secrets from error messages.
 
@@ -98,7 +104,8 @@ def run_query(
     catalog.unregister(hidden - views.keys())
     try:
         frame = catalog.session.sql(catalog.names.to_session_query(query, settings.naming))
-        return Rows(tuple(frame.columns), tuple(tuple(row) for row in frame.collect()))
+        rows = (frame if limit is None else frame.limit(limit)).collect()
+        return Rows(tuple(frame.columns), tuple(tuple(row) for row in rows))
     except AnalysisException as error:
         missing = _missing(error, settings)
         if missing in unusable:
