@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sys
 from enum import Enum
@@ -29,7 +30,7 @@ class Only(str, Enum):
 def mcp(
     context: typer.Context,
     only: Annotated[Only | None, typer.Option("--only", help="Offer only the documents, without a project.")] = None,
-    allow_write: Annotated[bool, typer.Option("--allow-write", help="Also offer tools that write. They ask first.")] = False,  # noqa: FBT002 - an option of the command line
+    allow_write: Annotated[bool, typer.Option("--allow-write", help="Add tools that write. They ask first.")] = False,  # noqa: FBT002 - an option of the command line
     list_tools: Annotated[bool, typer.Option("--list-tools", help="List the tools and exit.")] = False,  # noqa: FBT002 - the same
 ) -> None:
     """Serve tools, documents and prompts to assistants over MCP, on stdin and stdout.
@@ -45,6 +46,8 @@ def mcp(
         knowledge_only=only is Only.KNOWLEDGE,
         allow_write=allow_write,
     )
+    # Stdout belongs to the protocol; the package mcp would log with tracebacks of many lines.
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s", stream=sys.stderr)
     made = server.create_server(server_options, os.environ)
     if list_tools:
         _list_tools(invocation, made)

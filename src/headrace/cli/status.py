@@ -112,7 +112,8 @@ def followed(
 ) -> Iterator[Row]:
     """Yield the events of the latest update as they are stored, from the first (or the newest *limit*) to its end.
 
-    Only those of the selection. Waits for the first update if none has started yet. After a killed update, continues with the next one.
+    Only those of the selection. Waits for the first update if none has started yet. After a killed update, continues
+    with the next one.
     """
     while (update_id := reader.latest_update_id()) is None:
         sleep(POLL_S)

@@ -77,9 +77,10 @@ class Answers:
 def success(model: type[Result], fields: Mapping[str, Any]) -> CallToolResult:
     """The result of a tool with the fields of its model; the longest list is cut if the whole is too long."""
     named = [name for name in model.data_fields if name in fields]
-    value = model(**{**_fitting(fields), "untrusted": named}).model_dump(mode="json")
     # The reader learns first what not to trust.
-    ordered = {"untrusted": named, **value}
+    whole = {"untrusted": named, "truncated": False, **_fitting(fields)}
+    value = model.model_validate(whole).model_dump(mode="json", exclude_unset=True)
+    ordered = {name: value[name] for name in whole}
     return CallToolResult(content=[_text(ordered)], structured_content=ordered)
 
 

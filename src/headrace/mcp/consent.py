@@ -5,9 +5,9 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from mcp.server.mcpserver import AcceptedElicitation, Context, Elicit
+from mcp.server.mcpserver import AcceptedElicitation, Context, Elicit, ElicitationResult
 from mcp_types import CallToolResult
 from pydantic import BaseModel, Field
 
@@ -15,8 +15,7 @@ from headrace.errors import PipelineError
 from headrace.mcp.answers import Answers
 from headrace.mcp.verbs import VerbFailedError
 
-if TYPE_CHECKING:
-    from mcp.server.mcpserver import ElicitationResult
+AskingContext = Context[Answers, Any]
 
 
 class Consent(BaseModel):
@@ -32,6 +31,14 @@ class NotAsked:
     error: VerbFailedError
 
 
+Question = Elicit[Consent] | NotAsked
+
+
+def answers_of(context: AskingContext) -> Answers:
+    """What the server calls verbs with."""
+    return context.request_context.lifespan_context
+
+
 def can_ask(context: Context[Any, Any]) -> bool:
     """Whether the client can show a question to its user."""
     capabilities = context.client_capabilities
@@ -40,7 +47,7 @@ def can_ask(context: Context[Any, Any]) -> bool:
     return asking is not None and (asking.form is not None or asking.url is None)
 
 
-def question(context: Context[Any, Any], shown: str, words: Sequence[str]) -> Elicit[Consent] | NotAsked:
+def question(context: AskingContext, shown: str, words: Sequence[str]) -> Question:
     """The question whether to run a verb, or a refusal that has the command for a terminal.
 
     Args:

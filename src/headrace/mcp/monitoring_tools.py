@@ -60,7 +60,7 @@ class MonitoringTools:
         return await self._select(_QUERIES, {"name": flow, "status": status}, limit)
 
     async def query_progress(self, flow: QueriedFlow = None, limit: Limit = 100) -> Annotated[CallToolResult, Rows]:
-        """Read the newest progress reports of streaming queries: rows, rates, durations, slowest phase. Starts a JVM."""
+        """Read the newest reports of streaming queries: rows, rates, durations, slowest phase. Starts a JVM."""
         return await self._select(_PROGRESS, {"query_name": flow}, limit)
 
     async def doctor(self, flow: Flow = None) -> Annotated[CallToolResult, Diagnosis]:
@@ -69,7 +69,8 @@ class MonitoringTools:
 
     async def check(
         self,
-        strict: Annotated[bool, Field(description="Count a criterion without evidence as failed.")] = False,  # noqa: FBT002 - clients pass it by name
+        *,
+        strict: Annotated[bool, Field(description="Count a criterion without evidence as failed.")] = False,
     ) -> Annotated[CallToolResult, Checklist]:
         """Check the success criteria of streaming tables, each with evidence. Starts no JVM."""
         return await self._answers.result(Checklist, ["check", *(["--strict"] if strict else [])])

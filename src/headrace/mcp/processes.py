@@ -67,9 +67,7 @@ class VerbProcesses:
         self._grace_s = grace_s
         self._slots = anyio.Semaphore(_MOST_PROCESSES)
 
-    async def __call__(
-        self, words: Sequence[str], *, timeout_s: float = QUICK_S, as_json: bool = True
-    ) -> VerbOutput:
+    async def __call__(self, words: Sequence[str], *, timeout_s: float = QUICK_S, as_json: bool = True) -> VerbOutput:
         """The output of ``headrace WORDS``.
 
         Raises:

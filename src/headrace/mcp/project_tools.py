@@ -36,7 +36,7 @@ class ProjectTools:
         select: Annotated[list[str] | None, Field(description="Check only these rules.")] = None,
         ignore: Annotated[list[str] | None, Field(description="Check all rules except these.")] = None,
     ) -> Annotated[CallToolResult, LintFindings]:
-        """Find code that fails or misbehaves on open-source Spark, with its replacement. Runs no code, starts no JVM."""
+        """Find code that fails or misbehaves on open-source Spark, with the replacement. Runs no code."""
         words = ["lint", *listed("--select", select), *listed("--ignore", ignore), "--", *(files or ())]
         return await self._answers.result(LintFindings, words)
 
@@ -74,7 +74,9 @@ class ProjectTools:
         self,
         table: Annotated[str, Field(description="A table that flows append to.")],
         column: Annotated[str, Field(description="The event time column.")],
-        commits: Annotated[int, Field(ge=2, le=100_000, description="How many of the latest commits to check.")] = 1_000,
+        commits: Annotated[
+            int, Field(ge=2, le=100_000, description="How many of the latest commits to check.")
+        ] = 1_000,
         dropped_share: Annotated[
             float, Field(ge=0.0, le=1.0, description="The share of rows that a watermark may drop.")
         ] = 0.001,

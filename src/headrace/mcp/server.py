@@ -14,12 +14,15 @@ from mcp_types import ToolAnnotations
 from headrace import __version__
 from headrace.mcp import write_tools
 from headrace.mcp.answers import Answers
+from headrace.mcp.design_tools import DesignTools, write_design
 from headrace.mcp.instructions import INSTRUCTIONS, KNOWLEDGE_INSTRUCTIONS
 from headrace.mcp.knowledge_tools import KnowledgeTools
 from headrace.mcp.monitoring_tools import MonitoringTools
 from headrace.mcp.processes import ProjectChoice, VerbProcesses
 from headrace.mcp.project_tools import ProjectTools
+from headrace.mcp.prompts import add_prompts
 from headrace.mcp.redaction import redaction
+from headrace.mcp.resources import add_resources
 from headrace.mcp.verbs import RunVerb
 from headrace.mcp.workflow_tools import WorkflowTools
 
@@ -53,9 +56,7 @@ def create_server(
         environ: the environment variables, also of the verbs.
         run_verb: calls verbs; a process for each call by default.
     """
-    answers = Answers(
-        run_verb or VerbProcesses(options.project, environ), partial(redaction, options.project, environ)
-    )
+    answers = Answers(run_verb or VerbProcesses(options.project, environ), partial(redaction, options.project, environ))
 
     @asynccontextmanager
     async def lifespan(_: MCPServer[Answers]) -> AsyncIterator[Answers]:
@@ -68,8 +69,11 @@ def create_server(
         lifespan=lifespan,
         log_level="WARNING",
     )
-    for tool, annotations in _tools(options, answers, environ):
-        server.add_tool(tool, annotations=annotations)
+    for tool, hints in _tools(options, answers, environ):
+        server.add_tool(tool, annotations=hints)
+    add_resources(server, answers, knowledge_only=options.knowledge_only)
+    if not options.knowledge_only:
+        add_prompts(server)
     return server
 
 
@@ -82,8 +86,8 @@ def _tools(
         (knowledge.search_documents, _READS),
     ]
     if not options.knowledge_only:
-        project, monitoring = ProjectTools(answers), MonitoringTools(answers)
-        found += [(tool, _READS) for tool in (project.lint, project.lateness)]
+        design, project, monitoring = DesignTools(answers), ProjectTools(answers), MonitoringTools(answers)
+        found += [(tool, _READS) for tool in (design.design_questions, design.design, project.lint, project.lateness)]
         sources = (project.validate, project.graph, project.plan, project.explain, project.preview)
         found += [(tool, _READS_SOURCES) for tool in sources]
         found += [
@@ -100,6 +104,7 @@ def _tools(
         ]
         if options.allow_write:
             writing = (
+                write_design,
                 write_tools.run,
                 write_tools.backfill,
                 write_tools.quarantine_replay,

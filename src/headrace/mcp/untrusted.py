@@ -16,7 +16,7 @@ _HIDDEN_SELECTORS = range(0xE0100, 0xE01F0)
 
 
 def visible(text: str) -> str:
-    """The text with characters that cannot be seen as escapes, such as ``\\x1b`` and ``\\u202e``.
+    r"""The text with characters that cannot be seen as escapes, such as ``\x1b`` and ``\u202e``.
 
     They could move a cursor, reverse a text, or hide one. Line breaks and tabs stay.
     """

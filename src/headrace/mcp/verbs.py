@@ -31,9 +31,7 @@ class VerbOutput:
 class RunVerb(Protocol):
     """Runs one verb on the server's project: in a process of its own, or in a worker that is warm."""
 
-    async def __call__(
-        self, words: Sequence[str], *, timeout_s: float = QUICK_S, as_json: bool = True
-    ) -> VerbOutput:
+    async def __call__(self, words: Sequence[str], *, timeout_s: float = QUICK_S, as_json: bool = True) -> VerbOutput:
         """The output of ``headrace WORDS``, as JSON unless *as_json* is false.
 
         Raises:

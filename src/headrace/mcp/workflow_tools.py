@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Annotated, Any
 
@@ -13,11 +13,12 @@ from mcp_types import CallToolResult
 from headrace.connectors.java import check_java
 from headrace.errors import PipelineError, Problems
 from headrace.mcp.answers import Answers, success
+from headrace.mcp.availability import ServerFacts, unavailable_tools
 from headrace.mcp.consent import can_ask
 from headrace.mcp.processes import ProjectChoice
 from headrace.mcp.results import UnavailableTools, Workflow
 from headrace.mcp.verbs import VerbFailedError
-from headrace.mcp.workflow import ProjectFacts, ServerFacts, unavailable_tools, workflow
+from headrace.mcp.workflow import ProjectFacts, workflow
 from headrace.settings.discover import find_settings
 from headrace.settings.load import load_settings
 from headrace.settings.source_files import source_files
@@ -52,10 +53,10 @@ class WorkflowTools:
         self._allow_write = allow_write
 
     async def get_workflow(self) -> Annotated[CallToolResult, Workflow]:
-        """List the steps from requirements to operation for this project now, and which one is next. Call this first."""
+        """List the steps from requirements to operation, for this project now. Call this first."""
         steps = workflow(await self._facts(diagnose=True), self._tools)
         following = next((step.step for step in steps if step.state == "next"), None)
-        return success(Workflow, {"steps": steps, "next": following})
+        return success(Workflow, {"steps": [step.model_dump() for step in steps], "next": following})
 
     async def explain_unavailable_tools(self, context: Context) -> Annotated[CallToolResult, UnavailableTools]:
         """Say which tools are off or cannot work now, why, and how to turn them on."""
@@ -63,10 +64,10 @@ class WorkflowTools:
         try:
             check_java(self._environ)
         except PipelineError as error:
-            problem = error.message
+            problem = error.detail.rstrip(".") or error.message
         server = ServerFacts(self._tools, self._allow_write, can_ask(context), problem)
         found = unavailable_tools(await self._facts(diagnose=False), server)
-        return success(UnavailableTools, {"tools": found})
+        return success(UnavailableTools, {"tools": [tool.model_dump() for tool in found]})
 
     async def _facts(self, *, diagnose: bool) -> ProjectFacts:
         folder = self._project.folder
@@ -84,25 +85,34 @@ class WorkflowTools:
         counts: dict[str, int | None] = {}
         if diagnose and state is not None:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._count, counts, "doctor", "findings")
-                tasks.start_soon(self._count, counts, "check", "criteria")
+                tasks.start_soon(self._count, counts, "doctor", _is_problem, "findings")
+                tasks.start_soon(self._count, counts, "check", _is_unmet, "criteria")
         return ProjectFacts(
             has_settings=True,
             has_requirements=has_requirements,
             has_code=has_code,
             update=state,
             findings=counts.get("doctor"),
-            failed_criteria=counts.get("check"),
+            unmet_criteria=counts.get("check"),
         )
 
-    async def _count(self, counts: dict[str, int | None], verb: str, name: str) -> None:
-        """Count what a verb found; criteria that pass do not count."""
+    async def _count(
+        self, counts: dict[str, int | None], verb: str, counted: Callable[[Mapping[str, Any]], bool], name: str
+    ) -> None:
         found = await self._document([verb])
         if found is not None:
-            counts[verb] = sum(item.get("state") != "pass" for item in found.get(name, ()))
+            counts[verb] = sum(counted(item) for item in found.get(name, ()))
 
     async def _document(self, words: Sequence[str]) -> Any:
         """The document of a verb; None if it fails, which its own tool explains."""
         with suppress(VerbFailedError):
             return await self._answers.value(words)
         return None
+
+
+def _is_problem(finding: Mapping[str, Any]) -> bool:
+    return finding.get("severity") != "advice"
+
+
+def _is_unmet(criterion: Mapping[str, Any]) -> bool:
+    return criterion.get("state") != "pass"

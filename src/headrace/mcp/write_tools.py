@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from mcp.server.mcpserver import Context, Elicit, ElicitationResult, Resolve
+from mcp.server.mcpserver import ElicitationResult, Resolve
 from mcp_types import CallToolResult
 from pydantic import Field
 
-from headrace.mcp.answers import Answers
-from headrace.mcp.consent import Consent, NotAsked, question, refusal
+from headrace.mcp.consent import AskingContext, Consent, NotAsked, Question, answers_of, question, refusal
 from headrace.mcp.project_tools import Flows, Names, listed, update_options
 from headrace.mcp.results import Written
 from headrace.mcp.verbs import SESSION_S, VerbFailedError
@@ -24,18 +23,15 @@ Release = Annotated[bool, Field(description="Accept rows that still violate expe
 Again = Annotated[bool, Field(description="Include rows that were or will be read.")]
 UpdateTimeout = Annotated[int, Field(ge=10, le=86_400, description="When to stop the update, in seconds.")]
 
-AskingContext = Context[Answers, Any]
-Question = Elicit[Consent] | NotAsked
 _MOST_SHOWN_LINES = 60
 
 
-def answers_of(context: AskingContext) -> Answers:
-    """What the server calls verbs with."""
-    return context.request_context.lifespan_context
-
-
 def _run(
-    refresh: list[str] | None, full_refresh: list[str] | None, reset_checkpoint: list[str] | None, accept_data_loss: bool
+    refresh: list[str] | None,
+    full_refresh: list[str] | None,
+    reset_checkpoint: list[str] | None,
+    *,
+    accept_data_loss: bool,
 ) -> list[str]:
     lossy = ["--accept-data-loss"] if accept_data_loss else []
     return [*update_options(refresh, full_refresh, reset_checkpoint), *lossy]
@@ -46,10 +42,11 @@ async def ask_to_run(
     refresh: list[str] | None,
     full_refresh: list[str] | None,
     reset_checkpoint: list[str] | None,
+    *,
     accept_data_loss: bool,
 ) -> Question:
     """Show the plan of an update."""
-    options = _run(refresh, full_refresh, reset_checkpoint, accept_data_loss)
+    options = _run(refresh, full_refresh, reset_checkpoint, accept_data_loss=accept_data_loss)
     try:
         plan = await answers_of(context).value(["plan", *options], timeout_s=SESSION_S)
     except VerbFailedError as error:
@@ -63,21 +60,22 @@ async def run(
     refresh: Names = None,
     full_refresh: Names = None,
     reset_checkpoint: Flows = None,
+    *,
     accept_data_loss: AcceptDataLoss = False,
     timeout_s: UpdateTimeout = 3_600,
 ) -> Annotated[CallToolResult, Written]:
     """Run one update: process new data. Shows the plan and asks first."""
-    words = ["run", *_run(refresh, full_refresh, reset_checkpoint, accept_data_loss)]
+    words = ["run", *_run(refresh, full_refresh, reset_checkpoint, accept_data_loss=accept_data_loss)]
     return await _write(context, consent, words, timeout_s)
 
 
-def _backfill(flow: str, start: str, end: str, again: bool) -> list[str]:
+def _backfill(flow: str, start: str, end: str, *, again: bool) -> list[str]:
     return ["backfill", f"--from={start}", f"--to={end}", *(["--again"] if again else []), "--", flow]
 
 
-async def ask_to_backfill(context: AskingContext, flow: str, start: str, end: str, again: bool) -> Question:
+async def ask_to_backfill(context: AskingContext, flow: str, start: str, end: str, *, again: bool) -> Question:
     """Say which range is read, and how far the flow is."""
-    words = _backfill(flow, start, end, again)
+    words = _backfill(flow, start, end, again=again)
     try:
         flows = await answers_of(context).value(["checkpoints", "list"])
     except VerbFailedError as error:
@@ -94,20 +92,21 @@ async def backfill(
     flow: Flow,
     start: Position = "earliest",
     end: Position = "latest",
+    *,
     again: Again = False,
     timeout_s: UpdateTimeout = 3_600,
 ) -> Annotated[CallToolResult, Written]:
     """Run a stream's query as a batch over a range of its input. Says what it would read, and asks first."""
-    return await _write(context, consent, _backfill(flow, start, end, again), timeout_s)
+    return await _write(context, consent, _backfill(flow, start, end, again=again), timeout_s)
 
 
-def _replay(dataset: str, rules: list[str] | None, changes: list[str] | None, release: bool) -> list[str]:
+def _replay(dataset: str, rules: list[str] | None, changes: list[str] | None, *, release: bool) -> list[str]:
     options = [*listed("--rule", rules), *listed("--set", changes), *(["--release"] if release else [])]
     return ["quarantine", "replay", *options, "--", dataset]
 
 
 async def ask_to_replay(
-    context: AskingContext, dataset: str, rules: list[str] | None, changes: list[str] | None, release: bool
+    context: AskingContext, dataset: str, rules: list[str] | None, changes: list[str] | None, *, release: bool
 ) -> Question:
     """Show how many rows are in quarantine, and why."""
     try:
@@ -121,7 +120,7 @@ async def ask_to_replay(
         if one["dataset"] == dataset
     ]
     shown = f'Replay quarantined rows of "{dataset}": check them again, and write those that pass.'
-    return question(context, "\n".join([shown, *rows]), _replay(dataset, rules, changes, release))
+    return question(context, "\n".join([shown, *rows]), _replay(dataset, rules, changes, release=release))
 
 
 async def quarantine_replay(
@@ -130,11 +129,12 @@ async def quarantine_replay(
     dataset: Dataset,
     rules: Rules = None,
     changes: Changes = None,
+    *,
     release: Release = False,
     timeout_s: UpdateTimeout = 3_600,
 ) -> Annotated[CallToolResult, Written]:
     """Check quarantined rows again and write those that pass. Shows their number and reasons, and asks first."""
-    return await _write(context, consent, _replay(dataset, rules, changes, release), timeout_s)
+    return await _write(context, consent, _replay(dataset, rules, changes, release=release), timeout_s)
 
 
 async def ask_to_repair(context: AskingContext, flow: str) -> Question:
