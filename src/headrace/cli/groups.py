@@ -6,13 +6,14 @@ from collections.abc import Mapping
 
 import typer
 
-from headrace.cli import alerts, checkpoints, fs, jars, quarantine, state
+from headrace.cli import alerts, assist, checkpoints, fs, jars, quarantine, state
 
 GROUPS: Mapping[str, typer.Typer] = {
     "quarantine": quarantine.app,
     "alerts": alerts.app,
     "checkpoints": checkpoints.app,
     "state": state.app,
+    "assist": assist.app,
     "jars": jars.app,
     "fs": fs.app,
 }

@@ -66,9 +66,7 @@ class FakeVerbs:
     calls: list[list[str]] = field(default_factory=list)
     texts: dict[str, str] = field(default_factory=dict)
 
-    async def __call__(
-        self, words: Sequence[str], *, timeout_s: float = QUICK_S, as_json: bool = True
-    ) -> VerbOutput:
+    async def __call__(self, words: Sequence[str], *, timeout_s: float = QUICK_S, as_json: bool = True) -> VerbOutput:
         assert timeout_s > 0
         self.calls.append(list(words))
         name = " ".join(words[:2]) if words[0] in _GROUPS else words[0]

@@ -17,22 +17,36 @@ REFUSALS = {
     "cancel": ElicitResult(action="cancel"),
 }
 REQUIREMENTS = {"sources": [{"name": "events", "kind": "kafka"}]}
-WRITES = [
-    ("run", {"full_refresh": ["orders"], "accept_data_loss": True}, "orders loses 7 rows\n"
-     "table orders: clear: full refresh\nflow orders: run: it has new files\n\n"
-     "headrace run --full-refresh=orders --accept-data-loss"),
-    ("backfill", {"flow": "orders", "start": "version:3", "again": True},
-     'Backfill "orders": run its query as a batch over its input from version:3 to latest, and write the rows.\n'
-     'Flow "orders" has committed batch 4.\n\nheadrace backfill --from=version:3 --to=latest --again -- orders'),
-    ("quarantine_replay", {"dataset": "orders", "changes": ["a=1"], "release": True},
-     'Replay quarantined rows of "orders": check them again, and write those that pass.\n'
-     "orders: 3 quarantined rows, valid (3)\n\nheadrace quarantine replay --set=a=1 --release -- orders"),
-    ("checkpoints_repair", {"flow": "orders"},
-     'Repair the checkpoint of "orders": move damaged files away. The next update runs the batch again.\n'
-     'Flow "orders": file 3 is empty.\n\nheadrace checkpoints repair -- orders'),
-    ("write_design", {"requirements": REQUIREMENTS, "directory": "new"},
-     "write new/pipeline.yml\n\nheadrace design requirements.yml --out new"),
-]  # fmt: skip
+# What is shown before each tool writes.
+RUN = """\
+orders loses 7 rows
+table orders: clear: full refresh
+flow orders: run: it has new files
+
+headrace run --full-refresh=orders --accept-data-loss"""
+BACKFILL = """\
+Backfill "orders": run its query as a batch over its input from version:3 to latest, and write the rows.
+Flow "orders" has committed batch 4.
+
+headrace backfill --from=version:3 --to=latest --again -- orders"""
+REPAIR = """\
+Repair the checkpoint of "orders": move damaged files away. The next update runs the batch again.
+Flow "orders": file 3 is empty.
+
+headrace checkpoints repair -- orders"""
+DESIGN = "write new/pipeline.yml\n\nheadrace design requirements.yml --out new"
+REPLAY = """\
+Replay quarantined rows of "orders": check them again, and write those that pass.
+orders: 3 quarantined rows, valid (3)
+
+headrace quarantine replay --set=a=1 --release -- orders"""
+WRITES: list[tuple[str, Any, str]] = [
+    ("run", {"full_refresh": ["orders"], "accept_data_loss": True}, RUN),
+    ("backfill", {"flow": "orders", "start": "version:3", "again": True}, BACKFILL),
+    ("quarantine_replay", {"dataset": "orders", "changes": ["a=1"], "release": True}, REPLAY),
+    ("checkpoints_repair", {"flow": "orders"}, REPAIR),
+    ("write_design", {"requirements": REQUIREMENTS, "directory": "new"}, DESIGN),
+]
 WRITING = {"run", "backfill", "replay", "repair"}
 
 
@@ -42,7 +56,9 @@ def wrote(assistant: Any) -> list[list[str]]:
 
 def without_questions(assistant: Any) -> None:
     design = assistant.verbs.documents["design"]
-    assistant.verbs.documents["design"] = lambda words: {"questions": [], "open": 0} if "--questions" in words else design
+    assistant.verbs.documents["design"] = lambda words: (
+        {"questions": [], "open": 0} if "--questions" in words else design
+    )
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -114,7 +130,7 @@ def test_a_design_is_not_written_outside_of_the_project(assistant: Any, director
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 @pytest.mark.parametrize("as_text", [False, True])
 def test_answers_without_a_default_are_asked_for_and_complete_the_requirements(
-    assistant: Any, mode: str, as_text: bool
+    assistant: Any, mode: str, *, as_text: bool
 ) -> None:
     questions = [
         {"id": "lateness.within", "text": "How late?", "why": "w", "default": None, "needed": True},

@@ -74,7 +74,7 @@ def test_a_verb_gets_its_words_the_project_and_no_input(processes: Any, tmp_path
     project = str(tmp_path / "project")
     given = ["--project", project, "--profile", "prod"]
     assert output.stdout == (
-        f'{{"words": {given + ["--output", "json", "sql", "--", "a b"]}, "cwd": "{project}", "stdin": ""}}\n'
+        f'{{"words": {[*given, "--output", "json", "sql", "--", "a b"]}, "cwd": "{project}", "stdin": ""}}\n'
     ).replace("'", '"')
     assert (output.exit_code, output.stderr) == (3, "note\n")
     assert '"--profile", "prod", "graph"]' in text.stdout

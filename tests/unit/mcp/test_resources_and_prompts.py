@@ -60,7 +60,9 @@ def test_every_resource_is_listed_and_can_be_read(assistant: Any) -> None:
     ]
 
 
-@pytest.mark.parametrize("uri", ["headrace://errors/orders", "headrace://lint/orders", "headrace://knowledge/a/..%2F..%2Fb"])
+@pytest.mark.parametrize(
+    "uri", ["headrace://errors/orders", "headrace://lint/orders", "headrace://knowledge/a/..%2F..%2Fb"]
+)
 def test_a_name_that_could_be_a_dataset_or_a_path_calls_no_verb(assistant: Any, uri: str) -> None:
     assert (bool(error(assistant, uri)), assistant.verbs.calls) == (True, [])
 
@@ -90,5 +92,11 @@ def test_every_prompt_names_existing_tools_and_its_arguments(assistant: Any) -> 
 
     assert names == set(PROMPTS)
     assert [value for name, given in PROMPTS.items() for value in given.values() if value not in texts[name]] == []
-    called = {word for text in texts.values() for word in re.findall(r"\b[Cc]all (\w+)|\b(\w+)\(", text) for word in word if word}
+    called = {
+        word
+        for text in texts.values()
+        for word in re.findall(r"\b[Cc]all (\w+)|\b(\w+)\(", text)
+        for word in word
+        if word
+    }
     assert called <= tools

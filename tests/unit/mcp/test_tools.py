@@ -80,7 +80,11 @@ def test_the_knowledge_server_has_the_name_and_the_tools_of_agent_files(
         ("preview", {"dataset": "-v", "rows": 3}, "preview --rows=3 -- -v"),
         ("lateness", {"table": "t", "column": "--c"}, "lateness --commits=1000 --share=0.001 -- t --c"),
         ("sql", {"query": "--write", "limit": 5}, "sql --limit=6 -- --write"),
-        ("events", {"level": ["WARN"], "flow": "--f", "event_type": "t"}, "events --limit=51 --level=WARN --flow=--f --type=t"),
+        (
+            "events",
+            {"level": ["WARN"], "flow": "--f", "event_type": "t"},
+            "events --limit=51 --level=WARN --flow=--f --type=t",
+        ),
         ("streaming_queries", {}, f"sql --limit=101 -- {QUERIES} ORDER BY last_progress_at DESC, id"),
         (
             "streaming_queries",
@@ -132,7 +136,14 @@ def test_the_newest_events_are_kept_when_there_are_more_than_the_limit(assistant
 def test_status_has_one_flow_when_it_is_named_and_none_before_the_first_update(assistant: Any) -> None:
     before = assistant.value("status")
     flows = [
-        {"flow": name, "dataset": name, "state": "COMPLETED", "rows_written": 1, "rows_dropped": 0, "rows_quarantined": 0}
+        {
+            "flow": name,
+            "dataset": name,
+            "state": "COMPLETED",
+            "rows_written": 1,
+            "rows_dropped": 0,
+            "rows_quarantined": 0,
+        }
         for name in ("a", "b")
     ]
     assistant.verbs.documents["status"] = {"state": "COMPLETED", "flows": flows}

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.secrets_canary import ENVIRON, SECRETS, shows
 
 from headrace.mcp.instructions import INSTRUCTIONS
 from headrace.mcp.untrusted import MOST_CHARACTERS, cleaned, visible
-from tests.secrets_canary import ENVIRON, SECRETS, shows
 
 # Each with what a reader sees of it.
 CORPUS = {
@@ -84,7 +84,11 @@ def test_law_a_visible_text_has_no_hidden_characters_and_is_visible_already(text
     seen = visible(text)
 
     assert visible(seen) == seen
-    assert not {unicodedata.category(char) for char in seen if char not in "\n\t\u00ad\u200c\u200d"} & {"Cc", "Cf", "Cs"}
+    assert not {unicodedata.category(char) for char in seen if char not in "\n\t\u00ad\u200c\u200d"} & {
+        "Cc",
+        "Cf",
+        "Cs",
+    }
 
 
 @given(st.text(st.characters(categories=["L", "N", "P", "Zs", "So"])))
@@ -107,7 +111,9 @@ def test_no_secret_of_the_project_reaches_the_assistant(assistant: Any, verbs: A
     verbs.fail("validate", "GRAPH.CYCLE", " ".join(texts))
 
     async def everything(client: Any) -> list[str]:
-        found = [await client.call_tool(tool, words) for tool, words in (("sql", {"query": "SELECT 1"}), ("events", {}))]
+        found = [
+            await client.call_tool(tool, words) for tool, words in (("sql", {"query": "SELECT 1"}), ("events", {}))
+        ]
         found += [await client.call_tool("validate"), await client.read_resource("headrace://project/graph.mmd")]
         return [one.model_dump_json() for one in found]
 

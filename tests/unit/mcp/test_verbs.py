@@ -22,7 +22,10 @@ ERROR = {"code": "A.B", "message": "m", "hint": "h", "detail": None, "location":
         ('{"printed": "by code"}\n[1]\n', [1]),
         ('[progress] 1\n{"a": [\n1]}\n', {"a": [1]}),
         # Lint says what it found, and what it could not read.
-        (json.dumps({"error": ERROR, "problems": [ERROR], "files": 1}), {"error": ERROR, "problems": [ERROR], "files": 1}),
+        (
+            json.dumps({"error": ERROR, "problems": [ERROR], "files": 1}),
+            {"error": ERROR, "problems": [ERROR], "files": 1},
+        ),
     ],
 )
 def test_the_document_is_the_last_value_that_was_printed(stdout: str, value: Any) -> None:

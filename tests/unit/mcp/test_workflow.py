@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,22 +12,31 @@ from headrace.mcp.availability import WRITE_TOOLS, ServerFacts, unavailable_tool
 from headrace.mcp.workflow import ProjectFacts, workflow
 
 NEW = ProjectFacts(has_settings=True, has_code=True)
+
+
+def ran(update: str, findings: int | None = None, unmet: int | None = None) -> ProjectFacts:
+    """A project whose last update ended in a state."""
+    return replace(NEW, has_requirements=True, update=update, findings=findings, unmet_criteria=unmet)
+
+
 STATES = [
     (ProjectFacts(), "requirements"),
     (ProjectFacts(has_requirements=True), "design"),
     (ProjectFacts(has_settings=True), "requirements"),
     (NEW, "lint"),
-    (ProjectFacts(True, True, True, "RUNNING"), "investigate"),
-    (ProjectFacts(True, True, True, "FAILED", 0, 0), "investigate"),
-    (ProjectFacts(True, True, True, "LOST", 0, 0), "investigate"),
-    (ProjectFacts(True, True, True, "COMPLETED", 2, 0), "investigate"),
-    (ProjectFacts(True, True, True, "COMPLETED", 0, 1), "check"),
-    (ProjectFacts(True, True, True, "COMPLETED", 0, None), "check"),
-    (ProjectFacts(True, True, True, "COMPLETED", 0, 0), "operate"),
-]  # fmt: skip
+    (ran("RUNNING"), "investigate"),
+    (ran("FAILED", 0, 0), "investigate"),
+    (ran("LOST", 0, 0), "investigate"),
+    (ran("COMPLETED", 2, 0), "investigate"),
+    (ran("COMPLETED", 0, 1), "check"),
+    (ran("COMPLETED", 0, None), "check"),
+    (ran("COMPLETED", 0, 0), "operate"),
+]
 
 
-@pytest.mark.parametrize(("facts", "following"), STATES, ids=[f"{number}-{name}" for number, (_, name) in enumerate(STATES)])
+@pytest.mark.parametrize(
+    ("facts", "following"), STATES, ids=[f"{number}-{name}" for number, (_, name) in enumerate(STATES)]
+)
 def test_the_next_step_is_the_first_that_is_not_done(facts: ProjectFacts, following: str) -> None:
     steps = workflow(facts, ["lint", "doctor"])
 
@@ -48,7 +58,9 @@ def test_facts_of_a_project_come_from_its_files_and_verbs(assistant: Any, tmp_pa
     empty = assistant.value("get_workflow")
     (tmp_path / "pipeline.yml").write_text("name: orders\n", encoding="utf-8")
     (tmp_path / "transformations").mkdir()
-    (tmp_path / "transformations" / "a.py").write_text("raise SystemExit('code of the project ran')\n", encoding="utf-8")
+    (tmp_path / "transformations" / "a.py").write_text(
+        "raise SystemExit('code of the project ran')\n", encoding="utf-8"
+    )
     assistant.verbs.documents |= {
         "status": {"state": "COMPLETED", "flows": []},
         "doctor": {"findings": [{"severity": "advice"}], "next": None},
@@ -67,7 +79,7 @@ def off(project: ProjectFacts, **server: Any) -> dict[str, str]:
 
 
 def test_a_tool_is_off_with_the_first_reason_that_applies() -> None:
-    running = ProjectFacts(True, True, True, "COMPLETED")  # noqa: FBT003 - fields
+    running = ran("COMPLETED")
 
     assert off(running) == {}
     assert set(off(ProjectFacts())) == {"status", "events", "sql", "run"}
