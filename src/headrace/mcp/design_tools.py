@@ -49,7 +49,7 @@ async def ask_for_missing(context: AskingContext, requirements: Requirements) ->
     if not needed:
         return Missing()
     fields: dict[str, Any] = {
-        f"answer_{number}": (str, Field(alias=one["id"], title=one["text"], description=one["why"]))
+        f"answer_{number}": (str, Field(alias=one["id"], title=one["text"], description=one.get("why")))
         for number, one in enumerate(needed)
     }
     names = ", ".join(one["id"] for one in needed)
@@ -104,7 +104,7 @@ async def ask_to_write(
         return NotAsked(error)
     except PipelineError as error:
         return NotAsked(VerbFailedError.of(error))
-    shown = "\n".join(f"write {directory}/{name}" for name in _names(found["files"]))
+    shown = "\n".join(f"write {directory}/{file['path']}" for file in found["files"])
     return question(context, shown, _shown_words(directory))
 
 
@@ -135,8 +135,3 @@ def _check_inside(directory: str) -> None:
     path = Path(os.path.normpath(directory))
     if path.is_absolute() or ".." in path.parts:
         raise PipelineError("MCP.OUTSIDE", directory=directory)
-
-
-def _names(files: Any) -> list[str]:
-    """The names of a design's files, which are a list of names or of objects, or an object by names."""
-    return [str(one.get("path", one.get("name"))) if isinstance(one, Mapping) else str(one) for one in files]

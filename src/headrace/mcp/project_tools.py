@@ -8,7 +8,9 @@ from typing import Annotated, Any
 from mcp_types import CallToolResult
 from pydantic import Field
 
+from headrace.errors import PipelineError
 from headrace.mcp.answers import Answers
+from headrace.mcp.query_check import check_reads_tables
 from headrace.mcp.results import Explanation, Graph, LintFindings, MeasuredLateness, Rows, UpdatePlan
 from headrace.mcp.verbs import SESSION_S
 
@@ -93,8 +95,12 @@ class ProjectTools:
     ) -> Annotated[CallToolResult, Rows]:
         """Run one SELECT on the pipeline's tables, the event log and system tables. Starts a JVM.
 
-        Statements that change data are refused.
+        Statements that change data are refused, and those that read files, topics or variables by name.
         """
+        try:
+            check_reads_tables(query)
+        except PipelineError as error:
+            return self._answers.failure(error)
         words = ["sql", f"--limit={limit + 1}", "--", query]
         return await self._answers.result(Rows, words, lambda found: limited_rows(found, limit), timeout_s=timeout_s)
 

@@ -205,34 +205,64 @@ class Events(Result):
     events: list[EventRow]
 
 
+class Finding(Open):
+    """Something that is wrong or at risk, with what ends it."""
+
+    check: str
+    severity: str = Field(description='"error", "warning" or "advice".')
+    evidence: str
+    remedy: str
+    flow: str | None = None
+    command: str | None = None
+    safe: bool | None = Field(default=None, description="False if the command can lose rows or progress.")
+    document: str | None = Field(default=None, description="A page of the knowledge base, as category/name.")
+
+
 class Diagnosis(Result):
     """What doctor found, the most urgent first, and the most useful next command."""
 
-    data_fields = ("findings",)
+    data_fields = ("findings", "next", "unread")
 
-    findings: list[dict[str, Any]] = Field(
-        description="Each with check, severity, flow, evidence, remedy, command, safe, document."
-    )
-    next: Any = Field(default=None, description="The command that helps most.")
+    findings: list[Finding]
+    next: str | None = Field(default=None, description="The command or edit that helps most.")
+
+
+class Criterion(Open):
+    """A success criterion, with its evidence."""
+
+    criterion: str
+    status: str = Field(description='"pass", "fail" or "unknown". Without evidence it is unknown.')
+    evidence: str
+    next: str | None = None
 
 
 class Checklist(Result):
-    """The success criteria of a streaming table, each with evidence."""
+    """The success criteria of a streaming table."""
 
-    data_fields = ("criteria",)
+    data_fields = ("criteria", "next")
 
-    criteria: list[dict[str, Any]] = Field(
-        description='Each with criterion, state ("pass", "fail" or "unknown"), evidence, next.'
-    )
+    criteria: list[Criterion]
+    next: str | None = None
+
+
+class Question(Open):
+    """What requirements leave open."""
+
+    id: str = Field(description="The path of the answer in the requirements, such as sources.orders.keys.")
+    text: str
+    why: str | None = None
+    default: str | None = None
+    consequence: str | None = Field(default=None, description="What follows from the default.")
+    needed: bool = Field(default=False, description="True if there is no safe default.")
 
 
 class Questions(Result):
-    """What requirements leave open, with the default and its consequence."""
+    """What requirements leave open."""
 
     data_fields = ("questions",)
 
-    questions: list[dict[str, Any]]
-    open: Any = Field(description="What must be answered before a design.")
+    questions: list[Question]
+    open: Any = Field(default=None, description="What must be answered before a design.")
 
 
 class Design(Result):
@@ -240,12 +270,12 @@ class Design(Result):
 
     data_fields = ("decisions", "datasets", "mermaid", "files", "checklist")
 
-    decisions: list[Any]
-    datasets: list[Any]
+    decisions: list[Any] = Field(description="Each with its reason, its alternatives and a page of the knowledge base.")
+    datasets: list[Any] = Field(default_factory=list)
     state_estimate: Any = None
-    mermaid: str
-    files: Any
-    checklist: list[Any]
+    mermaid: str | None = None
+    files: list[Any] = Field(description="Each with path and text.")
+    checklist: list[Any] = Field(default_factory=list)
 
 
 class WorkflowStep(BaseModel):

@@ -115,4 +115,4 @@ def _is_problem(finding: Mapping[str, Any]) -> bool:
 
 
 def _is_unmet(criterion: Mapping[str, Any]) -> bool:
-    return criterion.get("state") != "pass"
+    return criterion.get("status") != "pass"

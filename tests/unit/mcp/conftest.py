@@ -46,7 +46,7 @@ DOCUMENTS: dict[str, Any] = {
     "events": [],
     "doctor": {"findings": [], "next": None},
     "check": {"criteria": []},
-    "design": {"decisions": [], "datasets": [], "mermaid": "", "files": ["pipeline.yml"], "checklist": []},
+    "design": {"decisions": [], "datasets": [], "mermaid": "", "files": [{"path": "pipeline.yml", "text": ""}]},
     "run": OUTCOME,
     "backfill": OUTCOME,
     "checkpoints list": [FLOW],

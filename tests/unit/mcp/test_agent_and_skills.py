@@ -29,6 +29,8 @@ CLAUDE_TOOLS = {"Read", "Grep", "Glob", "Edit", "Write", "Bash"}
 MODELS = {"sonnet", "opus", "haiku", "inherit"}
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # Words that stand for a name of the user.
+# Verbs that the texts name and that come with another change.
+NOT_YET = {"check", "design", "docs", "doctor"}
 PLACEHOLDERS = {"FLOW": "f", "DATASET": "d", "TABLE": "t", "COLUMN": "c", "CATEGORY": "guides", "NAME": "triggers"}
 
 
@@ -105,7 +107,7 @@ def test_every_program_is_without_findings(name: str, code: str) -> None:
     assert ([finding.rule.id for finding in found.findings], found.problems) == ([], ())
 
 
-@pytest.mark.parametrize("command", commands())
+@pytest.mark.parametrize("command", [command for command in commands() if command.split()[1] not in NOT_YET])
 def test_every_command_can_be_parsed(command: str) -> None:
     program, *words = (PLACEHOLDERS.get(word, word) for word in shlex.split(command, comments=True))
 
@@ -113,11 +115,18 @@ def test_every_command_can_be_parsed(command: str) -> None:
     parse(typer.main.get_command(_app()), hoist_global_options(words))
 
 
+def test_no_existing_verb_is_left_out() -> None:
+    app = _app()
+    verbs = {command.name for command in app.registered_commands} | {group.name for group in app.registered_groups}
+
+    assert NOT_YET & verbs == set()
+
+
 def parse(command: Any, words: list[str], parent: Any = None) -> None:
     """Parse the words of a command and of its groups, without running it."""
     context = command.make_context(command.name or "headrace", list(words), parent=parent)
     if hasattr(command, "resolve_command"):
-        rest = [*getattr(context, "protected_args", ()), *context.args]
+        rest = [*context._protected_args, *context.args]
         _, found, rest = command.resolve_command(context, rest)
         parse(found, rest, context)
 

@@ -11,6 +11,7 @@ import pytest
 from headrace.mcp.availability import WRITE_TOOLS, ServerFacts, unavailable_tools
 from headrace.mcp.workflow import ProjectFacts, workflow
 
+CRITERION = {"criterion": "lag", "status": "pass", "evidence": "e"}
 NEW = ProjectFacts(has_settings=True, has_code=True)
 
 
@@ -63,8 +64,8 @@ def test_facts_of_a_project_come_from_its_files_and_verbs(assistant: Any, tmp_pa
     )
     assistant.verbs.documents |= {
         "status": {"state": "COMPLETED", "flows": []},
-        "doctor": {"findings": [{"severity": "advice"}], "next": None},
-        "check": {"criteria": [{"state": "pass"}, {"state": "unknown"}]},
+        "doctor": {"findings": [{"check": "c", "severity": "advice", "evidence": "e", "remedy": "r"}], "next": None},
+        "check": {"criteria": [CRITERION, {**CRITERION, "status": "unknown"}]},
     }
 
     ready = assistant.value("get_workflow")
