@@ -34,19 +34,23 @@ def check_reads_tables(query: str) -> None:
     tokens = lex(query).tokens
     for index, token in enumerate(tokens):
         if token.is_name and _is_reader(tokens, index):
-            raise PipelineError("MCP.NOT_A_TABLE", what=f"{unquoted(token)}(...)")
+            raise PipelineError("MCP.NOT_A_TABLE", what=f"{_name(token)}(...)")
         if token.is_symbol(".") and 0 < index < len(tokens) - 1 and _is_file(tokens[index - 1], tokens[index + 1]):
             raise PipelineError("MCP.NOT_A_TABLE", what=f"{tokens[index - 1].text}.{tokens[index + 1].text}")
 
 
 def _is_reader(tokens: Sequence[Token], index: int) -> bool:
     called = tokens[index + 1 : index + 2]
-    return unquoted(tokens[index]).upper() in _READERS and bool(called) and called[0].is_symbol("(")
+    return _name(tokens[index]).upper() in _READERS and bool(called) and called[0].is_symbol("(")
 
 
 def _is_file(first: Token, second: Token) -> bool:
     """Whether two parts of a name are a format, or its class, and a path."""
     if not (first.is_name and second.is_name):
         return False
-    is_format = unquoted(first).casefold() in _FORMATS or (first.kind is Kind.QUOTED and "." in unquoted(first))
-    return is_format or (second.kind is Kind.QUOTED and _PATH.search(unquoted(second)) is not None)
+    is_format = _name(first).casefold() in _FORMATS or (first.kind is Kind.QUOTED and "." in _name(first))
+    return is_format or (second.kind is Kind.QUOTED and _PATH.search(_name(second)) is not None)
+
+
+def _name(token: Token) -> str:
+    return unquoted(token) if token.kind is Kind.QUOTED else token.text
