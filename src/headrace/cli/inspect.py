@@ -59,10 +59,12 @@ def sql(
             "--also", metavar="DIR", help="Another project for system.lakeflow tables, or a folder of several."
         ),
     ] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=0, help="The maximum number of rows.")] = None,
 ) -> None:
     """Query the pipeline's tables. Allows SELECT, WITH, DESCRIBE, SHOW and EXPLAIN."""
     invocation = invocation_of(context)
-    show_rows(invocation, invocation.open().sql(query, write=write, private=private, also=also or ()))
+    rows = invocation.open().sql(query, write=write, private=private, also=also or (), limit=limit)
+    show_rows(invocation, rows)
 
 
 def preview(

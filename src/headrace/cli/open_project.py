@@ -89,7 +89,15 @@ class OpenProject(StoredProject, Protocol):
     def graph(self) -> DescribedGraph:
         """The datasets, the flows and their inputs."""
 
-    def sql(self, query: str, *, write: bool = False, private: bool = False, also: Sequence[str] = ()) -> Rows:
+    def sql(
+        self,
+        query: str,
+        *,
+        write: bool = False,
+        private: bool = False,
+        also: Sequence[str] = (),
+        limit: int | None = None,
+    ) -> Rows:
         """A query over the pipeline's tables and persisted views."""
 
     def session(self) -> Any:

@@ -8,6 +8,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,6 +19,7 @@ from headrace.cli.invocation import Invocation, invocation_of
 from headrace.cli.printable import printable
 from headrace.cli.summary import log_of, outcome_text
 from headrace.cli.terminal import folded
+from headrace.events.levels import Level
 from headrace.events.reader import EventReader
 from headrace.events.types import TERMINAL_UPDATE_STATES, UpdateCreated, UpdateStateChanged
 from headrace.model.outcome import UpdateState
@@ -28,6 +30,26 @@ POLL_S = 0.5
 _ENDS = frozenset(state.value for state in TERMINAL_UPDATE_STATES)
 
 Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class EventSelection:
+    """Which events are shown: those of the levels (if there are any), of the flow and of the type."""
+
+    levels: frozenset[Level] = frozenset()
+    flow: str | None = None
+    event_type: str | None = None
+
+    def selects(self, row: Row) -> bool:
+        """Whether a row of the event log is shown."""
+        return (
+            (not self.levels or Level(row["level"]) in self.levels)
+            and self.flow in (None, row["origin"]["flow_name"])
+            and self.event_type in (None, row["event_type"])
+        )
+
+
+_ALL_EVENTS = EventSelection()
 
 
 def status(context: typer.Context) -> None:
@@ -53,11 +75,23 @@ def events(
     context: typer.Context,
     follow: Annotated[bool, typer.Option("--follow", help="Show new events until the update ends.")] = False,  # noqa: FBT002 - an option of the command line
     limit: Annotated[int | None, typer.Option("--limit", min=0, help="The number of newest events to show.")] = None,
+    levels: Annotated[
+        list[Level] | None, typer.Option("--level", help="Only events of this level. Can be repeated.")
+    ] = None,
+    flow: Annotated[str | None, typer.Option("--flow", metavar="FLOW", help="Only events of this flow.")] = None,
+    kind: Annotated[str | None, typer.Option("--type", metavar="TYPE", help="Only events of this type.")] = None,
 ) -> None:
     """Show the event log, oldest first. With --follow, prints one JSON object per line."""
     invocation = invocation_of(context)
     reader = EventReader(invocation.location.settings().layout.events)
-    rows = followed(reader, time.sleep, limit=limit) if follow else reader.events(newest=limit)
+    selection = EventSelection(frozenset(levels or ()), flow, kind)
+    rows: Iterable[Row]
+    if follow:
+        rows = followed(reader, time.sleep, limit=limit, selection=selection)
+    elif selection == _ALL_EVENTS:
+        rows = reader.events(newest=limit)
+    else:
+        rows = _newest(filter(selection.selects, reader.events()), limit)
     if invocation.as_json and not follow:
         # One document with one event per line.
         sys.stdout.write(f"[{','.join(f'{chr(10)}{json_line(row)}' for row in rows)}\n]\n")
@@ -70,21 +104,29 @@ def events(
     _say_when_empty(invocation, reader, follow=follow)
 
 
-def followed(reader: EventReader, sleep: Callable[[float], None], *, limit: int | None = None) -> Iterator[Row]:
+def followed(
+    reader: EventReader,
+    sleep: Callable[[float], None],
+    *,
+    limit: int | None = None,
+    selection: EventSelection = _ALL_EVENTS,
+) -> Iterator[Row]:
     """Yield the events of the latest update as they are stored, from the first (or the newest *limit*) to its end.
 
-    Waits for the first update if none has started yet. After a killed update, continues with the next one.
+    Only those of the selection. Waits for the first update if none has started yet. After a killed update, continues
+    with the next one.
     """
     while (update_id := reader.latest_update_id()) is None:
         sleep(POLL_S)
     rows = list(reader.events(update_id=update_id))
     running = _running_after(rows, running=True)
-    yield from _newest(rows, limit)
+    yield from _newest(filter(selection.selects, rows), limit)
     last = rows[-1]["sequence"] if rows else None
     while running:
         sleep(POLL_S)
         for row in reader.events(after=last):
-            yield row
+            if selection.selects(row):
+                yield row
             last = row["sequence"]
             running = _running_after([row], running=running)
 

@@ -43,6 +43,8 @@ VERBS = {
     "alerts": "alerts:app",
     "checkpoints": "checkpoints:app",
     "state": "state:app",
+    "assist": "assist:app",
+    "mcp": "assist:mcp",
     "docs": "docs:app",
     "practice": "practice:app",
     "jars": "jars:app",

@@ -170,7 +170,15 @@ class Project(StoredProject):
 
         return self._update(Selection(), planned, on_event, None, skip_unavailable=False)
 
-    def sql(self, query: str, *, write: bool = False, private: bool = False, also: Sequence[str] = ()) -> Rows:
+    def sql(
+        self,
+        query: str,
+        *,
+        write: bool = False,
+        private: bool = False,
+        also: Sequence[str] = (),
+        limit: int | None = None,
+    ) -> Rows:
         """Run a query over the pipeline's tables, its persisted views and its event log.
 
         Args:
@@ -178,6 +186,7 @@ class Project(StoredProject):
             write: allow statements that change data.
             private: include the private tables.
             also: folders of other projects, or folders whose subfolders are projects, for ``system.lakeflow.*``.
+            limit: the maximum number of rows; None for all.
 
         Raises:
             PipelineError: SQL.NOT_READ_ONLY, SQL.PRIVATE, SQL.FAILED; VIEW.UNUSABLE.
@@ -188,6 +197,7 @@ class Project(StoredProject):
             self.settings,
             write=write,
             private=private,
+            limit=limit,
             pipelines=lambda: monitored_pipelines(self.settings, also, self._environ, time.time),
             redact=self._secrets.redact,
         )

@@ -121,8 +121,17 @@ class FakeProject:
         assert on_event is not None
         return outcome(self.state)
 
-    def sql(self, query: str, *, write: bool = False, private: bool = False, also: Sequence[str] = ()) -> Rows:
-        self._ask("sql", query, write, *(("private",) if private else ()), *also)
+    def sql(
+        self,
+        query: str,
+        *,
+        write: bool = False,
+        private: bool = False,
+        also: Sequence[str] = (),
+        limit: int | None = None,
+    ) -> Rows:
+        more = (*(("private",) if private else ()), *also, *(() if limit is None else (limit,)))
+        self._ask("sql", query, write, *more)
         return Rows(("n", "s"), ((1, None), (20, "x\x1b[31m")))
 
     @property

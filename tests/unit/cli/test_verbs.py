@@ -37,6 +37,7 @@ from headrace.plan.backfills import BackfillRequest
         (["sql", "SELECT 1"], ("sql", "SELECT 1", False)),
         (["sql", "DROP TABLE t", "--write"], ("sql", "DROP TABLE t", True)),
         (["sql", "SELECT 1", "--also", "../b", "--also", "c"], ("sql", "SELECT 1", False, "../b", "c")),
+        (["sql", "--limit", "5", "--", "--write"], ("sql", "--write", False, 5)),
         (["preview", "orders", "--rows", "3"], ("preview", "orders", 3)),
         (["explain", "orders"], ("explain", "orders")),
         (["state", "show", "orders"], ("state", StateRequest("orders"))),

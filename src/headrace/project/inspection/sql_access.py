@@ -40,6 +40,7 @@ def run_statement(
     *,
     write: bool,
     private: bool,
+    limit: int | None,
     pipelines: Callable[[], Sequence[MonitoredPipeline]],
     redact: Callable[[str], str],
 ) -> Rows:
@@ -51,6 +52,7 @@ def run_statement(
         settings: the pipeline's.
         write: allow statements that change data.
         private: include private tables.
+        limit: the maximum number of rows; None for all.
         pipelines: what ``system.lakeflow.*`` covers, first this pipeline.
         redact: removes secrets from error messages.
 
@@ -67,6 +69,7 @@ def run_statement(
                 settings,
                 write=write,
                 private=private,
+                limit=limit,
                 pipelines=pipelines(),
                 redact=redact,
                 extracts=Path(extracts),
@@ -84,6 +87,7 @@ def run_query(
     *,
     write: bool,
     private: bool,
+    limit: int | None,
     pipelines: Sequence[MonitoredPipeline],
     redact: Callable[[str], str],
     extracts: Path,
@@ -96,6 +100,7 @@ def run_query(
         settings: the pipeline's.
         write: the statement may change tables that it does not mention.
         private: include private tables.
+        limit: the maximum number of rows; None for all.
         pipelines: what ``system.lakeflow.*`` covers, first this pipeline.
         redact: removes secrets from error messages.
         extracts: a folder for copies of events that the query reads.
@@ -120,7 +125,8 @@ def run_query(
     catalog.unregister(hidden - views.keys())
     try:
         frame = catalog.session.sql(catalog.names.to_session_query(query, settings.naming))
-        return Rows(tuple(frame.columns), tuple(tuple(row) for row in frame.collect()))
+        rows = (frame if limit is None else frame.limit(limit)).collect()
+        return Rows(tuple(frame.columns), tuple(tuple(row) for row in rows))
     except AnalysisException as error:
         missing = _missing(error, settings)
         if missing in unusable:

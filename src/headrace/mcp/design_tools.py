@@ -1,0 +1,137 @@
+"""Tools that design a pipeline from requirements, and ask the user for what is missing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from mcp.server.mcpserver import AcceptedElicitation, Elicit, ElicitationResult, Resolve
+from mcp_types import CallToolResult
+from pydantic import BaseModel, Field, create_model
+
+from headrace.errors import PipelineError
+from headrace.mcp.answers import Answers
+from headrace.mcp.consent import AskingContext, Consent, NotAsked, Question, answers_of, can_ask, question, refusal
+from headrace.mcp.requirements_file import Requirements, requirements_file, with_answers
+from headrace.mcp.results import Design, Questions, Written
+from headrace.mcp.verbs import VerbFailedError
+
+# Decisions and generated files are ours, and are not cut.
+DESIGN_CHARACTERS = 60_000
+_RULE_WORDS = "sources, latency, lateness, state, guarantee, on_error, history, outputs"
+
+Given = Annotated[Requirements, Field(description=f"The requirements: an object, or a YAML text, with {_RULE_WORDS}.")]
+Directory = Annotated[str, Field(description="Where the project is written, relative to the project of the server.")]
+
+
+class Missing(BaseModel):
+    """The answers to the questions that have no default; each question is a field."""
+
+    def by_path(self) -> dict[str, str]:
+        """The answers by the path of each question."""
+        fields = type(self).model_fields
+        return {str(fields[name].alias): str(value) for name, value in self}
+
+
+async def ask_for_missing(context: AskingContext, requirements: Requirements) -> Elicit[Missing] | Missing:
+    """Ask the user what the requirements leave open and what has no default."""
+    if not can_ask(context):
+        return Missing()
+    try:
+        with requirements_file(requirements) as file:
+            found = await answers_of(context).value(["design", "--questions", "--", str(file)])
+    except VerbFailedError:
+        # The verb itself reports what is wrong.
+        return Missing()
+    needed = [one for one in found["questions"] if one.get("needed")]
+    if not needed:
+        return Missing()
+    fields: dict[str, Any] = {
+        f"answer_{number}": (str, Field(alias=one["id"], title=one["text"], description=one.get("why")))
+        for number, one in enumerate(needed)
+    }
+    names = ", ".join(one["id"] for one in needed)
+    return Elicit(
+        f"The design needs answers that have no default: {names}.", create_model("Answers", __base__=Missing, **fields)
+    )
+
+
+class DesignTools:
+    """The tools that design; they write nothing."""
+
+    def __init__(self, answers: Answers) -> None:
+        self._answers = answers
+
+    async def design_questions(self, requirements: Given) -> Annotated[CallToolResult, Questions]:
+        """List what the requirements leave open, each with its default and the consequence. Ask the user these."""
+        with requirements_file(requirements) as file:
+            return await self._answers.result(Questions, ["design", "--questions", "--", str(file)])
+
+    async def design(
+        self, requirements: Given, missing: Annotated[ElicitationResult[Missing], Resolve(ask_for_missing)]
+    ) -> Annotated[CallToolResult, Design]:
+        """Design a pipeline: decisions with reasons, datasets, state, diagram, files, checklist. Writes nothing."""
+        try:
+            complete = with_answers(requirements, answers_in(missing))
+        except PipelineError as error:
+            return self._answers.failure(error)
+        with requirements_file(complete) as file:
+            words = ["design", "--defaults", "--", str(file)]
+            return await self._answers.result(Design, words, most_characters=DESIGN_CHARACTERS)
+
+
+def answers_in(outcome: ElicitationResult[Missing]) -> Mapping[str, str]:
+    """The answers that the user gave; none if the user was not asked, or did not answer."""
+    return outcome.data.by_path() if isinstance(outcome, AcceptedElicitation) else {}
+
+
+async def ask_to_write(
+    context: AskingContext,
+    requirements: Requirements,
+    directory: str,
+    missing: Annotated[ElicitationResult[Missing], Resolve(ask_for_missing)],
+) -> Question:
+    """Show the files of the design."""
+    answers = answers_of(context)
+    try:
+        _check_inside(directory)
+        with requirements_file(with_answers(requirements, answers_in(missing))) as file:
+            words = ["design", "--defaults", "--", str(file)]
+            found = await answers.value(words, most_characters=DESIGN_CHARACTERS)
+    except VerbFailedError as error:
+        return NotAsked(error)
+    except PipelineError as error:
+        return NotAsked(VerbFailedError.of(error))
+    shown = "\n".join(f"write {directory}/{file['path']}" for file in found["files"])
+    return question(context, shown, _shown_words(directory))
+
+
+async def write_design(
+    context: AskingContext,
+    requirements: Given,
+    missing: Annotated[ElicitationResult[Missing], Resolve(ask_for_missing)],
+    consent: Annotated[ElicitationResult[Consent], Resolve(ask_to_write)],
+    directory: Directory = ".",
+) -> Annotated[CallToolResult, Written]:
+    """Write the project of a design: settings, code, tests, diagram, runbook. Shows the files, and asks first."""
+    answers = answers_of(context)
+    refused = refusal(answers, consent, _shown_words(directory))
+    if refused is not None:
+        return refused
+    with requirements_file(with_answers(requirements, answers_in(missing))) as file:
+        words = ["design", "--defaults", f"--out={directory}", "--", str(file)]
+        return await answers.result(Written, words, lambda found: {"outcome": found}, most_characters=DESIGN_CHARACTERS)
+
+
+def _shown_words(directory: str) -> list[str]:
+    # The file of the requirements has another name in each call, and a question must stay the same.
+    return ["design", "requirements.yml", "--out", directory]
+
+
+def _check_inside(directory: str) -> None:
+    """Refuse a folder outside of the project of the server."""
+    path = Path(os.path.normpath(directory))
+    if path.is_absolute() or ".." in path.parts:
+        raise PipelineError("MCP.OUTSIDE", directory=directory)
