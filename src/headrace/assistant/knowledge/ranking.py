@@ -62,8 +62,9 @@ class Index:
         wanted = self._wanted(words_of(text))
         scores: dict[int, float] = {}
         for term, weight in wanted.items():
-            for page, frequency in self._postings.get(term, {}).items():
-                scores[page] = scores.get(page, 0.0) + weight * frequency * (_K1 + 1) / (frequency + _K1)
+            for number, frequency in self._postings.get(term, {}).items():
+                gain = weight * frequency * (_K1 + 1) / (frequency + _K1)
+                scores[number] = scores.get(number, 0.0) + gain
         best = sorted(scores, key=lambda number: (-scores[number] * self._weights[number], number))
         for number in best[:_COMPARED]:
             scores[number] += self._most_similar(number, wanted)
