@@ -40,11 +40,12 @@ def test_other_text_is_unchanged(text):
     assert with_tool_calls(text) == text
 
 
-def test_get_document_returns_a_docs_page_or_explains_why_there_is_none():
+def test_get_document_returns_a_page_or_explains_why_there_is_none():
     get = called("data-knowledge-base", "get_document")
 
-    assert get("how-to", "backfill").startswith("# ")
-    assert "SCRIPT.NO_DOCUMENT" in get("pipeline", "streaming-tables") or "does not exist" in get("a", "b")
+    assert get("pipeline", "streaming-tables").startswith("# Streaming tables\n")
+    assert get("how-to", "backfill").startswith("# Backfill history\n")
+    assert "does not exist" in get("a", "b")
     with pytest.raises(PipelineError) as raised:
         called("data-knowledge-base", "delete_document")
     assert raised.value.code == "SCRIPT.NO_TOOL"

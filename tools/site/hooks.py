@@ -2,15 +2,39 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
+
+import yaml
+from mkdocs.structure.files import File, InclusionLevel
+
+# The pages of the knowledge base are part of the package. On the site they are below this folder.
+_KNOWLEDGE = Path("src/headrace/assistant/knowledge/pages")
+_SITE_FOLDER = "knowledge"
 
 _LINK = re.compile(r"(?<!!)\[([^]]+)\]\((?!\w+:|#)([^)#\s]+)(#[^)\s]*)?\)")
 _BLOCK = re.compile(r"^(```.*?^```)$", re.MULTILINE | re.DOTALL)
 _PARAGRAPH_BEFORE_LIST = re.compile(r"^(?![-*|#>\s]|\d+\. )(.+)\n(?=- |\d+\. )", re.MULTILINE)
 _TABLE_ROW = re.compile(r"^\|.*\|$", re.MULTILINE)
 _CODE = re.compile(r"`[^`]+`")
+
+
+def on_files(files: Any, *, config: Any, **_: Any) -> Any:
+    """Add the pages of the knowledge base; the reference has links to them."""
+    for file in sorted((Path(config.docs_dir).resolve().parent / _KNOWLEDGE).glob("*/*.md")):
+        path = f"{_SITE_FOLDER}/{file.parent.name}/{file.name}"
+        inclusion = InclusionLevel.NOT_IN_NAV
+        files.append(File.generated(config, path, content=_knowledge_page(file), inclusion=inclusion))
+    return files
+
+
+def _knowledge_page(file: Path) -> str:
+    _, front, body = file.read_text(encoding="utf-8").split("---\n", 2)
+    fields = yaml.safe_load(front)
+    related = "\n".join(f"- [{path}](../{path}.md)" for path in fields.get("related", ()))
+    return f"# {fields['title']}\n\n{body}\n## Related\n\n{related}\n"
 
 
 def on_page_markdown(markdown: str, *, page: Any, config: Any, **_: Any) -> str:
@@ -39,6 +63,10 @@ def _prose(text: str, docs: Path, folder: Path) -> str:
 
 def _link(link: re.Match[str], docs: Path, folder: Path) -> str:
     target = (folder / link[2]).resolve()
+    knowledge = docs.parent / _KNOWLEDGE
+    if target.is_relative_to(knowledge):
+        on_site = os.path.relpath(docs / _SITE_FOLDER / target.relative_to(knowledge), folder)
+        return f"[{link[1]}]({on_site}{link[3] or ''})"
     if target.is_relative_to(docs) or not target.exists():
         # A page of the site, or a mistake, which the strict build reports.
         return link[0]

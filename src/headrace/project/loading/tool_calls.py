@@ -12,6 +12,7 @@ import tokenize
 from collections.abc import Callable
 from pathlib import Path
 
+from headrace.assistant.knowledge.library import library
 from headrace.errors import PipelineError
 
 # The name of the function in the rewritten text.
@@ -40,7 +41,7 @@ def with_tool_calls(text: str) -> str:
 
 
 def called(server: str, tool: str) -> Callable[..., str]:
-    """The tool of a server, as a function: ``get_document`` returns a page of Headrace's own docs.
+    """The tool of a server, as a function: ``get_document`` returns a page of the knowledge base.
 
     Raises:
         PipelineError: SCRIPT.NO_TOOL, for another tool.
@@ -52,6 +53,10 @@ def called(server: str, tool: str) -> Callable[..., str]:
 
 def _document(collection: str, name: str) -> str:
     """The text of a page, or why there is none: an assistant's tool returns a text instead of raising."""
+    known = next((page for page in library().pages if (page.category, page.name) == (collection, name)), None)
+    if known is not None:
+        return f"# {known.title}\n\n{known.body}"
+    # A checkout also has the documentation.
     pages = sorted(_DOCS.rglob("*.md")) if _DOCS.is_dir() else []
     found = next((page for page in pages if page.stem == name), None)
     if found is not None:
