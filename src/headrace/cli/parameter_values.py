@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import EnumType
 from functools import partial
 from pathlib import Path
@@ -50,4 +50,7 @@ def _converted(parameter: Any, value: Any) -> Any:
         return value
     if kind is Path:
         return Path(value)
-    return {member.value: member for member in kind}.get(value) if isinstance(kind, EnumType) else None
+    if not isinstance(kind, EnumType):
+        return None
+    members: Iterable[Any] = kind
+    return next((member for member in members if member.value == value), None)

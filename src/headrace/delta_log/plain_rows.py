@@ -31,5 +31,4 @@ def file_values(table: DeltaTable, column: str) -> list[Any]:
     files = table.get_add_actions(flatten=True)
     if column not in files.column_names:
         return [None] * files.num_rows
-    values: list[Any] = files.column(column).to_pylist()
-    return values
+    return list(files.column(column).to_pylist())

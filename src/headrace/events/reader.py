@@ -96,9 +96,10 @@ class EventReader:
             first = max(first, created) if created is not None else first
         where = f"id >= '{id_floor(first)}'"
         where += "" if update_id is None else f" AND origin['update_id'] = {sql_literal(update_id)}"
-        if newest is None:
-            return iter(self.rows(", ".join(_ALL_COLUMNS), where))
-        return reversed(self.rows(", ".join(_ALL_COLUMNS), where, f"id DESC LIMIT {int(newest)}"))
+        columns = ", ".join(_ALL_COLUMNS)
+        order = "id" if newest is None else f"id DESC LIMIT {int(newest)}"
+        rows: list[dict[str, Any]] = self.rows(columns, where, order)
+        return iter(rows) if newest is None else reversed(rows)
 
     def latest_update_id(self) -> str | None:
         """The id of the latest update; None without one."""

@@ -32,7 +32,7 @@ from headrace.assistant.doctor.facts import Facts, Unread
 from headrace.assistant.doctor.findings import Finding
 from headrace.assistant.doctor.remedies import with_edit
 from headrace.errors import PipelineError
-from headrace.graph.build import did_you_mean
+from headrace.options.nearest import did_you_mean
 
 # Of two findings about the same thing, the first one has the better evidence.
 EXAMINATIONS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
