@@ -12,7 +12,6 @@ import pytest
 from rich.cells import cell_len
 
 from headrace.assistant.knowledge.library import library
-from headrace.cli.arguments import verb_in
 from headrace.cli.markdown_text import rendered
 
 PAGE = ("troubleshooting", "checkpoint-torn")
@@ -76,20 +75,6 @@ def test_a_page_fits_the_terminal_and_its_code_stays_whole():
         prose = [line for line in shown.splitlines() if not line.startswith("    ")]
         assert [line for line in prose if cell_len(line) > 80] == []
         assert [line for line in code if line.strip() not in shown] == []
-
-
-@pytest.mark.parametrize(
-    ("words", "verb"),
-    [
-        (["docs", "search", "run"], "docs"),
-        (["--project", "docs", "run"], "run"),
-        (["-v", "--output=json", "docs"], "docs"),
-        (["--profile"], None),
-        ([], None),
-    ],
-)
-def test_the_verb_of_a_command_line_is_its_first_word_that_is_no_global_option(words, verb):
-    assert verb_in(words) == verb
 
 
 def test_docs_starts_outside_of_a_project_without_heavy_packages(tmp_path: Path):
