@@ -11,12 +11,12 @@ from typing import Annotated
 
 import typer
 
-from headrace import __version__
 from headrace.atomic_write import replace_file
 from headrace.cli.invocation import invocation_of
 from headrace.errors import PipelineError
 from headrace.metrics.exposition import json_of, prometheus_text
 from headrace.metrics.otlp import push_metrics
+from headrace.model.version import VERSION
 from headrace.project.inspection.pipeline_metrics import metrics_of
 
 
@@ -61,7 +61,7 @@ def metrics(
         _write(file, text)
         done["file"] = str(file)
     if otlp is not None:
-        push_metrics(otlp, name, samples, now=time.time(), version=__version__)
+        push_metrics(otlp, name, samples, now=time.time(), version=VERSION)
         done["otlp"] = otlp
     verbs = {"file": "written", "otlp": "pushed"}
     invocation.result("\n".join(f"{verbs[kind]} to {place}" for kind, place in done.items()), done)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 import json
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,10 @@ from headrace.plan.backfills import BackfillRequest
     ],
 )
 @pytest.mark.parametrize("output", ["text", "json"])
+def test_the_version_is_that_of_the_installed_package(cli):
+    assert cli("--version")[:2] == (0, f"headrace {version('headrace')}\n")
+
+
 def test_command_calls_the_project_and_prints_one_result(cli: Any, words: list[str], asked: Any, output: str) -> None:
     code, out, err = cli("--output", output, *words)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from headrace import __version__
 from headrace.delta_log.tables import table_version_or_none
 from headrace.events.expiry import Horizon
 from headrace.events.reader import EventReader
@@ -13,6 +12,7 @@ from headrace.events.upkeep import LogTrimmed
 from headrace.metrics.fold import EventFold
 from headrace.metrics.snapshot import Snapshot, read_snapshot, write_snapshot
 from headrace.metrics.trimmed import horizon_of, trimmed_fold
+from headrace.model.version import VERSION
 from headrace.settings.settings import Settings
 from headrace.settings.storage import MonitoringFile
 
@@ -46,7 +46,7 @@ def fold_log(reader: EventReader, file: Path, table_id: str) -> EventFold:
     """
     trimming = newest_trimming(reader)
     for _ in range(_FOLD_ATTEMPTS):
-        snapshot = read_snapshot(file, __version__)
+        snapshot = read_snapshot(file, VERSION)
         if snapshot is not None and not _is_current(snapshot, table_id, horizon_of(trimming), reader):
             snapshot = None
         row_id, fold = _fold_since(snapshot, trimming, reader)
@@ -54,7 +54,7 @@ def fold_log(reader: EventReader, file: Path, table_id: str) -> EventFold:
         if trimming == read_with:
             # A snapshot without events that were removed meanwhile would make the counters low for good.
             if row_id is not None and (snapshot is None or row_id != snapshot.row_id):
-                write_snapshot(file, __version__, Snapshot(table_id, row_id, fold))
+                write_snapshot(file, VERSION, Snapshot(table_id, row_id, fold))
             break
     return fold
 

@@ -9,7 +9,6 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from headrace import __version__
 from headrace.delta_log.tables import commit_file, count_rows, open_table, table_size
 from headrace.errors import PipelineError
 from headrace.events.storage_errors import STORAGE_ERRORS
@@ -19,6 +18,7 @@ from headrace.metrics.samples import Samples
 from headrace.model.liveness import Liveness
 from headrace.model.names import QUARANTINE_SUFFIX
 from headrace.model.outcome import ACTIVE_STATES, UpdateState
+from headrace.model.version import VERSION
 from headrace.project.inspection.event_metrics import folded_events
 from headrace.project.inspection.flow_storage import add_stored_flows
 from headrace.project.inspection.open_rows import quarantines
@@ -72,7 +72,7 @@ def pipeline_metrics(
             fold.lose_flows()
     _add_current(samples, fold, now())
     _add_lease(samples, Path(settings.layout.lease), now(), held=lease.is_held)
-    samples.set(catalogue.BUILD, 1, __version__)
+    samples.set(catalogue.BUILD, 1, VERSION)
     with suppress(OSError):
         samples.set(catalogue.FREE, shutil.disk_usage(settings.layout.root).free)
     if tables:
