@@ -73,10 +73,6 @@ from headrace.plan.backfills import BackfillRequest
     ],
 )
 @pytest.mark.parametrize("output", ["text", "json"])
-def test_the_version_is_that_of_the_installed_package(cli):
-    assert cli("--version")[:2] == (0, f"headrace {version('headrace')}\n")
-
-
 def test_command_calls_the_project_and_prints_one_result(cli: Any, words: list[str], asked: Any, output: str) -> None:
     code, out, err = cli("--output", output, *words)
 
@@ -262,3 +258,7 @@ def test_jars_are_listed_without_a_project(cli: Any, monkeypatch: pytest.MonkeyP
 
     assert (code, cli.opened) == (0, [])
     assert {jar["state"] for jar in json.loads(out)} == {"missing"}
+
+
+def test_the_version_is_that_of_the_installed_package(cli):
+    assert cli("--version")[:2] == (0, f"headrace {version('headrace')}\n")
