@@ -50,4 +50,5 @@ def _converted(parameter: Any, value: Any) -> Any:
         return value
     if kind is Path:
         return Path(value)
-    return {member.value: member for member in kind}.get(value) if isinstance(kind, EnumType) else None
+    choices = kind.__members__.values() if isinstance(kind, EnumType) else ()
+    return next((choice for choice in choices if choice.value == value), None)

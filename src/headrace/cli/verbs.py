@@ -69,7 +69,9 @@ class VerbGroup(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the list of verbs."""
-        listed = {name: TyperCommand(name, help=f"{verb['help']}.") for name, verb in grammar()["verbs"].items()}
+        listed: dict[str, Any] = {
+            name: TyperCommand(name, help=f"{verb['help']}.") for name, verb in grammar()["verbs"].items()
+        }
         TyperGroup(name=self.name, commands=listed).format_commands(ctx, formatter)
 
 
