@@ -8,10 +8,12 @@ files are kept is shortened in the same proportion.
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -23,6 +25,34 @@ _SINGLY = 2_000
 _KEPT_S = 600
 _ROWS_A_FILE = 20_000
 _FLOW = "orders"
+# Of each verb and each query in one round.
+_REPEATS = 5
+_VERBS = ("--version", "--help", "status", "events --limit 20", "metrics", "alerts list")
+_PROGRESS, _STREAMS = "system.streaming.query_progress", "system.streaming.queries"
+_QUERIES = {
+    "the newest 20 reports of a query": (
+        "SELECT query_id, batch_id, input_rows, processed_rows_per_second, batch_duration_ms "
+        f"FROM {_PROGRESS} WHERE query_id = '{{query_id}}' ORDER BY batch_id DESC LIMIT 20"
+    ),
+    "slow reports": (
+        f"SELECT query_name, timestamp, processed_rows_per_second, slowest_phase FROM {_PROGRESS} "
+        "WHERE processed_rows_per_second < 2101 ORDER BY timestamp DESC"
+    ),
+    "sums over all reports": (
+        "SELECT query_name, sum(input_rows), avg(batch_duration_ms), max(batch_id) "
+        f"FROM {_PROGRESS} GROUP BY query_name"
+    ),
+    "active queries": f"SELECT id, name, status FROM {_STREAMS} WHERE status = 'ACTIVE'",
+    "queries joined with their reports": (
+        f"SELECT q.name, q.status, max(p.batch_id), sum(p.input_rows) FROM {_STREAMS} q JOIN {_PROGRESS} p "
+        "ON p.query_id = q.id AND p.run_id = q.run_id GROUP BY q.name, q.status"
+    ),
+    "event_log_updates": "SELECT * FROM event_log_updates",
+    "event_log_flows": "SELECT * FROM event_log_flows",
+    "sums over event_log_expectations": (
+        "SELECT expectation, sum(passed), sum(failed) FROM event_log_expectations GROUP BY expectation"
+    ),
+}
 
 
 def _write(path: str, batches: int) -> None:
@@ -129,38 +159,48 @@ def _events(batches: int, begin: datetime, builder: object) -> Iterator[object]:
         )
 
 
-def _read(path: str) -> None:
-    from by_hand import session  # noqa: PLC0415
+def _read(project: str) -> None:
+    from headrace.events.log import maintain  # noqa: PLC0415
+    from headrace.project.open import Project  # noqa: PLC0415
 
-    from headrace.events.reader import EventReader  # noqa: PLC0415
-    from headrace.events.streaming_views import streaming_queries, streaming_query_progress  # noqa: PLC0415
-    from headrace.events.views import event_log_flows, event_log_updates  # noqa: PLC0415
-    from headrace.model.liveness import Liveness  # noqa: PLC0415
-
-    _measure("s to rebuild the outcome, as status does", lambda: EventReader(path).outcome())
-    spark, table, held = session(tuned=True), f"delta.`{path}`", Liveness(is_held=True)
-    # The first query of a session loads Delta.
-    spark.sql(f"SELECT max(id) FROM {table}").collect()
+    began = time.perf_counter()
+    opened = Project.open(project)
+    opened.sql("SELECT 1")
+    print(f"measured {time.perf_counter() - began:.2f} s to start a session")
     jvm = next(one for one in psutil.Process().children(recursive=True) if one.name() == "java")
-    progress = f"SELECT * FROM ({streaming_query_progress(table, held)})"
-    newest = f"{progress} WHERE query_id = (SELECT max(query_id) FROM ({progress})) ORDER BY batch_id DESC LIMIT 20"
-    for name, query in (
-        ("query_progress, newest 20", newest),
-        ("query_progress, slow ones", f"{progress} WHERE processed_rows_per_second < 2101"),
-        ("queries", streaming_queries(table, held)),
-        ("event_log_updates", event_log_updates(table, held)),
-        ("event_log_flows", event_log_flows(table, held)),
-    ):
-        _measure(f"s for {name}", lambda query=query: spark.sql(query).collect(), jvm)
+    query_id = opened.sql(f"SELECT max(query_id) FROM {_PROGRESS}").rows[0][0]
+    queries = {name: text.format(query_id=query_id) for name, text in _QUERIES.items()}
+    for state in ("many small files", "compacted"):
+        for name, query in queries.items():
+            for _ in range(_REPEATS):
+                _measure(f"s for {name}, {state}", lambda query=query: opened.sql(query), jvm)
+        maintain(opened.settings.layout.events, True)  # noqa: FBT003 - it compacts
 
 
-def _measure(name: str, work: Callable[[], object], process: psutil.Process | None = None) -> None:
-    """Measure time, and the time of processors, which other work on the machine does not change."""
-    process = process or psutil.Process()
-    began, busy = time.perf_counter(), sum(process.cpu_times()[:2])
+def _measure(name: str, work: Callable[[], object], jvm: psutil.Process) -> None:
+    """Measure time, and the time of processors, which other work on the machine does not change as much."""
+    processes = (psutil.Process(), jvm)
+    began, busy = time.perf_counter(), sum(sum(one.cpu_times()[:2]) for one in processes)
     work()
     print(f"measured {time.perf_counter() - began:.2f} {name}")
-    print(f"measured {sum(process.cpu_times()[:2]) - busy:.2f} {name} (CPU)")
+    print(f"measured {sum(sum(one.cpu_times()[:2]) for one in processes) - busy:.2f} {name} (CPU)")
+
+
+def _call_verbs() -> None:
+    """Run verbs in processes of their own, and in turn a process that only imports pyarrow, to compare machines."""
+    for _ in range(_REPEATS):
+        _run("import pyarrow", [sys.executable, "-c", "import pyarrow"])
+        for verb in _VERBS:
+            _run(f"headrace {verb}", [program("headrace"), *verb.split()])
+
+
+def _run(name: str, command: Sequence[str]) -> None:
+    before, began = os.times(), time.perf_counter()
+    subprocess.run(command, stdout=subprocess.DEVNULL, check=False)
+    seconds, after = time.perf_counter() - began, os.times()
+    cpu = after.children_user + after.children_system - before.children_user - before.children_system
+    print(f"measured {seconds:.3f} s for {name}")
+    print(f"measured {cpu:.3f} s for {name} (CPU)")
 
 
 def _prepare(work: Path, _data: Path) -> None:
@@ -173,8 +213,10 @@ def _steps(work: Path, data: Path) -> list[Step]:
     own = (sys.executable, str(BENCH / "scenarios" / "event_log.py"))
     return [
         Step("", (*own, "write", path, batches), cold=False),
-        Step("s for headrace status, cold", ("sh", "-c", f"{program('headrace')} status || true")),
-        Step("", (*own, "read", path), cold=False),
+        # The first one folds the whole log.
+        Step("s for the first headrace metrics", (program("headrace"), "metrics")),
+        Step("", (*own, "verbs"), cold=False),
+        Step("", (*own, "read", str(work)), cold=False),
     ]
 
 
@@ -202,5 +244,7 @@ SCENARIO = Scenario(
 if __name__ == "__main__":
     if sys.argv[1] == "write":
         _write(sys.argv[2], int(sys.argv[3]))
+    elif sys.argv[1] == "verbs":
+        _call_verbs()
     else:
         _read(sys.argv[2])

@@ -11,7 +11,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from headrace.version import __version__
+from headrace.model.version import __version__
 
 if TYPE_CHECKING:
     from headrace.project.open import Project

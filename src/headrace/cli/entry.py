@@ -6,7 +6,7 @@ import os
 import sys
 from importlib import import_module
 
-from headrace.version import __version__
+from headrace.model.version import __version__
 
 
 def main() -> None:

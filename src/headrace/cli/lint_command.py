@@ -25,7 +25,7 @@ from headrace.lint.lint_files import Finding, LintResult, Selection, lint_text
 from headrace.lint.rules import Rule, Severity
 from headrace.lint.sarif import sarif_of
 from headrace.model.location import split_cell
-from headrace.version import __version__
+from headrace.model.version import __version__
 
 _DEEPEST = 10_000
 _COLOURS = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow"}

@@ -27,7 +27,7 @@ from headrace.cli.open_project import Opener, ProjectLocation, open_project
 from headrace.cli.parameter_values import with_plain_values
 from headrace.cli.verbs import VerbGroup
 from headrace.errors import HeadraceError, PipelineError, Problems
-from headrace.version import __version__
+from headrace.model.version import __version__
 
 # Longer lines are hard to read.
 _WIDEST_HELP = 120

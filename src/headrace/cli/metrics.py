@@ -16,8 +16,8 @@ from headrace.cli.invocation import invocation_of
 from headrace.errors import PipelineError
 from headrace.metrics.exposition import json_of, prometheus_text
 from headrace.metrics.otlp import push_metrics
+from headrace.model.version import __version__
 from headrace.project.inspection.pipeline_metrics import metrics_of
-from headrace.version import __version__
 
 
 class Form(str, Enum):

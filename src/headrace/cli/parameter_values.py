@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from enum import EnumType
 from functools import partial
 from pathlib import Path
@@ -50,7 +50,5 @@ def _converted(parameter: Any, value: Any) -> Any:
         return value
     if kind is Path:
         return Path(value)
-    if not isinstance(kind, EnumType):
-        return None
-    members: Iterable[Any] = kind
-    return next((member for member in members if member.value == value), None)
+    choices = kind.__members__.values() if isinstance(kind, EnumType) else ()
+    return next((choice for choice in choices if choice.value == value), None)

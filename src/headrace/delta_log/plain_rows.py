@@ -28,7 +28,7 @@ def plain_rows(table: DeltaTable, name: str, query: str) -> list[dict[str, Any]]
 
 def file_values(table: DeltaTable, column: str) -> list[Any]:
     """A value of each file of a table by its log, such as ``num_records`` or ``min.id``; None where it has none."""
-    files = table.get_add_actions(flatten=True)
+    files: Any = table.get_add_actions(flatten=True)
     if column not in files.column_names:
         return [None] * files.num_rows
     return list(files.column(column).to_pylist())

@@ -30,8 +30,8 @@ EXTRACT_SCHEMA = pa.schema(
 )
 
 
-def write_extract(log: str, parts: Collection[Part], folder: Path) -> None:
-    """Write parts of an event log to a folder of Parquet files with :data:`EXTRACT_SCHEMA`.
+def write_extract(log: str, parts: Collection[Part], folder: Path) -> int:
+    """Write parts of an event log to a folder of Parquet files with :data:`EXTRACT_SCHEMA`; returns how many events.
 
     Each type has files of its own, and so have events of the level METRICS, so that a query skips those that it does
     not need.
@@ -44,6 +44,7 @@ def write_extract(log: str, parts: Collection[Part], folder: Path) -> None:
     Raises:
         PipelineError: EVENTS.NOT_READABLE.
     """
+    events = 0
     try:
         table = DeltaTable(log)
         with ExitStack() as stack:
@@ -51,6 +52,7 @@ def write_extract(log: str, parts: Collection[Part], folder: Path) -> None:
             for query in part_queries(parts):
                 stream = QueryBuilder().register("events", table).execute(query)
                 for batch in pa.RecordBatchReader.from_stream(stream):
+                    events += batch.num_rows
                     for kind, rows in _by_kind(pa.Table.from_batches([batch]).cast(EXTRACT_SCHEMA)):
                         if kind not in writers:
                             file = folder / f"{len(writers)}.parquet"
@@ -59,6 +61,7 @@ def write_extract(log: str, parts: Collection[Part], folder: Path) -> None:
                         writers[kind].write_table(rows)
     except (*STORAGE_ERRORS, pa.ArrowException) as error:
         raise PipelineError("EVENTS.NOT_READABLE", path=log, reason=reason_of(error)) from error
+    return events
 
 
 def _by_kind(events: pa.Table) -> Iterator[tuple[tuple[str, bool], pa.Table]]:

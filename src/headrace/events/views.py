@@ -123,17 +123,13 @@ batches AS (
   FROM ({_batches(table)}) AS batches
   LEFT JOIN totals ON batches.update_id = totals.update_id AND batches.flow = totals.flow
 ),
-counts AS (
-  SELECT update_id, flow, rows_written, rows_dropped, rows_quarantined, batches FROM totals
-  UNION ALL
-  SELECT update_id, flow, if(is_later, body.metrics.num_output_rows, 0),
-    if(is_later, body.data_quality.dropped_records, 0), if(is_later, body.data_quality.quarantined_records, 0), 1
-  FROM batches WHERE is_later OR is_uncounted
-),
-counted AS (
-  SELECT update_id, flow, sum(rows_written) AS rows_written, sum(rows_dropped) AS rows_dropped,
-    sum(rows_quarantined) AS rows_quarantined, sum(batches) AS batches
-  FROM counts GROUP BY update_id, flow
+later AS (
+  SELECT update_id, flow,
+    sum(body.metrics.num_output_rows) FILTER (WHERE is_later) AS rows_written,
+    sum(body.data_quality.dropped_records) FILTER (WHERE is_later) AS rows_dropped,
+    sum(body.data_quality.quarantined_records) FILTER (WHERE is_later) AS rows_quarantined,
+    count(*) AS batches
+  FROM batches WHERE is_later OR is_uncounted GROUP BY update_id, flow
 ),
 moved AS ({flow_states(table)}),
 seen AS (
@@ -144,15 +140,16 @@ seen AS (
 SELECT moved.update_id, moved.flow, moved.dataset,
   {_state_of_flow("moved.state")} AS state,
   moved.reason,
-  coalesce(counted.rows_written, 0) AS rows_written,
-  coalesce(counted.rows_dropped, 0) AS rows_dropped,
-  coalesce(counted.rows_quarantined, 0) AS rows_quarantined,
-  coalesce(counted.batches, 0) AS batches,
+  coalesce(totals.rows_written, 0) + coalesce(later.rows_written, 0) AS rows_written,
+  coalesce(totals.rows_dropped, 0) + coalesce(later.rows_dropped, 0) AS rows_dropped,
+  coalesce(totals.rows_quarantined, 0) + coalesce(later.rows_quarantined, 0) AS rows_quarantined,
+  coalesce(totals.batches, 0) + coalesce(later.batches, 0) AS batches,
   moved.attempts, moved.duration_s, seen.last_event_at
 FROM moved
 JOIN updates ON moved.update_id = updates.update_id
 LEFT JOIN seen ON moved.update_id = seen.update_id AND moved.flow = seen.flow
-LEFT JOIN counted ON moved.update_id = counted.update_id AND moved.flow = counted.flow
+LEFT JOIN totals ON moved.update_id = totals.update_id AND moved.flow = totals.flow
+LEFT JOIN later ON moved.update_id = later.update_id AND moved.flow = later.flow
 """.strip()  # noqa: S608 - the table is quoted by the caller
 
 

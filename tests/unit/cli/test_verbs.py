@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 import json
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -258,3 +259,7 @@ def test_jars_are_listed_without_a_project(cli: Any, monkeypatch: pytest.MonkeyP
 
     assert (code, cli.opened) == (0, [])
     assert {jar["state"] for jar in json.loads(out)} == {"missing"}
+
+
+def test_the_version_is_that_of_the_installed_package(cli):
+    assert cli("--version")[:2] == (0, f"headrace {version('headrace')}\n")

@@ -12,6 +12,7 @@ from deltalake import write_deltalake
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
+from tests.tiers import examples
 
 from headrace.events.envelope import Origin
 from headrace.events.log import EventLog
@@ -31,6 +32,7 @@ from headrace.metrics import catalogue
 from headrace.metrics.catalogue import MetricKind
 from headrace.metrics.exposition import json_of, prometheus_text
 from headrace.metrics.fold import EventFold
+from headrace.metrics.samples import Samples
 from headrace.metrics.snapshot import Snapshot, read_snapshot, write_snapshot
 from headrace.model.custom_metrics import MetricValue
 from headrace.model.expectations import Action, ExpectationCount
@@ -222,6 +224,23 @@ def logged(folder, *events):
         for event in events:
             log.emit(event)
     return EventReader(path)
+
+
+@given(
+    st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=3, max_size=3),
+    st.floats() | st.integers(-(2**53), 2**53),
+)
+@settings(max_examples=examples(20, 200))
+def test_any_label_and_value_is_read_as_it_was_by_a_parser_of_prometheus(texts, value):
+    pipeline, flow, source = texts
+    samples = Samples()
+    samples.set(catalogue.LAG_SECONDS, value, flow, source)
+
+    (family,) = text_string_to_metric_families(prometheus_text(pipeline, samples))
+
+    (sample,) = family.samples
+    assert sample.labels == {"pipeline": pipeline, "flow": flow, "source": source}
+    assert sample.value == value or (sample.value != sample.value and value != value)  # noqa: PLR0124 - NaN
 
 
 def test_events_after_a_row_continue_where_a_snapshot_ended(tmp_path):

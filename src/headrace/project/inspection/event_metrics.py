@@ -12,9 +12,9 @@ from headrace.events.upkeep import LogTrimmed
 from headrace.metrics.fold import EventFold
 from headrace.metrics.snapshot import Snapshot, read_snapshot, write_snapshot
 from headrace.metrics.trimmed import horizon_of, trimmed_fold
+from headrace.model.version import __version__
 from headrace.settings.settings import Settings
 from headrace.settings.storage import MonitoringFile
-from headrace.version import __version__
 
 # Events are removed once a day, so the second attempt nearly always succeeds.
 _FOLD_ATTEMPTS = 3

@@ -18,13 +18,13 @@ from headrace.metrics.samples import Samples
 from headrace.model.liveness import Liveness
 from headrace.model.names import QUARANTINE_SUFFIX
 from headrace.model.outcome import ACTIVE_STATES, UpdateState
+from headrace.model.version import __version__
 from headrace.project.inspection.event_metrics import folded_events
 from headrace.project.inspection.flow_storage import add_stored_flows
 from headrace.project.inspection.open_rows import quarantines
 from headrace.project.lease_holders import host_name, liveness, read_holder
 from headrace.settings.settings import Settings
 from headrace.storage.inventory import stored_tables
-from headrace.version import __version__
 
 
 def metrics_of(settings: Settings, environ: Mapping[str, str], *, tables: bool = True) -> Samples:

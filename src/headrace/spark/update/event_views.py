@@ -19,6 +19,8 @@ _OWN_VIEWS: Mapping[QualifiedName, View] = {
     **{QualifiedName(name): view for name, view in VIEWS.items()},
     **STREAMING_VIEWS,
 }
+# One partition needs no shuffles, which took most of the time of a query over 100,000 batches.
+_MOST_IN_ONE_PARTITION = 1_000_000
 # Names that a statement can read besides the pipeline's own.
 EVENT_VIEWS = frozenset({_LOG, *_OWN_VIEWS, *LAKEFLOW_VIEWS})
 
@@ -92,7 +94,8 @@ class _Extracts:
         name = QualifiedName(f"headrace_events_{self._number}")
         files = self._folder / name.name
         files.mkdir()
-        write_extract(log, parts, files)
+        events = write_extract(log, parts, files)
+        frame = self._catalog.session.read.schema(EXTRACT_DDL).parquet(str(files))
         self._catalog.register_names([name], [name])
-        self._catalog.register_view(name, self._catalog.session.read.schema(EXTRACT_DDL).parquet(str(files)))
+        self._catalog.register_view(name, frame.coalesce(1) if events <= _MOST_IN_ONE_PARTITION else frame)
         return self._catalog.names.of(name).text

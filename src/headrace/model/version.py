@@ -1,0 +1,3 @@
+"""The version of Headrace, which every layer may import."""
+
+__version__ = "0.1.0"
