@@ -5,8 +5,8 @@ A dataset knows its columns, its event time and whether it is a stream, so that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from headrace.assistant.design.combinations import problems_of_combinations
@@ -24,6 +24,8 @@ from headrace.assistant.design.source_defaults import facts_of
 from headrace.assistant.design.suitability import LatencyClass, is_recomputed, latency_class
 from headrace.errors import raise_all
 
+# The columns of a bronze table of envelopes that other datasets read.
+MESSAGE = (Column("key", "string"), Column("value", "string"))
 DEFAULT_AGGREGATES = {"events": "count(*)"}
 
 
@@ -200,6 +202,8 @@ class _Builder:
         if output.joins:
             inputs.append(self._joined(output))
         first = inputs[0]
+        # What reads Debezium's envelopes sees them as they came.
+        is_messages = kind is DatasetKind.BRONZE and source.is_debezium
         return self._add(
             Dataset(
                 name=output.name,
@@ -207,9 +211,9 @@ class _Builder:
                 source=source,
                 output=output,
                 reads=tuple(dataset.name for dataset in inputs),
-                columns=tuple(_columns(output, inputs)),
-                event_time=_event_time(output, first),
-                keys=_keys(output, first),
+                columns=MESSAGE if is_messages else tuple(_columns(output, inputs)),
+                event_time=None if is_messages else _event_time(output, first),
+                keys=() if is_messages else _keys(output, inputs),
                 is_stream=not is_recomputed(output, self._requirements),
                 latency_s=latency_s,
                 hops=max(dataset.hops for dataset in inputs) + (kind is not DatasetKind.SINK),
@@ -230,7 +234,8 @@ class _Builder:
     def _implied_bronze(self, source: Source) -> Dataset:
         latency_s = self._latency_of_readers(source)
         view = self._view(source, DatasetKind.SOURCE, latency_s)
-        return self._add(self._derived(f"{source.name}_bronze", DatasetKind.BRONZE, view, latency_s))
+        bronze = self._derived(f"{source.name}_bronze", DatasetKind.BRONZE, view, latency_s)
+        return self._add(replace(bronze, columns=MESSAGE, event_time=None, keys=()) if source.is_debezium else bronze)
 
     def _view(self, source: Source, kind: DatasetKind, latency_s: float) -> Dataset:
         suffix = "source" if kind is DatasetKind.SOURCE else "live"
@@ -251,7 +256,9 @@ class _Builder:
         )
 
     def _changes(self, bronze: Dataset) -> Dataset:
-        return self._add(self._derived(f"{bronze.name}_changes", DatasetKind.CHANGES, bronze, bronze.latency_s))
+        view = self._derived(f"{bronze.name}_changes", DatasetKind.CHANGES, bronze, bronze.latency_s)
+        source = bronze.source
+        return self._add(replace(view, columns=source.columns, event_time=source.event_time, keys=source.keys))
 
     def _joined(self, output: Output) -> Dataset:
         """The other input of a join or an enrichment."""
@@ -312,8 +319,10 @@ def _event_time(output: Output, first: Dataset) -> str | None:
     return wanted if wanted is None or first.column(wanted) is not None else None
 
 
-def _keys(output: Output, first: Dataset) -> tuple[str, ...]:
-    return output.keys or output.on or first.keys
+def _keys(output: Output, inputs: Sequence[Dataset]) -> tuple[str, ...]:
+    if output.kind in (OutputKind.JOIN, OutputKind.ENRICH):
+        return output.on or inputs[1].keys
+    return output.keys or inputs[0].keys
 
 
 def event_time_read(dataset: Dataset, first: Dataset) -> str:
@@ -348,7 +357,7 @@ def _columns(output: Output, inputs: list[Dataset]) -> Iterator[Column]:
 
 def added_columns(output: Output, first: Dataset, second: Dataset) -> dict[str, Column]:
     """The columns that a join or an enrichment adds, by their new names: a name of the main input gets a prefix."""
-    on = {name.casefold() for name in _keys(output, first)}
+    on = {name.casefold() for name in _keys(output, (first, second))}
     wanted = {name.casefold() for name in output.columns} if output.kind is OutputKind.ENRICH else set()
     found = {}
     for column in second.columns:
@@ -360,7 +369,7 @@ def added_columns(output: Output, first: Dataset, second: Dataset) -> dict[str, 
 
 
 def _aggregate_columns(output: Output, first: Dataset) -> Iterator[Column]:
-    for name in _keys(output, first):
+    for name in output.keys:
         yield first.column(name) or Column(name, None)
     prefix = "window" if output.kind is OutputKind.WINDOWS else "session"
     yield from (Column(f"{prefix}_{end}", "timestamp") for end in ("start", "end"))

@@ -200,13 +200,17 @@ class _Checks:
                 fix = "Write a SQL expression over the columns."
                 yield self._wrong(output, key, f"outputs.{output.name}", str(error), fix)
         before = self._requirements.output(output.reads)
-        known = {column.name.casefold() for column in root.columns}
+        if root.is_debezium and output.kind is OutputKind.SINK:
+            columns = ("key", "value")
+        else:
+            columns = tuple(column.name for column in root.columns)
+        known = {name.casefold() for name in columns}
         if not known or (before is not None and before.kind not in _SAME_COLUMNS):
             return
         for key, names in listed.items():
             missing = [name for name in names if name.casefold() not in known]
             if missing:
-                fix = f"The columns are {', '.join(column.name for column in root.columns)}."
+                fix = f"The columns are {', '.join(columns)}."
                 reason = f"{root.name} has no column {', '.join(missing)}"
                 yield self._wrong(output, key, f"outputs.{output.name}", reason, fix)
 

@@ -23,7 +23,9 @@ from headrace.assistant.design.suitability import is_recomputed
 
 DEFAULT_LATENCY_S = 300.0
 _GIB = 1 << 30
-_WITH_KEYS = (OutputKind.DEDUP, OutputKind.WINDOWS, OutputKind.SESSIONS, OutputKind.JOIN, *CHANGES)
+# Kinds that compare events by what identifies them; others group them by columns of their own.
+_BY_IDENTITY = (OutputKind.DEDUP, *CHANGES)
+_GROUPING = (OutputKind.WINDOWS, OutputKind.SESSIONS)
 _JOINING = (OutputKind.JOIN, OutputKind.ENRICH)
 
 
@@ -96,7 +98,7 @@ def _of_source(source: Source, requirements: Requirements) -> Iterator[Question]
     timed = [output for output in (*readers, *joined) if output.kind in STATEFUL and not output.at]
     if source.event_time is None and timed:
         yield _question("sources.event_time", f"{path}.event_time", source.name)
-    keyed = [output for output in readers if output.kind in _WITH_KEYS and not (output.keys or output.on)]
+    keyed = [output for output in readers if output.kind in _BY_IDENTITY and not output.keys]
     if not source.keys and keyed:
         yield _question("sources.keys", f"{path}.keys", source.name)
     if source.events_per_s is None:
@@ -125,9 +127,11 @@ def needs_lateness(requirements: Requirements) -> bool:
 def _of_output(output: Output, requirements: Requirements) -> Iterator[Question]:
     missing = {
         "from": not output.reads,
+        "keys": output.kind in _GROUPING and not output.keys,
         "size": output.kind is OutputKind.WINDOWS and output.size_s is None,
         "gap": output.kind is OutputKind.SESSIONS and output.gap_s is None,
         "with": output.kind in _JOINING and not output.joins,
+        "on": output.kind in _JOINING and bool(output.joins) and not join_keys(output, requirements),
         "within": output.kind is OutputKind.JOIN and output.within_s is None,
         "format": output.kind is OutputKind.SINK and not output.format,
         "sequence_by": output.kind in CHANGES and not output.sequence_by and _has_no_order(output, requirements),
@@ -135,6 +139,12 @@ def _of_output(output: Output, requirements: Requirements) -> Iterator[Question]
     for name, is_open in missing.items():
         if is_open:
             yield _question(f"outputs.{name}", f"outputs.{output.name}.{name}", output.name)
+
+
+def join_keys(output: Output, requirements: Requirements) -> tuple[str, ...]:
+    """The columns that both sides of a join or an enrichment have; reference data is found by its own keys."""
+    other = requirements.source(output.joins or "")
+    return output.on or (other.keys if other is not None and output.kind is OutputKind.ENRICH else ())
 
 
 def _has_no_order(output: Output, requirements: Requirements) -> bool:

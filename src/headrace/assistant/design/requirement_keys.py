@@ -99,7 +99,9 @@ _OUTPUTS = (
     used("outputs[].from", _T.TEXT, "The source or output that it reads.", "the only source"),
     used("outputs[].comment", _T.TEXT, "Comment of the table."),
     used("outputs[].latency", _T.TEXT, "Latency of this output alone.", "`latency`"),
-    used("outputs[].keys", _T.TEXTS, "Columns to group, compare or merge by.", "those of the source"),
+    used(
+        "outputs[].keys", _T.TEXTS, "Columns to group, compare or merge by.", "those of the source, except to group by"
+    ),
     used("outputs[].at", _T.TEXT, "Column with the event time.", "`event_time` of the source"),
     used("outputs[].columns", _T.TEXTS, "Columns to keep; for `enrich`, columns to add.", "all"),
     used("outputs[].rules", _T.MAP, "`clean`: conditions that each row satisfies, by name."),
@@ -108,7 +110,9 @@ _OUTPUTS = (
     used("outputs[].slide", _T.TEXT, "`windows`: time between two starts.", "`size`"),
     used("outputs[].gap", _T.TEXT, "`sessions`: inactivity that ends a session, such as `30 minutes`."),
     used("outputs[].with", _T.TEXT, "`enrich`, `join`: the other source or output."),
-    used("outputs[].on", _T.TEXTS, "`enrich`, `join`: columns that both sides have.", "`keys`"),
+    used(
+        "outputs[].on", _T.TEXTS, "`enrich`, `join`: columns that both sides have.", "for `enrich`, keys of the table"
+    ),
     used("outputs[].within", _T.TEXT, "`join`: the longest time between the two events, such as `1 hour`."),
     used("outputs[].how", _T.TEXT, "`join`: `left` keeps rows without a match.", "`inner`", choices=("inner", "left")),
     used("outputs[].sequence_by", _T.TEXT, "`scd1`, `scd2`: column that orders changes.", "the event time"),

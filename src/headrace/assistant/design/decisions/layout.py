@@ -30,7 +30,7 @@ class Layout:
 
 def layout_of(dataset: Dataset) -> Layout:
     """The layout of a table; of tables without all records, the keys decide, because their size is unknown."""
-    if dataset.kind not in _RAW_LAYERS or not dataset.is_stream or dataset.source.is_debezium:
+    if dataset.kind not in _RAW_LAYERS or not dataset.is_stream:
         return Layout()
     size, time = year_bytes(dataset), dataset.event_time
     if size > _PARTITION_BYTES and time is not None:
@@ -49,7 +49,7 @@ def year_bytes(dataset: Dataset) -> int:
 def layout_decisions(blueprint: Blueprint) -> Iterator[Decision]:
     """One decision for each table with all records of a source."""
     for dataset in blueprint.of(*_RAW_LAYERS):
-        if not dataset.is_stream or dataset.source.is_debezium:
+        if not dataset.is_stream:
             continue
         layout, size = layout_of(dataset), size_text(year_bytes(dataset))
         if layout.partition_day_of:

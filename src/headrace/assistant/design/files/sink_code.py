@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.assistant.design.blueprint import Blueprint, Dataset, DatasetKind
+from headrace.assistant.design.blueprint import MESSAGE, Blueprint, Dataset, DatasetKind
 from headrace.assistant.design.files.bronze_code import schema_constant
 from headrace.assistant.design.files.connections import sink_options
 from headrace.assistant.design.files.decorators import trigger_confs
@@ -62,7 +62,9 @@ def _flow(sink: Dataset, blueprint: Blueprint) -> str:
 
 
 def _key_and_value(sink: Dataset) -> list[str]:
-    """The columns of a Kafka record: the key, if there is one, and the row as JSON."""
+    """The columns of a Kafka record: the key, if there is one, and the row as JSON; an envelope as it came."""
+    if sink.columns == MESSAGE:
+        return ['"key"', '"value"']
     value = call(
         "F.to_json", [call("F.struct", [literal(column.name) for column in sink.columns])], after='.alias("value")'
     )
