@@ -84,7 +84,9 @@ def test_files_are_ingested_once_and_a_flow_without_new_files_is_up_to_date(upda
 
     assert [result.states["bronze"].value for result in results] == ["COMPLETED", "UP_TO_DATE", "COMPLETED"]
     assert [result.counts("bronze").rows_written for result in results] == [2, 0, 2]
-    assert results[-1].outcome.to_json()["flows"][0]["backlog"] == [{"source": str(data), "files": 0, "bytes": 0}]
+    assert results[-1].outcome.to_json()["flows"][0]["backlog"] == [
+        {"source": str(data), "files": 0, "bytes": 0, "oldest_unread_at": None}
+    ]
     seen = pipeline.project.files("bronze").to_json()
     assert [(row["path"][-6:], row["flow_name"], row["ingestion_state"]) for row in seen] == [
         (name, "bronze", "INGESTED") for name in ("a.json", "b.json", "c.json")

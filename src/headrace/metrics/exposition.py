@@ -10,7 +10,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
-from headrace.metrics.catalogue import CATALOGUE, Metric, MetricKind
+from headrace.metrics.catalogue import CATALOGUE
+from headrace.metrics.metric import Metric, MetricKind
 from headrace.metrics.samples import INFINITY, Samples
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from headrace.errors import PipelineError
-from headrace.metrics.catalogue import CATALOGUE, Metric, MetricKind
+from headrace.metrics.catalogue import CATALOGUE
+from headrace.metrics.metric import Metric, MetricKind
 from headrace.metrics.samples import INFINITY, Samples
 
 if TYPE_CHECKING:

@@ -167,15 +167,20 @@ class PartitionLag:
 
 @dataclass(frozen=True)
 class FilesBacklog:
-    """The number and bytes of files below a path that a stream has found but not read."""
+    """The number and bytes of files below a path that a stream has found but not read.
+
+    *oldest_unread_at* is when the first of them was found; None if all were read, or unknown.
+    """
 
     source: str
     files: int
     size: int
+    oldest_unread_at: datetime | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The source as one JSON object."""
-        return {"source": self.source, "files": self.files, "bytes": self.size}
+        oldest = None if self.oldest_unread_at is None else self.oldest_unread_at.isoformat()
+        return {"source": self.source, "files": self.files, "bytes": self.size, "oldest_unread_at": oldest}
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,12 @@ ALERT_KEYS = (
         "the rule's",
     ),
     used(
+        "alerts.datasets.*.freshness",
+        ValueType.TEXT,
+        "How far it may be behind its sources, along the whole path, before `freshness` opens, such as `10m`.",
+        "none",
+    ),
+    used(
         "alerts.deliver",
         ValueType.NAMED_SECTIONS,
         "Channels by name. Each has one of `webhook`, `smtp` and `apprise`. Without channels, an update does not check "

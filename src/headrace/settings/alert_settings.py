@@ -133,6 +133,7 @@ class AlertSettings:
     Attributes:
         rules: the rules that are on, with the settings' values.
         lag_limits_s: the threshold of ``lag_high`` by dataset.
+        freshness_s: the target of ``freshness`` by dataset.
         channels: where messages are sent.
         notifications: the vendor's, about updates.
         repeat_s: when a message about an alert that is still open is repeated.
@@ -141,6 +142,7 @@ class AlertSettings:
 
     rules: Mapping[str, Rule] = field(default_factory=rules)
     lag_limits_s: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    freshness_s: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     channels: tuple[Channel, ...] = ()
     notifications: tuple[Notification, ...] = ()
     repeat_s: float = DEFAULT_REPEAT_S

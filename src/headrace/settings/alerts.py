@@ -50,7 +50,8 @@ def alerts_of(section: Section, file: str, report: Report) -> AlertSettings:
     group_s = reader.seconds(given, "group", "alerts.group", may_be_zero=True)
     found = AlertSettings(
         rules=MappingProxyType(reader.rules(given.named_sections("rules"))),
-        lag_limits_s=MappingProxyType(dict(reader.lag_limits(given.named_sections("datasets")))),
+        lag_limits_s=MappingProxyType(dict(reader.limits(given.named_sections("datasets"), "lag"))),
+        freshness_s=MappingProxyType(dict(reader.limits(given.named_sections("datasets"), "freshness"))),
         channels=channels,
         notifications=tuple(reader.notifications(section.sections("notifications"))),
         repeat_s=reader.seconds(given, "repeat", "alerts.repeat") or DEFAULT_REPEAT_S,
@@ -138,12 +139,12 @@ class _Rules(_Values):
             severity=self.word(given, "severity", f"{key}.severity", Severity) or rule.severity,
         )
 
-    def lag_limits(self, given: dict[str, Section]) -> Iterator[tuple[str, float]]:
-        """The thresholds of lag, by dataset."""
+    def limits(self, given: dict[str, Section], key: str) -> Iterator[tuple[str, float]]:
+        """The limits of a key, in seconds by dataset."""
         for name, limits in given.items():
-            lag_s = self.seconds(limits, "lag", f"alerts.datasets.{name}.lag")
-            if lag_s is not None:
-                yield name, lag_s
+            limit_s = self.seconds(limits, key, f"alerts.datasets.{name}.{key}")
+            if limit_s is not None:
+                yield name, limit_s
 
     def notifications(self, given: Iterable[Section]) -> Iterator[Notification]:
         """The vendor's notifications."""

@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
+from deltalake import DeltaTable
+
+from headrace.alerts.alert import AlertState
+from headrace.alerts.store import read_alerts
+from headrace.delta_log.newest_time import StatisticsLacking, newest_time_micros
 from headrace.delta_log.tables import commit_file, count_rows, open_table, table_size
 from headrace.errors import PipelineError
 from headrace.events.storage_errors import STORAGE_ERRORS
 from headrace.graph.build import QUARANTINE_SUFFIX
 from headrace.metrics import catalogue
+from headrace.metrics.definitions import Definitions
 from headrace.metrics.fold import EventFold
 from headrace.metrics.samples import Samples
 from headrace.model.liveness import Liveness
 from headrace.model.outcome import ACTIVE_STATES, UpdateState
 from headrace.project.inspection.event_metrics import folded_events
 from headrace.project.inspection.flow_storage import add_stored_flows
+from headrace.project.inspection.storage_survey import current_survey
 from headrace.project.inspection.stored_tables import quarantines
 from headrace.project.lease_holders import read_holder
 from headrace.settings.settings import Settings
+from headrace.settings.storage import MonitoringFile
 from headrace.storage.inventory import stored_tables
+from headrace.storage.refused_update import refused_problems
 
 
 def pipeline_metrics(
@@ -55,11 +64,14 @@ def pipeline_metrics(
             fold.lose_flows()
     _add_current(samples, fold, now())
     _add_lease(samples, Path(settings.layout.lease), now(), held=lease.is_held)
+    _add_monitoring(samples, settings)
     samples.set(catalogue.BUILD, 1, version("headrace"))
     with suppress(OSError):
         samples.set(catalogue.FREE, shutil.disk_usage(settings.layout.root).free)
     if tables:
-        add_stored_flows(samples, settings, fold.flows, _add_tables(samples, settings), now())
+        add_stored_flows(samples, settings, fold, _add_tables(samples, settings, fold.definitions), now())
+        number = max((int(value) for value in samples.of(catalogue.LEASE_NUMBER).values()), default=-1)
+        current_survey(settings, fold, number, now(), is_held=lease.is_held).add_to(samples)
     return samples
 
 
@@ -67,9 +79,13 @@ def _add_current(samples: Samples, fold: EventFold, now: float) -> None:
     """Add what depends on the time of the scrape."""
     for flow, watermark in fold.watermarks.items():
         samples.set(catalogue.WATERMARK_DELAY, round(now - watermark, 3), flow)
-    for flow, sources in fold.oldest_unread.items():
+    for flow, sources in fold.unread.oldest.items():
         for source, oldest in sources.items():
             samples.set(catalogue.LAG_SECONDS, 0 if oldest is None else round(now - oldest, 3), flow, source)
+    for flow, cost in fold.costs.items():
+        for metric, value in ((catalogue.COST, cost.current(now)), (catalogue.USUAL_COST, cost.usual(now))):
+            if value is not None:
+                samples.set(metric, value, flow)
     active = {state.value for state in ACTIVE_STATES}
     for flow in [
         flow for flow, _, state in samples.of(catalogue.FLOW_STATE) if state in active and flow in fold.phases
@@ -77,6 +93,16 @@ def _add_current(samples: Samples, fold: EventFold, now: float) -> None:
         cause = fold.phases[flow].cause(now)
         if cause is not None:
             samples.set(catalogue.BOTTLENECK, 1, flow, cause)
+
+
+def _add_monitoring(samples: Samples, settings: Settings) -> None:
+    """Add what monitoring itself has stored."""
+    for code, problems in refused_problems(Path(settings.layout.monitoring(MonitoringFile.REFUSED))).items():
+        samples.set(catalogue.UPDATE_REFUSED, problems, code)
+    with suppress(PipelineError):
+        for alert in read_alerts(Path(settings.layout.monitoring(MonitoringFile.ALERTS))).alerts:
+            if alert.state is AlertState.OPEN:
+                samples.add(catalogue.ALERTS, 1, alert.rule_id, alert.severity.value)
 
 
 def _add_lease(samples: Samples, file: Path, now: float, *, held: bool) -> None:
@@ -88,7 +114,7 @@ def _add_lease(samples: Samples, file: Path, now: float, *, held: bool) -> None:
             samples.set(catalogue.LEASE_AGE, round(now - holder.renewed_at, 3), holder.host)
 
 
-def _add_tables(samples: Samples, settings: Settings) -> dict[str, str]:
+def _add_tables(samples: Samples, settings: Settings, definitions: Definitions) -> dict[str, str]:
     """Add the metrics of tables; returns their paths by Delta's ids."""
     paths: dict[str, str] = {}
     readable: list[str] = []
@@ -107,6 +133,8 @@ def _add_tables(samples: Samples, settings: Settings) -> dict[str, str]:
             samples.set(catalogue.TABLE_VERSION, table.version(), dataset)
             committed_at = commit_file(Path(path), table.version()).stat().st_mtime
             samples.set(catalogue.TABLE_COMMIT, round(committed_at, 3), dataset)
+            defined = definitions.datasets.get(dataset)
+            _add_freshness(samples, dataset, table, {} if defined is None else defined.freshness_s)
     with suppress(PipelineError, ValueError, LookupError, *STORAGE_ERRORS):
         # A value that is new has not increased, so the first rows need a value before them.
         waiting = dict.fromkeys(readable, 0) | {
@@ -115,3 +143,12 @@ def _add_tables(samples: Samples, settings: Settings) -> dict[str, str]:
         for dataset, rows in waiting.items():
             samples.set(catalogue.QUARANTINED, rows, dataset)
     return paths
+
+
+def _add_freshness(samples: Samples, dataset: str, table: DeltaTable, targets_s: Mapping[str, float]) -> None:
+    for column, target_s in targets_s.items():
+        samples.set(catalogue.FRESHNESS_TARGET, target_s, dataset, column)
+        with suppress(StatisticsLacking):
+            newest = newest_time_micros(table, column)
+            if newest is not None:
+                samples.set(catalogue.NEWEST_ROW, newest / 1e6, dataset, column)

@@ -8,12 +8,21 @@ import re
 import shlex
 from collections.abc import Iterator
 
-from headrace.events.types import DatasetDefined, Event, ExternalInput, FlowDefined, SinkDefined, Warned
+from headrace.events.types import (
+    DatasetDefined,
+    Event,
+    ExternalInput,
+    FlowDefined,
+    FreshnessTarget,
+    SinkDefined,
+    Warned,
+)
 from headrace.graph.analysis import Analysis, SourceKind
 from headrace.graph.resolved import ResolvedGraph
 from headrace.graph.resolved_flows import CompleteFlow, Mode, ViewFlow
 from headrace.graph.select import Selection
 from headrace.model.datasets import is_private
+from headrace.model.table_rules import Fresh
 from headrace.options.nearest import nearest
 from headrace.plan.notices import without_effect
 from headrace.plan.steps import Decision, Plan
@@ -70,7 +79,7 @@ def settings_warnings(settings: Settings) -> Iterator[Warned]:
 def alert_warnings(alerts: AlertSettings, graph: ResolvedGraph) -> Iterator[Warned]:
     """Warnings about limits of datasets that the pipeline does not have."""
     names = [str(dataset.name) for dataset in graph.datasets]
-    for name in alerts.lag_limits_s:
+    for name in dict.fromkeys([*alerts.lag_limits_s, *alerts.freshness_s]):
         if name not in names:
             close = nearest(name, names)
             hint = f'; did you mean "{close}"?' if close else ""
@@ -164,6 +173,11 @@ def definition_events(graph: ResolvedGraph, plan: Plan) -> Iterator[Event]:
             private=is_private(dataset.dataset.properties),
             partition_by=dataset.dataset.partition_by,
             cluster_by=dataset.dataset.cluster_by,
+            freshness=tuple(
+                FreshnessTarget(rule.column, rule.within_s)
+                for rule in (expectation.predicate for expectation in dataset.dataset.expectations)
+                if isinstance(rule, Fresh)
+            ),
         )
     for flow in graph.flows:
         yield FlowDefined(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from headrace.errors import PipelineError, Problems
+from headrace.errors import PipelineError, Problems, problems_of
 from headrace.events.types import Event
 from headrace.graph.resolved import ResolvedGraph
 from headrace.graph.select import Selection
@@ -17,7 +17,7 @@ from headrace.metrics.samples import Samples
 from headrace.model.outcome import Outcome
 from headrace.plan.steps import Plan
 from headrace.project.lease import Lease
-from headrace.project.lease_holders import host_name, user_name
+from headrace.project.lease_holders import host_name, liveness, user_name
 from headrace.project.planning.plan_update import Planning
 from headrace.project.resolution.resolve_request import Resolved
 from headrace.project.resolution.resolver import Resolver
@@ -29,6 +29,8 @@ from headrace.project.update.update import Update
 from headrace.runtime.board import Board, remaining_selection
 from headrace.settings.secrets import Secrets
 from headrace.settings.settings import Settings
+from headrace.settings.storage import MonitoringFile
+from headrace.storage.refused_update import clear_refusal, record_refusal
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,10 @@ class UpdateStart:
             )
             planned(resolved.graph, selection)
         except (PipelineError, Problems) as error:
+            host, lease_file = host_name(self.environ), Path(self.settings.layout.lease)
+            # Beside a running update, it is an attempt that changes nothing.
+            if not liveness(lease_file, host, time.time).is_held:
+                record_refusal(self._refused, (problem.code for problem in problems_of(error)))
             monitor.report_not_started(error)
             raise
         create_storage(self.settings)
@@ -92,6 +98,8 @@ class UpdateStart:
 
         lease = Lease(file, host, time.time, timing=timing, update_id=update_id)
         with StopSignals(stop) as stop_signals, lease:
+            plan = planned(resolved.graph, selection)
+            clear_refusal(self._refused)
             update = Update(
                 update_id=update_id,
                 settings=self.settings,
@@ -105,4 +113,8 @@ class UpdateStart:
                 replan=replan,
                 monitor=monitor,
             )
-            return update.run(planned(resolved.graph, selection), selection, on_event, stop_signals)
+            return update.run(plan, selection, on_event, stop_signals)
+
+    @property
+    def _refused(self) -> Path:
+        return Path(self.settings.layout.monitoring(MonitoringFile.REFUSED))
