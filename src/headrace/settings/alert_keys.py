@@ -82,4 +82,16 @@ ALERT_KEYS = (
         "In a continuous update, alerts that open within this time are one message.",
         "`30s`",
     ),
+    used(
+        "alerts.quiet_hours",
+        ValueType.SECTIONS,
+        "Hours in which messages about some alerts wait until they end. Alerts that are over by then are not reported.",
+        "none",
+    ),
+    used(
+        "alerts.quiet_hours[].hours",
+        ValueType.TEXT,
+        "Times of day and their time zone, such as `22:00-07:00 Europe/Berlin`. Required.",
+    ),
+    used("alerts.quiet_hours[].severities", ValueType.TEXTS, "The severities of these alerts.", "`[info, warn]`"),
 )

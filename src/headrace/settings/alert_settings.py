@@ -10,10 +10,12 @@ from types import MappingProxyType
 from headrace.errors import PipelineError
 from headrace.model.alert_rules import Rule, Severity, rules
 from headrace.model.location import Location
+from headrace.model.time_window import TimeWindow
 from headrace.settings.secrets import Secrets, resolve
 
 DEFAULT_REPEAT_S = 4 * 3600.0
 DEFAULT_GROUP_S = 30.0
+DEFAULT_QUIET = frozenset({Severity.INFO, Severity.WARN})
 
 
 class BodyFormat(str, Enum):
@@ -127,6 +129,14 @@ class Notification:
 
 
 @dataclass(frozen=True)
+class QuietHours:
+    """Hours in which messages about alerts of some severities wait until they end."""
+
+    window: TimeWindow
+    severities: frozenset[Severity]
+
+
+@dataclass(frozen=True)
 class AlertSettings:
     """The settings of alerts.
 
@@ -138,6 +148,7 @@ class AlertSettings:
         notifications: the vendor's, about updates.
         repeat_s: when a message about an alert that is still open is repeated.
         group_s: alerts that open within this time are one message.
+        quiet_hours: when messages wait.
     """
 
     rules: Mapping[str, Rule] = field(default_factory=rules)
@@ -147,6 +158,11 @@ class AlertSettings:
     notifications: tuple[Notification, ...] = ()
     repeat_s: float = DEFAULT_REPEAT_S
     group_s: float = DEFAULT_GROUP_S
+    quiet_hours: tuple[QuietHours, ...] = ()
+
+    def is_quiet(self, severity: Severity, at: float) -> bool:
+        """Whether messages about alerts of a severity wait, at a time in seconds since 1970."""
+        return any(severity in hours.severities and hours.window.contains(at) for hours in self.quiet_hours)
 
     @property
     def alert_channels(self) -> tuple[Channel, ...]:

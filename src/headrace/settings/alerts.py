@@ -12,10 +12,12 @@ from urllib.parse import SplitResult, urlsplit
 
 from headrace.model.alert_rules import Rule, Severity, rules
 from headrace.model.location import Location
+from headrace.model.time_window import InvalidWindow, TimeWindow
 from headrace.model.triggers import InvalidInterval, parse_interval_s
 from headrace.options.nearest import nearest
 from headrace.settings.alert_settings import (
     DEFAULT_GROUP_S,
+    DEFAULT_QUIET,
     DEFAULT_REPEAT_S,
     AlertSettings,
     AppriseUrl,
@@ -23,6 +25,7 @@ from headrace.settings.alert_settings import (
     Channel,
     MailServer,
     Notification,
+    QuietHours,
     UpdateNotice,
     Webhook,
 )
@@ -56,6 +59,7 @@ def alerts_of(section: Section, file: str, report: Report) -> AlertSettings:
         notifications=tuple(reader.notifications(section.sections("notifications"))),
         repeat_s=reader.seconds(given, "repeat", "alerts.repeat") or DEFAULT_REPEAT_S,
         group_s=DEFAULT_GROUP_S if group_s is None else group_s,
+        quiet_hours=tuple(reader.quiet_hours(given.sections("quiet_hours"))),
     )
     if "notifications" in section.values and section.sections("notifications") and found.mail_channel is None:
         reader.wrong(
@@ -145,6 +149,23 @@ class _Rules(_Values):
             limit_s = self.seconds(limits, key, f"alerts.datasets.{name}.{key}")
             if limit_s is not None:
                 yield name, limit_s
+
+    def quiet_hours(self, given: Iterable[Section]) -> Iterator[QuietHours]:
+        """The hours in which messages wait."""
+        for section in given:
+            key, written = "alerts.quiet_hours[]", section.text("hours")
+            names = section.texts("severities")
+            known = [self.member(name, section.line_of("severities"), f"{key}.severities", Severity) for name in names]
+            severities = frozenset(severity for severity in known if severity is not None)
+            if written is None:
+                if not section.has_errors:
+                    self.wrong(section.line, key, "it has no hours", "Write hours: 22:00-07:00 Europe/Berlin.")
+                continue
+            try:
+                yield QuietHours(TimeWindow.of(written), severities or DEFAULT_QUIET)
+            except InvalidWindow as invalid:
+                fix = "Write it as 22:00-07:00 Europe/Berlin."
+                self.wrong(section.line_of("hours"), f"{key}.hours", str(invalid), fix)
 
     def notifications(self, given: Iterable[Section]) -> Iterator[Notification]:
         """The vendor's notifications."""

@@ -29,7 +29,7 @@ from headrace.storage.inventory import stored_flows, stored_tables
 
 _FORMAT = 1
 _USED_FOR_S = 3600.0
-_UNREADABLE = (PipelineError, ValueError, LookupError, TypeError, *STORAGE_ERRORS)
+_UNREADABLE: tuple[type[Exception], ...] = (PipelineError, ValueError, LookupError, TypeError, *STORAGE_ERRORS)
 
 
 @dataclass(frozen=True)
