@@ -20,6 +20,7 @@ from headrace.graph.select import Selection
 from headrace.model.outcome import Outcome
 from headrace.model.preview import Preview
 from headrace.model.rows import Rows
+from headrace.model.update_cause import UpdateCause
 from headrace.plan.backfills import BackfillRequest, ReplayRequest
 from headrace.plan.steps import Plan
 from headrace.settings.discover import find_settings
@@ -74,6 +75,7 @@ class OpenProject(StoredProject, Protocol):
         reset_checkpoint: Sequence[str] = (),
         accept_data_loss: bool = False,
         continuous: bool | None = None,
+        cause: UpdateCause = UpdateCause.USER_ACTION,
         on_event: Callable[[Event], None] | None = None,
     ) -> Outcome:
         """One update."""

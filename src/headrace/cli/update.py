@@ -14,6 +14,7 @@ from headrace.cli.live_display import display_for
 from headrace.cli.summary import outcome_text
 from headrace.cli.update_options import (
     AcceptDataLoss,
+    Cause,
     Continuous,
     FullRefresh,
     FullRefreshAll,
@@ -24,6 +25,7 @@ from headrace.cli.update_options import (
     request_of,
 )
 from headrace.model.outcome import Outcome, UpdateState
+from headrace.model.update_cause import UpdateCause
 
 _EXIT_CODES = {UpdateState.COMPLETED: DONE, UpdateState.FAILED: FAILED, UpdateState.CANCELED: INTERRUPTED}
 
@@ -66,6 +68,7 @@ def run(
     reset_checkpoint: ResetCheckpoint = None,
     accept_data_loss: AcceptDataLoss = False,  # noqa: FBT002 - the same
     continuous: Continuous = False,  # noqa: FBT002 - the same
+    cause: Cause = UpdateCause.USER_ACTION,
     settings: Settings = None,
 ) -> None:
     """Run one update: process new data and show the result."""
@@ -89,6 +92,7 @@ def run(
                 reset_checkpoint=selection.reset_checkpoint,
                 accept_data_loss=selection.accept_data_loss,
                 continuous=continuous or None,
+                cause=cause,
                 on_event=display.on_event,
             )
     except Terminated:

@@ -17,6 +17,7 @@ from headrace.model.outcome import FlowCounts, FlowOutcome, FlowState, Outcome, 
 from headrace.model.preview import Preview
 from headrace.model.rows import Rows
 from headrace.model.state_rows import StateRequest, StateRows
+from headrace.model.update_cause import UpdateCause
 from headrace.plan.maintenance import Action as MaintenanceAction
 from headrace.plan.maintenance import ActionState, Size
 
@@ -98,9 +99,11 @@ class FakeProject:
         reset_checkpoint: Sequence[str] = (),
         accept_data_loss: bool = False,
         continuous: bool | None = None,
+        cause: UpdateCause = UpdateCause.USER_ACTION,
         on_event: Callable[[Event], None] | None = None,
     ) -> Outcome:
         more = (tuple(reset_checkpoint), accept_data_loss, continuous)
+        more += () if cause is UpdateCause.USER_ACTION else (cause,)
         self._ask("run", refresh, full_refresh, full_refresh_all, *(more if any(more) else ()))
         assert on_event is not None
         for event in (

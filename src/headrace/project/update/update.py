@@ -10,11 +10,13 @@ from headrace.errors import InternalError, PipelineError
 from headrace.events.types import Event, FlowStateChanged, UpdateCreated, UpdateStateChanged, Warned
 from headrace.graph.select import Selection
 from headrace.model.outcome import FlowState, Outcome, UpdateState
+from headrace.model.update_cause import UpdateCause
 from headrace.plan.renames import Rename
 from headrace.plan.steps import Plan
 from headrace.project.lease import Lease
 from headrace.project.resolution.resolve_request import Resolved
 from headrace.project.update.alert_monitor import AlertMonitor
+from headrace.project.update.code_version import code_digest, git_commit
 from headrace.project.update.early_stop import StopSignals
 from headrace.project.update.initial_events import (
     alert_warnings,
@@ -35,8 +37,6 @@ from headrace.settings.settings import Settings
 from headrace.spark.jvm.process import jvm_pid
 from headrace.storage.change_detection import StoredState
 
-_CAUSE = "USER_ACTION"
-
 
 @dataclass(frozen=True)
 class Update:
@@ -49,7 +49,8 @@ class Update:
     state: StoredState
     lease: Lease
     failpoints: Failpoints
-    # Who starts it; None if unknown.
+    # Why, and who starts it; None if unknown.
+    cause: UpdateCause
     user: str | None
     # Applies renames, after the event log has recorded them.
     apply_renames: Callable[[tuple[Rename, ...]], None]
@@ -79,8 +80,7 @@ class Update:
             recorded_events(update_id, settings, self.secrets, self.resolved, on_recorded) as (emit, builder),
             watch.during(emit, continuous=plan.continuous),
         ):
-            recorded = recorded_settings(settings, continuous=plan.continuous), recorded_selection(selection)
-            emit(UpdateCreated(_CAUSE, *recorded, user=self.user, version=version("headrace")))
+            emit(self._created(selection, continuous=plan.continuous))
             for initial_event in (
                 *settings_warnings(settings),
                 *alert_warnings(settings.alerts, self.resolved.graph),
@@ -121,3 +121,14 @@ class Update:
         if outcome is None:
             raise InternalError("the update left no event")
         return outcome
+
+    def _created(self, selection: Selection, *, continuous: bool) -> UpdateCreated:
+        return UpdateCreated(
+            self.cause.value,
+            recorded_settings(self.settings, continuous=continuous),
+            recorded_selection(selection),
+            user=self.user,
+            version=version("headrace"),
+            code_digest=code_digest(self.settings),
+            git_commit=git_commit(self.settings.root),
+        )

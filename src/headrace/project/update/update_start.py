@@ -15,6 +15,7 @@ from headrace.graph.resolved import ResolvedGraph
 from headrace.graph.select import Selection
 from headrace.metrics.samples import Samples
 from headrace.model.outcome import Outcome
+from headrace.model.update_cause import UpdateCause
 from headrace.plan.steps import Plan
 from headrace.project.lease import Lease
 from headrace.project.lease_holders import host_name, liveness, user_name
@@ -47,6 +48,7 @@ class UpdateStart:
     skip_unavailable: bool
     alerts: UpdateAlerts
     metrics: Callable[[], Samples]
+    cause: UpdateCause
 
     def run(
         self,
@@ -108,6 +110,7 @@ class UpdateStart:
                 state=self.planning.state,
                 lease=lease,
                 failpoints=self.harness.failpoints,
+                cause=self.cause,
                 user=user_name(self.environ),
                 apply_renames=lambda renamed: self.planning.apply_renames(renamed, self.harness.failpoints),
                 replan=replan,
