@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -16,6 +16,8 @@ from headrace.model.maintenance import MaintenanceRequest
 from headrace.model.outcome import FilesBacklog, Outcome
 from headrace.model.rows import Rows
 from headrace.plan.maintenance import Action
+from headrace.plan.steps import Plan
+from headrace.project.inspection.expired_parts import ExpiredParts
 from headrace.project.inspection.ingested_files import files_to_read, seen_files
 from headrace.project.inspection.pipeline_alerts import Messaging, PipelineAlerts
 from headrace.project.inspection.pipeline_checkpoints import PipelineCheckpoints
@@ -119,15 +121,20 @@ class StoredProject:
         """The checkpoints of the pipeline."""
         return PipelineCheckpoints(self.settings, self._environ)
 
-    def maintain(self, request: MaintenanceRequest) -> tuple[Action, ...]:
-        """Maintain the tables and log files of the storage, beside a running update if there is one.
+    def maintain_storage(self, request: MaintenanceRequest, plan: Callable[[], Plan]) -> tuple[Action, ...]:
+        """Maintain the tables, checkpoints and log files of the storage, beside a running update if there is one.
 
         Opens a session only for actions that need Delta's own code.
+
+        Args:
+            request: what to do.
+            plan: plans an update; called only if something that left the code is to be removed.
 
         Raises:
             PipelineError: MAINTENANCE.UNKNOWN, MAINTENANCE.SHORT_RETENTION, MAINTENANCE.RUNNING.
         """
-        return maintenance_of(self.settings, self._environ).maintain(request)
+        expired = ExpiredParts(self.settings, self._environ, self.checkpoints().health, plan)
+        return maintenance_of(self.settings, self._environ, expired.actions).maintain(request)
 
     def tables(self, *, private: bool = False) -> tuple[tuple[str, str, int | None], ...]:
         """Name, path and row count of every table in the storage; private ones only on request."""
