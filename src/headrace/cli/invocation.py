@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from headrace.cli.open_project import Opener, OpenProject, ProjectLocation
+from headrace.cli.printable import json_text
 from headrace.cli.terminal import folded, terminal_width, width_of
 
 _NONE: Mapping[str, str] = MappingProxyType({})
@@ -82,7 +82,7 @@ class Invocation:
         On a terminal, long lines are folded at words; without *folds* they stay as they are, as programs need them.
         """
         shown = folded(text, self.width if folds else None)
-        sys.stdout.write((json.dumps(value, ensure_ascii=False) if self.as_json else shown) + "\n")
+        sys.stdout.write((json_text(value) if self.as_json else shown) + "\n")
         sys.stdout.flush()
 
     def result_redacted(self, text: str, value: Any, *, folds: bool = True) -> None:

@@ -67,7 +67,8 @@ ALERT_KEYS = (
     used(
         "alerts.deliver.*.smtp",
         ValueType.TEXT,
-        "Mail server, as `host:port`. Port 465 uses TLS; on any other, STARTTLS is used if the server has it.",
+        "Mail server, as `host:port`, or a reference to it, such as `${env:SMTP_SERVER}`. Port 465 uses TLS; on any "
+        "other, STARTTLS is used if the server has it.",
     ),
     used("alerts.deliver.*.from", ValueType.TEXT, "Sender of the mail. Required with `smtp`."),
     used("alerts.deliver.*.to", ValueType.TEXTS, "Recipients of alerts.", "none: only `notifications` are sent"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -13,6 +14,7 @@ from headrace.model.location import Location
 from headrace.model.time_window import TimeWindow
 from headrace.settings.secrets import Secrets, resolve
 
+_PORT = re.compile(r"[0-9]{1,5}")
 DEFAULT_REPEAT_S = 4 * 3600.0
 DEFAULT_GROUP_S = 30.0
 DEFAULT_QUIET = frozenset({Severity.INFO, Severity.WARN})
@@ -52,9 +54,20 @@ class Webhook:
         return replace(self, url=value(self.url), signing_secret=value(self.signing_secret))
 
 
+def server_of(text: str) -> tuple[str, int] | None:
+    """The host and the port in a text such as ``smtp.example.com:587``; None if it is something else."""
+    host, _, port = text.strip().rpartition(":")
+    if not host or not _PORT.fullmatch(port) or not 0 < int(port) < 65536:
+        return None
+    return host.strip("[]"), int(port)
+
+
 @dataclass(frozen=True)
 class MailServer:
-    """A mail server, the sender, and the recipients of alerts; *user* and *password* are empty without a login."""
+    """A mail server, the sender, and the recipients of alerts; *user* and *password* are empty without a login.
+
+    While *port* is 0, *host* is a reference to both.
+    """
 
     host: str
     port: int
@@ -64,8 +77,15 @@ class MailServer:
     password: str = field(default="", repr=False)
 
     def resolved(self, value: Values) -> MailServer:
-        """The same with its references replaced."""
-        return replace(self, user=value(self.user), password=value(self.password))
+        """The same with its references replaced.
+
+        Raises:
+            PipelineError: ALERTS.INVALID_SERVER, SECRET.*.
+        """
+        found = (self.host, self.port) if self.port else server_of(value(self.host))
+        if found is None:
+            raise PipelineError("ALERTS.INVALID_SERVER", location=value.location)
+        return replace(self, host=found[0], port=found[1], user=value(self.user), password=value(self.password))
 
 
 @dataclass(frozen=True)
@@ -83,7 +103,7 @@ class Values:
     """Replaces references to secrets in texts; every value is redacted from then on."""
 
     def __init__(self, secrets: Secrets, environ: Mapping[str, str], location: Location) -> None:
-        self._secrets, self._environ, self._location = secrets, environ, location
+        self._secrets, self._environ, self.location = secrets, environ, location
 
     def __call__(self, text: str) -> str:
         """The text with its references replaced.
@@ -91,7 +111,7 @@ class Values:
         Raises:
             PipelineError: SECRET.* if one cannot be resolved.
         """
-        return resolve(text, self._secrets, self._environ, location=self._location)
+        return resolve(text, self._secrets, self._environ, location=self.location)
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from headrace.settings.alert_settings import (
     QuietHours,
     UpdateNotice,
     Webhook,
+    server_of,
 )
 from headrace.settings.check import Section
 from headrace.settings.secrets import has_reference
@@ -233,8 +234,9 @@ class _Channels(_Values):
         return Webhook(url, body, section.text("signing_secret") or "")
 
     def _mail_server(self, section: Section, key: str) -> MailServer | None:
-        host, _, port = (section.text("smtp") or "").rpartition(":")
-        if not host or not re.fullmatch(r"[0-9]{1,5}", port) or not 0 < int(port) < 65536:
+        written = section.text("smtp") or ""
+        server = (written, 0) if has_reference(written) else server_of(written)
+        if server is None:
             self.wrong(section.line_of("smtp"), f"{key}.smtp", "it is not host:port", "Write smtp.example.com:587.")
             return None
         sender = section.text("from")
@@ -247,7 +249,7 @@ class _Channels(_Values):
         user, password = section.text("user") or "", section.text("password") or ""
         if bool(user) != bool(password):
             self.wrong(section.line, key, "user and password need each other", "Write both, or neither.")
-        return MailServer(host.strip("[]"), int(port), sender or "", recipients, user, password)
+        return MailServer(*server, sender or "", recipients, user, password)
 
     def _check_secret(self, section: Section, name: str, key: str) -> None:
         written = section.text(name)

@@ -14,7 +14,7 @@ from headrace.model.location import Location
 from headrace.options.nearest import nearest
 from headrace.options.option import Treatment
 from headrace.settings.document import BOOLEAN, FLOAT, INTEGER, NULL, TEXT, line_of, repeated_keys, text_of
-from headrace.settings.key import Key, ValueType
+from headrace.settings.key import OFF_WORDS, Key, ValueType
 from headrace.settings.keys import keys_below, parents_of
 
 Value: TypeAlias = (
@@ -267,8 +267,7 @@ def _suggestion(leaf: str, path: str) -> str:
 
 
 def _is_off(node: yaml.Node) -> bool:
-    # Both are the boolean false in YAML 1.1, which other tools may have written.
-    return isinstance(node, yaml.ScalarNode) and text_of(node).lower() in ("off", "false")
+    return isinstance(node, yaml.ScalarNode) and text_of(node) in OFF_WORDS
 
 
 def _is_empty(node: yaml.Node) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from headrace.options.option import Treatment
-from headrace.settings.key import Key, ValueType
+from headrace.settings.key import OFF_WORDS, Key, ValueType
 from headrace.settings.keys import keys_below
 
 # Where a project keeps its copy, relative to the settings file; the comment makes editors read it.
@@ -23,8 +23,8 @@ EDITOR_COMMENT = f"# yaml-language-server: $schema={SCHEMA_FILE}"
 _LINK = re.compile(r"\[([^\]]+)\]\([^)]*\)")
 # What a refused key may have.
 _EMPTY: tuple[Any, ...] = (None, False, "", [], {})
-# YAML reads `off` without quotes as false.
-_OFF = ({"const": "off"}, {"const": False}, {"type": "null"})
+# YAML 1.1 reads `off` without quotes as false.
+_OFF = (*({"const": word} for word in OFF_WORDS), {"const": False}, {"type": "null"})
 _OTHER_VALUES: Mapping[ValueType, dict[str, Any]] = {
     ValueType.BOOLEAN: {"type": "boolean"},
     ValueType.DECIMAL: {"type": "number"},
