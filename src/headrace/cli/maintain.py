@@ -13,6 +13,7 @@ from headrace.cli.failures import DONE, FAILED
 from headrace.cli.invocation import invocation_of
 from headrace.cli.printable import printable
 from headrace.errors import PipelineError
+from headrace.graph.select import Selection
 from headrace.model.maintenance import OF_CHECKPOINTS, MaintenanceRequest, Task
 from headrace.model.sizes import size_text
 from headrace.plan.maintenance import Action, ActionState, Size
@@ -45,7 +46,8 @@ def maintain(
     invocation = invocation_of(context)
     tasks = tuple(_tasks(only or ())) or tuple(Task)
     request = MaintenanceRequest(tuple(datasets or ()), tasks, dry_run, short_retention, anytime)
-    actions = invocation.open().maintain(request)
+    project = invocation.open()
+    actions = project.maintain(request, lambda: project.plan(Selection()))
     invocation.result_redacted(actions_text(actions, is_planned=dry_run), [action.to_json() for action in actions])
     return FAILED if any(action.state is ActionState.FAILED for action in actions) else DONE
 

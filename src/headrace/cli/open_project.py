@@ -17,10 +17,9 @@ from headrace.errors import PipelineError
 from headrace.events.reader import EventReader
 from headrace.events.types import Event
 from headrace.graph.select import Selection
-from headrace.model.outcome import Outcome
+from headrace.model.outcome import Outcome, UpdateCause
 from headrace.model.preview import Preview
 from headrace.model.rows import Rows
-from headrace.model.update_cause import UpdateCause
 from headrace.plan.backfills import BackfillRequest, ReplayRequest
 from headrace.plan.steps import Plan
 from headrace.settings.discover import find_settings

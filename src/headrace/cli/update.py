@@ -24,8 +24,7 @@ from headrace.cli.update_options import (
     configuration_of,
     request_of,
 )
-from headrace.model.outcome import Outcome, UpdateState
-from headrace.model.update_cause import UpdateCause
+from headrace.model.outcome import Outcome, UpdateCause, UpdateState
 
 _EXIT_CODES = {UpdateState.COMPLETED: DONE, UpdateState.FAILED: FAILED, UpdateState.CANCELED: INTERRUPTED}
 

@@ -10,7 +10,7 @@ import typer
 from headrace.cli.arguments import names_in
 from headrace.errors import PipelineError, raise_all
 from headrace.graph.select import Selection
-from headrace.model.update_cause import UpdateCause
+from headrace.model.outcome import UpdateCause
 
 Refresh = Annotated[
     list[str] | None, typer.Option("--refresh", metavar="A,B", help="Update only these datasets. Can be repeated.")

@@ -268,7 +268,8 @@ NEWEST_ROW = Metric(
     _G,
     "s",
     ("dataset", "column"),
-    "The newest time in the column that dp.fresh checks, in seconds since 1970; absent if only a query knows it.",
+    "The newest time in the column that dp.fresh checks, in seconds since 1970; absent without times, and if only a "
+    "query knows it.",
 )
 FRESHNESS_TARGET = Metric(
     "headrace.dataset.freshness.target",

@@ -24,8 +24,10 @@ from headrace.events.types import (
 )
 from headrace.metrics import catalogue as all_metrics
 from headrace.metrics.bottleneck import RecentPhases
+from headrace.metrics.custom_values import CustomValues
 from headrace.metrics.definitions import Definitions
 from headrace.metrics.metric import Metric
+from headrace.metrics.newest_batches import NewestBatches
 from headrace.metrics.row_cost import RowCost
 from headrace.metrics.samples import Samples
 from headrace.metrics.unread_input import UnreadInput
@@ -89,8 +91,7 @@ class EventFold:
         # By flow, in seconds since 1970.
         self.watermarks: dict[str, float] = {}
         self.unread = UnreadInput()
-        # By epoch, flow and dataset: the newest batch, and the update that recorded it.
-        self._newest_batches: dict[str, tuple[int, str]] = {}
+        self.newest_batches = NewestBatches()
         self.definitions = Definitions()
         # By flow: where the time of its batches went since it started.
         self.phases: dict[str, RecentPhases] = {}
@@ -98,8 +99,7 @@ class EventFold:
         self.costs: dict[str, RowCost] = {}
         # By flow, in seconds since 1970: the newest batch that wrote rows.
         self.last_rows_at: dict[str, float] = {}
-        # By flow: the newest update in which it read rows, and the metrics of the user's own that it had there.
-        self._recorded: dict[str, tuple[str, set[str]]] = {}
+        self._custom_values = CustomValues()
         # By flow, in seconds since 1970: the newest event that its gauges are from.
         self._measured: dict[str, float] = {}
 
@@ -144,13 +144,13 @@ class EventFold:
             "newest_event_at": self.newest_event_at,
             "watermarks": self.watermarks,
             **self.unread.to_json(),
-            "newest_batches": self._newest_batches,
+            "newest_batches": self.newest_batches.to_json(),
             **self.definitions.to_json(),
             "phases": {flow: found.to_json() for flow, found in self.phases.items()},
             "costs": {flow: found.to_json() for flow, found in self.costs.items()},
             "measured": self._measured,
             "last_rows": self.last_rows_at,
-            "recorded": {flow: [update_id, sorted(names)] for flow, (update_id, names) in self._recorded.items()},
+            "recorded": self._custom_values.to_json(),
         }
 
     @classmethod
@@ -166,25 +166,14 @@ class EventFold:
         found.newest_event_at = _number_or_none(given["newest_event_at"])
         found.watermarks = {str(flow): float(at) for flow, at in given["watermarks"].items()}
         found.unread, found.definitions = UnreadInput.from_json(given), Definitions.from_json(given)
-        found._newest_batches = {
-            str(key): (int(number), str(update_id)) for key, (number, update_id) in given["newest_batches"].items()
-        }
+        found.newest_batches = NewestBatches.from_json(given["newest_batches"])
         found.phases = {str(flow): RecentPhases.from_json(phases) for flow, phases in given["phases"].items()}
         # Older versions had none of the following.
         found._measured = {str(flow): float(at) for flow, at in given.get("measured", {}).items()}
         found.costs = {str(flow): RowCost.from_json(cost) for flow, cost in given.get("costs", {}).items()}
         found.last_rows_at = {str(flow): float(at) for flow, at in given.get("last_rows", {}).items()}
-        found._recorded = {
-            str(flow): (str(update_id), set(map(str, names)))
-            for flow, (update_id, names) in given.get("recorded", {}).items()
-        }
+        found._custom_values = CustomValues.from_json(given.get("recorded", {}))
         return found
-
-    def last_batch(self, flow: str, dataset: str) -> tuple[int, int] | None:
-        """The newest epoch of a flow and its newest batch; None without one. Backfills do not count."""
-        of_epochs = ((key.partition(" "), batch_id) for key, (batch_id, _) in self._newest_batches.items())
-        found = [(int(epoch), batch_id) for (epoch, _, rest), batch_id in of_epochs if rest == f"{flow} {dataset}"]
-        return max((one for one in found if one[0] >= 0), default=None)
 
     @property
     def running_update(self) -> str | None:
@@ -217,8 +206,7 @@ class EventFold:
                 self.latest.state = state.value
                 if state in TERMINAL_UPDATE_STATES:
                     self._end_update(self.latest, moment)
-                    for flow in [flow for flow, (recorded_by, _) in self._recorded.items() if recorded_by == update_id]:
-                        self._drop_unrecorded(flow)
+                    self._custom_values.end_update(self.samples, update_id)
                 elif self.latest.is_whole:
                     self._drop_flows_that_left(moment)
 
@@ -268,7 +256,7 @@ class EventFold:
             self.samples.add(all_metrics.FLOW_RETRIES, 1, event.flow)
 
     def _apply_batch(self, event: BatchDone, moment: float, update_id: str) -> None:
-        if not self._is_new(event, update_id):
+        if not self.newest_batches.add(event, update_id):
             return
         flow, dataset, counts = event.flow, event.dataset, event.counts
         self._measured[flow] = moment
@@ -293,29 +281,7 @@ class EventFold:
             self.samples.add(all_metrics.OUTPUT_BYTES, event.commit.size, flow, dataset)
             self.samples.add(all_metrics.OUTPUT_FILES, event.commit.files, flow, dataset)
         self._count_expectations(dataset, flow, counts.expectations)
-        self._record_metrics(event, update_id)
-
-    def _record_metrics(self, event: BatchDone, update_id: str) -> None:
-        """Add the user's own metrics; a value is gone after an update that read rows and did not have it."""
-        flow, dataset, counts = event.flow, event.dataset, event.counts
-        recorded_by, names = self._recorded.get(flow, ("", set()))
-        if counts.rows_read and recorded_by != update_id:
-            if recorded_by:
-                self._drop_unrecorded(flow)
-            names = set()
-            self._recorded[flow] = (update_id, names)
-        names |= {metric.name for metric in counts.metrics}
-        for metric in counts.metrics:
-            if metric.is_total:
-                self.samples.add(all_metrics.CUSTOM_TOTAL, metric.value, flow, dataset, metric.name)
-            else:
-                self.samples.set(all_metrics.CUSTOM_VALUE, metric.value, flow, dataset, metric.name)
-
-    def _drop_unrecorded(self, flow: str) -> None:
-        _, names = self._recorded[flow]
-        self.samples.drop(
-            all_metrics.CUSTOM_VALUE, lambda labels: labels["flow"] == flow and labels["metric"] not in names
-        )
+        self._custom_values.add(self.samples, event, update_id)
 
     def _apply_warning(self, event: Warned, moment: float) -> None:
         if event.code in INACTIVE:
@@ -326,18 +292,6 @@ class EventFold:
         # Of a topic that was deleted, nobody knows how many there were.
         self.samples.add(all_metrics.LOST_OFFSETS, int(event.facts.get("offsets") or 1), *labels)
         self.samples.set(all_metrics.LAST_LOSS, moment, *labels)
-
-    def _is_new(self, event: BatchDone, update_id: str) -> bool:
-        """Of several records of a batch only the first counts.
-
-        The numbers of an epoch increase, unless a table was deleted: then a later update begins with lower ones.
-        """
-        key = f"{event.epoch} {event.flow} {event.dataset}"
-        batch_id, recorded_by = self._newest_batches.get(key, (-1, ""))
-        if event.batch_id == batch_id or (event.batch_id < batch_id and recorded_by == update_id):
-            return False
-        self._newest_batches[key] = (event.batch_id, update_id)
-        return True
 
     def _count_expectations(self, dataset: str, flow: str, counts: tuple[ExpectationCount, ...]) -> None:
         for count in counts:

@@ -29,9 +29,9 @@ class RowCost:
         """Add batches, at the time of their report in seconds since 1970."""
         hour = int(at // _HOUR_S)
         before_s, before_rows = self._hours.get(hour, (0.0, 0))
+        if hour not in self._hours:
+            self._hours = {known: found for known, found in self._hours.items() if known >= hour - _KEPT_HOURS}
         self._hours[hour] = (before_s + seconds, before_rows + rows)
-        for old in [one for one in self._hours if one < hour - _KEPT_HOURS]:
-            del self._hours[old]
 
     def current(self, now: float) -> float | None:
         """Seconds for a million rows in the last full hour; None if it read too few rows."""

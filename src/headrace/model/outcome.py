@@ -24,6 +24,17 @@ class UpdateState(str, Enum):
     CANCELED = "CANCELED"
 
 
+class UpdateCause(str, Enum):
+    """Why an update ran, as its caller says. Names follow the vendor's event log, as far as the causes exist here."""
+
+    USER_ACTION = "USER_ACTION"
+    SCHEDULE = "SCHEDULE"
+    FILE_ARRIVAL = "FILE_ARRIVAL"
+    TABLE_UPDATE = "TABLE_UPDATE"
+    API_CALL = "API_CALL"
+    RETRY_ON_FAILURE = "RETRY_ON_FAILURE"
+
+
 class FlowState(str, Enum):
     """The state of a flow in an update. ``runtime/states.py`` defines the legal transitions."""
 

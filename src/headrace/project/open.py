@@ -13,13 +13,10 @@ from pyspark.sql import SparkSession
 from headrace.events.types import Event
 from headrace.graph.resolved import ResolvedGraph
 from headrace.graph.select import Selection
-from headrace.model.maintenance import MaintenanceRequest
-from headrace.model.outcome import Outcome
+from headrace.model.outcome import Outcome, UpdateCause
 from headrace.model.preview import Preview
 from headrace.model.rows import Rows
-from headrace.model.update_cause import UpdateCause
 from headrace.plan.backfills import BackfillRequest, ReplayRequest
-from headrace.plan.maintenance import Action
 from headrace.plan.steps import Plan
 from headrace.project.erasure.erasures import Erasures
 from headrace.project.inspection.dataset_resolution import (
@@ -176,10 +173,6 @@ class Project(StoredProject):
             return self._planning.replay(graph, request)
 
         return self._update(Selection(), planned, on_event, None, skip_unavailable=False)
-
-    def maintain(self, request: MaintenanceRequest) -> tuple[Action, ...]:
-        """Maintain the storage, beside a running update if there is one; see :meth:`maintain_storage`."""
-        return self.maintain_storage(request, self.plan)
 
     def sql(self, query: str, *, write: bool = False, private: bool = False, also: Sequence[str] = ()) -> Rows:
         """Run a query over the pipeline's tables, its persisted views and its event log.

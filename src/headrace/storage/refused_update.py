@@ -14,15 +14,15 @@ from pathlib import Path
 from headrace.atomic_write import replace_file
 
 
-def record_refusal(file: Path, codes: Iterable[str]) -> None:
+def write_refusal(file: Path, codes: Iterable[str]) -> None:
     """Store the error codes of the problems, if there is a storage and it can be written."""
     with suppress(OSError):
         if file.parent.is_dir():
             replace_file(file, json.dumps({"problems": Counter(codes)}))
 
 
-def clear_refusal(file: Path) -> None:
-    """An update has started."""
+def remove_refusal(file: Path) -> None:
+    """Remove the file."""
     with suppress(OSError):
         file.unlink(missing_ok=True)
 

@@ -10,9 +10,8 @@ import pytest
 from headrace.errors import InternalError, PipelineError, Problems
 from headrace.graph.select import Selection
 from headrace.model.maintenance import MaintenanceRequest, Task
-from headrace.model.outcome import UpdateState
+from headrace.model.outcome import UpdateCause, UpdateState
 from headrace.model.state_rows import Side, StateRequest
-from headrace.model.update_cause import UpdateCause
 from headrace.plan.backfills import BackfillRequest
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from headrace.delta_log.tables import commit_file, newest_version
 from headrace.errors import PipelineError, Problems, problems_of
-from headrace.model.maintenance import DAY_S, Task
+from headrace.model.maintenance import DAY_S, MaintenanceRequest, Task
 from headrace.plan.inactive import Inactive
 from headrace.plan.maintenance import Action, ActionState, Size
 from headrace.plan.steps import Plan
@@ -18,6 +18,7 @@ from headrace.project.clean import Cleaned, CleanRequest, clean_storage, clean_u
 from headrace.project.inspection.event_metrics import folded_events
 from headrace.project.lease import Lease
 from headrace.project.lease_holders import host_name
+from headrace.project.maintenance.maintain import maintenance_of
 from headrace.settings.settings import Settings
 from headrace.storage.health import FlowHealth
 from headrace.storage.inactive_parts import inactive_parts, rows_lost_with
@@ -140,3 +141,26 @@ def _written_at(table: str, view: str) -> float:
 
 def _size(parts: tuple[OldPart, ...]) -> Size:
     return Size(sum(part.size.files for part in parts), sum(part.size.size_bytes for part in parts))
+
+
+def maintain_storage(
+    settings: Settings,
+    environ: Mapping[str, str],
+    request: MaintenanceRequest,
+    health: Callable[[], tuple[FlowHealth, ...]],
+    plan: Callable[[], Plan],
+) -> tuple[Action, ...]:
+    """Maintain the tables, checkpoints and log files of a storage.
+
+    Args:
+        settings: the pipeline's.
+        environ: the process environment.
+        request: what to do.
+        health: reads the current health of the stored flows.
+        plan: plans an update; called only if something that left the code is to be removed.
+
+    Raises:
+        PipelineError: MAINTENANCE.UNKNOWN, MAINTENANCE.SHORT_RETENTION, MAINTENANCE.RUNNING.
+    """
+    expired = ExpiredParts(settings, environ, health, plan)
+    return maintenance_of(settings, environ, expired.actions).maintain(request)

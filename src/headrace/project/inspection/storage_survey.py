@@ -124,7 +124,7 @@ def _inactive(settings: Settings, fold: EventFold) -> Mapping[tuple[str, str], i
 def _problems(settings: Settings, fold: EventFold) -> Mapping[str, str]:
     layout, naming = settings.layout, settings.naming
     names = [(flow.name, str(flow.dataset)) for flow in stored_flows(layout, naming)]
-    logged = {key: batch for key in names if (batch := fold.last_batch(*key)) is not None}
+    logged = {key: batch for key in names if (batch := fold.newest_batches.of(*key)) is not None}
     try:
         health = health_of_flows(layout, naming, settings.id, logged)
     except _UNREADABLE:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -16,16 +16,14 @@ from headrace.model.maintenance import MaintenanceRequest
 from headrace.model.outcome import FilesBacklog, Outcome
 from headrace.model.rows import Rows
 from headrace.plan.maintenance import Action
-from headrace.plan.steps import Plan
-from headrace.project.inspection.expired_parts import ExpiredParts
+from headrace.project.inspection.expired_parts import maintain_storage
 from headrace.project.inspection.ingested_files import files_to_read, seen_files
 from headrace.project.inspection.pipeline_alerts import Messaging, PipelineAlerts
-from headrace.project.inspection.pipeline_checkpoints import PipelineCheckpoints
+from headrace.project.inspection.pipeline_checkpoints import PipelineCheckpoints, PlanUpdate
 from headrace.project.inspection.pipeline_metrics import pipeline_metrics
 from headrace.project.inspection.sql_access import hidden_tables
 from headrace.project.inspection.stored_tables import lateness, quarantined, quarantines, row_count
 from headrace.project.lease_holders import host_name, latest_outcome, liveness
-from headrace.project.maintenance.maintain import maintenance_of
 from headrace.settings.settings import Settings
 from headrace.settings.storage import MonitoringFile
 from headrace.storage.inventory import stored_tables
@@ -121,7 +119,7 @@ class StoredProject:
         """The checkpoints of the pipeline."""
         return PipelineCheckpoints(self.settings, self._environ)
 
-    def maintain_storage(self, request: MaintenanceRequest, plan: Callable[[], Plan]) -> tuple[Action, ...]:
+    def maintain(self, request: MaintenanceRequest, plan: PlanUpdate) -> tuple[Action, ...]:
         """Maintain the tables, checkpoints and log files of the storage, beside a running update if there is one.
 
         Opens a session only for actions that need Delta's own code.
@@ -133,8 +131,7 @@ class StoredProject:
         Raises:
             PipelineError: MAINTENANCE.UNKNOWN, MAINTENANCE.SHORT_RETENTION, MAINTENANCE.RUNNING.
         """
-        expired = ExpiredParts(self.settings, self._environ, self.checkpoints().health, plan)
-        return maintenance_of(self.settings, self._environ, expired.actions).maintain(request)
+        return maintain_storage(self.settings, self._environ, request, self.checkpoints().health, plan)
 
     def tables(self, *, private: bool = False) -> tuple[tuple[str, str, int | None], ...]:
         """Name, path and row count of every table in the storage; private ones only on request."""

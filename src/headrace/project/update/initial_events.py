@@ -7,6 +7,7 @@ import platform
 import re
 import shlex
 from collections.abc import Iterator
+from importlib.metadata import version
 
 from headrace.events.types import (
     DatasetDefined,
@@ -15,6 +16,7 @@ from headrace.events.types import (
     FlowDefined,
     FreshnessTarget,
     SinkDefined,
+    UpdateCreated,
     Warned,
 )
 from headrace.graph.analysis import Analysis, SourceKind
@@ -22,11 +24,13 @@ from headrace.graph.resolved import ResolvedGraph
 from headrace.graph.resolved_flows import CompleteFlow, Mode, ViewFlow
 from headrace.graph.select import Selection
 from headrace.model.datasets import is_private
+from headrace.model.outcome import UpdateCause
 from headrace.model.table_rules import Fresh
 from headrace.options.nearest import nearest
 from headrace.plan.notices import without_effect
 from headrace.plan.steps import Decision, Plan
 from headrace.plan.triggers import partial_inputs
+from headrace.project.update.code_version import code_digest, git_commit
 from headrace.settings.alert_settings import AlertSettings
 from headrace.settings.settings import Settings
 from headrace.sinks.checks import redacted_options
@@ -44,6 +48,29 @@ _FLOW_TYPES = {
     Mode.REPLACE: "MATERIALIZED_VIEW",
     Mode.VIEW: "VIEW",
 }
+
+
+def created_event(
+    settings: Settings, selection: Selection, cause: UpdateCause, user: str | None, *, continuous: bool
+) -> UpdateCreated:
+    """The first event of an update: why and by whom it was started, and what it runs.
+
+    Args:
+        settings: the pipeline's.
+        selection: what is updated.
+        cause: why.
+        user: the name of the user; None if unknown.
+        continuous: it runs until it is stopped.
+    """
+    return UpdateCreated(
+        cause.value,
+        recorded_settings(settings, continuous=continuous),
+        recorded_selection(selection),
+        user=user,
+        version=version("headrace"),
+        code_digest=code_digest(settings),
+        git_commit=git_commit(settings.root),
+    )
 
 
 def recorded_settings(settings: Settings, *, continuous: bool) -> dict[str, object]:

@@ -4,27 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import version
 
 from headrace.errors import InternalError, PipelineError
-from headrace.events.types import Event, FlowStateChanged, UpdateCreated, UpdateStateChanged, Warned
+from headrace.events.types import Event, FlowStateChanged, UpdateStateChanged, Warned
 from headrace.graph.select import Selection
-from headrace.model.outcome import FlowState, Outcome, UpdateState
-from headrace.model.update_cause import UpdateCause
+from headrace.model.outcome import FlowState, Outcome, UpdateCause, UpdateState
 from headrace.plan.renames import Rename
 from headrace.plan.steps import Plan
 from headrace.project.lease import Lease
 from headrace.project.resolution.resolve_request import Resolved
 from headrace.project.update.alert_monitor import AlertMonitor
-from headrace.project.update.code_version import code_digest, git_commit
 from headrace.project.update.early_stop import StopSignals
 from headrace.project.update.initial_events import (
     alert_warnings,
+    created_event,
     definition_events,
     graph_warnings,
     plan_warnings,
-    recorded_selection,
-    recorded_settings,
     settings_warnings,
 )
 from headrace.project.update.recorded_events import recorded_events
@@ -80,7 +76,7 @@ class Update:
             recorded_events(update_id, settings, self.secrets, self.resolved, on_recorded) as (emit, builder),
             watch.during(emit, continuous=plan.continuous),
         ):
-            emit(self._created(selection, continuous=plan.continuous))
+            emit(created_event(settings, selection, self.cause, self.user, continuous=plan.continuous))
             for initial_event in (
                 *settings_warnings(settings),
                 *alert_warnings(settings.alerts, self.resolved.graph),
@@ -121,14 +117,3 @@ class Update:
         if outcome is None:
             raise InternalError("the update left no event")
         return outcome
-
-    def _created(self, selection: Selection, *, continuous: bool) -> UpdateCreated:
-        return UpdateCreated(
-            self.cause.value,
-            recorded_settings(self.settings, continuous=continuous),
-            recorded_selection(selection),
-            user=self.user,
-            version=version("headrace"),
-            code_digest=code_digest(self.settings),
-            git_commit=git_commit(self.settings.root),
-        )

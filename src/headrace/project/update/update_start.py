@@ -9,20 +9,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from headrace.errors import PipelineError, Problems, problems_of
+from headrace.errors import PipelineError, Problems
 from headrace.events.types import Event
 from headrace.graph.resolved import ResolvedGraph
 from headrace.graph.select import Selection
 from headrace.metrics.samples import Samples
-from headrace.model.outcome import Outcome
-from headrace.model.update_cause import UpdateCause
+from headrace.model.outcome import Outcome, UpdateCause
 from headrace.plan.steps import Plan
 from headrace.project.lease import Lease
 from headrace.project.lease_holders import host_name, liveness, user_name
 from headrace.project.planning.plan_update import Planning
 from headrace.project.resolution.resolve_request import Resolved
 from headrace.project.resolution.resolver import Resolver
-from headrace.project.storage_folder import create_storage
+from headrace.project.storage_folder import clear_refusal, create_storage, record_refusal
 from headrace.project.test_harness import Harness
 from headrace.project.update.alert_monitor import AlertMonitor, UpdateAlerts
 from headrace.project.update.early_stop import StopSignals
@@ -30,8 +29,6 @@ from headrace.project.update.update import Update
 from headrace.runtime.board import Board, remaining_selection
 from headrace.settings.secrets import Secrets
 from headrace.settings.settings import Settings
-from headrace.settings.storage import MonitoringFile
-from headrace.storage.refused_update import clear_refusal, record_refusal
 
 
 @dataclass(frozen=True)
@@ -80,7 +77,7 @@ class UpdateStart:
             host, lease_file = host_name(self.environ), Path(self.settings.layout.lease)
             # Beside a running update, it is an attempt that changes nothing.
             if not liveness(lease_file, host, time.time).is_held:
-                record_refusal(self._refused, (problem.code for problem in problems_of(error)))
+                record_refusal(self.settings, error)
             monitor.report_not_started(error)
             raise
         create_storage(self.settings)
@@ -101,7 +98,7 @@ class UpdateStart:
         lease = Lease(file, host, time.time, timing=timing, update_id=update_id)
         with StopSignals(stop) as stop_signals, lease:
             plan = planned(resolved.graph, selection)
-            clear_refusal(self._refused)
+            clear_refusal(self.settings)
             update = Update(
                 update_id=update_id,
                 settings=self.settings,
@@ -117,7 +114,3 @@ class UpdateStart:
                 monitor=monitor,
             )
             return update.run(plan, selection, on_event, stop_signals)
-
-    @property
-    def _refused(self) -> Path:
-        return Path(self.settings.layout.monitoring(MonitoringFile.REFUSED))
