@@ -147,7 +147,7 @@ class Arena:
         with unchanged(self._session, self.workspace.base):
             project = self._project(folder, no_failpoint, None, LeaseTiming())
             project.settings = replace(project.settings, maintenance=policy)
-            return project.maintain(MaintenanceRequest(short_retention=True))
+            return project.maintain(MaintenanceRequest(short_retention=True), project.plan)
 
     def differences(self, folder: Path, scenario: Scenario) -> list[str]:
         """The differences of a project's tables and counts from an uninterrupted project, as texts."""

@@ -27,6 +27,9 @@ throughput, batches and watermarks are checked while a flow runs, by what was me
 the flow has an interval, the limits of lag and batches are longer by it. While a flow's failure is open, and nobody has
 acknowledged or silenced it, alerts about its lag, throughput, batches and watermark are hidden.
 
+`freshness` needs a target, by `dp.fresh` or in the settings, and `checkpoint_bad` and `unreferenced` come from a look at the
+storage once an hour, which is repeated after each update.
+
 A failure stays open while the flow, or the update, runs again and has committed no batch. So a pipeline that fails
 whenever it is started sends one message, and repeats it every `repeat`. A silence also holds for an alert that is resolved
 and opens again.
@@ -38,6 +41,7 @@ and opens again.
 | alerts open | one message for all that opened together; in a continuous update, within `group` (30 seconds) |
 | an alert stays open | the message is repeated every `repeat` (4 hours), unless somebody acknowledged or silenced it |
 | an alert is resolved | one message, if the channel has accepted one about the opening |
+| in `quiet_hours` | no message about alerts of their severities; what is still due afterwards is sent by the next check |
 
 A message is stored in `system/outbox` before it is sent. If the receiver is down or slow, it is sent again after 1, 2, 4,
 ... 300 seconds, by a running continuous update, the next update or the next check, for a day. If the receiver refuses it
@@ -52,7 +56,8 @@ mail, because a message can arrive twice. The text of a message lists its first 
 | `slack` | a text for an incoming webhook |
 | `teams` | an adaptive card for a workflow |
 
-With `signing_secret`, the header `X-Headrace-Signature` is `sha256=` and the HMAC of the body. Redirects are not followed.
+With `signing_secret`, the header `X-Headrace-Signature` is `sha256=` and the HMAC of the body. Redirects are not
+followed. If the environment names a proxy that cannot be used, messages wait until it is corrected.
 
 `notifications`, the vendor's setting, sends mail about updates over the first channel with `smtp`. A failed update is a
 fatal failure, unless a retry of its error may help.

@@ -22,7 +22,8 @@ tables, quarantines, checkpoints and the lag of datasets, which read the log of 
 
 Each metric has the label `pipeline`. A scrape stores what it has read in `system/metrics.json`, so that the next one
 reads only newer events. You may delete the file. Counters also include events that were removed from the log because
-they expired: the log records their sums before.
+they expired: the log records their sums before. What needs a look at all files (`headrace_table_unreferenced_bytes`,
+`headrace_inactive_bytes`, `headrace_checkpoint_problem`) is stored in `system/survey.json` and used for an hour.
 
 """
 

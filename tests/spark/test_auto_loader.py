@@ -12,6 +12,7 @@ from pyspark.errors import StreamingQueryException
 from tests.crashed_updates import die_in_turn
 
 from headrace.errors import Problems
+from headrace.metrics import catalogue
 from headrace.spark.errors.spark_errors import full_text
 from headrace.testing import Crashed, Failpoint, assert_rows
 
@@ -84,7 +85,10 @@ def test_files_are_ingested_once_and_a_flow_without_new_files_is_up_to_date(upda
 
     assert [result.states["bronze"].value for result in results] == ["COMPLETED", "UP_TO_DATE", "COMPLETED"]
     assert [result.counts("bronze").rows_written for result in results] == [2, 0, 2]
-    assert results[-1].outcome.to_json()["flows"][0]["backlog"] == [{"source": str(data), "files": 0, "bytes": 0}]
+    assert results[-1].outcome.to_json()["flows"][0]["backlog"] == [
+        {"source": str(data), "files": 0, "bytes": 0, "oldest_unread_at": None}
+    ]
+    assert pipeline.project.metrics().of(catalogue.LAG_SECONDS)["bronze", str(data)] == 0
     seen = pipeline.project.files("bronze").to_json()
     assert [(row["path"][-6:], row["flow_name"], row["ingestion_state"]) for row in seen] == [
         (name, "bronze", "INGESTED") for name in ("a.json", "b.json", "c.json")

@@ -9,6 +9,7 @@ from tests.recorded_updates import heard
 
 from headrace.errors import PipelineError, Problems
 from headrace.events.types import BatchDone, FlowLagMetrics, FlowStateChanged, Warned
+from headrace.metrics import catalogue
 from headrace.model.outcome import FlowState, UpdateState
 
 pytestmark = pytest.mark.spark
@@ -77,6 +78,8 @@ def test_events_and_status_report_the_lag_of_each_partition(kafka, project):
     behind = {partition["partition"]: partition["newest"] - partition["offset"] for partition in flow["lag"]}
     assert {partition.partition: partition.newest for partition in said.lag} == {0: 6, 1: 3}
     assert behind == {partition.partition: partition.behind for partition in said.lag}
+    # Records wait since the report, until another update reads them.
+    assert 0 < pipeline.project.metrics().of(catalogue.LAG_SECONDS)["read", topic] < 600
 
 
 def test_records_are_selected_by_topic_pattern_partition_and_timestamp_and_in_sql(kafka, project):
@@ -239,6 +242,9 @@ def test_lost_offsets_fail_the_flow_or_are_counted_if_fail_on_data_loss_is_false
     assert passed.state is UpdateState.COMPLETED
     (lost,) = [event for event in events if isinstance(event, Warned) and event.code == "KAFKA.OFFSETS_LOST"]
     assert f"lost 3 offsets of {topic} partition 0" in lost.message
+    (alert,) = pipeline.project.alerts().check(pipeline.project.metrics())
+    assert (alert.rule_id, dict(alert.labels)) == ("offsets_lost", {"flow": "read", "topic": topic})
+    assert "3 since" in alert.message
     assert values(pipeline) == ["a", "b", "f"]
 
 

@@ -11,7 +11,7 @@ from pyspark.sql.streaming import StreamingQueryListener
 from tests.servers.receiver import running_receiver
 
 from headrace.errors import PipelineError, Problems
-from headrace.events.types import UpdateStateChanged, Warned
+from headrace.events.types import UpdateCreated, UpdateStateChanged, Warned
 from headrace.model.names import QualifiedName
 from headrace.model.outcome import UpdateState
 from headrace.model.views import ViewDefinition
@@ -85,9 +85,19 @@ def test_the_end_of_an_update_tells_receivers_what_failed(project):
         heard = []
         failed = pipeline.run(on_event=heard.append)
         pipeline.run("good")
+        # A table instead of a view needs a decision about its rows.
+        file = pipeline.folder / "transformations" / "project.py"
+        file.write_text(file.read_text().replace("@dp.materialized_view\ndef good", "@dp.table\ndef good"))
+        file.write_text(file.read_text().replace("spark.range(2)", "spark.readStream.format('rate').load()"))
+        with pytest.raises(Problems):
+            pipeline.run()
 
-    (request,) = receiver.requests
+    request, refused = receiver.requests
     assert failed.outcome.state is UpdateState.FAILED
+    (blocked,) = (one["labels"] for one in refused.rows[0]["alerts"])
+    assert (blocked["alertname"], blocked["code"]) == ("schema_blocked", "TABLE.KIND_CHANGED")
+    created = next(event for event in heard if isinstance(event, UpdateCreated))
+    assert len(created.code_digest) == 64
     found = {one["labels"]["alertname"]: one["labels"] for one in request.rows[0]["alerts"]}
     assert found.keys() == {"update_failed", "flow_failed"}
     assert found["flow_failed"]["flow"] == "bad"

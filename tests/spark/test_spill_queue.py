@@ -11,6 +11,7 @@ from tests.recorded_updates import heard
 from tests.servers.receiver import running_receiver
 
 from headrace.events.types import BatchDone, Warned
+from headrace.metrics import catalogue
 from headrace.model.outcome import FlowState, UpdateState
 from headrace.storage.spill_queue import spilled_batches
 from headrace.testing import Crashed, Failpoint
@@ -67,6 +68,8 @@ def test_batches_are_spilled_while_a_server_is_down_and_later_delivered_in_order
 
     unavailable, events = heard(pipeline)
     plan = pipeline.plan().describe()
+    metrics = pipeline.project.metrics()
+    (alert,) = pipeline.project.alerts().check(metrics)
     server.answer = lambda _request, _number: 200
     back, later = heard(pipeline.given("source", THIRD))
     idle = pipeline.run()
@@ -74,6 +77,9 @@ def test_batches_are_spilled_while_a_server_is_down_and_later_delivered_in_order
     assert (unavailable.state, unavailable.flow("deliver").counts.rows_written) == (UpdateState.COMPLETED, 8)
     assert warnings(events) == ["SINK.DOWN"]
     assert "2 batches in the spill queue" in plan
+    assert (alert.rule_id, alert.message[:9]) == ("sink_waiting", "2 batches")
+    assert metrics.of(catalogue.SINK_WAITING_BYTES)["deliver", "out"] > 1000
+    assert pipeline.project.metrics().of(catalogue.SINK_WAITING_BATCHES) == {("deliver", "out"): 0}
     assert ids(server.taken) == [*range(10, 22)]
     assert (back.flow("deliver").counts.rows_written, warnings(later)) == (4, ["SINK.CAUGHT_UP"])
     assert idle.states["deliver"] is FlowState.UP_TO_DATE

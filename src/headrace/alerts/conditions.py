@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from headrace.alerts.history import History
 from headrace.metrics import catalogue
-from headrace.metrics.catalogue import Metric
+from headrace.metrics.metric import Metric
 from headrace.metrics.samples import Samples
 from headrace.model.alert_rules import Rule, rules
 from headrace.model.outcome import ACTIVE_STATES, FlowState, UpdateState
@@ -19,6 +19,10 @@ _ACTIVE = frozenset(state.value for state in ACTIVE_STATES)
 _BEHIND_S = 60
 _SMALL_FILE_BYTES = 16 * 1024 * 1024
 _MUCH_MORE = 1.5
+_TIMES_THE_TABLE = 2
+# Codes of problems that only a decision about stored rows or state solves, besides all about stored tables.
+_OF_TABLES = "TABLE."
+_DECISIONS = frozenset({"FLOW.STATE_CHANGED", "FLOW.MODE_CHANGED", "PLAN.DATA_LOSS"})
 # Metrics are read some time before they are checked.
 _CLOCK_DIFFERENCE_S = 10.0
 
@@ -51,12 +55,14 @@ class Facts:
         history: earlier ones.
         now: the time in seconds since 1970.
         lag_limits_s: the threshold of lag by dataset, where it is not the rule's.
+        freshness_s: how far behind its sources a dataset may be, by dataset.
     """
 
     samples: Samples
     history: History
     now: float
     lag_limits_s: Mapping[str, float] = field(default_factory=dict)
+    freshness_s: Mapping[str, float] = field(default_factory=dict)
 
 
 def findings(facts: Facts, active: Mapping[str, Rule] | None = None) -> list[Finding]:
@@ -130,17 +136,112 @@ def _throughput_low(rule: Rule, facts: Facts) -> Iterator[Finding]:
 def _no_batches(rule: Rule, facts: Facts) -> Iterator[Finding]:
     samples = facts.samples
     active = _active_flows(samples)
-    starts = samples.of(catalogue.FLOW_START)
     for (flow,), last_batch_at in samples.of(catalogue.LAST_BATCH).items():
-        has_input = any(
-            labels[0] == flow and unread > 0
-            for metric in (catalogue.LAG_OFFSETS, catalogue.LAG_FILES, catalogue.LAG_COMMITS)
-            for labels, unread in samples.of(metric).items()
-        )
-        # One that waits for others has not started. Between updates, no flow has batches.
-        waited_s = facts.now - max(last_batch_at, starts.get((flow,), facts.now))
-        if has_input and flow in active and waited_s > rule.threshold + _interval_s(samples, flow):
+        waited_s = _waited_s(facts, flow, last_batch_at)
+        if flow in active and _has_input(samples, flow) and waited_s > rule.threshold + _interval_s(samples, flow):
             yield Finding(rule, {"flow": flow}, waited_s)
+
+
+def _sink_silent(rule: Rule, facts: Facts) -> Iterator[Finding]:
+    samples = facts.samples
+    active = _active_flows(samples)
+    deliveries = samples.of(catalogue.SINK_LAST_DELIVERY)
+    # Every sink of a flow has this metric, also one that got nothing yet.
+    for flow, sink in samples.of(catalogue.SINK_WAITING_BATCHES):
+        waited_s = _waited_s(facts, flow, deliveries.get((flow, sink), 0))
+        if flow in active and _has_input(samples, flow) and waited_s > rule.threshold + _interval_s(samples, flow):
+            yield Finding(rule, {"flow": flow, "sink": sink}, waited_s)
+
+
+def _sink_waiting(rule: Rule, facts: Facts) -> Iterator[Finding]:
+    for (flow, sink), batches in facts.samples.of(catalogue.SINK_WAITING_BATCHES).items():
+        if batches > 0:
+            yield Finding(rule, {"flow": flow, "sink": sink}, batches)
+
+
+def _waited_s(facts: Facts, flow: str, since: float) -> float:
+    """The time since something happened, or since the flow started; 0 if it has not: it may wait for others."""
+    return facts.now - max(since, facts.samples.of(catalogue.FLOW_START).get((flow,), facts.now))
+
+
+def _has_input(samples: Samples, flow: str) -> bool:
+    return any(
+        labels[0] == flow and unread > 0
+        for metric in (catalogue.LAG_OFFSETS, catalogue.LAG_FILES, catalogue.LAG_COMMITS)
+        for labels, unread in samples.of(metric).items()
+    )
+
+
+def _freshness(rule: Rule, facts: Facts) -> Iterator[Finding]:
+    ages_s: dict[str, float] = {}
+    newest = facts.samples.of(catalogue.NEWEST_ROW)
+    for (dataset, column), target_s in facts.samples.of(catalogue.FRESHNESS_TARGET).items():
+        # As for the expectation: a time far in the future makes no table fresh.
+        age_s = abs(facts.now - newest.get((dataset, column), facts.now))
+        if age_s > target_s:
+            ages_s[dataset] = max(age_s, ages_s.get(dataset, 0))
+    for dataset, target_s in facts.freshness_s.items():
+        age_s = _behind_s(facts, dataset)
+        if age_s > target_s:
+            ages_s[dataset] = max(age_s, ages_s.get(dataset, 0))
+    for dataset, age_s in ages_s.items():
+        yield Finding(rule, {"dataset": dataset}, age_s)
+
+
+def _behind_s(facts: Facts, dataset: str) -> float:
+    """How far a dataset may be behind its sources.
+
+    If that is unknown between updates, nobody has looked for new input since the last one that was complete.
+    """
+    samples = facts.samples
+    lag_s = samples.of(catalogue.GLOBAL_LAG).get((dataset,))
+    if lag_s is not None:
+        return lag_s
+    completed_at = samples.of(catalogue.UPDATE_END).get((UpdateState.COMPLETED.value,))
+    is_running = dataset in _active_flows(samples).values()
+    return 0.0 if is_running or completed_at is None else facts.now - completed_at
+
+
+def _offsets_lost(rule: Rule, facts: Facts) -> Iterator[Finding]:
+    # By the time of the loss: a pipeline that runs once a night has no check an hour before.
+    lost = facts.samples.of(catalogue.LOST_OFFSETS)
+    for (flow, topic), at in facts.samples.of(catalogue.LAST_LOSS).items():
+        if facts.now - at <= rule.window_s:
+            yield Finding(rule, {"flow": flow, "topic": topic}, lost.get((flow, topic), 1))
+
+
+def _update_refused(*, is_blocked: bool) -> Callable[[Rule, Facts], Iterator[Finding]]:
+    def condition(rule: Rule, facts: Facts) -> Iterator[Finding]:
+        for (code,), problems in facts.samples.of(catalogue.UPDATE_REFUSED).items():
+            if (code.startswith(_OF_TABLES) or code in _DECISIONS) is is_blocked:
+                yield Finding(rule, {"code": code}, problems)
+
+    return condition
+
+
+def _checkpoint_bad(rule: Rule, facts: Facts) -> Iterator[Finding]:
+    for flow, code in facts.samples.of(catalogue.CHECKPOINT_PROBLEM):
+        yield Finding(rule, {"flow": flow, "code": code})
+
+
+def _unreferenced(rule: Rule, facts: Facts) -> Iterator[Finding]:
+    sizes = facts.samples.of(catalogue.TABLE_BYTES)
+    unused: defaultdict[str, float] = defaultdict(float)
+    for (dataset,), size in facts.samples.of(catalogue.UNREFERENCED).items():
+        if size > _TIMES_THE_TABLE * sizes.get((dataset,), 0):
+            unused[dataset] += size
+    for (dataset, _), size in facts.samples.of(catalogue.INACTIVE).items():
+        unused[dataset] += size
+    for dataset, size in unused.items():
+        if size > rule.threshold:
+            yield Finding(rule, {"dataset": dataset}, size)
+
+
+def _cost_jump(rule: Rule, facts: Facts) -> Iterator[Finding]:
+    usual = facts.samples.of(catalogue.USUAL_COST)
+    for (flow,), cost in facts.samples.of(catalogue.COST).items():
+        if (flow,) in usual and cost > rule.threshold * usual[flow,]:
+            yield Finding(rule, {"flow": flow}, cost)
 
 
 def _batch_slow(rule: Rule, facts: Facts) -> Iterator[Finding]:
@@ -227,18 +328,27 @@ def _rows_late(rule: Rule, facts: Facts) -> Iterator[Finding]:
 CONDITIONS: Mapping[str, Callable[[Rule, Facts], Iterator[Finding]]] = {
     "update_lost": _update_is(UpdateState.LOST),
     "update_failed": _update_is(UpdateState.FAILED),
+    "update_refused": _update_refused(is_blocked=False),
+    "schema_blocked": _update_refused(is_blocked=True),
     "flow_failed": _flow_failed,
+    "checkpoint_bad": _checkpoint_bad,
     "flow_restarting": _increased(catalogue.FLOW_RETRIES),
     "lag_high": _lag_high,
     "lag_growing": _lag_growing,
+    "freshness": _freshness,
     "throughput_low": _throughput_low,
     "no_batches": _no_batches,
+    "sink_waiting": _sink_waiting,
+    "sink_silent": _sink_silent,
+    "offsets_lost": _offsets_lost,
     "batch_slow": _batch_slow,
+    "cost_jump": _cost_jump,
     "watermark_stuck": _watermark_stuck,
     "state_growing": _state_growing,
     "expectation_rate": _expectation_rate,
     "quarantine_growing": _increased(catalogue.QUARANTINED),
     "rows_late": _rows_late,
     "small_files": _small_files,
+    "unreferenced": _unreferenced,
     "disk_low": _disk_low,
 }

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace.metrics import catalogue
-from headrace.metrics.catalogue import Metric, MetricKind
+from headrace.metrics.metric import Metric, MetricKind
 from headrace.metrics.samples import Samples
 
 KEPT: tuple[Metric, ...] = (

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from headrace.alerts.alert import Alert, AlertState
 from headrace.alerts.messages import AlertEntry, Message, MessageKind, Pipeline, alert_message
+from headrace.model.alert_rules import Severity
 from headrace.settings.alert_settings import AlertSettings, Channel
 
 
@@ -56,7 +57,8 @@ def due_messages(
     """The messages that are due, and the notices after them.
 
     Laws: a channel gets one message about the opening of an alert, and only while the alert needs attention. It gets a
-    message about its end only after it has accepted one about the opening, and then one only.
+    message about its end only after it has accepted one about the opening, and then one only. In quiet hours, it gets
+    no message about alerts of their severities.
 
     Args:
         alerts: all alerts after a check.
@@ -132,6 +134,8 @@ class _ChannelCheck:
             return
         notice = replace(notice, entry=AlertEntry.of(alert, self._pipeline)) if is_open else notice
         self.notices[alert.key] = notice
+        if self._settings.is_quiet(alert.severity, self._now):
+            return
         if notice.sent_at is None:
             self._unsent.append(notice)
         elif is_urgent and not is_waiting and self._now - notice.sent_at >= self._settings.repeat_s:
@@ -139,7 +143,8 @@ class _ChannelCheck:
 
     def _add_ended(self, notice: Notice, alert: Alert | None) -> None:
         is_silenced = alert is not None and alert.silenced_until > self._now
-        if notice.message_id in self._waiting or (notice.is_delivered and is_silenced):
+        is_quiet = self._settings.is_quiet(Severity(notice.entry.labels["severity"]), self._now)
+        if notice.message_id in self._waiting or (notice.is_delivered and (is_silenced or is_quiet)):
             self.notices[notice.alert_key] = notice
         elif notice.is_delivered:
             ended_at = self._now if alert is None or alert.resolved_at is None else alert.resolved_at

@@ -45,6 +45,8 @@ def _missing(settings: AlertSettings) -> Iterator[str]:
             yield f"Not exported: {name}, which PromQL cannot express."
     for dataset in settings.lag_limits_s:
         yield f"Not exported: the lag of {_quoted(dataset)}; lag_high has the same threshold for all datasets."
+    for dataset in settings.freshness_s:
+        yield f"Not exported: the freshness of {_quoted(dataset)}; only targets of dp.fresh are metrics."
 
 
 def _rule(rule: Rule, selector: str) -> Mapping[str, Any]:

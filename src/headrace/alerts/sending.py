@@ -23,6 +23,7 @@ from headrace.settings.secrets import Secrets
 from headrace.sinks.http_client import (
     TRANSIENT_STATUS,
     open_client,
+    proxy_variables,
     response_text,
     retry_after_s,
     secrets_of,
@@ -70,7 +71,8 @@ class Sender:
             answer = self._send(resolved, message)
         except PipelineError as error:
             # Somebody can set the secret, or install the package.
-            answer = Answer(Verdict.FAILED, f"{error.message}. {error.hint}")
+            detail = f". {error.detail}" if error.detail else "."
+            answer = Answer(Verdict.FAILED, f"{error.message}{detail} {error.hint}")
         except Exception as error:  # noqa: BLE001 - one message must not hold up those of other channels
             answer = Answer(Verdict.FAILED, f"could not send it: {type(error).__name__}")
         return replace(answer, text=self.secrets.redact(answer.text))
@@ -109,7 +111,9 @@ class Sender:
             if not type(error).__module__.startswith("httpx2"):
                 raise
             verdict = Verdict.FAILED if isinstance(error, transport_errors()) else Verdict.REFUSED
-            return Answer(verdict, f"no answer: {type(error).__name__}")
+            proxies = proxy_variables()
+            through = f" (with a proxy by {', '.join(proxies)})" if proxies else ""
+            return Answer(verdict, f"no answer: {type(error).__name__}{through}")
         return _answer(response.status_code, text, retry_after_s(response.headers))
 
     def _mail(self, server: MailServer, message: Message) -> Answer:
@@ -177,7 +181,8 @@ class Sender:
             apprise = self.load_apprise()
         except ModuleNotFoundError:
             raise _package_missing(name, "apprise", "headrace[apprise]") from None
-        service = apprise.Apprise()
+        # Another host must not get the message, and a token.
+        service = apprise.Apprise(asset=apprise.AppriseAsset(http_redirects=False))
         kinds = {MessageKind.RESOLVED: apprise.NotifyType.SUCCESS, MessageKind.TEST: apprise.NotifyType.INFO}
         kind = kinds.get(message.kind, apprise.NotifyType.WARNING)
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,8 @@ def auto_loader_backlog(source: Source, offset: Any) -> FilesBacklog | None:
     except PipelineError:
         # An unknown backlog must not fail an update.
         return None
-    return FilesBacklog(source.path, unread.files, unread.size)
+    oldest = None if unread.oldest_found_ms is None else datetime.fromtimestamp(unread.oldest_found_ms / 1000, UTC)
+    return FilesBacklog(source.path, unread.files, unread.size, oldest)
 
 
 def files_changed_since(source: Source, offset: Any, since_s: float) -> tuple[str, ...]:

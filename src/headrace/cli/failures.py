@@ -6,7 +6,6 @@ Exit codes are those of the contract: 1 the update or query failed, 2 the projec
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import tempfile
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.cli.invocation import Invocation, error_console, print_folded
-from headrace.cli.printable import printable
+from headrace.cli.printable import json_text, printable
 from headrace.cli.terminal import folded, width_of
 from headrace.errors import PipelineError, Problems, problems_of
 from headrace.settings.storage import DISK_FULL
@@ -115,7 +114,7 @@ def _lines_of(text: str, width: int | None) -> list[str]:
 
 def _print_json(problems: Iterable[Mapping[str, Any]]) -> None:
     everything = list(problems)
-    sys.stdout.write(json.dumps({"error": everything[0], "problems": everything}, ensure_ascii=False) + "\n")
+    sys.stdout.write(json_text({"error": everything[0], "problems": everything}) + "\n")
     sys.stdout.flush()
 
 

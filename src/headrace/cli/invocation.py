@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from headrace.cli.open_project import Opener, OpenProject, ProjectLocation
+from headrace.cli.printable import json_text
 from headrace.cli.terminal import folded, terminal_width, width_of
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class Invocation:
         On a terminal, long lines are folded at words; without *folds* they stay as they are, as programs need them.
         """
         shown = folded(text, self.width if folds else None)
-        sys.stdout.write((json.dumps(value, ensure_ascii=False) if self.as_json else shown) + "\n")
+        sys.stdout.write((json_text(value) if self.as_json else shown) + "\n")
         sys.stdout.flush()
 
     def result_redacted(self, text: str, value: Any, *, folds: bool = True) -> None:

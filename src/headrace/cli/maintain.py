@@ -13,7 +13,8 @@ from headrace.cli.failures import DONE, FAILED
 from headrace.cli.invocation import invocation_of
 from headrace.cli.printable import printable
 from headrace.errors import PipelineError
-from headrace.model.maintenance import MaintenanceRequest, Task
+from headrace.graph.select import Selection
+from headrace.model.maintenance import OF_CHECKPOINTS, MaintenanceRequest, Task
 from headrace.model.sizes import size_text
 from headrace.plan.maintenance import Action, ActionState, Size
 
@@ -34,15 +35,19 @@ def maintain(
     short_retention: Annotated[  # noqa: FBT002 - an option of the command line
         bool, typer.Option("--short-retention", help="Allow maintenance.retain to be less than 7 days.")
     ] = False,
+    anytime: Annotated[bool, typer.Option("--anytime", help="Also outside of maintenance.window.")] = False,  # noqa: FBT002 - the same
 ) -> int:
     """Compact, cluster and vacuum tables, and delete old quarantined rows and log files.
+
+    Also removes old epochs and what left the code, if the settings say after what time.
 
     May run beside an update. Exits with 1 if an action failed.
     """
     invocation = invocation_of(context)
     tasks = tuple(_tasks(only or ())) or tuple(Task)
-    request = MaintenanceRequest(tuple(datasets or ()), tasks, dry_run, short_retention)
-    actions = invocation.open().maintain(request)
+    request = MaintenanceRequest(tuple(datasets or ()), tasks, dry_run, short_retention, anytime)
+    project = invocation.open()
+    actions = project.maintain(request, lambda: project.plan(Selection()))
     invocation.result_redacted(actions_text(actions, is_planned=dry_run), [action.to_json() for action in actions])
     return FAILED if any(action.state is ActionState.FAILED for action in actions) else DONE
 
@@ -99,4 +104,4 @@ def _summary(actions: Sequence[Action], *, is_planned: bool) -> str:
 
 
 def _frees(action: Action) -> bool:
-    return action.task in (Task.VACUUM, Task.RETENTION)
+    return action.task in (Task.VACUUM, Task.RETENTION, *OF_CHECKPOINTS)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from headrace.cli.stored_project import Erasures
     from headrace.events.types import Event
     from headrace.graph.select import Selection
-    from headrace.model.outcome import Outcome
+    from headrace.model.outcome import Outcome, UpdateCause
     from headrace.model.preview import Preview
     from headrace.model.rows import Rows
     from headrace.plan.backfills import BackfillRequest, ReplayRequest
@@ -76,6 +76,7 @@ class OpenProject(StoredProject, Protocol):
         reset_checkpoint: Sequence[str] = (),
         accept_data_loss: bool = False,
         continuous: bool | None = None,
+        cause: UpdateCause = ...,
         on_event: Callable[[Event], None] | None = None,
     ) -> Outcome:
         """One update."""

@@ -16,7 +16,7 @@ import typer
 
 from headrace.cli.failures import DONE, FAILED
 from headrace.cli.invocation import Invocation, invocation_of
-from headrace.cli.printable import printable
+from headrace.cli.printable import json_text, printable
 from headrace.cli.summary import log_of, outcome_text
 from headrace.cli.terminal import folded
 from headrace.events.levels import Level
@@ -135,7 +135,7 @@ def json_line(row: Row) -> str:
     """A row as one JSON object: with parsed details, times in ISO 8601, and only the set fields of the origin."""
     origin = {name: value for name, value in row["origin"].items() if value is not None}
     shaped = {**row, "origin": origin, "details": json.loads(row["details"]), "timestamp": row["timestamp"].isoformat()}
-    return json.dumps(shaped, ensure_ascii=False)
+    return json_text(shaped)
 
 
 def _text_line(row: Row) -> str:

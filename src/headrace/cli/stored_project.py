@@ -87,5 +87,5 @@ class StoredProject(Protocol):
     def quarantine_show(self, name: str, rows: int) -> Rows:
         """Quarantined rows."""
 
-    def maintain(self, request: MaintenanceRequest) -> Sequence[Action]:
+    def maintain(self, request: MaintenanceRequest, plan: Callable[[], Plan]) -> Sequence[Action]:
         """Maintain the storage; returns what was done, skipped or planned."""

@@ -13,6 +13,7 @@ from headrace.cli.live_display import display_for
 from headrace.cli.summary import log_of, outcome_text
 from headrace.cli.update_options import (
     AcceptDataLoss,
+    Cause,
     Continuous,
     FullRefresh,
     FullRefreshAll,
@@ -22,7 +23,7 @@ from headrace.cli.update_options import (
     configuration_of,
     request_of,
 )
-from headrace.model.outcome import Outcome, UpdateState
+from headrace.model.outcome import Outcome, UpdateCause, UpdateState
 
 _EXIT_CODES = {UpdateState.COMPLETED: DONE, UpdateState.FAILED: FAILED, UpdateState.CANCELED: INTERRUPTED}
 
@@ -65,6 +66,7 @@ def run(
     reset_checkpoint: ResetCheckpoint = None,
     accept_data_loss: AcceptDataLoss = False,  # noqa: FBT002 - the same
     continuous: Continuous = False,  # noqa: FBT002 - the same
+    cause: Cause = UpdateCause.USER_ACTION,
     settings: Settings = None,
 ) -> None:
     """Run one update: process new data and show the result."""
@@ -88,6 +90,7 @@ def run(
                 reset_checkpoint=selection.reset_checkpoint,
                 accept_data_loss=selection.accept_data_loss,
                 continuous=continuous or None,
+                cause=cause,
                 on_event=display.on_event,
             )
     except Terminated:

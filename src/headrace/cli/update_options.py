@@ -10,6 +10,7 @@ import typer
 from headrace.cli.arguments import names_in
 from headrace.errors import PipelineError, raise_all
 from headrace.graph.select import Selection
+from headrace.model.outcome import UpdateCause
 
 Refresh = Annotated[
     list[str] | None, typer.Option("--refresh", metavar="A,B", help="Update only these datasets. Can be repeated.")
@@ -31,6 +32,10 @@ AcceptDataLoss = Annotated[
     bool, typer.Option("--accept-data-loss", help="Let a full refresh clear rows that cannot be read again.")
 ]
 Continuous = Annotated[bool, typer.Option("--continuous", help="Run until stopped, like `continuous: true`.")]
+Cause = Annotated[
+    UpdateCause,
+    typer.Option("--cause", case_sensitive=False, help="Why the update runs, for the event log, such as `schedule`."),
+]
 Settings = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Set a key of `configuration`. Can be repeated.")
 ]

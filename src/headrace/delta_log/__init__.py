@@ -6,6 +6,7 @@ __all__ = [
     "erased_values",
     "lateness",
     "log_files",
+    "newest_time",
     "plain_rows",
     "table_features",
     "table_files",

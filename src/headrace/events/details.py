@@ -1,10 +1,11 @@
 """The JSON of an event's ``details`` column: the vendor's field names, and our own.
 
-Ours are ``selections``, ``user``, ``headrace_version``, ``path``, ``reason``, ``attempt``, ``error``, ``duration_s``,
-``duration_ms``, ``epoch``, ``batch_id``, ``quarantined_records``, ``num_rescued_rows``, ``rescued_share``,
-``num_tied_events``, ``num_late_events``, ``num_null_overwrites``, ``num_new_versions``, ``num_lone_changes``,
-``lone_column``, ``merge_path``, ``write_path``, ``recovered``, ``table_version``, ``output_files``, ``output_bytes``,
-``batches``, ``schema``, ``comment``, ``private``, ``partition_by``, ``cluster_by``, ``external_inputs``, ``trigger``,
+Ours are ``selections``, ``user``, ``headrace_version``, ``code_digest``, ``git_commit``, ``path``, ``reason``,
+``attempt``, ``error``, ``duration_s``, ``duration_ms``, ``epoch``, ``batch_id``, ``quarantined_records``,
+``num_rescued_rows``, ``rescued_share``, ``num_tied_events``, ``num_late_events``, ``num_null_overwrites``,
+``num_new_versions``, ``num_lone_changes``, ``lone_column``, ``merge_path``, ``write_path``, ``recovered``,
+``table_version``, ``output_files``, ``output_bytes``, ``batches``, ``schema``, ``comment``, ``private``,
+``partition_by``, ``cluster_by``, ``freshness``, ``facts`` of a warning, ``external_inputs``, ``trigger``,
 ``query_digest``, ``source_kind``, ``behind``, ``custom`` in the metrics, ``action`` of an expectation, ``partitions``
 of a source, and all fields of ``stream_progress``, ``batch_progress``, ``maintenance_progress`` and ``log_trimmed``.
 """
@@ -31,6 +32,7 @@ from headrace.events.types import (
     FlowStateChanged,
     FlowStateMetrics,
     FlowTotal,
+    FreshnessTarget,
     RowsSampled,
     SinkDefined,
     StreamProgress,
@@ -99,10 +101,11 @@ def event_of(event_type: str, details: Json, origin: Json, message: str = "") ->
         return None
     flow, dataset = origin.get("flow_name"), origin.get("dataset_name")
     if event_type == Warned.event_type:
-        return Warned(body["code"], message, flow, dataset, Level(body.get("level", Level.WARN)))
+        level = Level(body.get("level", Level.WARN))
+        return Warned(body["code"], message, flow, dataset, level, body.get("facts", {}))
     if event_type == UpdateCreated.event_type:
-        user, version = body.get("user"), body.get("headrace_version")
-        return UpdateCreated(body["cause"], body["config"], body["selections"], user, version)
+        started_by = (body.get(key) for key in ("user", "headrace_version", "code_digest", "git_commit"))
+        return UpdateCreated(body["cause"], body["config"], body["selections"], *started_by)
     if event_type == UpdateStateChanged.event_type:
         return UpdateStateChanged(UpdateState(body["state"]), body.get("error"))
     if event_type == RowsErased.event_type:
@@ -131,6 +134,7 @@ def _about_flow_or_dataset(event_type: str, body: Json, flow: str, dataset: str)
             private=body.get("private", False),
             partition_by=tuple(body.get("partition_by", ())),
             cluster_by=tuple(body.get("cluster_by", ())),
+            freshness=tuple(FreshnessTarget(one["column"], one["within_s"]) for one in body.get("freshness", ())),
         )
     if event_type == SinkDefined.event_type:
         return SinkDefined(dataset, body["format"], body["options"])
@@ -265,7 +269,12 @@ def lag_of(body: Json) -> tuple[PartitionLag, ...]:
 def backlog_of(body: Json) -> tuple[FilesBacklog, ...]:
     """The backlog in the ``flow_progress`` event of a flow that reads files with Auto Loader."""
     return tuple(
-        FilesBacklog(source["source_name"], source["backlog_files"], source["backlog_bytes"])
+        FilesBacklog(
+            source["source_name"],
+            source["backlog_files"],
+            source["backlog_bytes"],
+            _time(source.get("oldest_unread_at")),
+        )
         for source in body["metrics"]["source_metrics"]
         if "backlog_files" in source
     )
@@ -279,11 +288,15 @@ def table_lag_of(body: Json) -> tuple[TableLag, ...]:
             source["backlog_commits"],
             source["backlog_records"],
             source["backlog_bytes"],
-            None if source["oldest_unread_at"] is None else datetime.fromisoformat(source["oldest_unread_at"]),
+            _time(source["oldest_unread_at"]),
         )
         for source in body["metrics"]["source_metrics"]
         if "backlog_commits" in source
     )
+
+
+def _time(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)
 
 
 def source_lag_of(body: Json) -> tuple[SourceLag, ...]:
@@ -297,9 +310,16 @@ def source_lag_of(body: Json) -> tuple[SourceLag, ...]:
 
 def _body(event: Event) -> dict[str, Any]:
     match event:
-        case UpdateCreated(cause, settings, selections, user, version):
-            started_by = {"user": user, "headrace_version": version}
-            return {"cause": cause, "config": settings, "selections": selections, **started_by}
+        case UpdateCreated():
+            started_by = {"user": event.user, "headrace_version": event.version}
+            code = {"code_digest": event.code_digest, "git_commit": event.git_commit}
+            return {
+                "cause": event.cause,
+                "config": event.settings,
+                "selections": event.selections,
+                **started_by,
+                **code,
+            }
         case UpdateStateChanged(state, error):
             return {"state": state, "error": error}
         case DatasetDefined() | SinkDefined() | FlowDefined():
@@ -320,8 +340,9 @@ def _body(event: Event) -> dict[str, Any]:
             return _expectations_event_body(event)
         case UpdateTotals() | RowsErased() | TableMaintained() | LogTrimmed():
             return _summary_body(event)
-        case Warned(code=code, level=level):
-            return {"code": code} if level is Level.WARN else {"code": code, "level": level}
+        case Warned(code=code, level=level, facts=facts):
+            known = {} if level is Level.WARN else {"level": level}
+            return {"code": code, **known, **({"facts": facts} if facts else {})}
 
 
 def _summary_body(event: UpdateTotals | RowsErased | TableMaintained | LogTrimmed) -> dict[str, Any]:
@@ -356,6 +377,7 @@ def _definition_body(event: DatasetDefined | SinkDefined | FlowDefined) -> dict[
                 "private": event.private,
                 "partition_by": list(event.partition_by),
                 "cluster_by": list(event.cluster_by),
+                "freshness": [{"column": one.column, "within_s": one.within_s} for one in event.freshness],
             }
         case SinkDefined(_, form, options):
             return {"format": form, "options": options}
@@ -422,13 +444,15 @@ def _lag_body(event: FlowLagMetrics) -> dict[str, Any]:
     if backlog:
         metrics["backlog_files"] = sum(source.files for source in backlog)
         metrics["backlog_bytes"] = sum(source.size for source in backlog)
-    sources += [{"source_name": one.source, "backlog_files": one.files, "backlog_bytes": one.size} for one in backlog]
+    for one in backlog:
+        unread = {"backlog_files": one.files, "backlog_bytes": one.size, "oldest_unread_at": one.oldest_unread_at}
+        sources.append({"source_name": one.source, **unread})
     for table in tables:
         unread = {"backlog_commits": table.commits, "backlog_records": table.rows, "backlog_bytes": table.size}
         sources.append({"source_name": table.source, **unread, "oldest_unread_at": table.oldest_unread_at})
-    for one in event.sources:
-        # Apart from the others' fields, which older versions take for theirs.
-        sources.append({"source_name": one.source, "source_kind": one.kind, "behind": one.behind})
+    # Apart from the others' fields, which older versions take for theirs.
+    others = ({"source_name": one.source, "source_kind": one.kind, "behind": one.behind} for one in event.sources)
+    sources.extend(others)
     return {"status": FlowState.RUNNING, "metrics": {**metrics, "source_metrics": sources}}
 
 

@@ -33,7 +33,8 @@ from headrace.model.stream_progress import StreamBatches
 class UpdateCreated:
     """An update started; *settings* and *selections* are JSON values without secrets.
 
-    *user* is the operating system's name of the user who started it, *version* that of Headrace.
+    *user* is the operating system's name of the user who started it, *version* that of Headrace. *code_digest* changes
+    with the files of the project; *git_commit* is the commit that was checked out. None in logs of older versions.
     """
 
     cause: str
@@ -41,6 +42,8 @@ class UpdateCreated:
     selections: Json = field(default_factory=dict)
     user: str | None = None
     version: str | None = None
+    code_digest: str | None = None
+    git_commit: str | None = None
 
     event_type: ClassVar[str] = "create_update"
     level: ClassVar[Level] = Level.INFO
@@ -75,6 +78,14 @@ class UpdateStateChanged:
 
 
 @dataclass(frozen=True)
+class FreshnessTarget:
+    """An expectation that the newest time in a column is at most so many seconds old."""
+
+    column: str
+    within_s: float
+
+
+@dataclass(frozen=True)
 class DatasetDefined:
     """A dataset of the update's graph.
 
@@ -90,6 +101,7 @@ class DatasetDefined:
     private: bool = False
     partition_by: tuple[str, ...] = ()
     cluster_by: tuple[str, ...] = ()
+    freshness: tuple[FreshnessTarget, ...] = ()
 
     event_type: ClassVar[str] = "dataset_definition"
     level: ClassVar[Level] = Level.INFO
@@ -411,7 +423,7 @@ class UpdateTotals:
 
 @dataclass(frozen=True)
 class Warned:
-    """A warning; *code* names its kind.
+    """A warning; *code* names its kind, *facts* are its names and numbers for programs.
 
     The level is ERROR if rows are lost.
     """
@@ -421,6 +433,7 @@ class Warned:
     flow: str | None = None
     dataset: str | None = None
     level: Level = Level.WARN
+    facts: Json = field(default_factory=dict)
 
     # The vendor's only event type for warnings is "deprecation", which is narrower.
     event_type: ClassVar[str] = "warning"
@@ -432,6 +445,10 @@ Event: TypeAlias = (
     " | FlowLagMetrics | FlowStateMetrics | StreamProgress | BatchRunning | RowsSampled | TableEvaluated | UpdateTotals"
     " | RowsErased | Warned | TableMaintained | LogTrimmed"
 )
+
+# The code of a warning: offsets of a topic were deleted before a stream read them. Its facts have the topic, the
+# partition, and the number of offsets, None if it is unknown.
+OFFSETS_LOST = "KAFKA.OFFSETS_LOST"
 
 TERMINAL_UPDATE_STATES = frozenset({UpdateState.COMPLETED, UpdateState.FAILED, UpdateState.CANCELED})
 

@@ -1,4 +1,16 @@
 """Metrics of a pipeline: a catalogue, and a fold over the event log that survives restarts."""
 
 # The modules that other packages may import.
-__all__ = ["bottleneck", "catalogue", "dataset_lag", "exposition", "fold", "otlp", "samples", "snapshot", "trimmed"]
+__all__ = [
+    "bottleneck",
+    "catalogue",
+    "dataset_lag",
+    "definitions",
+    "exposition",
+    "fold",
+    "metric",
+    "otlp",
+    "samples",
+    "snapshot",
+    "trimmed",
+]

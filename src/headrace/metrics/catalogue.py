@@ -3,51 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import Enum
 
-
-class MetricKind(str, Enum):
-    """A counter only increases, except when the event log is lost; a gauge is a current value.
-
-    A histogram counts values by the buckets into which they fall.
-    """
-
-    COUNTER = "counter"
-    GAUGE = "gauge"
-    HISTOGRAM = "histogram"
-
-
-@dataclass(frozen=True)
-class Metric:
-    """One metric.
-
-    Attributes:
-        name: in OpenTelemetry.
-        prometheus: in Prometheus' text format; counters end with ``_total``.
-        kind: counter, gauge or histogram.
-        unit: in UCUM, such as ``s`` or ``{row}``.
-        labels: besides ``pipeline``.
-        help: one sentence.
-        buckets: the upper bounds of the buckets of a histogram, without infinity.
-    """
-
-    name: str
-    prometheus: str
-    kind: MetricKind
-    unit: str
-    labels: tuple[str, ...]
-    help: str
-    buckets: tuple[float, ...] = ()
-
-    @property
-    def sample_labels(self) -> tuple[str, ...]:
-        """The labels of a value; those of a histogram also have the bound of a bucket, or ``sum``."""
-        return (*self.labels, "le") if self.kind is MetricKind.HISTOGRAM else self.labels
-
+from headrace.metrics.metric import Metric, MetricKind
 
 _C, _G = MetricKind.COUNTER, MetricKind.GAUGE
-_FLOW, _TABLE = ("flow",), ("dataset",)
+_FLOW, _TABLE, _SINK = ("flow",), ("dataset",), ("flow", "sink")
 
 UPDATES = Metric("headrace.updates", "headrace_updates_total", _C, "{update}", ("state", "cause"), "Ended updates.")
 UPDATE_STATE = Metric(
@@ -73,6 +33,14 @@ UPDATE_END = Metric(
     "s",
     ("state",),
     "When the last update with this state ended, in seconds since 1970.",
+)
+UPDATE_REFUSED = Metric(
+    "headrace.update.refused",
+    "headrace_update_refused",
+    _G,
+    "{problem}",
+    ("code",),
+    "Problems, by error code, that kept the latest update from starting; absent once one has started.",
 )
 FLOW_STATE = Metric(
     "headrace.flow.state",
@@ -133,6 +101,22 @@ ROWS = Metric(
     ("flow", "dataset", "fate"),
     "Rows by what became of them: written, dropped, quarantined, rescued, upserted or deleted.",
 )
+OUTPUT_BYTES = Metric(
+    "headrace.flow.output.bytes",
+    "headrace_flow_output_bytes_total",
+    _C,
+    "By",
+    ("flow", "dataset"),
+    "Bytes of the files that its batches have added to the table; without batches whose commit is unknown.",
+)
+OUTPUT_FILES = Metric(
+    "headrace.flow.output.files",
+    "headrace_flow_output_files_total",
+    _C,
+    "{file}",
+    ("flow", "dataset"),
+    "The number of these files.",
+)
 BATCH_DURATION = Metric(
     "headrace.flow.batch.duration",
     "headrace_flow_batch_duration_seconds",
@@ -171,6 +155,38 @@ PROCESS_RATE = Metric(
     "{row}/s",
     _FLOW,
     "Rows per second of batch time, in the latest report.",
+)
+COST = Metric(
+    "headrace.flow.cost",
+    "headrace_flow_seconds_per_million_rows",
+    _G,
+    "s",
+    _FLOW,
+    "Batch time of a stream for a million rows, in the last full hour; absent below 100,000 rows.",
+)
+USUAL_COST = Metric(
+    "headrace.flow.cost.usual",
+    "headrace_flow_usual_seconds_per_million_rows",
+    _G,
+    "s",
+    _FLOW,
+    "The median of this in the hours of the 7 days before that read half to twice as many rows; absent below 5 hours.",
+)
+LOST_OFFSETS = Metric(
+    "headrace.flow.lost_offsets",
+    "headrace_flow_lost_offsets_total",
+    _C,
+    "{record}",
+    ("flow", "topic"),
+    "Offsets of a topic that were deleted before a stream read them; a loss of unknown size counts 1.",
+)
+LAST_LOSS = Metric(
+    "headrace.flow.last_loss",
+    "headrace_flow_last_loss_timestamp_seconds",
+    _G,
+    "s",
+    ("flow", "topic"),
+    "When such a loss was reported last, in seconds since 1970.",
 )
 LAG_OFFSETS = Metric(
     "headrace.flow.lag.offsets",
@@ -218,7 +234,8 @@ LAG_SECONDS = Metric(
     _G,
     "s",
     ("flow", "source"),
-    "Age of the oldest commit of a Delta table that a stream has not read; 0 if it has read all.",
+    "Age of the oldest input that a stream has not read; 0 if it has read all. Of a topic, it counts from the first "
+    "report that saw the record, so it is a little too low.",
 )
 BOTTLENECK = Metric(
     "headrace.flow.bottleneck",
@@ -245,16 +262,52 @@ GLOBAL_LAG = Metric(
     _TABLE,
     "The local lag plus the greatest global lag of the datasets that the flows read.",
 )
+NEWEST_ROW = Metric(
+    "headrace.dataset.newest_row",
+    "headrace_dataset_newest_row_timestamp_seconds",
+    _G,
+    "s",
+    ("dataset", "column"),
+    "The newest time in the column that dp.fresh checks, in seconds since 1970; absent without times, and if only a "
+    "query knows it.",
+)
+FRESHNESS_TARGET = Metric(
+    "headrace.dataset.freshness.target",
+    "headrace_dataset_freshness_target_seconds",
+    _G,
+    "s",
+    ("dataset", "column"),
+    "How old it may be, as dp.fresh says.",
+)
 SINK_WAITING_BATCHES = Metric(
     "headrace.sink.waiting.batches",
     "headrace_sink_waiting_batches",
     _G,
     "{batch}",
-    ("flow", "sink"),
+    _SINK,
     "Batches that wait for a sink that is down.",
 )
 SINK_WAITING_ROWS = Metric(
-    "headrace.sink.waiting.rows", "headrace_sink_waiting_rows", _G, "{row}", ("flow", "sink"), "Their rows."
+    "headrace.sink.waiting.rows", "headrace_sink_waiting_rows", _G, "{row}", _SINK, "Their rows."
+)
+SINK_WAITING_BYTES = Metric(
+    "headrace.sink.waiting.bytes", "headrace_sink_waiting_bytes", _G, "By", _SINK, "Bytes of their files."
+)
+SINK_LAST_DELIVERY = Metric(
+    "headrace.sink.last_delivery",
+    "headrace_sink_last_delivery_timestamp_seconds",
+    _G,
+    "s",
+    _SINK,
+    "When the sink got rows last, in seconds since 1970; while batches wait, it may have been earlier.",
+)
+CHECKPOINT_PROBLEM = Metric(
+    "headrace.checkpoint.problem",
+    "headrace_checkpoint_problem",
+    _G,
+    "1",
+    ("flow", "code"),
+    "1 for the problem that keeps a flow from continuing on its checkpoint; looked for between updates.",
 )
 OLD_EPOCHS = Metric(
     "headrace.checkpoint.old_epochs",
@@ -279,6 +332,14 @@ WATERMARK_DELAY = Metric(
     "s",
     _FLOW,
     "How far the watermark is behind the current time.",
+)
+NEWEST_EVENT_TIME = Metric(
+    "headrace.flow.event_time.newest",
+    "headrace_flow_event_time_newest_timestamp_seconds",
+    _G,
+    "s",
+    _FLOW,
+    "The greatest event time that a stream with a watermark has read, in seconds since 1970.",
 )
 STATE_BYTES = Metric(
     "headrace.state.size",
@@ -345,6 +406,22 @@ TABLE_COMMIT = Metric(
     _TABLE,
     "When that version was written, in seconds since 1970.",
 )
+UNREFERENCED = Metric(
+    "headrace.table.unreferenced",
+    "headrace_table_unreferenced_bytes",
+    _G,
+    "By",
+    _TABLE,
+    "Bytes of files that are older than maintenance.retain, and not in the current version; looked for once an hour.",
+)
+INACTIVE = Metric(
+    "headrace.inactive",
+    "headrace_inactive_bytes",
+    _G,
+    "By",
+    ("dataset", "flow"),
+    "Bytes of a table, or of the state of a flow, that left the code; looked for once an hour.",
+)
 LEASE_NUMBER = Metric(
     "headrace.lease.number",
     "headrace_lease_number",
@@ -364,6 +441,14 @@ LEASE_AGE = Metric(
 LEASE = Metric(
     "headrace.lease.held", "headrace_lease_held", _G, "1", (), "1 while a process holds the lease of the pipeline."
 )
+ALERTS = Metric(
+    "headrace.alerts",
+    "headrace_alerts_open",
+    _G,
+    "{alert}",
+    ("alert", "severity"),
+    "Alerts that were open at the last check.",
+)
 FREE = Metric("headrace.storage.free", "headrace_storage_free_bytes", _G, "By", (), "Free bytes of the storage's disk.")
 NEWEST_EVENT = Metric(
     "headrace.events.age",
@@ -376,15 +461,17 @@ NEWEST_EVENT = Metric(
 BUILD = Metric("headrace.build.info", "headrace_build_info", _G, "1", ("version",), "1, with the version of Headrace.")
 
 CATALOGUE: tuple[Metric, ...] = (
-    *(UPDATES, UPDATE_STATE, UPDATE_DURATION, UPDATE_END),
+    *(UPDATES, UPDATE_STATE, UPDATE_DURATION, UPDATE_END, UPDATE_REFUSED),
     *(FLOW_STATE, FLOW_FAILURES, FLOW_RETRIES, FLOW_START, TRIGGER_INTERVAL),
-    *(BATCHES, LAST_BATCH, BATCH_DURATION, ROWS),
-    *(INPUT_ROWS, BUSY, PHASES),
+    *(BATCHES, LAST_BATCH, BATCH_DURATION, ROWS, OUTPUT_BYTES, OUTPUT_FILES),
+    *(INPUT_ROWS, BUSY, PHASES, COST, USUAL_COST, LOST_OFFSETS, LAST_LOSS),
     *(INPUT_RATE, PROCESS_RATE, LAG_OFFSETS, LAG_FILES, LAG_ROWS, LAG_COMMITS),
-    *(LAG_BYTES, LAG_SECONDS, BOTTLENECK, LOCAL_LAG, GLOBAL_LAG, WATERMARK_DELAY),
-    *(SINK_WAITING_BATCHES, SINK_WAITING_ROWS, OLD_EPOCHS, STATE_DISK),
+    *(LAG_BYTES, LAG_SECONDS, BOTTLENECK, LOCAL_LAG, GLOBAL_LAG, NEWEST_ROW, FRESHNESS_TARGET),
+    *(WATERMARK_DELAY, NEWEST_EVENT_TIME),
+    *(SINK_WAITING_BATCHES, SINK_WAITING_ROWS, SINK_WAITING_BYTES, SINK_LAST_DELIVERY),
+    *(OLD_EPOCHS, CHECKPOINT_PROBLEM, STATE_DISK),
     *(STATE_BYTES, STATE_ROWS, STATE_CHANGES, EXPECTATIONS, CUSTOM_TOTAL, CUSTOM_VALUE, QUARANTINED),
-    *(TABLE_ROWS, TABLE_BYTES, TABLE_FILES, TABLE_VERSION, TABLE_COMMIT),
-    *(LEASE, LEASE_NUMBER, LEASE_AGE, FREE, NEWEST_EVENT, BUILD),
+    *(TABLE_ROWS, TABLE_BYTES, TABLE_FILES, TABLE_VERSION, TABLE_COMMIT, UNREFERENCED, INACTIVE),
+    *(ALERTS, LEASE, LEASE_NUMBER, LEASE_AGE, FREE, NEWEST_EVENT, BUILD),
 )
 BY_NAME: Mapping[str, Metric] = {metric.name: metric for metric in CATALOGUE}

@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from headrace.metrics.catalogue import CATALOGUE, Metric, MetricKind
+from headrace.metrics.catalogue import CATALOGUE
+from headrace.metrics.metric import Metric, MetricKind
 from headrace.metrics.samples import INFINITY, Samples
 
 

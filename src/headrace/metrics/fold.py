@@ -7,24 +7,34 @@ from datetime import datetime
 from typing import Any
 
 from headrace.events.types import (
+    OFFSETS_LOST,
     TERMINAL_UPDATE_STATES,
     BatchDone,
+    DatasetDefined,
     Event,
     FlowDefined,
     FlowLagMetrics,
     FlowStateChanged,
+    SinkDefined,
     StreamProgress,
     TableEvaluated,
     UpdateCreated,
     UpdateStateChanged,
+    Warned,
 )
 from headrace.metrics import catalogue as all_metrics
 from headrace.metrics.bottleneck import RecentPhases
-from headrace.metrics.dataset_lag import DefinedFlow
+from headrace.metrics.custom_values import CustomValues
+from headrace.metrics.definitions import Definitions
+from headrace.metrics.metric import Metric
+from headrace.metrics.newest_batches import NewestBatches
+from headrace.metrics.row_cost import RowCost
 from headrace.metrics.samples import Samples
+from headrace.metrics.unread_input import UnreadInput
 from headrace.model.expectations import ExpectationCount
 from headrace.model.outcome import ACTIVE_STATES, NOT_SELECTED, FlowState, SourceLag, UpdateState
 from headrace.model.triggers import described_interval_s
+from headrace.plan.inactive import INACTIVE
 
 _LAG = (
     all_metrics.LAG_OFFSETS,
@@ -43,6 +53,7 @@ _GAUGES_OF_FLOWS = (
     *_LAG,
     all_metrics.STATE_BYTES,
     all_metrics.STATE_ROWS,
+    all_metrics.NEWEST_EVENT_TIME,
     all_metrics.CUSTOM_VALUE,
 )
 
@@ -79,15 +90,16 @@ class EventFold:
         self.newest_event_at: float | None = None
         # By flow, in seconds since 1970.
         self.watermarks: dict[str, float] = {}
-        # By flow and source, in seconds since 1970; None if everything was read.
-        self.oldest_unread: dict[str, dict[str, float | None]] = {}
-        # By epoch, flow and dataset: the newest batch, and the update that recorded it.
-        self._newest_batches: dict[str, tuple[int, str]] = {}
-        # The flows of the newest update of all flows, and those that later updates define.
-        self.flows: dict[str, DefinedFlow] = {}
+        self.unread = UnreadInput()
+        self.newest_batches = NewestBatches()
+        self.definitions = Definitions()
         # By flow: where the time of its batches went since it started.
         self.phases: dict[str, RecentPhases] = {}
-        self._defined: set[str] = set()
+        # By flow: what rows cost it.
+        self.costs: dict[str, RowCost] = {}
+        # By flow, in seconds since 1970: the newest batch that wrote rows.
+        self.last_rows_at: dict[str, float] = {}
+        self._custom_values = CustomValues()
         # By flow, in seconds since 1970: the newest event that its gauges are from.
         self._measured: dict[str, float] = {}
 
@@ -98,10 +110,11 @@ class EventFold:
         match event:
             case UpdateCreated() | UpdateStateChanged():
                 self._apply_to_update(event, moment, update_id)
-            case FlowDefined(flow=flow):
-                self._defined.add(flow)
-                self.flows[flow] = DefinedFlow(event.dataset, event.inputs, event.mode == "VIEW" or event.once)
-                self.samples.set(all_metrics.TRIGGER_INTERVAL, described_interval_s(event.trigger or ""), flow)
+            case FlowDefined() | DatasetDefined() | SinkDefined():
+                self.definitions.add(event)
+                if isinstance(event, FlowDefined):
+                    interval_s = described_interval_s(event.trigger or "")
+                    self.samples.set(all_metrics.TRIGGER_INTERVAL, interval_s, event.flow)
             case FlowStateChanged():
                 self._apply_state(event, moment)
             case BatchDone():
@@ -114,7 +127,11 @@ class EventFold:
             case StreamProgress(flow=flow, progress=progress):
                 self._measured[flow] = moment
                 self.phases.setdefault(flow, RecentPhases(moment)).add(moment, progress.phases_ms)
+                self.costs.setdefault(flow, RowCost()).add(moment, progress.duration_ms / 1000, progress.input_rows)
+                self.unread.add_progress(flow, progress)
                 self._apply_progress(event)
+            case Warned():
+                self._apply_warning(event, moment)
             case _:
                 pass
 
@@ -126,12 +143,14 @@ class EventFold:
             "latest": None if latest is None else vars(latest),
             "newest_event_at": self.newest_event_at,
             "watermarks": self.watermarks,
-            "oldest_unread": self.oldest_unread,
-            "newest_batches": self._newest_batches,
-            "flows": {name: [flow.dataset, flow.inputs, flow.is_instant] for name, flow in self.flows.items()},
+            **self.unread.to_json(),
+            "newest_batches": self.newest_batches.to_json(),
+            **self.definitions.to_json(),
             "phases": {flow: found.to_json() for flow, found in self.phases.items()},
-            "defined": sorted(self._defined),
+            "costs": {flow: found.to_json() for flow, found in self.costs.items()},
             "measured": self._measured,
+            "last_rows": self.last_rows_at,
+            "recorded": self._custom_values.to_json(),
         }
 
     @classmethod
@@ -146,20 +165,14 @@ class EventFold:
         found.latest = None if given["latest"] is None else LatestUpdate.from_json(given["latest"])
         found.newest_event_at = _number_or_none(given["newest_event_at"])
         found.watermarks = {str(flow): float(at) for flow, at in given["watermarks"].items()}
-        found.oldest_unread = {
-            str(flow): {str(source): _number_or_none(at) for source, at in sources.items()}
-            for flow, sources in given["oldest_unread"].items()
-        }
-        found._newest_batches = {
-            str(key): (int(number), str(update_id)) for key, (number, update_id) in given["newest_batches"].items()
-        }
-        found.flows = {
-            str(name): DefinedFlow(str(dataset), tuple(map(str, inputs)), bool(is_instant))
-            for name, (dataset, inputs, is_instant) in given["flows"].items()
-        }
+        found.unread, found.definitions = UnreadInput.from_json(given), Definitions.from_json(given)
+        found.newest_batches = NewestBatches.from_json(given["newest_batches"])
         found.phases = {str(flow): RecentPhases.from_json(phases) for flow, phases in given["phases"].items()}
-        found._defined = set(given["defined"])
+        # Older versions had none of the following.
         found._measured = {str(flow): float(at) for flow, at in given.get("measured", {}).items()}
+        found.costs = {str(flow): RowCost.from_json(cost) for flow, cost in given.get("costs", {}).items()}
+        found.last_rows_at = {str(flow): float(at) for flow, at in given.get("last_rows", {}).items()}
+        found._custom_values = CustomValues.from_json(given.get("recorded", {}))
         return found
 
     @property
@@ -186,13 +199,14 @@ class EventFold:
                     self.lose_flows()
                 whole = not selections.get("refresh") and not selections.get("full_refresh")
                 self.latest = LatestUpdate(update_id, cause, moment, is_whole=whole)
-                self._defined = set()
+                self.definitions.begin()
             case UpdateStateChanged(state=state):
                 if self.latest is None or self.latest.update_id != update_id:
                     return
                 self.latest.state = state.value
                 if state in TERMINAL_UPDATE_STATES:
                     self._end_update(self.latest, moment)
+                    self._custom_values.end_update(self.samples, update_id)
                 elif self.latest.is_whole:
                     self._drop_flows_that_left(moment)
 
@@ -204,15 +218,18 @@ class EventFold:
 
     def _drop_flows_that_left(self, moment: float) -> None:
         # Metrics expire before other events, so this may be an old update, after the metrics of younger ones.
-        kept = self._defined | {flow for flow, at in self._measured.items() if at > moment}
+        defined = self.definitions.new_flows
+        kept = defined | {flow for flow, at in self._measured.items() if at > moment}
         for metric in _STATES_OF_FLOWS:
-            self.samples.drop(metric, lambda labels: labels["flow"] not in self._defined)
+            self.samples.drop(metric, lambda labels: labels["flow"] not in defined)
         for metric in _GAUGES_OF_FLOWS:
             self.samples.drop(metric, lambda labels: labels["flow"] not in kept)
         self.watermarks = {flow: at for flow, at in self.watermarks.items() if flow in kept}
-        self.oldest_unread = {flow: found for flow, found in self.oldest_unread.items() if flow in kept}
-        self.flows = {name: flow for name, flow in self.flows.items() if name in self._defined}
+        self.unread.keep(kept.__contains__)
+        self.definitions.forget_others()
         self.phases = {flow: found for flow, found in self.phases.items() if flow in kept}
+        self.costs = {flow: found for flow, found in self.costs.items() if flow in kept}
+        self.last_rows_at = {flow: at for flow, at in self.last_rows_at.items() if flow in kept}
         self._measured = {flow: at for flow, at in self._measured.items() if flow in kept}
 
     def _apply_state(self, event: FlowStateChanged, moment: float) -> None:
@@ -223,7 +240,7 @@ class EventFold:
             # What was measured while it ran last does not hold once it runs again.
             self.samples.drop(all_metrics.FLOW_START, lambda labels: labels["flow"] == event.flow)
             if self._measured.get(event.flow, 0) <= moment:
-                self.oldest_unread.pop(event.flow, None)
+                self.unread.forget_ages(event.flow)
                 for metric in (all_metrics.INPUT_RATE, all_metrics.PROCESS_RATE):
                     self.samples.drop(metric, lambda labels: labels["flow"] == event.flow)
             if event.state is not FlowState.QUEUED:
@@ -239,7 +256,7 @@ class EventFold:
             self.samples.add(all_metrics.FLOW_RETRIES, 1, event.flow)
 
     def _apply_batch(self, event: BatchDone, moment: float, update_id: str) -> None:
-        if not self._is_new(event, update_id):
+        if not self.newest_batches.add(event, update_id):
             return
         flow, dataset, counts = event.flow, event.dataset, event.counts
         self._measured[flow] = moment
@@ -258,24 +275,23 @@ class EventFold:
         for fate, rows in fates.items():
             if rows is not None:
                 self.samples.add(all_metrics.ROWS, rows, flow, dataset, fate)
+        if counts.rows_written:
+            self.last_rows_at[flow] = moment
+        if event.commit is not None:
+            self.samples.add(all_metrics.OUTPUT_BYTES, event.commit.size, flow, dataset)
+            self.samples.add(all_metrics.OUTPUT_FILES, event.commit.files, flow, dataset)
         self._count_expectations(dataset, flow, counts.expectations)
-        for metric in counts.metrics:
-            if metric.is_total:
-                self.samples.add(all_metrics.CUSTOM_TOTAL, metric.value, flow, dataset, metric.name)
-            else:
-                self.samples.set(all_metrics.CUSTOM_VALUE, metric.value, flow, dataset, metric.name)
+        self._custom_values.add(self.samples, event, update_id)
 
-    def _is_new(self, event: BatchDone, update_id: str) -> bool:
-        """Of several records of a batch only the first counts.
-
-        The numbers of an epoch increase, unless a table was deleted: then a later update begins with lower ones.
-        """
-        key = f"{event.epoch} {event.flow} {event.dataset}"
-        batch_id, recorded_by = self._newest_batches.get(key, (-1, ""))
-        if event.batch_id == batch_id or (event.batch_id < batch_id and recorded_by == update_id):
-            return False
-        self._newest_batches[key] = (event.batch_id, update_id)
-        return True
+    def _apply_warning(self, event: Warned, moment: float) -> None:
+        if event.code in INACTIVE:
+            self.definitions.add_inactive(event)
+        if event.code != OFFSETS_LOST:
+            return
+        labels = (str(event.flow), str(event.facts.get("topic", "")))
+        # Of a topic that was deleted, nobody knows how many there were.
+        self.samples.add(all_metrics.LOST_OFFSETS, int(event.facts.get("offsets") or 1), *labels)
+        self.samples.set(all_metrics.LAST_LOSS, moment, *labels)
 
     def _count_expectations(self, dataset: str, flow: str, counts: tuple[ExpectationCount, ...]) -> None:
         for count in counts:
@@ -292,7 +308,7 @@ class EventFold:
         for backlog in event.backlog:
             self.samples.set(all_metrics.LAG_FILES, backlog.files, flow, backlog.source)
             self.samples.set(all_metrics.LAG_BYTES, backlog.size, flow, backlog.source)
-        self.oldest_unread[flow] = _oldest_unread(event, moment)
+        self.unread.add_lag(event, moment)
         for table in event.tables:
             self.samples.set(all_metrics.LAG_COMMITS, table.commits, flow, table.source)
             if table.rows is not None:
@@ -317,6 +333,8 @@ class EventFold:
                 samples.set(metric, rate, flow)
         if progress.watermark is not None:
             self.watermarks[flow] = progress.watermark.timestamp()
+        if progress.newest_event_time is not None:
+            samples.set(all_metrics.NEWEST_EVENT_TIME, progress.newest_event_time.timestamp(), flow)
         for metric in (all_metrics.STATE_BYTES, all_metrics.STATE_ROWS):
             samples.drop(metric, lambda labels: labels["flow"] == flow)
         for operator in progress.operators:
@@ -340,22 +358,7 @@ def _has_started(samples: Samples, flow: str) -> bool:
     return any(name == flow and state in started for name, _, state in samples.of(all_metrics.FLOW_STATE))
 
 
-def _oldest_unread(event: FlowLagMetrics, moment: float) -> dict[str, float | None]:
-    """By source, when the oldest of what is unread was written; None if everything was read."""
-    found: dict[str, float | None] = {}
-    for table in event.tables:
-        if table.oldest_unread_at is not None:
-            found[table.source] = table.oldest_unread_at.timestamp()
-        elif table.commits == 0:
-            # Of unread commits that log clean-up has removed, the age is unknown, not zero.
-            found[table.source] = None
-    for source in event.sources:
-        if source.seconds is not None:
-            found[source.source] = moment - source.seconds if source.seconds > 0 else None
-    return found
-
-
-def _known_lag(source: SourceLag) -> dict[all_metrics.Metric, int]:
+def _known_lag(source: SourceLag) -> dict[Metric, int]:
     values = {
         all_metrics.LAG_ROWS: source.rows,
         all_metrics.LAG_FILES: source.files,

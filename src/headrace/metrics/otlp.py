@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from headrace.errors import PipelineError
-from headrace.metrics.catalogue import CATALOGUE, Metric, MetricKind
+from headrace.metrics.catalogue import CATALOGUE
+from headrace.metrics.metric import Metric, MetricKind
 from headrace.metrics.samples import INFINITY, Samples
 
 if TYPE_CHECKING:
@@ -42,8 +43,12 @@ def push_metrics(url: str, pipeline: str, samples: Samples, *, now: float, versi
     except ImportError as error:
         raise PipelineError("METRICS.NO_OTEL") from error
     with _messages() as messages:
-        exporter = OTLPMetricExporter(endpoint=endpoint, timeout=_TIMEOUT_S)
-        result = exporter.export(metrics_data(pipeline, samples, now=now, version=version))
+        exporter = OTLPMetricExporter(endpoint=endpoint, timeout=_TIMEOUT_S, session=_session())
+        try:
+            result = exporter.export(metrics_data(pipeline, samples, now=now, version=version))
+        except OSError as error:
+            # Older exporters pass on what requests raises, such as an invalid proxy.
+            raise PipelineError("METRICS.NOT_PUSHED", url=endpoint, reason=type(error).__name__) from error
         exporter.shutdown()
     if result is not MetricExportResult.SUCCESS:
         reason = messages[-1] if messages else f"it did not accept them within {_TIMEOUT_S:.0f} s"
@@ -65,6 +70,20 @@ def metrics_data(pipeline: str, samples: Samples, *, now: float, version: str) -
     scope = ScopeMetrics(InstrumentationScope("headrace", version), metrics, "")
     resource = Resource({"service.name": "headrace", "service.version": version})
     return MetricsData([ResourceMetrics(resource, [scope], "")])
+
+
+def _session() -> Any:
+    """A session of requests that follows no redirects: another host must not get the values, and a token."""
+    import requests  # noqa: PLC0415 - the exporter needs it
+
+    class Session(requests.Session):
+        def request(self, *args: Any, **options: Any) -> Any:
+            response = super().request(*args, **{**options, "allow_redirects": False})
+            if response.is_redirect:
+                raise requests.TooManyRedirects(f"status {response.status_code}, and redirects are not followed")
+            return response
+
+    return Session()
 
 
 def _data(metric: Metric, pipeline: str, samples: Samples, now_ns: int) -> Any:

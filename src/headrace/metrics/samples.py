@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from headrace.metrics.catalogue import BY_NAME, Metric
+from headrace.metrics.catalogue import BY_NAME
+from headrace.metrics.metric import Metric
 
 # In place of a bucket's bound: values above all bounds, and the sum of the values.
 INFINITY, SUM = "+Inf", "sum"
@@ -47,6 +48,9 @@ class Samples:
         values = self._values.get(metric.name, {})
         for labels in [found for found in values if where(dict(zip(metric.sample_labels, found, strict=True)))]:
             del values[labels]
+        if not values:
+            # The order of metrics is that in which they got their values, also after a snapshot.
+            self._values.pop(metric.name, None)
 
     def of(self, metric: Metric) -> Mapping[tuple[str, ...], float]:
         """The values of a metric by their labels."""

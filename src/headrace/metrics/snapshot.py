@@ -14,7 +14,7 @@ from pathlib import Path
 from headrace.atomic_write import replace_file
 from headrace.metrics.fold import EventFold
 
-_FORMAT = 2
+_FORMAT = 3
 _ROW_ID = re.compile(r"[0-9a-f]{16}-[\w-]{1,64}")
 
 

@@ -24,6 +24,17 @@ class UpdateState(str, Enum):
     CANCELED = "CANCELED"
 
 
+class UpdateCause(str, Enum):
+    """Why an update ran, as its caller says. Names follow the vendor's event log, as far as the causes exist here."""
+
+    USER_ACTION = "USER_ACTION"
+    SCHEDULE = "SCHEDULE"
+    FILE_ARRIVAL = "FILE_ARRIVAL"
+    TABLE_UPDATE = "TABLE_UPDATE"
+    API_CALL = "API_CALL"
+    RETRY_ON_FAILURE = "RETRY_ON_FAILURE"
+
+
 class FlowState(str, Enum):
     """The state of a flow in an update. ``runtime/states.py`` defines the legal transitions."""
 
@@ -167,15 +178,20 @@ class PartitionLag:
 
 @dataclass(frozen=True)
 class FilesBacklog:
-    """The number and bytes of files below a path that a stream has found but not read."""
+    """The number and bytes of files below a path that a stream has found but not read.
+
+    *oldest_unread_at* is when the first of them was found; None if all were read, or unknown.
+    """
 
     source: str
     files: int
     size: int
+    oldest_unread_at: datetime | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The source as one JSON object."""
-        return {"source": self.source, "files": self.files, "bytes": self.size}
+        oldest = None if self.oldest_unread_at is None else self.oldest_unread_at.isoformat()
+        return {"source": self.source, "files": self.files, "bytes": self.size, "oldest_unread_at": oldest}
 
 
 @dataclass(frozen=True)

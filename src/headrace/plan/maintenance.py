@@ -189,6 +189,8 @@ def table_action(task: Task, table: TableFacts, policy: MaintenancePolicy, now_s
             return _vacuum(table, policy, now_s)
         case Task.CHECKPOINT:
             return _checkpoint(table)
+        case Task.EPOCHS | Task.INACTIVE:
+            return None
 
 
 def unneeded_files(table: TableFacts, policy: MaintenancePolicy, now_s: float) -> tuple[StoredFile, ...]:

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from headrace.events.types import Event
 from headrace.graph.resolved import ResolvedGraph
 from headrace.graph.select import Selection
-from headrace.model.outcome import Outcome
+from headrace.model.outcome import Outcome, UpdateCause
 from headrace.model.preview import Preview
 from headrace.model.rows import Rows
 from headrace.plan.backfills import BackfillRequest, ReplayRequest
@@ -111,6 +111,7 @@ class Project(StoredProject):
         reset_checkpoint: Sequence[str] = (),
         accept_data_loss: bool = False,
         continuous: bool | None = None,
+        cause: UpdateCause = UpdateCause.USER_ACTION,
         stop: threading.Event | None = None,
         on_event: Callable[[Event], None] | None = None,
     ) -> Outcome:
@@ -124,6 +125,7 @@ class Project(StoredProject):
                 ``earliest``, ``latest``, ``version:N`` or ``timestamp:T``.
             accept_data_loss: let a full refresh clear rows that its sources no longer have.
             continuous: run until stopped by a signal or by *stop* (default: from the settings).
+            cause: why it runs, for the event log.
             stop: stops the update early when set, from any thread; running batches may finish within the stop timeout.
             on_event: receives every event as it happens.
 
@@ -137,7 +139,7 @@ class Project(StoredProject):
         def planned(graph: ResolvedGraph, selection: Selection) -> Plan:
             return self._planning.plan(graph, selection, continuous=continuous)
 
-        return self._update(selection, planned, on_event, stop, skip_unavailable=True)
+        return self._update(selection, planned, on_event, stop, skip_unavailable=True, cause=cause)
 
     def backfill(self, request: BackfillRequest, *, on_event: Callable[[Event], None] | None = None) -> Outcome:
         """Run an update that executes one stream's query as a batch over a range, into the same table, exactly once.
@@ -247,6 +249,7 @@ class Project(StoredProject):
         stop: threading.Event | None,
         *,
         skip_unavailable: bool,
+        cause: UpdateCause = UpdateCause.USER_ACTION,
     ) -> Outcome:
         start = UpdateStart(
             self.settings,
@@ -258,5 +261,6 @@ class Project(StoredProject):
             skip_unavailable,
             self.alerts(),
             self.metrics,
+            cause,
         )
         return start.run(selection, planned, on_event, stop)

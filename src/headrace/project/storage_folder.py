@@ -1,4 +1,4 @@
-"""Checks and creates the folder of a pipeline's storage."""
+"""Checks and creates the folder of a pipeline's storage, and notes there why an update did not start."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import os
 import tempfile
 from pathlib import Path
 
-from headrace.errors import PipelineError
+from headrace.errors import PipelineError, Problems, problems_of
 from headrace.model.location import Location
 from headrace.settings.settings import Settings
+from headrace.settings.storage import MonitoringFile
+from headrace.storage.refused_update import remove_refusal, write_refusal
 
 
 def storage_problems(settings: Settings) -> tuple[PipelineError, ...]:
@@ -38,3 +40,14 @@ def create_storage(settings: Settings) -> None:
             pass
     except OSError as error:
         raise PipelineError("STORAGE.UNUSABLE", path=storage, reason=error.strerror or error) from error
+
+
+def record_refusal(settings: Settings, error: PipelineError | Problems) -> None:
+    """Store why an update does not start, if there is a storage."""
+    file = Path(settings.layout.monitoring(MonitoringFile.REFUSED))
+    write_refusal(file, (problem.code for problem in problems_of(error)))
+
+
+def clear_refusal(settings: Settings) -> None:
+    """Forget why an earlier update did not start: one has started."""
+    remove_refusal(Path(settings.layout.monitoring(MonitoringFile.REFUSED)))

@@ -35,6 +35,12 @@ ALERT_KEYS = (
         "the rule's",
     ),
     used(
+        "alerts.datasets.*.freshness",
+        ValueType.TEXT,
+        "How far it may be behind its sources, along the whole path, before `freshness` opens, such as `10m`.",
+        "none",
+    ),
+    used(
         "alerts.deliver",
         ValueType.NAMED_SECTIONS,
         "Channels by name. Each has one of `webhook`, `smtp` and `apprise`. Without channels, an update does not check "
@@ -61,7 +67,8 @@ ALERT_KEYS = (
     used(
         "alerts.deliver.*.smtp",
         ValueType.TEXT,
-        "Mail server, as `host:port`. Port 465 uses TLS; on any other, STARTTLS is used if the server has it.",
+        "Mail server, as `host:port`, or a reference to it, such as `${env:SMTP_SERVER}`. Port 465 uses TLS; on any "
+        "other, STARTTLS is used if the server has it.",
     ),
     used("alerts.deliver.*.from", ValueType.TEXT, "Sender of the mail. Required with `smtp`."),
     used("alerts.deliver.*.to", ValueType.TEXTS, "Recipients of alerts.", "none: only `notifications` are sent"),
@@ -76,4 +83,16 @@ ALERT_KEYS = (
         "In a continuous update, alerts that open within this time are one message.",
         "`30s`",
     ),
+    used(
+        "alerts.quiet_hours",
+        ValueType.SECTIONS,
+        "Hours in which messages about some alerts wait until they end. Alerts that are over by then are not reported.",
+        "none",
+    ),
+    used(
+        "alerts.quiet_hours[].hours",
+        ValueType.TEXT,
+        "Times of day and their time zone, such as `22:00-07:00 Europe/Berlin`. Required.",
+    ),
+    used("alerts.quiet_hours[].severities", ValueType.TEXTS, "The severities of these alerts.", "`[info, warn]`"),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
@@ -12,10 +13,13 @@ from types import MappingProxyType
 from headrace.errors import PipelineError
 from headrace.model.alert_rules import Rule, Severity, rules
 from headrace.model.location import Location
+from headrace.model.time_window import TimeWindow
 from headrace.settings.secrets import Secrets, resolve
 
+_PORT = re.compile(r"[0-9]{1,5}")
 DEFAULT_REPEAT_S = 4 * 3600.0
 DEFAULT_GROUP_S = 30.0
+DEFAULT_QUIET = frozenset({Severity.INFO, Severity.WARN})
 
 
 class BodyFormat(str, Enum):
@@ -52,9 +56,20 @@ class Webhook:
         return replace(self, url=value(self.url), signing_secret=value(self.signing_secret))
 
 
+def server_of(text: str) -> tuple[str, int] | None:
+    """The host and the port in a text such as ``smtp.example.com:587``; None if it is something else."""
+    host, _, port = text.strip().rpartition(":")
+    if not host or not _PORT.fullmatch(port) or not 0 < int(port) < 65536:
+        return None
+    return host.strip("[]"), int(port)
+
+
 @dataclass(frozen=True)
 class MailServer:
-    """A mail server, the sender, and the recipients of alerts; *user* and *password* are empty without a login."""
+    """A mail server, the sender, and the recipients of alerts; *user* and *password* are empty without a login.
+
+    While *port* is 0, *host* is a reference to both.
+    """
 
     host: str
     port: int
@@ -64,8 +79,15 @@ class MailServer:
     password: str = field(default="", repr=False)
 
     def resolved(self, value: Values) -> MailServer:
-        """The same with its references replaced."""
-        return replace(self, user=value(self.user), password=value(self.password))
+        """The same with its references replaced.
+
+        Raises:
+            PipelineError: ALERTS.INVALID_SERVER, SECRET.*.
+        """
+        found = (self.host, self.port) if self.port else server_of(value(self.host))
+        if found is None:
+            raise PipelineError("ALERTS.INVALID_SERVER", location=value.location)
+        return replace(self, host=found[0], port=found[1], user=value(self.user), password=value(self.password))
 
 
 @dataclass(frozen=True)
@@ -83,7 +105,7 @@ class Values:
     """Replaces references to secrets in texts; every value is redacted from then on."""
 
     def __init__(self, secrets: Secrets, environ: Mapping[str, str], location: Location) -> None:
-        self._secrets, self._environ, self._location = secrets, environ, location
+        self._secrets, self._environ, self.location = secrets, environ, location
 
     def __call__(self, text: str) -> str:
         """The text with its references replaced.
@@ -91,7 +113,7 @@ class Values:
         Raises:
             PipelineError: SECRET.* if one cannot be resolved.
         """
-        return resolve(text, self._secrets, self._environ, location=self._location)
+        return resolve(text, self._secrets, self._environ, location=self.location)
 
 
 @dataclass(frozen=True)
@@ -135,24 +157,40 @@ class Notification:
 
 
 @dataclass(frozen=True)
+class QuietHours:
+    """Hours in which messages about alerts of some severities wait until they end."""
+
+    window: TimeWindow
+    severities: frozenset[Severity]
+
+
+@dataclass(frozen=True)
 class AlertSettings:
     """The settings of alerts.
 
     Attributes:
         rules: the rules that are on, with the settings' values.
         lag_limits_s: the threshold of ``lag_high`` by dataset.
+        freshness_s: the target of ``freshness`` by dataset.
         channels: where messages are sent.
         notifications: the vendor's, about updates.
         repeat_s: when a message about an alert that is still open is repeated.
         group_s: alerts that open within this time are one message.
+        quiet_hours: when messages wait.
     """
 
     rules: Mapping[str, Rule] = field(default_factory=rules)
     lag_limits_s: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    freshness_s: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     channels: tuple[Channel, ...] = ()
     notifications: tuple[Notification, ...] = ()
     repeat_s: float = DEFAULT_REPEAT_S
     group_s: float = DEFAULT_GROUP_S
+    quiet_hours: tuple[QuietHours, ...] = ()
+
+    def is_quiet(self, severity: Severity, at: float) -> bool:
+        """Whether messages about alerts of a severity wait, at a time in seconds since 1970."""
+        return any(severity in hours.severities and hours.window.contains(at) for hours in self.quiet_hours)
 
     @property
     def alert_channels(self) -> tuple[Channel, ...]:

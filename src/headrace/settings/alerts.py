@@ -12,10 +12,12 @@ from urllib.parse import SplitResult, urlsplit
 
 from headrace.model.alert_rules import Rule, Severity, rules
 from headrace.model.location import Location
+from headrace.model.time_window import InvalidWindow, TimeWindow
 from headrace.model.triggers import InvalidInterval, parse_interval_s
 from headrace.options.nearest import nearest
 from headrace.settings.alert_settings import (
     DEFAULT_GROUP_S,
+    DEFAULT_QUIET,
     DEFAULT_REPEAT_S,
     AlertSettings,
     AppriseUrl,
@@ -23,8 +25,10 @@ from headrace.settings.alert_settings import (
     Channel,
     MailServer,
     Notification,
+    QuietHours,
     UpdateNotice,
     Webhook,
+    server_of,
 )
 from headrace.settings.check import Section
 from headrace.settings.secrets import has_reference
@@ -50,11 +54,13 @@ def alerts_of(section: Section, file: str, report: Report) -> AlertSettings:
     group_s = reader.seconds(given, "group", "alerts.group", may_be_zero=True)
     found = AlertSettings(
         rules=MappingProxyType(reader.rules(given.named_sections("rules"))),
-        lag_limits_s=MappingProxyType(dict(reader.lag_limits(given.named_sections("datasets")))),
+        lag_limits_s=MappingProxyType(dict(reader.limits(given.named_sections("datasets"), "lag"))),
+        freshness_s=MappingProxyType(dict(reader.limits(given.named_sections("datasets"), "freshness"))),
         channels=channels,
         notifications=tuple(reader.notifications(section.sections("notifications"))),
         repeat_s=reader.seconds(given, "repeat", "alerts.repeat") or DEFAULT_REPEAT_S,
         group_s=DEFAULT_GROUP_S if group_s is None else group_s,
+        quiet_hours=tuple(reader.quiet_hours(given.sections("quiet_hours"))),
     )
     if "notifications" in section.values and section.sections("notifications") and found.mail_channel is None:
         reader.wrong(
@@ -138,12 +144,29 @@ class _Rules(_Values):
             severity=self.word(given, "severity", f"{key}.severity", Severity) or rule.severity,
         )
 
-    def lag_limits(self, given: dict[str, Section]) -> Iterator[tuple[str, float]]:
-        """The thresholds of lag, by dataset."""
+    def limits(self, given: dict[str, Section], key: str) -> Iterator[tuple[str, float]]:
+        """The limits of a key, in seconds by dataset."""
         for name, limits in given.items():
-            lag_s = self.seconds(limits, "lag", f"alerts.datasets.{name}.lag")
-            if lag_s is not None:
-                yield name, lag_s
+            limit_s = self.seconds(limits, key, f"alerts.datasets.{name}.{key}")
+            if limit_s is not None:
+                yield name, limit_s
+
+    def quiet_hours(self, given: Iterable[Section]) -> Iterator[QuietHours]:
+        """The hours in which messages wait."""
+        for section in given:
+            key, written = "alerts.quiet_hours[]", section.text("hours")
+            names = section.texts("severities")
+            known = [self.member(name, section.line_of("severities"), f"{key}.severities", Severity) for name in names]
+            severities = frozenset(severity for severity in known if severity is not None)
+            if written is None:
+                if not section.has_errors:
+                    self.wrong(section.line, key, "it has no hours", "Write hours: 22:00-07:00 Europe/Berlin.")
+                continue
+            try:
+                yield QuietHours(TimeWindow.of(written), severities or DEFAULT_QUIET)
+            except InvalidWindow as invalid:
+                fix = "Write it as 22:00-07:00 Europe/Berlin."
+                self.wrong(section.line_of("hours"), f"{key}.hours", str(invalid), fix)
 
     def notifications(self, given: Iterable[Section]) -> Iterator[Notification]:
         """The vendor's notifications."""
@@ -211,8 +234,9 @@ class _Channels(_Values):
         return Webhook(url, body, section.text("signing_secret") or "")
 
     def _mail_server(self, section: Section, key: str) -> MailServer | None:
-        host, _, port = (section.text("smtp") or "").rpartition(":")
-        if not host or not re.fullmatch(r"[0-9]{1,5}", port) or not 0 < int(port) < 65536:
+        written = section.text("smtp") or ""
+        server = (written, 0) if has_reference(written) else server_of(written)
+        if server is None:
             self.wrong(section.line_of("smtp"), f"{key}.smtp", "it is not host:port", "Write smtp.example.com:587.")
             return None
         sender = section.text("from")
@@ -225,7 +249,7 @@ class _Channels(_Values):
         user, password = section.text("user") or "", section.text("password") or ""
         if bool(user) != bool(password):
             self.wrong(section.line, key, "user and password need each other", "Write both, or neither.")
-        return MailServer(host.strip("[]"), int(port), sender or "", recipients, user, password)
+        return MailServer(*server, sender or "", recipients, user, password)
 
     def _check_secret(self, section: Section, name: str, key: str) -> None:
         written = section.text(name)

@@ -14,7 +14,7 @@ from headrace.model.location import Location
 from headrace.options.nearest import nearest
 from headrace.options.option import Treatment
 from headrace.settings.document import BOOLEAN, FLOAT, INTEGER, NULL, TEXT, line_of, repeated_keys, text_of
-from headrace.settings.key import Key, KeyTable, ValueType
+from headrace.settings.key import OFF_WORDS, Key, KeyTable, ValueType
 from headrace.settings.keys import SETTINGS
 
 Value: TypeAlias = (
@@ -272,8 +272,7 @@ def _suggestion(leaf: str, path: str, table: KeyTable) -> str:
 
 
 def _is_off(node: yaml.Node) -> bool:
-    # Both are the boolean false in YAML 1.1, which other tools may have written.
-    return isinstance(node, yaml.ScalarNode) and text_of(node).lower() in ("off", "false")
+    return isinstance(node, yaml.ScalarNode) and text_of(node) in OFF_WORDS
 
 
 def _is_empty(node: yaml.Node) -> bool:

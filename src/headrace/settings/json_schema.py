@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 from headrace.options.option import Treatment
-from headrace.settings.key import Key, KeyTable, ValueType
+from headrace.settings.key import OFF_WORDS, Key, KeyTable, ValueType
 from headrace.settings.keys import SETTINGS
 
 # Where a project keeps its copy, relative to the settings file; the comment makes editors read it.
@@ -24,8 +24,8 @@ EDITOR_COMMENT = f"# yaml-language-server: $schema={SCHEMA_FILE}"
 _LINK = re.compile(r"\[([^\]]+)\]\([^)]*\)")
 # What a refused key may have.
 _EMPTY: tuple[Any, ...] = (None, False, "", [], {})
-# YAML reads `off` without quotes as false.
-_OFF = ({"const": "off"}, {"const": False}, {"type": "null"})
+# YAML 1.1 reads `off` without quotes as false.
+_OFF = (*({"const": word} for word in OFF_WORDS), {"const": False}, {"type": "null"})
 _OTHER_VALUES: Mapping[ValueType, dict[str, Any]] = {
     ValueType.SCALAR: {"type": ["string", "number", "boolean"]},
     ValueType.BOOLEAN: {"type": "boolean"},

@@ -10,6 +10,9 @@ from types import MappingProxyType
 
 from headrace.options.option import Treatment
 
+# How a section is switched off. YAML 1.1, which other tools may have written, reads them all as the boolean false.
+OFF_WORDS = ("off", "Off", "OFF", "false", "False", "FALSE")
+
 
 class ValueType(Enum):
     """The type of a value; the value of the member is the phrase used in messages."""

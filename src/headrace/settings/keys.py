@@ -137,7 +137,29 @@ _OURS = (
         "Maps the old name of a flow to the new one. The flow continues from its checkpoint.",
         "empty",
     ),
-    _used("maintenance", _T.SECTION, "What `headrace maintain` keeps.", in_profile=True),
+    _used("maintenance", _T.SECTION, "What `headrace maintain` keeps, and when it works.", in_profile=True),
+    _used(
+        "maintenance.window",
+        _T.TEXT,
+        "When it may start an action, such as `01:00-05:00 Europe/Berlin`. Otherwise it says what is due. "
+        "`--anytime` overrides it.",
+        "always",
+    ),
+    _used("maintenance.max_minutes", _T.NUMBER, "It starts no further action after this time.", "no limit"),
+    _used("maintenance.checkpoints", _T.SECTION, "How long checkpoints of old epochs are kept."),
+    _used(
+        "maintenance.checkpoints.retain",
+        _T.TEXT,
+        "How long they are kept after their last batch. The newest two epochs of a flow stay.",
+        "forever",
+    ),
+    _used("maintenance.inactive", _T.SECTION, "How long datasets, flows and views are kept that left the code."),
+    _used(
+        "maintenance.inactive.retain",
+        _T.TEXT,
+        "How long they are kept after they were used last. Those with rows stay.",
+        "forever",
+    ),
     _used(
         "maintenance.vacuum",
         _T.TEXT,

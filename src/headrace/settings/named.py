@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from headrace.model.location import Location
 from headrace.model.maintenance import DEFAULT_POLICY, MaintenancePolicy, VacuumScope
 from headrace.model.names import InvalidName, Naming, QualifiedName, check_part, quoted
+from headrace.model.time_window import InvalidWindow, TimeWindow
 from headrace.model.triggers import InvalidInterval, parse_interval_s
 from headrace.settings.check import Section
 from headrace.settings.settings import DEFAULT_RETAIN_METRICS_S, DEFAULT_RETAIN_S, DEFAULT_SCHEMA, Library
@@ -85,6 +86,16 @@ def maintenance_of(section: Section, report: Report) -> MaintenancePolicy:
             instead=fix,
         )
         scope = DEFAULT_POLICY.vacuum.value
+    most_minutes = found.number("max_minutes")
+    if most_minutes is not None and most_minutes < 1:
+        report(
+            "SETTINGS.WRONG_VALUE",
+            found.line_of("max_minutes"),
+            key="maintenance.max_minutes",
+            reason="it is less than 1",
+            instead="Write a number of minutes, or leave it out.",
+        )
+        most_minutes = None
     rows = found.section("quarantine")
     retain_s = _interval_s(found, "maintenance.retain", report)
     rows_s = _interval_s(rows, "maintenance.quarantine.retain", report)
@@ -95,7 +106,22 @@ def maintenance_of(section: Section, report: Report) -> MaintenancePolicy:
         DEFAULT_POLICY.rows_retain_s if rows_s is None else rows_s,
         _retention_s(rows, "maintenance.quarantine.retain_open", None, report),
         DEFAULT_POLICY.logs_retain_s if logs_s is None else logs_s,
+        _retention_s(found.section("checkpoints"), "maintenance.checkpoints.retain", None, report),
+        _retention_s(found.section("inactive"), "maintenance.inactive.retain", None, report),
+        _window(found, report),
+        None if most_minutes is None else 60.0 * most_minutes,
     )
+
+
+def _window(section: Section, report: Report) -> TimeWindow | None:
+    written = section.text("window")
+    try:
+        return None if written is None else TimeWindow.of(written)
+    except InvalidWindow as invalid:
+        fix = "Write it as 01:00-05:00 Europe/Berlin."
+        line = section.line_of("window")
+        report("SETTINGS.WRONG_VALUE", line, key="maintenance.window", reason=str(invalid), instead=fix)
+        return None
 
 
 def _retention_s(section: Section, path: str, default: float | None, report: Report) -> float | None:

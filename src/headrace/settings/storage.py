@@ -78,12 +78,15 @@ def _normalized(path: str, location: Location | None) -> str:
 
 
 class MonitoringFile(str, Enum):
-    """The files of monitoring: the metrics of events that were already folded, a cache; alerts; messages to send.
+    """The files of monitoring: caches of the metrics of events that were already folded, and of what the storage has.
 
-    And of maintenance: its log, a Delta table like the event log, which has one writer each; and its lock.
+    Alerts; messages to send; why the latest update did not start. And of maintenance: its log, a Delta table like the
+    event log, which has one writer each; and its lock.
     """
 
     METRICS = "metrics.json"
+    SURVEY = "survey.json"
+    REFUSED = "refused.json"
     ALERTS = "alerts.json"
     # A folder.
     OUTBOX = "outbox"

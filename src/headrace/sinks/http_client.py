@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.request import getproxies
+
+from headrace.errors import PipelineError
 
 if TYPE_CHECKING:
     import httpx2
@@ -15,6 +18,7 @@ if TYPE_CHECKING:
 TRANSIENT_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
 MAX_RESPONSE_LENGTH = 200
 _LEAST_TOKEN_LENGTH = 8
+_PROXIED = ("http", "https", "all")
 _MAX_RESPONSE_BYTES = 64 * 1024
 
 
@@ -23,13 +27,23 @@ def open_client(timeout_s: float, *, connections: int = 1) -> Any:
 
     Raises:
         ModuleNotFoundError: httpx2, an extra, is not installed.
+        PipelineError: HTTP.PROXY: the environment names a proxy that cannot be used.
     """
     import httpx2  # noqa: PLC0415 - an extra
 
     # It would log each URL, which may contain a secret.
     logging.getLogger("httpx2").setLevel(logging.WARNING)
     limits = httpx2.Limits(max_connections=connections)
-    return httpx2.Client(timeout=timeout_s, limits=limits, follow_redirects=False)
+    try:
+        return httpx2.Client(timeout=timeout_s, limits=limits, follow_redirects=False)
+    except (ValueError, ImportError, httpx2.InvalidURL) as error:
+        # Nothing else that it is made from comes from outside. The text would show the URL, which may have a password.
+        raise PipelineError("HTTP.PROXY", variables=", ".join(proxy_variables())) from error
+
+
+def proxy_variables() -> list[str]:
+    """The environment variables that name proxies."""
+    return [f"{scheme}_PROXY".upper() for scheme in getproxies() if scheme in _PROXIED]
 
 
 def transport_errors() -> tuple[type[Exception], ...]:

@@ -21,6 +21,7 @@ __all__ = [
     "open_quarantine",
     "positions",
     "recorded_metrics",
+    "refused_update",
     "removal",
     "renaming",
     "source_retention",

@@ -22,6 +22,8 @@ from headrace.settings.storage import path_safe
 _FOLDER, _ONLY, _ABOUT, _ROWS = "waiting", "sink", "batch.json", "rows"
 _NAME = re.compile(r"(?P<place>\d{12})\.(?P<epoch>-?\d+)\.(?P<number>\d+)\.[0-9a-f]{32}")
 _DRAFT, _REMOVED = ".draft-", ".gone-"
+# An empty file of a queue, written at each delivery from it.
+_DELIVERED = ".delivered"
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,14 @@ class SpilledBatch:
     def rows(self) -> int:
         """The number of its rows."""
         return int(self._about()["rows"])
+
+    def size(self) -> int:
+        """The bytes of its Parquet files."""
+        return sum(file.stat().st_size for file in self.data.glob("*.parquet"))
+
+    def spilled_at(self) -> float:
+        """When it joined the queue, in seconds since 1970."""
+        return self.data.stat().st_mtime
 
     def _about(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads((self.folder / _ABOUT).read_text(encoding="utf-8"))
@@ -191,6 +201,21 @@ def remove_spilled_batch(batch: SpilledBatch) -> None:
     # Otherwise a power loss could restore the folder without its files.
     _sync(removed.parent)
     _remove(batch.folder.parent.glob(f"{_REMOVED}*"))
+    (batch.folder.parent / _DELIVERED).touch()
+
+
+def delivered_at(folder: Path, sink: str) -> float | None:
+    """When a waiting batch was delivered to a sink of a flow last, in seconds since 1970; None if none was.
+
+    Args:
+        folder: the flow's folder, with its record.
+        sink: a name from :func:`waiting_batches`.
+    """
+    queue = folder / _FOLDER / sink
+    try:
+        return ((queue if queue.is_dir() else folder / _FOLDER / _ONLY) / _DELIVERED).stat().st_mtime
+    except (FileNotFoundError, NotADirectoryError):
+        return None
 
 
 def _remove(folders: Iterable[Path]) -> None:

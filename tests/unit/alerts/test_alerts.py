@@ -51,6 +51,22 @@ def healthy():
     samples.set(catalogue.QUARANTINED, 500, "orders")
     samples.set(catalogue.STATE_CHANGES, 7, "orders", "dedupe", "late")
     samples.set(catalogue.FREE, 80e9)
+    samples.set(catalogue.UPDATE_END, NOW - 700, "COMPLETED")
+    # A table with a target of a day, a sink with nothing to wait for, and an hour that costs what hours cost.
+    samples.set(catalogue.FRESHNESS_TARGET, 86_400, "orders", "ordered_at")
+    samples.set(catalogue.NEWEST_ROW, NOW - 3600, "orders", "ordered_at")
+    samples.set(catalogue.FLOW_STATE, 1, "mail", "mail", "RUNNING")
+    samples.set(catalogue.FLOW_START, NOW - 86_400, "mail")
+    samples.set(catalogue.LAST_BATCH, NOW - 30, "mail")
+    samples.set(catalogue.LAG_COMMITS, 1, "mail", "orders")
+    samples.set(catalogue.SINK_WAITING_BATCHES, 0, "mail", "mail")
+    samples.set(catalogue.SINK_LAST_DELIVERY, NOW - 30, "mail", "mail")
+    samples.set(catalogue.COST, 150, "mail")
+    samples.set(catalogue.USUAL_COST, 100, "mail")
+    # A loss of last week, and old files that are fewer than those of the table.
+    samples.add(catalogue.LOST_OFFSETS, 7, "orders", "raw")
+    samples.set(catalogue.LAST_LOSS, NOW - 7 * 86_400, "orders", "raw")
+    samples.set(catalogue.UNREFERENCED, 1.1e9, "orders")
     return samples
 
 
@@ -65,12 +81,12 @@ def failed(samples):
 
 
 def flow_failed(samples):
-    samples.drop(catalogue.FLOW_STATE)
+    samples.drop(catalogue.FLOW_STATE, lambda labels: labels["flow"] == "orders")
     samples.set(catalogue.FLOW_STATE, 1, "orders", "orders", "FAILED")
 
 
 def running(samples, lag_s):
-    samples.drop(catalogue.FLOW_STATE)
+    samples.drop(catalogue.FLOW_STATE, lambda labels: labels["flow"] == "orders")
     samples.set(catalogue.FLOW_STATE, 1, "orders", "orders", "RUNNING")
     samples.set(catalogue.LAG_SECONDS, lag_s, "orders", "raw")
 
@@ -106,6 +122,14 @@ def silent_input(samples):
     samples.set(catalogue.WATERMARK_DELAY, 1200, "orders")
 
 
+def silent_sink(samples):
+    samples.set(catalogue.SINK_LAST_DELIVERY, NOW - 901, "mail", "mail")
+
+
+def sink_that_never_got_anything(samples):
+    samples.drop(catalogue.SINK_LAST_DELIVERY)
+
+
 def many_files(samples):
     samples.set(catalogue.TABLE_FILES, 1001, "orders")
 
@@ -113,6 +137,15 @@ def many_files(samples):
 FAULTS = {
     "update_lost": lost,
     "update_failed": failed,
+    "update_refused": lambda samples: samples.set(catalogue.UPDATE_REFUSED, 1, "GRAPH.UNKNOWN_DATASET"),
+    "schema_blocked": lambda samples: samples.set(catalogue.UPDATE_REFUSED, 1, "TABLE.TYPE_CHANGED"),
+    "checkpoint_bad": lambda samples: samples.set(catalogue.CHECKPOINT_PROBLEM, 1, "orders", "FLOW.CHECKPOINT_LOST"),
+    "freshness": lambda samples: samples.set(catalogue.NEWEST_ROW, NOW - 86_401, "orders", "ordered_at"),
+    "sink_waiting": lambda samples: samples.set(catalogue.SINK_WAITING_BATCHES, 3, "mail", "mail"),
+    "sink_silent": silent_sink,
+    "offsets_lost": lambda samples: samples.set(catalogue.LAST_LOSS, NOW - 60, "orders", "raw"),
+    "cost_jump": lambda samples: samples.set(catalogue.COST, 201, "mail"),
+    "unreferenced": lambda samples: samples.set(catalogue.UNREFERENCED, 1.9e9, "orders"),
     "flow_failed": flow_failed,
     "flow_restarting": lambda samples: samples.add(catalogue.FLOW_RETRIES, 3, "orders"),
     "lag_high": far_behind,
@@ -163,6 +196,41 @@ def test_a_fault_is_found_by_its_own_rule_alone(rule_id):
     assert "{" not in finding.message
 
 
+@pytest.mark.parametrize(
+    ("rule_id", "fault"),
+    [
+        ("sink_silent", sink_that_never_got_anything),
+        ("unreferenced", lambda samples: samples.set(catalogue.INACTIVE, 1.1e9, "old", "")),
+        ("schema_blocked", lambda samples: samples.set(catalogue.UPDATE_REFUSED, 1, "FLOW.STATE_CHANGED")),
+        # A row from the future makes no table fresh.
+        ("freshness", lambda samples: samples.set(catalogue.NEWEST_ROW, NOW + 90_000, "orders", "ordered_at")),
+    ],
+)
+def test_a_fault_of_another_kind_is_found_by_the_same_rule(rule_id, fault):
+    assert [finding.rule.rule_id for finding in found_after(fault)] == [rule_id]
+
+
+@pytest.mark.parametrize(
+    ("change", "age_s"),
+    [
+        (lambda samples: samples.set(catalogue.GLOBAL_LAG, 599, "orders"), None),
+        (lambda samples: samples.set(catalogue.GLOBAL_LAG, 601, "orders"), 601),
+        # Nobody has looked for new input since the last update.
+        (lambda samples: samples.set(catalogue.UPDATE_END, NOW - 700, "COMPLETED"), 700),
+        (lambda samples: samples.set(catalogue.UPDATE_END, NOW - 500, "COMPLETED"), None),
+        # A running stream whose sources say nothing of time.
+        (lambda samples: samples.set(catalogue.FLOW_STATE, 1, "other", "orders", "RUNNING"), None),
+    ],
+)
+def test_a_dataset_with_a_target_is_as_old_as_its_path_or_the_last_update(change, age_s):
+    samples = healthy()
+    change(samples)
+
+    found = findings(Facts(samples, History(), NOW, freshness_s={"orders": 600}))
+
+    assert [finding.value for finding in found] == ([] if age_s is None else [age_s])
+
+
 def simulated_minute(samples, minute):
     """The next minute of a healthy day: an update each quarter of an hour, and a stream that runs all day."""
     now = NOW + 60 * minute
@@ -181,9 +249,18 @@ def simulated_minute(samples, minute):
     samples.set(catalogue.TABLE_FILES, 50 + minute % 250, "clicks")
     samples.set(catalogue.TABLE_BYTES, 1e9, "clicks")
     samples.set(catalogue.FREE, 80e9 - 1e6 * minute)
+    # A sink gets rows each minute, and is down for four minutes at night; the newest row is up to an hour old.
+    is_down = 120 <= minute % 1440 < 124
+    samples.set(catalogue.SINK_WAITING_BATCHES, minute % 1440 - 119 if is_down else 0, "mail", "mail")
+    samples.set(catalogue.LAST_BATCH, now - 10, "mail")
+    if not is_down:
+        samples.set(catalogue.SINK_LAST_DELIVERY, now - 10, "mail", "mail")
+    samples.set(catalogue.NEWEST_ROW, now - 60 * (minute % 60), "orders", "ordered_at")
+    samples.set(catalogue.COST, 100 + minute % 90, "mail")
+    samples.set(catalogue.UNREFERENCED, 1e6 * minute, "clicks")
     is_running = minute % 15 < 3
     for metric in (catalogue.UPDATE_STATE, catalogue.FLOW_STATE):
-        samples.drop(metric, lambda labels: labels.get("flow") != "clicks")
+        samples.drop(metric, lambda labels: labels.get("flow") not in ("clicks", "mail"))
     samples.set(catalogue.UPDATE_STATE, 1, "RUNNING" if is_running else "COMPLETED")
     samples.set(catalogue.FLOW_STATE, 1, "orders", "orders", "RUNNING" if is_running else "COMPLETED")
     # What the other flow has not read is as old as its last update.

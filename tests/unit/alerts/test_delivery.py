@@ -454,6 +454,31 @@ def test_apprise_sends_the_message_and_reports_a_service_that_is_down(receiver):
     assert found["title"] == MESSAGE.title
 
 
+@pytest.mark.filterwarnings("ignore:'imghdr' is deprecated")
+@pytest.mark.parametrize("scheme", ["http", "json"])
+def test_a_redirect_is_not_followed(receiver, scheme):
+    receiver.answer = lambda _request, _number: (307, {"Location": f"{receiver.url}/elsewhere"})
+    target = Webhook(receiver.url) if scheme == "http" else AppriseUrl(receiver.url.replace("http://", "json://"))
+
+    assert sender().send(Channel("ops", target), MESSAGE).verdict is not Verdict.ACCEPTED
+    assert len(receiver.requests) == 1
+
+
+@pytest.mark.parametrize("proxy", ["nonsense://user:hunter-two@host", "http://user:hunter-two@127.0.0.1:9"])
+def test_a_proxy_that_cannot_be_used_is_named_without_its_password_and_the_message_waits(
+    outbox, receiver, monkeypatch, proxy
+):
+    monkeypatch.setenv("HTTPS_PROXY", proxy)
+    outbox.add([MESSAGE])
+
+    channel = Channel("ops", Webhook(receiver.url.replace("http://", "https://")))
+    assert delivered(outbox, channel) == ["failed"]
+    (letter,) = outbox.letters()
+    assert "HTTPS_PROXY" in str(letter.reason)
+    assert "hunter-two" not in letter.reason
+    assert letter.given_up_at is None
+
+
 def test_a_missing_package_is_named_with_the_command_that_installs_it():
     def missing():
         raise ModuleNotFoundError

@@ -14,7 +14,8 @@ from headrace.alerts.conditions import Finding
 from headrace.alerts.messages import Message, MessageKind, Pipeline
 from headrace.alerts.notices import Undelivered, due_messages
 from headrace.model.alert_rules import Severity, rules
-from headrace.settings.alert_settings import AlertSettings, Channel, MailServer, Webhook
+from headrace.model.time_window import TimeWindow
+from headrace.settings.alert_settings import AlertSettings, Channel, MailServer, QuietHours, Webhook
 
 NOW = 1_795_000_000.0
 PIPELINE = Pipeline("shop", "p1", "file:///srv/shop/pipeline.yml")
@@ -153,6 +154,24 @@ def test_a_silenced_alert_is_resolved_when_the_silence_ends(channels):
 
     assert channels.check(NOW + 100) == []
     assert channels.check(NOW + 1001) == [("resolved", ["orders"])]
+
+
+def test_messages_wait_for_the_end_of_quiet_hours_except_urgent_ones():
+    # NOW is 12:06 in Berlin.
+    night = QuietHours(TimeWindow.of("12:00-22:00 Europe/Berlin"), frozenset({Severity.INFO, Severity.WARN}))
+    channels = Channels(replace(SETTINGS, quiet_hours=(night,), repeat_s=3600))
+    restarts = Finding(rules()["flow_restarting"], {"flow": "orders"}, 3)
+    short = Finding(rules()["flow_restarting"], {"flow": "short"}, 3)
+    after = NOW + 10 * 3600
+
+    assert channels.check(NOW, restarts, short, OTHER) == [("opened", ["visits"])]
+    # What is over by then was no reason to wake anybody.
+    assert channels.check(NOW + 3600, restarts, OTHER) == [("repeated", ["visits"])]
+    assert channels.check(after, restarts) == [("opened", ["orders"]), ("resolved", ["visits"])]
+    # The next day: no repetition, and the end waits too.
+    assert channels.check(after + 14 * 3600, restarts) == []
+    assert channels.check(after + 15 * 3600) == []
+    assert channels.check(after + 24 * 3600) == [("resolved", ["orders"])]
 
 
 def test_a_hidden_alert_and_one_that_somebody_knows_of_are_not_reported(channels):

@@ -64,7 +64,7 @@ class Pipeline:
             self.at += timedelta(minutes=1)
             now, samples = self.at.timestamp(), fold.samples
             samples.drop(catalogue.LAG_SECONDS)
-            for flow, sources in fold.oldest_unread.items():
+            for flow, sources in fold.unread.oldest.items():
                 for source, oldest in sources.items():
                     samples.set(catalogue.LAG_SECONDS, 0 if oldest is None else now - oldest, flow, source)
             samples.drop(catalogue.UPDATE_STATE)

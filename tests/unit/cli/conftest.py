@@ -13,12 +13,13 @@ from headrace.events.types import BatchDone, Event, FlowStateChanged, UpdateCrea
 from headrace.model.erasure import Erasure, PlaceKind, SearchedPlace
 from headrace.model.expectations import Action, ExpectationCount
 from headrace.model.maintenance import MaintenanceRequest, Task
-from headrace.model.outcome import FlowCounts, FlowOutcome, FlowState, Outcome, UpdateState
+from headrace.model.outcome import FlowCounts, FlowOutcome, FlowState, Outcome, UpdateCause, UpdateState
 from headrace.model.preview import Preview
 from headrace.model.rows import Rows
 from headrace.model.state_rows import StateRequest, StateRows
 from headrace.plan.maintenance import Action as MaintenanceAction
 from headrace.plan.maintenance import ActionState, Size
+from headrace.plan.steps import Plan
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 COUNTS = FlowCounts(90, 4, 6, (ExpectationCount("valid", Action.DROP, 96, 4),))
@@ -98,9 +99,11 @@ class FakeProject:
         reset_checkpoint: Sequence[str] = (),
         accept_data_loss: bool = False,
         continuous: bool | None = None,
+        cause: UpdateCause = UpdateCause.USER_ACTION,
         on_event: Callable[[Event], None] | None = None,
     ) -> Outcome:
         more = (tuple(reset_checkpoint), accept_data_loss, continuous)
+        more += () if cause is UpdateCause.USER_ACTION else (cause,)
         self._ask("run", refresh, full_refresh, full_refresh_all, *(more if any(more) else ()))
         assert on_event is not None
         for event in (
@@ -160,7 +163,8 @@ class FakeProject:
     def session(self) -> None:
         raise AssertionError
 
-    def maintain(self, request: MaintenanceRequest) -> tuple[MaintenanceAction, ...]:
+    def maintain(self, request: MaintenanceRequest, plan: Callable[[], Plan]) -> tuple[MaintenanceAction, ...]:
+        del plan
         self._ask("maintain", request)
         sizes = Size(300, 9_000_000), Size(2, 8_000_000)
         return (

@@ -11,7 +11,7 @@ import pytest
 from headrace.errors import InternalError, PipelineError, Problems
 from headrace.graph.select import Selection
 from headrace.model.maintenance import MaintenanceRequest, Task
-from headrace.model.outcome import UpdateState
+from headrace.model.outcome import UpdateCause, UpdateState
 from headrace.model.state_rows import Side, StateRequest
 from headrace.plan.backfills import BackfillRequest
 
@@ -27,6 +27,7 @@ from headrace.plan.backfills import BackfillRequest
         (["run", "--refresh", "a", "--full-refresh", "b, c"], ("run", ("a",), ("b", "c"), False)),
         (["run", "--full-refresh-all"], ("run", (), (), True)),
         (["run", "--continuous"], ("run", (), (), False, (), False, True)),
+        (["run", "--cause", "schedule"], ("run", (), (), False, (), False, None, UpdateCause.SCHEDULE)),
         (
             ["run", "--reset-checkpoint", "a=latest,b", "--accept-data-loss"],
             ("run", (), (), False, ("a=latest", "b"), True, None),

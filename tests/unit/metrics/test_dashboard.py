@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from headrace.metrics.catalogue import CATALOGUE, MetricKind
+from headrace.metrics.catalogue import CATALOGUE
+from headrace.metrics.metric import MetricKind
 
 DASHBOARD = json.loads((Path(__file__).parents[3] / "docs" / "how-to" / "grafana-dashboard.json").read_text())
 # The names under which Prometheus stores each metric, with the labels.

@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from headrace.metrics.bottleneck import WAITING, RecentPhases
 from headrace.metrics.dataset_lag import DatasetLag, DefinedFlow, dataset_lags
+from headrace.metrics.topic_age import TopicAge
+from headrace.model.outcome import PartitionLag
 
 FLOWS = {
     "raw": DefinedFlow("raw", ()),
@@ -61,3 +65,39 @@ def test_a_stream_that_runs_for_months_keeps_ten_minutes():
         recent.add(60 * minute, {"add_batch": 1000})
 
     assert len(recent.to_json()["minutes"]) == 10
+
+
+def reports(arrivals, reads):
+    """The reports of a stream each ten seconds: what has arrived in a partition by then, and what was read."""
+    age, read, newest = TopicAge(), 0, 0
+    for number, (arrived, batch) in enumerate(zip(arrivals, reads, strict=True)):
+        newest += arrived
+        read = min(read + batch, newest)
+        age.observe(10.0 * number, [PartitionLag("orders", 0, read, newest)])
+        # As it is stored between two scrapes.
+        age = TopicAge.from_json(json.loads(json.dumps(age.to_json())))
+        yield read, newest, age.oldest_unread_at
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=15))
+def test_the_oldest_unread_record_of_a_topic_is_as_old_as_the_first_report_that_saw_it(steps):
+    arrivals, reads = zip(*steps, strict=True)
+    for read, newest, oldest_at in reports(arrivals, reads):
+        ends = [sum(arrivals[: number + 1]) for number in range(len(arrivals))]
+        seen_at = next(10.0 * number for number, end in enumerate([*ends, newest + 1]) if end > read)
+        assert oldest_at == (None if read == newest else seen_at)
+
+
+@pytest.mark.parametrize("batch", [0, 1, 5, 9])
+def test_the_age_of_a_stream_that_falls_behind_for_hours_is_a_fifth_too_low_at_most(batch):
+    for number, (read, _, oldest_at) in enumerate(reports([10] * 500, [batch] * 500)):
+        age_s, seen_s = 10.0 * (number - read // 10), 10.0 * number - oldest_at
+        assert 0.8 * age_s - 10 <= seen_s <= age_s
+
+
+def test_a_topic_that_was_created_again_counts_anew():
+    age = TopicAge()
+    for at, offset, newest in ((0, 5, 90), (10, 0, 8)):
+        age.observe(at, [PartitionLag("orders", 0, offset, newest)])
+
+    assert age.oldest_unread_at == 10

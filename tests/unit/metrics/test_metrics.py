@@ -27,11 +27,12 @@ from headrace.events.types import (
     StreamProgress,
     UpdateCreated,
     UpdateStateChanged,
+    Warned,
 )
 from headrace.metrics import catalogue
-from headrace.metrics.catalogue import MetricKind
 from headrace.metrics.exposition import json_of, prometheus_text
 from headrace.metrics.fold import EventFold
+from headrace.metrics.metric import MetricKind
 from headrace.metrics.samples import Samples
 from headrace.metrics.snapshot import Snapshot, read_snapshot, write_snapshot
 from headrace.model.custom_metrics import MetricValue
@@ -78,6 +79,33 @@ def test_metrics_of_users_add_up_if_they_are_totals_and_are_those_of_the_newest_
 
     assert samples.of(catalogue.CUSTOM_TOTAL) == {("orders", "orders", "value"): 35}
     assert samples.of(catalogue.CUSTOM_VALUE) == {("orders", "orders", "newest"): 4}
+
+
+def test_a_value_of_a_user_is_gone_after_an_update_that_read_rows_and_did_not_have_it():
+    def without(number, rows):
+        return BatchDone("orders", "orders", 0, number, FlowCounts(rows))
+
+    fold = folded(UpdateCreated("USER_ACTION"), batch(0), DONE)
+    for update_id, event in (("empty", without(1, 0)), ("removed", without(2, 5))):
+        for step in (UpdateCreated("USER_ACTION"), event, DONE):
+            before = dict(fold.samples.of(catalogue.CUSTOM_VALUE))
+            fold.apply(step, START, update_id)
+
+    # It was there until the end of the update.
+    assert before == {("orders", "orders", "newest"): 10}
+    assert fold.samples.of(catalogue.CUSTOM_VALUE) == {}
+    assert fold.samples.of(catalogue.CUSTOM_TOTAL) == {("orders", "orders", "value"): 25}
+
+
+def test_lost_offsets_are_added_up_and_a_loss_of_unknown_size_counts_once():
+    def lost(offsets):
+        facts = {"topic": "raw", "partition": 0, "offsets": offsets}
+        return Warned("KAFKA.OFFSETS_LOST", "lost", "orders", "orders", facts=facts)
+
+    samples = folded(lost(7), lost(None), Warned("SINK.DOWN", "down", "orders")).samples
+
+    assert samples.of(catalogue.LOST_OFFSETS) == {("orders", "raw"): 8}
+    assert samples.of(catalogue.LAST_LOSS) == {("orders", "raw"): (START + timedelta(seconds=1)).timestamp()}
 
 
 def test_durations_are_counted_in_cumulative_buckets_and_unknown_ones_are_not():
@@ -148,11 +176,11 @@ def test_lag_behind_a_table_is_its_unread_rows_commits_and_bytes_and_its_oldest_
         30,
         2,
     ]
-    assert fold.oldest_unread == {"orders": {"raw": START.timestamp()}}
-    assert folded(behind, current).oldest_unread == {"orders": {"raw": None}}
+    assert fold.unread.oldest == {"orders": {"raw": START.timestamp()}}
+    assert folded(behind, current).unread.oldest == {"orders": {"raw": None}}
     # Log clean-up has removed the unread commits.
     removed = FlowLagMetrics("orders", "orders", tables=(TableLag("raw", 2, None, None),))
-    assert folded(current, removed).oldest_unread == {"orders": {}}
+    assert folded(current, removed).unread.oldest == {"orders": {}}
 
 
 def test_lag_behind_other_sources_has_the_metrics_of_what_is_known():
@@ -162,7 +190,7 @@ def test_lag_behind_other_sources_has_the_metrics_of_what_is_known():
 
     assert fold.samples.of(catalogue.LAG_FILES) == {("orders", "/in"): 2}
     assert fold.samples.of(catalogue.LAG_ROWS) == {("orders", "db"): 0}
-    assert fold.oldest_unread == {"orders": {"/in": START.timestamp() - 30}}
+    assert fold.unread.oldest == {"orders": {"/in": START.timestamp() - 30}}
 
 
 @pytest.mark.parametrize(("selection", "remaining"), [({}, {"orders"}), ({"refresh": ["orders"]}, {"orders", "old"})])

@@ -26,6 +26,7 @@ def collector():
             body = gzip.decompress(body) if self.headers.get("Content-Encoding") == "gzip" else body
             server.requests.append((self.path, body, self.headers.get("authorization")))
             self.send_response(server.status)
+            self.send_header("Location", f"{server.url}/elsewhere")
             self.end_headers()
 
         def log_message(self, *_):
@@ -92,6 +93,28 @@ def test_a_collector_that_refuses_the_metrics_is_named_with_its_answer(collector
     assert (raised.value.code, collector.requests[0][0]) == ("METRICS.NOT_PUSHED", "/own/path")
     assert "404" in raised.value.params["reason"]
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("status", [302, 307])
+def test_a_redirect_gets_no_metrics_and_no_token(collector, samples, status):
+    collector.status = status
+
+    with pytest.raises(PipelineError) as raised:
+        push(collector.url, samples)
+
+    assert [path for path, *_ in collector.requests] == ["/v1/metrics"]
+    assert (raised.value.code, f"status {status}" in raised.value.params["reason"]) == ("METRICS.NOT_PUSHED", True)
+
+
+@pytest.mark.parametrize("proxy", ["http://", "nonsense://host"])
+def test_a_proxy_that_cannot_be_used_is_an_error_of_the_push(samples, monkeypatch, proxy):
+    monkeypatch.setenv("HTTPS_PROXY", proxy)
+    monkeypatch.setenv("https_proxy", proxy)
+
+    with pytest.raises(PipelineError) as raised:
+        push("https://192.0.2.1:1", samples)
+
+    assert raised.value.code == "METRICS.NOT_PUSHED"
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,9 @@ from headrace.events.envelope import from_row
 from headrace.events.reader import EventReader
 from headrace.events.upkeep import TableMaintained
 from headrace.model.maintenance import DAY_S, MaintenancePolicy, MaintenanceRequest, Task, VacuumScope
+from headrace.model.time_window import TimeWindow
 from headrace.plan import maintenance
-from headrace.plan.maintenance import ActionState
+from headrace.plan.maintenance import Action, ActionState, Size
 from headrace.project.maintenance import maintain
 from headrace.project.maintenance.actions import TableActions
 from headrace.project.maintenance.lock import maintenance_lock
@@ -47,6 +48,19 @@ def age(folder, days):
             os.utime(file, (NOW - days * DAY_S, NOW - days * DAY_S))
 
 
+class ExpiredParts:
+    """Old epochs: none, or one that is past its retention."""
+
+    def __init__(self, *, has_one=False):
+        self.has_one, self.done = has_one, 0
+
+    def __call__(self, task, *, dry_run):
+        state = ActionState.PLANNED if dry_run else ActionState.DONE
+        if self.has_one and task is Task.EPOCHS:
+            self.done += not dry_run
+            yield Action("orders", "/", task, state, "1 old epoch", Size(3, 9), Size(0, 0))
+
+
 class Storage:
     """A storage with a view that was recomputed many times, and a streaming table; each has a transaction."""
 
@@ -54,6 +68,7 @@ class Storage:
         (folder / "pipeline.yml").write_text("name: p\n")
         self.settings = load_settings(folder / "pipeline.yml", environ={})
         self.root = folder / "storage"
+        self.clock, self.expired = None, ExpiredParts()
         self.view, self.stream = self.table("totals", "replace"), self.table("orders", "append")
 
     def fill(self) -> None:
@@ -80,7 +95,13 @@ class Storage:
     def maintain(self, request=NO_JVM, *, is_held=False, **policy):
         settings = replace(self.settings, maintenance=MaintenancePolicy(**policy))
         actions = TableActions(no_session, str)
-        return Maintenance(settings, actions, lambda: NOW, lambda: is_held, str).maintain(request)
+        clock = self.clock or (lambda: NOW)
+        return Maintenance(settings, actions, clock, lambda: is_held, str, self.expired).maintain(request)
+
+    def done(self) -> int:
+        """How many of the four actions have been done."""
+        checkpoints = [any(Path(path, "_delta_log").glob("*.checkpoint.parquet")) for path in (self.view, self.stream)]
+        return self.expired.done + sum(checkpoints) + (self.files(self.view) == 1)
 
     def snapshot(self) -> dict[str, int]:
         return {str(file): file.stat().st_mtime_ns for file in self.root.rglob("*") if file.is_file()}
@@ -123,6 +144,33 @@ def test_a_dry_run_plans_what_the_run_does_and_changes_nothing(storage):
     assert (storage.files(storage.view), storage.files(storage.stream)) == (1, COMMITS)
     assert DeltaTable(storage.view).to_pyarrow_table().to_pylist() == [{"i": NEWEST}]
     assert storage.maintain() == ()
+
+
+NIGHT = TimeWindow.of("09:00-10:00 UTC")
+
+
+@pytest.mark.parametrize(
+    ("policy", "request_", "done"),
+    [
+        # NOW is 08:00.
+        ({"window": NIGHT}, NO_JVM, []),
+        ({"window": NIGHT}, replace(NO_JVM, anytime=True), ["epochs", "checkpoint", "vacuum", "checkpoint"]),
+        ({"window": TimeWindow.of("07:00-08:03 UTC")}, NO_JVM, ["epochs", "checkpoint", "vacuum"]),
+        ({"most_s": 120.0}, NO_JVM, ["epochs", "checkpoint"]),
+    ],
+)
+def test_no_action_starts_outside_of_the_window_or_after_the_longest_time(storage, policy, request_, done):
+    storage.expired = ExpiredParts(has_one=True)
+    # Each action that is done takes a minute.
+    storage.clock = lambda: NOW + 60 * storage.done()
+
+    found = storage.maintain(replace(request_, tasks=(Task.EPOCHS, *request_.tasks)), **policy)
+
+    assert [action.task.value for action in found] == ["epochs", "checkpoint", "vacuum", "checkpoint"]
+    assert [action.task.value for action in found if action.state is ActionState.DONE] == done
+    left = [action.reason for action in found if action.state is ActionState.SKIPPED]
+    assert all("maintenance." in reason for reason in left)
+    assert (len(left) + len(done), storage.done()) == (4, len(done))
 
 
 def test_each_action_is_recorded_in_a_log_of_its_own(storage):

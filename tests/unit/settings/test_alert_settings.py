@@ -75,6 +75,22 @@ def test_a_mail_server_without_recipients_only_sends_notifications(file):
     assert notification.notices == {UpdateNotice.SUCCESS, UpdateNotice.FLOW_FAILURE}
 
 
+@pytest.mark.parametrize("smtp", ["${env:SERVER}", "${secret:alerts/server}", "${env:HOST}:${env:PORT}"])
+def test_a_mail_server_may_be_a_reference(tmp_path, smtp):
+    (tmp_path / "pipeline.yml").write_text(
+        f'name: shop\nalerts: {{deliver: {{mail: {{smtp: "{smtp}", from: a@example.com}}}}}}\n'
+    )
+    environ = {"SERVER": "[::1]:25", "HEADRACE_SECRET_ALERTS_SERVER": "[::1]:25", "HOST": "[::1]", "PORT": "25"}
+    mail = alerts(tmp_path / "pipeline.yml").channel("mail")
+
+    resolved = mail.resolved(Secrets(environ), environ).target
+    with pytest.raises(PipelineError) as refused:
+        mail.resolved(Secrets(dict.fromkeys(environ, "x")), dict.fromkeys(environ, "x"))
+
+    assert (resolved.host, resolved.port) == ("::1", 25)
+    assert refused.value.code == "ALERTS.INVALID_SERVER"
+
+
 def test_a_profile_replaces_alerts_as_a_whole(file):
     found = alerts(file, "dev")
 

@@ -102,7 +102,7 @@ def value(key: Key) -> st.SearchStrategy[Any]:
         case ValueType.NAMED_SECTIONS:
             return maps(section(key.path + below))
         case ValueType.SWITCHED_SECTIONS:
-            return maps(section(key.path + below) | st.sampled_from(["off", False, None]))
+            return maps(section(key.path + below) | st.sampled_from(["off", "OFF", "False", "oFF", False, None]))
         case _:
             return {
                 ValueType.TEXT: st.sampled_from(key.choices or ("x", "1 day")),

@@ -53,10 +53,11 @@ class SeenFile:
 
 @dataclass(frozen=True)
 class Backlog:
-    """The files after a number of a ledger, and their bytes."""
+    """The files after a number of a ledger, their bytes, and when the first was found; None without files."""
 
     files: int
     size: int
+    oldest_found_ms: int | None = None
 
 
 class Ledger:
@@ -175,9 +176,9 @@ class Ledger:
         return last
 
     def backlog(self, after: int) -> Backlog:
-        """Count the files, and their bytes, after a number."""
+        """Count the files, and their bytes, after a number, and find the oldest."""
         row = self.connection.execute(
-            "select count(*), coalesce(sum(size), 0) from files where number > ?", (after,)
+            "select count(*), coalesce(sum(size), 0), min(found_ms) from files where number > ?", (after,)
         ).fetchone()
         return Backlog(*row)
 

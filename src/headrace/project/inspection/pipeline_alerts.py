@@ -123,7 +123,8 @@ class PipelineAlerts:
         settings = self._messaging.settings
         with self._locked():
             stored, now = read_alerts(self._file), self._now()
-            found = findings(Facts(samples, stored.history, now, settings.lag_limits_s), settings.rules)
+            facts = Facts(samples, stored.history, now, settings.lag_limits_s, settings.freshness_s)
+            found = findings(facts, settings.rules)
             alerts = advance(stored.alerts, found, now, settings.rules, undecided(stored.alerts, samples))
             if not self._file.parent.is_dir():
                 # Before the first update there is no storage.

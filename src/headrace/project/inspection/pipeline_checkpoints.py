@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from pyspark.sql import SparkSession
 
@@ -18,6 +19,9 @@ from headrace.project.inspection.flow_state import flow_state
 from headrace.project.repair import repair_flows
 from headrace.settings.settings import Settings
 from headrace.storage.health import FlowHealth, flows_named, health_of_flows
+
+# Plans an update of the project's code, which opens a session.
+PlanUpdate: TypeAlias = Callable[[], Plan]
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,7 @@ class PipelineCheckpoints:
         """
         return repair_flows(self.settings, self.environ, name, self.health)
 
-    def clean(self, request: CleanRequest, plan: Callable[[], Plan]) -> Cleaned:
+    def clean(self, request: CleanRequest, plan: PlanUpdate) -> Cleaned:
         """Remove checkpoints of old epochs, whose positions are kept, and on request what left the code.
 
         Args:

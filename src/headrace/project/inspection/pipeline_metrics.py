@@ -9,22 +9,23 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from headrace.delta_log.tables import commit_file, count_rows, open_table, table_size
+from headrace.alerts.alert import AlertState
+from headrace.alerts.store import read_alerts
 from headrace.errors import PipelineError
-from headrace.events.storage_errors import STORAGE_ERRORS
 from headrace.metrics import catalogue
 from headrace.metrics.fold import EventFold
 from headrace.metrics.samples import Samples
 from headrace.model.liveness import Liveness
-from headrace.model.names import QUARANTINE_SUFFIX
 from headrace.model.outcome import ACTIVE_STATES, UpdateState
 from headrace.model.version import __version__
 from headrace.project.inspection.event_metrics import folded_events
 from headrace.project.inspection.flow_storage import add_stored_flows
-from headrace.project.inspection.open_rows import quarantines
+from headrace.project.inspection.storage_survey import current_survey
+from headrace.project.inspection.table_metrics import add_tables
 from headrace.project.lease_holders import host_name, liveness, read_holder
 from headrace.settings.settings import Settings
-from headrace.storage.inventory import stored_tables
+from headrace.settings.storage import MonitoringFile
+from headrace.storage.refused_update import refused_problems
 
 
 def metrics_of(settings: Settings, environ: Mapping[str, str], *, tables: bool = True) -> Samples:
@@ -72,11 +73,14 @@ def pipeline_metrics(
             fold.lose_flows()
     _add_current(samples, fold, now())
     _add_lease(samples, Path(settings.layout.lease), now(), held=lease.is_held)
+    _add_monitoring(samples, settings)
     samples.set(catalogue.BUILD, 1, __version__)
     with suppress(OSError):
         samples.set(catalogue.FREE, shutil.disk_usage(settings.layout.root).free)
     if tables:
-        add_stored_flows(samples, settings, fold.flows, _add_tables(samples, settings), now())
+        add_stored_flows(samples, settings, fold, add_tables(samples, settings, fold.definitions), now())
+        number = max((int(value) for value in samples.of(catalogue.LEASE_NUMBER).values()), default=-1)
+        current_survey(settings, fold, number, now(), is_held=lease.is_held).add_to(samples)
     return samples
 
 
@@ -84,9 +88,13 @@ def _add_current(samples: Samples, fold: EventFold, now: float) -> None:
     """Add what depends on the time of the scrape."""
     for flow, watermark in fold.watermarks.items():
         samples.set(catalogue.WATERMARK_DELAY, round(now - watermark, 3), flow)
-    for flow, sources in fold.oldest_unread.items():
+    for flow, sources in fold.unread.oldest.items():
         for source, oldest in sources.items():
             samples.set(catalogue.LAG_SECONDS, 0 if oldest is None else round(now - oldest, 3), flow, source)
+    for flow, cost in fold.costs.items():
+        for metric, value in ((catalogue.COST, cost.current(now)), (catalogue.USUAL_COST, cost.usual(now))):
+            if value is not None:
+                samples.set(metric, value, flow)
     active = {state.value for state in ACTIVE_STATES}
     for flow in [
         flow for flow, _, state in samples.of(catalogue.FLOW_STATE) if state in active and flow in fold.phases
@@ -96,6 +104,16 @@ def _add_current(samples: Samples, fold: EventFold, now: float) -> None:
             samples.set(catalogue.BOTTLENECK, 1, flow, cause)
 
 
+def _add_monitoring(samples: Samples, settings: Settings) -> None:
+    """Add what monitoring itself has stored."""
+    for code, problems in refused_problems(Path(settings.layout.monitoring(MonitoringFile.REFUSED))).items():
+        samples.set(catalogue.UPDATE_REFUSED, problems, code)
+    with suppress(PipelineError):
+        for alert in read_alerts(Path(settings.layout.monitoring(MonitoringFile.ALERTS))).alerts:
+            if alert.state is AlertState.OPEN:
+                samples.add(catalogue.ALERTS, 1, alert.rule_id, alert.severity.value)
+
+
 def _add_lease(samples: Samples, file: Path, now: float, *, held: bool) -> None:
     samples.set(catalogue.LEASE, int(held))
     holder = read_holder(file)
@@ -103,32 +121,3 @@ def _add_lease(samples: Samples, file: Path, now: float, *, held: bool) -> None:
         samples.set(catalogue.LEASE_NUMBER, holder.number, holder.host)
         if held:
             samples.set(catalogue.LEASE_AGE, round(now - holder.renewed_at, 3), holder.host)
-
-
-def _add_tables(samples: Samples, settings: Settings) -> dict[str, str]:
-    """Add the metrics of tables; returns their paths by Delta's ids."""
-    paths: dict[str, str] = {}
-    readable: list[str] = []
-    for name, path in stored_tables(settings.layout, settings.naming):
-        # A table that cannot be read is reported by the flows that use it.
-        with suppress(PipelineError, ValueError, LookupError, *STORAGE_ERRORS):
-            table = open_table(path)
-            if table is None:
-                continue
-            dataset = str(name)
-            readable += [] if dataset.endswith(QUARANTINE_SUFFIX) else [dataset]
-            paths[str(table.metadata().id)] = path
-            samples.set(catalogue.TABLE_ROWS, count_rows(table), dataset)
-            samples.set(catalogue.TABLE_BYTES, table_size(table), dataset)
-            samples.set(catalogue.TABLE_FILES, len(table.file_uris()), dataset)
-            samples.set(catalogue.TABLE_VERSION, table.version(), dataset)
-            committed_at = commit_file(Path(path), table.version()).stat().st_mtime
-            samples.set(catalogue.TABLE_COMMIT, round(committed_at, 3), dataset)
-    with suppress(PipelineError, ValueError, LookupError, *STORAGE_ERRORS):
-        # A value that is new has not increased, so the first rows need a value before them.
-        waiting = dict.fromkeys(readable, 0) | {
-            dataset: rows for dataset, rows, _ in quarantines(settings.layout, settings.naming)
-        }
-        for dataset, rows in waiting.items():
-            samples.set(catalogue.QUARANTINED, rows, dataset)
-    return paths

@@ -14,15 +14,15 @@ from headrace.model.outcome import FilesBacklog, Outcome
 from headrace.model.rows import Rows
 from headrace.plan.maintenance import Action
 from headrace.project.inspection.diagnosis.pipeline_doctor import PipelineDoctor
+from headrace.project.inspection.expired_parts import maintain_storage
 from headrace.project.inspection.ingested_files import files_to_read, seen_files
 from headrace.project.inspection.open_rows import quarantines
 from headrace.project.inspection.pipeline_alerts import PipelineAlerts, alerts_of
-from headrace.project.inspection.pipeline_checkpoints import PipelineCheckpoints
+from headrace.project.inspection.pipeline_checkpoints import PipelineCheckpoints, PlanUpdate
 from headrace.project.inspection.pipeline_metrics import metrics_of
 from headrace.project.inspection.sql_access import hidden_tables
 from headrace.project.inspection.stored_tables import lateness, quarantined, row_count
 from headrace.project.lease_holders import host_name, latest_outcome
-from headrace.project.maintenance.maintain import maintenance_of
 from headrace.settings.settings import Settings
 from headrace.storage.inventory import stored_tables
 
@@ -115,15 +115,19 @@ class StoredProject:
         """Examines the pipeline."""
         return PipelineDoctor(self.settings, self._environ)
 
-    def maintain(self, request: MaintenanceRequest) -> tuple[Action, ...]:
-        """Maintain the tables and log files of the storage, beside a running update if there is one.
+    def maintain(self, request: MaintenanceRequest, plan: PlanUpdate) -> tuple[Action, ...]:
+        """Maintain the tables, checkpoints and log files of the storage, beside a running update if there is one.
 
         Opens a session only for actions that need Delta's own code.
+
+        Args:
+            request: what to do.
+            plan: plans an update; called only if something that left the code is to be removed.
 
         Raises:
             PipelineError: MAINTENANCE.UNKNOWN, MAINTENANCE.SHORT_RETENTION, MAINTENANCE.RUNNING.
         """
-        return maintenance_of(self.settings, self._environ).maintain(request)
+        return maintain_storage(self.settings, self._environ, request, self.checkpoints().health, plan)
 
     def tables(self, *, private: bool = False) -> tuple[tuple[str, str, int | None], ...]:
         """Name, path and row count of every table in the storage; private ones only on request."""

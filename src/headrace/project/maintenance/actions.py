@@ -13,6 +13,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from headrace.errors import InternalError
 from headrace.model.maintenance import MaintenancePolicy, Task
 from headrace.plan.maintenance import Action, ActionState, Role, TableFacts, unneeded_files
 from headrace.spark.delta.conflicts import retry_commit
@@ -81,6 +82,8 @@ class TableActions:
                 write_log_checkpoint(self.session(), facts.path)
             case Task.CHECKPOINT:
                 DeltaTable(facts.path).create_checkpoint()
+            case Task.EPOCHS | Task.INACTIVE:
+                raise InternalError(f"{action.task.value} is no task of a table")
 
     def _delete_rows(self, facts: TableFacts, policy: MaintenancePolicy, now_s: float) -> None:
         if facts.role is Role.DEAD_LETTERS:

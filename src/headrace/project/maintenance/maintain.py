@@ -5,24 +5,26 @@ from __future__ import annotations
 import socket
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from headrace.errors import PipelineError
 from headrace.events.envelope import Origin
 from headrace.events.expiry import Retention
 from headrace.events.log import EventLog
 from headrace.events.upkeep import TableMaintained
-from headrace.model.maintenance import LEAST_RETENTION_S, MaintenanceRequest, Task, VacuumScope
+from headrace.model.maintenance import LEAST_RETENTION_S, OF_CHECKPOINTS, MaintenanceRequest, Task, VacuumScope
 from headrace.model.names import InvalidName
 from headrace.options.nearest import did_you_mean
 from headrace.plan.maintenance import Action, ActionState, TableFacts, table_action
 from headrace.project.lease_holders import host_name, liveness
 from headrace.project.maintenance.actions import TableActions
+from headrace.project.maintenance.limits import Limits
 from headrace.project.maintenance.lock import maintenance_lock
 from headrace.project.maintenance.log_files import expired_logs, remove_logs
 from headrace.project.resolution.open_catalog import open_catalog
@@ -39,6 +41,13 @@ from headrace.storage.maintained_tables import (
 _FAILURES = (PipelineError, OSError, ValueError, ArithmeticError)
 
 
+class DoExpiredParts(Protocol):
+    """Removes the parts of a storage that are no tables and are past their retention."""
+
+    def __call__(self, task: Task, *, dry_run: bool) -> Iterable[Action]:
+        """The actions of a task, done, skipped, or planned in a dry run."""
+
+
 @dataclass(frozen=True)
 class Maintenance:
     """Maintains the storage of a pipeline.
@@ -51,6 +60,7 @@ class Maintenance:
         now: the time, in seconds since 1970.
         is_held: whether an update is running.
         redact: removes secrets from a text.
+        expired_parts: does a task on checkpoints, or plans it.
     """
 
     settings: Settings
@@ -58,6 +68,7 @@ class Maintenance:
     now: Callable[[], float]
     is_held: Callable[[], bool]
     redact: Callable[[str], str]
+    expired_parts: DoExpiredParts
 
     def maintain(self, request: MaintenanceRequest) -> tuple[Action, ...]:
         """Do what is due, or plan it; returns all actions, the skipped and failed ones included.
@@ -76,17 +87,21 @@ class Maintenance:
         ):
             raise PipelineError("MAINTENANCE.SHORT_RETENTION", location=self.settings.locations.get("maintenance"))
         tables = self._chosen(request.datasets)
+        limits = Limits(policy, self.now(), request.anytime)
         if request.dry_run:
-            return tuple(self._all(request, tables))
+            return tuple(self._all(request, tables, limits))
         if not Path(self.settings.storage).is_dir():
             return ()
         with ExitStack() as stack:
             stack.enter_context(
                 maintenance_lock(Path(self.settings.layout.monitoring(MonitoringFile.MAINTENANCE_LOCK)))
             )
+            if limits.is_outside:
+                # Nothing is done, so there is nothing to record.
+                return tuple(self._all(request, tables, limits))
             log = stack.enter_context(self._log())
             done = []
-            for action in self._all(request, tables):
+            for action in self._all(request, tables, limits):
                 done.append(action)
                 log.emit(_event(action))
             return tuple(done)
@@ -108,32 +123,48 @@ class Maintenance:
             chosen += own
         return tuple(dict.fromkeys(chosen))
 
-    def _all(self, request: MaintenanceRequest, tables: tuple[MaintainedTable, ...]) -> Iterator[Action]:
+    def _all(
+        self, request: MaintenanceRequest, tables: tuple[MaintainedTable, ...], limits: Limits
+    ) -> Iterator[Action]:
+        for task in OF_CHECKPOINTS if not request.datasets else ():
+            if task in request.tasks:
+                yield from self._of_checkpoints(task, request, limits)
         if not request.datasets and Task.RETENTION in request.tasks:
             folder = self.settings.layout.logs
             try:
-                yield from self._logs(request)
+                yield from self._logs(request, limits)
             except OSError as error:
                 yield self._failed("logs", folder, Task.RETENTION, error)
         for table in tables:
-            yield from self._of_table(request, table)
+            yield from self._of_table(request, table, limits)
+
+    def _of_checkpoints(self, task: Task, request: MaintenanceRequest, limits: Limits) -> Iterator[Action]:
+        wait = "" if request.dry_run else limits.reason_to_wait(self.now())
+        try:
+            for action in self.expired_parts(task, dry_run=request.dry_run or bool(wait)):
+                yield action.skipped(wait) if wait and action.state is ActionState.PLANNED else action
+        except _FAILURES as error:
+            yield self._failed("checkpoints", self.settings.layout.root, task, error)
 
     def _failed(self, table: str, path: str, task: Task, error: Exception) -> Action:
         reason = error.message if isinstance(error, PipelineError) else f"{type(error).__name__}: {error}"
         return Action(table, path, task, ActionState.FAILED, self.redact(reason))
 
-    def _logs(self, request: MaintenanceRequest) -> Iterator[Action]:
+    def _logs(self, request: MaintenanceRequest, limits: Limits) -> Iterator[Action]:
         found = expired_logs(
             Path(self.settings.layout.logs), self.settings.maintenance, self.now(), is_held=self.is_held()
         )
         if found is None:
             return
-        if not request.dry_run:
+        wait = "" if request.dry_run else limits.reason_to_wait(self.now())
+        if wait:
+            found = replace(found, action=found.action.skipped(wait))
+        elif not request.dry_run:
             remove_logs(found.files)
             found = replace(found, action=replace(found.action, state=ActionState.DONE))
         yield found.action
 
-    def _of_table(self, request: MaintenanceRequest, table: MaintainedTable) -> Iterator[Action]:
+    def _of_table(self, request: MaintenanceRequest, table: MaintainedTable, limits: Limits) -> Iterator[Action]:
         facts: TableFacts | None = None
         for task in Task:
             if task not in request.tasks:
@@ -141,8 +172,14 @@ class Maintenance:
             try:
                 facts = facts if facts is not None and request.dry_run else self._facts(table)
                 action = None if facts is None else table_action(task, facts, self.settings.maintenance, self.now())
-                if facts is not None and action is not None and action.state is ActionState.PLANNED:
-                    action = action if request.dry_run else self._done(action, facts, table)
+                if (
+                    facts is not None
+                    and action is not None
+                    and action.state is ActionState.PLANNED
+                    and not request.dry_run
+                ):
+                    wait = limits.reason_to_wait(self.now())
+                    action = action.skipped(wait) if wait else self._done(action, facts, table)
             except _FAILURES as error:
                 # The other tasks would fail too, or act on what nobody knows.
                 yield self._failed(table.name, table.path, task, error)
@@ -183,12 +220,12 @@ class Maintenance:
         )
 
 
-def maintenance_of(settings: Settings, environ: Mapping[str, str]) -> Maintenance:
+def maintenance_of(settings: Settings, environ: Mapping[str, str], expired_parts: DoExpiredParts) -> Maintenance:
     """The maintenance of a pipeline's storage; opens a session once an action needs it."""
     secrets = settings.open_secrets(environ)
     actions = TableActions(lambda: open_catalog(settings, secrets, environ).session, secrets.redact)
     check_lease = partial(liveness, Path(settings.layout.lease), host_name(environ), time.time)
-    return Maintenance(settings, actions, time.time, lambda: check_lease().is_held, secrets.redact)
+    return Maintenance(settings, actions, time.time, lambda: check_lease().is_held, secrets.redact, expired_parts)
 
 
 def _event(action: Action) -> TableMaintained:

@@ -62,10 +62,10 @@ class AlertMonitor:
         return AlertWatch(self, update_id)
 
     def report_not_started(self, error: PipelineError | Problems) -> None:
-        """Send what ``notifications`` say about an update whose project is wrong."""
+        """Check alerts, and send what ``notifications`` say, about an update whose project is wrong."""
         watch = self.watch(str(uuid.uuid4()))
         watch.add(UpdateStateChanged(UpdateState.FAILED, problems_of(error)[0].to_json()))
-        watch.finish(lambda _event: None, check=False)
+        watch.finish(lambda _event: None)
 
 
 @dataclass
@@ -117,9 +117,9 @@ class AlertWatch:
                 thread.join(self.monitor.patience_s)
             self.finish(emit)
 
-    def finish(self, emit: Callable[[Event], None], *, check: bool = True) -> None:
+    def finish(self, emit: Callable[[Event], None]) -> None:
         """Check for the last time, and give receivers a limited time; what they do not accept stays in the outbox."""
-        _emit_all(emit, self._check(is_last_check=True) if check else self._report())
+        _emit_all(emit, self._check(is_last_check=True))
         warnings: list[Warned] = []
         before = self._delivery
 

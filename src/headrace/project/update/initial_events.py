@@ -7,17 +7,30 @@ import platform
 import re
 import shlex
 from collections.abc import Iterator
+from importlib.metadata import version
 
-from headrace.events.types import DatasetDefined, Event, ExternalInput, FlowDefined, SinkDefined, Warned
+from headrace.events.types import (
+    DatasetDefined,
+    Event,
+    ExternalInput,
+    FlowDefined,
+    FreshnessTarget,
+    SinkDefined,
+    UpdateCreated,
+    Warned,
+)
 from headrace.graph.analysis import Analysis, SourceKind
 from headrace.graph.resolved import ResolvedGraph
 from headrace.graph.resolved_flows import CompleteFlow, Mode, ViewFlow
 from headrace.graph.select import Selection
 from headrace.model.datasets import is_private
+from headrace.model.outcome import UpdateCause
+from headrace.model.table_rules import Fresh
 from headrace.options.nearest import nearest
 from headrace.plan.notices import without_effect
 from headrace.plan.steps import Decision, Plan
 from headrace.plan.triggers import partial_inputs
+from headrace.project.update.code_version import code_digest, git_commit
 from headrace.settings.alert_settings import AlertSettings
 from headrace.settings.memory import driver_memory_bytes
 from headrace.settings.settings import Settings
@@ -36,6 +49,29 @@ _FLOW_TYPES = {
     Mode.REPLACE: "MATERIALIZED_VIEW",
     Mode.VIEW: "VIEW",
 }
+
+
+def created_event(
+    settings: Settings, selection: Selection, cause: UpdateCause, user: str | None, *, continuous: bool
+) -> UpdateCreated:
+    """The first event of an update: why and by whom it was started, and what it runs.
+
+    Args:
+        settings: the pipeline's.
+        selection: what is updated.
+        cause: why.
+        user: the name of the user; None if unknown.
+        continuous: it runs until it is stopped.
+    """
+    return UpdateCreated(
+        cause.value,
+        recorded_settings(settings, continuous=continuous),
+        recorded_selection(selection),
+        user=user,
+        version=version("headrace"),
+        code_digest=code_digest(settings),
+        git_commit=git_commit(settings.root),
+    )
 
 
 def recorded_settings(settings: Settings, *, continuous: bool) -> dict[str, object]:
@@ -72,7 +108,7 @@ def settings_warnings(settings: Settings) -> Iterator[Warned]:
 def alert_warnings(alerts: AlertSettings, graph: ResolvedGraph) -> Iterator[Warned]:
     """Warnings about limits of datasets that the pipeline does not have."""
     names = [str(dataset.name) for dataset in graph.datasets]
-    for name in alerts.lag_limits_s:
+    for name in dict.fromkeys([*alerts.lag_limits_s, *alerts.freshness_s]):
         if name not in names:
             close = nearest(name, names)
             hint = f'; did you mean "{close}"?' if close else ""
@@ -166,6 +202,11 @@ def definition_events(graph: ResolvedGraph, plan: Plan) -> Iterator[Event]:
             private=is_private(dataset.dataset.properties),
             partition_by=dataset.dataset.partition_by,
             cluster_by=dataset.dataset.cluster_by,
+            freshness=tuple(
+                FreshnessTarget(rule.column, rule.within_s)
+                for rule in (expectation.predicate for expectation in dataset.dataset.expectations)
+                if isinstance(rule, Fresh)
+            ),
         )
     for flow in graph.flows:
         yield FlowDefined(

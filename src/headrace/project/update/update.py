@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import version
 
 from headrace.errors import InternalError, PipelineError
-from headrace.events.types import Event, FlowStateChanged, UpdateCreated, UpdateStateChanged, Warned
+from headrace.events.types import Event, FlowStateChanged, UpdateStateChanged, Warned
 from headrace.graph.select import Selection
-from headrace.model.outcome import FlowState, Outcome, UpdateState
+from headrace.model.outcome import FlowState, Outcome, UpdateCause, UpdateState
 from headrace.plan.renames import Rename
 from headrace.plan.steps import Plan
 from headrace.project.lease import Lease
@@ -18,11 +17,10 @@ from headrace.project.update.alert_monitor import AlertMonitor
 from headrace.project.update.early_stop import StopSignals
 from headrace.project.update.initial_events import (
     alert_warnings,
+    created_event,
     definition_events,
     graph_warnings,
     plan_warnings,
-    recorded_selection,
-    recorded_settings,
     settings_warnings,
 )
 from headrace.project.update.recorded_events import recorded_events
@@ -34,8 +32,6 @@ from headrace.settings.secrets import Secrets
 from headrace.settings.settings import Settings
 from headrace.spark.jvm.process import jvm_pid
 from headrace.storage.change_detection import StoredState
-
-_CAUSE = "USER_ACTION"
 
 
 @dataclass(frozen=True)
@@ -49,7 +45,8 @@ class Update:
     state: StoredState
     lease: Lease
     failpoints: Failpoints
-    # Who starts it; None if unknown.
+    # Why, and who starts it; None if unknown.
+    cause: UpdateCause
     user: str | None
     # Applies renames, after the event log has recorded them.
     apply_renames: Callable[[tuple[Rename, ...]], None]
@@ -79,8 +76,7 @@ class Update:
             recorded_events(update_id, settings, self.secrets, self.resolved, on_recorded) as (emit, builder),
             watch.during(emit, continuous=plan.continuous),
         ):
-            recorded = recorded_settings(settings, continuous=plan.continuous), recorded_selection(selection)
-            emit(UpdateCreated(_CAUSE, *recorded, user=self.user, version=version("headrace")))
+            emit(created_event(settings, selection, self.cause, self.user, continuous=plan.continuous))
             for initial_event in (
                 *settings_warnings(settings),
                 *alert_warnings(settings.alerts, self.resolved.graph),

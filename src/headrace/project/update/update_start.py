@@ -14,14 +14,14 @@ from headrace.events.types import Event
 from headrace.graph.resolved import ResolvedGraph
 from headrace.graph.select import Selection
 from headrace.metrics.samples import Samples
-from headrace.model.outcome import Outcome
+from headrace.model.outcome import Outcome, UpdateCause
 from headrace.plan.steps import Plan
 from headrace.project.lease import Lease
-from headrace.project.lease_holders import host_name, user_name
+from headrace.project.lease_holders import host_name, liveness, user_name
 from headrace.project.planning.plan_update import Planning
 from headrace.project.resolution.resolve_request import Resolved
 from headrace.project.resolution.resolver import Resolver
-from headrace.project.storage_folder import create_storage
+from headrace.project.storage_folder import clear_refusal, create_storage, record_refusal
 from headrace.project.test_harness import Harness
 from headrace.project.update.alert_monitor import AlertMonitor, UpdateAlerts
 from headrace.project.update.early_stop import StopSignals
@@ -45,6 +45,7 @@ class UpdateStart:
     skip_unavailable: bool
     alerts: UpdateAlerts
     metrics: Callable[[], Samples]
+    cause: UpdateCause
 
     def run(
         self,
@@ -73,6 +74,10 @@ class UpdateStart:
             )
             planned(resolved.graph, selection)
         except (PipelineError, Problems) as error:
+            host, lease_file = host_name(self.environ), Path(self.settings.layout.lease)
+            # Beside a running update, it is an attempt that changes nothing.
+            if not liveness(lease_file, host, time.time).is_held:
+                record_refusal(self.settings, error)
             monitor.report_not_started(error)
             raise
         create_storage(self.settings)
@@ -92,6 +97,8 @@ class UpdateStart:
 
         lease = Lease(file, host, time.time, timing=timing, update_id=update_id)
         with StopSignals(stop) as stop_signals, lease:
+            plan = planned(resolved.graph, selection)
+            clear_refusal(self.settings)
             update = Update(
                 update_id=update_id,
                 settings=self.settings,
@@ -100,9 +107,10 @@ class UpdateStart:
                 state=self.planning.state,
                 lease=lease,
                 failpoints=self.harness.failpoints,
+                cause=self.cause,
                 user=user_name(self.environ),
                 apply_renames=lambda renamed: self.planning.apply_renames(renamed, self.harness.failpoints),
                 replan=replan,
                 monitor=monitor,
             )
-            return update.run(planned(resolved.graph, selection), selection, on_event, stop_signals)
+            return update.run(plan, selection, on_event, stop_signals)

@@ -6,16 +6,15 @@ that foreign keys reference have changed. Searching for keys reads the key colum
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import reduce
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from headrace.delta_log.newest_time import StatisticsLacking, newest_time_micros
 from headrace.delta_log.tables import count_rows, newest_version, open_table
 from headrace.errors import PipelineError
 from headrace.expectations.compile import Rules, masks
@@ -36,8 +35,6 @@ from headrace.model.table_rules import (
 _PREFIX = "__headrace_beyond_"
 _POSITION, _REJECTED = "__headrace_position", "__headrace_rejected"
 _OWN, _KEY = "__headrace_own_", "__headrace_key_"
-# With column mapping, Delta's statistics use other column names.
-_RENAMES = re.compile("name|id", re.IGNORECASE)
 ReadTable = Callable[[SparkSession, QualifiedName], DataFrame]
 
 
@@ -235,18 +232,10 @@ def newest_micros(session: SparkSession, path: str, column: str, version: int | 
     table = open_table(path, version)
     if table is None:
         return None
-    files = pa.table(table.get_add_actions(flatten=True))
-    if not files.num_rows:
-        return None
-    # Statistics use the table's spelling of names.
+    with suppress(StatisticsLacking):
+        return newest_time_micros(table, column)
+    # The table's spelling of the name.
     column = next((field.name for field in table.schema().fields if field.name.casefold() == column.casefold()), column)
-    greatest, missing = f"max.{column}", f"null_count.{column}"
-    renames = _RENAMES.fullmatch(table.metadata().configuration.get("delta.columnMapping.mode", "") or "")
-    if "." not in column and not renames and {greatest, missing, "num_records"} <= set(files.column_names):
-        complete = pc.or_kleene(pc.is_valid(files[greatest]), pc.equal(files[missing], files["num_records"]))
-        if pc.all(complete, skip_nulls=False).as_py():
-            found: int | None = pc.max(files[greatest].cast(pa.timestamp("us", "UTC")).cast(pa.int64())).as_py()
-            return found
     rows = _rows_of(session, path, version).agg(F.unix_micros(F.max(quoted(column))))
     micros: int | None = rows.collect()[0][0]
     return micros

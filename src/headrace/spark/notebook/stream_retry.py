@@ -25,8 +25,9 @@ from headrace.spark.notebook.user_exception import find_user_exception, with_use
 _DEFAULT_INTERVAL_MS = "2000"
 _POLL_INTERVAL_S = 0.1
 _MAX_TEXT_CHARACTERS = 300
-# How long a script that asks for progress waits for the first batch.
-_FIRST_PROGRESS_S = 10.0
+# How long a script that asks for progress waits for the first batch: while it runs, and while there is no input.
+_FIRST_BATCH_S, _FIRST_INPUT_S = 60.0, 10.0
+_WAITING = "Waiting"
 
 
 class ScriptQuery(StreamingQuery):
@@ -72,12 +73,18 @@ class ScriptQuery(StreamingQuery):
 
     @property
     def lastProgress(self) -> Any:  # noqa: N802 - Spark's name
-        """The progress of the last batch; right after the start, waits up to 10 seconds for the first one."""
+        """The progress of the last batch; right after the start, waits for the first one.
+
+        Waits up to a minute while the query starts or runs the batch, and up to 10 seconds while it has no input.
+        """
         found = super().lastProgress
         if found is not None or notebook_for(None) is None:
             return found
-        ends_at = time.monotonic() + _FIRST_PROGRESS_S
-        while found is None and self.isActive and time.monotonic() < ends_at:
+        started_at = time.monotonic()
+        while found is None and self.isActive:
+            has_input = not str(super().status["message"]).startswith(_WAITING)
+            if time.monotonic() - started_at >= (_FIRST_BATCH_S if has_input else _FIRST_INPUT_S):
+                break
             time.sleep(_POLL_INTERVAL_S)
             found = super().lastProgress
         return found

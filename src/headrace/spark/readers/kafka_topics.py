@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from headrace.checkpoints.offsets import read_progress
 from headrace.checkpoints.topic_offsets import next_positions, planned_positions, positions_before
 from headrace.errors import PipelineError
-from headrace.events.types import Warned
+from headrace.events.types import OFFSETS_LOST, Warned
 from headrace.graph.resolved_flows import ResolvedFlow
 from headrace.sources.kafka_offsets import Bounds, LostOffsets, Partition, Positions, ReportedLosses, losses
 from headrace.sources.kafka_options import PASSED_ON, named_partitions, named_topics
@@ -140,7 +140,8 @@ def report_lost(context: UpdateContext, flow: ResolvedFlow, lost_offsets: Iterab
     """Warn of offsets that a flow has lost."""
     for lost in lost_offsets:
         message = f'flow "{flow.name}": lost {lost.text}'
-        context.reporting.emit(Warned("KAFKA.OFFSETS_LOST", message, flow.name, str(flow.target)))
+        facts = {"topic": lost.topic, "partition": lost.partition, "offsets": lost.offsets}
+        context.reporting.emit(Warned(OFFSETS_LOST, message, flow.name, str(flow.target), facts=facts))
 
 
 def earliest_offsets(
