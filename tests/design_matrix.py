@@ -127,3 +127,26 @@ def design_of(pair):
         return make_design(parsed(requirements_text(pair.source, [pair.output], pair.latency)))
     except Problems as problems:
         return problems
+
+
+# Designs that cover eight pairs, and forty more, in few updates: source, outputs and latency.
+EIGHT = {
+    "kafka": ("kafka", ("bronze", "dedup", "windows", "sink"), "10 seconds"),
+    "files": ("files", ("enrich", "join"), "1 day"),
+    "cdc": ("cdc", ("scd1", "scd2"), "15 minutes"),
+}
+FORTY = {
+    "eventhubs": ("eventhubs", OUTPUT_KINDS, "10 seconds"),
+    "kinesis": ("kinesis", OUTPUT_KINDS, "1 day"),
+    "jdbc": ("jdbc", OUTPUT_KINDS, "15 minutes"),
+    "synthetic": ("synthetic", OUTPUT_KINDS, "10 seconds"),
+}
+
+
+def written_design(made, folder):
+    """The project of a design in a folder, as the command line writes it."""
+    for path, text in made.files.items():
+        file = folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    return folder

@@ -27,7 +27,6 @@ def design(
     defaults: Annotated[bool, typer.Option("--defaults", help="Take the default of each open question.")] = False,  # noqa: FBT002 - the same
     out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Write the project into a folder.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files of the folder that differ.")] = False,  # noqa: FBT002 - the same
-    schema: Annotated[bool, typer.Option("--schema", help="Print the JSON schema of FILE, for editors.")] = False,  # noqa: FBT002 - the same
 ) -> int:
     """Design a pipeline from requirements: decisions, and a project with tests that runs on sample data.
 
@@ -40,8 +39,6 @@ def design(
         raise PipelineError("CLI.CONFLICT", first="--force", second="no --out")
     command = import_module(DESIGNING)
     invocation = invocation_of(context)
-    if schema:
-        return int(command.print_schema(invocation))
     if questions:
         return int(command.print_questions(invocation, file))
     return int(command.run(invocation, file, out, (ask, defaults, force)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -13,7 +12,7 @@ from headrace.assistant.design.answers import with_answer
 from headrace.assistant.design.design import Design, make_design
 from headrace.assistant.design.parse import parse_requirements
 from headrace.assistant.design.questions import Question, open_questions
-from headrace.assistant.design.requirement_keys import ERRORS, requirements_schema
+from headrace.assistant.design.requirement_keys import ERRORS
 from headrace.assistant.design.requirements import Column, Requirements
 from headrace.assistant.design.sample_schema import columns_of_sample
 from headrace.assistant.design.source_defaults import with_known_columns
@@ -26,13 +25,6 @@ from headrace.settings.document import read_text
 
 _DONE, _OPEN = 0, 2
 _COMMITS = 1000
-
-
-def print_schema(invocation: Invocation) -> int:
-    """Print the JSON schema of requirements."""
-    schema = requirements_schema()
-    invocation.result(json.dumps(schema, indent=2, ensure_ascii=False), schema, folds=False)
-    return _DONE
 
 
 def print_questions(invocation: Invocation, file: Path) -> int:

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from headrace.assistant.design.requirement_keys import requirements_schema, requirements_schema_text
 from headrace.atomic_write import replace_file
 from headrace.cli.invocation import invocation_of
 from headrace.errors import PipelineError
@@ -47,21 +48,27 @@ def schema(
     file: Annotated[
         Path | None, typer.Option("--file", metavar="PATH", help="Write to a file, and create its folder.")
     ] = None,
+    requirements: Annotated[  # noqa: FBT002 - an option of the command line
+        bool, typer.Option("--requirements", help="The schema of requirements files instead.")
+    ] = False,
 ) -> None:
     """Print the JSON schema of pipeline.yml, with which editors complete and check it.
 
     `headrace init` writes it into new projects, as .headrace/pipeline.schema.json.
     """
     invocation = invocation_of(context)
+    text = requirements_schema_text() if requirements else schema_text()
     if file is None:
-        invocation.result(schema_text().rstrip("\n"), settings_schema(), folds=False)
+        invocation.result(text.rstrip("\n"), requirements_schema() if requirements else settings_schema(), folds=False)
         return
     try:
         file.absolute().parent.mkdir(parents=True, exist_ok=True)
-        replace_file(file.absolute(), schema_text())
+        replace_file(file.absolute(), text)
     except OSError as error:
         raise PipelineError("SETTINGS.SCHEMA_NOT_WRITTEN", path=file, reason=error.strerror or str(error)) from error
-    text = f"written to {file}. Editors read it if pipeline.yml begins with:\n{EDITOR_COMMENT}"
+    document = "the requirements file" if requirements else "pipeline.yml"
+    comment = EDITOR_COMMENT.replace(SCHEMA_FILE, str(file)) if requirements else EDITOR_COMMENT
+    text = f"written to {file}. Editors read it if {document} begins with:\n{comment}"
     invocation.result(text, {"file": str(file)})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from headrace.settings.json_schema import document_schema
@@ -154,3 +155,8 @@ PARAMETERS = {
 def requirements_schema() -> dict[str, Any]:
     """The JSON schema of requirements, for editors."""
     return document_schema(REQUIREMENTS, "Requirements of a Headrace pipeline")
+
+
+def requirements_schema_text() -> str:
+    """The schema as the text of a file."""
+    return json.dumps(requirements_schema(), indent=2, ensure_ascii=False) + "\n"

@@ -88,9 +88,10 @@ def _continuous(blueprint: Blueprint, least_s: float) -> Decision:
     slowest = max(results, key=lambda one: _steps(one) * (interval_s(one, blueprint) + _BATCH_S) - one.latency_s)
     expected_s = _steps(slowest) * (interval_s(slowest, blueprint) + _BATCH_S)
     late = expected_s > slowest.latency_s
+    steps = "the only step" if _steps(slowest) == 1 else f"the {_steps(slowest)} steps"
     reason = (
-        f"a latency of {spoken(slowest.latency_s)} is too short for a new session for each update; "
-        f"{_steps(slowest)} {'step' if _steps(slowest) == 1 else 'steps'} to {slowest.name} share it"
+        f"a latency of {spoken(slowest.latency_s)} is too short for a new session for each update, "
+        f"and has to be enough for {steps} to {slowest.name}"
     )
     if late:
         reason += f"; they take about {expected_s:.1f} s, which is more than {spoken(slowest.latency_s)}"

@@ -1,0 +1,108 @@
+"""Projects of `headrace design` run without an edit: they are valid, an update of the sample completes, tests pass."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from tests.command_line import in_process
+from tests.design_matrix import EIGHT, FORTY, PAIRS, design_of, parsed, requirements_text, written_design
+from tests.tiers import ASKED
+
+from headrace.assistant.design.blueprint import DatasetKind
+from headrace.assistant.design.design import make_design
+from headrace.errors import Problems
+from headrace.testing.driver import Pipeline
+
+pytestmark = pytest.mark.spark
+EXAMPLES = Path(__file__).parents[2] / "examples" / "design"
+FAST = "tests/spark/test_designs.py::test_eight_pairs_run_on_their_sample"
+# All pairs in a campaign, which says how many; none otherwise.
+IN_CAMPAIGN = [pair for pair in PAIRS if not isinstance(design_of(pair), Problems)][: int(ASKED)] if ASKED else []
+
+
+def run_on_sample(made, folder):
+    """Validate and run the project; each table has rows, and wrong records of the sample are set apart."""
+    written_design(made, folder)
+    valid = in_process(folder, "validate")
+    assert valid.returncode == 0, valid.stdout + valid.stderr
+    done = in_process(folder, "run", "--output", "json")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+    flows = json.loads(done.stdout)["flows"]
+    written = {dataset["dataset"]: 0 for dataset in flows}
+    for flow in flows:
+        written[flow["dataset"]] += flow["counts"]["rows_written"]
+    stored = {dataset.name for dataset in made.blueprint.datasets if not dataset.kind.is_view}
+    assert stored <= set(written)
+    assert [name for name in stored if not written[name]] == []
+    return flows
+
+
+@pytest.mark.parametrize("bundle", EIGHT.values(), ids=EIGHT)
+def test_eight_pairs_run_on_their_sample(headrace_session, tmp_path, bundle):
+    made = make_design(parsed(requirements_text(*bundle)))
+
+    flows = run_on_sample(made, tmp_path / "project")
+
+    has_wrong_records = made.blueprint.of(DatasetKind.BRONZE)[0].source.kind != "cdc"
+    quarantined = sum(flow["counts"]["rows_quarantined"] for flow in flows)
+    assert (quarantined > 0) == has_wrong_records
+
+
+@pytest.mark.long(guard=FAST)
+@pytest.mark.parametrize("bundle", FORTY.values(), ids=FORTY)
+def test_forty_more_pairs_run_on_their_sample(headrace_session, tmp_path, bundle):
+    run_on_sample(make_design(parsed(requirements_text(*bundle))), tmp_path / "project")
+
+
+@pytest.mark.long(guard=FAST)
+@pytest.mark.parametrize("name", ["kafka_bronze", "late_events", "session_metrics"])
+def test_generated_tests_pass(headrace_session, tmp_path, name):
+    made = make_design(parsed((EXAMPLES / f"{name}.yml").read_text(encoding="utf-8")))
+
+    assert pytest_in(written_design(made, tmp_path / "project")) == 0
+
+
+@pytest.mark.long(guard=FAST)
+@pytest.mark.parametrize("policy", ["drop", "fail", "dead-letter"])
+def test_each_way_with_wrong_records_passes_its_generated_tests(headrace_session, tmp_path, policy):
+    text = requirements_text("kafka", ["bronze"], "15 minutes", on_error=policy, history="backfill from /old")
+    folder = written_design(make_design(parsed(text)), tmp_path / "project")
+
+    assert in_process(folder, "run").returncode == 0
+    assert pytest_in(folder) == 0
+
+
+@pytest.mark.long(guard=FAST)
+def test_the_profile_production_reads_the_real_source(headrace_session, kafka, tmp_path):
+    made = make_design(parsed(requirements_text("kafka", ["bronze", "clean"], "15 minutes")))
+    folder = written_design(made, tmp_path / "project")
+    topic = kafka.topic()
+    kafka.produce(
+        topic, '{"event_id": "e1", "event_time": "2025-01-01T00:00:00Z", "amount": 7, "event_type": "view"}', "{no"
+    )
+    words = ("--set", f"events.subscribe={topic}", "--set", f"events.kafka.bootstrap.servers={kafka.servers}")
+
+    done = in_process(folder, "run", "--profile", "production", *words)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    pipeline = Pipeline(folder, folder / "storage", {**os.environ, "HEADRACE_PROFILE": "production"})
+    assert [row["event_id"] for row in pipeline.rows("events_clean")] == ["e1"]
+    assert len(pipeline.rows("events_bronze_quarantine")) == 1
+
+
+@pytest.mark.parametrize("pair", IN_CAMPAIGN, ids=str)
+def test_every_pair_runs_on_its_sample_and_passes_its_generated_tests(headrace_session, tmp_path, pair):
+    made = design_of(pair)
+
+    run_on_sample(made, tmp_path / "project")
+    assert pytest_in(tmp_path / "project") == 0
+
+
+def pytest_in(folder):
+    """The exit code of the project's own tests, run in this process and its session as a user runs them."""
+    options = ("-q", "-p", "no:xdist", "-p", "no:cacheprovider", "-p", "no:randomly", "--import-mode=importlib")
+    return pytest.main([*options, "-c", os.devnull, f"--rootdir={folder}", f"--basetemp={folder}-tests", str(folder)])
