@@ -22,6 +22,11 @@ from tests.tiers import examples
 
 from headrace.alerts.alert import Alert, AlertState
 from headrace.alerts.outbox import Letter
+from headrace.assistant.doctor.checklist import Checklist, Result, Status
+from headrace.assistant.doctor.criteria import criteria
+from headrace.assistant.doctor.diagnose import Diagnosis
+from headrace.assistant.doctor.facts import Unread
+from headrace.assistant.doctor.findings import Edit, found
 from headrace.cli.checkpoints import _COLUMNS
 from headrace.cli.invocation import Invocation
 from headrace.cli.live_display import LiveTable
@@ -93,6 +98,28 @@ class Said:
         return self.text
 
 
+EDIT = Edit("transformations/silver.py", 12, '        .withWatermark("at", "1 hour")')
+DIAGNOSIS = Diagnosis(
+    (
+        found(
+            "checkpoint-torn",
+            f'the checkpoint of flow "{LONG}" has a damaged file: {FOLDER}/commits/7: the file is empty',
+            flow=LONG,
+            dataset=WIDE,
+            command=f"headrace checkpoints repair {LONG}",
+        ),
+        found("late-dropped", f'flow "{COLOURED}": 12 rows', edit=EDIT, command="headrace run --full-refresh orders"),
+    ),
+    (Unread("the event log", "permission denied", f"{FOLDER}/events"),),
+)
+CHECKLIST = Checklist(
+    tuple(
+        Result(criterion, status, f'flow "{COLOURED}" and {LONG}', None if status is Status.PASS else "headrace run")
+        for criterion, status in zip(criteria().values(), [*Status, *Status, *Status], strict=False)
+    )
+)
+
+
 @dataclass
 class Project:
     """Answers the verbs with long texts."""
@@ -123,6 +150,14 @@ class Project:
 
     def alerts(self) -> Any:
         return self
+
+    doctor = alerts
+
+    def diagnose(self, _name: str | None) -> Diagnosis:
+        return DIAGNOSIS
+
+    def check(self) -> Checklist:
+        return CHECKLIST
 
     def undelivered(self) -> list[Letter]:
         return []
@@ -249,6 +284,8 @@ SCENES: dict[str, Callable[[int], str]] = {
     "error": verb("validate", error=CYCLE),
     "errors": verb("validate", error=Problems([CYCLE, NO_TABLE])),
     "alerts": verb("alerts", "list"),
+    "doctor": verb("doctor"),
+    "check": verb("check"),
     "quarantine-list": verb("quarantine", "list"),
     "sql": verb("sql", "q", rows=Rows(("name", "n"), ((COLOURED, 1), (LONG * 2, 20), (WIDE, None), (HEBREW, 4)))),
     "sql-many-columns": verb("sql", "q", rows=TABLE),
