@@ -19,8 +19,11 @@ pytestmark = pytest.mark.spark
 
 FILES = {
     "transformations/shop.py": """
+from pathlib import Path
 from pyspark.sql import functions as F
 from headrace import pipelines as dp
+
+PROJECT = Path(__file__).parent.parent
 
 
 @dp.table
@@ -30,7 +33,7 @@ def orders():
         .option("cloudFiles.format", "json")
         .option("cloudFiles.schemaEvolutionMode", "failOnNewColumns")
         .option("cloudFiles.inferColumnTypes", "true")
-        .load("landing")
+        .load(str(PROJECT / "landing"))
     )
 
 
@@ -50,14 +53,14 @@ def hours():
     return clicks.withWatermark("at", "1 minute").groupBy(F.window("at", "1 hour")).count()
 
 
-@dp.table
+@dp.materialized_view
 def given():
-    return spark.readStream.schema("id INT, text STRING").json("given")
+    return spark.createDataFrame([], "id INT, text STRING")
 
 
-@dp.table
+@dp.materialized_view
 def clicks():
-    return spark.readStream.schema("id INT, at TIMESTAMP").json("clicks")
+    return spark.createDataFrame([], "id INT, at TIMESTAMP")
 """
 }
 

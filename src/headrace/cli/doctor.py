@@ -14,6 +14,7 @@ from headrace.assistant.doctor.findings import Finding
 from headrace.cli.failures import DONE, FAILED
 from headrace.cli.invocation import invocation_of
 from headrace.cli.printable import printable
+from headrace.cli.terminal import folded
 
 _LABEL = 12
 
@@ -31,7 +32,8 @@ def doctor(
     """
     invocation = invocation_of(context)
     found = invocation.open().doctor().diagnose(name)
-    invocation.result_redacted("\n".join(_diagnosis_lines(found)), found.to_json())
+    text = "\n".join(_diagnosis_lines(found, invocation.width))
+    invocation.result_redacted(text, found.to_json(), folds=False)
     return DONE if found.is_healthy else FAILED
 
 
@@ -60,10 +62,18 @@ def _checklist_lines(found: Checklist) -> Iterator[str]:
         yield printable(f"next: {found.next_step}")
 
 
-def _diagnosis_lines(found: Diagnosis) -> Iterator[str]:
+def _diagnosis_lines(found: Diagnosis, width: int | None) -> Iterator[str]:
     for finding in found.findings:
-        yield from _finding_lines(finding)
+        yield from (folded(line, width) for line in _finding_lines(finding))
+        yield from _edit_lines(finding)
+        if finding.command is not None:
+            loses = "" if finding.safe else "  (can lose rows or progress)"
+            yield folded(printable(f"  {'command':<{_LABEL}}{finding.command}{loses}"), width)
         yield ""
+    yield from (folded(line, width) for line in _last_lines(found))
+
+
+def _last_lines(found: Diagnosis) -> Iterator[str]:
     for unread in found.unread:
         place = f"{unread.path}: " if unread.path else ""
         yield printable(f"not examined: {unread.part} ({place}{unread.reason})")
@@ -82,13 +92,14 @@ def _finding_lines(finding: Finding) -> Iterator[str]:
     first, *rest = printable(finding.remedy, keep="\n").splitlines()
     yield f"  {'remedy':<{_LABEL}}{first}"
     yield from (f"  {'':<{_LABEL}}{line}" for line in rest)
+
+
+def _edit_lines(finding: Finding) -> Iterator[str]:
+    """The edit; its lines are copied, so they are not folded."""
     if finding.edit is not None:
         yield printable(f"  {'edit':<{_LABEL}}{finding.edit.file}:{finding.edit.line} becomes")
         lines = printable(finding.edit.text, keep="\n").splitlines() or ["(no line)"]
         yield from (f"  {'':<{_LABEL}}| {line}" for line in lines)
-    if finding.command is not None:
-        loses = "" if finding.safe else "  (can lose rows or progress)"
-        yield printable(f"  {'command':<{_LABEL}}{finding.command}{loses}")
 
 
 def _count(number: int, severity: Severity) -> str:

@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from headrace.assistant.doctor.checklist import Checklist, Result, Status
+from headrace.assistant.doctor.criteria import criteria
+from headrace.assistant.doctor.diagnose import Diagnosis
 from headrace.cli.main import call
 from headrace.events.types import BatchDone, Event, FlowStateChanged, UpdateCreated, UpdateStateChanged
 from headrace.model.erasure import Erasure, PlaceKind, SearchedPlace
@@ -59,6 +62,19 @@ class FakeCheckpoints:
         assert session == self.project.session
         self.project._ask("state", request)
         return StateRows(request.name, 3, "operator 0", Rows(("product", "sum"), (("tea", 2),)), has_more=True)
+
+
+@dataclass
+class FakeDoctor:
+    project: FakeProject
+
+    def diagnose(self, name: str | None) -> Diagnosis:
+        self.project._ask("diagnose", name)
+        return Diagnosis(())
+
+    def check(self) -> Checklist:
+        self.project._ask("check")
+        return Checklist((Result(criteria()["lag"], Status.PASS, "nothing is unread", None),))
 
 
 @dataclass
@@ -159,6 +175,9 @@ class FakeProject:
 
     def checkpoints(self) -> FakeCheckpoints:
         return FakeCheckpoints(self)
+
+    def doctor(self) -> FakeDoctor:
+        return FakeDoctor(self)
 
     def session(self) -> None:
         raise AssertionError

@@ -22,6 +22,11 @@ from tests.tiers import examples
 
 from headrace.alerts.alert import Alert, AlertState
 from headrace.alerts.store import StoredAlerts, write_alerts
+from headrace.assistant.doctor.checklist import Checklist, Result, Status
+from headrace.assistant.doctor.criteria import criteria
+from headrace.assistant.doctor.diagnose import Diagnosis
+from headrace.assistant.doctor.facts import Unread
+from headrace.assistant.doctor.findings import Edit, found
 from headrace.cli.checkpoints import _COLUMNS
 from headrace.cli.live_display import LiveTable
 from headrace.cli.main import call
@@ -93,6 +98,28 @@ class Said:
         return self.text
 
 
+EDIT = Edit("transformations/silver.py", 12, '        .withWatermark("at", "1 hour")')
+DIAGNOSIS = Diagnosis(
+    (
+        found(
+            "checkpoint-torn",
+            f'the checkpoint of flow "{LONG}" has a damaged file: {FOLDER}/commits/7: the file is empty',
+            flow=LONG,
+            dataset=WIDE,
+            command=f"headrace checkpoints repair {LONG}",
+        ),
+        found("late-dropped", f'flow "{COLOURED}": 12 rows', edit=EDIT, command="headrace run --full-refresh orders"),
+    ),
+    (Unread("the event log", "permission denied", f"{FOLDER}/events"),),
+)
+CHECKLIST = Checklist(
+    tuple(
+        Result(criterion, status, f'flow "{COLOURED}" and {LONG}', None if status is Status.PASS else "headrace run")
+        for criterion, status in zip(criteria().values(), [*Status, *Status, *Status], strict=False)
+    )
+)
+
+
 @dataclass
 class Project:
     """Answers the verbs with long texts."""
@@ -120,6 +147,15 @@ class Project:
     def quarantine_list(self) -> list[Any]:
         rules = {"customer_has_an_address": 5, "amount_is_positive": 2, "known": 2}
         return [(LONG, 1_200_000, rules), (COLOURED, 6, {"valid": 6})]
+
+    def doctor(self) -> Any:
+        return self
+
+    def diagnose(self, _name: str | None) -> Diagnosis:
+        return DIAGNOSIS
+
+    def check(self) -> Checklist:
+        return CHECKLIST
 
 
 def flow(name: str, state: FlowState = FlowState.COMPLETED, written: int = 1200, **more: Any) -> FlowOutcome:
@@ -248,6 +284,8 @@ SCENES: dict[str, Callable[[int], str]] = {
     "error": verb("validate", error=CYCLE),
     "errors": verb("validate", error=Problems([CYCLE, NO_TABLE])),
     "alerts": alerts,
+    "doctor": verb("doctor"),
+    "check": verb("check"),
     "quarantine-list": verb("quarantine", "list"),
     "sql": verb("sql", "q", rows=Rows(("name", "n"), ((COLOURED, 1), (LONG * 2, 20), (WIDE, None), (HEBREW, 4)))),
     "sql-many-columns": verb("sql", "q", rows=TABLE),

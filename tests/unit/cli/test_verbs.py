@@ -65,6 +65,9 @@ from headrace.plan.backfills import BackfillRequest
             ["state", "show", "a", "--variable", "seen", "--metadata"],
             ("state", StateRequest("a", variable="seen", metadata=True)),
         ),
+        (["doctor"], ("diagnose", None)),
+        (["doctor", "orders"], ("diagnose", "orders")),
+        (["check", "--strict"], ("check",)),
         (["maintain"], ("maintain", MaintenanceRequest())),
         (
             ["maintain", "a", "b", "--dry-run", "--only", "vacuum,compact", "--short-retention"],

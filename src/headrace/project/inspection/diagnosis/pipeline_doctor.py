@@ -85,7 +85,7 @@ class PipelineDoctor:
             samples=samples,
             history=alerts.history,
             has_storage=Path(settings.layout.root).is_dir(),
-            flows=stored_flow_facts(settings, self._environ, reading, now),
+            flows=stored_flow_facts(settings, reading, now),
             logged=logged,
             maintenance=reading.read(
                 "the files of the tables", lambda: maintenance_of(settings, self._environ).maintain(_VACUUM), ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from headrace.assistant.doctor.facts import StoredFlowFacts
@@ -10,31 +10,30 @@ from headrace.checkpoints.epochs import has_started
 from headrace.checkpoints.initial_offsets import newest_initial_batch
 from headrace.checkpoints.state_damage import find_state_damage
 from headrace.checkpoints.state_formats import format_of
+from headrace.events.reader import EventReader
 from headrace.graph.resolved_flows import Mode
 from headrace.plan.agreement import NONE
 from headrace.project.inspection.diagnosis.careful_reading import CarefulReading
 from headrace.project.inspection.flow_checkpoint import flow_checkpoint
-from headrace.project.inspection.pipeline_checkpoints import PipelineCheckpoints
 from headrace.settings.settings import Settings
-from headrace.storage.health import FlowHealth
+from headrace.storage.health import FlowHealth, health_of_flows
 from headrace.storage.old_epochs import old_parts
 
 # The age from which `headrace checkpoints clean` removes old parts.
 _UNUSED_S = 30 * 86_400.0
 
 
-def stored_flow_facts(
-    settings: Settings, environ: Mapping[str, str], reading: CarefulReading, now: float
-) -> tuple[StoredFlowFacts, ...]:
-    """What the storage has of each flow.
+def stored_flow_facts(settings: Settings, reading: CarefulReading, now: float) -> tuple[StoredFlowFacts, ...]:
+    """What the storage has of each flow, also if its event log cannot be read.
 
     Args:
         settings: the pipeline's.
-        environ: the process environment.
         reading: reads with care.
         now: the time in seconds since 1970.
     """
-    flows = reading.read("the checkpoints", PipelineCheckpoints(settings, environ).health, ())
+    layout, naming = settings.layout, settings.naming
+    logged = reading.read("the batches in the event log", EventReader(layout.events).last_batches, {})
+    flows = reading.read("the checkpoints", lambda: health_of_flows(layout, naming, settings.id, logged), ())
     return tuple(_flow_facts(settings, flow, reading, now) for flow in flows)
 
 
