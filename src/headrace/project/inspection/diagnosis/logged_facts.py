@@ -36,6 +36,8 @@ _FIRST_BATCHES = 10
 _LOST_ROWS_S = 86_400.0
 _DEFINITIONS = ", ".join(f"'{kind.event_type}'" for kind in (DatasetDefined, SinkDefined, FlowDefined))
 _CLEARED = "TABLE.CLEARED"
+# The reader leaves the pipeline out of the origin.
+_COLUMNS = ", ".join((*EVENT_COLUMNS, "origin['pipeline_id'] AS pipeline_id"))
 _ABOUT_LOST_ROWS = frozenset((*checks()["data-lost"].warnings, *checks()["late-dropped"].warnings))
 
 
@@ -58,7 +60,7 @@ def logged_facts(reader: EventReader, now: float) -> Logged:
     return Logged(
         started_at=newest["timestamp"].timestamp(),
         config=created.settings if isinstance(created, UpdateCreated) else {},
-        pipelines=tuple(str(row["origin"]["pipeline_id"]) for row, _ in reversed(updates)),
+        pipelines=tuple(str(row["pipeline_id"]) for row, _ in reversed(updates)),
         flows={one.flow: one for one in definitions if isinstance(one, FlowDefined)},
         datasets={one.dataset: one for one in definitions if isinstance(one, DatasetDefined)},
         sinks={one.dataset: one for one in definitions if isinstance(one, SinkDefined)},
@@ -74,7 +76,7 @@ def logged_facts(reader: EventReader, now: float) -> Logged:
 def _events(reader: EventReader, where: str, newest: int | None) -> Iterator[tuple[Mapping[str, Any], Event]]:
     """Rows with their events: all, oldest first; or so many, newest first. Those of other versions are left out."""
     order = "id" if newest is None else f"id DESC LIMIT {int(newest)}"
-    for row in reader.rows(", ".join(EVENT_COLUMNS), where, order):
+    for row in reader.rows(_COLUMNS, where, order):
         try:
             event = from_row(row)
         except (LookupError, TypeError, ValueError, AttributeError):
