@@ -34,7 +34,12 @@ AcceptDataLoss = Annotated[
 Continuous = Annotated[bool, typer.Option("--continuous", help="Run until stopped, like `continuous: true`.")]
 Cause = Annotated[
     UpdateCause,
-    typer.Option("--cause", case_sensitive=False, help="Why the update runs, for the event log, such as `schedule`."),
+    typer.Option(
+        "--cause",
+        metavar="CAUSE",
+        case_sensitive=False,
+        help=f"Why the update runs, for the event log: {', '.join(cause.value for cause in UpdateCause)}.",
+    ),
 ]
 Settings = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Set a key of `configuration`. Can be repeated.")
