@@ -48,6 +48,7 @@ SECTIONS = {
     "orders": 500,
     "state_orders": 40,
     "stores": 300,
+    "design": 253,
     "soak": 1,
 }
 # Sections that are property tests with many examples: the tests, and what one example is.
@@ -65,6 +66,10 @@ PROPERTIES = {
     "stores": (
         "tests/spark/test_store_laws.py",
         "stores of a flow that are restored, deleted or damaged between updates",
+    ),
+    "design": (
+        "tests/spark/test_designs.py",
+        "designs, of all kinds of sources, outputs and latencies that can be combined, with their own tests",
     ),
 }
 # The section that runs one update for hours, and the seconds between its input files.

@@ -21,6 +21,7 @@ from knowledge_page import knowledge_page
 from lint_page import lint_reference
 from metrics_page import metrics_page
 from notebook_session_page import notebook_session_page
+from requirements_page import requirements_reference
 from settings_page import settings_reference
 from sinks_page import sinks_reference
 from sources_page import sources_reference
@@ -77,6 +78,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "reference/lint.md": lint_reference,
     "reference/metrics.md": metrics_page,
     "reference/notebook-session.md": notebook_session_page,
+    "reference/requirements.md": requirements_reference,
     "reference/settings.md": settings_reference,
     "reference/sinks.md": sinks_reference,
     "reference/sources.md": sources_reference,

@@ -283,6 +283,7 @@ def test_every_error_condition_follows_the_wording_rules() -> None:
         "lint",
         "metrics",
         "notebook-session",
+        "requirements",
         "settings",
         "sinks",
         "sources",

@@ -2,27 +2,45 @@
 
 from __future__ import annotations
 
-from headrace.assistant.design.blueprint import Blueprint, DatasetKind
+from collections.abc import Callable, Mapping
+
+from headrace.assistant.design.blueprint import Blueprint, Dataset, DatasetKind
 from headrace.assistant.design.files.bronze_tests import bronze_test_text, conftest_text
+from headrace.assistant.design.files.change_tests import changes_tests
+from headrace.assistant.design.files.late_tests import sessions_tests, windows_tests
 from headrace.assistant.design.files.python_text import literal
+from headrace.assistant.design.files.row_tests import clean_tests, dedup_tests, enrich_tests, join_tests
 from headrace.assistant.design.files.sample_records import has_wrong_records
-from headrace.assistant.design.files.table_tests import TableTests
-from headrace.assistant.design.requirements import ErrorPolicy
+from headrace.assistant.design.files.sink_tests import sink_tests
+from headrace.assistant.design.files.test_rows import GivenRows
+from headrace.assistant.design.requirements import ErrorPolicy, Output
 from headrace.runtime.failpoints import Failpoint
 
 # Columns that say when a row was written, and in which folder its record was.
 _OF_THE_RUN = ("ingested_at", "source_file", "source_source_file")
 
+_RENDERERS: Mapping[DatasetKind, Callable[[GivenRows, Dataset, Output], str]] = {
+    DatasetKind.CLEAN: clean_tests,
+    DatasetKind.DEDUP: dedup_tests,
+    DatasetKind.ENRICH: enrich_tests,
+    DatasetKind.WINDOWS: windows_tests,
+    DatasetKind.SESSIONS: sessions_tests,
+    DatasetKind.JOIN: join_tests,
+    DatasetKind.SCD1: changes_tests,
+    DatasetKind.SCD2: changes_tests,
+    DatasetKind.SINK: sink_tests,
+}
+
 
 def test_files(blueprint: Blueprint, delay_s: float) -> dict[str, str]:
     """The test modules, by path."""
     found = {"tests/conftest.py": conftest_text(blueprint)}
-    tables = TableTests(blueprint, delay_s)
+    given = GivenRows(blueprint, delay_s)
     for dataset in blueprint.datasets:
         if dataset.kind is DatasetKind.BRONZE:
             found[f"tests/test_{dataset.name}.py"] = bronze_test_text(dataset, blueprint)
         elif dataset.output is not None:
-            found[f"tests/test_{dataset.name}.py"] = tables.text(dataset)
+            found[f"tests/test_{dataset.name}.py"] = _RENDERERS[dataset.kind](given, dataset, dataset.output)
     if blueprint.tables:
         found["tests/test_crashes.py"] = _crashes(blueprint)
     return found

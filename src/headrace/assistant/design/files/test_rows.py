@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
@@ -28,6 +29,27 @@ def given_row(dataset: Dataset, blueprint: Blueprint, number: int, **values: Any
     return {**found, **values}
 
 
+@dataclass(frozen=True)
+class GivenRows:
+    """Makes rows for the inputs of datasets.
+
+    Attributes:
+        blueprint: the datasets.
+        delay_s: the delay of watermarks, in seconds.
+    """
+
+    blueprint: Blueprint
+    delay_s: float
+
+    def input(self, dataset: Dataset, position: int = 0) -> Dataset:
+        """An input of a dataset."""
+        return self.blueprint.dataset(dataset.reads[position])
+
+    def row(self, dataset: Dataset, number: int, position: int = 0, **values: Any) -> Row:
+        """A row with a number for an input of a dataset."""
+        return given_row(self.input(dataset, position), self.blueprint, number, **values)
+
+
 def row_text(row: Row, depth: int = 1) -> str:
     """A row as a dictionary of Python, on one line if it fits."""
     line = literal(row)
@@ -35,6 +57,17 @@ def row_text(row: Row, depth: int = 1) -> str:
         return line
     inner = "\n".join(f"{'    ' * (depth + 1)}{literal(key)}: {literal(value)}," for key, value in row.items())
     return f"{{\n{inner}\n{'    ' * depth}}}"
+
+
+def constants(**values: Any) -> str:
+    """Rows, and lists of rows, as constants of a module."""
+    return "\n".join(f"{name} = {_constant(value)}" for name, value in values.items())
+
+
+def _constant(value: Any) -> str:
+    if isinstance(value, list):
+        return "[\n" + "".join(f"    {row_text(row)},\n" for row in value) + "]"
+    return row_text(value, 0)
 
 
 def aligned_s(length_s: float) -> float:
