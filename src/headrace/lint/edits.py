@@ -185,7 +185,11 @@ def _dot(program: Program, tokens: Sequence[tokenize.TokenInfo], call: ast.Call)
 
 
 def _tokens(program: Program) -> list[tokenize.TokenInfo]:
-    return list(tokenize.generate_tokens(io.StringIO(program.text.code).readline))
+    """The tokens; none if Python parses the program but cannot divide it into tokens."""
+    try:
+        return list(tokenize.generate_tokens(io.StringIO(program.text.code).readline))
+    except (tokenize.TokenError, SyntaxError):
+        return []
 
 
 def _blocks(program: Program) -> list[list[ast.stmt]]:

@@ -14,8 +14,7 @@ from headrace.model.outcome import UpdateState
 from headrace.model.state_rows import StateRequest
 from headrace.practice.exercise_files import replace_data, write_data
 from headrace.practice.task_times import TaskTimer, TaskTimes
-from headrace.testing.driver import Pipeline
-from headrace.testing.result import Result
+from headrace.testing import Pipeline, Result
 
 _MOST_STATE_ROWS = 10_000
 

@@ -126,7 +126,7 @@ def _views(chance: random.Random) -> Iterator[DataFile]:
 
 
 def _events(chance: random.Random) -> Iterator[DataFile]:
-    for file in range(6):
+    for file in range(5):
         rows = ({"shop": f"s{chance.randint(1, 9)}", "amount": chance.randint(1, 50)} for _ in range(60))
         yield DataFile(f"data/events/{file}.json", tuple(rows))
 
