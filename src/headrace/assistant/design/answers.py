@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import yaml
@@ -44,7 +45,8 @@ def with_answer(text: str, question: Question, answer: str) -> str:
 def _item(root: yaml.Node, key: str, name: str) -> yaml.Node:
     """The mapping of a list whose name is given."""
     items = _value(root, key)
-    for item in items.value if isinstance(items, yaml.SequenceNode) else ():
+    listed: Sequence[yaml.Node] = items.value if isinstance(items, yaml.SequenceNode) else ()
+    for item in listed:
         found = _value(item, "name")
         if isinstance(found, yaml.ScalarNode) and found.value == name:
             return item

@@ -228,6 +228,17 @@ def maintenance_of(settings: Settings, environ: Mapping[str, str], expired_parts
     return Maintenance(settings, actions, time.time, lambda: check_lease().is_held, secrets.redact, expired_parts)
 
 
+def planned_vacuums(settings: Settings, environ: Mapping[str, str]) -> tuple[Action, ...]:
+    """What a vacuum of every table would remove by now. Writes nothing, and opens no session."""
+
+    def no_parts(_task: Task, *, dry_run: bool) -> tuple[Action, ...]:
+        del dry_run
+        return ()
+
+    request = MaintenanceRequest(tasks=(Task.VACUUM,), dry_run=True, short_retention=True)
+    return maintenance_of(settings, environ, no_parts).maintain(request)
+
+
 def _event(action: Action) -> TableMaintained:
     before, after = action.before, action.after
     return TableMaintained(

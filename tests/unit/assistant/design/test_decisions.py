@@ -116,7 +116,7 @@ def test_the_state_is_the_keys_within_window_and_delay_times_the_bytes_of_a_row(
         "schema": {"user_id": "STRING", "paid_at": "TIMESTAMP"},
         "events_per_s": 10,
     }
-    kinds = [
+    kinds: list[dict[str, object]] = [
         WINDOWS,
         {**WINDOWS, "name": "sliding", "slide": "1 minute"},
         {"name": "s", "kind": "sessions", "keys": ["user_id"], "gap": "10 minutes"},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import sqlglot
@@ -27,7 +27,8 @@ def hints_of(conditions: Iterable[str]) -> dict[str, Hint]:
             tree = sqlglot.parse_one(condition, dialect="databricks")
         except SqlglotError:
             continue
-        for node in tree.find_all(exp.EQ, exp.In, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between):
+        nodes: Iterator[Any] = tree.find_all(exp.EQ, exp.In, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between)
+        for node in nodes:
             _read(node, found)
     return found
 

@@ -15,7 +15,6 @@ from headrace.assistant.doctor.facts import Facts, Logged, Machine
 from headrace.events.reader import EventReader
 from headrace.metrics import catalogue
 from headrace.metrics.samples import Samples
-from headrace.model.maintenance import MaintenanceRequest, Task
 from headrace.project.inspection.diagnosis.careful_reading import CarefulReading
 from headrace.project.inspection.diagnosis.checklist_facts import with_checklist_facts
 from headrace.project.inspection.diagnosis.logged_facts import logged_facts
@@ -25,12 +24,11 @@ from headrace.project.inspection.diagnosis.program_facts import program_files
 from headrace.project.inspection.diagnosis.stored_flow_facts import stored_flow_facts
 from headrace.project.inspection.pipeline_metrics import pipeline_metrics
 from headrace.project.lease_holders import host_name, liveness
-from headrace.project.maintenance.maintain import maintenance_of
+from headrace.project.maintenance.maintain import planned_vacuums
 from headrace.settings.settings import Settings
 from headrace.settings.storage import MonitoringFile
 
 _ALERTS = "the earlier checks of alerts"
-_VACUUM = MaintenanceRequest(tasks=(Task.VACUUM,), dry_run=True, short_retention=True)
 
 
 class PipelineDoctor:
@@ -87,9 +85,7 @@ class PipelineDoctor:
             has_storage=Path(settings.layout.root).is_dir(),
             flows=stored_flow_facts(settings, reading, now),
             logged=logged,
-            maintenance=reading.read(
-                "the files of the tables", lambda: maintenance_of(settings, self._environ).maintain(_VACUUM), ()
-            ),
+            maintenance=reading.read("the files of the tables", lambda: planned_vacuums(settings, self._environ), ()),
             programs=program_files(settings, reading),
             machine=reading.read("the machine", lambda: self._read_machine(settings, logged.started_at), Machine()),
         )
