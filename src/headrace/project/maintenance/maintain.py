@@ -231,8 +231,8 @@ def maintenance_of(settings: Settings, environ: Mapping[str, str], expired_parts
 def planned_vacuums(settings: Settings, environ: Mapping[str, str]) -> tuple[Action, ...]:
     """What a vacuum of every table would remove by now. Writes nothing, and opens no session."""
 
-    def no_parts(_task: Task, *, dry_run: bool) -> tuple[Action, ...]:
-        del dry_run
+    def no_parts(task: Task, *, dry_run: bool) -> tuple[Action, ...]:
+        del task, dry_run
         return ()
 
     request = MaintenanceRequest(tasks=(Task.VACUUM,), dry_run=True, short_retention=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 import pyarrow as pa
 import pytest
@@ -116,7 +117,7 @@ def test_the_state_is_the_keys_within_window_and_delay_times_the_bytes_of_a_row(
         "schema": {"user_id": "STRING", "paid_at": "TIMESTAMP"},
         "events_per_s": 10,
     }
-    kinds: list[dict[str, object]] = [
+    kinds: list[Mapping[str, object]] = [
         WINDOWS,
         {**WINDOWS, "name": "sliding", "slide": "1 minute"},
         {"name": "s", "kind": "sessions", "keys": ["user_id"], "gap": "10 minutes"},

@@ -97,7 +97,7 @@ def join_tests(given_rows: GivenRows, dataset: Dataset, output: Output) -> str:
     left, right = given_rows.input(dataset), given_rows.input(dataset, 1)
     at, other_at = event_time_read(dataset, left), right.event_time or ""
     within_s = output.within_s or 1.0
-    row = given_rows.row(dataset, 0, **{at: time_text(0.0)})
+    row = given_rows.row(dataset, 0, 0, **{at: time_text(0.0)})
     same = {key: row[key] for key in dataset.keys if key in row}
     near = given_rows.row(dataset, 0, 1, **{**same, other_at: time_text(within_s / 2)})
     far = given_rows.row(dataset, 1, 1, **{**same, other_at: time_text(2 * within_s)})

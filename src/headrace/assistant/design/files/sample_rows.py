@@ -54,7 +54,7 @@ class SampleColumns:
     hints: Mapping[str, Hint]
     step_s: float
 
-    def row(self, number: int, **values: Any) -> Row:
+    def row(self, number: int, /, **values: Any) -> Row:
         """The event with a number; *values* replace those of columns."""
         row = {column.name: self._value(column, number) for column in self.source.columns}
         return {**row, **values}
