@@ -28,7 +28,7 @@ def doctor(
     """Find out what is wrong, with the evidence and the command or edit that ends it.
 
     Reads the event log, checkpoints, tables, settings and program text. Works while an update runs. Exits with 1 if it
-    finds an error or a warning; advice alone exits with 0.
+    finds an error or a warning, or cannot read something; advice alone exits with 0.
     """
     invocation = invocation_of(context)
     found = invocation.open().doctor().diagnose(name)
@@ -78,7 +78,8 @@ def _last_lines(found: Diagnosis) -> Iterator[str]:
         place = f"{unread.path}: " if unread.path else ""
         yield printable(f"not examined: {unread.part} ({place}{unread.reason})")
     counts = [(severity, sum(one.severity is severity for one in found.findings)) for severity in Severity]
-    yield ", ".join(_count(number, severity) for severity, number in counts if number) or "no findings"
+    nothing = "no findings in what was examined" if found.unread else "no findings"
+    yield ", ".join(_count(number, severity) for severity, number in counts if number) or nothing
     if found.next_step is not None:
         yield printable(f"next: {found.next_step}")
 

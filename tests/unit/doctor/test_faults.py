@@ -88,6 +88,10 @@ def missing(shop):
     shutil.rmtree(shop.flow_folder / "0")
 
 
+def without_folder(shop):
+    shutil.rmtree(shop.flow_folder)
+
+
 def restored_from_a_copy(shop):
     for folder in ("offsets", "commits"):
         (shop.flow_folder / "0" / folder / "1").unlink()
@@ -116,6 +120,17 @@ def record_of(shop, **changes):
     return replace(read_record(shop.flow_folder / "flow.json"), **changes)
 
 
+def recompute(shop, flow):
+    """The flow has a record, and needs no checkpoint."""
+    file = shop.flow_folder.parents[1] / flow / flow / "flow.json"
+    write_record(file, record_of(shop, flow=flow, dataset=flow, mode="replace"))
+
+
+def without_checkpoint(shop):
+    recompute(shop, "orders")
+    shutil.rmtree(shop.flow_folder / "0")
+
+
 def slow_source(shop):
     shop.update(
         failed("KAFKA.UNREACHABLE", "no Kafka broker answers", hint="Check the network."),
@@ -133,6 +148,7 @@ def lost_offsets(shop):
     [
         (damaged, "checkpoint-torn", "headrace run --full-refresh orders"),
         (missing, "checkpoint-missing", "headrace run --full-refresh orders"),
+        (without_folder, "checkpoint-missing", "headrace run --full-refresh orders"),
         (restored_from_a_copy, "checkpoint-behind-table", "headrace run --full-refresh orders"),
         (without_rows, "data-lost", "headrace run --full-refresh orders"),
         (torn_state, "state-torn", "headrace run --full-refresh orders"),
@@ -258,6 +274,7 @@ def test_new_fields_that_a_reader_refuses_are_accepted_after_an_edit(shop):
 
 def test_values_that_the_schema_cannot_hold_are_a_mismatch(shop):
     rows = FlowCounts(100, rows_rescued=6)
+    recompute(shop, "raw")
     shop.update(BatchDone("raw", "raw", 0, 7, rows), at=LATER)
 
     finding, names = first(shop)
@@ -293,7 +310,7 @@ def test_the_edit_for_late_rows_has_the_delay_that_keeps_them(shop):
     for seconds in ([0, 100], [40, 200], [130, 300]):
         times = pa.array([int((START.timestamp() + s) * 1e6) for s in seconds], pa.timestamp("us", "UTC"))
         write_deltalake(shop.raw, pa.table({"at": times}), mode="append")
-    shutil.rmtree(shop.flow_folder)
+    without_checkpoint(shop)
     late(shop, "FLOW.ROWS_TOO_LATE", Level.ERROR)
 
     finding, names = first(shop)
@@ -401,7 +418,10 @@ def test_the_edit_for_batches_that_take_longer_than_their_interval_makes_it_long
     shop.write("pipeline.yml", f"{SETTINGS}configuration: {{pipelines.trigger.interval: 10 seconds}}\n")
     every = (*DEFINED[:3], FlowDefined("orders", "orders", ("raw",), trigger="every 10 s"))
     slow = {"latest_offset": 1000, "add_batch": 29_000}
-    shop.update(progress(0, 30_000, phases=slow), at=LATER, defined=every)
+    shop.update(*(progress(n, 30_000, phases=slow) for n in range(2)), at=LATER, defined=every)
+    # Two batches at the start say nothing.
+    assert shop.checks() == []
+    shop.update(*(progress(n, 30_000, phases=slow) for n in range(3)), at=LATER, defined=every)
 
     finding, names = first(shop)
 
@@ -429,7 +449,7 @@ def orders():
 
 
 def reads_topic(shop, *events, limit="", **update):
-    shutil.rmtree(shop.flow_folder)
+    without_checkpoint(shop)
     program(shop, KAFKA.format(limit=limit))
     topic = ExternalInput("stream", "orders")
     defined = (DEFINED[1], FlowDefined("orders", "orders", external_inputs=(topic,)))
@@ -541,11 +561,8 @@ def test_the_command_for_old_epochs_removes_them(shop):
 
 def test_the_command_for_unused_files_removes_them(shop):
     write_deltalake(shop.raw, pa.table({"id": [7]}), mode="overwrite")
-    write_record(
-        shop.flow_folder.parents[1] / "raw" / "raw" / "flow.json",
-        record_of(shop, flow="raw", dataset="raw", mode="replace"),
-    )
-    shutil.rmtree(shop.flow_folder)
+    recompute(shop, "raw")
+    without_checkpoint(shop)
     for file in Path(shop.raw).rglob("*"):
         old = (shop.now - timedelta(days=40)).timestamp()
         os.utime(file, (old, old))

@@ -13,7 +13,7 @@ from headrace.assistant.doctor.checks import Severity
 from headrace.assistant.doctor.criteria import Criterion, criteria
 from headrace.assistant.doctor.diagnose import diagnose
 from headrace.assistant.doctor.evidence import operation, project
-from headrace.assistant.doctor.evidence.status import Evidence, Status
+from headrace.assistant.doctor.evidence.status import Evidence, Status, unknown
 from headrace.assistant.doctor.facts import Facts
 from headrace.assistant.doctor.findings import Finding
 
@@ -83,6 +83,18 @@ _EVIDENCE: Mapping[str, Callable[[Facts], Evidence]] = {
     "documentation": project.documentation,
 }
 
+# Words in the names of the parts that show whether a criterion is met.
+_READS: Mapping[str, tuple[str, ...]] = {
+    "checkpointing": ("checkpoint", "event log"),
+    "watermark": ("checkpoint", "event log", "program text"),
+    "fault-tolerance": ("checkpoint", "event log", "crash tests"),
+    "lag": ("metrics", "event log", operation.REQUIREMENTS),
+    "memory": ("checkpoint", "metrics", "event log", "machine"),
+    "errors": ("metrics", "event log", "program text", "alerts"),
+    "monitoring": ("alerts",),
+    "documentation": ("event log", "documents"),
+}
+
 
 def check_criteria(facts: Facts) -> Checklist:
     """The checklist of a pipeline."""
@@ -95,6 +107,12 @@ def _result(criterion: Criterion, facts: Facts, findings: tuple[Finding, ...]) -
     if failing is not None:
         return Result(criterion, Status.FAIL, failing.evidence, failing.next_step)
     evidence = _EVIDENCE[criterion.criterion_id](facts)
+    parts = _READS[criterion.criterion_id]
+    unread = next((one for one in facts.unread if any(part in one.part for part in parts)), None)
+    if unread is not None and evidence.status is not Status.FAIL:
+        place = f"{unread.path}: " if unread.path else ""
+        text = f"{unread.part} cannot be read: {place}{unread.reason}"
+        evidence = unknown(text, unread.next_step or "headrace doctor")
     next_step = None if evidence.status is Status.PASS else evidence.next_step
     return Result(criterion, evidence.status, evidence.text, next_step)
 

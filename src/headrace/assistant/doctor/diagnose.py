@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,8 +31,10 @@ from headrace.assistant.doctor.examine.updates import (
 )
 from headrace.assistant.doctor.facts import Facts, Unread
 from headrace.assistant.doctor.findings import Finding
+from headrace.assistant.doctor.programs import defined_datasets
 from headrace.assistant.doctor.remedies import with_edit
 from headrace.errors import PipelineError
+from headrace.model.names import InvalidName
 from headrace.options.nearest import did_you_mean
 
 # Of two findings about the same thing, the first one has the better evidence.
@@ -69,12 +72,13 @@ class Diagnosis:
     @property
     def next_step(self) -> str | None:
         """What to do first; None if nothing is wrong."""
-        return self.findings[0].next_step if self.findings else None
+        steps = (*(finding.next_step for finding in self.findings), *(one.next_step for one in self.unread))
+        return next(filter(None, steps), None)
 
     @property
     def is_healthy(self) -> bool:
-        """True if there is nothing but advice."""
-        return all(finding.severity is Severity.ADVICE for finding in self.findings)
+        """True if there is nothing but advice, and everything could be read."""
+        return not self.unread and all(finding.severity is Severity.ADVICE for finding in self.findings)
 
     def to_json(self) -> dict[str, Any]:
         """The diagnosis as one JSON object."""
@@ -95,8 +99,7 @@ def diagnose(facts: Facts, name: str | None = None) -> Diagnosis:
     Raises:
         PipelineError: DOCTOR.UNKNOWN if the pipeline has no such flow or dataset.
     """
-    if name is not None:
-        _check_known(facts, name)
+    name = None if name is None else _known_name(facts, name)
     findings = _distinct(finding for examine in EXAMINATIONS for finding in examine(facts))
     wanted = [one for one in findings if name is None or name in (one.flow, one.dataset) or _is_of_all(one)]
     depth = depths(facts)
@@ -147,7 +150,16 @@ def _is_of_all(finding: Finding) -> bool:
     return finding.flow is None and finding.dataset is None
 
 
-def _check_known(facts: Facts, name: str) -> None:
-    known = {*facts.logged.flows, *facts.logged.datasets, *facts.stored, *(flow.dataset for flow in facts.flows)}
-    if name not in known:
-        raise PipelineError("DOCTOR.UNKNOWN", name=name, suggestion=did_you_mean(name, sorted(known)))
+def _known_name(facts: Facts, name: str) -> str:
+    """A flow or dataset as the pipeline writes its name: datasets ignore case, and can be qualified."""
+    datasets = {*facts.logged.datasets, *(flow.dataset for flow in facts.flows), *defined_datasets(facts.programs)}
+    known = {*facts.logged.flows, *facts.stored, *datasets}
+    if name in known:
+        return name
+    naming = facts.settings.naming
+    with suppress(InvalidName):
+        wanted = naming.canonical(name)
+        for dataset in sorted(datasets):
+            if naming.canonical(dataset) == wanted:
+                return dataset
+    raise PipelineError("DOCTOR.UNKNOWN", name=name, suggestion=did_you_mean(name, sorted(known)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import yaml
 
@@ -18,7 +19,7 @@ _SIMPLE = re.compile(r"[\w/.$-]+(?: [\w/.$-]+)*", re.ASCII)
 def settings_edit(
     file: str, content: str, path: Sequence[str], value: str, *, profile: str | None = None
 ) -> Edit | None:
-    """The edit that gives a setting a value; None if the file is no YAML, or writes the setting in an unusual form.
+    """The edit that gives a setting a value and changes no other; None if the file is no YAML, or has an unusual form.
 
     Args:
         file: the name of the settings file.
@@ -32,9 +33,12 @@ def settings_edit(
         return None
     in_profile = ("profiles", profile, *path) if profile else tuple(path)
     target = in_profile if profile and _has(root, in_profile[:-1]) else tuple(path)
-    lines = lines_of(content)
-    node: yaml.Node = root
-    depth = 0
+    edit = _edit(file, lines_of(content), root, target, value)
+    return edit if edit is not None and _sets_only(edit, content, target, value) else None
+
+
+def _edit(file: str, lines: Sequence[str], root: yaml.Node, target: Sequence[str], value: str) -> Edit | None:
+    node, depth = root, 0
     while depth < len(target) and (entry := _entry(node, target[depth])) is not None:
         key, below = entry
         if depth == len(target) - 1:
@@ -45,6 +49,19 @@ def settings_edit(
             return _filled(file, lines, key, target[depth:], value) if is_empty else None
         node, depth = below, depth + 1
     return _added(file, lines, node, target[depth:], value)
+
+
+def _sets_only(edit: Edit, content: str, path: Sequence[str], value: str) -> bool:
+    """Whether the file has the value after the edit, and all else is the same: several settings can share lines."""
+    try:
+        after = yaml.safe_load(edit.applied_to(content))
+    except yaml.YAMLError:
+        return False
+    return bool(after == _with(yaml.safe_load(content), path, yaml.safe_load(yaml_text(value))))
+
+
+def _with(tree: Any, path: Sequence[str], value: Any) -> Any:
+    return {**(tree or {}), path[0]: _with((tree or {}).get(path[0]), path[1:], value)} if path else value
 
 
 def removed_setting(file: str, content: str, path: Sequence[str]) -> Edit | None:

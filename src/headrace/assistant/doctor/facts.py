@@ -117,11 +117,15 @@ class Logged:
 
 @dataclass(frozen=True)
 class ProgramFile:
-    """A file of the program: its path relative to the project, its text, and what lint finds in it."""
+    """A file of the program: its path relative to the project, its text, and what lint finds in it.
+
+    *secrets* are texts of the file that must not be shown.
+    """
 
     name: str
     text: str
     violations: tuple[Violation, ...] = ()
+    secrets: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -153,11 +157,19 @@ class CrashTest:
 
 @dataclass(frozen=True)
 class Unread:
-    """A part of the pipeline that could not be read, and why; *path* is empty if it is no file."""
+    """A part of the pipeline that could not be read, and why.
+
+    Attributes:
+        part: in a few words.
+        reason: why.
+        path: of the file; empty if it is no file.
+        next_step: what to do about it; empty if that is unknown.
+    """
 
     part: str
     reason: str
     path: str = ""
+    next_step: str = ""
 
 
 @dataclass(frozen=True)

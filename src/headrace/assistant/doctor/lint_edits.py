@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from headrace.assistant.doctor.facts import Facts, ProgramFile
 from headrace.assistant.doctor.findings import Edit, lines_of
-from headrace.assistant.doctor.programs import line_edit
+from headrace.assistant.doctor.programs import line_edit, tree_of
 from headrace.lint.lint_files import Finding as Violation
 
 # A replacement that only says what comes before a call.
@@ -31,7 +31,7 @@ def lint_edit(facts: Facts, file: ProgramFile, violation: Violation, flow: str |
     lines = lines_of(file.text)
     fix = _with_known_column(facts, file, violation.fix, flow)
     is_call = line <= len(lines) and lines[line - 1][name_at - 1 : name_at] == "."
-    if fix is None or not file.name.endswith(".py") or not is_call:
+    if fix is None or not is_call or tree_of(file) is None:
         return None
     before = _BEFORE.fullmatch(fix)
     if before is not None:
@@ -66,7 +66,7 @@ def _end_of_call(file: ProgramFile, line: int, name_end: int) -> int | None:
     """The column after the call whose name ends at a position; None if the call ends on another line."""
     written = lines_of(file.text)[line - 1]
     offset = len(written[:name_end].encode())
-    for node in ast.walk(ast.parse(file.text)):
+    for node in ast.walk(tree_of(file) or ast.Module([], [])):
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
             continue
         if (node.func.end_lineno, node.func.end_col_offset) == (line, offset):

@@ -99,6 +99,25 @@ def stream_readers(files: Sequence[ProgramFile]) -> Iterator[StreamReader]:
                 yield found
 
 
+def defined_datasets(files: Sequence[ProgramFile]) -> set[str]:
+    """The datasets that decorated functions define."""
+    return {_dataset(function) for file in files for function in _functions(file) if function.decorator_list}
+
+
+def datasets_with(files: Sequence[ProgramFile], key: str, value: str) -> set[str]:
+    """The datasets in whose decorators a dictionary has a literal key with a literal value."""
+    return {
+        _dataset(function)
+        for file in files
+        for function in _functions(file)
+        for decorator in function.decorator_list
+        for node in ast.walk(decorator)
+        if isinstance(node, ast.Dict)
+        for one, its_value in zip(node.keys, node.values, strict=True)
+        if _text(one) == key and _text(its_value) == value
+    }
+
+
 def dataset_at(file: ProgramFile, line: int) -> str | None:
     """The dataset whose function has a line of a program; None outside of such functions."""
     found = None
@@ -127,21 +146,27 @@ def _nodes(files: Sequence[ProgramFile]) -> Iterator[tuple[ProgramFile, str, ast
             yield from ((file, dataset, node) for node in ast.walk(function))
 
 
-def _functions(file: ProgramFile) -> Iterator[ast.FunctionDef]:
-    """The functions of a Python file; none of a notebook, whose edits would need cells."""
+def tree_of(file: ProgramFile) -> ast.Module | None:
+    """The syntax tree of a Python file; None for a notebook, whose edits would need cells, and with magics of one."""
     if not file.name.endswith(".py"):
-        return
+        return None
     try:
-        tree = ast.parse(file.text)
+        return ast.parse(file.text)
     except (SyntaxError, ValueError, RecursionError):
-        return
-    yield from (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+        return None
+
+
+def _functions(file: ProgramFile) -> Iterator[ast.FunctionDef]:
+    """The functions of a Python file."""
+    tree = tree_of(file)
+    yield from (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)) if tree is not None else ()
 
 
 def _dataset(function: ast.FunctionDef) -> str:
     """The dataset that a decorated function writes; its own name for one without a decorator that says so."""
     for decorator in function.decorator_list:
-        if isinstance(decorator, ast.Call):
+        # Expectations have names of their own.
+        if isinstance(decorator, ast.Call) and not ast.unparse(decorator.func).rpartition(".")[2].startswith("expect"):
             named = _text(_keyword(decorator, "target")) or _text(_keyword(decorator, "name"))
             if named is not None:
                 return named

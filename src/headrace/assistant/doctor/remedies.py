@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -10,7 +11,7 @@ from dataclasses import replace
 from headrace.assistant.doctor.edits import settings_edit
 from headrace.assistant.doctor.examine.progress import bottleneck
 from headrace.assistant.doctor.facts import Facts
-from headrace.assistant.doctor.findings import Edit, Finding
+from headrace.assistant.doctor.findings import Edit, Finding, lines_of
 from headrace.assistant.doctor.programs import StreamReader, Watermark, is_of, stream_readers, watermarks
 from headrace.metrics import catalogue
 from headrace.metrics.bottleneck import WAITING
@@ -18,6 +19,7 @@ from headrace.model.dead_letter_policy import FAILING_ROWS_KEY
 from headrace.model.lateness import duration
 from headrace.model.triggers import INTERVAL_KEY, InvalidInterval, parse_interval_s
 from headrace.settings.memory import DRIVER_MEMORY_KEY, driver_memory_bytes
+from headrace.settings.secrets import has_reference
 
 _POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
 _AHEAD = "1 HOUR"
@@ -28,16 +30,31 @@ _MORE, _LONGER = 10, 1.5
 _ROW_ERRORS = ("FLOW.FAILED", "FLOW.USER_CODE", "CONFLUENT.PAYLOAD")
 _EVOLUTION = "cloudFiles.schemaEvolutionMode"
 _RUN = "headrace run"
+_SECRET_SETTING = re.compile(r"password|secret|token|credential|(?:access|account)[._-]?key", re.IGNORECASE)
 
 # An edit and the command to run after it; None if nothing exact is known.
 Change = tuple[Edit, str]
 
 
 def with_edit(finding: Finding, facts: Facts) -> Finding:
-    """The finding with its edit, if it has none and there is one."""
+    """The finding with its edit, if it has none and there is one; without an edit of a line that has a secret."""
+    if finding.edit is not None:
+        return replace(finding, edit=None, command=None) if _shows_secret(finding.edit, facts) else finding
     find = _CHANGES.get(finding.check.check_id)
-    change = find(finding, facts) if find is not None and finding.edit is None else None
-    return finding if change is None else replace(finding, edit=change[0], command=change[1])
+    change = find(finding, facts) if find is not None else None
+    if change is None or _shows_secret(change[0], facts):
+        return finding
+    return replace(finding, edit=change[0], command=change[1])
+
+
+def _shows_secret(edit: Edit, facts: Facts) -> bool:
+    """Whether the line that an edit replaces has a secret, which the edit would show again."""
+    texts = {facts.settings_file: facts.settings_text, **{file.name: file.text for file in facts.programs}}
+    line = next(iter(lines_of(texts[edit.file])[edit.line - 1 : edit.line]), "")
+    if edit.file == facts.settings_file:
+        return _SECRET_SETTING.search(line) is not None and not has_reference(line)
+    secrets = {secret for file in facts.programs if file.name == edit.file for secret in file.secrets}
+    return any(secret in line for secret in secrets)
 
 
 def _setting(facts: Facts, path: Sequence[str], value: str) -> Edit | None:
@@ -64,19 +81,19 @@ def _longer_delay(finding: Finding, facts: Facts) -> Change | None:
     flow = facts.logged.flows.get(finding.flow or "")
     if watermark is None or flow is None or len(flow.inputs) != 1:
         return None
-    needed_s = facts.lateness_s.get((flow.inputs[0], watermark.column))
-    if needed_s is None or needed_s <= seconds_of(watermark.delay):
+    needed_s, delay_s = facts.lateness_s.get((flow.inputs[0], watermark.column)), seconds_of(watermark.delay)
+    if needed_s is None or delay_s is None or needed_s <= delay_s:
         return None
     edit = watermark.with_delay(duration(needed_s))
     return None if edit is None else (edit, _rebuild(finding))
 
 
-def seconds_of(delay: str) -> float:
-    """The seconds of a delay; 0 if it is written in another form."""
+def seconds_of(delay: str) -> float | None:
+    """The seconds of a delay; None if it is written in another form, such as with two units."""
     try:
         return parse_interval_s(delay)
     except InvalidInterval:
-        return 0.0
+        return None
 
 
 def _without_future(finding: Finding, facts: Facts) -> Change | None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
 from datetime import UTC, datetime
 
 from headrace.alerts.conditions import findings
 from headrace.assistant.doctor.evidence.status import Evidence, counted, met, missed, unknown
+from headrace.assistant.doctor.examine.program_text import has_expectations
 from headrace.assistant.doctor.facts import Facts
+from headrace.assistant.doctor.programs import datasets_with, is_of
 from headrace.events.types import FlowDefined
 from headrace.model.datasets import Kind
 from headrace.model.dead_letter_policy import FAILING_ROWS_KEY
@@ -40,21 +42,28 @@ def error_actions(facts: Facts) -> Evidence:
         return missed(open_alert.message, open_alert.first_step)
     if not facts.logged.flows:
         return unknown("no update has recorded the flows of the pipeline", "headrace run")
-    actions = [f'"{flow.flow}": {action}' for flow in facts.logged.flows.values() for action in _action(facts, flow)]
-    return met("; ".join(actions) or "no flow reads streams from outside of the pipeline")
+    actions = {flow.flow: _action(facts, flow) for flow in facts.logged.flows.values() if _kinds(flow)}
+    for name, action in actions.items():
+        if action is None:
+            text = f'the program does not show what becomes of bad records of flow "{name}"'
+            return unknown(text, f"set {FAILING_ROWS_KEY}: quarantine below configuration in {facts.settings_file}")
+    shown = [f'"{name}": {action}' for name, action in actions.items()]
+    return met("; ".join(shown) or "no flow reads streams from outside of the pipeline")
 
 
-def _action(facts: Facts, flow: FlowDefined) -> Iterator[str]:
-    """What becomes of bad records of a flow; the doctor has found those with no action at all."""
-    kinds = {given.kind for given in flow.external_inputs} - {"batch"}
-    if not kinds:
-        return
-    if facts.settings.on_failing_rows.is_enabled or any(FAILING_ROWS_KEY in file.text for file in facts.programs):
-        yield "dead letters"
-    elif kinds == {_AUTO_LOADER}:
-        yield "rescued data column"
-    else:
-        yield "expectations"
+def _kinds(flow: FlowDefined) -> set[str]:
+    """The kinds of the streams that a flow reads from outside of the pipeline."""
+    return {given.kind for given in flow.external_inputs} - {"batch"}
+
+
+def _action(facts: Facts, flow: FlowDefined) -> str | None:
+    """What becomes of bad records of a flow; None if that cannot be seen."""
+    own = datasets_with(facts.programs, FAILING_ROWS_KEY, "quarantine")
+    if facts.settings.on_failing_rows.is_enabled or any(is_of(flow.dataset, name) for name in own):
+        return "dead letters"
+    if has_expectations(facts, flow.dataset):
+        return "expectations"
+    return "rescued data column" if _kinds(flow) == {_AUTO_LOADER} else None
 
 
 def channels(facts: Facts) -> Evidence:
@@ -77,13 +86,18 @@ def documentation(facts: Facts) -> Evidence:
         more = f" and {len(silent) - 1} more" if len(silent) > 1 else ""
         return missed(f'dataset "{silent[0]}"{more} has no comment', 'add comment="..." to its decorator')
     design = facts.documents.get(DESIGN)
-    absent = sorted(name for name in datasets if design is not None and name.rpartition(".")[2] not in design)
+    words = set() if design is None else set(re.findall(r"\w+", design.casefold()))
+    absent = sorted(name for name in datasets if design is not None and not words.issuperset(_words_of(name)))
     if absent:
         return missed(f'{DESIGN} does not mention dataset "{absent[0]}"', f"describe it in {DESIGN}")
     if not facts.documents.get(RUNBOOK, "").strip():
         return missed(f"the project has no {RUNBOOK}", f"write {RUNBOOK}: who is called, and what to do for each alert")
     shown = f"{DESIGN} mentions each of them, " if design is not None else ""
     return met(f"{counted(len(datasets), 'dataset')} with comments, {shown}{RUNBOOK} is there")
+
+
+def _words_of(dataset: str) -> list[str]:
+    return re.findall(r"\w+", dataset.rpartition(".")[2].casefold())
 
 
 def _day(at: float) -> str:

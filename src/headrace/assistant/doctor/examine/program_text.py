@@ -96,12 +96,13 @@ def _rounded(number: float) -> int:
 def examine_error_handling(facts: Facts) -> Iterator[Finding]:
     """Flows that ingest data without expectations, here or in a table that reads it, and without dead letters."""
     if facts.settings.on_failing_rows.is_enabled or any(FAILING_ROWS_KEY in file.text for file in facts.programs):
+        # A program can set it for single flows, in more ways than its text shows.
         return
     for flow in facts.logged.flows.values():
         streams = [given for given in flow.external_inputs if given.kind != "batch"]
         # What does not fit is in the rescued data column of Auto Loader.
         risky = [given for given in streams if given.kind != _AUTO_LOADER]
-        if risky and not _has_expectations(facts, flow.dataset):
+        if risky and not has_expectations(facts, flow.dataset):
             edit = settings_edit(
                 facts.settings_file,
                 facts.settings_text,
@@ -123,7 +124,7 @@ def examine_error_handling(facts: Facts) -> Iterator[Finding]:
             )
 
 
-def _has_expectations(facts: Facts, dataset: str) -> bool:
+def has_expectations(facts: Facts, dataset: str) -> bool:
     """Whether a dataset, or one downstream of it, has expectations."""
     waiting, seen = [dataset], set[str]()
     while waiting:

@@ -14,6 +14,7 @@ from headrace.errors import ErrorKind, conditions, spark_condition
 from headrace.events.levels import Level
 from headrace.metrics import catalogue
 from headrace.model.alert_rules import rules
+from headrace.model.names import quoted
 from headrace.model.outcome import FlowState
 
 _OUT_OF_MEMORY = "OutOfMemoryError"
@@ -56,7 +57,8 @@ def _failure(failure: Failure, *, retried: bool) -> Finding:
     detail = str(error.get("detail") or "").strip().splitlines()
     evidence = f"{error.get('message', 'it failed')} [{code}]" + (f": {detail[0]}" if detail else "")
     template = check.errors.get(code, "headrace run")
-    command = template.format(flow=shlex.quote(flow), dataset=shlex.quote(dataset))
+    # While the update runs, no other one can start.
+    command = "" if retried else template.format(flow=shlex.quote(flow), dataset=shlex.quote(dataset))
     return found(
         check.check_id,
         f"{'retried: ' if retried else ''}{evidence}",
@@ -116,7 +118,7 @@ def examine_rescued_rows(facts: Facts) -> Iterator[Finding]:
     for (flow, dataset, fate), rescued in rows.items():
         written = rows.get((flow, dataset, "written"), 0)
         if fate == "rescued" and written >= rule.least_rows and rescued / written > rule.threshold:
-            query = _RESCUED.format(dataset=dataset)
+            query = _RESCUED.format(dataset=quoted(*dataset.split(".")))
             evidence = f'{rescued / written:.1%} of the rows of "{dataset}" have values that its schema cannot hold'
             command = f"headrace sql {shlex.quote(query)}"
             yield found("schema-mismatch", evidence, flow=flow, dataset=dataset, command=command)

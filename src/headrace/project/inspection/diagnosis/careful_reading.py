@@ -8,12 +8,15 @@ from typing import TypeVar
 from deltalake.exceptions import DeltaError
 
 from headrace.assistant.doctor.facts import Unread
-from headrace.errors import PipelineError, Problems
+from headrace.errors import PipelineError, Problems, problems_of
 
 _Read = TypeVar("_Read")
 _Default = TypeVar("_Default")
 # A missing permission, a damaged file or table, a value of another version of Headrace.
-_FAILURES = (OSError, PipelineError, Problems, DeltaError, ValueError, LookupError, TypeError, ArithmeticError)
+_FAILURES = (
+    *(OSError, PipelineError, Problems, DeltaError),
+    *(ValueError, LookupError, TypeError, AttributeError, ArithmeticError),
+)
 
 
 class CarefulReading:
@@ -40,5 +43,7 @@ class CarefulReading:
 def _unread(part: str, error: Exception) -> Unread:
     if isinstance(error, OSError) and error.filename is not None:
         return Unread(part, error.strerror or type(error).__name__, str(error.filename))
-    text = error.message if isinstance(error, PipelineError) else str(error)
-    return Unread(part, (text.splitlines() or [type(error).__name__])[0])
+    problem = problems_of(error)[0] if isinstance(error, (PipelineError, Problems)) else None
+    text = str(error) if problem is None else problem.message
+    hint = "" if problem is None else problem.hint or ""
+    return Unread(part, (text.splitlines() or [type(error).__name__])[0], next_step=hint)

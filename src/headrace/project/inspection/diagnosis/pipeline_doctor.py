@@ -21,7 +21,7 @@ from headrace.project.inspection.diagnosis.logged_facts import logged_facts
 from headrace.project.inspection.diagnosis.machine_facts import machine_of
 from headrace.project.inspection.diagnosis.measured_lateness import measured_lateness
 from headrace.project.inspection.diagnosis.program_facts import program_files
-from headrace.project.inspection.diagnosis.stored_flow_facts import stored_flow_facts
+from headrace.project.inspection.diagnosis.stored_flow_facts import lost_flow_facts, stored_flow_facts
 from headrace.project.inspection.pipeline_metrics import pipeline_metrics
 from headrace.project.lease_holders import host_name, liveness
 from headrace.project.maintenance.maintain import planned_vacuums
@@ -76,6 +76,9 @@ class PipelineDoctor:
         settings, now = self._settings, self._now()
         samples = reading.read("the metrics", self._samples, Samples())
         logged = self._logged(samples, reading, now)
+        flows = stored_flow_facts(settings, reading, now)
+        if flows is not None:
+            flows = (*flows, *lost_flow_facts(settings, logged, flows))
         return Facts(
             now=now,
             settings=settings,
@@ -83,7 +86,7 @@ class PipelineDoctor:
             samples=samples,
             history=alerts.history,
             has_storage=Path(settings.layout.root).is_dir(),
-            flows=stored_flow_facts(settings, reading, now),
+            flows=flows or (),
             logged=logged,
             maintenance=reading.read("the files of the tables", lambda: planned_vacuums(settings, self._environ), ()),
             programs=program_files(settings, reading),

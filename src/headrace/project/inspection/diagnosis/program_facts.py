@@ -26,4 +26,4 @@ def _file(settings: Settings, path: Path) -> ProgramFile:
     if result.problems and not result.findings:
         # It is listed among what was not examined.
         raise_all(result.problems)
-    return ProgramFile(name, text, result.findings)
+    return ProgramFile(name, text, result.findings, result.secrets)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-from headrace.assistant.doctor.facts import StoredFlowFacts
+from headrace.assistant.doctor.facts import Logged, StoredFlowFacts
 from headrace.checkpoints.epochs import has_started
 from headrace.checkpoints.initial_offsets import newest_initial_batch
 from headrace.checkpoints.state_damage import find_state_damage
 from headrace.checkpoints.state_formats import format_of
+from headrace.errors import PipelineError
 from headrace.events.reader import EventReader
 from headrace.graph.resolved_flows import Mode
 from headrace.plan.agreement import NONE
@@ -21,10 +23,12 @@ from headrace.storage.old_epochs import old_parts
 
 # The age from which `headrace checkpoints clean` removes old parts.
 _UNUSED_S = 30 * 86_400.0
+# Flow types of streams in the event log.
+_STREAMS = frozenset({"APPEND", "COMPLETE", "UPDATE", "CHANGE"})
 
 
-def stored_flow_facts(settings: Settings, reading: CarefulReading, now: float) -> tuple[StoredFlowFacts, ...]:
-    """What the storage has of each flow, also if its event log cannot be read.
+def stored_flow_facts(settings: Settings, reading: CarefulReading, now: float) -> tuple[StoredFlowFacts, ...] | None:
+    """What the storage has of each flow, also if its event log cannot be read; None if the storage cannot be read.
 
     Args:
         settings: the pipeline's.
@@ -33,8 +37,32 @@ def stored_flow_facts(settings: Settings, reading: CarefulReading, now: float) -
     """
     layout, naming = settings.layout, settings.naming
     logged = reading.read("the batches in the event log", EventReader(layout.events).last_batches, {})
-    flows = reading.read("the checkpoints", lambda: health_of_flows(layout, naming, settings.id, logged), ())
-    return tuple(_flow_facts(settings, flow, reading, now) for flow in flows)
+    flows = reading.read("the checkpoints", lambda: health_of_flows(layout, naming, settings.id, logged), None)
+    return None if flows is None else tuple(_flow_facts(settings, flow, reading, now) for flow in flows)
+
+
+def lost_flow_facts(
+    settings: Settings, logged: Logged, stored: tuple[StoredFlowFacts, ...]
+) -> Iterator[StoredFlowFacts]:
+    """Streams that have batches in the event log, and whose whole folder in the storage is gone.
+
+    Args:
+        settings: the pipeline's.
+        logged: what the event log has.
+        stored: the flows in the storage.
+    """
+    known = {flow.name for flow in stored}
+    for name, flow in logged.flows.items():
+        if name in known or name not in logged.first_rows or flow.once or flow.mode not in _STREAMS:
+            continue
+        dataset = settings.naming.canonical(flow.dataset)
+        # The record of a flow whose state was removed on purpose stays.
+        if not Path(settings.layout.flow_state(settings.naming, dataset, name)).is_file():
+            checkpoint = settings.layout.checkpoint(settings.naming, dataset, name, 0)
+            params = {"flow": name, "name": flow.dataset, "checkpoint": checkpoint, "otherwise": ""}
+            command = f"headrace run --full-refresh {shlex.quote(flow.dataset)}"
+            problem = PipelineError("FLOW.CHECKPOINT_LOST", **params)
+            yield StoredFlowFacts(name, flow.dataset, problem=problem, ways_out=(command,))
 
 
 def _flow_facts(settings: Settings, flow: FlowHealth, reading: CarefulReading, now: float) -> StoredFlowFacts:
