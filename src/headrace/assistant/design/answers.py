@@ -46,7 +46,7 @@ def _item(root: yaml.Node, key: str, name: str) -> yaml.Node:
     items = _value(root, key)
     for item in items.value if isinstance(items, yaml.SequenceNode) else ():
         found = _value(item, "name")
-        if isinstance(found, yaml.ScalarNode) and found.value == name:
+        if isinstance(item, yaml.Node) and isinstance(found, yaml.ScalarNode) and found.value == name:
             return item
     raise ValueError(f"{key} has no item {name}")
 

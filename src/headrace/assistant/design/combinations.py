@@ -201,7 +201,7 @@ class _Checks:
                 yield self._wrong(output, key, f"outputs.{output.name}", str(error), fix)
         before = self._requirements.output(output.reads)
         if root.is_debezium and output.kind is OutputKind.SINK:
-            columns = ("key", "value")
+            columns: tuple[str, ...] = ("key", "value")
         else:
             columns = tuple(column.name for column in root.columns)
         known = {name.casefold() for name in columns}

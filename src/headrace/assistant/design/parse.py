@@ -253,7 +253,9 @@ class _Parser(ValueReader):
             if key in section.values and not items and not section.sections(key):
                 self.invalid(section, key, key, "it is empty", f"Add an item to {key}.")
         first: dict[str, str] = {}
-        for what, item in [*(("source", item) for item in sources), *(("output", item) for item in outputs)]:
+        named: list[tuple[str, Source | Output]] = [("source", source) for source in sources]
+        named += [("output", output) for output in outputs]
+        for what, item in named:
             line = item.lines.get("name", item.lines[""])
             if item.name.casefold() in first:
                 reason = f'{first[item.name.casefold()]} has the name "{item.name}" too'

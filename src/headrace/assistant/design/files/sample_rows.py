@@ -156,7 +156,8 @@ def _simple_value(kind: str, name: str, number: int, hint: Hint) -> Any:
             return bool(_draw(name, number, 2))
         case "binary":
             return base64.b64encode(f"{name}-{number}".encode()).decode()
-    return None
+        case _:
+            return None
 
 
 def _nested_value(kind: dict[str, Any], name: str, number: int) -> Any:

@@ -16,7 +16,7 @@ from headrace.assistant.design.requirements import Column
 _LEFT_OUT = ("binary", "variant")
 
 
-def given_row(dataset: Dataset, blueprint: Blueprint, number: int, **values: Any) -> Row:
+def given_row(dataset: Dataset, blueprint: Blueprint, number: int, /, **values: Any) -> Row:
     """A row of a dataset with a number; *values* replace columns. Nested columns are left out, so they are null."""
     samples = sample_columns(dataset.source, blueprint)
     row = samples.row(number)
@@ -45,7 +45,7 @@ class GivenRows:
         """An input of a dataset."""
         return self.blueprint.dataset(dataset.reads[position])
 
-    def row(self, dataset: Dataset, number: int, position: int = 0, **values: Any) -> Row:
+    def row(self, dataset: Dataset, number: int, position: int = 0, /, **values: Any) -> Row:
         """A row with a number for an input of a dataset."""
         return given_row(self.input(dataset, position), self.blueprint, number, **values)
 
