@@ -66,11 +66,13 @@ class Pair:
 PAIRS = tuple(Pair(*values) for values in product(SOURCE_KINDS, OUTPUT_KINDS, LATENCIES))
 
 
-def requirements_text(source, outputs, latency, **more):
+def requirements_text(source, outputs, latency, record_format=None, **more):
     """A requirements file with one source of events and some outputs."""
     sources = {"events": {"name": "events", "kind": source, "events_per_s": 200, "duplicates": "yes"}}
     if source not in ("rate", "synthetic"):
         sources["events"] |= {"schema": COLUMNS, "event_time": "event_time", "keys": ["event_id"]}
+    if record_format is not None:
+        sources["events"]["format"] = record_format
     declared = []
     for kind in outputs:
         given, needed = OUTPUTS[kind]

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+import yaml
 from tests.command_line import in_process
 from tests.design_matrix import EIGHT, FORTY, PAIRS, design_of, parsed, requirements_text, written_design
 from tests.tiers import ASKED
@@ -56,6 +57,49 @@ def test_eight_pairs_run_on_their_sample(headrace_session, tmp_path, bundle):
 @pytest.mark.parametrize("bundle", FORTY.values(), ids=FORTY)
 def test_forty_more_pairs_run_on_their_sample(headrace_session, tmp_path, bundle):
     run_on_sample(make_design(parsed(requirements_text(*bundle))), tmp_path / "project")
+
+
+@pytest.mark.long(guard=FAST)
+@pytest.mark.parametrize(
+    ("source", "outputs", "record_format"),
+    [
+        ("kafka", ("bronze",), "csv"),
+        ("files", ("bronze", "scd1"), "csv"),
+        ("cdc", ("bronze", "clean", "scd2"), "json"),
+    ],
+)
+def test_each_format_of_records_runs_and_passes_its_generated_tests(
+    headrace_session, tmp_path, source, outputs, record_format
+):
+    text = requirements_text(source, outputs, "15 minutes", record_format)
+
+    run_on_sample(make_design(parsed(text)), tmp_path / "project")
+    assert pytest_in(tmp_path / "project") == 0
+
+
+@pytest.mark.long(guard=FAST)
+def test_an_enrichment_reads_the_current_rows_of_an_scd_type_2_table(headrace_session, tmp_path):
+    users = {"name": "users", "kind": "cdc", "schema": {"user_id": "STRING", "city": "STRING"}, "keys": ["user_id"]}
+    document = yaml.safe_load(requirements_text("files", ["enrich"], "15 minutes"))
+    document["sources"][1] = {**users, "events_per_s": 1}
+    document["outputs"][0]["with"] = "users_history"
+    document["outputs"].append({"name": "users_history", "kind": "scd2", "from": "users"})
+    folder = tmp_path / "project"
+
+    run_on_sample(make_design(parsed(yaml.safe_dump(document))), folder)
+
+    found = Pipeline(folder, folder / "storage-sample", os.environ).rows("events_enrich")
+    assert len(found) == len({row["event_id"] for row in found})
+    assert {row["city"] is None for row in found} == {True, False}
+    assert pytest_in(folder) == 0
+
+
+@pytest.mark.long(guard=FAST)
+def test_real_time_mode_is_tried_on_the_sample_in_batches(headrace_session, tmp_path):
+    made = make_design(parsed(requirements_text("kafka", ["sink"], "200 ms")))
+
+    run_on_sample(made, tmp_path / "project")
+    assert pytest_in(tmp_path / "project") == 0
 
 
 @pytest.mark.long(guard=FAST)

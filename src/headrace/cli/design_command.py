@@ -45,7 +45,7 @@ def run(invocation: Invocation, file: Path, out: Path | None, modes: tuple[bool,
         _ask(invocation, file)
     requirements = _requirements(file)
     made = make_design(requirements, defaults=defaults, measured=_measured(requirements, file))
-    written = None if out is None else _write(made.files, out, force=force)
+    written = None if out is None else _write(_without_own_file(made.files, out, file), out, force=force)
     value: dict[str, Any] = made.to_json()
     if written is not None:
         value["written"] = written
@@ -91,7 +91,7 @@ def _ask(invocation: Invocation, file: Path) -> None:
     """
     while questions := open_questions(_requirements(file)):
         question = questions[0]
-        invocation.say("\n".join(_question_lines(question)))
+        invocation.say("\n".join([*_question_lines(question), _prompt(question)]))
         answer = _answer(question)
         if answer is None:
             return
@@ -113,6 +113,10 @@ def _answer(question: Question) -> str | None:
         if answer := line.strip() or question.default:
             return answer
     return None
+
+
+def _prompt(question: Question) -> str:
+    return "  answer:" if question.default is None else "  answer, or Enter for the default:"
 
 
 def _question_lines(question: Question) -> Iterator[str]:
@@ -142,6 +146,11 @@ def _write(files: Mapping[str, str], out: Path, *, force: bool) -> dict[str, lis
     except OSError as error:
         raise PipelineError("DESIGN.NOT_WRITTEN", folder=out, reason=error.strerror or str(error)) from error
     return found
+
+
+def _without_own_file(files: Mapping[str, str], out: Path, file: Path) -> Mapping[str, str]:
+    """The files without the one that the design was made from: its comments and its order stay."""
+    return {path: text for path, text in files.items() if (out / path).resolve() != file.resolve()}
 
 
 def _change(file: Path, text: str) -> str:

@@ -129,6 +129,15 @@ def test_lateness_is_measured_in_the_named_table(cli: Any, tmp_path: Path) -> No
     assert json.loads(out)["error"]["code"] == "DESIGN.NOT_MEASURED"
 
 
+def test_a_design_in_the_folder_of_its_requirements_leaves_them_as_they_are(cli: Any, file: Path) -> None:
+    before = file.read_text(encoding="utf-8")
+
+    code, out, _ = cli("design", str(file), "--out", str(file.parent), "--output", "json")
+
+    assert (code, "requirements.yml" in json.loads(out)["written"]["created"]) == (0, False)
+    assert file.read_text(encoding="utf-8") == before
+
+
 def test_the_schema_of_requirements_is_printed_and_written(cli: Any, tmp_path: Path) -> None:
     _, printed, _ = cli("schema", "--requirements")
     _, out, _ = cli("schema", "--requirements", "--file", "requirements.schema.json")

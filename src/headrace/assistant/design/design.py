@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from headrace.assistant.design.blueprint import Blueprint, Dataset, make_blueprint
@@ -13,7 +13,7 @@ from headrace.assistant.design.decisions.decision import Decision
 from headrace.assistant.design.decisions.state import StateEstimate, state_estimates
 from headrace.assistant.design.decisions.watermarks import delay_s
 from headrace.assistant.design.files.render import render_files
-from headrace.assistant.design.questions import Question, open_questions, with_defaults
+from headrace.assistant.design.questions import Question, needs_lateness, open_questions, with_defaults
 from headrace.assistant.design.requirements import Requirements
 from headrace.assistant.design.source_defaults import with_known_columns
 from headrace.errors import PipelineError
@@ -51,7 +51,7 @@ def make_design(requirements: Requirements, *, defaults: bool = False, measured:
         measured: the lateness of past events, if the requirements ask for it.
 
     Raises:
-        PipelineError: DESIGN.OPEN_QUESTIONS: answers are missing.
+        PipelineError: DESIGN.OPEN_QUESTIONS: answers are missing; DESIGN.NOT_MEASURED: there is no measured lateness.
         Problems: outputs that cannot be built.
     """
     known = with_known_columns(requirements)
@@ -59,12 +59,23 @@ def make_design(requirements: Requirements, *, defaults: bool = False, measured:
     missing = [question for question in questions if question.is_needed or not defaults]
     if missing:
         raise open_questions_error(missing, requirements.file)
-    blueprint = make_blueprint(with_defaults(known))
+    blueprint = make_blueprint(_with_measured_delay(with_defaults(known), measured))
     decisions = decide(blueprint, questions, measured)
-    delay = delay_s(blueprint.requirements, measured)
+    delay = delay_s(blueprint.requirements)
     criteria = checklist(blueprint, decisions, delay)
     files = render_files(blueprint, decisions, criteria, delay)
     return Design(blueprint, decisions, state_estimates(blueprint, delay), criteria, files)
+
+
+def _with_measured_delay(requirements: Requirements, measured: Lateness | None) -> Requirements:
+    """The requirements with the delay that was measured, so that the design can be made again without the table."""
+    lateness = requirements.lateness
+    if lateness.measure_from is None or not needs_lateness(requirements):
+        return requirements
+    if measured is None:
+        raise PipelineError("DESIGN.NOT_MEASURED", table=lateness.measure_from)
+    known = replace(lateness, within_s=float(measured.suggested_s or 1), measure_from=None)
+    return replace(requirements, lateness=known)
 
 
 def open_questions_error(missing: list[Question], file: str) -> PipelineError:

@@ -111,7 +111,7 @@ def test_a_measured_delay_keeps_the_declared_share(requirements, tmp_path):
 
 def test_the_state_is_the_keys_within_window_and_delay_times_the_bytes_of_a_row(requirements):
     join = {"name": "j", "kind": "join", "with": "paid", "on": ["user_id"], "within": "20 minutes"}
-    paid = {
+    paid: dict[str, object] = {
         "name": "paid",
         "kind": "kafka",
         "schema": {"user_id": "STRING", "paid_at": "TIMESTAMP"},

@@ -9,7 +9,8 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
-from tests.design_matrix import LATENCIES, OUTPUT_KINDS, PAIRS, SOURCE_KINDS, design_of, parsed
+import yaml
+from tests.design_matrix import LATENCIES, OUTPUT_KINDS, PAIRS, SOURCE_KINDS, design_of, parsed, requirements_text
 
 from headrace.assistant.design.design import make_design
 from headrace.errors import Problems
@@ -62,12 +63,7 @@ def test_no_generated_program_violates_a_lint_rule(designs):
         if path.startswith("transformations/")
     }
 
-    found = [
-        (name, finding.message, finding.line_text)
-        for name, text in programs
-        for finding in lint_text(text, ".py", name, in_project=True).findings
-    ]
-    assert found == []
+    assert [found for name, text in programs for found in linted(name, text)] == []
     assert len(programs) > len(SOURCE_KINDS) * len(OUTPUT_KINDS)
 
 
@@ -92,6 +88,30 @@ def test_requirements_with_all_answers_give_the_same_design(designs):
         if not isinstance(made, Problems) and pair.latency in LATENCIES[::2]:
             again = make_design(parsed(made.files["requirements.yml"]))
             assert dict(again.files) == dict(made.files)
+
+
+@pytest.mark.parametrize(
+    ("source", "record_format"),
+    [("kafka", "csv"), ("kinesis", "csv"), ("files", "avro"), ("files", "csv"), ("cdc", "json"), ("delta", "delta")],
+)
+def test_each_format_of_records_renders(source, record_format):
+    made = make_design(parsed(requirements_text(source, ["bronze", "scd1"], "1 hour", record_format)))
+
+    found = [one for path, text in made.files.items() if path.endswith("s.py") for one in linted(path, text)]
+    assert found == []
+    with pytest.raises(Problems, match="format"):
+        make_design(parsed(requirements_text(source, ["bronze"], "1 hour", "protobuf")))
+
+
+@pytest.mark.parametrize("form", ["delta", "kafka", "jdbc", "http", "json", "csv", "parquet", "orc"])
+def test_each_format_of_sinks_renders_with_the_options_that_it_needs(form):
+    document = yaml.safe_load(requirements_text("kafka", ["sink"], "1 hour"))
+    document["outputs"][0] |= {"format": form, "keys": ["event_id"]}
+
+    text = make_design(parsed(yaml.safe_dump(document))).files["transformations/sinks.py"]
+
+    assert (f'"{form}"' in text, linted("sinks.py", text)) == (True, [])
+    assert "spark.conf.get(" in text.partition("else:")[2]
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -127,6 +147,11 @@ def test_the_commands_of_the_pages_exist(designs):
     unknown = [command for command in commands if not is_known(command, grammar)]
     assert len(commands) > 50
     assert unknown == []
+
+
+def linted(name, text):
+    """What lint finds in a program."""
+    return [(name, found.message) for found in lint_text(text, ".py", name, in_project=True).findings]
 
 
 def is_known(command, grammar):

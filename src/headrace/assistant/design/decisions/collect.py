@@ -24,7 +24,7 @@ def decide(blueprint: Blueprint, taken: tuple[Question, ...], measured: Lateness
         taken: the questions that were answered by their defaults.
         measured: the lateness of past events; None if it was not measured.
     """
-    delay = delay_s(blueprint.requirements, measured)
+    delay = delay_s(blueprint.requirements)
     return (
         *usage_decisions(blueprint),
         *trigger_decisions(blueprint),

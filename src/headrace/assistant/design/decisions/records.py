@@ -49,6 +49,7 @@ def record_decisions(blueprint: Blueprint) -> Iterator[Decision]:
     for bronze in blueprint.of(DatasetKind.BRONZE):
         yield _bronze(bronze.name, bronze.source, implied=bronze.output is None)
         yield _evolution(bronze.source)
+    yield from (_debezium(view.source) for view in blueprint.of(DatasetKind.CHANGES))
     yield from _duplicates(blueprint)
     yield from _retention(blueprint)
     yield from _history(blueprint)
@@ -74,6 +75,16 @@ def _evolution(source: Source) -> Decision:
         f"results do not change by themselves; the values of a new field are {where} until a column is added for it",
         ("schema inference with evolution: new fields become columns, and wrong types may too",),
         "guides/schema-evolution",
+    )
+
+
+def _debezium(source: Source) -> Decision:
+    return Decision(
+        f"debezium.{source.name}",
+        "numbers in columns of times are microseconds, text in decimals is base64",
+        "these are the defaults of Debezium's connectors; other settings of the connector need other arguments",
+        ("`timestamps` and `decimals` of dp.debezium in transformations/silver.py, as the connector is set",),
+        "guides/change-data-capture",
     )
 
 

@@ -21,7 +21,7 @@ def usage_decisions(blueprint: Blueprint) -> Iterator[Decision]:
     """A decision for each table and sink: stream or materialized view."""
     for dataset in blueprint.datasets:
         if dataset.output is not None or dataset.kind is DatasetKind.REFERENCE:
-            yield _suitability(dataset)
+            yield _suitability(dataset, blueprint)
     yield from (_connection(view) for view in blueprint.of(DatasetKind.SOURCE, DatasetKind.LIVE))
 
 
@@ -34,7 +34,7 @@ def default_decisions(taken: tuple[Question, ...]) -> Iterator[Decision]:
         yield Decision(f"default.{question.id}", question.default, reason, ("answer the question",), question.page)
 
 
-def _suitability(dataset: Dataset) -> Decision:
+def _suitability(dataset: Dataset, blueprint: Blueprint) -> Decision:
     if dataset.kind is DatasetKind.REFERENCE:
         choice, reason = "materialized view", "reference data has no order of arrival; each update reads all of it"
         others: tuple[str, ...] = ("a streaming table: it would keep old versions of each row",)
@@ -52,6 +52,10 @@ def _suitability(dataset: Dataset) -> Decision:
         choice = "streaming table"
         reason = "a step that looks at one row only reads each record once, however seldom it runs"
         others = (_VIEW,)
+    elif dataset.kind is DatasetKind.JOIN and blueprint.dataset(dataset.reads[0]).kind is DatasetKind.JOIN:
+        choice = "streaming table"
+        reason = "each join in a row keeps state and waits for late events of its own, so results come later with each"
+        others = ("a latency of a day: a materialized view joins all inputs at once, without state",)
     else:
         choice, reason = (
             "streaming table",

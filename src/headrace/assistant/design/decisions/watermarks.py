@@ -20,10 +20,8 @@ USUAL = {
 }
 
 
-def delay_s(requirements: Requirements, measured: MeasuredLateness | None) -> float:
-    """The delay of watermarks: measured, or stated; zero if nothing needs one."""
-    if measured is not None:
-        return float(measured.suggested_s or 1)
+def delay_s(requirements: Requirements) -> float:
+    """The delay of watermarks; zero if nothing needs one."""
     return requirements.lateness.within_s or 0.0
 
 
@@ -33,7 +31,7 @@ def watermark_decisions(blueprint: Blueprint, measured: MeasuredLateness | None)
     if not stateful:
         return
     requirements = blueprint.requirements
-    delay = delay_s(requirements, measured)
+    delay = delay_s(requirements)
     yield Decision(
         "watermark",
         f"{interval(delay)} behind the newest event",

@@ -34,7 +34,7 @@ def hints_of(conditions: Iterable[str]) -> dict[str, Hint]:
     return found
 
 
-def _read(node: exp.Expression, found: dict[str, Hint]) -> None:
+def _read(node: Any, found: dict[str, Hint]) -> None:
     column = node.this
     if not isinstance(column, exp.Column):
         return
@@ -54,7 +54,7 @@ def _read(node: exp.Expression, found: dict[str, Hint]) -> None:
         _bound(hint, node.expression, above=False)
 
 
-def _bound(hint: Hint, value: exp.Expression, *, above: bool) -> None:
+def _bound(hint: Hint, value: Any, *, above: bool) -> None:
     if isinstance(value, exp.Neg):
         value = exp.Literal.number(f"-{value.this}")
     if not isinstance(value, exp.Literal) or value.is_string:

@@ -127,16 +127,21 @@ class TableCode:
         time_name = next((new for new, column in added.items() if column.name == right_at), right_at)
         taken = [*(_renamed(name, new) for name, new in key_names.items())]
         taken += [_renamed(column.name, new) for new, column in added.items()]
+<<<<<<< HEAD
 
         def watermark(at: str) -> list[str]:
             return [f'.withWatermark("{at}", "{self._delay}")'] if dataset.is_stream else []
 
+=======
+>>>>>>> 044a09939239d936f4f2d3a080a4eab660462b57
         interval = f"INTERVAL {spoken(output.within_s or 0).upper()}"
         matches = [f'(rows["{name}"] == others["{new}"])' for name, new in key_names.items()]
         bound = f'others["{time_name}"].between(rows["{left_at}"], rows["{left_at}"] + F.expr("{interval}"))'
         body = [
-            chained("rows = ", [*self._rows(dataset), *watermark(left_at)], 1),
-            chained("others = ", [self._read(dataset, 1), call(".select", taken), *watermark(time_name)], 1),
+            chained("rows = ", [*self._rows(dataset), *self._watermark(dataset, left_at)], 1),
+            chained(
+                "others = ", [self._read(dataset, 1), call(".select", taken), *self._watermark(dataset, time_name)], 1
+            ),
             "    belongs = (",
             *(f"        {'& ' if number else ''}{text}" for number, text in enumerate([*matches, bound])),
             "    )",
@@ -145,6 +150,9 @@ class TableCode:
         ]
         comment = f"Rows of {first.name} with those of {second.name} that follow within {spoken(output.within_s or 0)}"
         return self._table(dataset, comment, body)
+
+    def _watermark(self, dataset: Dataset, at: str) -> list[str]:
+        return [f'.withWatermark("{at}", "{self._delay}")'] if dataset.is_stream else []
 
     def _changes(self, dataset: Dataset, output: Output) -> str:
         what = "The newest row of each key" if dataset.kind is DatasetKind.SCD1 else "All versions of each row"
