@@ -253,15 +253,8 @@ class _Parser(ValueReader):
             if key in section.values and not items and not section.sections(key):
                 self.invalid(section, key, key, "it is empty", f"Add an item to {key}.")
         first: dict[str, str] = {}
-<<<<<<< HEAD
-        named: list[tuple[str, Source | Output]] = [
-            *(("source", item) for item in sources),
-            *(("output", item) for item in outputs),
-        ]
-=======
         named: list[tuple[str, Source | Output]] = [("source", source) for source in sources]
         named += [("output", output) for output in outputs]
->>>>>>> 044a09939239d936f4f2d3a080a4eab660462b57
         for what, item in named:
             line = item.lines.get("name", item.lines[""])
             if item.name.casefold() in first:

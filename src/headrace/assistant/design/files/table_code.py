@@ -127,13 +127,6 @@ class TableCode:
         time_name = next((new for new, column in added.items() if column.name == right_at), right_at)
         taken = [*(_renamed(name, new) for name, new in key_names.items())]
         taken += [_renamed(column.name, new) for new, column in added.items()]
-<<<<<<< HEAD
-
-        def watermark(at: str) -> list[str]:
-            return [f'.withWatermark("{at}", "{self._delay}")'] if dataset.is_stream else []
-
-=======
->>>>>>> 044a09939239d936f4f2d3a080a4eab660462b57
         interval = f"INTERVAL {spoken(output.within_s or 0).upper()}"
         matches = [f'(rows["{name}"] == others["{new}"])' for name, new in key_names.items()]
         bound = f'others["{time_name}"].between(rows["{left_at}"], rows["{left_at}"] + F.expr("{interval}"))'
