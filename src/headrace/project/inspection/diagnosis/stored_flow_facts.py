@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from headrace.assistant.doctor.facts import Logged, StoredFlowFacts
 from headrace.checkpoints.epochs import has_started
@@ -60,7 +61,7 @@ def lost_flow_facts(
         # The record of a flow whose state was removed on purpose stays.
         if not Path(settings.layout.flow_state(settings.naming, dataset, name)).is_file():
             checkpoint = settings.layout.checkpoint(settings.naming, dataset, name, 0)
-            params = {"flow": name, "name": flow.dataset, "checkpoint": checkpoint, "otherwise": ""}
+            params: dict[str, Any] = {"flow": name, "name": flow.dataset, "checkpoint": checkpoint, "otherwise": ""}
             command = f"headrace run --full-refresh {shlex.quote(flow.dataset)}"
             problem = PipelineError("FLOW.CHECKPOINT_LOST", **params)
             yield StoredFlowFacts(name, flow.dataset, problem=problem, ways_out=(command,))
