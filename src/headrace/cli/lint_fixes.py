@@ -57,11 +57,14 @@ def run(invocation: Invocation, files: Sequence[Path], selection: tuple[Sequence
     done = [_fixed(source, wanted) for source in lint_inputs(invocation, files)]
     problems = [problem for one in done for problem in one.result.left.problems]
     changed = [one for one in done if one.result.fixed]
+    unwritten: list[_Fixed] = []
     for one in changed if writes else ():
         try:
-            one.source.write(one.result.text)
+            one.source.write(one.result.text, old=one.old)
         except PipelineError as error:
             problems.append(error)
+            unwritten.append(one)
+    changed = [one for one in changed if one not in unwritten]
     diff = "".join(one.diff for one in changed)
     left = [finding for one in done for finding in one.result.left.findings]
     if invocation.as_json:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
+import stat
 import tokenize
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,6 +17,8 @@ from headrace.errors import PipelineError, Problems, raise_all
 from headrace.lint.source_files import SUFFIXES
 from headrace.model.location import Location
 from headrace.settings.source_files import source_files
+
+_ANY_WRITE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 
 
 @dataclass(frozen=True)
@@ -45,13 +49,22 @@ class LintInput:
                 "LINT.UNREADABLE", location=Location(self.name), file=self.name, reason=reason
             ) from error
 
-    def write(self, text: str) -> None:
+    def write(self, text: str, *, old: str) -> None:
         """Replace the text; the encoding and the permissions of the file stay.
 
+        Args:
+            text: the new text.
+            old: the text that was read.
+
         Raises:
-            PipelineError: LINT.NOT_WRITTEN.
+            PipelineError: LINT.NOT_WRITTEN, LINT.UNREADABLE; the file stays as it is.
         """
+        if self.read() not in (old, text):
+            raise PipelineError("LINT.NOT_WRITTEN", file=self.name, reason="it has changed since it was checked")
         try:
+            # The folder of a file that may not be written can still allow to replace it.
+            if not self.file.stat().st_mode & _ANY_WRITE or not os.access(self.file, os.W_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
             replace_content(self.file, text.encode(self._encoding(self.file.read_bytes())))
         except OSError as error:
             raise PipelineError("LINT.NOT_WRITTEN", file=self.name, reason=error.strerror or error) from error

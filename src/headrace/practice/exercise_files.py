@@ -27,7 +27,11 @@ def write_exercise(exercise: Exercise, folder: Path, *, solved: bool) -> tuple[s
     Raises:
         PipelineError: PRACTICE.FOLDER_EXISTS; PRACTICE.NOT_WRITTEN, then nothing remains.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    try:
+        is_taken = folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
+    except OSError as error:
+        raise PipelineError("PRACTICE.NOT_WRITTEN", folder=folder, reason=error.strerror or error) from error
+    if is_taken:
         raise PipelineError("PRACTICE.FOLDER_EXISTS", folder=folder)
     try:
         for path, text in exercise.files(solved=solved).items():

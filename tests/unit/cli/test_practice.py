@@ -99,6 +99,12 @@ def test_a_solution_is_printed_only_if_it_is_asked_for(cli: Any) -> None:
     assert (text in shown, text.rstrip("\n") in solution) == (False, True)
 
 
+def test_an_exercise_for_a_folder_that_cannot_exist_is_refused(cli: Any) -> None:
+    code, out, _ = cli("practice", "exercise", "1", "--out", "n" * 300, "--output", "json")
+
+    assert (code, json.loads(out)["error"]["code"]) == (1, "PRACTICE.NOT_WRITTEN")
+
+
 @pytest.mark.parametrize(
     ("words", "error"),
     [

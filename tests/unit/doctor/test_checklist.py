@@ -18,7 +18,7 @@ from headrace.assistant.doctor.examine.alerts import NOT_EXAMINED
 from headrace.assistant.doctor.facts import Facts
 from headrace.cli.main import call
 from headrace.errors import conditions
-from headrace.events.types import FlowLagMetrics
+from headrace.events.types import ExternalInput, FlowDefined, FlowLagMetrics
 from headrace.lint.catalog import rule_ids
 from headrace.model.alert_rules import rules
 from headrace.model.outcome import FilesBacklog
@@ -124,6 +124,56 @@ def test_a_fault_fails_its_criterion(shop, fault, criterion, status):
     fault(shop)
 
     assert statuses(shop)[criterion] == status
+
+
+def unreadable_log(shop):
+    log = shop.storage / "system" / "events" / "_delta_log"
+    max(log.glob("*.json")).write_text("{")
+
+
+@pytest.mark.parametrize(
+    ("fault", "unknown"),
+    [
+        (unreadable_log, {*EVERYTHING} - {"monitoring"}),
+        (lambda shop: shop.write("requirements.yml", "latency: daily\n"), {"lag"}),
+        (lambda shop: shop.write(".headrace/crash-tests/a.json", "[]"), {"fault-tolerance"}),
+        (lambda shop: shop.write("transformations/bad.py", "def"), {"watermark", "errors", "fault-tolerance"}),
+    ],
+)
+def test_nothing_passes_because_of_what_could_not_be_read(shop, fault, unknown):
+    complete(shop)
+
+    fault(shop)
+
+    assert {name for name, status in statuses(shop).items() if status == "unknown"} == {*unknown, "monitoring"}
+
+
+FROM_TOPIC = FlowDefined("raw", "raw", external_inputs=(ExternalInput("stream", "topic"),))
+DEAD_LETTERS = '@dp.table(comment="Orders as they come", spark_conf={"headrace.failing_rows": "quarantine"})'
+
+
+@pytest.mark.parametrize(
+    ("flow", "change", "status"),
+    [
+        (FROM_TOPIC, ("@dp.expect", "# headrace.failing_rows\n@dp.expect"), "unknown"),
+        (FROM_TOPIC, ('@dp.table(comment="Orders as they come")', DEAD_LETTERS), "pass"),
+        (FlowDefined("raw", "raw"), ("", ""), "unknown"),
+    ],
+)
+def test_actions_for_bad_records_need_evidence_for_each_flow(shop, flow, change, status):
+    complete(shop)
+    shop.write("transformations/orders.py", PROGRAM.replace(*change))
+    plain = replace(DEFINED[1], expectations=())
+    shop.update(at=LATER + timedelta(minutes=1), defined=(DEFINED[0], plain, flow, DEFINED[3]))
+
+    assert statuses(shop)["errors"] == status
+
+
+def test_a_design_that_has_the_name_of_a_dataset_inside_a_word_does_not_mention_it(shop):
+    complete(shop)
+    shop.write("design.md", "The table raw, and reorders.\n")
+
+    assert statuses(shop)["documentation"] == "fail"
 
 
 def test_lag_is_measured_against_the_latency_of_the_requirements(shop):

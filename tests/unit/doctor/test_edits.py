@@ -66,6 +66,27 @@ def test_a_file_that_is_no_yaml_has_no_edit():
     assert settings_edit("pipeline.yml", "a: [", ("storage",), "s") is None
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(
+            "profiles: {q: {spark_conf: &a {x: y}}}\nspark_conf: *a\n", id="a mapping that two settings share"
+        ),
+        pytest.param("name: a\n...\n", id="a document that has ended"),
+    ],
+)
+def test_an_edit_that_would_change_more_or_nothing_is_not_made(content):
+    assert settings_edit("pipeline.yml", content, ("spark_conf", "spark.driver.memory"), "4g") is None
+
+
+def test_the_name_of_an_expectation_is_not_that_of_the_dataset():
+    named = PROGRAM.replace('"sales.größe")\n', '"sales.größe")\n@dp.expect(name="known", inv="id > 0")\n')
+
+    first = next(watermarks([ProgramFile("a.py", named.replace('(name="sales.größe")', '(comment="x")'))]))
+
+    assert first.dataset == "one"
+
+
 def test_a_setting_with_a_line_of_its_own_can_be_removed():
     content = "spark_conf:\n  a: b\n  c: d\nother: {a: b}\n"
 

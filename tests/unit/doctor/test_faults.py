@@ -574,6 +574,54 @@ def test_the_command_for_unused_files_removes_them(shop):
     assert shop.checks() == []
 
 
+def test_what_cannot_be_read_is_not_healthy(shop):
+    log = shop.storage / "system" / "events" / "_delta_log"
+    max(log.glob("*.json")).write_text("{")
+
+    diagnosis = shop.diagnosis()
+
+    assert (diagnosis.findings, diagnosis.is_healthy) == ((), False)
+    assert diagnosis.next_step.startswith("Check that the storage is readable")
+
+
+@pytest.mark.parametrize("name", ["orders", "ORDERS", "default.`orders`", "new_table"])
+def test_a_dataset_is_known_in_each_form_of_its_name_and_before_it_has_run(shop, name):
+    torn(shop)
+    shop.write("transformations/new.py", "@dp.table\ndef new_table():\n    return spark.table('raw')\n")
+
+    assert len(shop.diagnosis(name).findings) == (name != "new_table")
+
+
+def test_an_edit_of_a_line_with_a_secret_is_not_shown(shop, capsys):
+    reads_topic(shop, limit='.option("kafka.ssl.key.password", "b4d-s3cret").option("failOnDataLoss", "false")')
+    shop.write("pipeline.yml", "name: shop\nalerts: {token: b4d-s3cret}\n".replace("alerts", "parameters"))
+
+    findings = {finding.check.check_id: finding for finding in shop.diagnosis().findings}
+
+    assert (findings["data-lost"].edit, findings["data-lost"].command) == (None, None)
+    call(["--project", str(shop.folder), "doctor"])
+    assert "b4d-s3cret" not in capsys.readouterr().out
+
+
+def test_a_flow_that_is_retried_has_no_command_while_its_update_runs(shop):
+    shop.hold_lease()
+    error = {"code": "KAFKA.UNREACHABLE", "message": "no Kafka broker answers"}
+    shop.update(FlowStateChanged("orders", "orders", FlowState.RETRYING, error=error), state=None, at=LATER)
+
+    finding, names = first(shop)
+
+    assert (names, finding.severity.value, finding.command) == (["source-unavailable"], "warning", None)
+
+
+def test_a_notebook_with_magics_has_findings_without_edits(shop):
+    text = "# Databricks notebook source\n%pip install x\n\n# COMMAND ----------\n\n"
+    shop.write("transformations/orders.py", text + PROGRAM.replace('("raw")', '("raw").dropDuplicates(["event_time"])'))
+
+    finding, names = first(shop)
+
+    assert (names, finding.edit) == (["state-unbounded"], None)
+
+
 def test_the_verb_exits_with_1_and_its_json_has_the_next_command(shop, capsys):
     torn(shop)
 

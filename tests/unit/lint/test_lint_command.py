@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from headrace.cli.lint_inputs import LintInput
 from headrace.cli.main import call
+from headrace.errors import PipelineError
 from headrace.lint.catalog import RULES
 
 CACHE = "rows = spark.readStream.table('t')\nkept = rows.filter('id > 1').cache()\n"
@@ -382,6 +384,28 @@ def test_encoding_line_ends_and_links_of_a_fixed_file_stay(lint, tmp_path):
     assert code == 0
     assert (tmp_path / "a.py").is_symlink()
     assert (tmp_path / "there.py").read_bytes() == program.replace(".cache()", "").encode("latin-1")
+
+
+def test_a_file_that_may_not_be_written_stays_and_is_not_reported_as_fixed(lint, tmp_path):
+    (tmp_path / "a.py").write_text(CACHE)
+    (tmp_path / "a.py").chmod(0o444)
+
+    code, out, err = lint("a.py", "--fix")
+
+    assert (code, "fixed" in out, "error[LINT.NOT_WRITTEN]" in err) == (2, False, True)
+    assert (tmp_path / "a.py").read_text() == CACHE
+
+
+def test_a_file_that_changes_while_it_is_checked_stays(tmp_path):
+    source = LintInput(tmp_path / "a.py", in_project=False)
+    source.file.write_text("a = 1")
+    old = source.read()
+    source.file.write_text("a = 2")
+
+    with pytest.raises(PipelineError, match="cannot be written: it has changed"):
+        source.write("", old=old)
+
+    assert source.file.read_text() == "a = 2"
 
 
 def test_secrets_are_masked_in_a_diff(lint):

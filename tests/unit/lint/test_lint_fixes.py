@@ -81,6 +81,7 @@ def test_no_finding_of_another_rule_is_fixed(rule_id):
         pytest.param("a = rows.cache().select('id')\n", "a = rows.select('id')\n", id="inside a chain"),
         pytest.param("a = rows \\\n    .cache()\n", "a = rows\n", id="a line continued with a backslash"),
         pytest.param("é = 'ü'; a = rows.cache()\n", "é = 'ü'; a = rows\n", id="characters of several bytes"),
+        pytest.param(f"q = {WRITER}.start()\nq.status['name'] = 1\n", None, id="a key that is set"),
         pytest.param(f"{WRITER}.trigger( once = True ).start()\n", None, id="blanks around the equals sign"),
         pytest.param(f"ONCE = True\n{WRITER}.trigger(once=ONCE).start()\n", None, id="a value with a name"),
         pytest.param(f'{WRITER}.table("a").start()\n', f'{WRITER}.toTable("a")\n', id="two findings in one chain"),

@@ -182,7 +182,6 @@ class Facts:
         settings_text: the text of its settings file.
         samples: the current metrics.
         history: earlier ones, from checks of alerts.
-        has_storage: whether any update has run.
         flows: the flows in the storage.
         logged: what the event log has.
         maintenance: what maintenance would do, and skip.
@@ -202,7 +201,6 @@ class Facts:
     settings_text: str = ""
     samples: Samples = field(default_factory=Samples)
     history: History = field(default_factory=History)
-    has_storage: bool = False
     flows: tuple[StoredFlowFacts, ...] = ()
     logged: Logged = field(default_factory=Logged)
     maintenance: tuple[Action, ...] = ()

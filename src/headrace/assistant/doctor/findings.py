@@ -81,7 +81,7 @@ class Finding:
         if self.edit is not None:
             then = f", then {self.command}" if self.command else ""
             return f"change {self.edit.file}:{self.edit.line}{then}"
-        return self.command or self.remedy
+        return self.command or " ".join(self.remedy.split())
 
     def to_json(self) -> dict[str, Any]:
         """The finding as one JSON object."""

@@ -51,7 +51,7 @@ class _KeyAccess:
 def _key_accesses(program: Program, kind: type[Value]) -> Iterator[_KeyAccess]:
     for node in program.nodes:
         match node:
-            case ast.Subscript(value=owner, slice=ast.Constant(value=str(key)) as at):
+            case ast.Subscript(value=owner, slice=ast.Constant(value=str(key)) as at, ctx=ast.Load()):
                 if isinstance(program.value(owner), kind):
                     yield _KeyAccess(node, at, owner, key, Severity.ERROR)
             case ast.Call(func=ast.Attribute(value=owner, attr="get"), args=[ast.Constant(value=str(key)) as at, *_]):

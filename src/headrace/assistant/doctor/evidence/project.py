@@ -18,6 +18,8 @@ DESIGN, RUNBOOK = "design.md", "runbook.md"
 # Rules of alerts about rows that wait in quarantine.
 _QUARANTINE_RULES = ("expectation_rate", "quarantine_growing")
 _AUTO_LOADER = "auto loader"
+# Flow types of streams in the event log.
+_STREAMS = frozenset({"APPEND", "COMPLETE", "UPDATE", "CHANGE"})
 
 
 def crash_tests(facts: Facts) -> Evidence:
@@ -42,6 +44,10 @@ def error_actions(facts: Facts) -> Evidence:
         return missed(open_alert.message, open_alert.first_step)
     if not facts.logged.flows:
         return unknown("no update has recorded the flows of the pipeline", "headrace run")
+    for flow in facts.logged.flows.values():
+        if flow.mode in _STREAMS and not flow.inputs and not flow.external_inputs:
+            text = f'the event log does not say what flow "{flow.flow}" reads, as before version 0.2'
+            return unknown(text, "headrace run")
     actions = {flow.flow: _action(facts, flow) for flow in facts.logged.flows.values() if _kinds(flow)}
     for name, action in actions.items():
         if action is None:

@@ -15,7 +15,7 @@ from headrace.settings.settings import Settings
 
 # File systems in memory.
 _IN_MEMORY = frozenset({"tmpfs", "ramfs", "devtmpfs"})
-_TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm", "/run")  # noqa: S108 - folders that are looked for, not used
+_TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108 - folders that are looked for, not used
 _LOG = "spark.log"
 _LOG_TAIL_BYTES = 256 * 1024
 _OUT_OF_MEMORY = re.compile(r"java\.lang\.OutOfMemoryError[^\r\n]{0,200}|GC overhead limit exceeded")

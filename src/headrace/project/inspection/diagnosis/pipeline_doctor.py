@@ -85,7 +85,6 @@ class PipelineDoctor:
             settings_text=reading.read("the settings", lambda: settings.file.read_text(encoding="utf-8-sig"), ""),
             samples=samples,
             history=alerts.history,
-            has_storage=Path(settings.layout.root).is_dir(),
             flows=flows or (),
             logged=logged,
             maintenance=reading.read("the files of the tables", lambda: planned_vacuums(settings, self._environ), ()),
