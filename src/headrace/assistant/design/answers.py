@@ -48,7 +48,7 @@ def _item(root: yaml.Node, key: str, name: str) -> yaml.Node:
     listed: Sequence[yaml.Node] = items.value if isinstance(items, yaml.SequenceNode) else ()
     for item in listed:
         found = _value(item, "name")
-        if isinstance(item, yaml.Node) and isinstance(found, yaml.ScalarNode) and found.value == name:
+        if isinstance(found, yaml.ScalarNode) and found.value == name:
             return item
     raise ValueError(f"{key} has no item {name}")
 
