@@ -30,7 +30,7 @@ def design(
 ) -> int:
     """Design a pipeline and its project from requirements.
 
-    Prints the decisions, each with its reason. With --out, writes a project with code, tests, sample data and a runbook.
+    Prints the decisions with their reasons. With --out, writes a project with code, tests, sample data and a runbook.
     `headrace design --questions FILE` says what is still open.
     """
     modes = [name for name, given in (("--questions", questions), ("--ask", ask), ("--defaults", defaults)) if given]
