@@ -28,9 +28,10 @@ def design(
     out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Write the project into a folder.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files of the folder that differ.")] = False,  # noqa: FBT002 - the same
 ) -> int:
-    """Design a pipeline from requirements: decisions, and a project with tests that runs on sample data.
+    """Design a pipeline and its project from requirements.
 
-    Without --out, nothing is written. `headrace design --questions FILE` says what is still open.
+    Prints the decisions with their reasons. With --out, writes a project with code, tests, sample data and a runbook.
+    `headrace design --questions FILE` says what is still open.
     """
     modes = [name for name, given in (("--questions", questions), ("--ask", ask), ("--defaults", defaults)) if given]
     if len(modes) > 1:

@@ -15,7 +15,6 @@ from headrace.assistant.design.questions import Question, open_questions
 from headrace.assistant.design.requirement_keys import ERRORS
 from headrace.assistant.design.requirements import Column, Requirements
 from headrace.assistant.design.sample_schema import columns_of_sample
-from headrace.assistant.design.source_defaults import with_known_columns
 from headrace.atomic_write import replace_file
 from headrace.cli.invocation import Invocation
 from headrace.delta_log.lateness import measure_lateness
@@ -63,8 +62,7 @@ def _requirements(file: Path) -> Requirements:
     def sample_columns(path: str) -> tuple[Column, ...]:
         return columns_of_sample(read_text(file.parent / path, ERRORS), path)
 
-    parsed = parse_requirements(read_text(file, ERRORS), file.name, sample_columns)
-    return with_known_columns(parsed)
+    return parse_requirements(read_text(file, ERRORS), file.name, sample_columns)
 
 
 def _measured(requirements: Requirements, file: Path) -> Lateness | None:

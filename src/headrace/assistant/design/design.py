@@ -15,7 +15,6 @@ from headrace.assistant.design.decisions.watermarks import delay_s
 from headrace.assistant.design.files.render import render_files
 from headrace.assistant.design.questions import Question, needs_lateness, open_questions, with_defaults
 from headrace.assistant.design.requirements import Requirements
-from headrace.assistant.design.source_defaults import with_known_columns
 from headrace.errors import PipelineError
 from headrace.model.lateness import Lateness
 
@@ -54,12 +53,11 @@ def make_design(requirements: Requirements, *, defaults: bool = False, measured:
         PipelineError: DESIGN.OPEN_QUESTIONS: answers are missing; DESIGN.NOT_MEASURED: there is no measured lateness.
         Problems: outputs that cannot be built.
     """
-    known = with_known_columns(requirements)
-    questions = open_questions(known)
+    questions = open_questions(requirements)
     missing = [question for question in questions if question.is_needed or not defaults]
     if missing:
         raise open_questions_error(missing, requirements.file)
-    blueprint = make_blueprint(_with_measured_delay(with_defaults(known), measured))
+    blueprint = make_blueprint(_with_measured_delay(with_defaults(requirements), measured))
     decisions = decide(blueprint, questions, measured)
     delay = delay_s(blueprint.requirements)
     criteria = checklist(blueprint, decisions, delay)

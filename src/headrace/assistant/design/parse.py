@@ -19,6 +19,7 @@ from headrace.assistant.design.requirements import (
     Source,
     SourceKind,
 )
+from headrace.assistant.design.source_defaults import with_known_columns
 from headrace.assistant.design.value_reader import ValueReader
 from headrace.errors import PipelineError, Problems
 from headrace.model.ddl import InvalidDdl, parse_struct
@@ -56,7 +57,7 @@ def parse_requirements(text: str, file: str, sample_columns: SampleColumns) -> R
     requirements = parser.requirements(section)
     if checker.problems:
         raise Problems(checker.problems)
-    return requirements
+    return with_known_columns(requirements)
 
 
 class _Parser(ValueReader):

@@ -11,13 +11,16 @@ from headrace.assistant.design.files.sample_records import UNREADABLE, can_be_un
 from headrace.assistant.design.files.sample_rows import sample_columns
 from headrace.assistant.design.files.test_rows import row_text
 from headrace.assistant.design.requirements import ErrorPolicy
-from headrace.assistant.design.source_defaults import facts_of
+from headrace.assistant.design.source_defaults import facts_of, format_of
 
 _OUTCOMES = {
     ErrorPolicy.QUARANTINE: ("is_quarantined", "rows_quarantined"),
     ErrorPolicy.DEAD_LETTER: ("is_a_dead_letter", "rows_quarantined"),
     ErrorPolicy.DROP: ("is_dropped", "rows_dropped"),
 }
+
+
+_CSV = '",".join("" if value is None else str(value) for value in event.values())'
 
 
 def conftest_text(blueprint: Blueprint) -> str:
@@ -27,7 +30,7 @@ def conftest_text(blueprint: Blueprint) -> str:
     lines = [
         '"""Records of the tests, in the form that the sources have them."""',
         "",
-        *(["import json"] if payloads else []),
+        *(["import json"] if any(format_of(sources[name].source) != "csv" for name in payloads) else []),
         "from itertools import count",
         "",
         "import pytest",
@@ -36,10 +39,13 @@ def conftest_text(blueprint: Blueprint) -> str:
         "def record(source, number, event):",
         '    """A record of a source; a text is a payload that cannot be read."""',
     ]
-    if payloads:
-        lines.append("    payload = event if isinstance(event, str) else json.dumps(event)")
     for name, message in payloads.items():
-        lines += [f'    if source == "{name}":', f"        return {message}"]
+        text = _CSV if format_of(sources[name].source) == "csv" else "json.dumps(event)"
+        lines += [
+            f'    if source == "{name}":',
+            f"        payload = event if isinstance(event, str) else {text}",
+            f"        return {message}",
+        ]
     lines += [
         "    return event",
         "",

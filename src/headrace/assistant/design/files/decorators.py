@@ -51,5 +51,4 @@ def expectation_lines(rules: Mapping[str, str], policy: ErrorPolicy | None) -> l
         return []
     action = _ACTIONS[policy or ErrorPolicy.QUARANTINE]
     one = mapping({name: literal(condition) for name, condition in rules.items()})
-    line = f"@dp.{action}({one})"
-    return [line]
+    return [call(f"@dp.{action}", [one])]

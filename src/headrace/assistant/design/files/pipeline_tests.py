@@ -71,15 +71,17 @@ from headrace.testing import Crashed
 
 TABLES = {literal(tables)}
 FAILPOINTS = {literal(points)}
+# Columns with another value in each run.
+OF_THE_RUN = {literal(list(_OF_THE_RUN))}
 # The rows of an update without a crash, computed once.
 EXPECTED = {{}}
 
 
 def rows_of(pipeline):
-    """The rows of all tables, without what differs in each run."""
+    """The rows of all tables, as far as they are the same in each run."""
     return {{
         table: [
-            {{name: value for name, value in row.items() if name not in {literal(list(_OF_THE_RUN))}}}
+            {{name: value for name, value in row.items() if name not in OF_THE_RUN}}
             for row in pipeline.rows(table)
         ]
         for table in TABLES

@@ -8,6 +8,8 @@ from textwrap import indent
 from typing import Any
 
 WIDTH = 100
+# Where links of a chain begin, in the body of a function.
+_LINK_MARGIN = 12
 _STEP = "    "
 
 
@@ -57,7 +59,9 @@ def chained(before: str, links: Sequence[str], depth: int = 0) -> str:
 def _bracketed(opening: str, items: Sequence[str], closing: str, depth: int) -> str:
     margin = _STEP * depth
     line = f"{margin}{opening}{', '.join(items)}{closing}"
-    if len(line) <= WIDTH and "\n" not in line:
+    # A text without indentation becomes a link, or an argument.
+    room = WIDTH if depth else WIDTH - _LINK_MARGIN
+    if len(line) <= room and "\n" not in line:
         return line
     lines = [f"{margin}{opening}", *(indent(f"{item},", margin + _STEP) for item in items), f"{margin}{closing}"]
     return "\n".join(lines)

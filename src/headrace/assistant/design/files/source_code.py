@@ -6,7 +6,7 @@ from math import ceil
 
 from headrace.assistant.design.blueprint import Blueprint, Dataset, DatasetKind
 from headrace.assistant.design.decisions.rates import rate_limit
-from headrace.assistant.design.files.python_text import chained, literal, mapping, module
+from headrace.assistant.design.files.python_text import call, chained, literal, mapping, module
 from headrace.assistant.design.files.sample_records import record_schema
 from headrace.assistant.design.files.settings_text import MODE_KEY, SAMPLE
 from headrace.assistant.design.requirements import Source, SourceKind
@@ -62,7 +62,7 @@ def _body(dataset: Dataset, blueprint: Blueprint) -> list[str]:
     schema = (
         literal(record_schema(source)) if facts.payload or source.kind is SourceKind.SYNTHETIC else source.name.upper()
     )
-    links = [f"spark.readStream.schema({schema})", f'.json(f"{sample}")']
+    links = [call("spark.readStream.schema", [schema]), f'.json(f"{sample}")']
     lines = ["    if IS_SAMPLE:"]
     if facts.payload:
         binary = [facts.payload, *(["key"] if facts.reader == "kafka" else [])]
