@@ -17,6 +17,8 @@ from headrace.model.alert_rules import rules
 from headrace.model.outcome import FlowState
 
 _OUT_OF_MEMORY = "OutOfMemoryError"
+# Lost records are gone, whatever the level of the warning. A table that each batch replaces may be what is wanted.
+_WARNING_SEVERITIES = {"KAFKA.OFFSETS_LOST": Severity.ERROR, "FLOW.COMPLETE_MODE": Severity.ADVICE}
 _RETRIED = frozenset({FlowState.RETRYING.value, FlowState.STARTING.value, FlowState.RUNNING.value})
 _RESCUED = "SELECT _rescued_data FROM {dataset} WHERE _rescued_data IS NOT NULL LIMIT 5"
 # Waiting batches are counted in the storage, which also knows when they were delivered.
@@ -98,7 +100,9 @@ def examine_warnings(facts: Facts) -> Iterator[Finding]:
         yield found(
             check.check_id,
             event.message,
-            severity=Severity.ERROR if event.level is Level.ERROR else check.severity,
+            severity=_WARNING_SEVERITIES.get(
+                event.code, Severity.ERROR if event.level is Level.ERROR else Severity.WARNING
+            ),
             flow=event.flow,
             dataset=event.dataset,
         )
