@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
+import subprocess
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -141,14 +143,17 @@ def test_a_folder_of_checkpoints_that_is_a_link_to_another_is_shared(shop):
     assert first(shop)[1][0] == "checkpoint-shared"
 
 
-def test_the_edit_for_a_storage_in_memory_moves_it_to_a_disk(shop):
+def test_the_edit_and_the_command_for_a_storage_in_memory_move_it_to_a_disk(shop):
     shop.write("pipeline.yml", f"{SETTINGS}storage: memory/storage\n")
+    shutil.move(shop.storage, shop.folder / "memory" / "storage")
 
     finding, names = first(shop)
 
-    assert (names, finding.edit.text) == (["checkpoint-volatile"], "storage: storage")
+    assert (names, finding.edit.text, finding.safe) == (["checkpoint-volatile"], "storage: storage", True)
     shop.apply(finding.edit)
+    subprocess.run(shlex.split(finding.command), check=True)
     assert shop.checks() == []
+    assert (shop.flow_folder / "0" / "commits" / "1").is_file()
 
 
 OUT_OF_MEMORY = """\

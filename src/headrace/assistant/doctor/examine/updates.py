@@ -54,7 +54,7 @@ _STORED_PROBLEMS = frozenset(
 def _failure(failure: Failure, *, retried: bool) -> Finding:
     error, flow, dataset = failure.error, failure.flow, failure.dataset
     code = str(error.get("code", ""))
-    check = _check_of(error)
+    check = check_of_error(error)
     detail = str(error.get("detail") or "").strip().splitlines()
     evidence = f"{error.get('message', 'it failed')} [{code}]" + (f": {detail[0]}" if detail else "")
     template = check.errors.get(code, "headrace run")
@@ -70,8 +70,8 @@ def _failure(failure: Failure, *, retried: bool) -> Finding:
     )
 
 
-def _check_of(error: Mapping[str, Any]) -> Check:
-    """The check that an error belongs to; errors that no other check explains are unhandled ones."""
+def check_of_error(error: Mapping[str, Any]) -> Check:
+    """The check that the JSON of a flow's error belongs to; errors that no other check explains are unhandled ones."""
     code = str(error.get("code", ""))
     known = checks_by("errors").get(code)
     if known is not None:
