@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from importlib import import_module
 from pathlib import Path
@@ -15,7 +15,10 @@ import pytest
 from tests.tiers import EVERYTHING
 
 from headrace import Project
+from headrace.assistant.doctor.facts import Machine
 from headrace.model.outcome import FlowState, Outcome, UpdateState
+from headrace.project.inspection.diagnosis.pipeline_doctor import PipelineDoctor
+from headrace.settings.alert_settings import Channel, Webhook
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "flights"
 sys.path.insert(0, str(EXAMPLE))
@@ -114,6 +117,31 @@ def answers(played):
 
 def test_every_update_completes(played):
     assert [outcome.state for outcome in played.outcomes] == [UpdateState.COMPLETED] * len(INSTALMENTS)
+
+
+@pytest.fixture
+def doctor(played):
+    """The doctor of the pipeline, if it had a channel for alerts, on a machine whose disks last."""
+    settings = Project.open(played.folder).settings
+    alerts = replace(settings.alerts, channels=(Channel("ops", Webhook("http://127.0.0.1:8080/")),))
+    return PipelineDoctor(replace(settings, alerts=alerts), {}, read_machine=lambda *_: Machine())
+
+
+def test_the_doctor_has_no_finding_of_a_healthy_pipeline(doctor):
+    diagnosis = doctor.diagnose()
+
+    assert (diagnosis.findings, diagnosis.unread) == ((), ())
+
+
+def test_the_checklist_passes_what_an_update_shows_and_no_more(doctor):
+    statuses = {one.criterion.criterion_id: one.status.value for one in doctor.check().results}
+
+    assert statuses == {
+        **dict.fromkeys(("checkpointing", "watermark", "lag", "memory", "errors"), "pass"),
+        **dict.fromkeys(("fault-tolerance", "monitoring"), "unknown"),
+        # The example has no runbook.
+        "documentation": "fail",
+    }
 
 
 @pytest.mark.parametrize("instalment", INSTALMENTS)

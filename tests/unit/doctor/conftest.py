@@ -6,6 +6,7 @@ import json
 import shutil
 import socket
 import uuid
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -37,9 +38,10 @@ from headrace.project.inspection.diagnosis.machine_facts import out_of_memory, w
 from headrace.project.inspection.diagnosis.pipeline_doctor import PipelineDoctor
 from headrace.settings.load import load_settings
 from headrace.settings.settings import Settings
-from headrace.storage.flow_record import FlowRecord, write_record
+from headrace.storage.flow_record import FlowRecord, read_record, write_record
 
 START = datetime(2026, 11, 27, 10, tzinfo=UTC)
+LATER = START + timedelta(minutes=1)
 SETTINGS = """\
 name: shop
 alerts:
@@ -210,3 +212,35 @@ def filled(tmp_path_factory) -> Path:
 def shop(filled, tmp_path) -> Shop:
     shutil.copytree(filled, tmp_path, dirs_exist_ok=True)
     return Shop(tmp_path)
+
+
+def first(shop):
+    """The first finding, and the names of all."""
+    findings = shop.diagnosis().findings
+    return findings[0], [finding.check.check_id for finding in findings]
+
+
+def failed(code, message="it broke", **error):
+    return FlowStateChanged("orders", "orders", FlowState.FAILED, error={"code": code, "message": message, **error})
+
+
+def program(shop, text):
+    shop.write(
+        "transformations/orders.py",
+        f"from headrace import pipelines as dp\nfrom pyspark.sql import functions as F\n{text}",
+    )
+
+
+def record_of(shop, **changes):
+    return replace(read_record(shop.flow_folder / "flow.json"), **changes)
+
+
+def recompute(shop, flow):
+    """The flow has a record, and needs no checkpoint."""
+    file = shop.flow_folder.parents[1] / flow / flow / "flow.json"
+    write_record(file, record_of(shop, flow=flow, dataset=flow, mode="replace"))
+
+
+def without_checkpoint(shop):
+    recompute(shop, "orders")
+    shutil.rmtree(shop.flow_folder / "0")

@@ -22,7 +22,10 @@ from headrace.events.types import ExternalInput, FlowDefined, FlowLagMetrics
 from headrace.lint.catalog import rule_ids
 from headrace.model.alert_rules import rules
 from headrace.model.outcome import FilesBacklog
-from headrace.project.inspection.diagnosis.crash_tests import record_crash_test
+from headrace.project.inspection.diagnosis.crash_tests import crash_tests_of, record_crash_test
+from headrace.runtime.failpoints import Failpoint
+from headrace.testing.crash import Crashed, CrashFailpoint
+from headrace.testing.crash_results import record_crashes
 
 LATER = START + timedelta(minutes=1)
 EVERYTHING = tuple(criteria())
@@ -75,6 +78,18 @@ def test_a_crash_test_proves_nothing_about_other_program_text(shop, change):
     shop.write(change, f"{file.read_text()}\n# changed\n")
 
     assert statuses(shop)["fault-tolerance"] == "unknown"
+
+
+def test_only_tests_in_which_an_update_crashed_are_recorded(shop):
+    fired, other = CrashFailpoint(Failpoint.WRITTEN), CrashFailpoint(Failpoint.COUNTED)
+    with pytest.raises(Crashed):
+        fired(Failpoint.WRITTEN)
+    file = shop.write("tests/test_orders.py", "")
+
+    for test, crashes in (("a", [fired, other]), ("b", [other]), ("c", [])):
+        record_crashes(file, test, crashes, passed=True)
+
+    assert [(one.test, one.failpoints) for one in crash_tests_of(shop.settings)] == [("a", ("written",))]
 
 
 def test_a_crash_test_that_failed_fails_its_criterion(shop):

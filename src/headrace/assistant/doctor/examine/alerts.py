@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from headrace.alerts.conditions import findings
 from headrace.assistant.doctor.checks import Severity, checks_by
+from headrace.assistant.doctor.examine.updates import check_of_error
 from headrace.assistant.doctor.facts import Facts
 from headrace.assistant.doctor.findings import Finding, found
 from headrace.model.alert_rules import Severity as Urgency
@@ -19,6 +20,8 @@ SEVERITIES: Mapping[Urgency, Severity] = {
 NOT_EXAMINED = frozenset({"update_failed", "flow_failed", "expectation_rate", "quarantine_growing"})
 # With more evidence than the metrics have: the log of Java, and the errors of retries.
 _EXAMINED_ELSEWHERE = frozenset({"update_lost"})
+# Its error says what is wrong.
+_RESTARTING = "flow_restarting"
 # What only the user knows, such as the name of a column.
 _PLACEHOLDER = "COLUMN"
 
@@ -31,6 +34,9 @@ def examine_alerts(facts: Facts) -> Iterator[Finding]:
         if check is None or rule.rule_id in _EXAMINED_ELSEWHERE:
             continue
         flow, dataset = alert.labels.get("flow"), alert.labels.get("dataset")
+        failure = facts.logged.failures.get(flow or "")
+        if rule.rule_id == _RESTARTING and failure is not None:
+            check = check_of_error(failure.error)
         if dataset is None and flow is not None:
             dataset = facts.dataset_of(flow)
         yield found(

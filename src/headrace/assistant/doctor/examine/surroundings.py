@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from headrace.assistant.doctor.edits import settings_edit
@@ -39,8 +40,10 @@ def examine_disk(facts: Facts) -> Iterator[Finding]:
         edit = settings_edit(
             facts.settings_file, facts.settings_text, ("storage",), DEFAULT_STORAGE, profile=facts.settings.profile
         )
-    evidence = f"the storage {facts.settings.storage} {facts.machine.volatile}"
-    yield found("checkpoint-volatile", evidence, edit=edit, command="headrace run" if edit else None)
+    old, new = facts.settings.storage, str(facts.settings.root / DEFAULT_STORAGE)
+    copy = shlex.join(["cp", "-a", f"{old}/.", new])
+    evidence = f"the storage {old} {facts.machine.volatile}"
+    yield found("checkpoint-volatile", evidence, edit=edit, command=copy if edit else None)
 
 
 def examine_unused_files(facts: Facts) -> Iterator[Finding]:

@@ -18,6 +18,8 @@ from headrace.model.names import quoted
 from headrace.model.outcome import FlowState
 
 _OUT_OF_MEMORY = "OutOfMemoryError"
+# Lost records are gone, whatever the level of the warning. A table that each batch replaces may be what is wanted.
+_WARNING_SEVERITIES = {"KAFKA.OFFSETS_LOST": Severity.ERROR, "FLOW.COMPLETE_MODE": Severity.ADVICE}
 _RETRIED = frozenset({FlowState.RETRYING.value, FlowState.STARTING.value, FlowState.RUNNING.value})
 _RESCUED = "SELECT _rescued_data FROM {dataset} WHERE _rescued_data IS NOT NULL LIMIT 5"
 # Waiting batches are counted in the storage, which also knows when they were delivered.
@@ -53,7 +55,7 @@ _STORED_PROBLEMS = frozenset(
 def _failure(failure: Failure, *, retried: bool) -> Finding:
     error, flow, dataset = failure.error, failure.flow, failure.dataset
     code = str(error.get("code", ""))
-    check = _check_of(error)
+    check = check_of_error(error)
     detail = str(error.get("detail") or "").strip().splitlines()
     evidence = f"{error.get('message', 'it failed')} [{code}]" + (f": {detail[0]}" if detail else "")
     template = check.errors.get(code, "headrace run")
@@ -70,8 +72,8 @@ def _failure(failure: Failure, *, retried: bool) -> Finding:
     )
 
 
-def _check_of(error: Mapping[str, Any]) -> Check:
-    """The check that an error belongs to; errors that no other check explains are unhandled ones."""
+def check_of_error(error: Mapping[str, Any]) -> Check:
+    """The check that the JSON of a flow's error belongs to; errors that no other check explains are unhandled ones."""
     code = str(error.get("code", ""))
     known = checks_by("errors").get(code)
     if known is not None:
@@ -100,7 +102,9 @@ def examine_warnings(facts: Facts) -> Iterator[Finding]:
         yield found(
             check.check_id,
             event.message,
-            severity=Severity.ERROR if event.level is Level.ERROR else check.severity,
+            severity=_WARNING_SEVERITIES.get(
+                event.code, Severity.ERROR if event.level is Level.ERROR else Severity.WARNING
+            ),
             flow=event.flow,
             dataset=event.dataset,
         )
