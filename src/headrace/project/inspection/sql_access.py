@@ -61,9 +61,7 @@ def run_statement(
     if not write:
         check_readonly(query)
     try:
-        return run_query(
-            query, catalog(), settings, private=private, limit=limit, pipelines=pipelines(), redact=redact
-        )
+        return run_query(query, catalog(), settings, private=private, limit=limit, pipelines=pipelines(), redact=redact)
     except (PySparkException, Py4JJavaError) as error:
         # PySpark converts only some Java exceptions.
         message = str(error) if isinstance(error, PySparkException) else innermost(tuple(chain(error))).message
