@@ -45,7 +45,7 @@ def processes(tmp_path: Path) -> Any:
     # A file of the project with the name of a module of Python.
     (project / "json.py").write_text("raise SystemExit('the project ran')")
     environ = {**os.environ, "PYTHONPATH": str(package.parent), "PIDS": str(tmp_path / "pids")}
-    return VerbProcesses(ProjectChoice(project, "prod"), environ, most_output_bytes=100_000, grace_s=0.2)
+    return VerbProcesses(ProjectChoice(Path("project"), "prod"), environ, most_output_bytes=100_000, grace_s=0.2)
 
 
 def state(pid: int) -> str:
@@ -67,7 +67,8 @@ def failure(processes: Any, word: str, timeout_s: float) -> str:
     return str(caught.value.problems[0]["code"])
 
 
-def test_a_verb_gets_its_words_the_project_and_no_input(processes: Any, tmp_path: Path) -> None:
+def test_a_verb_gets_its_words_the_project_and_no_input(processes: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
     output = anyio.run(lambda: processes(["sql", "--", "a b"]))
     text = anyio.run(lambda: processes(["graph"], as_json=False))
 
