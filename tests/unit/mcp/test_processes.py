@@ -36,10 +36,11 @@ sys.exit(3)
 
 
 @pytest.fixture
-def processes(tmp_path: Path) -> Any:
+def processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     package, project = tmp_path / "lib" / "headrace", tmp_path / "project"
     package.mkdir(parents=True)
     project.mkdir()
+    monkeypatch.chdir(tmp_path)
     (package / "__init__.py").write_text("")
     (package / "__main__.py").write_text(PROGRAM)
     # A file of the project with the name of a module of Python.
@@ -67,8 +68,7 @@ def failure(processes: Any, word: str, timeout_s: float) -> str:
     return str(caught.value.problems[0]["code"])
 
 
-def test_a_verb_gets_its_words_the_project_and_no_input(processes: Any, tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_verb_gets_its_words_the_project_and_no_input(processes: Any, tmp_path: Path) -> None:
     output = anyio.run(lambda: processes(["sql", "--", "a b"]))
     text = anyio.run(lambda: processes(["graph"], as_json=False))
 
