@@ -34,12 +34,13 @@ class ProjectChoice:
 
     @property
     def folder(self) -> Path:
-        """The folder in which verbs run."""
-        return self.directory or Path.cwd()
+        """The folder in which verbs run, absolute."""
+        return (self.directory or Path()).absolute()
 
     def options(self) -> list[str]:
         """The global options of the command line."""
-        directory = ["--project", str(self.directory)] if self.directory is not None else []
+        # Verbs run in the folder, so a relative path would be looked up below it.
+        directory = ["--project", str(self.folder)] if self.directory is not None else []
         return [*directory, *(["--profile", self.profile] if self.profile is not None else [])]
 
 

@@ -36,16 +36,17 @@ sys.exit(3)
 
 
 @pytest.fixture
-def processes(tmp_path: Path) -> Any:
+def processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     package, project = tmp_path / "lib" / "headrace", tmp_path / "project"
     package.mkdir(parents=True)
     project.mkdir()
+    monkeypatch.chdir(tmp_path)
     (package / "__init__.py").write_text("")
     (package / "__main__.py").write_text(PROGRAM)
     # A file of the project with the name of a module of Python.
     (project / "json.py").write_text("raise SystemExit('the project ran')")
     environ = {**os.environ, "PYTHONPATH": str(package.parent), "PIDS": str(tmp_path / "pids")}
-    return VerbProcesses(ProjectChoice(project, "prod"), environ, most_output_bytes=100_000, grace_s=0.2)
+    return VerbProcesses(ProjectChoice(Path("project"), "prod"), environ, most_output_bytes=100_000, grace_s=0.2)
 
 
 def state(pid: int) -> str:
