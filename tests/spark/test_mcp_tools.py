@@ -36,6 +36,8 @@ READS = {
     "sql": {"query": "SELECT a FROM numbers ORDER BY a", "limit": 2},
     "lateness": {"table": "numbers", "column": "at"},
     "status": {"flow": "numbers"},
+    "doctor": {"flow": "numbers"},
+    "check": {},
     "events": {"level": ["INFO"], "limit": 3},
     "lint": {},
 }

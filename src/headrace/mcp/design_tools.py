@@ -11,7 +11,7 @@ from mcp.server.mcpserver import AcceptedElicitation, Elicit, ElicitationResult,
 from mcp_types import CallToolResult
 from pydantic import BaseModel, Field, create_model
 
-from headrace.errors import PipelineError
+from headrace.errors import PipelineError, Problems
 from headrace.mcp.answers import Answers
 from headrace.mcp.consent import AskingContext, Consent, NotAsked, Question, answers_of, can_ask, question, refusal
 from headrace.mcp.requirements_file import Requirements, requirements_file, with_answers
@@ -75,7 +75,7 @@ class DesignTools:
         """Design a pipeline: decisions with reasons, datasets, state, diagram, files, checklist. Writes nothing."""
         try:
             complete = with_answers(requirements, answers_in(missing))
-        except PipelineError as error:
+        except (PipelineError, Problems) as error:
             return self._answers.failure(error)
         with requirements_file(complete) as file:
             words = ["design", "--defaults", "--", str(file)]
@@ -102,7 +102,7 @@ async def ask_to_write(
             found = await answers.value(words, most_characters=DESIGN_CHARACTERS)
     except VerbFailedError as error:
         return NotAsked(error)
-    except PipelineError as error:
+    except (PipelineError, Problems) as error:
         return NotAsked(VerbFailedError.of(error))
     shown = "\n".join(f"write {directory}/{file['path']}" for file in found["files"])
     return question(context, shown, _shown_words(directory))

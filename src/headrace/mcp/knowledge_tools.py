@@ -1,17 +1,18 @@
-"""Tools on the knowledge base; they need no project."""
+"""Tools on the knowledge base; they need no project and no process of their own."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
+import anyio.to_thread
 from mcp_types import CallToolResult
 from pydantic import Field
 
-from headrace.mcp.answers import Answers
+from headrace.assistant.knowledge.library import library
+from headrace.errors import PipelineError
+from headrace.mcp.answers import Answers, success
 from headrace.mcp.results import Document, FoundPages
-
-# Pages are ours, and are not cut.
-PAGE_CHARACTERS = 80_000
 
 Category = Annotated[str, Field(description='The category of a page, such as "pipeline".')]
 Name = Annotated[str, Field(description='The name of a page, such as "streaming-tables".')]
@@ -28,8 +29,11 @@ class KnowledgeTools:
 
         For example ("pipeline", "streaming-tables") or ("medallion-architecture", "layer-specifications").
         """
-        words = ["docs", "get", "--", category, name]
-        return await self._answers.result(Document, words, most_characters=PAGE_CHARACTERS)
+        try:
+            page = await anyio.to_thread.run_sync(lambda: library().get(category, name))
+        except PipelineError as error:
+            return self._answers.failure(error)
+        return success(Document, page.to_json())
 
     async def search_documents(
         self,
@@ -38,6 +42,9 @@ class KnowledgeTools:
         limit: Annotated[int, Field(ge=1, le=20, description="The maximum number of pages.")] = 5,
     ) -> Annotated[CallToolResult, FoundPages]:
         """Search the knowledge base, the best page first. Read a page that it finds with get_document."""
-        options = [f"--limit={limit}", *([f"--category={category}"] if category else [])]
-        words = ["docs", "search", *options, "--", query]
-        return await self._answers.result(FoundPages, words, lambda found: {"pages": found})
+        search = partial(library().search, query, category, limit)
+        try:
+            hits = await anyio.to_thread.run_sync(search)
+        except PipelineError as error:
+            return self._answers.failure(error)
+        return success(FoundPages, {"pages": [hit.to_json() for hit in hits]})

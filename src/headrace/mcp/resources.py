@@ -7,15 +7,18 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+import anyio.to_thread
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 
+from headrace.assistant.knowledge.library import library
 from headrace.errors import PipelineError, conditions
 from headrace.mcp.answers import Answers
-from headrace.mcp.knowledge_tools import PAGE_CHARACTERS
 from headrace.mcp.verbs import SESSION_S, VerbFailedError
 
 _RULE = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)+")
+# A graph of a few hundred datasets.
+_MOST_GRAPH_CHARACTERS = 80_000
 _JSON = "application/json"
 _MARKDOWN = "text/markdown"
 
@@ -28,8 +31,11 @@ class Resources:
 
     async def document(self, category: str, name: str) -> str:
         """A page of the knowledge base."""
-        found = await self._value(["docs", "get", "--", category, name], most_characters=PAGE_CHARACTERS)
-        return f"# {found['title']}\n\n{found['body']}"
+        try:
+            page = await anyio.to_thread.run_sync(lambda: library().get(category, name))
+        except PipelineError as error:
+            raise ResourceNotFoundError(_text(VerbFailedError.of(error).to_json())) from error
+        return f"# {page.title}\n\n{page.body}"
 
     async def error(self, code: str) -> str:
         """The meaning, cause and fix of an error code."""
@@ -58,15 +64,15 @@ class Resources:
                     PipelineError("MCP.NO_RESULT", verb=words[0], exit_code=output.exit_code, reason=reason)
                 )
             )
-        return self._answers.clean(output.stdout, PAGE_CHARACTERS)
+        return self._answers.clean(output.stdout, _MOST_GRAPH_CHARACTERS)
 
     async def status(self) -> str:
         """The last update of the project."""
         return _text(await self._value(["status"]))
 
-    async def _value(self, words: Sequence[str], **limits: int) -> Any:
+    async def _value(self, words: Sequence[str]) -> Any:
         try:
-            return await self._answers.value(words, **limits)
+            return await self._answers.value(words)
         except VerbFailedError as error:
             raise self._failed(error) from error
 

@@ -32,8 +32,6 @@ PLAN = {
 FLOW = {"flow": "orders", "dataset": "orders", "committed": 4, "problem": {"message": "file 3 is empty"}}
 # What each verb prints, by its words that are no options.
 DOCUMENTS: dict[str, Any] = {
-    "docs get": {"category": "c", "name": "n", "title": "T", "body": "B", "related": ["c/m"], "sources": []},
-    "docs search": [{"category": "c", "name": "n", "title": "T", "snippet": "s", "score": 1.5}],
     "lint": {"files": 1, "findings": []},
     "validate": GRAPH,
     "graph": GRAPH,
@@ -55,7 +53,7 @@ DOCUMENTS: dict[str, Any] = {
     "quarantine list": [{"dataset": "orders", "rows": 3, "rules": {"valid": 3}}],
     "quarantine replay": OUTCOME,
 }
-_GROUPS = ("docs", "checkpoints", "quarantine")
+_GROUPS = ("checkpoints", "quarantine")
 
 
 @dataclass

@@ -149,7 +149,7 @@ def test_answers_without_a_default_are_asked_for_and_complete_the_requirements(
     assistant.verbs.documents["design"] = answered
     assistant.mode = mode
     assistant.answer = ElicitResult(
-        action="accept", content={"lateness.within": "10 minutes", "sources.events.keys": "[id, day]"}
+        action="accept", content={"lateness.within": "10 minutes", "sources.events.keys": "id, day"}
     )
 
     assistant.value("design", {"requirements": json.dumps(REQUIREMENTS) if as_text else REQUIREMENTS})

@@ -63,14 +63,21 @@ def test_the_knowledge_server_has_the_name_and_the_tools_of_agent_files(
     page = assistant.value("get_document", {"category": category, "name": name}, knowledge_only=True)
 
     assert (server.name, names) == ("data-knowledge-base", ["get_document", "search_documents"])
-    assert (page["title"], page["related"]) == ("T", ["c/m"])
-    assert assistant.verbs.calls == [["docs", "get", "--", category, name]]
+    assert (page["category"], page["name"], len(page["body"]) > 500) == (category, name, True)
+
+
+def test_a_search_finds_pages_and_a_missing_page_is_an_error_with_the_nearest(assistant: Any) -> None:
+    found = assistant.value("search_documents", {"query": "my stream is behind", "limit": 2})
+    error = assistant.error("get_document", {"category": "pipeline", "name": "streaming"})
+
+    assert [page["category"] for page in found["pages"]][:1] == ["troubleshooting"]
+    assert len(found["pages"]) == 2
+    assert (error["code"], "streaming-tables" in error["hint"]) == ("DOCS.UNKNOWN_PAGE", True)
 
 
 @pytest.mark.parametrize(
     ("tool", "arguments", "words"),
     [
-        ("search_documents", {"query": "--out", "category": "c"}, "docs search --limit=5 --category=c -- --out"),
         ("lint", {"files": ["--fix"], "select": ["a-b"]}, "lint --select=a-b -- --fix"),
         ("validate", {}, "validate"),
         ("graph", {}, "graph"),
