@@ -191,6 +191,18 @@ def test_a_design_that_has_the_name_of_a_dataset_inside_a_word_does_not_mention_
     assert statuses(shop)["documentation"] == "fail"
 
 
+def test_nothing_about_datasets_passes_if_one_of_the_program_has_not_run(shop):
+    complete(shop)
+    shop.write("transformations/new.py", "@dp.table(comment='new')\ndef new_table():\n    return None\n")
+    generated = "for n in range(2):\n    @dp.table(name=f'{n}')\n    def one():\n        return None\n"
+    shop.write("transformations/generated.py", generated)
+    with_new = statuses(shop)
+    (shop.folder / "transformations" / "new.py").unlink()
+
+    assert {name for name in EVERYTHING if with_new[name] == "pass"} == set()
+    assert statuses(shop)["lag"] == "pass"
+
+
 def test_lag_is_measured_against_the_latency_of_the_requirements(shop):
     complete(shop)
 

@@ -284,11 +284,13 @@ def test_rules_of_alerts_measure_increases_since_their_last_check(shop):
 
 def test_an_edit_of_a_line_with_a_secret_is_not_shown(shop, capsys):
     reads_topic(shop, limit='.option("kafka.ssl.key.password", "b4d-s3cret").option("failOnDataLoss", "false")')
-    shop.write("pipeline.yml", "name: shop\nalerts: {token: b4d-s3cret}\n".replace("alerts", "parameters"))
+    late = Warned("FLOW.WATERMARK_STUCK", "no input", "orders", "orders")
+    shop.update(late, at=LATER + timedelta(minutes=1))
+    shop.write("pipeline.yml", f"{SETTINGS}spark_conf: {{spark.hadoop.fs.s3a.secret.key: b4d-s3cret}}\n")
 
     findings = {finding.check.check_id: finding for finding in shop.diagnosis().findings}
 
-    assert (findings["data-lost"].edit, findings["data-lost"].command) == (None, None)
+    assert [findings[name].edit for name in ("data-lost", "watermark-stuck")] == [None, None]
     call(["--project", str(shop.folder), "doctor"])
     assert "b4d-s3cret" not in capsys.readouterr().out
 

@@ -16,6 +16,7 @@ from headrace.assistant.doctor.evidence import operation, project
 from headrace.assistant.doctor.evidence.status import Evidence, Status, unknown
 from headrace.assistant.doctor.facts import Facts
 from headrace.assistant.doctor.findings import Finding
+from headrace.assistant.doctor.programs import defined_datasets, is_of
 
 __all__ = ["Checklist", "Result", "Status", "check_criteria"]
 
@@ -94,6 +95,8 @@ _READS: Mapping[str, tuple[str, ...]] = {
     "monitoring": ("alerts",),
     "documentation": ("event log", "documents"),
 }
+# What a later update can change by a new dataset.
+_OF_DATASETS = frozenset({"checkpointing", "watermark", "lag", "memory", "errors", "documentation"})
 
 
 def check_criteria(facts: Facts) -> Checklist:
@@ -113,8 +116,19 @@ def _result(criterion: Criterion, facts: Facts, findings: tuple[Finding, ...]) -
         place = f"{unread.path}: " if unread.path else ""
         text = f"{unread.part} cannot be read: {place}{unread.reason}"
         evidence = unknown(text, unread.next_step or "headrace doctor")
+    elif evidence.status is Status.PASS and criterion.criterion_id in _OF_DATASETS:
+        evidence = _if_all_have_run(facts, evidence)
     next_step = None if evidence.status is Status.PASS else evidence.next_step
     return Result(criterion, evidence.status, evidence.text, next_step)
+
+
+def _if_all_have_run(facts: Facts, evidence: Evidence) -> Evidence:
+    """The evidence, unless the program has a dataset that no update knows: nothing is known of that one."""
+    known = facts.logged.datasets
+    new = sorted(
+        name for name in defined_datasets(facts.programs) if known and not any(is_of(one, name) for one in known)
+    )
+    return unknown(f'dataset "{new[0]}" of the program has not run', "headrace run") if new else evidence
 
 
 def _fails(criterion: Criterion, finding: Finding) -> bool:

@@ -16,6 +16,8 @@ _UNLIMITED = {
     "kafka": "maxOffsetsPerTrigger",
     **dict.fromkeys(("json", "csv", "parquet", "text", "orc", "avro"), "maxFilesPerTrigger"),
 }
+# Decorators that define a dataset.
+_DATASETS = frozenset({"table", "streaming_table", "materialized_view", "temporary_view", "view"})
 
 
 @dataclass(frozen=True)
@@ -100,8 +102,25 @@ def stream_readers(files: Sequence[ProgramFile]) -> Iterator[StreamReader]:
 
 
 def defined_datasets(files: Sequence[ProgramFile]) -> set[str]:
-    """The datasets that decorated functions define."""
-    return {_dataset(function) for file in files for function in _functions(file) if function.decorator_list}
+    """The datasets that decorated functions define, with literal names."""
+    return {
+        _dataset(function)
+        for file in files
+        for function in _functions(file)
+        for decorator in function.decorator_list
+        if _called(decorator) in _DATASETS and _has_literal_name(decorator)
+    }
+
+
+def _has_literal_name(decorator: ast.expr) -> bool:
+    named = _keyword(decorator, "name") if isinstance(decorator, ast.Call) else None
+    return named is None or _text(named) is not None
+
+
+def _called(decorator: ast.expr) -> str:
+    """The last part of the name of a decorator."""
+    function = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return ast.unparse(function).rpartition(".")[2]
 
 
 def datasets_with(files: Sequence[ProgramFile], key: str, value: str) -> set[str]:
@@ -166,7 +185,7 @@ def _dataset(function: ast.FunctionDef) -> str:
     """The dataset that a decorated function writes; its own name for one without a decorator that says so."""
     for decorator in function.decorator_list:
         # Expectations have names of their own.
-        if isinstance(decorator, ast.Call) and not ast.unparse(decorator.func).rpartition(".")[2].startswith("expect"):
+        if isinstance(decorator, ast.Call) and not _called(decorator).startswith("expect"):
             named = _text(_keyword(decorator, "target")) or _text(_keyword(decorator, "name"))
             if named is not None:
                 return named

@@ -46,7 +46,7 @@ def error_actions(facts: Facts) -> Evidence:
         return unknown("no update has recorded the flows of the pipeline", "headrace run")
     for flow in facts.logged.flows.values():
         if flow.mode in _STREAMS and not flow.inputs and not flow.external_inputs:
-            text = f'the event log does not say what flow "{flow.flow}" reads, as before version 0.2'
+            text = f'the event log does not say what flow "{flow.flow}" reads'
             return unknown(text, "headrace run")
     actions = {flow.flow: _action(facts, flow) for flow in facts.logged.flows.values() if _kinds(flow)}
     for name, action in actions.items():
