@@ -5,6 +5,7 @@ __all__ = [
     "backfills",
     "change_detection",
     "cleaned_flows",
+    "dead_letter_tables",
     "dead_letters",
     "deliveries",
     "erasable",

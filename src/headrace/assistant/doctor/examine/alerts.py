@@ -17,7 +17,10 @@ SEVERITIES: Mapping[Urgency, Severity] = {
     Urgency.INFO: Severity.ADVICE,
 }
 # A failed update is the failure of its flows, whose errors say more. Rows in quarantine are kept, and can be replayed.
-NOT_EXAMINED = frozenset({"update_failed", "flow_failed", "expectation_rate", "quarantine_growing"})
+# Checkpoints and old files are examined themselves.
+NOT_EXAMINED = frozenset(
+    {"update_failed", "flow_failed", "expectation_rate", "quarantine_growing", "checkpoint_bad", "unreferenced"}
+)
 # With more evidence than the metrics have: the log of Java, and the errors of retries.
 _EXAMINED_ELSEWHERE = frozenset({"update_lost"})
 # Its error says what is wrong.
