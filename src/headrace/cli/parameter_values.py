@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import EnumType
 from functools import partial
 from pathlib import Path
@@ -50,5 +50,5 @@ def _converted(parameter: Any, value: Any) -> Any:
         return value
     if kind is Path:
         return Path(value)
-    choices = kind.__members__.values() if isinstance(kind, EnumType) else ()
+    choices: Iterable[Any] = kind.__members__.values() if isinstance(kind, EnumType) else ()
     return next((choice for choice in choices if choice.value == value), None)

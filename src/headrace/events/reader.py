@@ -98,7 +98,7 @@ class EventReader:
         where += "" if update_id is None else f" AND origin['update_id'] = {sql_literal(update_id)}"
         if newest is None:
             return iter(self.rows(", ".join(_ALL_COLUMNS), where))
-        return reversed(self.rows(", ".join(_ALL_COLUMNS), where, f"id DESC LIMIT {int(newest)}"))
+        return iter(self.rows(", ".join(_ALL_COLUMNS), where, f"id DESC LIMIT {int(newest)}")[::-1])
 
     def latest_update_id(self) -> str | None:
         """The id of the latest update; None without one."""
