@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from headrace.events.levels import Level
-from headrace.events.types import FlowStateChanged, StreamProgress
-from headrace.events.views import ACTIVE, OF_UPDATES, UPDATE_FACTS, with_update_states
+from headrace.events.types import StreamProgress
+from headrace.events.views import ACTIVE, event_log_updates, flow_states
 from headrace.model.liveness import Liveness
 from headrace.model.stream_progress import PHASES
 
@@ -23,44 +22,29 @@ def streaming_queries(table: str, liveness: Liveness) -> str:
 
     ``status`` is ACTIVE, STOPPED, FAILED or LOST. Of several runs in an update, only the newest is not STOPPED.
     """
-    report, flow = StreamProgress.event_type, FlowStateChanged.event_type
-    # Windows over one pass: joins took twice as long.
     return f"""
-WITH events AS (
-  SELECT origin.update_id AS update_id, origin.flow_name AS flow, origin.dataset_name AS dataset, id, timestamp,
-    event_type, details,
-    from_json(CASE WHEN event_type = '{report}' THEN details END, '{report} struct<{_BODY}>').{report} AS body
-  FROM {table}
-  WHERE event_type IN ({OF_UPDATES}, '{report}') OR (event_type = '{flow}' AND level <> '{Level.METRICS.value}')
-),
-grouped AS (
-  SELECT update_id, flow, body.query_id AS query_id, body.run_id AS run_id,
-    {UPDATE_FACTS},
-    max_by(get_json_object(details, '$.{flow}.status'), id) FILTER (WHERE event_type = '{flow}') AS state_then,
-    max_by(get_json_object(details, '$.{flow}.error.message'), id) FILTER (WHERE event_type = '{flow}') AS error_then,
-    max(dataset) AS dataset, max(body.epoch) AS epoch, min(CAST(body.started_at AS TIMESTAMP)) AS started_at,
-    max(timestamp) AS last_progress_at, max(body.batch_id) AS batch_id,
-    max(id) FILTER (WHERE event_type = '{report}') AS newest
-  FROM events GROUP BY update_id, flow, body.query_id, body.run_id
-),
+WITH updates AS ({event_log_updates(table, liveness)}),
+moved AS ({flow_states(table)}),
 runs AS (
-  SELECT *, max(newest) OVER of_flow AS newest_of_flow, max(state_then) OVER of_flow AS state,
-    max(error_then) OVER of_flow AS error
-  FROM ({with_update_states("grouped", liveness)})
-  WINDOW of_flow AS (PARTITION BY update_id, flow)
+  SELECT update_id, query_id, run_id, max(flow) AS flow, max(dataset) AS dataset, max(epoch) AS epoch,
+    min(timestamp) AS started_at, max(reported_at) AS last_progress_at, max(newest_batch_id) AS batch_id,
+    max(id) AS newest
+  FROM ({_progress(table)}) GROUP BY update_id, query_id, run_id
 )
-SELECT query_id AS id, run_id, flow AS name,
+SELECT runs.query_id AS id, runs.run_id, runs.flow AS name,
   CASE
-    WHEN newest < newest_of_flow THEN 'STOPPED'
-    WHEN state = 'FAILED' THEN 'FAILED'
-    WHEN state IN ({ACTIVE}) THEN CASE update_state WHEN 'RUNNING' THEN 'ACTIVE' WHEN 'LOST' THEN 'LOST'
+    WHEN runs.newest < max(runs.newest) OVER (PARTITION BY runs.update_id, runs.flow) THEN 'STOPPED'
+    WHEN moved.state = 'FAILED' THEN 'FAILED'
+    WHEN moved.state IN ({ACTIVE}) THEN CASE updates.state WHEN 'RUNNING' THEN 'ACTIVE' WHEN 'LOST' THEN 'LOST'
       ELSE 'STOPPED' END
     ELSE 'STOPPED'
   END AS status,
-  CASE WHEN state = 'FAILED' THEN error END AS exception,
-  dataset, epoch, nullif(batch_id, -1) AS batch_id, started_at, last_progress_at, update_id
+  CASE WHEN moved.state = 'FAILED' THEN moved.error END AS exception,
+  runs.dataset, runs.epoch, nullif(runs.batch_id, -1) AS batch_id, runs.started_at, runs.last_progress_at,
+  runs.update_id
 FROM runs
-WHERE newest IS NOT NULL
+JOIN updates ON runs.update_id = updates.update_id
+LEFT JOIN moved ON runs.update_id = moved.update_id AND runs.flow = moved.flow
 """.strip()  # noqa: S608 - the table is quoted by the caller
 
 

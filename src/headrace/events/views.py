@@ -11,13 +11,7 @@ from dataclasses import dataclass
 
 from headrace.events.levels import Level
 from headrace.events.log_parts import Part
-from headrace.events.types import (
-    TERMINAL_UPDATE_STATES,
-    FlowStateChanged,
-    UpdateCreated,
-    UpdateStateChanged,
-    UpdateTotals,
-)
+from headrace.events.types import TERMINAL_UPDATE_STATES, UpdateCreated, UpdateStateChanged, UpdateTotals
 from headrace.model.liveness import Liveness
 from headrace.model.outcome import ACTIVE_STATES
 
@@ -49,28 +43,21 @@ _COUNTS = (
     "flow_progress struct<metrics: struct<num_output_rows: bigint>, "
     "data_quality: struct<dropped_records: bigint, quarantined_records: bigint>>"
 )
-_FLOW_TOTAL = (
-    "struct<flow: string, epoch: bigint, batch_id: bigint, batches: bigint, "
-    "metrics: struct<num_output_rows: bigint>, "
-    "data_quality: struct<dropped_records: bigint, quarantined_records: bigint>>"
-)
-_TOTALS = f"{UpdateTotals.event_type} struct<flows: array<{_FLOW_TOTAL}>>"
 _ENDED = ", ".join(sorted(f"'{state.value}'" for state in TERMINAL_UPDATE_STATES))
 ACTIVE = ", ".join(sorted(f"'{state.value}'" for state in ACTIVE_STATES))
-OF_UPDATES = f"'{UpdateCreated.event_type}', '{UpdateStateChanged.event_type}'"
-# What a group of events says of its update, for :func:`with_update_states`.
-UPDATE_FACTS = f"""max(event_type = '{UpdateCreated.event_type}') AS is_beginning,
-    min(id) FILTER (WHERE event_type IN ({OF_UPDATES})) AS first_id,
-    max_by(get_json_object(details, '$.{UpdateStateChanged.event_type}.state'), id)
-      FILTER (WHERE event_type = '{UpdateStateChanged.event_type}') AS update_state_then"""
 
 
 def event_log_updates(table: str, liveness: Liveness) -> str:
     """One row per update: its cause and user, state, start and end, and the error that failed it."""
     created, changed = UpdateCreated.event_type, UpdateStateChanged.event_type
     return f"""
-SELECT update_id, cause, user, {_update_state("state", liveness)} AS state, started_at, ended_at, error_code,
-  error_message
+SELECT update_id, cause, user,
+  CASE
+    WHEN state IN ({_ENDED}) THEN state
+    WHEN {_may_run(liveness)} THEN 'RUNNING'
+    ELSE 'LOST'
+  END AS state,
+  started_at, ended_at, error_code, error_message
 FROM (
   SELECT
     origin.update_id AS update_id,
@@ -122,57 +109,48 @@ def event_log_flows(table: str, liveness: Liveness) -> str:
 
     Counts are the recorded totals of the update, and the batches after them.
     """
-    totals, flow = UpdateTotals.event_type, FlowStateChanged.event_type
-    # Each row of totals is the row of a flow. All else are windows over one pass: joins took three times as long.
+    # The extract has no batches that are counted in totals, unless an older version did not count them there.
+    later = "totals.id IS NULL OR batches.id > totals.id"
     return f"""
-WITH events AS (
-  SELECT origin.update_id AS update_id, origin.flow_name AS flow_name, origin.dataset_name AS dataset,
-    origin.epoch AS epoch, origin.batch_id AS batch_id, id, timestamp, event_type, level,
-    CASE WHEN level <> '{Level.METRICS.value}' OR origin.batch_id IS NOT NULL OR event_type = '{totals}'
-      THEN details END AS details,
-    max(CASE WHEN event_type = '{totals}' THEN id END) OVER (PARTITION BY origin.update_id) AS totals_id
-  FROM {table}
-  WHERE event_type IN ({OF_UPDATES}, '{flow}', '{totals}')
+WITH updates AS ({event_log_updates(table, liveness)}),
+totals AS ({_totals(table)}),
+batches AS (
+  SELECT batches.update_id, batches.flow,
+    totals.id IS NULL OR (batches.id > totals.id
+      AND (batches.epoch <> totals.epoch OR batches.batch_id > totals.batch_id)) AS is_later,
+    totals.batches IS NULL AS is_uncounted,
+    from_json(CASE WHEN {later} THEN batches.details END, '{_COUNTS}').flow_progress AS body
+  FROM ({_batches(table)}) AS batches
+  LEFT JOIN totals ON batches.update_id = totals.update_id AND batches.flow = totals.flow
 ),
-with_totals AS (
-  SELECT *, coalesce(total.flow, flow_name) AS flow FROM (
-    SELECT *, explode_outer(CASE WHEN id = totals_id THEN from_json(details, '{_TOTALS}').{totals}.flows END) AS total
-    FROM events
-  )
+later AS (
+  SELECT update_id, flow,
+    sum(body.metrics.num_output_rows) FILTER (WHERE is_later) AS rows_written,
+    sum(body.data_quality.dropped_records) FILTER (WHERE is_later) AS rows_dropped,
+    sum(body.data_quality.quarantined_records) FILTER (WHERE is_later) AS rows_quarantined,
+    count(*) AS batches
+  FROM batches WHERE is_later OR is_uncounted GROUP BY update_id, flow
 ),
-judged AS (
-  SELECT *, event_type = '{flow}' AND batch_id IS NOT NULL AS is_batch,
-    event_type = '{flow}' AND level <> '{Level.METRICS.value}' AS is_move,
-    coalesce(known IS NULL OR (id > totals_id AND (epoch <> known.epoch OR batch_id > known.batch_id)), false)
-      AS is_later,
-    known.batches IS NULL AS is_uncounted
-  FROM (SELECT *, max(total) OVER (PARTITION BY update_id, flow) AS known FROM with_totals)
-),
-parsed AS (
-  SELECT *, from_json(CASE WHEN is_batch AND is_later THEN details END, '{_COUNTS}').{flow} AS body FROM judged
-),
-grouped AS (
-  SELECT update_id, flow, max(is_move) AS has_moved,
-    {UPDATE_FACTS},
-    max(dataset) FILTER (WHERE is_move) AS dataset,
-    {_flow_facts("is_move")},
-    {_sum("metrics.num_output_rows")} AS rows_written,
-    {_sum("data_quality.dropped_records")} AS rows_dropped,
-    {_sum("data_quality.quarantined_records")} AS rows_quarantined,
-    coalesce(sum(total.batches), 0) + count_if(is_batch AND (is_later OR is_uncounted)) AS batches,
-    max(timestamp) FILTER (WHERE event_type = '{flow}' AND batch_id IS NULL) AS last_event_at
-  FROM parsed GROUP BY update_id, flow
+moved AS ({flow_states(table)}),
+seen AS (
+  SELECT origin.update_id AS update_id, origin.flow_name AS flow, max(timestamp) AS last_event_at
+  FROM {table} WHERE event_type = 'flow_progress' AND origin.batch_id IS NULL
+  GROUP BY origin.update_id, origin.flow_name
 )
-SELECT update_id, flow, dataset,
-  CASE WHEN update_state = 'LOST' AND state IN ({ACTIVE}) THEN 'LOST' ELSE state END AS state,
-  reason, rows_written, rows_dropped, rows_quarantined, batches, attempts, duration_s, last_event_at
-FROM ({with_update_states("grouped", liveness)})
-WHERE has_moved
+SELECT moved.update_id, moved.flow, moved.dataset,
+  {_state_of_flow("moved.state")} AS state,
+  moved.reason,
+  coalesce(totals.rows_written, 0) + coalesce(later.rows_written, 0) AS rows_written,
+  coalesce(totals.rows_dropped, 0) + coalesce(later.rows_dropped, 0) AS rows_dropped,
+  coalesce(totals.rows_quarantined, 0) + coalesce(later.rows_quarantined, 0) AS rows_quarantined,
+  coalesce(totals.batches, 0) + coalesce(later.batches, 0) AS batches,
+  moved.attempts, moved.duration_s, seen.last_event_at
+FROM moved
+JOIN updates ON moved.update_id = updates.update_id
+LEFT JOIN seen ON moved.update_id = seen.update_id AND moved.flow = seen.flow
+LEFT JOIN totals ON moved.update_id = totals.update_id AND moved.flow = totals.flow
+LEFT JOIN later ON moved.update_id = later.update_id AND moved.flow = later.flow
 """.strip()  # noqa: S608 - the table is quoted by the caller
-
-
-def _sum(count: str) -> str:
-    return f"coalesce(sum(total.{count}), 0) + coalesce(sum(body.{count}), 0)"
 
 
 def event_log_expectations(table: str, liveness: Liveness) -> str:
@@ -242,37 +220,49 @@ VIEWS: Mapping[str, View] = {
 }
 
 
-def _flow_facts(condition: str) -> str:
-    """What the newest event of a flow says, of the rows of a group that fulfil a condition."""
-    where = f"FILTER (WHERE {condition})"
-    return f"""max_by(get_json_object(details, '{_FLOW}.status'), id) {where} AS state,
-    max_by(get_json_object(details, '{_FLOW}.reason'), id) {where} AS reason,
-    max(CAST(get_json_object(details, '{_FLOW}.attempt') AS INT)) {where} AS attempts,
-    max_by(CAST(get_json_object(details, '{_FLOW}.duration_s') AS DOUBLE), id) {where} AS duration_s"""
-
-
-def with_update_states(groups: str, liveness: Liveness) -> str:
-    """Groups of events with the ``update_state`` of their update; those of updates that were not created are left out.
-
-    Args:
-        groups: a table with ``update_id`` and the columns of :data:`UPDATE_FACTS`.
-        liveness: who holds the lease.
-    """
+def flow_states(table: str) -> str:
+    """The last state of each flow in each update."""
     return f"""
-  SELECT *, {_update_state("last_state", liveness)} AS update_state
+  SELECT
+    origin.update_id AS update_id,
+    origin.flow_name AS flow,
+    max(origin.dataset_name) AS dataset,
+    max_by(get_json_object(details, '{_FLOW}.status'), id) AS state,
+    max_by(get_json_object(details, '{_FLOW}.reason'), id) AS reason,
+    max_by(get_json_object(details, '{_FLOW}.error.message'), id) AS error,
+    max(CAST(get_json_object(details, '{_FLOW}.attempt') AS INT)) AS attempts,
+    max_by(CAST(get_json_object(details, '{_FLOW}.duration_s') AS DOUBLE), id) AS duration_s
+  FROM {table}
+  WHERE event_type = 'flow_progress' AND level <> '{Level.METRICS.value}'
+  GROUP BY origin.update_id, origin.flow_name
+""".strip()  # noqa: S608 - the table is quoted by the caller
+
+
+def _state_of_flow(state: str) -> str:
+    """The state of a flow in an update that may be lost."""
+    return f"CASE WHEN updates.state = 'LOST' AND {state} IN ({ACTIVE}) THEN 'LOST' ELSE {state} END"
+
+
+def _totals(table: str) -> str:
+    """The newest totals of each update, one row per flow; an older version did not record the number of batches."""
+    flow = (
+        "struct<flow: string, epoch: bigint, batch_id: bigint, batches: bigint, "
+        "metrics: struct<num_output_rows: bigint>, "
+        "data_quality: struct<dropped_records: bigint, quarantined_records: bigint>>"
+    )
+    flows = f"from_json(get_json_object(details, '$.{UpdateTotals.event_type}.flows'), 'array<{flow}>')"
+    return f"""
+  SELECT update_id, id, total.flow AS flow, total.epoch AS epoch, total.batch_id AS batch_id, total.batches AS batches,
+    total.metrics.num_output_rows AS rows_written, total.data_quality.dropped_records AS rows_dropped,
+    total.data_quality.quarantined_records AS rows_quarantined
   FROM (
-    SELECT *, max(is_beginning) OVER of_update AS is_created, max(first_id) OVER of_update AS created,
-      max(update_state_then) OVER of_update AS last_state
-    FROM {groups}
-    WINDOW of_update AS (PARTITION BY update_id)
+    SELECT update_id, id, explode({flows}) AS total
+    FROM (
+      SELECT origin.update_id AS update_id, max(id) AS id, max_by(details, id) AS details
+      FROM {table} WHERE event_type = '{UpdateTotals.event_type}' GROUP BY origin.update_id
+    )
   )
-  WHERE is_created
-""".strip()  # noqa: S608 - our own words
-
-
-def _update_state(last: str, liveness: Liveness) -> str:
-    """The state of an update; it is LOST if its last recorded state is no end, and nobody runs it."""
-    return f"CASE WHEN {last} IN ({_ENDED}) THEN {last} WHEN {_may_run(liveness)} THEN 'RUNNING' ELSE 'LOST' END"
+""".strip()  # noqa: S608 - the table is quoted by the caller
 
 
 def _batches(table: str) -> str:
