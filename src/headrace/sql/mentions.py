@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 
 from headrace.model.names import QualifiedName
 
-# Words of statements that list names, or compute them.
-_ANY_NAME = re.compile(r"\b(?:show|identifier|execute)\b", re.IGNORECASE)
+# Statements that list names, compute them, or take them from settings, as Spark does for ``${key}``.
+_ANY_NAME = re.compile(r"\b(?:show|identifier|execute)\b|\$\{", re.IGNORECASE)
 
 
 def mentioned_names(

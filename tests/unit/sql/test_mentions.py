@@ -22,6 +22,7 @@ VIEWS = {VIEW: "SELECT * FROM `LARGE Orders`", LAST: "SELECT max(id) FROM IDENTI
         ("SELECT * FROM last_event", NAMES),
         ("SHOW TABLES", NAMES),
         ("SELECT * FROM identifier(:name)", NAMES),
+        ("SELECT * FROM ${table}", NAMES),
         ("EXECUTE IMMEDIATE 'SELECT 1'", NAMES),
     ],
 )
