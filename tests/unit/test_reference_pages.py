@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.events.envelope import SCHEMA
+from headrace.events.schema import SCHEMA
 from headrace.events.views import VIEWS
 from headrace.model.names import Naming, QualifiedName
 from headrace.settings.storage import MonitoringFile, StorageLayout
