@@ -138,6 +138,7 @@ def test_the_profile_production_reads_the_real_source(headrace_session, kafka, t
     assert len(pipeline.rows("events_bronze_quarantine")) == 1
 
 
+@pytest.mark.long(guard=FAST)
 @pytest.mark.parametrize("pair", IN_CAMPAIGN, ids=str)
 def test_every_pair_runs_on_its_sample_and_passes_its_generated_tests(headrace_session, tmp_path, pair):
     made = design_of(pair)

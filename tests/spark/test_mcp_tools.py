@@ -61,11 +61,15 @@ EXPECTED = {
 }
 
 
+# What metrics and the doctor know of a log and of folders, so that they need not read all of it again.
+CACHES = {"metrics.json", "survey.json"}
+
+
 def digest(folder: Path) -> dict[str, str]:
     return {
         file.relative_to(folder).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest()
         for file in sorted(folder.rglob("*"))
-        if file.is_file()
+        if file.is_file() and file.name not in CACHES
     }
 
 

@@ -58,7 +58,8 @@ class CheckedProject:
         try:
             result = self.pipeline.run(on_event=self._on_event)
         except (PipelineError, Problems) as error:
-            raise CheckFailed("; ".join(problem.message for problem in problems_of(error))) from error
+            reasons = (f"{problem.message}: {problem.detail}" for problem in problems_of(error))
+            raise CheckFailed("; ".join(reason.rstrip(": ") for reason in reasons)) from error
         if result.state is not UpdateState.COMPLETED:
             ended = result.outcome.error or {"message": "the update ended early", "code": result.state.value}
             raise CheckFailed(f"{ended['message']} ({ended['code']})")
