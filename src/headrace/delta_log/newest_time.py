@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 # With column mapping, Delta's statistics use other column names.
@@ -26,6 +24,9 @@ def newest_time_micros(table: DeltaTable, column: str) -> int | None:
     Raises:
         StatisticsLacking: a file has no statistics of the column, or they have other names.
     """
+    import pyarrow as pa  # noqa: PLC0415 - takes longer than the rest of a scrape, and few tables need it
+    import pyarrow.compute as pc  # noqa: PLC0415 - the same
+
     files = pa.table(table.get_add_actions(flatten=True))
     if not files.num_rows:
         return None

@@ -13,7 +13,6 @@ from headrace.model.names import Naming, QualifiedName
 from headrace.plan.inactive import Inactive
 from headrace.settings.storage import StorageLayout
 from headrace.storage.cleaned_flows import size_of_state
-from headrace.storage.dead_letters import read_dead_letters
 from headrace.storage.old_epochs import OldPart, PartKind
 from headrace.storage.removal import Size, size_of
 from headrace.storage.spill_queue import all_spilled_batches
@@ -118,6 +117,8 @@ def _rows_in(part: OldPart) -> Iterator[str]:
 
 
 def _undelivered(flow: Path) -> Iterator[str]:
+    from headrace.storage.dead_letters import read_dead_letters  # noqa: PLC0415 - takes longer than a scrape
+
     waiting = len(all_spilled_batches(flow))
     if waiting:
         yield f"{waiting} batch{'' if waiting == 1 else 'es'} waiting for a sink"

@@ -36,8 +36,8 @@ def test_backlog_of_files_is_reported():
 
     assert "orders: /data/in has 3 files to read (1200 bytes)" in outcome_text(outcome)
     assert outcome.to_json()["flows"][0]["backlog"] == [
-        {"source": "/data/in", "files": 3, "bytes": 1200},
-        {"source": "/data/done", "files": 0, "bytes": 0},
+        {"source": "/data/in", "files": 3, "bytes": 1200, "oldest_unread_at": None},
+        {"source": "/data/done", "files": 0, "bytes": 0, "oldest_unread_at": None},
     ]
 
 
