@@ -138,7 +138,7 @@ def test_the_checklist_passes_what_an_update_shows_and_no_more(doctor):
 
     assert statuses == {
         **dict.fromkeys(("checkpointing", "lag", "memory", "errors"), "pass"),
-        # The flows compute the column of their watermarks, so no table shows how late rows are.
+        # The evidence for the delay of the watermarks is not complete.
         **dict.fromkeys(("watermark", "fault-tolerance", "monitoring"), "unknown"),
         # The example has no runbook.
         "documentation": "fail",
