@@ -63,7 +63,7 @@ def document_of(words: Sequence[str], output: VerbOutput) -> Any:
     """The JSON document that a verb printed, also if the verb exits with an error because of what it found.
 
     Raises:
-        VerbFailedError: the document is an error, or there is none.
+        VerbFailedError: the document is an error, or is missing.
     """
     found, value = _last_document(output.stdout)
     if not found:

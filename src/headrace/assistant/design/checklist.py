@@ -111,7 +111,7 @@ def _monitoring(blueprint: Blueprint) -> Criterion:
     set_up = blueprint.requirements.alerts is not None
     return Criterion(
         "monitoring",
-        "Somebody is told when a flow fails, is behind, or quarantines more than usual",
+        "An alert reaches the team when a flow fails, is behind, or quarantines more than usual",
         "limits of lag in pipeline.yml" + (", and a channel for messages" if set_up else ""),
         "headrace alerts test" if set_up else "headrace alerts check",
         "" if set_up else "add a channel below alerts.deliver in pipeline.yml, or run the command from cron",

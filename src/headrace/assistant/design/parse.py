@@ -34,6 +34,19 @@ _COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SECRET_NAME = re.compile(
     r"password|secret|token|accesskey|connectionstring|jaas|credential|authorization", re.IGNORECASE
 )
+# Secrets within values, such as the password in the URL of a database. A reference begins with a dollar sign.
+_SECRET_IN_VALUE = re.compile(
+    r"(?:password|pwd|accountkey|sharedaccesskey|secret|token)\s*=\s*[\"']?[^$\s;&\"']|://[^/\s:@$]*:[^/\s@$]+@",
+    re.IGNORECASE,
+)
+# Names that the modules of a project use for something else.
+_NAMES_IN_USE = frozenset(
+    ("dp", "F", "spark", "dbutils", "DataFrame", "Path", "IS_SAMPLE", "SAMPLE", "deduplicate", "sessionize", "windowed")
+)
+# Datasets that a design adds for a source.
+_ADDED = ("source", "live", "bronze", "reference")
+# Columns that a bronze table adds.
+_ADDED_COLUMNS = frozenset({"ingested_at", "_corrupt_record"})
 SampleColumns = Callable[[str], tuple[Column, ...]]
 
 
@@ -107,8 +120,8 @@ class _Parser(ValueReader):
             kind=SourceKind(kind) if kind in set(SourceKind) else None,
             format=section.text("format"),
             columns=columns,
-            event_time=section.text("event_time"),
-            keys=section.texts("keys"),
+            event_time=_as_declared(columns, section.text("event_time")),
+            keys=tuple(str(_as_declared(columns, name)) for name in section.texts("keys")),
             duplicate_share=self.share(section, label),
             events_per_s=self.positive(section, "events_per_s", section.decimal("events_per_s"), label),
             peak=self.positive(section, "peak", section.decimal("peak"), label) or Source.peak,
@@ -226,6 +239,11 @@ class _Parser(ValueReader):
                     "REQUIREMENTS.WRONG_VALUE", line, f"{label}.schema.{name}", "its name is no identifier", fix
                 )
                 continue
+            if name.casefold() in _ADDED_COLUMNS:
+                fix = "Rename the column in the source, or leave it out."
+                reason = "the bronze table adds a column of this name"
+                self.report("REQUIREMENTS.WRONG_VALUE", line, f"{label}.schema.{name}", reason, fix)
+                continue
             try:
                 found.append(Column(name, parse_struct(f"`{name}` {text}")["fields"][0]["type"]))
             except InvalidDdl as error:
@@ -240,7 +258,7 @@ class _Parser(ValueReader):
     def _options(self, section: Section, label: str) -> Mapping[str, str]:
         given = section.mapping("options")
         for name, value in given.items():
-            if _SECRET_NAME.search(name) and not has_reference(value):
+            if (_SECRET_NAME.search(name) and not has_reference(value)) or _SECRET_IN_VALUE.search(value):
                 line = section.line_of(f"options.{name}")
                 self.problems.append(
                     PipelineError(
@@ -254,6 +272,7 @@ class _Parser(ValueReader):
             if key in section.values and not items and not section.sections(key):
                 self.invalid(section, key, key, "it is empty", f"Add an item to {key}.")
         first: dict[str, str] = {}
+        added = {f"{source.name}_{suffix}".casefold(): source.name for source in sources for suffix in _ADDED}
         named: list[tuple[str, Source | Output]] = [("source", source) for source in sources]
         named += [("output", output) for output in outputs]
         for what, item in named:
@@ -263,6 +282,12 @@ class _Parser(ValueReader):
                 self.report("REQUIREMENTS.WRONG_VALUE", line, "name", reason, "Choose another name.")
             elif keyword.iskeyword(item.name):
                 reason = f'"{item.name}" is a keyword of Python'
+                self.report("REQUIREMENTS.WRONG_VALUE", line, "name", reason, "Choose another name.")
+            elif item.name in _NAMES_IN_USE:
+                reason = f'the modules of the project use the name "{item.name}"'
+                self.report("REQUIREMENTS.WRONG_VALUE", line, "name", reason, "Choose another name.")
+            elif isinstance(item, Output) and item.name.casefold() in added and not _is_bronze_of(item, added):
+                reason = f'the design adds a dataset "{item.name}" for source "{added[item.name.casefold()]}"'
                 self.report("REQUIREMENTS.WRONG_VALUE", line, "name", reason, "Choose another name.")
             first.setdefault(item.name.casefold(), f"another {what}")
 
@@ -274,3 +299,15 @@ class _Parser(ValueReader):
         if columns and missing:
             fix = f"The columns are {', '.join(column.name for column in columns)}."
             self.invalid(section, key, label, f"the schema has no column {', '.join(missing)}", fix)
+
+
+def _as_declared(columns: tuple[Column, ...], name: str | None) -> str | None:
+    """The name of a column as the schema spells it."""
+    return next((column.name for column in columns if name and column.name.casefold() == name.casefold()), name)
+
+
+def _is_bronze_of(output: Output, added: Mapping[str, str]) -> bool:
+    """Whether an output is the bronze table that the design would add under this name."""
+    source = added[output.name.casefold()]
+    is_its_name = output.name.casefold() == f"{source}_bronze".casefold()
+    return output.kind is OutputKind.BRONZE and is_its_name and output.reads == source

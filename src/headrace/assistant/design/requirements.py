@@ -188,7 +188,7 @@ class Requirements:
         return found
 
     def root(self, output: Output) -> Source | None:
-        """The source that an output reads, directly or through other outputs; None if there is none."""
+        """The source that an output reads, directly or through other outputs; None if it reads no source."""
         reads, seen = output.reads, {output.name}
         while reads not in seen:
             seen.add(reads)

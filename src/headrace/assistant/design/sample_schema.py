@@ -15,7 +15,7 @@ def columns_of_sample(text: str, path: str) -> tuple[Column, ...]:
     """The columns of the JSON lines in a text, in alphabetical order; texts that look like times are timestamps.
 
     Raises:
-        PipelineError: REQUIREMENTS.SAMPLE: a line is no JSON object, or there is none.
+        PipelineError: REQUIREMENTS.SAMPLE: a line is no JSON object, or the file is empty.
     """
     lines = [line for line in text.splitlines() if line.strip()]
     for number, line in enumerate(lines, 1):

@@ -28,7 +28,7 @@ class DataFile:
         path: of the file, or of the table's folder, in the project.
         rows: in their order.
         is_table: whether it is a commit of a Delta table.
-        stage: 0 for what is there from the start; what comes later has greater numbers.
+        stage: 0 for the files that exist at the start; files that arrive later have greater numbers.
     """
 
     path: str

@@ -148,3 +148,60 @@ def test_editors_accept_what_the_parser_accepts():
         check(yaml.safe_load(text))
     with pytest.raises(fastjsonschema.JsonSchemaException):
         check({"name": "a", "sources": [], "outputs": [], "latencie": "1 day"})
+
+
+SOURCE = """\
+    name: shop
+    sources:
+      - name: events
+        kind: {kind}
+        schema: {{Id: BIGINT, {column}: TIMESTAMP}}
+        keys: [{key}]
+        options: {options}
+    outputs:
+      - {{name: {output}, kind: clean}}
+"""
+
+
+def source_text(kind="kafka", column="at", key="Id", options="{}", output="clean_events"):
+    return SOURCE.format(kind=kind, column=column, key=key, options=options, output=output)
+
+
+@pytest.mark.parametrize(
+    ("options", "is_secret"),
+    [
+        ('{url: "jdbc:postgresql://db/shop?user=me&password=hunter2"}', True),
+        ('{url: "jdbc:postgresql://me:hunter2@db/shop"}', True),
+        ('{url: "jdbc:postgresql://db/shop?user=me&password=${secret:db/password}"}', False),
+        ('{url: "jdbc:postgresql://${secret:db/user}:${secret:db/password}@db/shop"}', False),
+        ('{url: "jdbc:postgresql://db:5432/shop"}', False),
+    ],
+)
+def test_a_secret_within_a_value_is_refused_and_not_shown(options, is_secret):
+    text = source_text("jdbc", options=options)
+
+    found = problems(text) if is_secret else []
+
+    assert [code for code, *_ in found] == ["SECRET"] * is_secret
+    assert "hunter2" not in str(found)
+    assert is_secret or parsed(textwrap.dedent(text)).sources[0].options
+
+
+@pytest.mark.parametrize("output", ["dp", "F", "events_source", "events_bronze", "Events_Reference"])
+def test_a_name_that_the_project_needs_itself_is_refused(output):
+    assert [code for code, *_ in problems(source_text(output=output))] == ["WRONG_VALUE"]
+
+
+def test_a_bronze_table_may_have_the_name_that_the_design_would_give_it():
+    text = source_text(output="events_bronze").replace("kind: clean", "kind: bronze")
+
+    assert parsed(textwrap.dedent(text)).outputs[0].name == "events_bronze"
+
+
+@pytest.mark.parametrize("column", ["ingested_at", "_corrupt_record"])
+def test_a_column_that_bronze_tables_add_is_refused(column):
+    assert [code for code, *_ in problems(source_text(column=column))] == ["WRONG_VALUE"]
+
+
+def test_names_of_columns_are_spelled_as_the_schema_spells_them():
+    assert parsed(textwrap.dedent(source_text(key="ID"))).sources[0].keys == ("Id",)
