@@ -13,8 +13,11 @@ from headrace.sql.lexer import Kind, Token, lex, unquoted
 
 # Spark replaces ${name} by settings, properties and environment variables, also within strings.
 _VARIABLE = re.compile(r"\$\{[^}]*\}?")
-# Functions that read what their arguments name.
-_READERS = ("READ_FILES", "CLOUD_FILES", "READ_KAFKA", "READ_KINESIS", "IDENTIFIER")
+# Functions that read what their arguments name, or call a method of Java, such as System.getenv.
+_READERS = (
+    *("READ_FILES", "CLOUD_FILES", "READ_KAFKA", "READ_KINESIS", "IDENTIFIER"),
+    *("REFLECT", "TRY_REFLECT", "JAVA_METHOD"),
+)
 # As the first part of a table's name, they read the file that the second part names.
 _FORMATS = frozenset(
     ("avro", "binaryfile", "cloudfiles", "csv", "delta", "image", "json", "libsvm", "orc", "parquet", "text", "xml")

@@ -24,6 +24,9 @@ REFUSED = {
     "SELECT * FROM IDENTIFIER('te' || 'xt.`/etc/passwd`')": "IDENTIFIER(...)",
     "SELECT * FROM `identifier`('t')": "identifier(...)",
     "SELECT * FROM read_files('/etc/passwd', format => 'text')": "read_files(...)",
+    "SELECT reflect('java.lang.System', 'getenv', 'TOKEN')": "reflect(...)",
+    "SELECT Java_Method('java.lang.System', 'getenv', 'TOKEN')": "Java_Method(...)",
+    "SELECT try_reflect('java.lang.System', 'getenv', 'TOKEN')": "try_reflect(...)",
     "SELECT * FROM STREAM read_kafka(bootstrapServers => 'h:1', subscribe => 't')": "read_kafka(...)",
 }
 ACCEPTED = [
