@@ -10,12 +10,16 @@ SITE_READY := .venv-site/.ready
 ARGS ?=
 RESOLVE := $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+# The tests that `make check` runs.
+HOUSE := tests/house
 # The documents of `make conformance`, which are none of this repository.
 DOCS ?= ../shared/seeds
 
 export PATH := $(BIN):$(PATH)
 # Without it Spark asks the network for the name of this machine, which may not have one.
 export SPARK_LOCAL_IP ?= 127.0.0.1
+# Tests and benches start hundreds of Python processes, each of which would compile the package again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup demo test test-all check unit bench campaign conformance golden docs site pictures jar lock clean
 
@@ -40,7 +44,7 @@ demo: $(READY) ## run the example project on real data and show what came of it
 	@$(BIN)/python examples/flights/demo.py
 
 test: $(READY) ## run the tests that a change needs; ARGS="path -k name" go to pytest
-	@$(PYTEST) -m "not long" $(ARGS)
+	@$(PYTEST) -m "not long" $(or $(ARGS),--ignore=$(HOUSE))
 
 test-all: $(READY) ## the same, the long tests and more examples of each law
 	@HEADRACE_TESTS=all $(PYTEST) $(ARGS)
@@ -53,7 +57,7 @@ check: $(READY) ## format, lint, types, import contracts and house rules; no JVM
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache > .venv/imports.txt || { cat .venv/imports.txt; exit 1; }
-	@$(BIN)/pytest -q tests/house
+	@$(BIN)/pytest -q $(HOUSE)
 
 bench: $(READY) ## measure side by side with peers; ARGS="--only NAME --rows N --repeats N" for less
 	@$(BIN)/python bench/run.py $(ARGS)

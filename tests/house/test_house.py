@@ -24,6 +24,8 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "headrace"
 MODULES = sorted(SOURCE.rglob("*.py"))
 TREES = {module: ast.parse(module.read_text(encoding="utf-8")) for module in MODULES}
+# Ten rules look at each node, and a walk through the trees costs more than the look.
+NODES = {module: tuple(ast.walk(tree)) for module, tree in TREES.items()}
 MAX_FILE_LINES = 500
 MAX_TEST_FILE_LINES = 600
 MAX_FUNCTION_LINES = 80
@@ -64,8 +66,8 @@ def relative(path: Path) -> str:
 
 def functions() -> Iterator[tuple[str, int]]:
     """Every function of the package by its place, with its length without decorators."""
-    for module, tree in TREES.items():
-        for node in ast.walk(tree):
+    for module, nodes in NODES.items():
+        for node in nodes:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 yield f"{relative(module)}:{node.lineno} {node.name}", (node.end_lineno or 0) - node.lineno + 1
 
@@ -95,8 +97,8 @@ def texts() -> Iterator[tuple[Path, str]]:
 
 def error_calls() -> Iterator[tuple[str, str, ast.Call]]:
     """Every ``PipelineError("CODE", ...)`` in the package: place, code, call."""
-    for module, tree in TREES.items():
-        for node in ast.walk(tree):
+    for module, nodes in NODES.items():
+        for node in nodes:
             match node:
                 case ast.Call(func=ast.Name(id="PipelineError"), args=[ast.Constant(value=str(code)), *_]):
                     yield f"{relative(module)}:{node.lineno}", code, node
@@ -126,8 +128,8 @@ def test_the_95th_percentile_of_function_lengths_is_within_its_budget() -> None:
 def test_no_class_has_more_methods_than_its_budget() -> None:
     large = {
         f"{relative(module)} {node.name}": methods
-        for module, tree in TREES.items()
-        for node in ast.walk(tree)
+        for module, nodes in NODES.items()
+        for node in nodes
         if isinstance(node, ast.ClassDef)
         and (methods := sum(isinstance(member, ast.FunctionDef) for member in node.body)) > MAX_METHODS
     }
@@ -140,11 +142,11 @@ def test_no_module_imports_more_internal_modules_than_its_budget() -> None:
     needed = {
         relative(module): {
             f"{statement.module}.{alias.name}" if f"{statement.module}.{alias.name}" in modules else statement.module
-            for statement in ast.walk(tree)
+            for statement in nodes
             if isinstance(statement, ast.ImportFrom) and (statement.module or "").startswith("headrace")
             for alias in statement.names
         }
-        for module, tree in TREES.items()
+        for module, nodes in NODES.items()
     }
 
     assert {module: len(names) for module, names in needed.items() if len(names) > MAX_NEEDED_MODULES} == {}
@@ -157,9 +159,9 @@ LOADED_BY_EACH_QUERY = {"src/headrace/spark/data_sources/cloud_files.py"}
 def test_no_function_imports_internal_modules() -> None:
     hidden = [
         f"{relative(module)}:{statement.lineno}"
-        for module, tree in TREES.items()
+        for module, nodes in NODES.items()
         if relative(module) not in LOADED_BY_EACH_QUERY
-        for function in ast.walk(tree)
+        for function in nodes
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
         for statement in ast.walk(function)
         if isinstance(statement, ast.Import | ast.ImportFrom)
@@ -193,8 +195,8 @@ def test_packages_are_imported_only_through_their_public_modules() -> None:
     """A package with ``__all__`` lists the modules that other packages may import."""
     entered = [
         f"{relative(module)}: {name}"
-        for module, tree in TREES.items()
-        for statement in ast.walk(tree)
+        for module, nodes in NODES.items()
+        for statement in nodes
         if isinstance(statement, ast.ImportFrom)
         for name in (f"{statement.module}.{alias.name}" for alias in statement.names)
         for room, public in ROOMS.items()
@@ -219,8 +221,8 @@ def test_no_file_mentions_the_development_environment() -> None:
 def test_every_error_condition_is_raised_somewhere() -> None:
     said = {
         node.value
-        for tree in TREES.values()
-        for node in ast.walk(tree)
+        for nodes in NODES.values()
+        for node in nodes
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
 

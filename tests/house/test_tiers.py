@@ -6,6 +6,7 @@ import ast
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -34,9 +35,12 @@ class Long:
     guards: tuple[str, ...]
 
 
-def modules() -> Iterator[tuple[str, ast.Module]]:
-    for file in sorted(TESTS.rglob("test_*.py")):
-        yield file.relative_to(ROOT).as_posix(), ast.parse(file.read_text(encoding="utf-8"))
+@cache
+def modules() -> tuple[tuple[str, ast.Module], ...]:
+    return tuple(
+        (file.relative_to(ROOT).as_posix(), ast.parse(file.read_text(encoding="utf-8")))
+        for file in sorted(TESTS.rglob("test_*.py"))
+    )
 
 
 def is_long(node: ast.AST) -> bool:
@@ -61,7 +65,7 @@ def functions_that_test(tree: ast.Module) -> Iterator[ast.FunctionDef]:
             yield node
 
 
-def long_tests() -> Iterator[Long]:
+def found() -> Iterator[Long]:
     for path, tree in modules():
         for statement in tree.body:
             if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "pytestmark":
@@ -76,6 +80,12 @@ def long_tests() -> Iterator[Long]:
                     yield Long(test, ALL_CASES if whole else "some", guards(mark, tree, test))
 
 
+@cache
+def long_tests() -> tuple[Long, ...]:
+    return tuple(found())
+
+
+@cache
 def _constants(tree: ast.Module) -> dict[str, ast.expr]:
     return {ast.unparse(node.targets[0]): node.value for node in tree.body if isinstance(node, ast.Assign)}
 
@@ -100,7 +110,7 @@ def _listed(names: tuple[str, ...]) -> str:
 
 def test_every_long_test_names_an_existing_faster_guard() -> None:
     known = {f"{path}::{function.name}" for path, tree in modules() for function in functions_that_test(tree)}
-    long = list(long_tests())
+    long = long_tests()
     wholly_long = {entry.test for entry in long if entry.cases == ALL_CASES}
 
     wrong = [
