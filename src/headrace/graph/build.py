@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 from headrace.errors import PipelineError
 from headrace.events.views import VIEWS
 from headrace.graph.change_sources import with_feed_readers
+from headrace.graph.flow_targets import by_target
 from headrace.graph.session_names import session_name
 from headrace.graph.table_rules import table_rule_problems
 from headrace.model.datasets import Dataset, Definitions, Flow, Kind
@@ -64,7 +65,11 @@ class Graph:
 
     def flows_into(self, name: QualifiedName) -> tuple[Flow, ...]:
         """The flows that feed a dataset, in order of declaration."""
-        return tuple(flow for flow in self.definitions.flows if flow.target == name)
+        return self._by_target.get(name, ())
+
+    @cached_property
+    def _by_target(self) -> dict[QualifiedName, tuple[Flow, ...]]:
+        return by_target(self.definitions.flows)
 
 
 Rule = Callable[[Graph], Iterator[PipelineError]]

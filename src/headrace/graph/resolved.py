@@ -8,6 +8,7 @@ from typing import Any
 
 from headrace.cdc.merge_keys import MergeKeys
 from headrace.graph.analysis import Input
+from headrace.graph.flow_targets import by_target
 from headrace.graph.resolved_flows import ChangeFlow, MergeFlow, ResolvedFlow, StoredFlow, ViewFlow
 from headrace.graph.unavailable_sources import UnavailableFlow
 from headrace.model.datasets import Dataset, Kind
@@ -104,11 +105,11 @@ class ResolvedGraph:
 
     def unavailable_into(self, name: QualifiedName) -> tuple[UnavailableFlow, ...]:
         """The flows of a dataset that could not be resolved because a source is unavailable."""
-        return tuple(unavailable for unavailable in self.unavailable if unavailable.target == name)
+        return self._unavailable_by_target.get(name, ())
 
     def flows_into(self, name: QualifiedName) -> tuple[ResolvedFlow, ...]:
         """The flows that feed a dataset."""
-        return tuple(flow for flow in self.flows if flow.target == name)
+        return self._by_target.get(name, ())
 
     def stored_inputs(self, flow: ResolvedFlow) -> tuple[Input, ...]:
         """The tables that a flow reads, directly or through views. An input is streaming if any path to it is."""
@@ -131,9 +132,22 @@ class ResolvedGraph:
                 if self.by_name[given.name].kind.is_view and given.name not in wanted:
                     wanted.add(given.name)
                     pending.extend(self.flows_into(given.name))
-        return tuple(view for view in self.flows if view.target in wanted)
+        views = (view for name in wanted for view in self.flows_into(name))
+        return tuple(sorted(views, key=lambda view: self._positions[view.name]))
 
-    @property
+    @cached_property
+    def _by_target(self) -> dict[QualifiedName, tuple[ResolvedFlow, ...]]:
+        return by_target(self.flows)
+
+    @cached_property
+    def _unavailable_by_target(self) -> dict[QualifiedName, tuple[UnavailableFlow, ...]]:
+        return by_target(self.unavailable)
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        return {flow.name: position for position, flow in enumerate(self.flows)}
+
+    @cached_property
     def warnings(self) -> tuple[tuple[ResolvedFlow, str], ...]:
         """Flows that run but may produce unexpected rows, each with the reason."""
         found: list[tuple[ResolvedFlow, str]] = []
@@ -157,13 +171,16 @@ class ResolvedGraph:
     def describe(self) -> str:
         """The graph as stable text: one line per dataset, indented lines for its flows and their inputs."""
         lines = []
+        reasons: dict[str, list[str]] = {}
+        for flow, reason in self.warnings:
+            reasons.setdefault(flow.name, []).append(reason)
         for dataset in self.datasets:
             lines.append(f"{dataset.name}  ({dataset.label})")
             lines += [f"  -> {member}" for member in dataset.members]
             for flow in self.flows_into(dataset.name):
                 own = "" if flow.name == str(dataset.name) else f"flow {flow.name}: "
                 lines.append(f"  <- {own}{_reads(flow)}")
-                lines += [f"     warning: {reason}" for warned, reason in self.warnings if warned is flow]
+                lines += [f"     warning: {reason}" for reason in reasons.get(flow.name, ())]
         return "\n".join(lines)
 
     def to_mermaid(self) -> str:

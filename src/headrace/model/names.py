@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 
 _PART = re.compile(r"\w[\w \-]*", re.UNICODE)
 _SPLIT = re.compile(r"`((?:[^`]|``)+)`|([^`.]+)")
@@ -36,7 +37,7 @@ class QualifiedName:
         """The parts that are present, outermost first."""
         return tuple(part for part in (self.catalog, self.schema, self.name) if part is not None)
 
-    @property
+    @cached_property
     def key(self) -> str:
         """The key for equality and ordering."""
         return "\x00".join(part.casefold() for part in self.parts)

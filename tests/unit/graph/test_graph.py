@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.call_counts import calls_of
 
 from headrace.errors import PipelineError, Problems, problems_of
 from headrace.graph.analysis import Analysis, Input
@@ -141,6 +143,15 @@ def test_datasets_are_ordered_after_their_inputs():
     graph = resolved(own(dataset("a"), dataset("b"), dataset("c")), Queries({"a": ("b",), "b": ("c",)}))
 
     assert [str(d.name) for d in graph.datasets] == ["c", "b", "a"]
+
+
+def test_the_cost_of_a_graph_grows_linearly_with_the_number_of_datasets():
+    def cost(datasets):
+        names = [f"t{number}" for number in range(datasets)]
+        reads = {name: (before,) for before, name in pairwise(names)}
+        return calls_of(lambda: resolved(own(*map(dataset, names)), Queries(reads)))
+
+    assert cost(80) < 2.3 * cost(40)
 
 
 def test_only_requested_datasets_and_their_inputs_are_resolved():

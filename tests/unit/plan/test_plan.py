@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
+from tests.call_counts import calls_of
 
 from headrace.cdc.feed import ChangeFeed
 from headrace.cdc.scd_spec import ScdSpec, ScdType
@@ -106,6 +107,16 @@ def test_plan_is_empty_when_nothing_is_new(planned, make, there):
 
     assert plan.empty
     assert plan.describe().endswith("nothing to do")
+
+
+def test_the_cost_of_a_plan_grows_linearly_with_the_number_of_flows(planned, make, there):
+    def cost(flows):
+        names = [f"t{number}" for number in range(flows)]
+        graph = make.graph(*(make.flow(name, *names[max(at - 1, 0) : at]) for at, name in enumerate(names)))
+        state = Deployed(there(*names))
+        return calls_of(lambda: planned(graph, state).describe() + graph.describe() + graph.to_mermaid())
+
+    assert cost(80) < 2.3 * cost(40)
 
 
 def test_reader_starts_conditionally_if_its_input_is_updated_first(planned, make, there):
