@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
+from headrace.errors import PipelineError
 from headrace.events.reader import EventReader
 from headrace.events.recorded import continues, newest_trimming, recorded_events
 from headrace.events.upkeep import LogTrimmed
@@ -27,12 +29,14 @@ class FoldedEvents:
         self._folded: tuple[tuple[str, int], EventFold] | None = None
 
     def newest(self) -> EventFold:
-        """The metrics now; the same object as before if the log has not changed.
+        """The metrics now; the same object as before if the log has not changed. None of a log that cannot be opened.
 
         Raises:
             PipelineError: EVENTS.NOT_READABLE.
         """
-        position = self._reader.position
+        position = None
+        with suppress(PipelineError):
+            position = self._reader.position
         if position is None:
             return EventFold()
         if self._folded is None or self._folded[0] != position:
