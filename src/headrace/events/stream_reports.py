@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.json as pa_json
 
+from headrace.events.json_columns import parsed_bodies
 from headrace.events.types import StreamProgress
 from headrace.model.stream_progress import PHASES
 
@@ -30,7 +29,6 @@ _BODY = pa.struct(
         ("operators", pa.list_(pa.struct([("memory_bytes", pa.int64())]))),
     ]
 )
-_DETAILS = pa.schema([(_TYPE, _BODY)])
 
 
 _TIMES = ("started_at", "watermark", "newest_event_time")
@@ -58,7 +56,7 @@ def reports_of(batches: Iterable[pa.RecordBatch]) -> pa.Table:
 
 
 def _columns(events: pa.RecordBatch) -> pa.RecordBatch:
-    bodies = _bodies(events.column("details").to_pylist())
+    bodies = parsed_bodies(events.column("details").to_pylist(), _TYPE, _BODY)
     columns = [
         *(events.column(name).cast(pa.string()) for name in ("id", "update_id", "flow", "dataset")),
         events.column("timestamp").cast(TIME),
@@ -68,31 +66,6 @@ def _columns(events: pa.RecordBatch) -> pa.RecordBatch:
         _sums(pc.struct_field(bodies, "operators").to_pylist()),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=REPORT_SCHEMA)
-
-
-def _bodies(details: Sequence[str]) -> pa.StructArray:
-    """The parsed bodies. Each text is one line, as JSON escapes the ends of lines."""
-    if not details:
-        return pa.array([], _BODY)
-    try:
-        return _parsed("\n".join(details))
-    except pa.ArrowInvalid:
-        return pa.concat_arrays([_parsed_or_null(text) for text in details])
-
-
-def _parsed(lines: str) -> pa.StructArray:
-    text = lines.encode()
-    # A line must fit into a block.
-    reading = pa_json.ReadOptions(block_size=len(text) + 1)
-    parsing = pa_json.ParseOptions(explicit_schema=_DETAILS, unexpected_field_behavior="ignore")
-    return pa_json.read_json(io.BytesIO(text), reading, parsing).column(_TYPE).combine_chunks()
-
-
-def _parsed_or_null(text: str) -> pa.StructArray:
-    try:
-        return _parsed(text)
-    except pa.ArrowInvalid:
-        return pa.nulls(1, _BODY)
 
 
 def _times(texts: pa.Array) -> pa.Array:

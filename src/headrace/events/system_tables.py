@@ -13,7 +13,8 @@ from headrace.events.lakeflow_views import (
     lakeflow_pipeline_update_timeline,
     lakeflow_pipelines,
 )
-from headrace.events.streaming_views import StreamEvents, streaming_queries, streaming_query_progress
+from headrace.events.log_events import LogEvents
+from headrace.events.streaming_views import streaming_queries, streaming_query_progress
 from headrace.model.liveness import Liveness
 from headrace.model.names import QualifiedName
 
@@ -174,7 +175,7 @@ PIPELINE_EVENTS = SystemTable(
 )
 
 # Of the event log of one pipeline.
-STREAMING_TABLES: Mapping[QualifiedName, Callable[[StreamEvents, Liveness], pa.Table]] = {
+STREAMING_TABLES: Mapping[QualifiedName, Callable[[LogEvents, Liveness], pa.Table]] = {
     QUERIES.name: streaming_queries,
     QUERY_PROGRESS.name: streaming_query_progress,
 }

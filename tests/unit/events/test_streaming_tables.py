@@ -13,8 +13,9 @@ from deltalake import write_deltalake
 
 from headrace.errors import PipelineError
 from headrace.events.envelope import Origin, Stamp, seq_no_at, to_row
+from headrace.events.log_events import LogEvents
 from headrace.events.schema import SCHEMA
-from headrace.events.streaming_views import StreamEvents, streaming_queries, streaming_query_progress
+from headrace.events.streaming_views import streaming_queries, streaming_query_progress
 from headrace.events.types import (
     Event,
     FlowLagMetrics,
@@ -68,7 +69,7 @@ def updates(*states: tuple[str, FlowState | None, UpdateState | None]) -> list[t
 
 def statuses(log: str, liveness: Liveness) -> dict[str, list[tuple[Any, ...]]]:
     found: dict[str, list[tuple[Any, ...]]] = {}
-    for row in streaming_queries(StreamEvents(log), liveness).to_pylist():
+    for row in streaming_queries(LogEvents(log), liveness).to_pylist():
         found.setdefault(row["update_id"], []).append((row["run_id"], row["status"], row["exception"]))
     return {update_id: sorted(rows) for update_id, rows in found.items()}
 
@@ -111,7 +112,7 @@ def test_a_run_has_the_times_and_the_batch_of_its_reports_and_runs_without_an_up
         [("u", UpdateCreated("USER_ACTION")), ("u", report("r", -1, 0)), ("u", report("r", 7)), ("x", report("s", 1))],
     )
 
-    (run,) = streaming_queries(StreamEvents(log), NOBODY).to_pylist()
+    (run,) = streaming_queries(LogEvents(log), NOBODY).to_pylist()
 
     assert (run["id"], run["name"], run["dataset"], run["epoch"], run["batch_id"]) == ("q-a", "a", "t", 0, 7)
     assert (run["started_at"], run["last_progress_at"]) == (
@@ -123,7 +124,7 @@ def test_a_run_has_the_times_and_the_batch_of_its_reports_and_runs_without_an_up
 def test_a_report_without_batches_has_no_row(tmp_path):
     log = log_of(tmp_path / "events", [("u", report("r", -1, 0)), ("u", report("r", 3, 2))])
 
-    (row,) = streaming_query_progress(StreamEvents(log), NOBODY).to_pylist()
+    (row,) = streaming_query_progress(LogEvents(log), NOBODY).to_pylist()
 
     assert (row["batch_id"], row["batches"], row["input_rows"], row["update_id"]) == (3, 2, 30, "u")
     assert row["timestamp"] == row["watermark"] == NOON + timedelta(seconds=3, microseconds=3)
@@ -141,7 +142,7 @@ def test_a_report_that_another_version_wrote_otherwise_leaves_the_others_readabl
     rows[1]["details"] = json.dumps({"stream_progress": {**body, "started_at": "2026-11-20T12:00:01", "new": [1]}})
     write_deltalake(str(tmp_path / "events"), pa.Table.from_pylist(rows, SCHEMA))
 
-    found = streaming_query_progress(StreamEvents(str(tmp_path / "events")), NOBODY).to_pylist()
+    found = streaming_query_progress(LogEvents(str(tmp_path / "events")), NOBODY).to_pylist()
 
     assert sorted((row["batch_id"], row["timestamp"].second) for row in found) == [(1, 1), (2, 2)]
 
@@ -152,6 +153,6 @@ def test_a_log_that_cannot_be_read_is_reported(tmp_path):
         file.write_bytes(b"")
 
     with pytest.raises(PipelineError) as unreadable:
-        streaming_query_progress(StreamEvents(log), NOBODY)
+        streaming_query_progress(LogEvents(log), NOBODY)
 
     assert unreadable.value.code == "EVENTS.NOT_READABLE"

@@ -10,9 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headrace.events.extracts import write_extract
+from headrace.events.flow_results import FLOW_COLUMNS, event_log_flows
 from headrace.events.lakeflow_views import MonitoredPipeline
+from headrace.events.log_events import LogEvents
 from headrace.events.log_parts import EXTRACT_DDL, Part
-from headrace.events.streaming_views import StreamEvents
 from headrace.events.system_tables import (
     LAKEFLOW_VIEWS,
     PIPELINE_EVENTS,
@@ -21,16 +22,22 @@ from headrace.events.system_tables import (
     SYSTEM_TABLES,
 )
 from headrace.events.views import VIEWS, View
+from headrace.model.liveness import Liveness
 from headrace.model.names import QualifiedName, quoted
 from headrace.spark.update.catalog import Catalog
 
 _LOG = QualifiedName("event_log")
 _OWN_VIEWS: Mapping[QualifiedName, View] = {QualifiedName(name): view for name, view in VIEWS.items()}
 _COLUMNS = {table.name: table.ddl for table in SYSTEM_TABLES}
+# Tables that are computed from events without Spark, and their columns.
+_COMPUTED: Mapping[QualifiedName, tuple[Callable[[LogEvents, Liveness], pa.Table], str]] = {
+    **{name: (compute, _COLUMNS[name]) for name, compute in STREAMING_TABLES.items()},
+    QualifiedName("event_log_flows"): (event_log_flows, FLOW_COLUMNS),
+}
 # One partition needs no shuffles, which took most of the time of a query over 100,000 batches.
 _MOST_IN_ONE_PARTITION = 1_000_000
 # Names that a statement can read besides the pipeline's own.
-EVENT_VIEWS = frozenset({_LOG, *_OWN_VIEWS, *STREAMING_TABLES, *LAKEFLOW_VIEWS})
+EVENT_VIEWS = frozenset({_LOG, *_OWN_VIEWS, *_COMPUTED, *LAKEFLOW_VIEWS})
 
 
 def register_event_views(
@@ -57,7 +64,7 @@ def register_event_views(
             catalog.register_path(_LOG, path)
             own = replace(own, table=catalog.names.of(_LOG).text)
         texts = _views_of_log(lambda parts: extracts.of(path, parts), own, wanted)
-        _register_streaming_tables(catalog, path, own, wanted, extracts)
+        _register_computed(catalog, path, own, wanted, extracts)
     pipelines = [own, *(replace(one, table=one.log and f"delta.{quoted(one.log)}") for one in others)]
     if PIPELINE_UPDATE_TIMELINE.name in wanted:
         updates = (one.log and extracts.of(one.log, {Part.UPDATES}) for one in pipelines)
@@ -71,14 +78,15 @@ def register_event_views(
         catalog.register_view(name, catalog.session.sql(text))
 
 
-def _register_streaming_tables(
+def _register_computed(
     catalog: Catalog, path: str, own: MonitoredPipeline, wanted: Collection[QualifiedName], extracts: _Extracts
 ) -> None:
-    names = [name for name in STREAMING_TABLES if name in wanted and not catalog.names.knows(name)]
+    names = [name for name in _COMPUTED if name in wanted and not catalog.names.knows(name)]
     if names:
-        events = StreamEvents(path)
+        events = LogEvents(path)
         for name in names:
-            extracts.store(name, STREAMING_TABLES[name](events, own.liveness), _COLUMNS[name])
+            compute, columns = _COMPUTED[name]
+            extracts.store(name, compute(events, own.liveness), columns)
 
 
 def _views_of_log(
