@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -127,8 +126,12 @@ class EventReader:
             return None
         version = table.version()
         if self._rebuilt is None or self._rebuilt[:2] != (version, update_id):
-            with self._pinned():
+            # Its queries read one version.
+            self._is_pinned = True
+            try:
                 self._rebuilt = (version, update_id, _rebuilt_outcome(self, update_id))
+            finally:
+                self._is_pinned = False
         # Readers ask again after they have checked who runs the update; mostly, nothing has happened meanwhile.
         return self._rebuilt[2]
 
@@ -142,7 +145,7 @@ class EventReader:
     def batch_counts(self, flow: str, epoch: int, batch_id: int) -> FlowCounts | None:
         """The counts of the first record of a batch; None if it was not recorded."""
         condition = f"origin['epoch'] = {int(epoch)} AND origin['batch_id'] = {int(batch_id)}"
-        for batch in self._batches(condition):
+        for batch in _batches(self, condition):
             if batch.flow == flow:
                 return batch.counts
         return None
@@ -169,16 +172,9 @@ class EventReader:
     def flow_totals(self) -> dict[str, FlowCounts]:
         """The counts of each flow over all updates, each batch counted once."""
         tally = Tally()
-        for batch in self._batches("origin['batch_id'] IS NOT NULL"):
+        for batch in _batches(self, "origin['batch_id'] IS NOT NULL"):
             tally.add(batch)
         return tally.totals
-
-    def _batches(self, condition: str) -> Iterator[BatchDone]:
-        where = f"event_type = '{FlowStateChanged.event_type}' AND {condition}"
-        for row in self.rows(", ".join(EVENT_COLUMNS), where):
-            event = from_row(row)
-            if isinstance(event, BatchDone):
-                yield event
 
     def rows(self, columns: str, where: str, order: str = "id") -> list[dict[str, Any]]:
         """Rows of the newest version.
@@ -224,15 +220,6 @@ class EventReader:
                 row["timestamp"] = _EPOCH + timedelta(microseconds=row["timestamp"])
         return rows
 
-    @contextmanager
-    def _pinned(self) -> Iterator[None]:
-        """Several queries read the version that was read last."""
-        self._is_pinned = True
-        try:
-            yield
-        finally:
-            self._is_pinned = False
-
     def _newest(self) -> DeltaTable | None:
         if self._is_pinned:
             return self._table
@@ -244,6 +231,14 @@ class EventReader:
         except STORAGE_ERRORS as error:
             raise self.unreadable(error) from error
         return self._table
+
+
+def _batches(reader: EventReader, condition: str) -> Iterator[BatchDone]:
+    where = f"event_type = '{FlowStateChanged.event_type}' AND {condition}"
+    for row in reader.rows(", ".join(EVENT_COLUMNS), where):
+        event = from_row(row)
+        if isinstance(event, BatchDone):
+            yield event
 
 
 def _rebuilt_outcome(reader: EventReader, update_id: str | None) -> Outcome | None:
