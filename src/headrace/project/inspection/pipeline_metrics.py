@@ -18,7 +18,7 @@ from headrace.metrics.samples import Samples
 from headrace.model.liveness import Liveness
 from headrace.model.outcome import ACTIVE_STATES, UpdateState
 from headrace.model.version import __version__
-from headrace.project.inspection.event_metrics import folded_events
+from headrace.project.inspection.event_metrics import FoldedEvents
 from headrace.project.inspection.flow_storage import add_stored_flows
 from headrace.project.inspection.storage_survey import current_survey
 from headrace.project.inspection.table_metrics import add_tables
@@ -57,12 +57,13 @@ def pipeline_metrics(
     Raises:
         PipelineError: EVENTS.NOT_READABLE.
     """
-    fold, lease = folded_events(settings), check_lease()
+    events = FoldedEvents(settings)
+    fold, lease = events.newest(), check_lease()
     running = fold.running_update
     lost = running if running is not None and not lease.may_run(running) else None
     if lost is not None:
         # It may have ended since the log was read, and another one may have begun.
-        fold = folded_events(settings)
+        fold = events.newest()
     samples = fold.samples
     if fold.newest_event_at is not None:
         samples.set(catalogue.NEWEST_EVENT, fold.newest_event_at)
