@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -16,10 +17,14 @@ from tests.alert_watch import AlertWatch
 from tests.servers.receiver import running_receiver
 
 from headrace.errors import Problems
+from headrace.model.maintenance import MaintenancePolicy, MaintenanceRequest, VacuumScope
 from headrace.model.outcome import UpdateState
+from headrace.plan import maintenance
 from headrace.runtime import retry
 
 pytestmark = pytest.mark.spark
+
+RULES = "tests/unit/alerts/test_alerts.py::test_a_fault_is_found_by_its_own_rule_alone"
 
 SINK = """
     @dp.table(schema="id INT")
@@ -88,6 +93,11 @@ def test_an_update_that_is_refused_opens_an_alert_until_one_starts(project):
     assert watch.open_after(5) == set()
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/spark/test_spill_queue.py::test_batches_are_spilled_while_a_server_is_down_and_later_delivered_in_order"
+    )
+)
 @pytest.mark.fires("sink_waiting")
 def test_batches_that_wait_for_a_sink_open_an_alert_until_it_has_them(project, server):
     pipeline = project(to_sink(server, fallback="storage")).given("source", rows(1), rows(2))
@@ -121,6 +131,7 @@ def test_a_sink_that_never_answers_opens_an_alert_during_the_first_batch(project
     assert update.result.state is UpdateState.COMPLETED
 
 
+@pytest.mark.long(guard=RULES)
 @pytest.mark.fires("flow_restarting")
 def test_a_flow_that_is_retried_again_and_again_opens_an_alert(project, server, monkeypatch):
     monkeypatch.setattr(retry, "FIRST_DELAY_S", 0.01)
@@ -166,6 +177,7 @@ def at(minutes, since=None):
     return {"at": ((since or datetime(2026, 3, 1, 10, tzinfo=UTC)) + timedelta(minutes=minutes)).isoformat()}
 
 
+@pytest.mark.long(guard=RULES)
 @pytest.mark.fires("expectation_rate", "quarantine_growing", "rows_late")
 def test_bad_and_late_rows_open_alerts_until_an_hour_has_none(project):
     pipeline = project(ROWS, alerts={"rules": {"quarantine_growing": {"threshold": 50}}})
@@ -183,6 +195,12 @@ def test_bad_and_late_rows_open_alerts_until_an_hour_has_none(project):
     assert watch.open_after(130) == set()
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/unit/project/test_table_metrics.py"
+        "::test_a_table_is_as_fresh_as_its_newest_row_and_an_alert_opens_when_it_is_too_old"
+    )
+)
 @pytest.mark.fires("freshness")
 def test_a_table_without_new_rows_is_not_fresh_until_it_gets_some(project):
     pipeline = project(ROWS).given("times", [at(0, datetime.now(UTC))])
@@ -210,8 +228,15 @@ STORED = """
 LIMITS = {"small_files": {"threshold": 2}, "unreferenced": {"threshold": 100}}
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/unit/alerts/test_alerts.py::test_a_fault_is_found_by_its_own_rule_alone",
+        "tests/unit/doctor/test_storage_faults.py::test_the_command_for_unused_files_removes_them",
+    )
+)
 @pytest.mark.fires("small_files", "unreferenced", "checkpoint_bad")
-def test_faults_of_the_storage_open_alerts_until_it_is_maintained_and_repaired(project):
+def test_faults_of_the_storage_open_alerts_until_it_is_maintained_and_repaired(project, monkeypatch):
+    monkeypatch.setattr(maintenance, "COMPACT_ABOVE_FILES", 1)
     pipeline = project(STORED, alerts={"rules": LIMITS})
     for number in range(4):
         pipeline.given("source", rows(number)).run()
@@ -224,3 +249,9 @@ def test_faults_of_the_storage_open_alerts_until_it_is_maintained_and_repaired(p
     watch.open_now()
     watch.later_s += 86_400
     assert watch.open_now() == {"small_files", "unreferenced", "checkpoint_bad"}
+    pipeline.run(full_refresh=["numbers"])
+    pipeline.settings = replace(pipeline.settings, maintenance=MaintenancePolicy(VacuumScope.ALL, retain_s=0))
+    again = pipeline.project
+    again.maintain(MaintenanceRequest(short_retention=True), again.plan)
+    watch.later_s += 3 * 86_400
+    assert watch.open_now() == set()

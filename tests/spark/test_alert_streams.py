@@ -13,12 +13,11 @@ from tests.alert_watch import AlertWatch
 
 from headrace.metrics import catalogue
 
-RULES = "tests/unit/alerts/test_alerts.py::test_a_fault_is_found_by_its_own_rule_alone"
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.long(
         guard=(
-            RULES,
+            "tests/unit/alerts/test_alerts.py::test_a_fault_is_found_by_its_own_rule_alone",
             "tests/spark/test_alert_faults.py::test_a_sink_that_never_answers_opens_an_alert_during_the_first_batch",
         )
     ),
