@@ -270,9 +270,14 @@ def simulated_minute(samples, minute):
     # A sink gets rows each minute, and is down for four minutes at night; the newest row is up to an hour old.
     is_down = 120 <= minute % 1440 < 124
     samples.set(catalogue.SINK_WAITING_BATCHES, minute % 1440 - 119 if is_down else 0, "mail", "mail")
-    samples.set(catalogue.LAST_BATCH, now - 10, "mail")
-    if not is_down:
-        samples.set(catalogue.SINK_LAST_DELIVERY, now - 10, "mail", "mail")
+    # It has nothing to get for two hours in the evening; then a batch for it begins.
+    is_quiet = 1200 <= minute % 1440 < 1320
+    samples.set(catalogue.LAG_COMMITS, 0 if is_quiet else 1, "mail", "orders")
+    samples.set(catalogue.LAG_SECONDS, 0 if is_quiet else 5, "mail", "orders")
+    if not is_quiet and minute % 1440 != 1320:
+        samples.set(catalogue.LAST_BATCH, now - 10, "mail")
+        if not is_down:
+            samples.set(catalogue.SINK_LAST_DELIVERY, now - 10, "mail", "mail")
     samples.set(catalogue.NEWEST_ROW, now - 60 * (minute % 60), "orders", "ordered_at")
     samples.set(catalogue.COST, 100 + minute % 90, "mail")
     samples.set(catalogue.UNREFERENCED, 1e6 * minute, "clicks")
