@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import time
@@ -18,15 +19,17 @@ from campaign.workload import Scenario, command_of
 from headrace.events.envelope import from_row
 from headrace.events.reader import EventReader
 from headrace.events.types import FlowStateChanged
-from headrace.model.maintenance import MaintenancePolicy, Task, VacuumScope
+from headrace.model.maintenance import DAY_S, MaintenancePolicy, Task, VacuumScope
 from headrace.model.outcome import FlowState, UpdateState
 from headrace.plan import maintenance
 from headrace.plan.maintenance import Action, ActionState, Size
 from headrace.project.lease_holders import read_holder
 from headrace.storage.removal import size_of
 
-# Longer than a write of a few rows takes, and much shorter than the initial storage is old.
+# Longer than a write of a few rows takes, so that versions of the initial storage expire at once.
 _RETAIN_S = 60.0
+# Files of less than a day are never vacuumed, so those of the initial storage become older.
+_AGE_S = 2 * DAY_S
 # The first maintenance begins within this time after the update has the lease.
 _LATEST_S = 12.0
 _COUNTED_AGAIN = "counts of per_kind:"
@@ -43,6 +46,7 @@ def maintain_all(arena: Arena, seed: int, numbers: Sequence[int]) -> Iterator[tu
     """
     for number in numbers:
         folder = arena.workspace.point(Scenario.ENDLESS, f"maintain-{number:03}")
+        _age(folder / "storage" / "tables")
         victim = arena.victim(Order(str(folder), command_of(Scenario.ENDLESS)))
         victim.await_ready()
         began = time.monotonic()
@@ -64,6 +68,13 @@ def maintain_all(arena: Arena, seed: int, numbers: Sequence[int]) -> Iterator[tu
         what = f"after {delay_s:.1f} s: {_counts(actions)}; tables on disk {before}, afterwards {after}"
         struck = any(action.state is ActionState.DONE for action in actions)
         yield Verdict(number, what, struck, code, time.monotonic() - began, tuple(faults)), folder
+
+
+def _age(tables: Path) -> None:
+    """Make all files two days older; Delta has the times of commits from them."""
+    for file in tables.rglob("*"):
+        found = file.stat()
+        os.utime(file, (found.st_atime, found.st_mtime - _AGE_S))
 
 
 def _maintain_beside(arena: Arena, victim: Victim, delay_s: float) -> tuple[list[Action], list[str]]:
