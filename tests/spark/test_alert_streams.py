@@ -57,7 +57,7 @@ def test_a_batch_that_hangs_opens_the_alerts_of_its_flow_until_it_is_over(projec
     def unread():
         return watch.metrics().of(catalogue.LAG_COMMITS).get(("numbers", "landed"))
 
-    with pipeline.continuing(timeout_s=120) as update:
+    with pipeline.continuing(timeout_s=300) as update:
         (landing / "1.json").write_text('{"id": 1}\n')
         update.wait_until(lambda: ("numbers",) in watch.metrics().of(catalogue.PROCESS_RATE))
         (landing / "2.json").write_text('{"id": 11}\n')
@@ -96,7 +96,7 @@ def test_a_watermark_that_stands_still_while_rows_come_opens_an_alert_until_it_m
         (landing / f"{number}.json").write_text(f'{{"at": "{at}"}}\n')
         update.wait_until(lambda: rows_read() == number)
 
-    with pipeline.continuing(timeout_s=120) as update:
+    with pipeline.continuing(timeout_s=300) as update:
         land(1, "2026-03-01T10:00:00Z")
         land(2, "2026-03-01T10:10:00Z")
         update.wait_until(lambda: ("hours",) in watch.metrics().of(catalogue.WATERMARK_DELAY))
