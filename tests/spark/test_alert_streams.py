@@ -179,7 +179,7 @@ def test_a_stream_whose_dimension_grows_opens_an_alert_about_its_cost_until_it_s
     for hour in range(7):
         run_in(hour)
     assert open_in(7) == set()
-    set_rates(rates, 3000)
+    set_rates(rates, 700)
     for hour in (7, 8):
         run_in(hour)
         opened = open_in(hour + 1)
