@@ -19,8 +19,10 @@ once, and maintains the storage meanwhile. Then the next update finishes the wor
 
 - every table, quarantine table and count equals that of an uninterrupted project;
 - a further `plan` is empty;
-- after a kill, the status, the metrics and SQL say `LOST`, and after the next update they say how that one ended;
 - no process is left over.
+
+In points that ran after 2026-11-27, the status, the metrics and SQL must also say `LOST` after a kill, and after the next
+update how that one ended.
 
 Maintenance beside a continuous update prints the files and bytes before and after it. No flow may fail, or be retried.
 

@@ -6,6 +6,7 @@ test.
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 from dataclasses import replace
@@ -219,13 +220,13 @@ STORED = """
 
     @dp.table
     def numbers():
-        return spark.readStream.option("maxFilesPerTrigger", 1).table("source")
+        return spark.readStream.option("maxFilesPerTrigger", 1).table("source").repartition(3)
 
     @dp.materialized_view
     def view():
         return spark.read.table("source")
     """
-LIMITS = {"small_files": {"threshold": 2}, "unreferenced": {"threshold": 100}}
+LIMITS = {"small_files": {"threshold": 6}, "unreferenced": {"threshold": 100}}
 
 
 @pytest.mark.long(
@@ -239,7 +240,7 @@ def test_faults_of_the_storage_open_alerts_until_it_is_maintained_and_repaired(p
     monkeypatch.setattr(maintenance, "COMPACT_ABOVE_FILES", 1)
     pipeline = project(STORED, alerts={"rules": LIMITS})
     for number in range(4):
-        pipeline.given("source", rows(number)).run()
+        pipeline.given("source", rows(*range(9 * number, 9 * number + 9))).run()
     watch = AlertWatch(pipeline.settings)
     folder = pipeline.settings.layout.flows(pipeline.settings.naming, pipeline.settings.naming.canonical("numbers"))
     watch.open_now()
@@ -250,8 +251,12 @@ def test_faults_of_the_storage_open_alerts_until_it_is_maintained_and_repaired(p
     watch.later_s += 86_400
     assert watch.open_now() == {"small_files", "unreferenced", "checkpoint_bad"}
     pipeline.run(full_refresh=["numbers"])
+    # Files of less than a day are never removed.
+    for file in Path(pipeline.settings.storage, "tables").rglob("*"):
+        os.utime(file, (0, file.stat().st_mtime - 2 * 86_400))
     pipeline.settings = replace(pipeline.settings, maintenance=MaintenancePolicy(VacuumScope.ALL, retain_s=0))
     again = pipeline.project
-    again.maintain(MaintenanceRequest(short_retention=True), again.plan)
+    actions = again.maintain(MaintenanceRequest(short_retention=True), again.plan)
+    assert {action.state for action in actions} == {maintenance.ActionState.DONE}
     watch.later_s += 3 * 86_400
     assert watch.open_now() == set()
