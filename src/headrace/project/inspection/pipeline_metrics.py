@@ -13,6 +13,7 @@ from headrace.alerts.alert import AlertState
 from headrace.alerts.store import read_alerts
 from headrace.errors import PipelineError
 from headrace.metrics import catalogue
+from headrace.metrics.dataset_health import dataset_health
 from headrace.metrics.fold import EventFold
 from headrace.metrics.samples import Samples
 from headrace.model.liveness import Liveness
@@ -82,6 +83,10 @@ def pipeline_metrics(
         add_stored_flows(samples, settings, fold, add_tables(samples, settings, fold.definitions), now())
         number = max((int(value) for value in samples.of(catalogue.LEASE_NUMBER).values()), default=-1)
         current_survey(settings, fold, number, now(), is_held=lease.is_held).add_to(samples)
+        datasets = {name: flow.dataset for name, flow in fold.definitions.flows.items()}
+        for dataset, (health, signals) in dataset_health(samples, datasets, now()).items():
+            for signal in signals or (None,):
+                samples.set(catalogue.HEALTH, 1, dataset, health.value, signal.value if signal else "")
     return samples
 
 
