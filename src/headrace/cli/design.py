@@ -25,13 +25,22 @@ def design(
         bool, typer.Option("--ask", help="Ask the open questions, and write the answers into FILE.")
     ] = False,
     defaults: Annotated[bool, typer.Option("--defaults", help="Take the default of each open question.")] = False,  # noqa: FBT002 - the same
+    sample: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--sample",
+            metavar="PATH",
+            help="Propose missing answers from files of records: JSON, CSV, Parquet. SOURCE=PATH if there are several.",
+        ),
+    ] = None,
     out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Write the project into a folder.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files of the folder that differ.")] = False,  # noqa: FBT002 - the same
 ) -> int:
     """Design a pipeline and its project from requirements.
 
     Prints the decisions with their reasons. With --out, writes a project with code, tests, sample data and a runbook.
-    `headrace design --questions FILE` says what is still open.
+    `headrace design --questions FILE` says what is still open. --sample measures records of a source, and proposes what
+    the requirements do not say.
     """
     modes = [name for name, given in (("--questions", questions), ("--ask", ask), ("--defaults", defaults)) if given]
     if len(modes) > 1:
@@ -41,5 +50,5 @@ def design(
     command = import_module(DESIGNING)
     invocation = invocation_of(context)
     if questions:
-        return int(command.print_questions(invocation, file))
-    return int(command.run(invocation, file, out, (ask, defaults, force)))
+        return int(command.print_questions(invocation, file, sample or ()))
+    return int(command.run(invocation, file, out, (ask, defaults, force), sample or ()))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,10 @@ from headrace.assistant.design.questions import Question, open_questions
 from headrace.assistant.design.requirement_keys import ERRORS
 from headrace.assistant.design.requirements import Column, Requirements
 from headrace.assistant.design.sample_schema import columns_of_sample
+from headrace.assistant.design.sampling.compare import compare
+from headrace.assistant.design.sampling.finding import Proposal
 from headrace.atomic_write import replace_file
+from headrace.cli.design_sample_text import Sampled, sampled_lines
 from headrace.cli.invocation import Invocation
 from headrace.delta_log.lateness import measure_lateness
 from headrace.errors import PipelineError, Problems
@@ -24,31 +29,38 @@ from headrace.settings.document import read_text
 
 _DONE, _OPEN = 0, 2
 _COMMITS = 1000
+# Loaded by name, because it loads the readers of files.
+_SAMPLES = "headrace.cli.design_samples"
 
 
-def print_questions(invocation: Invocation, file: Path) -> int:
-    """Print the open questions; 2 if one of them needs an answer."""
-    found = open_questions(_requirements(file))
-    lines = [line for question in found for line in (*_question_lines(question), "")]
+def print_questions(invocation: Invocation, file: Path, samples: Sequence[str]) -> int:
+    """Print the open questions, after what samples propose; 2 if one of them needs an answer."""
+    sampled = _sampled(_requirements(file), samples)
+    found = open_questions(sampled.requirements)
+    lines = [*sampled_lines(sampled), *(line for question in found for line in (*_question_lines(question), ""))]
     needed = sum(question.is_needed for question in found)
     lines.append(f"{len(found)} open, {needed} without a default" if found else "no open questions")
-    value = {"questions": [question.to_json() for question in found], "open": len(found)}
+    value = {"questions": [question.to_json() for question in found], "open": len(found), **sampled.to_json()}
     invocation.result("\n".join(lines), value)
     return _OPEN if needed else _DONE
 
 
-def run(invocation: Invocation, file: Path, out: Path | None, modes: tuple[bool, bool, bool]) -> int:
-    """Make the design, and write its files if there is a folder."""
+def run(
+    invocation: Invocation, file: Path, out: Path | None, modes: tuple[bool, bool, bool], samples: Sequence[str]
+) -> int:
+    """Make the design, with what samples propose, and write its files if there is a folder."""
     ask, defaults, force = modes
     if ask:
-        _ask(invocation, file)
-    requirements = _requirements(file)
-    made = make_design(requirements, defaults=defaults, measured=_measured(requirements, file))
+        _ask(invocation, file, samples)
+    sampled = _sampled(_requirements(file), samples)
+    requirements = sampled.requirements
+    measured = _measured(requirements, file)
+    made = make_design(requirements, defaults=defaults, measured=measured, findings=sampled.findings)
     written = None if out is None else _write(_without_own_file(made.files, out, file), out, force=force)
-    value: dict[str, Any] = made.to_json()
+    value: dict[str, Any] = {**made.to_json(), **sampled.to_json()}
     if written is not None:
         value["written"] = written
-    invocation.result("\n".join(_summary(made, out, written)), value)
+    invocation.result("\n".join([*sampled_lines(sampled), *_summary(made, out, written)]), value)
     return _DONE
 
 
@@ -82,13 +94,27 @@ def _measured(requirements: Requirements, file: Path) -> Lateness | None:
     return measure_lateness(str(path), table, column, _COMMITS, dropped, time.time())
 
 
-def _ask(invocation: Invocation, file: Path) -> None:
+def _sampled(requirements: Requirements, samples: Sequence[str]) -> Sampled:
+    """The requirements with what samples propose.
+
+    Raises:
+        PipelineError: DESIGN.SAMPLE.
+        Problems: DESIGN.SAMPLE_DIFFERS.
+    """
+    if not samples:
+        return Sampled(requirements)
+    measures = import_module(_SAMPLES).measure_samples(requirements, samples)
+    return Sampled(*compare(requirements, measures), measures)
+
+
+def _ask(invocation: Invocation, file: Path, samples: Sequence[str]) -> None:
     """Ask each open question until none is left or the input ends; each answer is written at once.
 
-    An answer that is wrong is reported, and asked again.
+    What samples propose is the default of its question. An answer that is wrong is reported, and asked again.
     """
+    proposals = _sampled(_requirements(file), samples).findings.by_path
     while questions := open_questions(_requirements(file)):
-        question = questions[0]
+        question = _with_proposal(questions[0], proposals.get(questions[0].id))
         invocation.say("\n".join([*_question_lines(question), _prompt(question)]))
         answer = _answer(question)
         if answer is None:
@@ -103,6 +129,12 @@ def _ask(invocation: Invocation, file: Path) -> None:
                 raise
             for problem in problems:
                 invocation.say(problem.render())
+
+
+def _with_proposal(question: Question, proposal: Proposal | None) -> Question:
+    if proposal is None:
+        return question
+    return replace(question, default=proposal.answer, consequence=f"Proposed from a sample. {proposal.figure}")
 
 
 def _answer(question: Question) -> str | None:

@@ -11,10 +11,11 @@ from headrace.assistant.design.checklist import Criterion, checklist
 from headrace.assistant.design.decisions.collect import decide
 from headrace.assistant.design.decisions.decision import Decision
 from headrace.assistant.design.decisions.state import StateEstimate, state_estimates
-from headrace.assistant.design.decisions.watermarks import delay_s
+from headrace.assistant.design.decisions.watermarks import delay_s, measured_origin
 from headrace.assistant.design.files.render import render_files
 from headrace.assistant.design.questions import Question, needs_lateness, open_questions, with_defaults
 from headrace.assistant.design.requirements import Requirements
+from headrace.assistant.design.sampling.finding import NO_FINDINGS, Findings
 from headrace.errors import PipelineError
 from headrace.model.lateness import Lateness
 
@@ -41,13 +42,20 @@ class Design:
         }
 
 
-def make_design(requirements: Requirements, *, defaults: bool = False, measured: Lateness | None = None) -> Design:
+def make_design(
+    requirements: Requirements,
+    *,
+    defaults: bool = False,
+    measured: Lateness | None = None,
+    findings: Findings = NO_FINDINGS,
+) -> Design:
     """The design of requirements.
 
     Args:
-        requirements: as parsed.
+        requirements: as parsed, with the answers that samples propose.
         defaults: whether open questions are answered by their defaults.
         measured: the lateness of past events, if the requirements ask for it.
+        findings: what samples say about the requirements.
 
     Raises:
         PipelineError: DESIGN.OPEN_QUESTIONS: answers are missing; DESIGN.NOT_MEASURED: there is no measured lateness.
@@ -58,10 +66,12 @@ def make_design(requirements: Requirements, *, defaults: bool = False, measured:
     if missing:
         raise open_questions_error(missing, requirements.file)
     blueprint = make_blueprint(_with_measured_delay(with_defaults(requirements), measured))
-    decisions = decide(blueprint, questions, measured)
+    decisions = decide(blueprint, questions, _origin_of_delay(measured, findings), findings)
     delay = delay_s(blueprint.requirements)
     criteria = checklist(blueprint, decisions, delay)
-    files = render_files(blueprint, decisions, criteria, delay)
+    marks = {question.id: "default" for question in questions}
+    marks |= {proposal.path: "proposed from a sample" for proposal in findings.proposals}
+    files = render_files(blueprint, decisions, criteria, delay, marks)
     return Design(blueprint, decisions, state_estimates(blueprint, delay), criteria, files)
 
 
@@ -74,6 +84,18 @@ def _with_measured_delay(requirements: Requirements, measured: Lateness | None) 
         raise PipelineError("DESIGN.NOT_MEASURED", table=lateness.measure_from)
     known = replace(lateness, within_s=float(measured.suggested_s or 1), measure_from=None)
     return replace(requirements, lateness=known)
+
+
+def _origin_of_delay(measured: Lateness | None, findings: Findings) -> str | None:
+    """Where the delay of watermarks comes from; None if it is stated."""
+    if measured is not None:
+        return measured_origin(measured)
+    proposal = findings.by_path.get("lateness.within")
+    return (
+        None
+        if proposal is None
+        else f"it is proposed from a sample: {proposal.figure[0].lower()}{proposal.figure[1:-1]}"
+    )
 
 
 def open_questions_error(missing: list[Question], file: str) -> PipelineError:

@@ -8,31 +8,36 @@ from headrace.assistant.design.decisions.guarantees import guarantee_decisions
 from headrace.assistant.design.decisions.layout import layout_decisions
 from headrace.assistant.design.decisions.rates import rate_decisions
 from headrace.assistant.design.decisions.records import record_decisions
+from headrace.assistant.design.decisions.samples import sample_decisions
 from headrace.assistant.design.decisions.state import state_decisions
 from headrace.assistant.design.decisions.triggers import trigger_decisions
 from headrace.assistant.design.decisions.usage import default_decisions, usage_decisions
 from headrace.assistant.design.decisions.watermarks import delay_s, watermark_decisions
 from headrace.assistant.design.questions import Question
-from headrace.model.lateness import Lateness
+from headrace.assistant.design.sampling.finding import Findings
 
 
-def decide(blueprint: Blueprint, taken: tuple[Question, ...], measured: Lateness | None) -> tuple[Decision, ...]:
+def decide(
+    blueprint: Blueprint, taken: tuple[Question, ...], origin: str | None, findings: Findings
+) -> tuple[Decision, ...]:
     """The decisions; their ids are distinct.
 
     Args:
         blueprint: the datasets.
         taken: the questions that were answered by their defaults.
-        measured: the lateness of past events; None if it was not measured.
+        origin: where the delay of watermarks comes from; None if it is stated.
+        findings: what samples say about the requirements.
     """
     delay = delay_s(blueprint.requirements)
     return (
         *usage_decisions(blueprint),
         *trigger_decisions(blueprint),
         *rate_decisions(blueprint),
-        *watermark_decisions(blueprint, measured),
+        *watermark_decisions(blueprint, origin),
         *state_decisions(blueprint, delay),
         *record_decisions(blueprint),
         *layout_decisions(blueprint),
         *guarantee_decisions(blueprint),
         *default_decisions(taken),
+        *sample_decisions(findings),
     )
