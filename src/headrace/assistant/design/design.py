@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from headrace.assistant.design.assumed import NOTHING_ASSUMED, Assumed
 from headrace.assistant.design.blueprint import Blueprint, Dataset, make_blueprint
 from headrace.assistant.design.checklist import Criterion, checklist
 from headrace.assistant.design.decisions.collect import decide
@@ -15,20 +16,24 @@ from headrace.assistant.design.decisions.watermarks import delay_s, measured_ori
 from headrace.assistant.design.files.render import render_files
 from headrace.assistant.design.questions import Question, needs_lateness, open_questions, with_defaults
 from headrace.assistant.design.requirements import Requirements
-from headrace.assistant.design.sampling.finding import NO_FINDINGS, Findings
 from headrace.errors import PipelineError
 from headrace.model.lateness import Lateness
 
 
 @dataclass(frozen=True)
 class Design:
-    """A design: its datasets, its decisions, and the files of the project by path."""
+    """A design: its datasets, its decisions, and the files of the project by path.
+
+    Attributes:
+        assumed: where the answers come from that the requirements did not state.
+    """
 
     blueprint: Blueprint
     decisions: tuple[Decision, ...]
     state: tuple[StateEstimate, ...]
     checklist: tuple[Criterion, ...]
     files: Mapping[str, str]
+    assumed: Assumed
 
     def to_json(self) -> dict[str, Any]:
         """The design as one JSON object."""
@@ -47,7 +52,7 @@ def make_design(
     *,
     defaults: bool = False,
     measured: Lateness | None = None,
-    findings: Findings = NO_FINDINGS,
+    assumed: Assumed = NOTHING_ASSUMED,
 ) -> Design:
     """The design of requirements.
 
@@ -55,24 +60,25 @@ def make_design(
         requirements: as parsed, with the answers that samples propose.
         defaults: whether open questions are answered by their defaults.
         measured: the lateness of past events, if the requirements ask for it.
-        findings: what samples say about the requirements.
+        assumed: where answers come from; its open questions are answered by their defaults.
 
     Raises:
         PipelineError: DESIGN.OPEN_QUESTIONS: answers are missing; DESIGN.NOT_MEASURED: there is no measured lateness.
         Problems: outputs that cannot be built.
     """
     questions = open_questions(requirements)
-    missing = [question for question in questions if question.is_needed or not defaults]
+    missing = [one for one in questions if one.is_needed or not (defaults or one.id in assumed.defaults)]
     if missing:
         raise open_questions_error(missing, requirements.file)
+    if measured is not None:
+        assumed = replace(assumed, delay=measured_origin(measured))
+    assumed = replace(assumed, defaults=tuple(question.id for question in questions))
     blueprint = make_blueprint(_with_measured_delay(with_defaults(requirements), measured))
-    decisions = decide(blueprint, questions, _origin_of_delay(measured, findings), findings)
+    decisions = decide(blueprint, questions, assumed)
     delay = delay_s(blueprint.requirements)
     criteria = checklist(blueprint, decisions, delay)
-    marks = {question.id: "default" for question in questions}
-    marks |= {proposal.path: "proposed from a sample" for proposal in findings.proposals}
-    files = render_files(blueprint, decisions, criteria, delay, marks)
-    return Design(blueprint, decisions, state_estimates(blueprint, delay), criteria, files)
+    files = render_files(blueprint, decisions, criteria, delay, assumed.marks)
+    return Design(blueprint, decisions, state_estimates(blueprint, delay), criteria, files, assumed)
 
 
 def _with_measured_delay(requirements: Requirements, measured: Lateness | None) -> Requirements:
@@ -84,18 +90,6 @@ def _with_measured_delay(requirements: Requirements, measured: Lateness | None) 
         raise PipelineError("DESIGN.NOT_MEASURED", table=lateness.measure_from)
     known = replace(lateness, within_s=float(measured.suggested_s or 1), measure_from=None)
     return replace(requirements, lateness=known)
-
-
-def _origin_of_delay(measured: Lateness | None, findings: Findings) -> str | None:
-    """Where the delay of watermarks comes from; None if it is stated."""
-    if measured is not None:
-        return measured_origin(measured)
-    proposal = findings.by_path.get("lateness.within")
-    return (
-        None
-        if proposal is None
-        else f"it is proposed from a sample: {proposal.figure[0].lower()}{proposal.figure[1:-1]}"
-    )
 
 
 def open_questions_error(missing: list[Question], file: str) -> PipelineError:

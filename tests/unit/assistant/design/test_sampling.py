@@ -10,6 +10,7 @@ import pytest
 import yaml
 from tests.design_matrix import parsed
 
+from headrace.assistant.design.assumed import Assumed
 from headrace.assistant.design.design import make_design
 from headrace.assistant.design.questions import open_questions
 from headrace.assistant.design.sampling.compare import compare
@@ -89,7 +90,7 @@ def test_a_sample_answers_what_the_requirements_leave_open():
 def test_the_design_shows_what_was_proposed_with_its_figure_and_its_page():
     _, filled, findings = compared(requirements())
 
-    made = make_design(filled, defaults=True, findings=findings)
+    made = make_design(filled, defaults=True, assumed=Assumed(findings=findings))
 
     shown = {decision.id: decision for decision in made.decisions}
     assert [f"proposed.{path}" in shown for path in ALL] == [True] * len(ALL)
@@ -141,7 +142,7 @@ def test_contradictions_are_named_with_their_figures():
         | {}
     )
     assert "2 minutes would be enough" in found["lateness.within"]
-    made = make_design(filled, defaults=True, findings=findings)
+    made = make_design(filled, defaults=True, assumed=Assumed(findings=findings))
     assert "differs.sources.events.keys" in {one.id for one in made.decisions if one.falls_short}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headrace.assistant.design.assumed import Assumed
 from headrace.assistant.design.blueprint import Blueprint
 from headrace.assistant.design.decisions.decision import Decision
 from headrace.assistant.design.decisions.guarantees import guarantee_decisions
@@ -14,30 +15,26 @@ from headrace.assistant.design.decisions.triggers import trigger_decisions
 from headrace.assistant.design.decisions.usage import default_decisions, usage_decisions
 from headrace.assistant.design.decisions.watermarks import delay_s, watermark_decisions
 from headrace.assistant.design.questions import Question
-from headrace.assistant.design.sampling.finding import Findings
 
 
-def decide(
-    blueprint: Blueprint, taken: tuple[Question, ...], origin: str | None, findings: Findings
-) -> tuple[Decision, ...]:
+def decide(blueprint: Blueprint, taken: tuple[Question, ...], assumed: Assumed) -> tuple[Decision, ...]:
     """The decisions; their ids are distinct.
 
     Args:
         blueprint: the datasets.
         taken: the questions that were answered by their defaults.
-        origin: where the delay of watermarks comes from; None if it is stated.
-        findings: what samples say about the requirements.
+        assumed: where other answers come from that the requirements did not state.
     """
     delay = delay_s(blueprint.requirements)
     return (
         *usage_decisions(blueprint),
         *trigger_decisions(blueprint),
         *rate_decisions(blueprint),
-        *watermark_decisions(blueprint, origin),
+        *watermark_decisions(blueprint, assumed.origin_of_delay),
         *state_decisions(blueprint, delay),
         *record_decisions(blueprint),
         *layout_decisions(blueprint),
         *guarantee_decisions(blueprint),
         *default_decisions(taken),
-        *sample_decisions(findings),
+        *sample_decisions(assumed.findings),
     )

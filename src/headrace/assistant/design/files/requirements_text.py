@@ -28,6 +28,19 @@ def requirements_text(requirements: Requirements, marks: Mapping[str, str] = _NO
     return "\n".join(_lines(requirements, marks)) + "\n"
 
 
+def answer_at(requirements: Requirements, path: str) -> Any:
+    """The answer at a path, such as ``latency`` or ``sources.events.keys``, as JSON has it; None if there is none."""
+    group, _, rest = path.partition(".")
+    found: Any = _answers(requirements)
+    if group in ("sources", "outputs"):
+        items = map(_source, requirements.sources) if group == "sources" else map(_output, requirements.outputs)
+        name, _, path = rest.partition(".")
+        found = next((item for item in items if item["name"] == name), None)
+    for key in path.split("."):
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return None if found is None else json.loads(json.dumps(found, default=dict))
+
+
 def _lines(requirements: Requirements, marks: Mapping[str, str]) -> Iterator[str]:
     yield "# What the pipeline must do. `headrace design requirements.yml --out DIR` makes the project again."
     yield f"name: {requirements.name}"
