@@ -25,7 +25,6 @@ from headrace.settings.load import load_settings
 pytestmark = pytest.mark.e2e
 HEADRACE = [sys.executable, "-m", "headrace"]
 DEADLINE_S = 120.0
-LOST_WITHIN_S = 30.0
 
 
 @pytest.fixture
@@ -207,12 +206,10 @@ def test_a_killed_update_is_lost_at_once_until_the_next_one_has_ended(
     wait_until_running(shop, "orders_raw")
     os.killpg(update.pid, signal.SIGKILL)
     update.communicate(timeout=DEADLINE_S)
-    killed_at = time.monotonic()
 
     assert headrace_session
     assert watch.open_now() == {"update_lost"}
     assert states_seen(shop) == {"LOST"}
-    assert time.monotonic() - killed_at < LOST_WITHIN_S
     assert in_process(shop, "run", *COUNTED).returncode == 0
     assert states_seen(shop) == {"COMPLETED"}
     assert watch.open_after(5) == set()
