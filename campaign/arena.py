@@ -34,6 +34,7 @@ from headrace.spark.startup.open_session import open_session
 from headrace.testing.java import FIRST_COMPILER
 from headrace.testing.warm import unchanged
 
+_NEWEST_STATE = "SELECT state FROM event_log_updates ORDER BY started_at DESC LIMIT 1"
 ROOT = Path(__file__).resolve().parents[1]
 # Generous; a victim that exceeds it counts as hanging.
 TIMEOUT_S = 240.0
@@ -170,7 +171,7 @@ class Arena:
         return texts if plan.empty else [*texts, f"the plan after a successful update is not empty:\n{plan.describe()}"]
 
     def status_faults(self, folder: Path, *, ended_as: UpdateState | None = None) -> list[str]:
-        """What the status and the metrics of a project say wrongly after its process has ended, as texts.
+        """What the status, the metrics and SQL say wrongly of a project after its process has ended, as texts.
 
         Args:
             folder: of the project.
@@ -181,6 +182,9 @@ class Arena:
         if found is None:
             return []
         texts = [f"metrics show {sorted(metrics)}"] if set(metrics) != {(found.state.value,)} else []
+        with unchanged(self._session, self.workspace.base):
+            ((state,),) = project.sql(_NEWEST_STATE).rows
+        texts += [f"SQL shows {state}"] if state != found.state.value else []
         active = [flow.flow for flow in found.flows if flow.state in ACTIVE_STATES]
         if found.state is UpdateState.RUNNING or active or (ended_as is not None and found.state is not ended_as):
             texts.append(f"the status is {found.state.value} with active flows {active}, although no process runs")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import time
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from unittest.mock import patch
@@ -19,14 +19,17 @@ from campaign.workload import Scenario, command_of
 from headrace.events.envelope import from_row
 from headrace.events.reader import EventReader
 from headrace.events.types import FlowStateChanged
-from headrace.model.maintenance import MaintenancePolicy, Task, VacuumScope
+from headrace.model.maintenance import DAY_S, MaintenancePolicy, Task, VacuumScope
 from headrace.model.outcome import FlowState, UpdateState
 from headrace.plan import maintenance
-from headrace.plan.maintenance import Action, ActionState
+from headrace.plan.maintenance import Action, ActionState, Size
 from headrace.project.lease_holders import read_holder
+from headrace.storage.removal import size_of
 
-# Longer than a write of a few rows takes, and much shorter than the initial storage is old.
+# Longer than a write of a few rows takes, so that versions of the initial storage expire at once.
 _RETAIN_S = 60.0
+# Files of less than a day are never vacuumed, so those of the initial storage become older.
+_AGE_S = 2 * DAY_S
 # The first maintenance begins within this time after the update has the lease.
 _LATEST_S = 12.0
 _COUNTED_AGAIN = "counts of per_kind:"
@@ -43,12 +46,15 @@ def maintain_all(arena: Arena, seed: int, numbers: Sequence[int]) -> Iterator[tu
     """
     for number in numbers:
         folder = arena.workspace.point(Scenario.ENDLESS, f"maintain-{number:03}")
+        _age(folder / "storage" / "tables")
         victim = arena.victim(Order(str(folder), command_of(Scenario.ENDLESS)))
         victim.await_ready()
         began = time.monotonic()
         delay_s = random.Random(f"{seed} {number}").uniform(0, _LATEST_S)  # noqa: S311 - which moment
         victim.go()
+        before = _tables_on_disk(folder)
         actions, faults = _maintain_beside(arena, victim, delay_s)
+        after = _tables_on_disk(folder)
         victim.process.send_signal(signal.SIGTERM)
         code = victim.exit_code()
         faults += [] if code == 0 else [f"the update ended with {code}: {victim.output()[-500:]}"]
@@ -59,9 +65,16 @@ def maintain_all(arena: Arena, seed: int, numbers: Sequence[int]) -> Iterator[tu
         if outcome.state is not UpdateState.COMPLETED:
             faults.append(f"the next update ended as {outcome.state.value}: {outcome.error}")
         faults += [f"still alive: {text}" for text in kill_leftovers(victim.mark, TIMEOUT_S / 10)]
-        what = f"after {delay_s:.1f} s: {_counts(actions)}"
+        what = f"after {delay_s:.1f} s: {_counts(actions)}; tables on disk {before}, afterwards {after}"
         struck = any(action.state is ActionState.DONE for action in actions)
         yield Verdict(number, what, struck, code, time.monotonic() - began, tuple(faults)), folder
+
+
+def _age(tables: Path) -> None:
+    """Make all files two days older; Delta has the times of commits from them."""
+    for file in tables.rglob("*"):
+        found = file.stat()
+        os.utime(file, (found.st_atime, found.st_mtime - _AGE_S))
 
 
 def _maintain_beside(arena: Arena, victim: Victim, delay_s: float) -> tuple[list[Action], list[str]]:
@@ -107,8 +120,30 @@ def _unrest(folder: Path) -> list[str]:
     ]
 
 
+def _tables_on_disk(folder: Path) -> str:
+    """The files and bytes of all tables, with their logs and the versions that are not vacuumed."""
+    found = size_of(folder / "storage" / "tables")
+    return Size(found.files, found.size_bytes).describe()
+
+
 def _counts(actions: Sequence[Action]) -> str:
-    done = Counter(action.task for action in actions if action.state is ActionState.DONE)
+    done = [action for action in actions if action.state is ActionState.DONE]
     skipped = sum(action.state is ActionState.SKIPPED for action in actions)
-    parts = [f"{done[task]} {task.value}" for task in Task if done[task]]
-    return ", ".join([*parts, *([f"{skipped} skipped"] if skipped else [])]) or "nothing was due"
+    parts = [_count([action for action in done if action.task is task]) for task in Task]
+    return ", ".join([*filter(None, parts), *([f"{skipped} skipped"] if skipped else [])]) or "nothing was due"
+
+
+def _count(done: Sequence[Action]) -> str:
+    """The number of actions of one task, with the files and bytes before and after all of them."""
+    if not done:
+        return ""
+    text = f"{len(done)} {done[0].task.value}"
+    sizes = [(action.before, action.after) for action in done if action.before and action.after]
+    if not sizes:
+        return text
+    return f"{text} ({_sum(before for before, _ in sizes)} -> {_sum(after for _, after in sizes)})"
+
+
+def _sum(sizes: Iterable[Size]) -> str:
+    listed = list(sizes)
+    return Size(sum(size.files for size in listed), sum(size.size_bytes for size in listed)).describe()

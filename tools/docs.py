@@ -15,6 +15,7 @@ from completion_grammar import completion_grammar
 from doctor_page import doctor_page
 from event_hubs_page import event_hubs_reference
 from headrace.errors import Condition, conditions
+from headrace.model.warning_codes import warning_codes
 from headrace.settings.json_schema import schema_text
 from kafka_page import kafka_reference
 from knowledge_page import knowledge_page
@@ -44,6 +45,14 @@ Every error has a code, a message and a hint, and a location if it comes from a 
 
 With `--output json`, an error is an object with `code`, `message`, `detail`, `hint`, `location` and `params`. Names in
 braces on this page are parameters of the error.
+
+The [codes of warnings](#warnings), which are only in the event log, are at the end.
+"""
+_WARNINGS = """\
+## Warnings
+
+The event log has these codes in events of the type `warning`. `headrace explain CODE` explains them too. Warnings with
+the code of an error are above. The level of a warning is `ERROR` if rows are lost, otherwise `WARN`.
 """
 
 
@@ -54,6 +63,10 @@ def errors_page() -> str:
     for group, members in groupby(by_code, key=lambda condition: condition.code.partition(".")[0]):
         parts.append(f"## {group}\n")
         parts.extend(_section(condition) for condition in members)
+    parts.append(_WARNINGS)
+    parts.extend(
+        f"### {found.code}\n\n{found.meaning}\n\n**What to do:** {found.hint}\n" for found in warning_codes().values()
+    )
     return "\n".join(parts)
 
 

@@ -21,7 +21,8 @@ outputs:
   - {name: clicks_bronze, kind: bronze}
 ```
 
-- A key that is missing is a question: `headrace design --questions FILE` lists it with its default.
+- A key that is missing is a question: `headrace design --questions FILE` lists it with its default,
+  and `--sample PATH` proposes answers from files of records.
 - An unknown key is an error, which suggests the nearest one. All problems are reported together, with their lines.
 - Values follow YAML 1.2, as in [settings](settings.md). `${env:NAME}` and `${secret:scope/key}` are replaced when the
   pipeline runs, and never printed. Secrets as plain text are refused.

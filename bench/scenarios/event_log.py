@@ -26,7 +26,7 @@ _KEPT_S = 600
 _ROWS_A_FILE = 20_000
 _FLOW = "orders"
 # Of each verb and each query in one round.
-_REPEATS = 5
+_REPEATS = 3
 _VERBS = ("--version", "--help", "status", "events --limit 20", "metrics", "alerts list")
 _PROGRESS, _STREAMS = "system.streaming.query_progress", "system.streaming.queries"
 _QUERIES = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -68,3 +69,35 @@ def test_an_update_reports_a_full_disk_and_the_next_one_loses_no_data(tmp_path: 
     counts = EventReader(str(shop / "kept" / "system" / "events")).flow_totals()["orders"]
     assert (counts.rows_written, counts.rows_dropped, counts.rows_quarantined) == (492, 2, 6)
     assert DeltaTable(shop / "kept" / "tables" / "default" / "orders").to_pyarrow_table().num_rows == 492
+
+
+WATCH = """
+from pathlib import Path
+from tests.alert_watch import AlertWatch
+from headrace.settings.load import load_settings
+
+watch = AlertWatch(load_settings(Path("pipeline.yml").absolute(), environ={}))
+filler = Path("storage/filler")
+before = watch.open_after(10)
+filler.write_bytes(bytes(6 << 20))
+full = watch.open_after(10)
+filler.unlink()
+print(before, full, watch.open_after(20))
+"""
+
+
+@pytest.mark.fires("disk_low")
+@pytest.mark.skipif(not can_mount(), reason="needs a disk of its own, which this user may not mount")
+def test_a_disk_that_fills_up_opens_an_alert_until_it_has_room(tmp_path: Path) -> None:
+    (tmp_path / "pipeline.yml").write_text("name: shop\nalerts: {rules: {disk_low: {threshold: 4000000}}}\n")
+    (tmp_path / "watch.py").write_text(WATCH)
+    script = (
+        f"mkdir storage && mount -t tmpfs -o size=8m tmpfs storage && mkdir storage/system && {sys.executable} watch.py"
+    )
+    environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+
+    done = subprocess.run(
+        [*IN_NAMESPACE, "bash", "-c", script], cwd=tmp_path, env=environ, capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout == "set() {'disk_low'} set()\n"

@@ -14,15 +14,18 @@ from pathlib import Path
 import psutil
 import pytest
 from pyspark.sql import SparkSession
+from tests.alert_watch import AlertWatch
 from tests.command_line import in_process
 
 from headrace.cli.main import call
 from headrace.events.reader import EventReader
 from headrace.model.outcome import FlowState
+from headrace.settings.load import load_settings
 
 pytestmark = pytest.mark.e2e
 HEADRACE = [sys.executable, "-m", "headrace"]
 DEADLINE_S = 120.0
+LOST_WITHIN_S = 30.0
 
 
 @pytest.fixture
@@ -176,4 +179,41 @@ def test_a_second_sigterm_leaves_no_flow_running(shop: Path) -> None:
     assert "Traceback" not in stderr
     assert {flow["state"] for flow in status["flows"]} <= {"COMPLETED", "CANCELED"}
     assert finished(shop)["state"] == "COMPLETED"
+    assert totals(shop) == WHOLE
+
+
+def states_seen(shop: Path) -> set[str]:
+    """The state of the latest update as the status, the metrics and SQL say it."""
+    status = json.loads(without_java(shop, "status", "--output", "json").stdout)["state"]
+    metrics = json.loads(without_java(shop, "metrics", "--output", "json").stdout)
+    (shown,) = (one["labels"]["state"] for one in metrics if one["name"] == "headrace.update.state")
+    query = "SELECT state FROM event_log_updates ORDER BY started_at DESC LIMIT 1"
+    (row,) = json.loads(in_process(shop, "--output", "json", "sql", query).stdout)
+    return {status, shown, row["state"]}
+
+
+@pytest.mark.fires("update_lost")
+@pytest.mark.long(
+    guard=(
+        "tests/unit/cli/test_metrics_and_alerts.py::test_metrics_of_a_killed_update_say_that_it_and_its_flows_are_lost",
+        "tests/unit/alerts/test_running_again.py::test_a_lost_update_is_resolved_by_the_first_batch_of_the_next_one",
+    )
+)
+def test_a_killed_update_is_lost_at_once_until_the_next_one_has_ended(
+    shop: Path, headrace_session: SparkSession
+) -> None:
+    watch = AlertWatch(load_settings(shop / "pipeline.yml", environ=os.environ))
+    update = started(shop, *COUNTED)
+    wait_until_running(shop, "orders_raw")
+    os.killpg(update.pid, signal.SIGKILL)
+    update.communicate(timeout=DEADLINE_S)
+    killed_at = time.monotonic()
+
+    assert headrace_session
+    assert watch.open_now() == {"update_lost"}
+    assert states_seen(shop) == {"LOST"}
+    assert time.monotonic() - killed_at < LOST_WITHIN_S
+    assert in_process(shop, "run", *COUNTED).returncode == 0
+    assert states_seen(shop) == {"COMPLETED"}
+    assert watch.open_after(5) == set()
     assert totals(shop) == WHOLE

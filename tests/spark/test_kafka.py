@@ -8,6 +8,7 @@ import pytest
 from tests.recorded_updates import heard
 
 from headrace.errors import PipelineError, Problems
+from headrace.events.levels import Level
 from headrace.events.types import BatchDone, FlowLagMetrics, FlowStateChanged, Warned
 from headrace.metrics import catalogue
 from headrace.model.outcome import FlowState, UpdateState
@@ -224,6 +225,7 @@ def test_a_continuous_update_continues_after_a_broker_restart(kafka, project):
     assert values(pipeline) == ["after", "before"]
 
 
+@pytest.mark.fires("offsets_lost")
 def test_lost_offsets_fail_the_flow_or_are_counted_if_fail_on_data_loss_is_false(kafka, project):
     topic = kafka.topic(partitions=2)
     pipeline = project(reading(of(kafka, topic)))
@@ -243,6 +245,7 @@ def test_lost_offsets_fail_the_flow_or_are_counted_if_fail_on_data_loss_is_false
     assert passed.state is UpdateState.COMPLETED
     (lost,) = [event for event in events if isinstance(event, Warned) and event.code == "KAFKA.OFFSETS_LOST"]
     assert f"lost 3 offsets of {topic} partition 0" in lost.message
+    assert lost.level is Level.ERROR
     (alert,) = pipeline.project.alerts().check(pipeline.project.metrics())
     assert (alert.rule_id, dict(alert.labels)) == ("offsets_lost", {"flow": "read", "topic": topic})
     assert "3 since" in alert.message

@@ -69,6 +69,7 @@ def test_errors_in_a_notebook_report_the_cell_and_the_line(project):
     assert str(raised.value.errors[0].location) == "transformations/a.ipynb cell 3 line 3"
 
 
+@pytest.mark.fires("flow_failed", "update_failed", "schema_blocked")
 def test_the_end_of_an_update_tells_receivers_what_failed(project):
     flows = """
     @dp.materialized_view

@@ -136,8 +136,10 @@ def _throughput_low(rule: Rule, facts: Facts) -> Iterator[Finding]:
 def _no_batches(rule: Rule, facts: Facts) -> Iterator[Finding]:
     samples = facts.samples
     active = _active_flows(samples)
-    for (flow,), last_batch_at in samples.of(catalogue.LAST_BATCH).items():
-        waited_s = _waited_s(facts, flow, last_batch_at)
+    batches = samples.of(catalogue.LAST_BATCH)
+    # A flow whose first batch hangs has committed none.
+    for (flow,) in samples.of(catalogue.FLOW_START):
+        waited_s = _waited_s(facts, flow, batches.get((flow,), 0))
         if flow in active and _has_input(samples, flow) and waited_s > rule.threshold + _interval_s(samples, flow):
             yield Finding(rule, {"flow": flow}, waited_s)
 
@@ -148,7 +150,8 @@ def _sink_silent(rule: Rule, facts: Facts) -> Iterator[Finding]:
     deliveries = samples.of(catalogue.SINK_LAST_DELIVERY)
     # Every sink of a flow has this metric, also one that got nothing yet.
     for flow, sink in samples.of(catalogue.SINK_WAITING_BATCHES):
-        waited_s = _waited_s(facts, flow, deliveries.get((flow, sink), 0))
+        # After an hour without input, a sink has not been silent for an hour.
+        waited_s = min(_waited_s(facts, flow, deliveries.get((flow, sink), 0)), _unread_for_s(facts, flow))
         if flow in active and _has_input(samples, flow) and waited_s > rule.threshold + _interval_s(samples, flow):
             yield Finding(rule, {"flow": flow, "sink": sink}, waited_s)
 
@@ -164,8 +167,17 @@ def _waited_s(facts: Facts, flow: str, since: float) -> float:
     return facts.now - max(since, facts.samples.of(catalogue.FLOW_START).get((flow,), facts.now))
 
 
+def _unread_for_s(facts: Facts, flow: str) -> float:
+    """How long a flow has had input that it has not read, or not delivered; without limit if nobody knows."""
+    samples = facts.samples
+    known = [age_s for labels, age_s in samples.of(catalogue.LAG_SECONDS).items() if labels[0] == flow]
+    known += [facts.now - at for at in [samples.of(catalogue.OPEN_BATCH).get((flow,))] if at is not None]
+    return max(known, default=math.inf)
+
+
 def _has_input(samples: Samples, flow: str) -> bool:
-    return any(
+    # While the first batch since a start runs, a stream does not report what it has not read.
+    return (flow,) in samples.of(catalogue.OPEN_BATCH) or any(
         labels[0] == flow and unread > 0
         for metric in (catalogue.LAG_OFFSETS, catalogue.LAG_FILES, catalogue.LAG_COMMITS)
         for labels, unread in samples.of(metric).items()

@@ -56,6 +56,18 @@ def newest_batches(checkpoint: Path) -> tuple[int | None, int | None]:
     return planned, done
 
 
+def open_batch_planned_at(checkpoint: Path) -> float | None:
+    """When the newest batch was planned, in seconds since 1970; None if it is completed, or none was planned."""
+    planned, done = newest_batches(checkpoint)
+    if planned is None or planned == done:
+        return None
+    try:
+        return (checkpoint / "offsets" / str(planned)).stat().st_mtime
+    except FileNotFoundError:
+        # Spark deletes old batches.
+        return None
+
+
 def remove_batch_drafts(checkpoint: Path) -> None:
     """Remove the drafts of offset and commit files that a crash left.
 

@@ -3,92 +3,65 @@
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from headrace import __version__
 from headrace.assistant.design.answers import with_answer
-from headrace.assistant.design.design import Design, make_design
-from headrace.assistant.design.parse import parse_requirements
+from headrace.assistant.design.design import Design
 from headrace.assistant.design.questions import Question, open_questions
+from headrace.assistant.design.record import RECORD_FILE, DesignRecord
 from headrace.assistant.design.requirement_keys import ERRORS
-from headrace.assistant.design.requirements import Column, Requirements
-from headrace.assistant.design.sample_schema import columns_of_sample
+from headrace.assistant.design.sampling.finding import Proposal
 from headrace.atomic_write import replace_file
+from headrace.cli.design_input import MadeDesign, make_from_files, read_requirements, with_samples
+from headrace.cli.design_sample_text import sampled_lines
 from headrace.cli.invocation import Invocation
-from headrace.delta_log.lateness import measure_lateness
 from headrace.errors import PipelineError, Problems
-from headrace.model.lateness import Lateness
 from headrace.settings.document import read_text
 
 _DONE, _OPEN = 0, 2
-_COMMITS = 1000
 
 
-def print_questions(invocation: Invocation, file: Path) -> int:
-    """Print the open questions; 2 if one of them needs an answer."""
-    found = open_questions(_requirements(file))
-    lines = [line for question in found for line in (*_question_lines(question), "")]
+def print_questions(invocation: Invocation, file: Path, samples: Sequence[str]) -> int:
+    """Print the open questions, after what samples propose; 2 if one of them needs an answer."""
+    sampled = with_samples(read_requirements(file), samples)
+    found = open_questions(sampled.requirements)
+    lines = [*sampled_lines(sampled), *(line for question in found for line in (*_question_lines(question), ""))]
     needed = sum(question.is_needed for question in found)
     lines.append(f"{len(found)} open, {needed} without a default" if found else "no open questions")
-    value = {"questions": [question.to_json() for question in found], "open": len(found)}
+    value = {"questions": [question.to_json() for question in found], "open": len(found), **sampled.to_json()}
     invocation.result("\n".join(lines), value)
     return _OPEN if needed else _DONE
 
 
-def run(invocation: Invocation, file: Path, out: Path | None, modes: tuple[bool, bool, bool]) -> int:
-    """Make the design, and write its files if there is a folder."""
+def run(
+    invocation: Invocation, file: Path, out: Path | None, modes: tuple[bool, bool, bool], samples: Sequence[str]
+) -> int:
+    """Make the design, with what samples propose, and write its files if there is a folder."""
     ask, defaults, force = modes
     if ask:
-        _ask(invocation, file)
-    requirements = _requirements(file)
-    made = make_design(requirements, defaults=defaults, measured=_measured(requirements, file))
-    written = None if out is None else _write(_without_own_file(made.files, out, file), out, force=force)
-    value: dict[str, Any] = made.to_json()
+        _ask(invocation, file, samples)
+    found = make_from_files(file, out, samples, defaults=defaults)
+    made, sampled = found.design, found.sampled
+    written = None if out is None else _write(found, out, file, force=force)
+    value: dict[str, Any] = {**made.to_json(), **sampled.to_json()}
     if written is not None:
         value["written"] = written
-    invocation.result("\n".join(_summary(made, out, written)), value)
+    invocation.result("\n".join([*sampled_lines(sampled), *_summary(made, out, written)]), value)
     return _DONE
 
 
-def _requirements(file: Path) -> Requirements:
-    """The requirements in a file.
-
-    Raises:
-        PipelineError, Problems: it cannot be read, or is wrong.
-    """
-
-    def sample_columns(path: str) -> tuple[Column, ...]:
-        return columns_of_sample(read_text(file.parent / path, ERRORS), path)
-
-    return parse_requirements(read_text(file, ERRORS), file.name, sample_columns)
-
-
-def _measured(requirements: Requirements, file: Path) -> Lateness | None:
-    """The lateness of past events, if the requirements name a table of them.
-
-    Raises:
-        PipelineError: DESIGN.NOT_MEASURED, LATENESS.NO_TIME.
-    """
-    table = requirements.lateness.measure_from
-    column = next((source.event_time for source in requirements.sources if source.event_time), None)
-    if table is None or column is None:
-        return None
-    path = file.parent / table
-    if not (path / "_delta_log").is_dir():
-        raise PipelineError("DESIGN.NOT_MEASURED", table=table)
-    dropped = 1 - requirements.lateness.share
-    return measure_lateness(str(path), table, column, _COMMITS, dropped, time.time())
-
-
-def _ask(invocation: Invocation, file: Path) -> None:
+def _ask(invocation: Invocation, file: Path, samples: Sequence[str]) -> None:
     """Ask each open question until none is left or the input ends; each answer is written at once.
 
-    An answer that is wrong is reported, and asked again.
+    What samples propose is the default of its question. An answer that is wrong is reported, and asked again.
     """
-    while questions := open_questions(_requirements(file)):
-        question = questions[0]
+    proposals = with_samples(read_requirements(file), samples).findings.by_path
+    while questions := open_questions(read_requirements(file)):
+        question = _with_proposal(questions[0], proposals.get(questions[0].id))
         invocation.say("\n".join([*_question_lines(question), _prompt(question)]))
         answer = _answer(question)
         if answer is None:
@@ -96,13 +69,19 @@ def _ask(invocation: Invocation, file: Path) -> None:
         before = read_text(file, ERRORS)
         replace_file(file.absolute(), with_answer(before, question, answer))
         try:
-            _requirements(file)
+            read_requirements(file)
         except Problems as problems:
             replace_file(file.absolute(), before)
             if not sys.stdin.isatty():
                 raise
             for problem in problems:
                 invocation.say(problem.render())
+
+
+def _with_proposal(question: Question, proposal: Proposal | None) -> Question:
+    if proposal is None:
+        return question
+    return replace(question, default=proposal.answer, consequence=f"Proposed from a sample. {proposal.figure}")
 
 
 def _answer(question: Question) -> str | None:
@@ -125,28 +104,38 @@ def _question_lines(question: Question) -> Iterator[str]:
     yield f"  page: {question.page}"
 
 
-def _write(files: Mapping[str, str], out: Path, *, force: bool) -> dict[str, list[str]]:
-    """Write the files that are new or differ; returns what was done to each.
+def _write(made: MadeDesign, out: Path, file: Path, *, force: bool) -> dict[str, list[str]]:
+    """Write the files that are new or differ, and the record of the design; returns what was done to each file.
+
+    Files that nobody has edited since the last design are replaced without *force*.
 
     Raises:
         Problems: files differ, and *force* is not set; then nothing is written.
         PipelineError: DESIGN.NOT_WRITTEN.
     """
     found: dict[str, list[str]] = {"created": [], "replaced": [], "unchanged": []}
+    files = without_own_file(made.design.files, out, file)
     try:
         for path, text in files.items():
             found[_change(out / path, text)].append(path)
-        if found["replaced"] and not force:
-            raise Problems([PipelineError("DESIGN.DIFFERS", path=path, folder=out) for path in found["replaced"]])
+        edited = [path for path in found["replaced"] if not _is_rendered(made.record, path, out)]
+        if edited and not force:
+            raise Problems([PipelineError("DESIGN.DIFFERS", path=path, folder=out) for path in edited])
         for path in (*found["created"], *found["replaced"]):
             (out / path).absolute().parent.mkdir(parents=True, exist_ok=True)
             replace_file((out / path).absolute(), files[path])
+        (out / RECORD_FILE).absolute().parent.mkdir(parents=True, exist_ok=True)
+        replace_file((out / RECORD_FILE).absolute(), DesignRecord.of(made.design, __version__).to_text())
     except OSError as error:
         raise PipelineError("DESIGN.NOT_WRITTEN", folder=out, reason=error.strerror or str(error)) from error
     return found
 
 
-def _without_own_file(files: Mapping[str, str], out: Path, file: Path) -> Mapping[str, str]:
+def _is_rendered(record: DesignRecord | None, path: str, out: Path) -> bool:
+    return record is not None and record.is_rendered(path, (out / path).read_bytes())
+
+
+def without_own_file(files: Mapping[str, str], out: Path, file: Path) -> Mapping[str, str]:
     """The files without the one that the design was made from: its comments and its order stay."""
     return {path: text for path, text in files.items() if (out / path).resolve() != file.resolve()}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import asdict
 from difflib import get_close_matches
 from enum import Enum
 from importlib import import_module
@@ -18,6 +19,7 @@ from headrace.cli.update_options import Settings, configuration_of
 from headrace.errors import Condition, PipelineError, conditions
 from headrace.model.lateness import DEFAULT_DROPPED_SHARE
 from headrace.model.rows import Rows
+from headrace.model.warning_codes import warning_codes
 
 _CODE = re.compile(r"[A-Z]+\.[A-Z_]+")
 _RULE = re.compile(r"[a-z]+(?:-[a-z]+)+")
@@ -110,22 +112,29 @@ def lateness(
 
 def explain(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A dataset, an error code or a lint rule.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="A dataset, the code of an error or a warning, or a lint rule.")
+    ],
     settings: Settings = None,
 ) -> None:
-    """Explain a dataset, an error code or a lint rule. For an error code: its meaning, cause and fix."""
+    """Explain a dataset, a code or a lint rule. For the code of an error or a warning: its meaning and fix."""
     invocation = invocation_of(context)
     condition = conditions().get(name.upper())
     if condition is not None:
         invocation.result(_condition_text(condition), _condition_json(condition))
         return
+    warning = warning_codes().get(name.upper())
+    if warning is not None:
+        text = f"{warning.code}: a warning of the event log\n  meaning: {warning.meaning}\n  fix: {warning.hint}"
+        invocation.result(text, asdict(warning))
+        return
     # No dataset has such a name.
     if _RULE.fullmatch(name):
         import_module(LINTING).show_rule(name, invocation)
         return
-    groups = {code.split(".")[0] for code in conditions()}
-    if _CODE.fullmatch(name) and name.split(".")[0] in groups:
-        near = get_close_matches(name, list(conditions()), n=1, cutoff=0.0)[0]
+    codes = [*conditions(), *warning_codes()]
+    if _CODE.fullmatch(name) and name.split(".")[0] in {code.split(".")[0] for code in codes}:
+        near = get_close_matches(name, codes, n=1, cutoff=0.0)[0]
         raise PipelineError("CLI.UNKNOWN_CODE", code=name, near=near)
     found = invocation.open(configuration_of(settings)).explain(name)
     invocation.result_redacted(found.describe(), found.to_json())

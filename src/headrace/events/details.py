@@ -112,7 +112,7 @@ def event_of(event_type: str, details: Json, origin: Json, message: str = "") ->
         rows = {str(name): int(count) for name, count in body["rows"].items()}
         return RowsErased(tuple(body["columns"]), rows, bool(body["kept_files"]), body.get("user"))
     if event_type == UpdateTotals.event_type:
-        return UpdateTotals(tuple(_total(found) for found in body["flows"]))
+        return UpdateTotals(tuple(_total(found) for found in body["flows"]), _reports(body.get("reports")))
     if event_type == TableMaintained.event_type:
         known: dict[str, Any] = {key: body.get(key) for key in _MAINTENANCE}
         return TableMaintained(str(dataset), **known)
@@ -203,6 +203,14 @@ def _total(body: Json) -> FlowTotal:
     return FlowTotal(
         body["flow"], body["dataset"], body["epoch"], body["batch_id"], counts_of(body), body.get("batches")
     )
+
+
+def _reports(found: Any) -> tuple[FlowLagMetrics | FlowStateMetrics | BatchRunning, ...] | None:
+    if found is None:
+        return None
+    known = ((*next(iter(one["details"].items())), one["flow"], one["dataset"]) for one in found)
+    events = (_about_flow_or_dataset(kind, body, flow, dataset) for kind, body, flow, dataset in known)
+    return tuple(event for event in events if isinstance(event, FlowLagMetrics | FlowStateMetrics | BatchRunning))
 
 
 def _total_body(total: FlowTotal) -> dict[str, Any]:
@@ -347,8 +355,9 @@ def _body(event: Event) -> dict[str, Any]:
 
 def _summary_body(event: UpdateTotals | RowsErased | TableMaintained | LogTrimmed) -> dict[str, Any]:
     match event:
-        case UpdateTotals(flows=flows):
-            return {"flows": [_total_body(flow) for flow in flows]}
+        case UpdateTotals(flows=flows, reports=reports):
+            found = [{"flow": one.flow, "dataset": one.dataset, "details": details_of(one)} for one in reports or ()]
+            return {"flows": [_total_body(flow) for flow in flows]} | ({} if reports is None else {"reports": found})
         case RowsErased(columns, rows, kept_files, user):
             return {"columns": list(columns), "rows": dict(rows), "kept_files": kept_files, "user": user}
         case TableMaintained():

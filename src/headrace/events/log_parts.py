@@ -8,11 +8,9 @@ from enum import Enum
 from headrace.events.types import (
     BatchDone,
     RowsSampled,
-    StreamProgress,
     TableEvaluated,
     UpdateCreated,
     UpdateStateChanged,
-    UpdateTotals,
 )
 
 # What views read of an event.
@@ -30,11 +28,7 @@ class Part(Enum):
     """Events of a log. Of each batch only the first record, because a repeated batch counts once."""
 
     UPDATES = "how updates began, went on and ended"
-    FLOWS = "what happened to flows, except batches"
-    TOTALS = "the totals of updates"
     BATCHES = "batches"
-    LATER_BATCHES = "batches that are not in the totals of their update"
-    REPORTS = "reports of streams"
     TABLE_RULES = "results of table rules"
     SAMPLES = "rows that violated expectations"
 
@@ -42,9 +36,6 @@ class Part(Enum):
 _BATCH = f"event_type = '{BatchDone.event_type}' AND origin['batch_id'] IS NOT NULL"
 _PLAIN = {
     Part.UPDATES: f"event_type IN ('{UpdateCreated.event_type}', '{UpdateStateChanged.event_type}')",
-    Part.FLOWS: f"(event_type = '{BatchDone.event_type}' AND origin['batch_id'] IS NULL)",
-    Part.TOTALS: f"event_type = '{UpdateTotals.event_type}'",
-    Part.REPORTS: f"event_type = '{StreamProgress.event_type}'",
     Part.TABLE_RULES: f"event_type = '{TableEvaluated.event_type}'",
     Part.SAMPLES: f"event_type = '{RowsSampled.event_type}'",
 }
@@ -54,13 +45,6 @@ _FIRST_RECORDS = f"""{_BATCH} AND id IN (
   SELECT min(id) FROM events WHERE {_BATCH}
   GROUP BY origin['update_id'], origin['flow_name'], origin['epoch'], origin['batch_id']
 )"""  # noqa: S608 - our own words
-# Batches up to the newest totals of their update are left out, unless an older version did not count them there.
-_LATER = f"""LEFT JOIN (
-  SELECT origin['update_id'] AS counted_update,
-    max(CASE WHEN details LIKE '%"batches": %' AND details NOT LIKE '%"batches": null%' THEN id END) AS counted_up_to
-  FROM events WHERE {_PLAIN[Part.TOTALS]} GROUP BY origin['update_id']
-) ON counted_update = origin['update_id']
-WHERE (counted_up_to IS NULL OR id > counted_up_to) AND {_FIRST_RECORDS}"""  # noqa: S608 - our own words
 
 
 def part_queries(parts: Collection[Part]) -> Iterator[str]:
@@ -70,5 +54,3 @@ def part_queries(parts: Collection[Part]) -> Iterator[str]:
         yield f"{_SELECT} WHERE {' OR '.join(conditions)}"
     if Part.BATCHES in parts:
         yield f"{_SELECT} WHERE {_FIRST_RECORDS}"
-    elif Part.LATER_BATCHES in parts:
-        yield f"{_SELECT} {_LATER}"

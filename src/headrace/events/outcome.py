@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -126,7 +127,7 @@ class OutcomeBuilder:
             case FlowLagMetrics() | FlowStateMetrics():
                 self._apply_metrics(event)
             case UpdateTotals():
-                self._tally.restore(event)
+                self._restore(event)
             case _:
                 pass
 
@@ -139,8 +140,9 @@ class OutcomeBuilder:
         return replace(self._flows[name], counts=self._tally.totals.get(name, FlowCounts()))
 
     def total(self) -> UpdateTotals:
-        """The counts of all batches so far, as one event."""
-        return self._tally.total()
+        """The counts of all batches and the newest reports so far, as one event."""
+        reports = (report for flow in self._flows.values() for report in _reports_of(flow))
+        return replace(self._tally.total(), reports=tuple(reports))
 
     def running_flows(self) -> tuple[FlowOutcome, ...]:
         """The flows that have not ended."""
@@ -159,6 +161,21 @@ class OutcomeBuilder:
             flows=tuple(self.flow(name) for name in self._flows),
             error=self._error,
         )
+
+    def _restore(self, totals: UpdateTotals) -> None:
+        self._tally.restore(totals)
+        if totals.reports is None:
+            return
+        for found in totals.flows:
+            if found.batch_id >= 0:
+                self._flows.setdefault(found.flow, FlowOutcome(found.flow, found.dataset, FlowState.RUNNING))
+        self._flows = {name: replace(flow, batch=None) for name, flow in self._flows.items()}
+        for report in totals.reports:
+            match report:
+                case BatchRunning():
+                    self._apply_batch(report)
+                case _:
+                    self._apply_metrics(report)
 
     def _apply_metrics(self, event: FlowLagMetrics | FlowStateMetrics) -> None:
         known = self._flows.get(event.flow) or FlowOutcome(event.flow, event.dataset, FlowState.RUNNING)
@@ -203,6 +220,16 @@ class OutcomeBuilder:
             table_lag=known.table_lag if known else (),
             source_lag=known.source_lag if known else (),
         )
+
+
+def _reports_of(flow: FlowOutcome) -> Iterator[FlowLagMetrics | FlowStateMetrics | BatchRunning]:
+    """What is known of a flow's lag, state and long batch, as events."""
+    if flow.lag or flow.backlog or flow.table_lag or flow.source_lag:
+        yield FlowLagMetrics(flow.flow, flow.dataset, flow.lag, flow.backlog, flow.table_lag, flow.source_lag)
+    if flow.operators or flow.watermark:
+        yield FlowStateMetrics(flow.flow, flow.dataset, flow.operators, flow.watermark)
+    if flow.batch is not None:
+        yield BatchRunning(flow.flow, flow.dataset, flow.batch)
 
 
 def _copied(error: Json | None) -> dict[str, Any] | None:

@@ -44,7 +44,6 @@ EVENT_COLUMNS = ("id", _ORIGIN, _TIME, "message", "details", "event_type")
 _KEYS = ("id", _ORIGIN)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_FIRST = "id LIMIT 1"
 # Batches, reports of lag and state, and progress of streams and of long batches, grouped by flow and by what they say.
 _REPORTS = (
     f"event_type IN ('{FlowLagMetrics.event_type}', '{StreamProgress.event_type}', '{BatchRunning.event_type}') "
@@ -67,6 +66,17 @@ class EventReader:
         self._table: DeltaTable | None = None
         # The outcome that was rebuilt last, from which version, and for which update.
         self._rebuilt: tuple[int, str | None, Outcome | None] | None = None
+        self._is_pinned = False
+
+    @property
+    def position(self) -> tuple[str, int] | None:
+        """Delta's id of the log and its newest version; None before the first update of the pipeline.
+
+        Raises:
+            PipelineError: EVENTS.NOT_READABLE.
+        """
+        table = self._newest()
+        return None if table is None else (str(table.metadata().id), table.version())
 
     @property
     def exists(self) -> bool:
@@ -116,7 +126,12 @@ class EventReader:
             return None
         version = table.version()
         if self._rebuilt is None or self._rebuilt[:2] != (version, update_id):
-            self._rebuilt = (version, update_id, _rebuilt_outcome(self, update_id))
+            # Its queries read one version.
+            self._is_pinned = True
+            try:
+                self._rebuilt = (version, update_id, _rebuilt_outcome(self, update_id))
+            finally:
+                self._is_pinned = False
         # Readers ask again after they have checked who runs the update; mostly, nothing has happened meanwhile.
         return self._rebuilt[2]
 
@@ -130,7 +145,7 @@ class EventReader:
     def batch_counts(self, flow: str, epoch: int, batch_id: int) -> FlowCounts | None:
         """The counts of the first record of a batch; None if it was not recorded."""
         condition = f"origin['epoch'] = {int(epoch)} AND origin['batch_id'] = {int(batch_id)}"
-        for batch in self._batches(condition):
+        for batch in _batches(self, condition):
             if batch.flow == flow:
                 return batch.counts
         return None
@@ -157,16 +172,9 @@ class EventReader:
     def flow_totals(self) -> dict[str, FlowCounts]:
         """The counts of each flow over all updates, each batch counted once."""
         tally = Tally()
-        for batch in self._batches("origin['batch_id'] IS NOT NULL"):
+        for batch in _batches(self, "origin['batch_id'] IS NOT NULL"):
             tally.add(batch)
         return tally.totals
-
-    def _batches(self, condition: str) -> Iterator[BatchDone]:
-        where = f"event_type = '{FlowStateChanged.event_type}' AND {condition}"
-        for row in self.rows(", ".join(EVENT_COLUMNS), where):
-            event = from_row(row)
-            if isinstance(event, BatchDone):
-                yield event
 
     def rows(self, columns: str, where: str, order: str = "id") -> list[dict[str, Any]]:
         """Rows of the newest version.
@@ -213,6 +221,8 @@ class EventReader:
         return rows
 
     def _newest(self) -> DeltaTable | None:
+        if self._is_pinned:
+            return self._table
         try:
             if self._table is not None and not _updated(self._table):
                 self._table = None
@@ -223,33 +233,61 @@ class EventReader:
         return self._table
 
 
-def _rebuilt_outcome(reader: EventReader, update_id: str | None) -> Outcome | None:
-    update_id = update_id or reader.latest_update_id()
-    first = _created(reader, update_id) if update_id else None
-    if update_id is None or first is None:
-        return None
-    builder = OutcomeBuilder(update_id)
-    # The newest totals include the batches before them.
-    # Updates follow each other; to compare ids is cheaper than to parse the origin of each row.
-    later = reader.rows("id", f"event_type = '{UpdateCreated.event_type}' AND id >= '{id_floor(first + 1)}'", _FIRST)
-    of_update = f"id >= '{id_floor(first)}'" + (f" AND id < '{later[0]['id']}'" if later else "")
-    # The process of an earlier update may still record events.
-    own = f"{of_update} AND origin['update_id'] = {sql_literal(update_id)}"
-    totals = reader.rows("id", f"{own} AND event_type = '{UpdateTotals.event_type}'", "id DESC LIMIT 1")
-    after = f" AND id > '{totals[0]['id']}'" if totals else ""
-    # A continuous update has many reports, of which the newest ones count. The newest batch of a flow ends its
-    # progress, also if the totals include it.
-    newest = reader.rows("max(id) AS id", f"{own} AND {_REPORTS}", "1")
-    single = [row["id"] for row in (*totals, *newest)]
-    where = (
-        f"{of_update} AND (level <> '{Level.METRICS.value}' OR event_type = '{TableEvaluated.event_type}' "
-        f"OR (origin['batch_id'] IS NOT NULL{after}) OR id IN ({', '.join(map(sql_literal, single)) or 'NULL'}))"
-    )
+def _batches(reader: EventReader, condition: str) -> Iterator[BatchDone]:
+    where = f"event_type = '{FlowStateChanged.event_type}' AND {condition}"
     for row in reader.rows(", ".join(EVENT_COLUMNS), where):
+        event = from_row(row)
+        if isinstance(event, BatchDone):
+            yield event
+
+
+def _rebuilt_outcome(reader: EventReader, update_id: str | None) -> Outcome | None:
+    newest = _newest_of(reader, UpdateCreated.event_type, 0)
+    if newest is None:
+        return None
+    update_id = update_id or str(newest["origin"]["update_id"])
+    is_newest = newest["origin"]["update_id"] == update_id
+    first = seq_no_of(newest["id"]) if is_newest else _created(reader, update_id)
+    if first is None:
+        return None
+    # Updates follow each other; to compare ids is cheaper than to parse the origin of each row.
+    of_update = f"id >= '{id_floor(first)}'"
+    if not is_newest:
+        begins = f"event_type = '{UpdateCreated.event_type}' AND id >= '{id_floor(first + 1)}'"
+        of_update += f" AND id < '{reader.rows('id', begins, 'id LIMIT 1')[0]['id']}'"
+    rows = _last_reports(reader, update_id, of_update)
+    always = f"(level <> '{Level.METRICS.value}' OR event_type = '{TableEvaluated.event_type}')"
+    rows += reader.rows(", ".join(EVENT_COLUMNS), f"{of_update} AND {always}")
+    builder = OutcomeBuilder(update_id)
+    for row in sorted(rows, key=lambda row: str(row["id"])):
+        # The process of an earlier update may still record events.
         event = from_row(row) if row["origin"]["update_id"] == update_id else None
         if event is not None:
             builder.apply(event, row["timestamp"])
     return builder.outcome()
+
+
+def _last_reports(reader: EventReader, update_id: str, of_update: str) -> list[dict[str, Any]]:
+    """The newest totals of an update, the batches after them, and of each flow the newest report of each kind."""
+    columns = ", ".join(EVENT_COLUMNS)
+    own = f"{of_update} AND origin['update_id'] = {sql_literal(update_id)}"
+    totals = reader.rows(columns, f"{own} AND event_type = '{UpdateTotals.event_type}'", "id DESC LIMIT 1")
+    after = f" AND id > '{totals[0]['id']}'" if totals else ""
+    # A continuous update has many reports, of which the newest ones count.
+    if totals and _has_reports(totals[0]):
+        own += after
+    # The newest batch of a flow ends its progress, also if the totals include it.
+    newest = [row["id"] for row in reader.rows("max(id) AS id", f"{own} AND {_REPORTS}", "1")]
+    batches = f"level = '{Level.METRICS.value}' AND origin['batch_id'] IS NOT NULL{after}"
+    found = [*totals, *reader.rows(columns, f"{of_update} AND {batches}")]
+    known = {row["id"] for row in found}
+    single = ", ".join(sql_literal(one) for one in newest if one not in known)
+    return found + (reader.rows(columns, f"id IN ({single})") if single else [])
+
+
+def _has_reports(totals: Row) -> bool:
+    event = from_row(totals)
+    return isinstance(event, UpdateTotals) and event.reports is not None
 
 
 def _updated(table: DeltaTable) -> bool:

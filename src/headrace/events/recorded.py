@@ -62,14 +62,18 @@ def _rows(reader: EventReader, where: str) -> Iterator[dict[str, Any]]:
     yield from reader.rows(columns, f"{where}{after}")
 
 
-def newest_trimming(reader: EventReader) -> LogTrimmed | None:
+def newest_trimming(reader: EventReader, after_id: str | None = None) -> LogTrimmed | None:
     """What was last recorded before expired events were removed; None if none were.
+
+    Args:
+        reader: of the log.
+        after_id: only what was recorded after the row with this id, which is cheaper; None for all.
 
     Raises:
         PipelineError: EVENTS.NOT_READABLE.
     """
     with suppress(LookupError, TypeError, ValueError, AttributeError):
-        return _newest_trimming(reader)
+        return _newest_trimming(reader, after_id)
     return None
 
 
@@ -80,13 +84,15 @@ def trimming_to_continue(reader: EventReader) -> LogTrimmed | None:
         PipelineError: EVENTS.NOT_READABLE, also if another version wrote it in a form that this version cannot read.
     """
     try:
-        return _newest_trimming(reader)
+        return _newest_trimming(reader, None)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise reader.unreadable(error) from error
 
 
-def _newest_trimming(reader: EventReader) -> LogTrimmed | None:
-    rows = reader.rows(", ".join(EVENT_COLUMNS), f"event_type = '{LogTrimmed.event_type}'", "id DESC LIMIT 1")
+def _newest_trimming(reader: EventReader, after_id: str | None) -> LogTrimmed | None:
+    where = f"event_type = '{LogTrimmed.event_type}'"
+    where += "" if after_id is None else f" AND id > {sql_literal(after_id)}"
+    rows = reader.rows(", ".join(EVENT_COLUMNS), where, "id DESC LIMIT 1")
     if not rows:
         return None
     event = from_row(rows[0])

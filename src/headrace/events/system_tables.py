@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+
+import pyarrow as pa
 
 from headrace.events.lakeflow_views import (
     PipelinesView,
@@ -11,9 +13,9 @@ from headrace.events.lakeflow_views import (
     lakeflow_pipeline_update_timeline,
     lakeflow_pipelines,
 )
-from headrace.events.log_parts import Part
+from headrace.events.log_events import LogEvents
 from headrace.events.streaming_views import streaming_queries, streaming_query_progress
-from headrace.events.views import View, view_of
+from headrace.model.liveness import Liveness
 from headrace.model.names import QualifiedName
 
 
@@ -33,6 +35,11 @@ class SystemTable:
     name: QualifiedName
     row: str
     columns: tuple[SystemColumn, ...]
+
+    @property
+    def ddl(self) -> str:
+        """Its columns for Spark."""
+        return ", ".join(f"{column.name} {column.type}" for column in self.columns)
 
 
 _TEXT, _LONG, _TIME, _REAL = "string", "bigint", "timestamp", "double"
@@ -168,9 +175,9 @@ PIPELINE_EVENTS = SystemTable(
 )
 
 # Of the event log of one pipeline.
-STREAMING_VIEWS: Mapping[QualifiedName, View] = {
-    QUERIES.name: view_of(streaming_queries, Part.UPDATES, Part.FLOWS, Part.REPORTS),
-    QUERY_PROGRESS.name: view_of(streaming_query_progress, Part.REPORTS),
+STREAMING_TABLES: Mapping[QualifiedName, Callable[[LogEvents, Liveness], pa.Table]] = {
+    QUERIES.name: streaming_queries,
+    QUERY_PROGRESS.name: streaming_query_progress,
 }
 # Of the event logs of all pipelines that are read.
 LAKEFLOW_VIEWS: Mapping[QualifiedName, PipelinesView] = {

@@ -406,10 +406,13 @@ class FlowTotal:
 class UpdateTotals:
     """The totals of the update so far, recorded from time to time in a continuous update, and at its end.
 
-    Law: the totals and the batches after them give the same counts as all batches.
+    Law: the totals and the batches after them give the same counts as all batches. The same holds for the reports,
+    which are the newest ones of each flow about its lag, its state, and a batch that takes long; None if an older
+    version recorded the totals.
     """
 
     flows: tuple[FlowTotal, ...]
+    reports: tuple[FlowLagMetrics | FlowStateMetrics | BatchRunning, ...] | None = None
 
     event_type: ClassVar[str] = "flow_totals"
     level: ClassVar[Level] = Level.METRICS

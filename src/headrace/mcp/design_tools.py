@@ -23,6 +23,14 @@ DESIGN_CHARACTERS = 60_000
 _RULE_WORDS = "sources, latency, lateness, state, guarantee, on_error, history, outputs"
 
 Given = Annotated[Requirements, Field(description=f"The requirements: an object, or a YAML text, with {_RULE_WORDS}.")]
+Samples = Annotated[
+    str | None,
+    Field(
+        description="A file or folder with records of a source (JSON, CSV, Parquet), relative to the project of the "
+        "server; SOURCE=PATH if there are several sources. Columns, event time, keys, duplicates and lateness are "
+        "measured in it, and proposed where the requirements do not say."
+    ),
+]
 Directory = Annotated[str, Field(description="Where the project is written, relative to the project of the server.")]
 
 
@@ -35,14 +43,17 @@ class Missing(BaseModel):
         return {str(fields[name].alias): str(value) for name, value in self}
 
 
-async def ask_for_missing(context: AskingContext, requirements: Requirements) -> Elicit[Missing] | Missing:
-    """Ask the user what the requirements leave open and what has no default."""
+async def ask_for_missing(
+    context: AskingContext, requirements: Requirements, sample: str | None
+) -> Elicit[Missing] | Missing:
+    """Ask the user what the requirements and the sample leave open and what has no default."""
     if not can_ask(context):
         return Missing()
     try:
         with requirements_file(requirements) as file:
-            found = await answers_of(context).value(["design", "--questions", "--", str(file)])
-    except VerbFailedError:
+            words = ["design", "--questions", *_sample_words(sample), "--", str(file)]
+            found = await answers_of(context).value(words)
+    except (VerbFailedError, PipelineError):
         # The verb itself reports what is wrong.
         return Missing()
     needed = [one for one in found["questions"] if one.get("needed")]
@@ -64,21 +75,31 @@ class DesignTools:
     def __init__(self, answers: Answers) -> None:
         self._answers = answers
 
-    async def design_questions(self, requirements: Given) -> Annotated[CallToolResult, Questions]:
+    async def design_questions(
+        self, requirements: Given, sample: Samples = None
+    ) -> Annotated[CallToolResult, Questions]:
         """List what the requirements leave open, each with its default and the consequence. Ask the user these."""
+        try:
+            options = ["--questions", *_sample_words(sample)]
+        except PipelineError as error:
+            return self._answers.failure(error)
         with requirements_file(requirements) as file:
-            return await self._answers.result(Questions, ["design", "--questions", "--", str(file)])
+            return await self._answers.result(Questions, ["design", *options, "--", str(file)])
 
     async def design(
-        self, requirements: Given, missing: Annotated[ElicitationResult[Missing], Resolve(ask_for_missing)]
+        self,
+        requirements: Given,
+        missing: Annotated[ElicitationResult[Missing], Resolve(ask_for_missing)],
+        sample: Samples = None,
     ) -> Annotated[CallToolResult, Design]:
         """Design a pipeline: decisions with reasons, datasets, state, diagram, files, checklist. Writes nothing."""
         try:
             complete = with_answers(requirements, answers_in(missing))
+            options = ["--defaults", *_sample_words(sample)]
         except (PipelineError, Problems) as error:
             return self._answers.failure(error)
         with requirements_file(complete) as file:
-            words = ["design", "--defaults", "--", str(file)]
+            words = ["design", *options, "--", str(file)]
             return await self._answers.result(Design, words, most_characters=DESIGN_CHARACTERS)
 
 
@@ -91,6 +112,7 @@ async def ask_to_write(
     context: AskingContext,
     requirements: Requirements,
     directory: str,
+    sample: str | None,
     missing: Annotated[ElicitationResult[Missing], Resolve(ask_for_missing)],
 ) -> Question:
     """Show the files of the design."""
@@ -98,7 +120,7 @@ async def ask_to_write(
     try:
         _check_inside(directory)
         with requirements_file(with_answers(requirements, answers_in(missing))) as file:
-            words = ["design", "--defaults", "--", str(file)]
+            words = ["design", "--defaults", *_sample_words(sample), "--", str(file)]
             found = await answers.value(words, most_characters=DESIGN_CHARACTERS)
     except VerbFailedError as error:
         return NotAsked(error)
@@ -114,6 +136,7 @@ async def write_design(
     missing: Annotated[ElicitationResult[Missing], Resolve(ask_for_missing)],
     consent: Annotated[ElicitationResult[Consent], Resolve(ask_to_write)],
     directory: Directory = ".",
+    sample: Samples = None,
 ) -> Annotated[CallToolResult, Written]:
     """Write the project of a design: settings, code, tests, diagram, runbook. Shows the files, and asks first."""
     answers = answers_of(context)
@@ -121,7 +144,7 @@ async def write_design(
     if refused is not None:
         return refused
     with requirements_file(with_answers(requirements, answers_in(missing))) as file:
-        words = ["design", "--defaults", f"--out={directory}", "--", str(file)]
+        words = ["design", "--defaults", *_sample_words(sample), f"--out={directory}", "--", str(file)]
         return await answers.result(Written, words, lambda found: {"outcome": found}, most_characters=DESIGN_CHARACTERS)
 
 
@@ -130,8 +153,18 @@ def _shown_words(directory: str) -> list[str]:
     return ["design", "requirements.yml", "--out", directory]
 
 
+def _sample_words(sample: str | None) -> list[str]:
+    """The option of a sample; it must be inside of the project."""
+    if sample is None:
+        return []
+    # The verb reads the whole as a path if it names no source.
+    for path in (sample, sample.partition("=")[2]):
+        _check_inside(path)
+    return [f"--sample={sample}"]
+
+
 def _check_inside(directory: str) -> None:
-    """Refuse a folder outside of the project of the server."""
+    """Refuse a path outside of the project of the server."""
     path = Path(os.path.normpath(directory))
-    if path.is_absolute() or ".." in path.parts:
+    if path.is_absolute() or ".." in path.parts or "://" in directory:
         raise PipelineError("MCP.OUTSIDE", directory=directory)

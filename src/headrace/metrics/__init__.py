@@ -4,6 +4,7 @@
 __all__ = [
     "bottleneck",
     "catalogue",
+    "dataset_health",
     "dataset_lag",
     "definitions",
     "exposition",

@@ -85,6 +85,14 @@ FLOW_START = Metric(
     _FLOW,
     "When the flow started in the latest update that includes it, in seconds since 1970. A retry is no start.",
 )
+OPEN_BATCH = Metric(
+    "headrace.flow.open_batch",
+    "headrace_flow_open_batch_timestamp_seconds",
+    _G,
+    "s",
+    _FLOW,
+    "When the stream planned the batch that it has not committed yet, in seconds since 1970; absent between batches.",
+)
 TRIGGER_INTERVAL = Metric(
     "headrace.flow.trigger.interval",
     "headrace_flow_trigger_interval_seconds",
@@ -279,6 +287,16 @@ FRESHNESS_TARGET = Metric(
     ("dataset", "column"),
     "How old it may be, as dp.fresh says.",
 )
+HEALTH = Metric(
+    "headrace.dataset.health",
+    "headrace_dataset_health",
+    _G,
+    "1",
+    ("dataset", "health", "signal"),
+    "1 for how a dataset is: ok, unknown, warn or bad. That is the worst of its signals, which are flow (its states), "
+    "checkpoint, freshness, lag, sink (waiting batches) and quarantine (open rows). signal names those that are the "
+    "worst; it is empty if all are ok.",
+)
 SINK_WAITING_BATCHES = Metric(
     "headrace.sink.waiting.batches",
     "headrace_sink_waiting_batches",
@@ -463,10 +481,11 @@ BUILD = Metric("headrace.build.info", "headrace_build_info", _G, "1", ("version"
 CATALOGUE: tuple[Metric, ...] = (
     *(UPDATES, UPDATE_STATE, UPDATE_DURATION, UPDATE_END, UPDATE_REFUSED),
     *(FLOW_STATE, FLOW_FAILURES, FLOW_RETRIES, FLOW_START, TRIGGER_INTERVAL),
-    *(BATCHES, LAST_BATCH, BATCH_DURATION, ROWS, OUTPUT_BYTES, OUTPUT_FILES),
+    *(BATCHES, LAST_BATCH, OPEN_BATCH, BATCH_DURATION, ROWS, OUTPUT_BYTES, OUTPUT_FILES),
     *(INPUT_ROWS, BUSY, PHASES, COST, USUAL_COST, LOST_OFFSETS, LAST_LOSS),
     *(INPUT_RATE, PROCESS_RATE, LAG_OFFSETS, LAG_FILES, LAG_ROWS, LAG_COMMITS),
     *(LAG_BYTES, LAG_SECONDS, BOTTLENECK, LOCAL_LAG, GLOBAL_LAG, NEWEST_ROW, FRESHNESS_TARGET),
+    HEALTH,
     *(WATERMARK_DELAY, NEWEST_EVENT_TIME),
     *(SINK_WAITING_BATCHES, SINK_WAITING_ROWS, SINK_WAITING_BYTES, SINK_LAST_DELIVERY),
     *(OLD_EPOCHS, CHECKPOINT_PROBLEM, STATE_DISK),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from headrace.model.datasets import Definitions
 from headrace.model.names import QualifiedName
@@ -16,6 +17,11 @@ def as_declared(definitions: Definitions) -> Definitions:
     return definitions
 
 
+def utc_now() -> datetime:
+    """The time of day."""
+    return datetime.now(tz=UTC)
+
+
 @dataclass(frozen=True)
 class Harness:
     """The replacements for one test.
@@ -26,6 +32,7 @@ class Harness:
         given: datasets whose tables exist already, so that no update changes them.
         only: the datasets to resolve, with their inputs. Empty: all.
         lease_timing: of the lease.
+        clock: the time of events, with a zone.
     """
 
     failpoints: Failpoints = no_failpoint
@@ -33,6 +40,7 @@ class Harness:
     given: frozenset[QualifiedName] = frozenset()
     only: frozenset[QualifiedName] = frozenset()
     lease_timing: LeaseTiming = DEFAULT_TIMING
+    clock: Callable[[], datetime] = utc_now
 
 
 REAL = Harness()

@@ -30,7 +30,12 @@ def mentioned_names(
         text = texts.pop().casefold()
         if _ANY_NAME.search(text):
             return names
-        new = {name for name in names - found if name.name.casefold() in text}
+        new = {name for name in names - found if _has_word(text, name.name.casefold())}
         texts += [views[name] for name in new if name in views]
         found |= new
     return found
+
+
+def _has_word(text: str, name: str) -> bool:
+    """Whether a name is in a text, and not only as a part of a longer one."""
+    return name in text and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None

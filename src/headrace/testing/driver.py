@@ -21,7 +21,7 @@ from headrace.model.rows import Rows
 from headrace.plan.backfills import BackfillRequest, ReplayRequest
 from headrace.plan.steps import Plan
 from headrace.project.open import Project
-from headrace.project.test_harness import Harness
+from headrace.project.test_harness import Harness, utc_now
 from headrace.runtime.failpoints import Failpoint
 from headrace.settings.discover import find_settings
 from headrace.settings.load import load_settings
@@ -58,6 +58,8 @@ class Pipeline(ProjectFolder):
         self._failpoint = CrashFailpoint()
         # Those that :meth:`crash_at` has set so far.
         self.crashes: list[CrashFailpoint] = []
+        # The time of events, for tests of what metrics and alerts say hours later.
+        self.clock = utc_now
 
     @classmethod
     def nearest(cls, start: Path, scratch: Path) -> Pipeline:
@@ -206,7 +208,7 @@ class Pipeline(ProjectFolder):
         names = frozenset(map(self.settings.naming.canonical, only))
         given = frozenset(self._stand_ins)
         rewrite = partial(with_stand_ins, stand_ins=self._stand_ins)
-        return Project(self.settings, self._environ, Harness(self._failpoint, rewrite, given, names))
+        return Project(self.settings, self._environ, Harness(self._failpoint, rewrite, given, names, clock=self.clock))
 
 
 class NoProject:

@@ -130,6 +130,23 @@ def sink_that_never_got_anything(samples):
     samples.drop(catalogue.SINK_LAST_DELIVERY)
 
 
+def hanging_first_batch(samples):
+    """Of a sink: a stream reports what it has not read after its first batch only."""
+    for metric in (catalogue.LAG_COMMITS, catalogue.LAST_BATCH):
+        samples.drop(metric, lambda labels: labels["flow"] == "mail")
+    samples.drop(catalogue.SINK_LAST_DELIVERY)
+    samples.set(catalogue.FLOW_START, NOW - 901, "mail")
+    samples.set(catalogue.OPEN_BATCH, NOW - 901, "mail")
+
+
+def hanging_first_batch_of_a_table(samples):
+    running(samples, 0)
+    for metric in (catalogue.LAG_COMMITS, catalogue.LAST_BATCH):
+        samples.drop(metric, lambda labels: labels["flow"] == "orders")
+    samples.set(catalogue.FLOW_START, NOW - 901, "orders")
+    samples.set(catalogue.OPEN_BATCH, NOW - 901, "orders")
+
+
 def many_files(samples):
     samples.set(catalogue.TABLE_FILES, 1001, "orders")
 
@@ -200,6 +217,7 @@ def test_a_fault_is_found_by_its_own_rule_alone(rule_id):
     ("rule_id", "fault"),
     [
         ("sink_silent", sink_that_never_got_anything),
+        ("no_batches", hanging_first_batch_of_a_table),
         ("unreferenced", lambda samples: samples.set(catalogue.INACTIVE, 1.1e9, "old", "")),
         ("schema_blocked", lambda samples: samples.set(catalogue.UPDATE_REFUSED, 1, "FLOW.STATE_CHANGED")),
         # A row from the future makes no table fresh.
@@ -252,9 +270,14 @@ def simulated_minute(samples, minute):
     # A sink gets rows each minute, and is down for four minutes at night; the newest row is up to an hour old.
     is_down = 120 <= minute % 1440 < 124
     samples.set(catalogue.SINK_WAITING_BATCHES, minute % 1440 - 119 if is_down else 0, "mail", "mail")
-    samples.set(catalogue.LAST_BATCH, now - 10, "mail")
-    if not is_down:
-        samples.set(catalogue.SINK_LAST_DELIVERY, now - 10, "mail", "mail")
+    # It has nothing to get for two hours in the evening; then a batch for it begins.
+    is_quiet = 1200 <= minute % 1440 < 1320
+    samples.set(catalogue.LAG_COMMITS, 0 if is_quiet else 1, "mail", "orders")
+    samples.set(catalogue.LAG_SECONDS, 0 if is_quiet else 5, "mail", "orders")
+    if not is_quiet and minute % 1440 != 1320:
+        samples.set(catalogue.LAST_BATCH, now - 10, "mail")
+        if not is_down:
+            samples.set(catalogue.SINK_LAST_DELIVERY, now - 10, "mail", "mail")
     samples.set(catalogue.NEWEST_ROW, now - 60 * (minute % 60), "orders", "ordered_at")
     samples.set(catalogue.COST, 100 + minute % 90, "mail")
     samples.set(catalogue.UNREFERENCED, 1e6 * minute, "clicks")
@@ -287,6 +310,21 @@ def test_a_healthy_pipeline_has_no_open_alert_over_a_simulated_day():
         history = history.with_current(samples, now)
         most = max(most, len(history.points))
     assert most <= 62
+
+
+def test_a_sink_whose_first_batch_hangs_is_silent_and_its_flow_stands_still():
+    found = found_after(hanging_first_batch)
+
+    assert [finding.rule.rule_id for finding in found] == ["no_batches", "sink_silent"]
+
+
+def test_a_sink_that_had_nothing_to_get_for_an_hour_is_not_silent_when_rows_arrive():
+    def rows_arrive(samples):
+        samples.set(catalogue.SINK_LAST_DELIVERY, NOW - 3600, "mail", "mail")
+        samples.set(catalogue.LAG_SECONDS, 2, "mail", "orders")
+        samples.set(catalogue.OPEN_BATCH, NOW - 1, "mail")
+
+    assert found_after(rows_arrive) == []
 
 
 def test_a_pipeline_that_does_not_run_has_no_lag_to_complain_of():

@@ -19,6 +19,7 @@ from headrace.events.types import (
     FlowDefined,
     FlowLagMetrics,
     FlowStateChanged,
+    FlowStateMetrics,
     FlowTotal,
     StreamProgress,
     UpdateCreated,
@@ -124,6 +125,14 @@ events: st.SearchStrategy[Event] = st.one_of(
     st.lists(st.builds(FlowTotal, texts, texts, numbers, numbers, counts, st.none() | numbers))
     .map(tuple)
     .map(UpdateTotals),
+    st.lists(
+        st.builds(FlowLagMetrics, texts, texts, lags)
+        | st.builds(FlowStateMetrics, texts, texts, st.just(()), texts)
+        | st.builds(BatchRunning, texts, texts, st.builds(BatchTasks, numbers, numbers, numbers, numbers)),
+        max_size=3,
+    )
+    .map(tuple)
+    .map(lambda reports: UpdateTotals((), reports)),
     st.builds(
         FlowLagMetrics,
         texts,

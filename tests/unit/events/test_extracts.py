@@ -97,11 +97,8 @@ def numbers(rows: list[dict[str, Any]]) -> list[int]:
     ("parts", "expected"),
     [
         ([Part.UPDATES], [0, 9, 10]),
-        ([Part.FLOWS, Part.TOTALS], [1, 4]),
-        ([Part.REPORTS], [7]),
         ([Part.BATCHES], [2, 3, 6, 11]),
-        ([Part.LATER_BATCHES], [6, 11]),
-        ([Part.LATER_BATCHES, Part.BATCHES, Part.REPORTS], [2, 3, 6, 7, 11]),
+        ([Part.UPDATES, Part.BATCHES], [0, 2, 3, 6, 9, 10, 11]),
         ([Part.SAMPLES], []),
     ],
 )
@@ -112,24 +109,6 @@ def test_an_extract_has_each_event_of_its_parts_once(log, tmp_path, parts, expec
     assert [row["timestamp"] for row in rows] == [NOON + timedelta(seconds=number) for number in expected]
     assert {row["origin"]["pipeline_id"] for row in rows} <= {"p"}
     assert [list(json.loads(row["details"])) for row in rows] == [[row["event_type"]] for row in rows]
-
-
-def test_batches_in_totals_are_extracted_when_an_older_version_did_not_count_them(log, tmp_path):
-    moment = NOON + timedelta(seconds=60)
-    row = to_row(EVENTS[4][1], origin=Origin("p", "shop", "u1"), stamp=Stamp(seq_no_at(moment), moment, "i", "9999"))
-    details = json.loads(row["details"])
-    for flow in details["flow_totals"]["flows"]:
-        del flow["batches"]
-    old = tmp_path / "old"
-    rows = [row | {"details": json.dumps(details)}]
-    write_deltalake(str(old), pa.Table.from_pylist(rows, SCHEMA))
-    before = [
-        to_row(event, origin=Origin("p", "shop", "u1"), stamp=Stamp(seq_no_at(NOON) + n, NOON, "i", f"{n:04}"))
-        for n, event in enumerate((batch(0), batch(1)))
-    ]
-    write_deltalake(str(old), pa.Table.from_pylist(before, SCHEMA), mode="append")
-
-    assert numbers(extracted(str(old), tmp_path / "extract", Part.LATER_BATCHES)) == [0, 1]
 
 
 def test_a_log_that_cannot_be_read_is_reported(log, tmp_path):

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
@@ -33,6 +34,7 @@ from headrace.events.types import (
     FlowDefined,
     FlowLagMetrics,
     FlowStateChanged,
+    FlowStateMetrics,
     FlowTotal,
     StreamProgress,
     UpdateCreated,
@@ -120,11 +122,13 @@ def test_reader_skips_batches_that_a_totals_event_includes(path: str, open_log: 
     assert len(read) == len(batches) - 5
 
 
-@given(st.lists(st.tuples(st.sampled_from("RBPST"), st.sampled_from("ab")), max_size=10))
+@given(st.lists(st.tuples(st.sampled_from("RBPSTOLW"), st.sampled_from("ab")), max_size=10))
+@example([("L", "a"), ("W", "b"), ("R", "b"), ("T", "a"), ("L", "b"), ("S", "a")])
+@example([("L", "a"), ("W", "b"), ("O", "a"), ("L", "b"), ("T", "a"), ("O", "a")])
 @example([("R", "a"), ("R", "b"), ("B", "a"), ("T", "a"), ("P", "b"), ("R", "a")])
 @example([("R", "a"), ("R", "b"), ("B", "a"), ("T", "a"), ("B", "b"), ("B", "b"), ("R", "b"), ("S", "b")])
 @settings(max_examples=8, deadline=None)
-def test_long_batches_read_from_the_log_are_those_of_the_running_update(steps: list[tuple[str, str]]) -> None:
+def test_reports_read_from_the_log_are_those_of_the_running_update(steps: list[tuple[str, str]]) -> None:
     builder, numbers, rows = OutcomeBuilder("u1"), dict.fromkeys("ab", 0), []
 
     def emit(event: Event) -> None:
@@ -137,19 +141,21 @@ def test_long_batches_read_from_the_log_are_those_of_the_running_update(steps: l
         emit(event)
     for step, flow in steps:
         number = numbers[flow]
-        match step:
-            case "R":
-                emit(BatchRunning(flow, "orders", BatchTasks(number, 1, 2, 6)))
-            case "B":
-                emit(BatchDone(flow, "orders", 0, number, COUNTS))
-                numbers[flow] += 1
-            case "P":
-                emit(StreamProgress(flow, "orders", 0, "q", "r", StreamBatches(number, 1, NOON, 5)))
-                numbers[flow] += 1
-            case "S":
-                emit(FlowStateChanged(flow, "orders", FlowState.RUNNING, attempt=1))
-            case "T":
-                emit(builder.total())
+        numbers[flow] += step in "BP"
+        made: dict[str, Callable[[], Event]] = {
+            "R": lambda flow=flow, number=number: BatchRunning(flow, "orders", BatchTasks(number, 1, 2, 6)),
+            "B": lambda flow=flow, number=number: BatchDone(flow, "orders", 0, number, COUNTS),
+            "P": lambda flow=flow, number=number: StreamProgress(
+                flow, "orders", 0, "q", "r", StreamBatches(number, 1, NOON, 5)
+            ),
+            "S": lambda flow=flow: FlowStateChanged(flow, "orders", FlowState.RUNNING, attempt=1),
+            "L": lambda flow=flow: FlowLagMetrics(flow, "orders", (PartitionLag("t", 0, 1, len(rows)),)),
+            "W": lambda flow=flow: FlowStateMetrics(flow, "orders", (), f"at {len(rows)}"),
+            "T": builder.total,
+            # As an older version recorded them.
+            "O": lambda: replace(builder.total(), reports=None),
+        }
+        emit(made[step]())
     with TemporaryDirectory() as folder:
         write_deltalake(folder, pa.Table.from_pylist(rows, SCHEMA))
 

@@ -186,6 +186,18 @@ def test_an_error_of_a_verb_reaches_the_assistant_with_code_and_hint(assistant: 
     }
 
 
+def test_a_sample_of_the_project_reaches_the_verb_and_another_one_is_refused(assistant: Any) -> None:
+    assistant.value("design", {"requirements": "name: a\n", "sample": "events=landing/events"})
+    errors = [
+        assistant.error("design", {"requirements": "name: a\n", "sample": path})["code"]
+        for path in ("../landing", "events=/etc", "file:///etc/passwd", "events=../b=c")
+    ]
+
+    called = [words for words in assistant.verbs.calls if any("--sample" in word for word in words)]
+    assert {word for words in called for word in words if "--sample" in word} == {"--sample=events=landing/events"}
+    assert errors == ["MCP.OUTSIDE"] * 4
+
+
 def test_requirements_reach_the_verb_as_a_file_that_is_removed(assistant: Any) -> None:
     seen = []
 

@@ -6,4 +6,16 @@ datasets, ``decide.py`` decides, ``design.py`` renders the files.
 
 from __future__ import annotations
 
-__all__ = ["answers", "design", "parse", "questions", "requirement_keys", "requirements", "sample_schema"]
+__all__ = [
+    "answers",
+    "assumed",
+    "design",
+    "difference",
+    "parse",
+    "questions",
+    "record",
+    "requirement_keys",
+    "requirements",
+    "sample_schema",
+    "sampling",
+]

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from headrace.assistant.design.assumed import NOTHING_ASSUMED, Assumed
 from headrace.assistant.design.blueprint import Blueprint, Dataset, make_blueprint
 from headrace.assistant.design.checklist import Criterion, checklist
 from headrace.assistant.design.decisions.collect import decide
 from headrace.assistant.design.decisions.decision import Decision
 from headrace.assistant.design.decisions.state import StateEstimate, state_estimates
-from headrace.assistant.design.decisions.watermarks import delay_s
+from headrace.assistant.design.decisions.watermarks import delay_s, measured_origin
 from headrace.assistant.design.files.render import render_files
 from headrace.assistant.design.questions import Question, needs_lateness, open_questions, with_defaults
 from headrace.assistant.design.requirements import Requirements
@@ -21,13 +22,18 @@ from headrace.model.lateness import Lateness
 
 @dataclass(frozen=True)
 class Design:
-    """A design: its datasets, its decisions, and the files of the project by path."""
+    """A design: its datasets, its decisions, and the files of the project by path.
+
+    Attributes:
+        assumed: where the answers come from that the requirements did not state.
+    """
 
     blueprint: Blueprint
     decisions: tuple[Decision, ...]
     state: tuple[StateEstimate, ...]
     checklist: tuple[Criterion, ...]
     files: Mapping[str, str]
+    assumed: Assumed
 
     def to_json(self) -> dict[str, Any]:
         """The design as one JSON object."""
@@ -41,28 +47,38 @@ class Design:
         }
 
 
-def make_design(requirements: Requirements, *, defaults: bool = False, measured: Lateness | None = None) -> Design:
+def make_design(
+    requirements: Requirements,
+    *,
+    defaults: bool = False,
+    measured: Lateness | None = None,
+    assumed: Assumed = NOTHING_ASSUMED,
+) -> Design:
     """The design of requirements.
 
     Args:
-        requirements: as parsed.
+        requirements: as parsed, with the answers that samples propose.
         defaults: whether open questions are answered by their defaults.
         measured: the lateness of past events, if the requirements ask for it.
+        assumed: where answers come from; its open questions are answered by their defaults.
 
     Raises:
         PipelineError: DESIGN.OPEN_QUESTIONS: answers are missing; DESIGN.NOT_MEASURED: there is no measured lateness.
         Problems: outputs that cannot be built.
     """
     questions = open_questions(requirements)
-    missing = [question for question in questions if question.is_needed or not defaults]
+    missing = [one for one in questions if one.is_needed or not (defaults or one.id in assumed.defaults)]
     if missing:
         raise open_questions_error(missing, requirements.file)
+    if measured is not None:
+        assumed = replace(assumed, delay=measured_origin(measured))
+    assumed = replace(assumed, defaults=tuple(question.id for question in questions))
     blueprint = make_blueprint(_with_measured_delay(with_defaults(requirements), measured))
-    decisions = decide(blueprint, questions, measured)
+    decisions = decide(blueprint, questions, assumed)
     delay = delay_s(blueprint.requirements)
     criteria = checklist(blueprint, decisions, delay)
-    files = render_files(blueprint, decisions, criteria, delay)
-    return Design(blueprint, decisions, state_estimates(blueprint, delay), criteria, files)
+    files = render_files(blueprint, decisions, criteria, delay, assumed.marks)
+    return Design(blueprint, decisions, state_estimates(blueprint, delay), criteria, files, assumed)
 
 
 def _with_measured_delay(requirements: Requirements, measured: Lateness | None) -> Requirements:

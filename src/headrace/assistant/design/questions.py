@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
@@ -27,6 +27,15 @@ _GIB = 1 << 30
 _BY_IDENTITY = (OutputKind.DEDUP, *CHANGES)
 _GROUPING = (OutputKind.WINDOWS, OutputKind.SESSIONS)
 _JOINING = (OutputKind.JOIN, OutputKind.ENRICH)
+
+# The fields of answers that have a default, by their path; a source has the rate.
+_FIELDS: Mapping[str, str] = {
+    "latency": "latency_s",
+    "state.memory": "memory_bytes",
+    "guarantee": "guarantee",
+    "on_error": "on_error",
+    "history": "history",
+}
 
 
 @dataclass(frozen=True)
@@ -83,6 +92,19 @@ def with_defaults(requirements: Requirements) -> Requirements:
         on_error=requirements.on_error or ErrorPolicy(known["on_error"]),
         history=requirements.history or History(),
     )
+
+
+def without_answers(requirements: Requirements, paths: Iterable[str]) -> Requirements:
+    """The requirements without the answers at the paths of questions that have a default."""
+    for path in paths:
+        if path in _FIELDS:
+            nothing: Mapping[str, Any] = {_FIELDS[path]: None}
+            requirements = replace(requirements, **nothing)
+        elif path.startswith("sources."):
+            name = path.split(".")[1]
+            sources = (replace(one, events_per_s=None) if one.name == name else one for one in requirements.sources)
+            requirements = replace(requirements, sources=tuple(sources))
+    return requirements
 
 
 def _of_source(source: Source, requirements: Requirements) -> Iterator[Question]:

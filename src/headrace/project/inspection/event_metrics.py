@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
-from headrace.delta_log.tables import table_version_or_none
-from headrace.events.expiry import Horizon
+from headrace.errors import PipelineError
 from headrace.events.reader import EventReader
 from headrace.events.recorded import continues, newest_trimming, recorded_events
 from headrace.events.upkeep import LogTrimmed
@@ -20,17 +20,28 @@ from headrace.settings.storage import MonitoringFile
 _FOLD_ATTEMPTS = 3
 
 
-def folded_events(settings: Settings) -> EventFold:
-    """The metrics of all events of a pipeline; reads only those after the last snapshot.
+class FoldedEvents:
+    """The metrics of all events of a pipeline, from the snapshot of the last time and the events after it."""
 
-    Raises:
-        PipelineError: EVENTS.NOT_READABLE.
-    """
-    reader, file = EventReader(settings.layout.events), Path(settings.layout.monitoring(MonitoringFile.METRICS))
-    log = table_version_or_none(settings.layout.events)
-    if log is None or not reader.exists:
-        return EventFold()
-    return fold_log(reader, file, log.table_id)
+    def __init__(self, settings: Settings) -> None:
+        self._reader = EventReader(settings.layout.events)
+        self._file = Path(settings.layout.monitoring(MonitoringFile.METRICS))
+        self._folded: tuple[tuple[str, int], EventFold] | None = None
+
+    def newest(self) -> EventFold:
+        """The metrics now; the same object as before if the log has not changed. None of a log that cannot be opened.
+
+        Raises:
+            PipelineError: EVENTS.NOT_READABLE.
+        """
+        position = None
+        with suppress(PipelineError):
+            position = self._reader.position
+        if position is None:
+            return EventFold()
+        if self._folded is None or self._folded[0] != position:
+            self._folded = (position, fold_log(self._reader, self._file, position[0]))
+        return self._folded[1]
 
 
 def fold_log(reader: EventReader, file: Path, table_id: str) -> EventFold:
@@ -44,14 +55,18 @@ def fold_log(reader: EventReader, file: Path, table_id: str) -> EventFold:
     Raises:
         PipelineError: EVENTS.NOT_READABLE.
     """
-    trimming = newest_trimming(reader)
     for _ in range(_FOLD_ATTEMPTS):
         snapshot = read_snapshot(file, __version__)
-        if snapshot is not None and not _is_current(snapshot, table_id, horizon_of(trimming), reader):
+        if snapshot is not None and not (snapshot.table_id == table_id and continues(reader, snapshot.row_id)):
+            snapshot = None
+        # A removal covers only events that are older than its record.
+        after = None if snapshot is None else snapshot.row_id
+        trimming = newest_trimming(reader, after)
+        if snapshot is not None and snapshot.row_id < horizon_of(trimming).metrics_before:
+            # Events that it does not have were removed.
             snapshot = None
         row_id, fold = _fold_since(snapshot, trimming, reader)
-        read_with, trimming = trimming, newest_trimming(reader)
-        if trimming == read_with:
+        if newest_trimming(reader, after) == trimming:
             # A snapshot without events that were removed meanwhile would make the counters low for good.
             if row_id is not None and (snapshot is None or row_id != snapshot.row_id):
                 write_snapshot(file, __version__, Snapshot(table_id, row_id, fold))
@@ -71,10 +86,3 @@ def _fold_since(
             fold.apply(recorded.event, recorded.at, recorded.update_id)
         row_id = recorded.row_id
     return row_id, fold
-
-
-def _is_current(snapshot: Snapshot, table_id: str, removed: Horizon, reader: EventReader) -> bool:
-    """Whether a snapshot is of this log, and has all events that were removed from it."""
-    if snapshot.table_id != table_id or snapshot.row_id < removed.metrics_before:
-        return False
-    return continues(reader, snapshot.row_id)

@@ -15,7 +15,7 @@ from headrace.plan.inactive import Inactive
 from headrace.plan.maintenance import Action, ActionState, Size
 from headrace.plan.steps import Plan
 from headrace.project.clean import Cleaned, CleanRequest, clean_storage, clean_under_lease
-from headrace.project.inspection.event_metrics import folded_events
+from headrace.project.inspection.event_metrics import FoldedEvents
 from headrace.project.lease import Lease
 from headrace.project.lease_holders import host_name
 from headrace.project.maintenance.maintain import maintenance_of
@@ -115,7 +115,7 @@ class ExpiredParts:
         """What the latest update of all flows did not define, and nothing has used since a time: its name and parts."""
         layout, naming = self.settings.layout, self.settings.naming
         flows = {(str(flow.dataset), flow.name): flow for flow in stored_flows(layout, naming)}
-        for dataset, flow in sorted(folded_events(self.settings).definitions.inactive):
+        for dataset, flow in sorted(FoldedEvents(self.settings).newest().definitions.inactive):
             name = naming.canonical(dataset)
             own = [found for (target, known), found in flows.items() if target == dataset and flow in ("", known)]
             table, view = layout.table(naming, name), layout.view(naming, name)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from headrace.checkpoints.offsets import read_progress
+from headrace.checkpoints.offsets import open_batch_planned_at, read_progress
 from headrace.checkpoints.state_size import state_sizes
 from headrace.delta_log.unread_commits import BETWEEN_COMMITS, unread_commits
 from headrace.errors import PipelineError
@@ -60,7 +60,11 @@ def _add_flow(samples: Samples, flow: StoredFlow) -> None:
     epochs = {int(entry.name) for entry in folder.iterdir() if entry.name.isdigit() and entry.is_dir()}
     if epochs:
         samples.set(catalogue.OLD_EPOCHS, len(epochs - {flow.record.epoch}), flow.name)
-    sizes = state_sizes(folder / str(flow.record.epoch))
+    checkpoint = folder / str(flow.record.epoch)
+    open_batch_at = open_batch_planned_at(checkpoint)
+    if open_batch_at is not None:
+        samples.set(catalogue.OPEN_BATCH, round(open_batch_at, 3), flow.name)
+    sizes = state_sizes(checkpoint)
     if sizes:
         samples.set(catalogue.STATE_DISK, sum(sizes), flow.name)
 

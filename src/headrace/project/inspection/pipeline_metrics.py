@@ -13,12 +13,13 @@ from headrace.alerts.alert import AlertState
 from headrace.alerts.store import read_alerts
 from headrace.errors import PipelineError
 from headrace.metrics import catalogue
+from headrace.metrics.dataset_health import dataset_health
 from headrace.metrics.fold import EventFold
 from headrace.metrics.samples import Samples
 from headrace.model.liveness import Liveness
 from headrace.model.outcome import ACTIVE_STATES, UpdateState
 from headrace.model.version import __version__
-from headrace.project.inspection.event_metrics import folded_events
+from headrace.project.inspection.event_metrics import FoldedEvents
 from headrace.project.inspection.flow_storage import add_stored_flows
 from headrace.project.inspection.storage_survey import current_survey
 from headrace.project.inspection.table_metrics import add_tables
@@ -57,12 +58,13 @@ def pipeline_metrics(
     Raises:
         PipelineError: EVENTS.NOT_READABLE.
     """
-    fold, lease = folded_events(settings), check_lease()
+    events = FoldedEvents(settings)
+    fold, lease = events.newest(), check_lease()
     running = fold.running_update
     lost = running if running is not None and not lease.may_run(running) else None
     if lost is not None:
         # It may have ended since the log was read, and another one may have begun.
-        fold = folded_events(settings)
+        fold = events.newest()
     samples = fold.samples
     if fold.newest_event_at is not None:
         samples.set(catalogue.NEWEST_EVENT, fold.newest_event_at)
@@ -81,6 +83,10 @@ def pipeline_metrics(
         add_stored_flows(samples, settings, fold, add_tables(samples, settings, fold.definitions), now())
         number = max((int(value) for value in samples.of(catalogue.LEASE_NUMBER).values()), default=-1)
         current_survey(settings, fold, number, now(), is_held=lease.is_held).add_to(samples)
+        datasets = {name: flow.dataset for name, flow in fold.definitions.flows.items()}
+        for dataset, (health, signals) in dataset_health(samples, datasets, now()).items():
+            for signal in signals or (None,):
+                samples.set(catalogue.HEALTH, 1, dataset, health.value, signal.value if signal else "")
     return samples
 
 

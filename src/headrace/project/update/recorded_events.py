@@ -7,7 +7,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from itertools import count
 
@@ -35,6 +35,7 @@ def recorded_events(
     secrets: Secrets,
     resolved: Resolved,
     on_event: Callable[[Event], None] | None,
+    clock: Callable[[], datetime],
 ) -> Iterator[tuple[Callable[[Event], None], OutcomeBuilder]]:
     """Open the log of an update; its hooks run, and its log is written, until the end of the block.
 
@@ -44,6 +45,7 @@ def recorded_events(
         secrets: what no event may contain.
         resolved: the project, with its hooks.
         on_event: receives every event after it was logged.
+        clock: the time of events, with a zone.
 
     Yields:
         A function that records an event, from any thread; and the builder of the outcome, made from what was logged.
@@ -52,7 +54,7 @@ def recorded_events(
     log = EventLog(
         settings.layout.events,
         origin=Origin(settings.id, settings.name, update_id, host=socket.gethostname()),
-        clock=lambda: datetime.now(tz=UTC),
+        clock=clock,
         new_id=lambda: str(uuid.uuid4()),
         redact=secrets.redact,
         on_row=lambda row: hooks.notify(row),  # noqa: PLW0108 - hooks is assigned after the log

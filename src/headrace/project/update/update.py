@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 
 from headrace.errors import InternalError, PipelineError
 from headrace.events.types import Event, FlowStateChanged, UpdateStateChanged, Warned
@@ -45,6 +46,8 @@ class Update:
     state: StoredState
     lease: Lease
     failpoints: Failpoints
+    # The time of its events, with a zone.
+    clock: Callable[[], datetime]
     # Why, and who starts it; None if unknown.
     cause: UpdateCause
     user: str | None
@@ -73,7 +76,10 @@ class Update:
                 on_event(event)
 
         with (
-            recorded_events(update_id, settings, self.secrets, self.resolved, on_recorded) as (emit, builder),
+            recorded_events(update_id, settings, self.secrets, self.resolved, on_recorded, self.clock) as (
+                emit,
+                builder,
+            ),
             watch.during(emit, continuous=plan.continuous),
         ):
             emit(created_event(settings, selection, self.cause, self.user, continuous=plan.continuous))

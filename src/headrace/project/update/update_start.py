@@ -109,6 +109,7 @@ class UpdateStart:
                 state=self.planning.state,
                 lease=lease,
                 failpoints=self.harness.failpoints,
+                clock=self.harness.clock,
                 cause=self.cause,
                 user=user_name(self.environ),
                 apply_renames=lambda renamed: self.planning.apply_renames(renamed, self.harness.failpoints),

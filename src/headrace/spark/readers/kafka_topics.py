@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from headrace.checkpoints.offsets import read_progress
 from headrace.checkpoints.topic_offsets import next_positions, planned_positions, positions_before
 from headrace.errors import PipelineError
+from headrace.events.levels import Level
 from headrace.events.types import OFFSETS_LOST, Warned
 from headrace.graph.resolved_flows import ResolvedFlow
 from headrace.sources.kafka_offsets import Bounds, LostOffsets, Partition, Positions, ReportedLosses, losses
@@ -141,7 +142,7 @@ def report_lost(context: UpdateContext, flow: ResolvedFlow, lost_offsets: Iterab
     for lost in lost_offsets:
         message = f'flow "{flow.name}": lost {lost.text}'
         facts = {"topic": lost.topic, "partition": lost.partition, "offsets": lost.offsets}
-        context.reporting.emit(Warned(OFFSETS_LOST, message, flow.name, str(flow.target), facts=facts))
+        context.reporting.emit(Warned(OFFSETS_LOST, message, flow.name, str(flow.target), Level.ERROR, facts))
 
 
 def earliest_offsets(

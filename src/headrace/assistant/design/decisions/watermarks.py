@@ -25,8 +25,8 @@ def delay_s(requirements: Requirements) -> float:
     return requirements.lateness.within_s or 0.0
 
 
-def watermark_decisions(blueprint: Blueprint, measured: MeasuredLateness | None) -> Iterator[Decision]:
-    """One decision on the delay, and one for each result that waits for it."""
+def watermark_decisions(blueprint: Blueprint, origin: str | None) -> Iterator[Decision]:
+    """One decision on the delay, and one for each result that waits for it; without an origin, the delay is stated."""
     stateful = [dataset for dataset in blueprint.datasets if dataset.keeps_state]
     if not stateful:
         return
@@ -35,7 +35,7 @@ def watermark_decisions(blueprint: Blueprint, measured: MeasuredLateness | None)
     yield Decision(
         "watermark",
         f"{interval(delay)} behind the newest event",
-        f"{_origin(requirements, measured)}; {_comparison(requirements, delay)}",
+        f"{origin or _stated(requirements)}; {_comparison(requirements, delay)}",
         (
             "a longer delay: more late events count, with more state and later results",
             "a shorter delay: earlier results and less state, and more events are too late",
@@ -46,9 +46,12 @@ def watermark_decisions(blueprint: Blueprint, measured: MeasuredLateness | None)
     yield from (_wait(dataset, delay) for dataset in stateful if dataset.kind is not DatasetKind.DEDUP)
 
 
-def _origin(requirements: Requirements, measured: MeasuredLateness | None) -> str:
-    if measured is None:
-        return f"{requirements.lateness.share * 100:g} % of the events are stated to arrive within it"
+def _stated(requirements: Requirements) -> str:
+    return f"{requirements.lateness.share * 100:g} % of the events are stated to arrive within it"
+
+
+def measured_origin(measured: MeasuredLateness) -> str:
+    """Where a delay that was measured in a table comes from."""
     if measured.suggested_s is None:
         return f"{measured.table} has no two commits to compare, so no event was seen to be late"
     late = measured.dropped_by(measured.suggested_s)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from headrace.assistant.design.blueprint import Blueprint
 from headrace.assistant.design.checklist import Criterion
 from headrace.assistant.design.decisions.decision import Decision
@@ -18,14 +20,26 @@ from headrace.settings.json_schema import SCHEMA_FILE, schema_text
 
 
 def render_files(
-    blueprint: Blueprint, decisions: tuple[Decision, ...], criteria: tuple[Criterion, ...], delay_s: float
+    blueprint: Blueprint,
+    decisions: tuple[Decision, ...],
+    criteria: tuple[Criterion, ...],
+    delay_s: float,
+    marks: Mapping[str, str],
 ) -> dict[str, str]:
-    """The files, by path relative to the project."""
+    """The files, by path relative to the project.
+
+    Args:
+        blueprint: the datasets.
+        decisions: of the design.
+        criteria: the checklist.
+        delay_s: the delay of watermarks.
+        marks: comments on answers that the requirements did not state, by their path.
+    """
     return {
         "pipeline.yml": settings_text(blueprint),
         SCHEMA_FILE: schema_text(),
         ".gitignore": gitignore_text(),
-        "requirements.yml": requirements_text(blueprint.requirements),
+        "requirements.yml": requirements_text(blueprint.requirements, marks),
         "design.md": design_page(blueprint, decisions, state_estimates(blueprint, delay_s)),
         "design.mmd": mermaid(blueprint),
         "runbook.md": runbook_page(blueprint),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from headrace.assistant.design.durations import interval
@@ -12,25 +13,44 @@ from headrace.assistant.design.requirements import Output, Requirements, Source
 from headrace.model.schema import type_text
 from headrace.model.sizes import size_text
 
+_NONE: Mapping[str, str] = MappingProxyType({})
 _WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off", ""})
 _NUMBER = re.compile(r"[-+]?[0-9][0-9_.]*(?:e[-+]?[0-9]+)?|[0-9]{4}-[0-9]{2}-[0-9]{2}", re.IGNORECASE)
 
 
-def requirements_text(requirements: Requirements) -> str:
-    """The text of the file."""
-    return "\n".join(_lines(requirements)) + "\n"
+def requirements_text(requirements: Requirements, marks: Mapping[str, str] = _NONE) -> str:
+    """The text of the file.
+
+    Args:
+        requirements: with every answer.
+        marks: comments on answers by their path, such as ``sources.events.keys``.
+    """
+    return "\n".join(_lines(requirements, marks)) + "\n"
 
 
-def _lines(requirements: Requirements) -> Iterator[str]:
+def answer_at(requirements: Requirements, path: str) -> Any:
+    """The answer at a path, such as ``latency`` or ``sources.events.keys``, as JSON has it; None if there is none."""
+    group, _, rest = path.partition(".")
+    found: Any = _answers(requirements)
+    if group in ("sources", "outputs"):
+        items = map(_source, requirements.sources) if group == "sources" else map(_output, requirements.outputs)
+        name, _, path = rest.partition(".")
+        found = next((item for item in items if item["name"] == name), None)
+    for key in path.split("."):
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return None if found is None else json.loads(json.dumps(found, default=dict))
+
+
+def _lines(requirements: Requirements, marks: Mapping[str, str]) -> Iterator[str]:
     yield "# What the pipeline must do. `headrace design requirements.yml --out DIR` makes the project again."
     yield f"name: {requirements.name}"
     yield "sources:"
     for source in requirements.sources:
-        yield from _item(_source(source))
+        yield from _item(_source(source), f"sources.{source.name}", marks)
     yield "outputs:"
     for output in requirements.outputs:
-        yield from _item(_output(output))
-    yield from _entries(_answers(requirements), "")
+        yield from _item(_output(output), f"outputs.{output.name}", marks)
+    yield from _entries(_answers(requirements), "", "", marks)
 
 
 def _answers(requirements: Requirements) -> dict[str, Any]:
@@ -98,25 +118,27 @@ def _output(output: Output) -> dict[str, Any]:
     }
 
 
-def _item(values: Mapping[str, Any]) -> Iterator[str]:
-    lines = list(_entries(values, "    "))
+def _item(values: Mapping[str, Any], path: str, marks: Mapping[str, str]) -> Iterator[str]:
+    lines = list(_entries(values, "    ", path, marks))
     yield f"  - {lines[0].strip()}"
     yield from lines[1:]
 
 
-def _entries(values: Mapping[str, Any], margin: str) -> Iterator[str]:
+def _entries(values: Mapping[str, Any], margin: str, path: str, marks: Mapping[str, str]) -> Iterator[str]:
     for name, value in values.items():
         if value is None or value in ({}, ()):
             continue
+        inner_path = f"{path}.{name}" if path else name
+        mark = f"  # {marks[inner_path]}" if inner_path in marks else ""
         if isinstance(value, Mapping):
-            inner = list(_entries(value, f"{margin}  "))
+            inner = list(_entries(value, f"{margin}  ", inner_path, marks))
             if inner:
-                yield f"{margin}{_scalar(name)}:"
+                yield f"{margin}{_scalar(name)}:{mark}"
                 yield from inner
         elif isinstance(value, Sequence) and not isinstance(value, str):
-            yield f"{margin}{name}: [{', '.join(map(_scalar, value))}]"
+            yield f"{margin}{name}: [{', '.join(map(_scalar, value))}]{mark}"
         else:
-            yield f"{margin}{_scalar(name)}: {_scalar(value)}"
+            yield f"{margin}{_scalar(name)}: {_scalar(value)}{mark}"
 
 
 def _scalar(value: Any) -> str:

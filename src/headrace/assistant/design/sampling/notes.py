@@ -1,0 +1,70 @@
+"""What a reader of a sample's measures should know: what is left out, not clear, or cannot be measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from headrace.assistant.design.requirements import Requirements, Source
+from headrace.assistant.design.sampling.candidates import LEAST_ROWS, event_times, keys, never_null
+from headrace.assistant.design.sampling.finding import Findings
+from headrace.assistant.design.sampling.proposals import lateness_figure
+from headrace.assistant.design.sampling.sample import ColumnMeasure, SampleMeasures
+
+
+def notes(requirements: Requirements, findings: Findings, measures: SampleMeasures) -> Iterator[str]:
+    """The notes on a sample, for requirements with the answers that samples propose."""
+    if not measures.rows:
+        yield "it has no record that can be read"
+        return
+    if measures.unreadable:
+        yield f"{measures.unreadable:,} records or files could not be read; the design sets such records apart"
+    if measures.not_utf8:
+        yield f"{measures.not_utf8:,} rows have bytes that are not UTF-8; the option `encoding` names another encoding"
+    if measures.left_out:
+        names = ", ".join(measures.left_out)
+        yield f"columns that requirements cannot have, because of their names or those of their fields: {names}"
+    for column in measures.columns:
+        if column.epoch is not None:
+            yield f"the numbers of {column.name} look like {column.epoch} since 1970, and an event time is a TIMESTAMP"
+    source = requirements.source(measures.source)
+    if source is not None:
+        yield from _undecided(source, measures)
+        if "lateness.within" not in findings.by_path:
+            yield from _lateness(source, measures)
+    known = never_null(measures)
+    if known:
+        yield f"never null: {_names(known)}"
+
+
+def _undecided(source: Source, measures: SampleMeasures) -> Iterator[str]:
+    times, candidates = event_times(measures), keys(measures)
+    if source.event_time is None:
+        yield f"event time: {_choice(times)}"
+    if not source.keys:
+        few = measures.rows - measures.repeated_rows < LEAST_ROWS
+        yield f"key: fewer than {LEAST_ROWS} different rows do not show it" if few else f"key: {_choice(candidates)}"
+
+
+def _choice(columns: tuple[ColumnMeasure, ...]) -> str:
+    if not columns:
+        return "no column can be it"
+    return f"{_names(columns)} can be it" + ("" if len(columns) == 1 else ", and none of them clearly is")
+
+
+def _lateness(source: Source, measures: SampleMeasures) -> Iterator[str]:
+    column = measures.column(source.event_time)
+    if column is None or column.time is None:
+        return
+    time = column.time
+    if time.lateness.rows < LEAST_ROWS:
+        yield f"lateness: fewer than {LEAST_ROWS} times do not show it"
+    elif not time.lateness.late_rows:
+        yield f"lateness: no row is late, as in files that are sorted by {column.name}, so no delay is proposed"
+    elif not time.has_order_of_arrival:
+        yield "lateness: the rows are not in the order of their arrival, so no delay is proposed"
+    else:
+        yield f"lateness: {lateness_figure(time)}"
+
+
+def _names(columns: tuple[ColumnMeasure, ...]) -> str:
+    return ", ".join(column.name for column in columns)

@@ -1,0 +1,197 @@
+"""Proposes the answers that requirements lack, from what samples show. What is stated is never replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from headrace.assistant.design.durations import interval, spoken
+from headrace.assistant.design.questions import needs_lateness
+from headrace.assistant.design.requirements import CHANGES, Output, OutputKind, Requirements, Source, SourceKind
+from headrace.assistant.design.sampling.candidates import LEAST_ROWS, event_times, keys, never_null
+from headrace.assistant.design.sampling.finding import Proposal
+from headrace.assistant.design.sampling.sample import ColumnMeasure, SampleMeasures, TimeMeasure
+from headrace.model.lateness import SHARES
+
+# Steps that keep the columns of a source and their names.
+_KEEPING = (OutputKind.BRONZE, OutputKind.CLEAN, OutputKind.DEDUP)
+
+
+def propose(requirements: Requirements, samples: Sequence[SampleMeasures]) -> tuple[Requirements, tuple[Proposal, ...]]:
+    """The requirements with proposed answers, and the proposals; each has the figure that it stands on."""
+    found: list[Proposal] = []
+    for measures in samples:
+        source = requirements.source(measures.source)
+        if source is not None and measures.rows:
+            filled, proposals = _of_source(source, measures, requirements)
+            requirements = _with_source(requirements, filled)
+            found += proposals
+    requirements, proposals = _lateness(requirements, samples)
+    found += proposals
+    for measures in samples:
+        requirements, proposals = _rules(requirements, measures)
+        found += proposals
+    return requirements, tuple(found)
+
+
+def share_text(share: float) -> str:
+    """A share as a percentage that is 0 or 100 only if it is exact."""
+    if share in (0, 1):
+        return f"{share * 100:g} %"
+    return f"{min(max(share * 100, 0.01), 99.99):.4g} %"
+
+
+def rows_text(measures: SampleMeasures) -> str:
+    """The number of rows of a sample."""
+    return f"{measures.rows:,} row{'' if measures.rows == 1 else 's'}"
+
+
+def _of_source(source: Source, measures: SampleMeasures, requirements: Requirements) -> tuple[Source, list[Proposal]]:
+    path, found = f"sources.{source.name}", list[Proposal]()
+    if source.kind is SourceKind.FILES and source.format is None:
+        files = f"{measures.files_found:,} file{'' if measures.files_found == 1 else 's'}"
+        found.append(Proposal(f"{path}.format", measures.format, f"The sample has {files} of it.", "guides/sources"))
+        source = replace(source, format=measures.format)
+    if not source.columns and measures.columns:
+        found.append(_schema(path, measures))
+        source = replace(source, columns=tuple(column.column for column in measures.columns))
+    times = event_times(measures)
+    if source.event_time is None and len(times) == 1 and _is_time_of(source, times[0]):
+        found.append(_event_time(path, times[0], measures))
+        source = replace(source, event_time=times[0].name)
+    candidates = keys(measures)
+    if not source.keys and len(candidates) == 1 and source.column(candidates[0].name):
+        found.append(_key(path, candidates[0], measures))
+        source = replace(source, keys=(candidates[0].name,))
+    share = repeated_share(source, measures, requirements)
+    if "duplicates" not in source.lines and share:
+        found.append(_duplicates(path, share, source, measures))
+        source = replace(source, duplicate_share=share)
+    return source, found
+
+
+def repeated_share(source: Source, measures: SampleMeasures, requirements: Requirements) -> float:
+    """The share of rows that repeat an event, by key or as a whole; zero if there are too few rows."""
+    if measures.rows < LEAST_ROWS:
+        return 0.0
+    is_key_of_rows = has_changes(source, requirements)
+    repeated = measures.repeated_rows
+    if source.keys and not is_key_of_rows:
+        key = measures.column(source.keys[0]) if len(source.keys) == 1 else None
+        if measures.keys is not None:
+            repeated = max(repeated, measures.keys.repeated)
+        elif key is not None:
+            repeated = max(repeated, measures.rows - key.nulls - key.distinct)
+    return float(f"{repeated / measures.rows:.4g}")
+
+
+def has_changes(source: Source, requirements: Requirements) -> bool:
+    """Whether the events of a source are changes of rows, whose keys repeat."""
+    roots = [requirements.root(output) for output in requirements.outputs if output.kind in CHANGES]
+    return any(root is not None and root.name == source.name for root in roots)
+
+
+def _is_time_of(source: Source, column: ColumnMeasure) -> bool:
+    stated = source.column(column.name)
+    return stated is not None and stated.is_time
+
+
+def _schema(path: str, measures: SampleMeasures) -> Proposal:
+    columns = ", ".join(column.column.ddl for column in measures.columns)
+    left_out = f" {len(measures.left_out)} columns have no name for a table." if measures.left_out else ""
+    figure = f"{len(measures.columns)} columns in {rows_text(measures)}.{left_out}"
+    return Proposal(f"{path}.schema", columns, figure, "guides/sources")
+
+
+def _event_time(path: str, column: ColumnMeasure, measures: SampleMeasures) -> Proposal:
+    time = column.time
+    if time is None:
+        raise ValueError("the column is no time")
+    figure = (
+        f"{share_text(time.parsed)} of its values are timestamps, {share_text(time.in_order)} of them not before the "
+        f"one before, in {rows_text(measures)}."
+    )
+    return Proposal(f"{path}.event_time", column.name, figure, "guides/watermarks")
+
+
+def _key(path: str, column: ColumnMeasure, measures: SampleMeasures) -> Proposal:
+    figure = (
+        f"Distinct in {share_text(column.unique)} of {column.distinct_rows:,} different rows, and never null in "
+        f"{rows_text(measures)}."
+    )
+    return Proposal(f"{path}.keys", column.name, figure, "guides/deduplication")
+
+
+def _duplicates(path: str, share: float, source: Source, measures: SampleMeasures) -> Proposal:
+    by = f"by {', '.join(source.keys)}" if source.keys else "as a whole"
+    figure = (
+        f"{share_text(share)} of {rows_text(measures)} repeat a row {by}; {measures.repeated_rows:,} of them are equal "
+        f"to a row before."
+    )
+    return Proposal(f"{path}.duplicates", f"{share:g}", figure, "guides/deduplication")
+
+
+def _lateness(requirements: Requirements, samples: Sequence[SampleMeasures]) -> tuple[Requirements, list[Proposal]]:
+    stated = requirements.lateness
+    if stated.within_s is not None or stated.measure_from is not None or not needs_lateness(requirements):
+        return requirements, []
+    times = [time for measures in samples if (time := time_of(requirements, measures)) is not None]
+    known = [time for time in times if time.has_order_of_arrival]
+    # If one of the samples does not show it, the delay of the others can be too short.
+    if not known or len(known) < len(times):
+        return requirements, []
+    latest = max(known, key=lambda time: time.lateness.suggested_s or 0)
+    delay_s = latest.lateness.suggested_s or 1
+    proposal = Proposal("lateness.within", interval(delay_s), lateness_figure(latest), "guides/watermarks")
+    return replace(requirements, lateness=replace(stated, within_s=float(delay_s))), [proposal]
+
+
+def time_of(requirements: Requirements, measures: SampleMeasures) -> TimeMeasure | None:
+    """The event time of a source in its sample, if there are enough rows to say how late they are."""
+    source = requirements.source(measures.source)
+    column = measures.column(source.event_time) if source is not None else None
+    if column is None or column.time is None or column.time.lateness.rows < LEAST_ROWS:
+        return None
+    return column.time
+
+
+def lateness_figure(time: TimeMeasure) -> str:
+    """How late the rows of a sample are, as quantiles."""
+    late = time.lateness
+    within = ", ".join(f"{share * 100:g} % within {spoken(late.within_s(share))}" for share in SHARES)
+    return f"Behind the newest time before them, of {late.rows:,} rows: {within}."
+
+
+def _rules(requirements: Requirements, measures: SampleMeasures) -> tuple[Requirements, list[Proposal]]:
+    """Rules of clean outputs that have none: columns that were never null. Ranges would be invented."""
+    found = []
+    for output in requirements.outputs:
+        source = requirements.root(output)
+        if output.kind is not OutputKind.CLEAN or output.rules or source is None or source.name != measures.source:
+            continue
+        if not _keeps_columns(output, requirements):
+            continue
+        names = [column.name for column in never_null(measures) if source.column(column.name)]
+        rules = {f"{name} is known": f"{name} IS NOT NULL" for name in names}
+        if rules:
+            outputs = tuple(replace(one, rules=rules) if one is output else one for one in requirements.outputs)
+            requirements = replace(requirements, outputs=outputs)
+            figure = f"These columns have a value in each of {rows_text(measures)}."
+            answer = f"never null: {', '.join(names)}"
+            found.append(Proposal(f"outputs.{output.name}.rules", answer, figure, "guides/expectations"))
+    return requirements, found
+
+
+def _keeps_columns(output: Output, requirements: Requirements) -> bool:
+    """Whether all columns of the source reach an output under their names; the output has a source."""
+    before = requirements.output(output.reads)
+    while before is not None:
+        if before.kind not in _KEEPING or before.columns:
+            return False
+        before = requirements.output(before.reads)
+    return True
+
+
+def _with_source(requirements: Requirements, source: Source) -> Requirements:
+    sources = tuple(source if one.name == source.name else one for one in requirements.sources)
+    return replace(requirements, sources=sources)
