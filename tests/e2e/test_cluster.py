@@ -69,7 +69,7 @@ def test_executors_run_the_package_of_the_driver_and_write_the_shared_storage(pr
 
     tables = {name: DeltaTable(project / f"storage/tables/default/{name}") for name in ("orders", "places", "by_city")}
     rows = {name: table.to_pyarrow_table().to_pylist() for name, table in tables.items()}
-    assert (done.returncode, again.returncode) == (0, 0), done.stderr + again.stderr
+    assert (done.returncode, again.returncode) == (0, 0), done.stdout + again.stdout
     assert {row["city"]: row["count"] for row in rows["by_city"]} == {"Oslo": 20, "Rome": 20}
     assert all("/headrace-package-" in row["place"] for row in rows["places"])
     assert len(rows["places"]) == len(rows["orders"]) == 40

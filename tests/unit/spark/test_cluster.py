@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import io
-import zipfile
+import importlib
 
 import pytest
 
@@ -74,12 +73,25 @@ def test_an_update_waits_for_the_first_executor_but_not_forever():
     assert now[0] < 70 + EXECUTOR_WAIT_S
 
 
-def test_equal_files_produce_an_equal_archive(tmp_path):
-    (tmp_path / "package").mkdir()
-    file = tmp_path / "package" / "module.py"
+@pytest.fixture
+def package(tmp_path):
+    file = tmp_path / "folder_without_init" / "inner" / "module.py"
+    file.parent.mkdir(parents=True)
     file.write_text("x = 1")
-    first = archive_of(tmp_path, [file])
-    file.touch()
+    return file
 
-    assert archive_of(tmp_path, [file]) == first
-    assert zipfile.ZipFile(io.BytesIO(first)).namelist() == ["package/module.py"]
+
+def test_equal_files_produce_an_equal_archive(package, tmp_path):
+    first = archive_of(tmp_path, [package])
+    package.touch()
+
+    assert archive_of(tmp_path, [package]) == first
+
+
+def test_modules_are_imported_from_an_archive_without_init_files(package, tmp_path, monkeypatch):
+    (tmp_path / "modules.zip").write_bytes(archive_of(tmp_path, [package]))
+    monkeypatch.syspath_prepend(tmp_path / "modules.zip")
+
+    module = importlib.import_module("folder_without_init.inner.module")
+
+    assert (module.x, ".zip" in str(module.__file__)) == (1, True)

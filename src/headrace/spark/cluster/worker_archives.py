@@ -17,10 +17,15 @@ _PACKAGE_PREFIX = "headrace-package-"
 def archive_of(root: Path, files: Iterable[Path]) -> bytes:
     """An archive of files, named relative to *root*; equal files produce equal bytes."""
     buffer = io.BytesIO()
+    names = {file.relative_to(root): file for file in files}
+    folders = {folder for name in names for folder in name.parents if folder.parts}
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for file in files:
+        # Python imports a folder without __init__.py from an archive only if the archive has an entry of it.
+        for folder in sorted(folders):
+            archive.writestr(zipfile.ZipInfo(f"{folder.as_posix()}/"), b"")
+        for name, file in names.items():
             # A fixed time.
-            entry = zipfile.ZipInfo(file.relative_to(root).as_posix())
+            entry = zipfile.ZipInfo(name.as_posix())
             entry.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(entry, file.read_bytes())
     return buffer.getvalue()
