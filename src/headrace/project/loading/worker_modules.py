@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import io
-import zipfile
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import SparkSession
+
+from headrace.spark.cluster.worker_archives import archive_of, digest_of, included_archives
 
 _ARCHIVE_PREFIX = "headrace-modules-"
 _EXCLUDED = frozenset({"__pycache__", "storage", "tests"})
@@ -19,20 +17,16 @@ def ship_modules(session: SparkSession, import_root: Path, folder: Path) -> None
     sources = source_modules(import_root)
     if not sources:
         return
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        for source in sources:
-            # A fixed time, so that equal files produce an equal archive.
-            archive.writestr(zipfile.ZipInfo(str(source.relative_to(import_root))), source.read_bytes())
-    digest = hashlib.sha256(buffer.getvalue()).hexdigest()[:16]
+    content = archive_of(import_root, sources)
+    digest = digest_of(content)
     shipped = folder / f"{_ARCHIVE_PREFIX}{digest}.zip"
     if not shipped.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        shipped.write_bytes(buffer.getvalue())
+        shipped.write_bytes(content)
     context = session.sparkContext
     # Workers are reused and keep their imported modules; with a changed environment, Spark starts new ones.
     context.environment["HEADRACE_MODULES"] = digest
-    includes: Any = context._python_includes  # noqa: SLF001 - Spark cannot remove a file
+    includes = included_archives(context)
     if shipped.name in includes:
         return
     # An archive shipped earlier would shadow this one if the project returns to an earlier state of its files.

@@ -24,6 +24,7 @@ from headrace.project.resolution.resolver import Resolver
 from headrace.project.storage_folder import clear_refusal, create_storage, record_refusal
 from headrace.project.test_harness import Harness
 from headrace.project.update.alert_monitor import AlertMonitor, UpdateAlerts
+from headrace.project.update.cluster_check import check_cluster
 from headrace.project.update.early_stop import StopSignals
 from headrace.project.update.update import Update
 from headrace.runtime.board import Board, remaining_selection
@@ -73,6 +74,8 @@ class UpdateStart:
                 self.planning.resolve_request(selection, skip_unavailable=self.skip_unavailable)
             )
             planned(resolved.graph, selection)
+            create_storage(self.settings)
+            check_cluster(resolved.catalog.session, self.settings)
         except (PipelineError, Problems) as error:
             host, lease_file = host_name(self.environ), Path(self.settings.layout.lease)
             # Beside a running update, it is an attempt that changes nothing.
@@ -80,7 +83,6 @@ class UpdateStart:
                 record_refusal(self.settings, error)
             monitor.report_not_started(error)
             raise
-        create_storage(self.settings)
         host, timing = host_name(self.environ), self.harness.lease_timing
         file = Path(self.settings.layout.lease)
 

@@ -19,6 +19,7 @@ from headrace.connectors.class_archive import archive_file, use_archive_option
 from headrace.connectors.fetch import jars, storage_jar
 from headrace.connectors.java import check_java
 from headrace.connectors.spark_home import spark_home
+from headrace.spark.cluster.worker_archives import ship_package
 from headrace.spark.jvm.call_sites import record_user_call_sites
 from headrace.spark.jvm.class_names import cache_class_lookups
 from headrace.spark.jvm.launch import settings_in_file
@@ -75,7 +76,10 @@ def open_session(
     if session is None or session.sparkContext._jsc is None:  # noqa: SLF001 - None once it was stopped
         session = _new_session(name, connectors, confs, log_folder, environ, folder)
     cache_class_lookups(session._jvm)  # noqa: SLF001 - PySpark's way to Java
-    cores = cores_of(str(session.sparkContext.master))
+    master = str(session.sparkContext.master)
+    if not is_single_process(master):
+        ship_package(session.sparkContext)
+    cores = cores_of(master)
     for key, value in {**session_confs(cores), **confs}.items():
         if is_settable(session, key):
             session.conf.set(key, value)

@@ -1,0 +1,46 @@
+"""What one executor reports about itself. Runs there by value, before the package is known to be importable."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import platform
+import socket
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+
+def probe(modules: tuple[str, ...], folder: str, mark: str, parts: Iterable[int]) -> Iterator[dict[str, object]]:
+    """The facts of the executor that runs this task.
+
+    Args:
+        modules: which must be importable.
+        folder: in the storage; the driver wrote a file *mark* into it, and the task writes one for each part.
+        mark: name and content of that file.
+        parts: numbers of the task.
+    """
+    missing = {}
+    for name in modules:
+        try:
+            importlib.import_module(name)
+        except Exception as error:  # noqa: BLE001 - a broken package can raise anything
+            missing[name] = f"{type(error).__name__}: {error}"
+    try:
+        is_visible = (Path(folder) / mark).read_text(encoding="utf-8") == mark
+    except OSError:
+        is_visible = False
+    write_error = None
+    for part in parts if is_visible else ():
+        try:
+            (Path(folder) / f"{mark}.{part}").write_text(mark, encoding="utf-8")
+        except OSError as error:
+            write_error = os.strerror(error.errno or 0)
+    yield {
+        "host": socket.gethostname(),
+        "python": platform.python_version(),
+        "executable": sys.executable,
+        "missing": missing,
+        "storage_visible": is_visible,
+        "write_error": write_error,
+    }

@@ -1,0 +1,93 @@
+"""Checks the executors of a cluster with a small job, before an update needs them."""
+
+from __future__ import annotations
+
+import platform
+import time
+import uuid
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark import SparkContext, cloudpickle
+from pyspark.errors import PySparkException
+
+from headrace.errors import PipelineError, raise_all
+from headrace.spark.cluster import executor_probe
+from headrace.spark.cluster.executor_facts import ExecutorFacts, executor_problems
+
+# What runs in Python workers needs these, besides the package itself.
+NEEDED_MODULES = ("headrace", "pyarrow", "numpy", "pandas", "fastavro", "yaml")
+# A cluster that is busy, or that starts machines, takes a while.
+EXECUTOR_WAIT_S = 300.0
+_POLL_S = 0.2
+_MARK_PREFIX = ".headrace-preflight-"
+
+
+def check_executors(
+    context: SparkContext,
+    storage: Path,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> int:
+    """Wait for an executor, and check that the executors can import the package and see the storage.
+
+    Each task reports about the executor that runs it. There are as many tasks as cores at that time, so executors that
+    register later are not checked.
+
+    Returns:
+        How many tasks the cluster runs at a time.
+
+    Raises:
+        PipelineError: CLUSTER.NO_EXECUTORS or CLUSTER.PYTHON.
+        Problems: everything that the executors lack.
+    """
+    wait_for_executor(lambda: executor_count(context), str(context.master), clock=clock, sleep=sleep)
+    cores = max(int(context.defaultParallelism), 1)
+    mark = f"{_MARK_PREFIX}{uuid.uuid4().hex}"
+    file = storage / mark
+    file.write_text(mark, encoding="utf-8")
+    # The package may not be importable there.
+    cloudpickle.register_pickle_by_value(executor_probe)
+    try:
+        task = partial(executor_probe.probe, NEEDED_MODULES, str(storage), mark)
+        reports: list[dict[str, Any]] = context.parallelize(range(cores), cores).mapPartitions(task).collect()
+    except (PySparkException, Py4JError) as error:
+        raise PipelineError("CLUSTER.PYTHON", reason=_first_line(str(error))) from error
+    finally:
+        cloudpickle.unregister_pickle_by_value(executor_probe)
+        for written in storage.glob(f"{mark}*"):
+            written.unlink(missing_ok=True)
+    raise_all(executor_problems([ExecutorFacts.of(one) for one in reports], str(storage), platform.python_version()))
+    return cores
+
+
+def wait_for_executor(
+    count: Callable[[], int], master: str, *, clock: Callable[[], float], sleep: Callable[[float], None]
+) -> None:
+    """Return as soon as *count* is above 0.
+
+    Raises:
+        PipelineError: CLUSTER.NO_EXECUTORS after ``EXECUTOR_WAIT_S``.
+    """
+    end = clock() + EXECUTOR_WAIT_S
+    while count() == 0:
+        if clock() >= end:
+            raise PipelineError("CLUSTER.NO_EXECUTORS", master=master, seconds=f"{EXECUTOR_WAIT_S:.0f}")
+        sleep(_POLL_S)
+
+
+def executor_count(context: SparkContext) -> int:
+    """How many executors are registered."""
+    java_context: Any = context._jsc  # noqa: SLF001 - it has no form in Python
+    # The driver is one of them.
+    return int(java_context.sc().getExecutorMemoryStatus().size()) - 1
+
+
+def _first_line(text: str) -> str:
+    lines = (line.strip() for line in text.splitlines())
+    causes = [line for line in lines if "Cannot run program" in line or "Exception: " in line]
+    return causes[0] if causes else text.partition("\n")[0]
