@@ -8,15 +8,13 @@ import pytest
 from deltalake import DeltaTable
 from tests.command_line import in_own_process
 
-CHECKS = "tests/unit/spark/test_cluster.py::"
-
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.long(
         guard=(
-            CHECKS + "test_an_executor_that_sees_the_storage_and_imports_all_modules_has_no_problem",
-            CHECKS + "test_a_module_that_cannot_be_imported_is_reported_with_the_reason",
-            CHECKS + "test_an_update_waits_for_the_first_executor_but_not_forever",
+            "tests/unit/spark/test_cluster.py::test_an_executor_that_sees_the_storage_and_imports_all_modules_has_no_problem",
+            "tests/unit/spark/test_cluster.py::test_a_module_that_cannot_be_imported_is_reported_with_the_reason",
+            "tests/unit/spark/test_cluster.py::test_an_update_waits_for_the_first_executor_but_not_forever",
         )
     ),
 ]
