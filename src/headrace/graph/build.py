@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cached_property
 from pathlib import PurePosixPath
 
 from headrace.errors import PipelineError
 from headrace.events.views import VIEWS
 from headrace.graph.change_sources import with_feed_readers
+from headrace.graph.dataset_properties import property_problems
 from headrace.graph.flow_targets import by_target
 from headrace.graph.session_names import session_name
 from headrace.graph.table_rules import table_rule_problems
@@ -32,7 +32,6 @@ from headrace.model.names import (
     check_in_catalog,
 )
 from headrace.model.pipeline_keys import KeyScope, invalid_keys
-from headrace.model.properties import KNOWN_PROPERTIES, PREFIX, values_of
 from headrace.model.static_inputs import STATIC_INPUTS_KEY, InvalidStaticInputs, StaticInputs
 from headrace.model.tombstone_retention import RETENTION_KEYS, is_seconds
 from headrace.model.triggers import INTERVAL_KEY, TRIGGER_KEY, InvalidInterval, TriggerKind, parse_interval_s
@@ -446,29 +445,7 @@ def _tables_do_not_nest(graph: Graph) -> Iterator[PipelineError]:
 
 
 def _properties_are_known(graph: Graph) -> Iterator[PipelineError]:
-    for dataset in graph.definitions.datasets:
-        for key, value in dataset.properties.items():
-            if key in KNOWN_PROPERTIES:
-                known = values_of(key)
-                if value.strip().casefold() not in known:
-                    yield PipelineError(
-                        "DATASET.PROPERTY_VALUE",
-                        location=dataset.location,
-                        name=dataset.name,
-                        key=key,
-                        value=value,
-                        first=known[0],
-                        others=" or ".join(f'"{one}"' for one in known[1:]),
-                    )
-            elif key.casefold().startswith(PREFIX):
-                yield PipelineError(
-                    "DATASET.UNKNOWN_PROPERTY",
-                    location=dataset.location,
-                    name=dataset.name,
-                    key=key,
-                    known=", ".join(KNOWN_PROPERTIES),
-                    near=next(iter(get_close_matches(key.casefold(), KNOWN_PROPERTIES, n=1)), "one of the known ones"),
-                )
+    yield from property_problems(graph.definitions.datasets)
 
 
 RULES: tuple[Rule, ...] = (

@@ -53,7 +53,7 @@ def test_each_problem_is_reported_once_with_all_its_hosts():
     found = executor_problems((a, a, b, c), "/shared", "3.11.7")
 
     assert [(problem.code, problem.message) for problem in found] == [
-        ("CLUSTER.PYTHON_VERSION", "Python is 3.12.1 on b, c, but 3.11.7 here"),
+        ("CLUSTER.PYTHON_VERSION", "the Python of b, c is 3.12.1, but 3.11.7 here"),
         ("CLUSTER.MODULES", "the Python of the executors on a cannot import pyarrow (No module named 'pyarrow')"),
         ("CLUSTER.STORAGE", 'the storage "/shared" is not shared with b: a file that this machine wrote is not there'),
         ("CLUSTER.STORAGE", 'the storage "/shared" is not shared with c: it cannot be written: Permission denied'),

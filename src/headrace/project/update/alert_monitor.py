@@ -23,6 +23,9 @@ _LARGEST_SHARE = 0.05
 # How long the end of an update waits for receivers.
 PATIENCE_S = 5.0
 
+# Reads the current metrics of a pipeline.
+ReadMetrics = Callable[[], Samples]
+
 
 class UpdateAlerts(Protocol):
     """The alerts of a pipeline, as far as an update needs them. Safe to use from several threads."""
@@ -52,7 +55,7 @@ class AlertMonitor:
     """
 
     alerts: UpdateAlerts
-    metrics: Callable[[], Samples]
+    metrics: ReadMetrics
     settings: AlertSettings
     period_s: float = PERIOD_S
     patience_s: float = PATIENCE_S

@@ -13,7 +13,6 @@ from headrace.errors import PipelineError, Problems
 from headrace.events.types import Event
 from headrace.graph.resolved import ResolvedGraph
 from headrace.graph.select import Selection
-from headrace.metrics.samples import Samples
 from headrace.model.outcome import Outcome, UpdateCause
 from headrace.plan.steps import Plan
 from headrace.project.lease import Lease
@@ -23,7 +22,7 @@ from headrace.project.resolution.resolve_request import Resolved
 from headrace.project.resolution.resolver import Resolver
 from headrace.project.storage_folder import clear_refusal, create_storage, record_refusal
 from headrace.project.test_harness import Harness
-from headrace.project.update.alert_monitor import AlertMonitor, UpdateAlerts
+from headrace.project.update.alert_monitor import AlertMonitor, ReadMetrics, UpdateAlerts
 from headrace.project.update.cluster_check import check_cluster
 from headrace.project.update.early_stop import StopSignals
 from headrace.project.update.update import Update
@@ -45,7 +44,7 @@ class UpdateStart:
     # Flows whose sources are unavailable are left out, instead of stopping the update.
     skip_unavailable: bool
     alerts: UpdateAlerts
-    metrics: Callable[[], Samples]
+    metrics: ReadMetrics
     cause: UpdateCause
 
     def run(
