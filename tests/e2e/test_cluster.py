@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import time
 
+import psutil
 import pytest
 from deltalake import DeltaTable
-from tests.command_line import in_own_process
+from tests.command_line import PROGRAM, in_own_process
 
 pytestmark = [
     pytest.mark.e2e,
@@ -81,3 +84,22 @@ def test_an_executor_without_python_is_reported_before_anything_is_written(proje
     assert (done.returncode, problem["code"]) == (1, "CLUSTER.PYTHON")
     assert "/nowhere/python3" in problem["message"]
     assert not (project / "storage" / "tables").exists()
+
+
+def test_the_cluster_ends_with_the_command(project):
+    started = set()
+    with subprocess.Popen([PROGRAM, "run"], cwd=project, stdout=subprocess.DEVNULL) as command:
+        while command.poll() is None:
+            time.sleep(0.2)
+            started |= {process for process in psutil.Process(command.pid).children(recursive=True) if is_java(process)}
+
+    # The driver, and two executors.
+    assert len(started) >= 3
+    assert psutil.wait_procs(started, timeout=30)[1] == []
+
+
+def is_java(process):
+    try:
+        return process.name() == "java"
+    except psutil.NoSuchProcess:
+        return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import re
@@ -159,7 +160,11 @@ def _new_session(
         gateway: Any = launch_gateway(None, {"stdout": log, "stderr": log, "start_new_session": True, "cwd": folder})
     if SUBMITTED_VARIABLE in os.environ:
         check_submitted(master, gateway.jvm.java.lang.System.getProperty("spark.master"))
-    return SparkSession(SparkContext(gateway=gateway, conf=conf))
+    context = SparkContext(gateway=gateway, conf=conf)
+    if not is_single_process(master):
+        # Java would end it as well, but later than this process; meanwhile the cluster starts executors again.
+        atexit.register(context.stop)
+    return SparkSession(context)
 
 
 @contextmanager
