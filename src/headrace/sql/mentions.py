@@ -37,5 +37,8 @@ def mentioned_names(
 
 
 def _has_word(text: str, name: str) -> bool:
-    """Whether a name is in a text, and not only as a part of a longer one."""
-    return name in text and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None
+    """Whether a name is in a text, and not only as a part of a longer one.
+
+    In the session, a view of another schema is ``schema__name``.
+    """
+    return name in text and re.search(rf"(?:(?<!\w)|(?<=__)){re.escape(name)}(?!\w)", text) is not None

@@ -18,6 +18,7 @@ VIEWS = {VIEW: "SELECT * FROM `LARGE Orders`", LAST: "SELECT max(id) FROM IDENTI
         ("SELECT * FROM ORDERS", {ORDERS, SILVER}),
         ("WITH x AS (SELECT * FROM silver.`orders`) SELECT * FROM x", {ORDERS, SILVER}),
         ("SELECT * FROM(orders)JOIN`bigger`", {ORDERS, SILVER}),
+        ("DESCRIBE silver__orders", {ORDERS, SILVER}),
         # Parts of other names.
         ("SELECT * FROM orders_by_day JOIN my_orders USING (big1)", set()),
         # Of a view also what its query reads, which has the text of the other two.
