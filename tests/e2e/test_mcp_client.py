@@ -18,7 +18,7 @@ from tests.command_line import PROGRAM, in_own_process
 pytestmark = pytest.mark.e2e
 
 CONTRACT = "tests/unit/mcp/test_tools.py::test_tools_and_their_schemas_are_what_clients_know"
-LIFE = "tests/unit/mcp/test_processes.py::test_a_verb_and_its_children_are_stopped_when_it_takes_too_long"
+LIFE = "tests/unit/mcp/test_end_of_input.py::test_sigterm_is_the_end_of_input"
 
 
 def digest(folder: Path) -> dict[str, str]:

@@ -18,6 +18,7 @@ import typer
 from headrace.cli.invocation import Invocation, invocation_of
 from headrace.cli.tables import text_table
 from headrace.errors import PipelineError
+from headrace.mcp.end_of_input import ends_with_sigterm
 from headrace.mcp.install.editors import Editor, Launch, install
 
 app = typer.Typer(help="Install tools, an agent and skills into editors.", no_args_is_help=False, add_completion=False)
@@ -60,7 +61,10 @@ def mcp(
         return
     if sys.stdin.isatty():
         invocation.say("waiting for a client on stdin; editors start this command themselves")
-    made.run("stdio")
+    with ends_with_sigterm() as got_signal:
+        made.run("stdio")
+    if got_signal.is_set():
+        raise KeyboardInterrupt
 
 
 def _server_module() -> ModuleType:
