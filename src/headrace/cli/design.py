@@ -18,9 +18,7 @@ COMPARING = "headrace.cli.design_diff"
 
 def design(
     context: typer.Context,
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="The requirements, in YAML; requirements.yml if there is none.")
-    ] = Path("requirements.yml"),
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The requirements, in YAML.")] = Path("requirements.yml"),
     questions: Annotated[  # noqa: FBT002 - an option of the command line
         bool, typer.Option("--questions", help="List the open questions. Exit with 2 if one needs an answer.")
     ] = False,

@@ -9,7 +9,7 @@ import pytest
 from headrace.errors import PipelineError
 from headrace.spark.cluster.executor_facts import ExecutorFacts, executor_problems
 from headrace.spark.cluster.executor_probe import probe
-from headrace.spark.cluster.preflight import EXECUTOR_WAIT_S, wait_for_executor
+from headrace.spark.cluster.preflight import EXECUTOR_WAIT_S, job_failure, wait_for_executor
 from headrace.spark.cluster.worker_archives import archive_of
 
 MARK = ".mark"
@@ -24,7 +24,7 @@ def test_an_executor_that_sees_the_storage_and_imports_all_modules_has_no_proble
     (tmp_path / MARK).write_text(MARK)
     found = report(tmp_path)
 
-    assert executor_problems([found], str(tmp_path), found.python) == ()
+    assert executor_problems([found], str(tmp_path)) == ()
     assert (tmp_path / f"{MARK}.7").read_text() == MARK
 
 
@@ -46,18 +46,34 @@ def test_a_module_that_cannot_be_imported_is_reported_with_the_reason(tmp_path, 
 
 
 def test_each_problem_is_reported_once_with_all_its_hosts():
-    a = ExecutorFacts("a", "3.11.9", missing={"pyarrow": "No module named 'pyarrow'"})
-    b = ExecutorFacts("b", "3.12.1", storage_visible=False)
-    c = ExecutorFacts("c", "3.12.1", write_error="Permission denied")
+    a = ExecutorFacts("a", missing={"pyarrow": "No module named 'pyarrow'"})
+    b = ExecutorFacts("b", storage_visible=False)
+    c = ExecutorFacts("c", write_error="Permission denied")
 
-    found = executor_problems((a, a, b, c), "/shared", "3.11.7")
+    found = executor_problems((a, a, b, c), "/shared")
 
     assert [(problem.code, problem.message) for problem in found] == [
-        ("CLUSTER.PYTHON_VERSION", "the Python of b, c is 3.12.1, but 3.11.7 here"),
         ("CLUSTER.MODULES", "the Python of the executors on a cannot import pyarrow (No module named 'pyarrow')"),
         ("CLUSTER.STORAGE", 'the storage "/shared" is not shared with b: a file that this machine wrote is not there'),
         ("CLUSTER.STORAGE", 'the storage "/shared" is not shared with c: it cannot be written: Permission denied'),
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.12 than that in driver: 3.11, ",
+            "the Python of the executors is 3.12, but 3.11 here",
+        ),
+        (
+            'job aborted\njava.io.IOException: Cannot run program "/nowhere/python3": error=2',
+            'the executors cannot start Python: java.io.IOException: Cannot run program "/nowhere/python3": error=2',
+        ),
+    ],
+)
+def test_a_check_that_python_cannot_run_names_the_cause(text, message):
+    assert job_failure(text).message == message
 
 
 def test_an_update_waits_for_the_first_executor_but_not_forever():

@@ -15,14 +15,12 @@ class ExecutorFacts:
 
     Attributes:
         host: the name of the machine.
-        python: the version of Python there.
         missing: the modules that cannot be imported, each with the error.
         storage_visible: whether it read a file that the driver wrote into the storage.
         write_error: why it could not write there; None if it could.
     """
 
     host: str
-    python: str
     missing: dict[str, str] = field(default_factory=dict)
     storage_visible: bool = True
     write_error: str | None = None
@@ -33,28 +31,20 @@ class ExecutorFacts:
         return cls(**{name: reported[name] for name in cls.__dataclass_fields__})
 
 
-def executor_problems(
-    executors: Sequence[ExecutorFacts], storage: str, driver_python: str
-) -> tuple[PipelineError, ...]:
+def executor_problems(executors: Sequence[ExecutorFacts], storage: str) -> tuple[PipelineError, ...]:
     """What keeps the executors from running an update of this storage.
 
     Args:
         executors: facts of all tasks.
         storage: the path of the storage.
-        driver_python: the version of Python of this process.
 
     Returns:
-        CLUSTER.PYTHON_VERSION, CLUSTER.MODULES, CLUSTER.STORAGE: one for each reason, with the hosts that it concerns.
+        CLUSTER.MODULES, CLUSTER.STORAGE: one for each reason, with the hosts that it concerns.
     """
-    return tuple(_problems(executors, storage, driver_python))
+    return tuple(_problems(executors, storage))
 
 
-def _problems(executors: Sequence[ExecutorFacts], storage: str, driver_python: str) -> Iterator[PipelineError]:
-    # Spark refuses another minor version itself, as soon as a row meets Python.
-    differing = [one for one in executors if _minor(one.python) != _minor(driver_python)]
-    if differing:
-        versions = ", ".join(sorted({one.python for one in differing}))
-        yield PipelineError("CLUSTER.PYTHON_VERSION", hosts=_hosts(differing), versions=versions, driver=driver_python)
+def _problems(executors: Sequence[ExecutorFacts], storage: str) -> Iterator[PipelineError]:
     lacking = [one for one in executors if one.missing]
     if lacking:
         reasons = sorted({f"{name} ({reason})" for one in lacking for name, reason in one.missing.items()})
@@ -71,10 +61,6 @@ _STORAGE_REASONS: tuple[tuple[str, Callable[[ExecutorFacts], bool]], ...] = (
     ("a file that this machine wrote is not there", lambda one: not one.storage_visible),
     ("it cannot be written: {}", lambda one: one.write_error is not None),
 )
-
-
-def _minor(version: str) -> list[str]:
-    return version.split(".")[:2]
 
 
 def _hosts(executors: Iterable[ExecutorFacts]) -> str:

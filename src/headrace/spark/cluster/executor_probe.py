@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
-import platform
 import socket
-import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -38,8 +36,6 @@ def probe(modules: tuple[str, ...], folder: str, mark: str, parts: Iterable[int]
             write_error = os.strerror(error.errno or 0)
     yield {
         "host": socket.gethostname(),
-        "python": platform.python_version(),
-        "executable": sys.executable,
         "missing": missing,
         "storage_visible": is_visible,
         "write_error": write_error,

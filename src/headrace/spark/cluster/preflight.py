@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import platform
+import re
 import time
 import uuid
 from collections.abc import Callable
@@ -23,6 +23,8 @@ NEEDED_MODULES = ("headrace", "pyarrow", "numpy", "pandas", "fastavro", "yaml")
 # A cluster that is busy, or that starts machines, takes a while.
 EXECUTOR_WAIT_S = 300.0
 _POLL_S = 0.2
+# Spark's own check, before a task begins.
+_OTHER_PYTHON = re.compile(r"Python in worker has different version: (\S+) than that in driver: ([^\s,]+)")
 _MARK_PREFIX = ".headrace-preflight-"
 
 
@@ -42,7 +44,7 @@ def check_executors(
         How many tasks the cluster runs at a time.
 
     Raises:
-        PipelineError: CLUSTER.NO_EXECUTORS or CLUSTER.PYTHON.
+        PipelineError: CLUSTER.NO_EXECUTORS, CLUSTER.PYTHON or CLUSTER.PYTHON_VERSION.
         Problems: everything that the executors lack.
     """
     wait_for_executor(lambda: executor_count(context), str(context.master), clock=clock, sleep=sleep)
@@ -56,12 +58,12 @@ def check_executors(
         task = partial(executor_probe.probe, NEEDED_MODULES, str(storage), mark)
         reports: list[dict[str, Any]] = context.parallelize(range(cores), cores).mapPartitions(task).collect()
     except (PySparkException, Py4JError) as error:
-        raise PipelineError("CLUSTER.PYTHON", reason=_first_line(str(error))) from error
+        raise job_failure(str(error)) from error
     finally:
         cloudpickle.unregister_pickle_by_value(executor_probe)
         for written in storage.glob(f"{mark}*"):
             written.unlink(missing_ok=True)
-    raise_all(executor_problems([ExecutorFacts.of(one) for one in reports], str(storage), platform.python_version()))
+    raise_all(executor_problems([ExecutorFacts.of(one) for one in reports], str(storage)))
     return cores
 
 
@@ -87,7 +89,11 @@ def executor_count(context: SparkContext) -> int:
     return int(java_context.sc().getExecutorMemoryStatus().size()) - 1
 
 
-def _first_line(text: str) -> str:
-    lines = (line.strip() for line in text.splitlines())
+def job_failure(text: str) -> PipelineError:
+    """The error for a check that failed on an executor, from the text of Spark's exception."""
+    versions = _OTHER_PYTHON.search(text)
+    if versions is not None:
+        return PipelineError("CLUSTER.PYTHON_VERSION", worker=versions[1], driver=versions[2])
+    lines = [line.strip() for line in text.splitlines()]
     causes = [line for line in lines if "Cannot run program" in line or "Exception: " in line]
-    return causes[0] if causes else text.partition("\n")[0]
+    return PipelineError("CLUSTER.PYTHON", reason=(causes or lines)[0])

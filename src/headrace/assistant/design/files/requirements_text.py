@@ -29,7 +29,7 @@ def requirements_text(requirements: Requirements, marks: Mapping[str, str] = _NO
 
 
 def answer_at(requirements: Requirements, path: str) -> Any:
-    """The answer at a path, such as ``latency`` or ``sources.events.keys``, as JSON has it; None if there is none."""
+    """The answer at a path, such as ``latency`` or ``sources.events.keys``, as JSON has it; None if it is open."""
     group, _, rest = path.partition(".")
     found: Any = _answers(requirements)
     if group in ("sources", "outputs"):
