@@ -39,8 +39,8 @@ def compiler_release() -> int | None:
 
 def build() -> bytes:
     """The jar's bytes, which depend only on the sources, the locked jars and the compiler's release."""
-    hadoop = Path(pyspark.__file__).with_name("jars").glob("hadoop-client-api-*.jar")
-    class_path = os.pathsep.join(map(str, (*jars(environ=os.environ), *hadoop)))
+    spark = Path(pyspark.__file__).with_name("jars")
+    class_path = os.pathsep.join(map(str, (*jars(environ=os.environ), spark / "*")))
     sources = sorted(SOURCES.rglob("*.java"))
     with tempfile.TemporaryDirectory() as name:
         classes, file = Path(name, "classes"), Path(name, "jar")

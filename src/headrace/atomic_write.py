@@ -8,8 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from headrace.stores.object_path import ObjectPath
+from headrace.stores.paths import StoragePath
 
-def replace_file(file: Path, text: str) -> None:
+
+def replace_file(file: StoragePath, text: str) -> None:
     """Write a file, in place of the one that is there; its folder must exist.
 
     Law: a reader sees the old text or the new one, and after a crash of the machine too.
@@ -17,6 +20,9 @@ def replace_file(file: Path, text: str) -> None:
     Raises:
         OSError: the file cannot be written; the old one stays.
     """
+    if isinstance(file, ObjectPath):
+        file.write_bytes(text.encode())
+        return
     with _draft(file, text.encode()) as draft:
         draft.replace(file)
 
@@ -35,7 +41,7 @@ def replace_content(file: Path, content: bytes) -> None:
         draft.replace(target)
 
 
-def create_file(file: Path, text: str) -> bool:
+def create_file(file: StoragePath, text: str) -> bool:
     """Write a file unless it exists, and return whether it was written; its folder must exist.
 
     Law: of all writers of one file, exactly one gets True, and readers see its text.
@@ -43,6 +49,8 @@ def create_file(file: Path, text: str) -> bool:
     Raises:
         OSError: the file cannot be written.
     """
+    if isinstance(file, ObjectPath):
+        return file.store.put_if_absent(file.key, text.encode()) is not None
     with _draft(file, text.encode()) as draft:
         try:
             # Unlike a rename, a link fails if the name exists.

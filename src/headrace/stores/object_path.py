@@ -1,0 +1,185 @@
+"""Paths in an object store, with the methods of :class:`pathlib.Path` that a storage needs.
+
+A folder exists while an object is below it; so ``mkdir`` does nothing, and an empty folder does not exist.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    # Imports its client, which local storages need not wait for.
+    from headrace.stores.object_store import ObjectStore
+
+
+@dataclass(frozen=True)
+class ObjectStat:
+    """What is known of an object, under the names of :class:`os.stat_result`."""
+
+    st_size: int
+    st_mtime: float
+
+
+@dataclass(frozen=True, order=True)
+class ObjectPath:
+    """An object or a folder.
+
+    Attributes:
+        root: the bucket's URI.
+        key: the key; empty for all of the bucket.
+        store: the bucket.
+    """
+
+    root: str
+    key: str
+    store: ObjectStore = field(compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.root}/{self.key}" if self.key else self.root
+
+    @property
+    def name(self) -> str:
+        """The last part of the key."""
+        return PurePosixPath(self.key).name
+
+    @property
+    def stem(self) -> str:
+        """The name without its suffix."""
+        return PurePosixPath(self.key).stem
+
+    @property
+    def suffix(self) -> str:
+        """The ending of the name, with its period."""
+        return PurePosixPath(self.key).suffix
+
+    @property
+    def parent(self) -> ObjectPath:
+        """The folder that it is in; the bucket is in itself."""
+        return self._at(self.key.rpartition("/")[0])
+
+    @property
+    def parents(self) -> tuple[ObjectPath, ...]:
+        """The folders that it is in, the nearest first."""
+        found, path = [], self
+        while path.key:
+            path = path.parent
+            found.append(path)
+        return tuple(found)
+
+    def __truediv__(self, other: str) -> ObjectPath:
+        parts = [part for part in (self.key, *other.split("/")) if part]
+        return self._at("/".join(parts))
+
+    def with_name(self, name: str) -> ObjectPath:
+        """Its sibling of another name."""
+        return self.parent / name
+
+    def with_suffix(self, suffix: str) -> ObjectPath:
+        """Its sibling of another suffix."""
+        return self.parent / PurePosixPath(self.name).with_suffix(suffix).name
+
+    def relative_to(self, other: ObjectPath) -> PurePosixPath:
+        """The path below a folder.
+
+        Raises:
+            ValueError: it is not below it.
+        """
+        if self.root != other.root:
+            raise ValueError(f"{self} is not in {other}")
+        return PurePosixPath("/", self.key).relative_to(PurePosixPath("/", other.key))
+
+    def is_relative_to(self, other: ObjectPath) -> bool:
+        """True for a folder, and for all below it."""
+        return self.root == other.root and (not other.key or f"{self.key}/".startswith(f"{other.key}/"))
+
+    def resolve(self) -> ObjectPath:
+        """Itself: an object store has no links."""
+        return self
+
+    def absolute(self) -> ObjectPath:
+        """Itself."""
+        return self
+
+    def is_symlink(self) -> bool:
+        """False: an object store has no links."""
+        return False
+
+    def is_file(self) -> bool:
+        """True for an object."""
+        try:
+            self.store.head(self.key)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def is_dir(self) -> bool:
+        """True for a folder."""
+        return self.store.has_objects(self.key)
+
+    def exists(self) -> bool:
+        """True for an object and for a folder."""
+        return bool(self.key and self.is_file()) or self.is_dir()
+
+    def stat(self) -> ObjectStat:
+        """The size and time of an object."""
+        meta = self.store.head(self.key)
+        return ObjectStat(meta.size_bytes, meta.modified_at.timestamp())
+
+    def read_bytes(self) -> bytes:
+        """The content of an object."""
+        return self.store.get(self.key)[0]
+
+    def read_text(self, encoding: str = "utf-8") -> str:
+        """The content of an object as text."""
+        return self.read_bytes().decode(encoding)
+
+    def write_bytes(self, content: bytes) -> int:
+        """Write an object, in place of one that is there; readers see all of it or nothing."""
+        self.store.put(self.key, content)
+        return len(content)
+
+    def iterdir(self) -> Iterator[ObjectPath]:
+        """What is directly in a folder.
+
+        Raises:
+            FileNotFoundError: nothing is.
+        """
+        listing = self.store.list_folder(self.key)
+        if not (listing.folders or listing.objects):
+            raise FileNotFoundError(2, "it does not exist", str(self))
+        yield from (self / name for name in listing.folders)
+        yield from (self._at(meta.key) for meta in listing.objects)
+
+    def rglob(self, pattern: str) -> Iterator[ObjectPath]:
+        """The objects below a folder whose names match a pattern; unlike on a disk, no folders."""
+        for meta in self.store.list_below(self.key):
+            if fnmatch.fnmatchcase(meta.key.rpartition("/")[2], pattern):
+                yield self._at(meta.key)
+
+    def glob(self, pattern: str) -> Iterator[ObjectPath]:
+        """The objects and folders that match a pattern, whose parts are names or have wildcards; not ``**``."""
+        first, _, rest = pattern.partition("/")
+        if not any(character in first for character in "*?["):
+            found = [self / first]
+            if not rest and not found[0].exists():
+                return
+        else:
+            listing = self.store.list_folder(self.key)
+            names = (*listing.folders, *(meta.key.rpartition("/")[2] for meta in listing.objects))
+            found = [self / name for name in sorted(names) if fnmatch.fnmatchcase(name, first)]
+        for path in found:
+            yield from path.glob(rest) if rest else (path,)
+
+    def mkdir(self, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:  # noqa: FBT001, FBT002 - as pathlib
+        """Do nothing: a folder exists while something is in it."""
+
+    def unlink(self, missing_ok: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002 - as pathlib
+        """Delete an object; unlike on a disk, nothing happens if it does not exist."""
+        self.store.delete(self.key)
+
+    def _at(self, key: str) -> ObjectPath:
+        return ObjectPath(self.root, key, self.store)

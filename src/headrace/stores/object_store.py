@@ -1,0 +1,191 @@
+"""The objects of a bucket, by key: what an object store can do, and no more.
+
+Conditional writes decide between writers. The answer to one may get lost, and the client then sends it again, which
+fails against the first. So each carries the id of its write, and a refusal by an own write counts as success.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import obstore
+from obstore import exceptions
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore as Client
+
+_WRITE_ID = "headrace-write"
+# Requests at the same time, when many objects are read or deleted.
+_PARALLEL = 16
+# The client raises either (seen in obstore 0.12.1).
+_NOT_FOUND = (exceptions.NotFoundError, FileNotFoundError)
+
+
+@dataclass(frozen=True)
+class ObjectMeta:
+    """An object.
+
+    Attributes:
+        key: its key.
+        size_bytes: its size.
+        modified_at: when it was written, by the clock of the store.
+        tag: changes with each write.
+    """
+
+    key: str
+    size_bytes: int
+    modified_at: datetime
+    tag: str
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What is directly in a folder: the names of folders, and objects. Both are sorted."""
+
+    folders: tuple[str, ...]
+    objects: tuple[ObjectMeta, ...]
+
+
+class ObjectStore:
+    """A bucket. Keys have no slash at their ends.
+
+    All methods raise OSError if the store refuses or does not answer: FileNotFoundError, PermissionError, or
+    ConnectionError with the reason.
+
+    Args:
+        root: the bucket's URI, such as ``s3a://bucket``.
+        client: of the bucket.
+    """
+
+    def __init__(self, root: str, client: Client) -> None:
+        self.root = root
+        self._client = client
+
+    def __repr__(self) -> str:
+        return f"ObjectStore({self.root!r})"
+
+    def get(self, key: str) -> tuple[bytes, str]:
+        """The content of an object and its tag."""
+        with self._translating_errors(key):
+            found = obstore.get(self._client, key)
+            return bytes(found.bytes()), str(found.meta["e_tag"])
+
+    def get_many(self, keys: Sequence[str]) -> dict[str, bytes]:
+        """The contents of objects, read at the same time; an object that does not exist is left out."""
+        found: dict[str, bytes] = {}
+
+        def read(key: str) -> None:
+            with suppress(FileNotFoundError):
+                found[key] = self.get(key)[0]
+
+        with ThreadPoolExecutor(_PARALLEL) as threads:
+            list(threads.map(read, keys))
+        return found
+
+    def get_range(self, key: str, start: int, end: int) -> bytes:
+        """The bytes of an object from *start* up to *end*."""
+        with self._translating_errors(key):
+            return bytes(obstore.get_range(self._client, key, start=start, end=end))
+
+    def head(self, key: str) -> ObjectMeta:
+        """What is known of an object."""
+        with self._translating_errors(key):
+            return _meta(obstore.head(self._client, key))
+
+    def put(self, key: str, content: bytes) -> str:
+        """Write an object, in place of one that is there; returns its tag."""
+        with self._translating_errors(key):
+            return str(obstore.put(self._client, key, content)["e_tag"])
+
+    def put_if_absent(self, key: str, content: bytes) -> str | None:
+        """Write an object unless it exists; returns its tag, or None if it exists.
+
+        Law: of all writers of one key, exactly one gets a tag.
+        """
+        return self._put_conditionally(key, content, "create", exceptions.AlreadyExistsError)
+
+    def put_if_tag(self, key: str, content: bytes, tag: str) -> str | None:
+        """Replace an object if it still has a tag; returns its new tag, or None if it has another one, or is gone.
+
+        Law: of all writers that name one tag, at most one gets a new one.
+        """
+        refused = (exceptions.PreconditionError, *_NOT_FOUND)
+        return self._put_conditionally(key, content, {"e_tag": tag}, *refused)
+
+    def _put_conditionally(self, key: str, content: bytes, mode: Any, *refused: type[Exception]) -> str | None:
+        write_id = uuid.uuid4().hex
+        with self._translating_errors(key):
+            try:
+                written = obstore.put(self._client, key, content, mode=mode, attributes={_WRITE_ID: write_id})
+            except refused:
+                return self._tag_of_write(key, write_id)
+            return str(written["e_tag"])
+
+    def _tag_of_write(self, key: str, write_id: str) -> str | None:
+        """The tag of an object if the write with an id made it."""
+        try:
+            found = obstore.get(self._client, key)
+        except _NOT_FOUND:
+            return None
+        return str(found.meta["e_tag"]) if found.attributes.get(_WRITE_ID) == write_id else None
+
+    def list_folder(self, folder: str) -> Listing:
+        """What is directly in a folder; nothing if it does not exist."""
+        with self._translating_errors(folder):
+            found = obstore.list_with_delimiter(self._client, folder or None)
+        folders = sorted(prefix.rstrip("/").rpartition("/")[2] for prefix in found["common_prefixes"])
+        objects = sorted(map(_meta, found["objects"]), key=lambda meta: meta.key)
+        return Listing(tuple(folders), tuple(objects))
+
+    def list_below(self, folder: str) -> Iterator[ObjectMeta]:
+        """All objects below a folder, in no order."""
+        with self._translating_errors(folder):
+            for chunk in obstore.list(self._client, folder or None):
+                yield from map(_meta, chunk)
+
+    def has_objects(self, folder: str) -> bool:
+        """True if there is an object below a folder, that is, if the folder exists."""
+        return next(self.list_below(folder), None) is not None
+
+    def copy(self, source: str, target: str) -> None:
+        """Copy an object inside the store."""
+        with self._translating_errors(source):
+            obstore.copy(self._client, source, target)
+
+    def delete(self, key: str) -> None:
+        """Delete an object; nothing happens if it does not exist."""
+        with self._translating_errors(key), suppress(*_NOT_FOUND):
+            obstore.delete(self._client, key)
+
+    def delete_below(self, folder: str) -> None:
+        """Delete all objects below a folder."""
+        keys = [meta.key for meta in self.list_below(folder)]
+        if keys:
+            with self._translating_errors(folder), suppress(*_NOT_FOUND):
+                obstore.delete(self._client, keys)
+
+    @contextmanager
+    def _translating_errors(self, key: str) -> Iterator[None]:
+        try:
+            yield
+        except _NOT_FOUND as error:
+            raise FileNotFoundError(2, "it does not exist", f"{self.root}/{key}") from error
+        except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
+            raise PermissionError(13, "access is denied", f"{self.root}/{key}") from error
+        except exceptions.BaseError as error:
+            raise ConnectionError(5, _first_line(error), f"{self.root}/{key}") from error
+
+
+def _meta(found: Any) -> ObjectMeta:
+    return ObjectMeta(found["path"], found["size"], found["last_modified"], str(found["e_tag"]))
+
+
+def _first_line(error: BaseException) -> str:
+    # The lines after it show the client's fields, among them its settings.
+    return str(error).partition("\n")[0].strip() or type(error).__name__
