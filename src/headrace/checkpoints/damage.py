@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 import zlib
 from dataclasses import dataclass
-from pathlib import Path
 
 from headrace.checkpoints.offsets import newest_batches
+from headrace.stores.paths import StoragePath, move_file
 
 # A checksum file of Hadoop's: a magic number, the number of bytes per checksum, the checksums.
 _MAGIC, _NUMBER_BYTES = b"crc\0", 4
@@ -28,12 +28,12 @@ class Damage:
         is_repairable: whether it can be removed without data loss.
     """
 
-    file: Path
+    file: StoragePath
     reason: str
     is_repairable: bool
 
 
-def find_damage(checkpoint: Path, known: int) -> Damage | None:
+def find_damage(checkpoint: StoragePath, known: int) -> Damage | None:
     """The first damage of a checkpoint that keeps its stream from continuing, or None.
 
     Args:
@@ -58,7 +58,7 @@ def find_damage(checkpoint: Path, known: int) -> Damage | None:
     return None
 
 
-def move_damaged_file(damage: Damage, folder: Path) -> Path:
+def move_damaged_file(damage: Damage, folder: StoragePath) -> StoragePath:
     """Move a damaged file and its checksum file out of its checkpoint; returns its new path.
 
     The checksum file is moved first: without it, the file is still recognised as damaged.
@@ -71,11 +71,11 @@ def move_damaged_file(damage: Damage, folder: Path) -> Path:
     checksums = _checksum_file(damage.file)
     name = f"{damage.file.parent.name}-{damage.file.name}"
     if checksums.exists():
-        checksums.replace(folder / f"{name}.crc")
-    return damage.file.replace(folder / name)
+        move_file(checksums, folder / f"{name}.crc")
+    return move_file(damage.file, folder / name)
 
 
-def _corruption(file: Path, header_lines: int = 1) -> str | None:
+def _corruption(file: StoragePath, header_lines: int = 1) -> str | None:
     """What is wrong with a file of *header_lines* lines followed by lines of JSON; None when it is intact."""
     try:
         content = file.read_bytes()
@@ -97,7 +97,7 @@ def _corruption(file: Path, header_lines: int = 1) -> str | None:
     return _checksum_mismatch(file, content)
 
 
-def _checksum_mismatch(file: Path, content: bytes) -> str | None:
+def _checksum_mismatch(file: StoragePath, content: bytes) -> str | None:
     try:
         checksums = _checksum_file(file).read_bytes()
     except FileNotFoundError:
@@ -110,5 +110,5 @@ def _checksum_mismatch(file: Path, content: bytes) -> str | None:
     return None if checksums[len(_MAGIC) + _NUMBER_BYTES :] == expected else "its content does not match its checksum"
 
 
-def _checksum_file(file: Path) -> Path:
+def _checksum_file(file: StoragePath) -> StoragePath:
     return file.with_name(f".{file.name}.crc")

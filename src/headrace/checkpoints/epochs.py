@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from headrace.atomic_write import replace_file
@@ -25,6 +24,7 @@ from headrace.checkpoints.offsets import (
     query_id_of,
     read_progress,
 )
+from headrace.stores.paths import StoragePath
 
 _FORMAT = 1
 _FILE = re.compile(r"epoch-(\d+)\.json")
@@ -63,7 +63,7 @@ class Epoch:
         unreadable: why the file with these positions cannot be read; empty if it can, or does not exist.
     """
 
-    checkpoint: Path
+    checkpoint: StoragePath
     progress: Progress | None
     kept: KeptPositions | None = None
     unreadable: str = ""
@@ -102,7 +102,7 @@ class Epoch:
         return (self.kept.skipped_files or {}).get(source, frozenset())
 
 
-def read_epoch(checkpoint: Path) -> Epoch:
+def read_epoch(checkpoint: StoragePath) -> Epoch:
     """What a flow has read in the epoch of a checkpoint."""
     if _exists(checkpoint):
         found = Epoch(checkpoint, read_progress(checkpoint))
@@ -119,12 +119,12 @@ def read_epoch(checkpoint: Path) -> Epoch:
     return Epoch(checkpoint, kept.progress, kept)
 
 
-def kept_file(checkpoint: Path) -> Path:
+def kept_file(checkpoint: StoragePath) -> StoragePath:
     """The file with the positions of a checkpoint that was removed."""
     return checkpoint.with_name(f"epoch-{checkpoint.name}.json")
 
 
-def reason_to_keep(checkpoint: Path) -> str:
+def reason_to_keep(checkpoint: StoragePath) -> str:
     """Why the positions of a checkpoint cannot be kept without it; empty if they can."""
     if not _exists(checkpoint):
         return "it is incomplete: its file metadata is missing"
@@ -134,7 +134,7 @@ def reason_to_keep(checkpoint: Path) -> str:
     return ""
 
 
-def keep_positions(checkpoint: Path) -> Path:
+def keep_positions(checkpoint: StoragePath) -> StoragePath:
     """Write the positions of a checkpoint to the file that outlives it; the write is atomic. Returns the file."""
     progress = read_progress(checkpoint)
     starts = first_offsets(checkpoint, 0), first_offsets(checkpoint, 1)
@@ -164,22 +164,22 @@ def keep_positions(checkpoint: Path) -> Path:
     return file
 
 
-def epoch_numbers(folder: Path) -> frozenset[int]:
+def epoch_numbers(folder: StoragePath) -> frozenset[int]:
     """The epochs of a flow that have a checkpoint, or a file with the positions of one that was removed."""
     return checkpoint_numbers(folder) | kept_numbers(folder)
 
 
-def checkpoint_numbers(folder: Path) -> frozenset[int]:
+def checkpoint_numbers(folder: StoragePath) -> frozenset[int]:
     """The epochs of a flow that have a checkpoint."""
     return frozenset(int(name) for name in _names(folder) if name.isdigit())
 
 
-def kept_numbers(folder: Path) -> frozenset[int]:
+def kept_numbers(folder: StoragePath) -> frozenset[int]:
     """The epochs of a flow that have a file with the positions of a removed checkpoint."""
     return frozenset(int(match[1]) for name in _names(folder) if (match := _FILE.fullmatch(name)))
 
 
-def newest_started_epoch(folder: Path) -> int:
+def newest_started_epoch(folder: StoragePath) -> int:
     """The newest epoch of a flow in which it planned a batch itself; -1 for none.
 
     Args:
@@ -190,7 +190,7 @@ def newest_started_epoch(folder: Path) -> int:
     return next((number for number in newest_first if has_started(folder / str(number))), _NONE)
 
 
-def has_started(checkpoint: Path) -> bool:
+def has_started(checkpoint: StoragePath) -> bool:
     """True when a flow planned a batch itself in the epoch of a checkpoint, which may be removed."""
     planned, _ = newest_batches(checkpoint)
     if planned is not None:
@@ -199,11 +199,11 @@ def has_started(checkpoint: Path) -> bool:
     return kept is not None and kept.progress is not None and kept.progress.batch_id > kept.initial_batch
 
 
-def _exists(checkpoint: Path) -> bool:
+def _exists(checkpoint: StoragePath) -> bool:
     return (checkpoint / "metadata").is_file()
 
 
-def _names(folder: Path) -> Sequence[str]:
+def _names(folder: StoragePath) -> Sequence[str]:
     try:
         return [entry.name for entry in folder.iterdir()]
     except (FileNotFoundError, NotADirectoryError):

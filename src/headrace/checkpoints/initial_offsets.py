@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,6 +21,8 @@ from typing import Any, TypeAlias
 from urllib.parse import quote
 
 from headrace.autoloader.stores.store import FoundFile
+from headrace.stores.object_path import ObjectPath
+from headrace.stores.paths import StoragePath, remove_tree
 
 # Characters besides letters and digits that Java's URI does not escape in a path.
 _PLAIN = "/;:@&=+$,-_.!~*'()"
@@ -93,7 +94,7 @@ Position: TypeAlias = "DeltaPosition | FilesPosition | LedgerPosition"
 
 
 def create_initial_checkpoint(
-    checkpoint: Path, query_id: str, positions: Sequence[Position], *, metadata: Mapping[str, Any] | None = None
+    checkpoint: StoragePath, query_id: str, positions: Sequence[Position], *, metadata: Mapping[str, Any] | None = None
 ) -> None:
     """Write a checkpoint that continues after *positions*; the write is atomic.
 
@@ -109,11 +110,12 @@ def create_initial_checkpoint(
     Source: ``OffsetSeqLog``, ``CommitLog`` and ``StreamMetadata`` of Spark 4.2: a line with the format's version, then
     one JSON value a line.
     """
-    if checkpoint.exists():
+    # In an object store, the file of metadata is written last: without it, a crash has left the rest.
+    in_store = isinstance(checkpoint, ObjectPath)
+    if (checkpoint / "metadata" if in_store else checkpoint).exists():
         raise FileExistsError(EEXIST, "a checkpoint is there already", str(checkpoint))
-    draft = checkpoint.with_name(f".{checkpoint.name}.{os.getpid()}")
-    shutil.rmtree(draft, ignore_errors=True)
-    _write(draft / "metadata", [json.dumps({"id": query_id})])
+    draft = checkpoint if in_store else checkpoint.with_name(f".{checkpoint.name}.{os.getpid()}")
+    remove_tree(draft)
     header = {"batchWatermarkMs": 0, "batchTimestampMs": 0, "conf": {}, **(metadata or {})}
     offsets = ["-" if (offset := position.offset()) is None else json.dumps(offset) for position in positions]
     for batch in range(INITIAL_BATCHES):
@@ -122,10 +124,12 @@ def create_initial_checkpoint(
     for number, position in enumerate(positions):
         if isinstance(position, FilesPosition) and position.seen:
             _write(draft / "sources" / str(number) / "0", ["v1", *_entries(position.seen)])
-    draft.rename(checkpoint)
+    _write(draft / "metadata", [json.dumps({"id": query_id})])
+    if isinstance(draft, Path) and isinstance(checkpoint, Path):
+        draft.rename(checkpoint)
 
 
-def newest_initial_batch(checkpoint: Path) -> int:
+def newest_initial_batch(checkpoint: StoragePath) -> int:
     """The newest batch of a checkpoint that :func:`create_initial_checkpoint` wrote; -1 for none."""
     for batch in reversed(range(INITIAL_BATCHES)):
         with suppress(OSError, UnicodeDecodeError):
@@ -143,8 +147,11 @@ def _entries(seen: Iterable[tuple[str, int]]) -> list[str]:
     return [json.dumps({"path": file_url(path), "timestamp": at, "batchId": 0}) for path, at in seen]
 
 
-def _write(file: Path, lines: Iterable[str]) -> None:
+def _write(file: StoragePath, lines: Iterable[str]) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
+    if isinstance(file, ObjectPath):
+        file.write_bytes("\n".join(lines).encode())
+        return
     with file.open("w", encoding="utf-8") as stream:
         stream.write("\n".join(lines))
         stream.flush()

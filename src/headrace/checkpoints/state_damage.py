@@ -7,15 +7,16 @@ after batch N is N + 1. In checkpoint format 2, ``_<id>`` follows the version, a
 
 from __future__ import annotations
 
+import io
 import json
 import zipfile
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from headrace.checkpoints.offsets import newest_batches
 from headrace.checkpoints.state_size import STATE_FILE, store_folders
+from headrace.stores.paths import StoragePath, sorted_paths
 
 _SNAPSHOTS = ("zip", "snapshot")
 
@@ -24,7 +25,7 @@ _SNAPSHOTS = ("zip", "snapshot")
 class StateDamage:
     """A damaged or missing file of a state store: its path, or the folder that lacks it, and what is wrong."""
 
-    path: Path
+    path: StoragePath
     reason: str
 
 
@@ -32,16 +33,16 @@ class StateDamage:
 class _Store:
     """The files of one state store by version: its snapshots, and its changes."""
 
-    folder: Path
-    snapshots: dict[int, list[Path]]
-    changes: dict[int, list[Path]]
+    folder: StoragePath
+    snapshots: dict[int, list[StoragePath]]
+    changes: dict[int, list[StoragePath]]
 
     @property
     def newest(self) -> int:
         return max((*self.snapshots, *self.changes), default=0)
 
 
-def find_state_damage(checkpoint: Path) -> StateDamage | None:
+def find_state_damage(checkpoint: StoragePath) -> StateDamage | None:
     """The first damage of a checkpoint's state that keeps its stream from continuing; None if there is none.
 
     Only what the newest completed batch needs counts: an interrupted batch writes its state again.
@@ -54,7 +55,7 @@ def find_state_damage(checkpoint: Path) -> StateDamage | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     for operator in sorted(operators):
-        stores = [_store(folder, done + 1) for folder in sorted(store_folders(operator))]
+        stores = [_store(folder, done + 1) for folder in sorted_paths(store_folders(operator))]
         # All partitions commit each batch.
         needed = max((store.newest for store in stores), default=0)
         for store in stores:
@@ -64,7 +65,7 @@ def find_state_damage(checkpoint: Path) -> StateDamage | None:
     return None
 
 
-def _store(folder: Path, limit: int) -> _Store:
+def _store(folder: StoragePath, limit: int) -> _Store:
     store = _Store(folder, defaultdict(list), defaultdict(list))
     for file in folder.iterdir():
         match = STATE_FILE.fullmatch(file.name)
@@ -85,18 +86,18 @@ def _damages(store: _Store, needed: int) -> Iterator[StateDamage]:
         yield from _all_damaged(store.changes[version])
 
 
-def _all_damaged(files: list[Path]) -> Iterator[StateDamage]:
+def _all_damaged(files: list[StoragePath]) -> Iterator[StateDamage]:
     """The damage of a version all of whose files are damaged; a retried task leaves more than one."""
     damages = [StateDamage(file, reason) for file in files if (reason := _damage(file))]
     if len(damages) == len(files):
         yield damages[0]
 
 
-def _damage(file: Path) -> str | None:
+def _damage(file: StoragePath) -> str | None:
     try:
         if file.stat().st_size == 0:
             return "the file is empty"
-        if file.suffix == ".zip" and not zipfile.is_zipfile(file):
+        if file.suffix == ".zip" and not zipfile.is_zipfile(io.BytesIO(file.read_bytes())):
             return "it is no longer a zip file"
         return _size_mismatch(file)
     except FileNotFoundError:
@@ -104,7 +105,7 @@ def _damage(file: Path) -> str | None:
         return None
 
 
-def _size_mismatch(file: Path) -> str | None:
+def _size_mismatch(file: StoragePath) -> str | None:
     """What is wrong with the size of a file, by Spark's own checksum file next to it (since Spark 4.1)."""
     size = file.stat().st_size
     try:

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 
 from headrace.checkpoints.offsets import newest_batches
 from headrace.settings.vendor_confs import ROCKSDB, STATE_PROVIDER
+from headrace.stores.paths import StoragePath
 
 _HDFS = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 _PROVIDERS = {ROCKSDB: "RocksDB", _HDFS: "HDFS-backed"}
 _VERSION = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 
 
-def format_of(checkpoint: Path) -> Mapping[str, str]:
+def format_of(checkpoint: StoragePath) -> Mapping[str, str]:
     """The settings under which a checkpoint opens; empty if no batch of it was ever completed."""
     planned, done = newest_batches(checkpoint)
     if done is None:

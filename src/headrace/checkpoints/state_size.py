@@ -7,16 +7,18 @@ version.
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import zipfile
 from collections.abc import Iterable
-from pathlib import Path
+
+from headrace.stores.paths import StoragePath
 
 STATE_FILE = re.compile(r"(?P<version>\d+)(?:_[0-9a-f-]+)?\.(?P<kind>zip|snapshot|changelog|delta)")
 
 
-def state_sizes(checkpoint: Path) -> tuple[int, ...]:
+def state_sizes(checkpoint: StoragePath) -> tuple[int, ...]:
     """The bytes of each stateful operator, in the order of Spark's numbers; empty before the first batch.
 
     An estimate: the state is compressed, and files that change meanwhile may count twice or not at all.
@@ -28,16 +30,16 @@ def state_sizes(checkpoint: Path) -> tuple[int, ...]:
     return tuple(sum(map(store_size, store_folders(operator))) for operator in operators)
 
 
-def _number(folder: Path) -> int:
+def _number(folder: StoragePath) -> int:
     return int(folder.name)
 
 
-def store_folders(operator: Path) -> Iterable[Path]:
+def store_folders(operator: StoragePath) -> Iterable[StoragePath]:
     """The folders of the state stores: one or several per partition."""
     return {file.parent for file in operator.rglob("*") if STATE_FILE.fullmatch(file.name)}
 
 
-def store_size(store: Path) -> int:
+def store_size(store: StoragePath) -> int:
     """The bytes of the newest version of a state store, by its folder."""
     files = [(int(found["version"]), found["kind"], file) for file in store.iterdir() if (found := _match(file))]
     snapshots = [(version, file) for version, kind, file in files if kind in ("zip", "snapshot")]
@@ -46,15 +48,15 @@ def store_size(store: Path) -> int:
     return (0 if base is None else _snapshot_size(base)) + sum(map(_bytes_of, later.values()))
 
 
-def _match(file: Path) -> re.Match[str] | None:
+def _match(file: StoragePath) -> re.Match[str] | None:
     return STATE_FILE.fullmatch(file.name)
 
 
-def _snapshot_size(file: Path) -> int:
+def _snapshot_size(file: StoragePath) -> int:
     if file.suffix != ".zip":
         return _bytes_of(file)
     try:
-        with zipfile.ZipFile(file) as archive:
+        with zipfile.ZipFile(io.BytesIO(file.read_bytes())) as archive:
             text = archive.read("metadata").decode().partition("\n")[2]
         return _bytes_of(file) + sum(int(rows["sizeBytes"]) for rows in json.loads(text)["sstFiles"])
     except (OSError, ValueError, KeyError, zipfile.BadZipFile):
@@ -62,7 +64,7 @@ def _snapshot_size(file: Path) -> int:
         return 0
 
 
-def _bytes_of(file: Path) -> int:
+def _bytes_of(file: StoragePath) -> int:
     try:
         return file.stat().st_size
     except FileNotFoundError:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from headrace.checkpoints.state_size import STATE_FILE, store_folders, store_size
+from headrace.stores.paths import StoragePath, relative_path
 
 # Spark's names of stateful operators, in the words of its documentation.
 _OPERATORS: Mapping[str, str] = {
@@ -105,7 +105,7 @@ class StateOperator:
         }
 
 
-def state_operators(checkpoint: Path) -> tuple[StateOperator, ...]:
+def state_operators(checkpoint: StoragePath) -> tuple[StateOperator, ...]:
     """The stateful operators of a checkpoint, in the order of Spark's numbers; empty before the first batch."""
     try:
         folders = [entry for entry in (checkpoint / "state").iterdir() if entry.name.isdigit()]
@@ -114,23 +114,23 @@ def state_operators(checkpoint: Path) -> tuple[StateOperator, ...]:
     return tuple(_operator(folder) for folder in sorted(folders, key=lambda folder: int(folder.name)))
 
 
-def _operator(folder: Path) -> StateOperator:
+def _operator(folder: StoragePath) -> StateOperator:
     metadata = _metadata(folder / "_metadata")
     named = str(metadata.get("operatorInfo", {}).get("operatorName", ""))
     stores = sorted(_stores(folder), key=lambda store: (store.partition, store.name))
     return StateOperator(int(folder.name), _OPERATORS.get(named, named), tuple(stores), _variables(metadata))
 
 
-def _stores(folder: Path) -> Iterator[StateStore]:
+def _stores(folder: StoragePath) -> Iterator[StateStore]:
     for store in store_folders(folder):
-        partition, *name = store.relative_to(folder).parts
+        partition, *name = relative_path(store, folder).parts
         if partition.isdigit():
             found = [match for file in store.iterdir() if (match := STATE_FILE.fullmatch(file.name))]
             version = max((int(match["version"]) for match in found), default=0)
             yield StateStore("/".join(name) or "default", int(partition), version, len(found), store_size(store))
 
 
-def _metadata(folder: Path) -> Mapping[str, Any]:
+def _metadata(folder: StoragePath) -> Mapping[str, Any]:
     """The newest description of an operator; empty if there is none, or if a crash cut it off."""
     later = [file for file in (folder / "v2").glob("*") if file.name.isdigit()]
     newest = max(later, key=lambda file: int(file.name), default=folder / "metadata")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from headrace.checkpoints.offsets import first_offsets, read_progress
 from headrace.sources.kafka_offsets import Partition, positions_of
+from headrace.stores.paths import StoragePath
 
 
-def next_positions(checkpoint: Path, source: int) -> dict[Partition, int]:
+def next_positions(checkpoint: StoragePath, source: int) -> dict[Partition, int]:
     """The next offsets that a source of a checkpoint reads, including batches that will be computed again.
 
     Empty before the first start. Source: Spark's ``OffsetSeqLog``, and ``KafkaSourceInitialOffsetWriter`` for the start
@@ -20,13 +19,13 @@ def next_positions(checkpoint: Path, source: int) -> dict[Partition, int]:
     return positions_before(checkpoint, source, 0 if progress is None else progress.batch_id)
 
 
-def planned_positions(checkpoint: Path, source: int) -> dict[Partition, int]:
+def planned_positions(checkpoint: StoragePath, source: int) -> dict[Partition, int]:
     """The offsets at which a source continues after its planned batches; empty without any."""
     progress = read_progress(checkpoint)
     return positions_of(progress.offsets[source]) if progress is not None and source < len(progress.offsets) else {}
 
 
-def positions_before(checkpoint: Path, source: int, batch_id: int) -> dict[Partition, int]:
+def positions_before(checkpoint: StoragePath, source: int, batch_id: int) -> dict[Partition, int]:
     """The start offsets of a batch; empty if the checkpoint does not have them."""
     offsets = first_offsets(checkpoint, batch_id - 1) if batch_id else ()
     if source < len(offsets):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from headrace.stores.paths import StoragePath
+
 # Verbs import what they use: all of this takes longer than `status`.
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from pathlib import Path
 
     from headrace.assistant.doctor.checklist import Checklist
     from headrace.assistant.doctor.diagnose import Diagnosis
@@ -46,7 +47,7 @@ class Checkpoints(Protocol):
     def state(self, request: StateRequest, session: Callable[[], Any]) -> StateRows:
         """The rows of a flow's state."""
 
-    def repair(self, name: str) -> tuple[Path, ...]:
+    def repair(self, name: str) -> tuple[StoragePath, ...]:
         """Move away damaged files that a flow does not need."""
 
     def clean(self, request: CleanRequest, plan: Callable[[], Plan]) -> Cleaned:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from headrace.delta_log.tables import commit_actions, open_table
+from headrace.stores.paths import storage_path
 
 _UNKNOWN = "an unknown operation"
 # How many commits are searched; each is a file.
@@ -58,7 +58,7 @@ def _infos(actions: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 def _columns(path: str, version: int) -> Any:
     """The columns that a commit sets; None if it does not change them."""
-    if version < 0 or not Path(path).is_dir():
+    if version < 0 or not storage_path(path).is_dir():
         return None
     for action in commit_actions(path, version) or ():
         if "metaData" in action:

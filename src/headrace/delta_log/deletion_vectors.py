@@ -7,11 +7,11 @@ Source: PROTOCOL.md of Delta, "Deletion Vectors", "Checkpoints", "Action Reconci
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from headrace.delta_log.log_files import checkpointed_adds, newest_checkpoint, read_actions
 from headrace.errors import PipelineError
+from headrace.stores.paths import storage_path
 
 _COLUMNS = ["add.path", "add.deletionVector.cardinality", "sidecar.path"]
 
@@ -31,7 +31,7 @@ def live_files(table: str, version: int) -> dict[str, int]:
     Raises:
         PipelineError: STORAGE.TABLE_UNREADABLE, if the log is incomplete.
     """
-    log = Path(table) / "_delta_log"
+    log = storage_path(table) / "_delta_log"
     known, files = newest_checkpoint(log, version)
     deleted = {add["path"]: _cardinality(add) for file in files for add in checkpointed_adds(log, file, _COLUMNS)}
     for number in range(known + 1, version + 1):

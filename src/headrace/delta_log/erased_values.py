@@ -29,6 +29,7 @@ from headrace.delta_log.deletion_vectors import live_files
 from headrace.delta_log.log_files import CHECKPOINT, newest_checkpoint, read_actions
 from headrace.delta_log.tables import newest_version
 from headrace.model.local_path import local_path
+from headrace.stores.paths import on_disk
 
 # Delta's own limit for files that no commit names: a running write may commit them later.
 UNNAMED_FILE_AGE_S = 7 * 24 * 3600.0
@@ -171,7 +172,7 @@ def _commits(log: Path) -> list[Path]:
 def _remove_old_checkpoints(log: Path, newest: int) -> int:
     """Remove the checkpoints with sidecars that are older than the newest complete one; returns their number."""
     version, parts = newest_checkpoint(log, newest)
-    kept = {name for part in parts for name in _sidecars(part)}
+    kept = {name for part in parts for name in _sidecars(on_disk(part, "erasing"))}
     if not all((log / _SIDECARS / name).is_file() for name in kept):
         return 0
     removed = 0

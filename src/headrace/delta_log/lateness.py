@@ -6,18 +6,18 @@ import json
 from collections import Counter
 from contextlib import suppress
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import DeltaTable
 
 from headrace.delta_log.tables import commit_actions
 from headrace.errors import PipelineError
 from headrace.model.lateness import Lateness
+from headrace.stores.delta_tables import open_delta
+from headrace.stores.paths import StoragePath, storage_path
 
 _TIMES = ("timestamp", "timestamp_ntz", "date")
 _PHYSICAL_NAME = "delta.columnMapping.physicalName"
@@ -40,7 +40,7 @@ def measure_lateness(path: str, table: str, column: str, commits: int, dropped_s
     Raises:
         PipelineError: LATENESS.NO_TIME.
     """
-    opened = DeltaTable(path)
+    opened = open_delta(path)
     partitions = opened.metadata().partition_columns
     times = {field.name: field for field in opened.schema().fields if getattr(field.type, "type", "") in _TIMES}
     field = next((times[name] for name in times if name.casefold() == column.casefold()), None)
@@ -52,7 +52,7 @@ def measure_lateness(path: str, table: str, column: str, commits: int, dropped_s
     late: Counter[float] = Counter()
     commits_read = commits_skipped = rows = without_time = compared = 0
     for version in range(max(opened.version() - commits + 1, 0), opened.version() + 1):
-        files = _added(Path(path), version)
+        files = _added(storage_path(path), version)
         if files == []:
             continue
         if files is None:
@@ -102,7 +102,7 @@ def _newest_in_log(path: str, version: int, column: str) -> int | None:
     return found
 
 
-def _added(table: Path, version: int) -> list[Path] | None:
+def _added(table: StoragePath, version: int) -> list[StoragePath] | None:
     """The files that a commit added with new rows; None if it removed rows, or if files or log are gone."""
     actions = commit_actions(str(table), version)
     if actions is None:
@@ -114,7 +114,7 @@ def _added(table: Path, version: int) -> list[Path] | None:
     return files if all(file.is_file() for file in files) else None
 
 
-def _millis(file: Path, column: str) -> tuple[np.ndarray[Any, np.dtype[np.int64]], int]:
+def _millis(file: StoragePath, column: str) -> tuple[np.ndarray[Any, np.dtype[np.int64]], int]:
     """The times in a file in milliseconds since 1970, and the number of rows without one."""
     # Spark's INT96 timestamps cover years that nanoseconds cannot represent.
     found = pq.ParquetFile(file, coerce_int96_timestamp_unit="us")

@@ -8,17 +8,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
+
+from headrace.stores.paths import StoragePath, sorted_paths
 
 # The name of a file of a checkpoint: its version, its part and the number of parts.
 CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.\d{10}\.(\d{10})|\.[0-9a-f-]{36})?\.(?:parquet|json)")
 
 
-def newest_checkpoint(log: Path, version: int) -> tuple[int, list[Path]]:
+def newest_checkpoint(log: StoragePath, version: int) -> tuple[int, list[StoragePath]]:
     """The newest complete checkpoint up to a version, and its files; -1 and no files if there is none."""
-    found: dict[int, list[tuple[Path, int]]] = {}
-    for file in sorted(log.glob("*.checkpoint*")):
+    found: dict[int, list[tuple[StoragePath, int]]] = {}
+    for file in sorted_paths(log.glob("*.checkpoint*")):
         match = CHECKPOINT.fullmatch(file.name)
         if match and int(match[1]) <= version:
             found.setdefault(int(match[1]), []).append((file, int(match[2] or 1)))
@@ -31,7 +32,7 @@ def newest_checkpoint(log: Path, version: int) -> tuple[int, list[Path]]:
     return -1, []
 
 
-def checkpointed_adds(log: Path, file: Path, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+def checkpointed_adds(log: StoragePath, file: StoragePath, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
     """The add actions of a checkpoint and its sidecars.
 
     Args:
@@ -54,11 +55,11 @@ def checkpointed_adds(log: Path, file: Path, columns: Sequence[str]) -> Iterator
             yield from checkpointed_adds(log, log / "_sidecars" / action["sidecar"]["path"], columns)
 
 
-def read_actions(file: Path) -> list[dict[str, Any]]:
+def read_actions(file: StoragePath) -> list[dict[str, Any]]:
     """The actions in a file with one JSON object a line, such as a commit."""
     return [json.loads(line) for line in file.read_text(encoding="utf-8").split("\n") if line.strip()]
 
 
-def commit_versions(log: Path) -> list[int]:
+def commit_versions(log: StoragePath) -> list[int]:
     """The versions whose commits the log still has, sorted."""
     return sorted(int(file.stem) for file in log.glob("*.json") if len(file.stem) == 20 and file.stem.isdigit())

@@ -15,6 +15,8 @@ from headrace.delta_log.log_files import checkpointed_adds, commit_versions, new
 from headrace.delta_log.tables import commit_file
 from headrace.errors import PipelineError
 from headrace.model.local_path import local_path
+from headrace.stores.object_path import ObjectPath
+from headrace.stores.paths import StoragePath, storage_path
 
 # Not the statistics as columns, which may have times that Python has not.
 _COLUMNS = (
@@ -76,7 +78,7 @@ def live_files(path: str, version: int) -> tuple[LiveFile, ...]:
     Raises:
         PipelineError: STORAGE.TABLE_UNREADABLE, if the log is incomplete.
     """
-    table = Path(path)
+    table = storage_path(path)
     log = table / _LOG
     known, parts = newest_checkpoint(log, version)
     adds = {add["path"]: add for part in parts for add in checkpointed_adds(log, part, _COLUMNS)}
@@ -95,6 +97,9 @@ def stored_files(path: str, partition_by: Iterable[str] = ()) -> tuple[StoredFil
 
     Those of another table whose folder is within this one are not among them.
     """
+    table = storage_path(path)
+    if isinstance(table, ObjectPath):
+        return _stored_objects(table)
     found = []
     prefixes = tuple(f"{column}=" for column in partition_by)
     for folder, folders, files in os.walk(path):
@@ -105,13 +110,23 @@ def stored_files(path: str, partition_by: Iterable[str] = ()) -> tuple[StoredFil
             name for name in folders if name == _CHANGE_DATA or name.startswith(prefixes) or name[0] not in "._"
         ]
         for name in filter(_DATA_FILE.fullmatch, files):
-            file = Path(folder) / name
+            file = Path(folder, name)
             try:
                 stat = file.stat()
             except FileNotFoundError:
                 continue
             found.append(StoredFile(file.relative_to(path).as_posix(), stat.st_size, stat.st_mtime))
     return tuple(found)
+
+
+def _stored_objects(table: ObjectPath) -> tuple[StoredFile, ...]:
+    below = [(meta, meta.key.removeprefix(f"{table.key}/")) for meta in table.store.list_below(table.key)]
+    others = {name.partition(f"/{_LOG}/")[0] + "/" for _, name in below if f"/{_LOG}/" in name}
+    return tuple(
+        StoredFile(name, meta.size_bytes, meta.modified_at.timestamp())
+        for meta, name in below
+        if not name.startswith((f"{_LOG}/", *others)) and _DATA_FILE.fullmatch(name.rpartition("/")[2])
+    )
 
 
 def files_needed_since(path: str, version: int, first: int) -> frozenset[str]:
@@ -128,7 +143,7 @@ def files_needed_since(path: str, version: int, first: int) -> frozenset[str]:
     Raises:
         PipelineError: STORAGE.TABLE_UNREADABLE, if the log has lost one of these commits.
     """
-    table = Path(path)
+    table = storage_path(path)
     needed = {name for file in live_files(path, version) for name in (file.path, file.vector) if name}
     for number in range(max(first, 0), version + 1):
         for action in _commit(table, number):
@@ -142,7 +157,7 @@ def files_needed_since(path: str, version: int, first: int) -> frozenset[str]:
 
 def first_version_since(path: str, version: int, since_s: float) -> int:
     """The oldest version that was committed at or after a time; the version after the newest if there is none."""
-    table = Path(path)
+    table = storage_path(path)
     recent = (found for found in commit_versions(table / _LOG) if commit_file(table, found).stat().st_mtime >= since_s)
     return min(recent, default=version + 1)
 
@@ -154,7 +169,7 @@ def unordered_files(path: str, files: Iterable[LiveFile], columns: tuple[str, ..
     first one orders all files.
     """
     wanted = [column.casefold() for column in columns]
-    table = Path(path)
+    table = storage_path(path)
     left = {file.path for file in files}
     unordered: set[str] = set()
     has_ordered = False
@@ -177,7 +192,7 @@ def _z_order(actions: Iterable[Mapping[str, Any]]) -> list[str]:
     return re.findall(r'"([^"]*)"', text)
 
 
-def _commit(table: Path, version: int) -> list[dict[str, Any]]:
+def _commit(table: StoragePath, version: int) -> list[dict[str, Any]]:
     file = commit_file(table, version)
     try:
         return read_actions(file)
@@ -185,7 +200,7 @@ def _commit(table: Path, version: int) -> list[dict[str, Any]]:
         raise PipelineError("STORAGE.TABLE_UNREADABLE", path=table, reason=f"{file.name} is missing") from error
 
 
-def _live_file(add: Mapping[str, Any], table: Path) -> LiveFile:
+def _live_file(add: Mapping[str, Any], table: StoragePath) -> LiveFile:
     rows = _ROWS.search(add.get("stats") or "")
     return LiveFile(
         path=_relative(add["path"], table),
@@ -208,19 +223,21 @@ def is_outside(name: str) -> bool:
     return name.startswith(("/", "../")) or _SCHEME.match(name) is not None
 
 
-def _relative(path: str, table: Path) -> str:
+def _relative(path: str, table: StoragePath) -> str:
     """A path of the log, relative to the table; files elsewhere, as those of a clone, keep their absolute path."""
     decoded = local_path(path) if path.startswith("file:") else unquote(path)
     if not is_outside(decoded):
         return os.path.normpath(decoded)
     if decoded.startswith(f"{table}/"):
         return decoded.removeprefix(f"{table}/")
+    if not isinstance(table, Path):
+        return decoded
     # The writer may have reached the storage through a link, or this process does.
     real, folder = os.path.realpath(decoded), os.path.realpath(table)
     return real.removeprefix(f"{folder}/") if decoded.startswith("/") else decoded
 
 
-def _vector(action: Mapping[str, Any], table: Path) -> str | None:
+def _vector(action: Mapping[str, Any], table: StoragePath) -> str | None:
     """The file of a deletion vector.
 
     Source: PROTOCOL.md, "Deletion Vector Descriptor Schema".

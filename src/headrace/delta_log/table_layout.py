@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 
 from headrace.delta_log.tables import open_table
+from headrace.stores.paths import StoragePath, sorted_paths, storage_path
 
 _CLUSTERING = "delta.clustering"
 _DOMAINS = "domainMetadata"
@@ -75,9 +75,9 @@ def _cluster_columns(path: str) -> tuple[tuple[str, ...], ...] | None:
 
     None if unknown.
     """
-    log = Path(path) / "_delta_log"
+    log = storage_path(path) / "_delta_log"
     checkpointed, parts = _checkpoint(log)
-    for file in sorted(log.glob("*.json"), reverse=True):
+    for file in reversed(sorted_paths(log.glob("*.json"))):
         if file.stem.isdigit() and int(file.stem) <= checkpointed:
             break
         try:
@@ -104,7 +104,7 @@ def _columns(domain: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
     return tuple(map(tuple, columns))
 
 
-def _checkpoint(log: Path) -> tuple[int, list[Path]]:
+def _checkpoint(log: StoragePath) -> tuple[int, list[StoragePath]]:
     """The version and the files of the newest checkpoint; -1 and no files if there is none."""
     files = [file for file in log.glob("*.checkpoint*.parquet") if file.name.partition(".")[0].isdigit()]
     newest = max((int(file.name.partition(".")[0]) for file in files), default=-1)

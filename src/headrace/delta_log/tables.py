@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from deltalake import DeltaTable, QueryBuilder
@@ -16,6 +16,8 @@ from headrace.delta_log.plain_rows import file_values
 from headrace.errors import PipelineError
 from headrace.model.local_path import local_path
 from headrace.model.schema import Schema
+from headrace.stores.delta_tables import open_delta
+from headrace.stores.paths import StoragePath, storage_path
 
 
 @dataclass(frozen=True)
@@ -43,14 +45,14 @@ class TableVersion:
 class Commit:
     """A commit in the log of a table; ``identity`` distinguishes its file from one that replaced it."""
 
-    table: Path
+    table: StoragePath
     version: int
     identity: tuple[int, int, int] | None
 
     @classmethod
     def of(cls, path: str, version: int) -> Commit:
         """The commit that made a version of the table at a path."""
-        return cls(Path(path), version, _identity(commit_file(Path(path), version)))
+        return cls(storage_path(path), version, _identity(commit_file(storage_path(path), version)))
 
     def is_newest(self) -> bool:
         """True while it exists and no other follows; costs two file system calls."""
@@ -59,12 +61,14 @@ class Commit:
         return _identity(commit_file(self.table, self.version)) == self.identity
 
 
-def _identity(file: Path) -> tuple[int, int, int] | None:
+def _identity(file: StoragePath) -> tuple[int, int, int] | None:
     try:
         found = file.stat()
     except OSError:
         return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    # Objects have no number, and their times are of the second; of a commit, the time and the size differ.
+    number = found.st_ino if isinstance(found, os.stat_result) else 0
+    return number, int(found.st_mtime * 1e9), found.st_size
 
 
 def table_state(path: str) -> TableState | None:
@@ -90,16 +94,16 @@ def open_table(path: str, version: int | None = None) -> DeltaTable | None:
     Raises:
         PipelineError: STORAGE.TABLE_UNREADABLE, STORAGE.EMPTY_COMMIT.
     """
-    if not (Path(path) / "_delta_log").is_dir():
+    if not (storage_path(path) / "_delta_log").is_dir():
         return None
     try:
-        table = DeltaTable(path, version=version)
+        table = open_delta(path, version=version)
     except TableNotFoundError:
         return None
     except DeltaError as error:
         reason = str(error).strip().splitlines()[0].rstrip(".")
         raise PipelineError("STORAGE.TABLE_UNREADABLE", path=path, reason=reason) from error
-    _check_not_empty(commit_file(Path(path), table.version()))
+    _check_not_empty(commit_file(storage_path(path), table.version()))
     return table
 
 
@@ -131,13 +135,13 @@ def newest_version(path: str) -> int:
         PipelineError: STORAGE.TABLE_UNREADABLE, STORAGE.EMPTY_COMMIT.
     """
     version = _last_checkpoint(path) or 0
-    if not commit_file(Path(path), version).is_file():
+    if not commit_file(storage_path(path), version).is_file():
         # The log has lost commits, or starts with a checkpoint.
         table = open_table(path)
         return -1 if table is None else table.version()
-    while commit_file(Path(path), version + 1).is_file():
+    while commit_file(storage_path(path), version + 1).is_file():
         version += 1
-    _check_not_empty(commit_file(Path(path), version))
+    _check_not_empty(commit_file(storage_path(path), version))
     return version
 
 
@@ -181,7 +185,7 @@ def query_rows(table: DeltaTable, query: str) -> list[dict[str, Any]]:
 
 def table_exists(path: str) -> bool:
     """True when the table at a path has a commit; a crash during its creation leaves a log without one."""
-    log = Path(path) / "_delta_log"
+    log = storage_path(path) / "_delta_log"
     return (log / "_last_checkpoint").is_file() or any(file.stem.isdigit() for file in log.glob("*.json"))
 
 
@@ -204,7 +208,7 @@ def is_rewritten_since(path: str, version: int) -> bool:
 
     Costs one file system call if there is no such commit. Compaction commits do neither.
     """
-    while commit_file(Path(path), version + 1).exists():
+    while commit_file(storage_path(path), version + 1).exists():
         version += 1
         actions = commit_actions(path, version)
         if _changes_data(actions) or any("txn" in action for action in actions or ()):
@@ -212,7 +216,7 @@ def is_rewritten_since(path: str, version: int) -> bool:
     return False
 
 
-def commit_file(table: Path, version: int) -> Path:
+def commit_file(table: StoragePath, version: int) -> StoragePath:
     """The path of a commit of a table."""
     return table / "_delta_log" / f"{version:020d}.json"
 
@@ -220,7 +224,7 @@ def commit_file(table: Path, version: int) -> Path:
 def commit_actions(path: str, version: int) -> list[dict[str, Any]] | None:
     """The actions of a commit; None if the log does not have it."""
     try:
-        text = commit_file(Path(path), version).read_text(encoding="utf-8")
+        text = commit_file(storage_path(path), version).read_text(encoding="utf-8")
     except FileNotFoundError:
         return None
     return [json.loads(line) for line in text.split("\n") if line.strip()]
@@ -229,13 +233,13 @@ def commit_actions(path: str, version: int) -> list[dict[str, Any]] | None:
 def _last_checkpoint(path: str) -> int | None:
     """The version of the last checkpoint; None if ``_last_checkpoint`` is missing or unreadable."""
     try:
-        text = (Path(path) / "_delta_log" / "_last_checkpoint").read_text(encoding="utf-8")
+        text = (storage_path(path) / "_delta_log" / "_last_checkpoint").read_text(encoding="utf-8")
         return int(json.loads(text)["version"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def _check_not_empty(commit: Path) -> None:
+def _check_not_empty(commit: StoragePath) -> None:
     if commit.is_file() and commit.stat().st_size == 0:
         # Delta would treat it as a commit without actions, so that whatever it held would be lost.
         raise PipelineError("STORAGE.EMPTY_COMMIT", file=commit)

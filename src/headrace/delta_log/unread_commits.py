@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from headrace.delta_log.tables import commit_actions, commit_file, newest_version
+from headrace.stores.paths import StoragePath, storage_path
 
 # The index of an offset that stands before a commit, and not within it.
 BETWEEN_COMMITS = -1
@@ -42,7 +42,7 @@ def unread_commits(path: str, version: int, index: int, *, in_snapshot: bool) ->
         index: the last file of the version that was read; -1 for none.
         in_snapshot: the stream still reads the rows that the table had at this version, whose number is unknown.
     """
-    table, found, newest = Path(path), UnreadCommits(), newest_version(path)
+    table, found, newest = storage_path(path), UnreadCommits(), newest_version(path)
     for at in range(version, min(newest, version + _MAX_COMMITS - 1) + 1):
         is_snapshot = in_snapshot and at == version
         actions = commit_actions(path, at)
@@ -82,7 +82,7 @@ def _rows_of(file: Mapping[str, Any]) -> int | None:
         return None
 
 
-def _committed_at_ms(actions: Sequence[Mapping[str, Any]], file: Path) -> int:
+def _committed_at_ms(actions: Sequence[Mapping[str, Any]], file: StoragePath) -> int:
     info: Mapping[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
     known = info.get("inCommitTimestamp") or info.get("timestamp")
     return int(known) if known is not None else int(file.stat().st_mtime * 1000)

@@ -13,6 +13,7 @@ from headrace.errors import PipelineError
 from headrace.events.schema import SCHEMA
 from headrace.events.storage_errors import STORAGE_ERRORS, reason_of
 from headrace.events.types import RowsSampled
+from headrace.stores.delta_tables import is_delta, open_delta
 
 # A predicate with tens of thousands of ids overflows the stack of its parser.
 _MOST_ROWS = 500
@@ -36,9 +37,9 @@ def erase_from_events(
         PipelineError: EVENTS.NOT_WRITTEN.
     """
     try:
-        if not DeltaTable.is_deltatable(path):
+        if not is_delta(path):
             return 0
-        table = DeltaTable(path)
+        table = open_delta(path)
         ids = list(_changed_ids(table, is_erased, clean))
         for first in range(0, len(ids), _MOST_ROWS):
             chunk = ids[first : first + _MOST_ROWS]
@@ -47,7 +48,7 @@ def erase_from_events(
             cleaned = pa.Table.from_pylist([_cleaned(row, is_erased, clean) for row in rows], SCHEMA)
             fence()
             write_deltalake(table, cleaned, mode="overwrite", predicate=f"id IN ({listed})")
-            table = DeltaTable(path)
+            table = open_delta(path)
     except (*STORAGE_ERRORS, pa.ArrowException) as error:
         raise PipelineError("EVENTS.NOT_WRITTEN", path=path, reason=reason_of(error)) from error
     return len(ids)
@@ -55,9 +56,9 @@ def erase_from_events(
 
 def count_events(path: str, is_erased: Callable[[str], bool], clean: Callable[[str], str]) -> int:
     """The number of events that :func:`erase_from_events` would change."""
-    if not DeltaTable.is_deltatable(path):
+    if not is_delta(path):
         return 0
-    return sum(1 for _ in _changed_ids(DeltaTable(path), is_erased, clean))
+    return sum(1 for _ in _changed_ids(open_delta(path), is_erased, clean))
 
 
 def _changed_ids(table: DeltaTable, is_erased: Callable[[str], bool], clean: Callable[[str], str]) -> Iterator[str]:

@@ -13,13 +13,14 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from deltalake import DeltaTable, QueryBuilder
+from deltalake import QueryBuilder
 
 from headrace.errors import PipelineError
 from headrace.events.levels import Level
 from headrace.events.log_parts import EXTRACTED_COLUMNS, EXTRACTED_ORIGIN, Part, part_queries
 from headrace.events.schema import SCHEMA
 from headrace.events.storage_errors import STORAGE_ERRORS, reason_of
+from headrace.stores.delta_tables import open_delta
 
 _ORIGIN = SCHEMA.field("origin").type
 EXTRACT_SCHEMA = pa.schema(
@@ -46,7 +47,7 @@ def write_extract(log: str, parts: Collection[Part], folder: Path) -> int:
     """
     events = 0
     try:
-        table = DeltaTable(log)
+        table = open_delta(log)
         with ExitStack() as stack:
             writers: dict[tuple[str, bool], pq.ParquetWriter] = {}
             for query in part_queries(parts):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable, QueryBuilder
+from deltalake import QueryBuilder
 
 from headrace.delta_log.tables import sql_literal
 from headrace.errors import PipelineError
@@ -17,6 +17,7 @@ from headrace.events.levels import Level
 from headrace.events.storage_errors import STORAGE_ERRORS, reason_of
 from headrace.events.stream_reports import REPORTS, TIME, reports_of
 from headrace.events.types import FlowStateChanged, UpdateCreated, UpdateStateChanged, UpdateTotals
+from headrace.stores.delta_tables import open_delta
 
 # How updates began, went on and ended, and the states of flows.
 _STATES = (
@@ -50,7 +51,7 @@ class LogEvents:
         """
         self._log = log
         with self._reading():
-            self._table = DeltaTable(log)
+            self._table = open_delta(log)
 
     @cached_property
     def reports(self) -> pa.Table:

@@ -27,6 +27,7 @@ from headrace.events.types import (
     Warned,
 )
 from headrace.model.outcome import FlowCounts, Outcome
+from headrace.stores.delta_tables import is_delta, open_delta
 
 # Times are read in microseconds: to read them as times takes a database of time zones, which containers may lack.
 _TIME = "arrow_cast(timestamp, 'Int64') AS timestamp"
@@ -226,8 +227,8 @@ class EventReader:
         try:
             if self._table is not None and not _updated(self._table):
                 self._table = None
-            if self._table is None and DeltaTable.is_deltatable(self._path):
-                self._table, self._rebuilt = DeltaTable(self._path), None
+            if self._table is None and is_delta(self._path):
+                self._table, self._rebuilt = open_delta(self._path), None
         except STORAGE_ERRORS as error:
             raise self.unreadable(error) from error
         return self._table

@@ -8,20 +8,20 @@ grows: a holder with a lower one has been replaced, and must not commit any more
 
 from __future__ import annotations
 
-import fcntl
 import os
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from types import TracebackType
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from headrace.errors import PipelineError
-from headrace.project.lease_holders import Holder, LeaseTiming, Process, read_holder, was_renewed_recently, write_holder
+from headrace.project.lease_files import LeaseTaken, lease_file
+from headrace.project.lease_holders import Holder, LeaseTiming, Process
 from headrace.settings.storage import DISK_FULL
+from headrace.stores.paths import StoragePath
 
 if TYPE_CHECKING:
     from typing import Self
@@ -34,7 +34,7 @@ class Lease:
     """The lease of one update, as a context manager: acquires it on entry, releases it on exit.
 
     Args:
-        file: ``lease.json``; a lock file is next to it.
+        file: ``lease.json``; on a disk, a lock file is next to it.
         host: this machine's name.
         now: the time of day in seconds.
         orphan_patience_s: how long the JVM of a dead holder may take to exit.
@@ -45,7 +45,7 @@ class Lease:
 
     def __init__(
         self,
-        file: Path,
+        file: StoragePath,
         host: str,
         now: Callable[[], float],
         *,
@@ -60,7 +60,7 @@ class Lease:
         self._update_id = update_id
         self._orphan_timeout_s = orphan_patience_s
         self._on_lost: Callable[[], None] | None = None
-        self._lock: IO[str] | None = None
+        self._lease = lease_file(file)
         self._holder: Holder | None = None
         self._writing = threading.Lock()
         self._ended = threading.Event()
@@ -73,12 +73,13 @@ class Lease:
         Raises:
             PipelineError: LEASE.HELD, which names the holder; LEASE.UNUSABLE if the file cannot be read or replaced.
         """
-        self._file.parent.mkdir(parents=True, exist_ok=True)
         try:
             return self._acquire()
+        except LeaseTaken:
+            self._lease.close()
+            raise held_by(self._lease.read()) from None
         except BaseException as error:
-            if self._lock is not None:
-                self._lock.close()
+            self._lease.close()
             if isinstance(error, OSError) and error.errno not in DISK_FULL:
                 raise self._unusable(error) from error
             raise
@@ -86,7 +87,7 @@ class Lease:
     def _acquire(self) -> Self:
         before = self._previous_holder()
         on_other_host = before is not None and before.host != self._host and not before.released
-        self._lock = self._locked(before, needed=not on_other_host)
+        self._lease.lock(before, needed=not on_other_host)
         # The previous holder may have released the lease meanwhile.
         before = self._previous_holder()
         python = Process.of(os.getpid())
@@ -96,10 +97,10 @@ class Lease:
         number = before.number + 1 if before else 1
         moment = self._now()
         self._holder = Holder(number, self._host, python, None, moment, moment, update_id=self._update_id)
-        write_holder(self._file, self._holder)
-        # Another host may have written concurrently; the last writer holds the lease.
+        self._lease.write(self._holder)
+        # Another host may have written concurrently; on a disk, the last writer holds the lease.
         if not self._holds():
-            raise held_by(read_holder(self._file))
+            raise LeaseTaken
         self._renewer.start()
         return self
 
@@ -111,13 +112,12 @@ class Lease:
         self._renewer.join()
         with self._writing:
             # If it cannot be released, as on a full disk, the next holder sees that this process has ended.
-            with suppress(OSError):
+            with suppress(OSError, LeaseTaken):
                 if self._holder is not None and self._holds():
-                    write_holder(self._file, replace(self._holder, released=True, jvm=None))
+                    self._lease.write(replace(self._holder, released=True, jvm=None))
             # Late threads must not continue as if it were held.
             self._lost.set()
-        if self._lock is not None:
-            self._lock.close()
+        self._lease.close()
 
     @property
     def number(self) -> int:
@@ -138,7 +138,10 @@ class Lease:
             with self._writing:
                 if self._holder is not None and self._holds():
                     self._holder = replace(self._holder, jvm=Process.of(pid))
-                    write_holder(self._file, self._holder)
+                    self._lease.write(self._holder)
+        except LeaseTaken:
+            # The next check finds it.
+            return
         except OSError as error:
             if error.errno in DISK_FULL:
                 raise
@@ -163,31 +166,18 @@ class Lease:
 
     def _previous_holder(self) -> Holder | None:
         """The previous holder; raises LEASE.HELD if a process on another host still holds the lease."""
-        before = read_holder(self._file)
+        before = self._lease.read()
         on_other_host = before is not None and before.host != self._host and not before.released
-        if before is not None and on_other_host and was_renewed_recently(self._file, before, self._now, self._timing):
+        if before is not None and on_other_host and self._lease.was_renewed_recently(before, self._now, self._timing):
             raise held_by(before)
         return before
 
     def _holds(self) -> bool:
-        holder = read_holder(self._file)
+        holder = self._lease.read()
         if self._holder is None or holder is None:
             return False
         holder_now = self._holder
         return (holder.number, holder.host, holder.python) == (holder_now.number, holder_now.host, holder_now.python)
-
-    def _locked(self, before: Holder | None, *, needed: bool) -> IO[str]:
-        """Lock the lease on this host; an expired holder on another host does not matter."""
-        stream = (self._file.parent / f".{self._file.name}.lock").open("a+", encoding="utf-8")
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            # An expired holder on another host can be replaced only if no process on this host was faster.
-            newest = read_holder(self._file)
-            if needed or newest != before:
-                stream.close()
-                raise held_by(newest or before) from error
-        return stream
 
     def _renew_often(self) -> None:
         last = time.monotonic()
@@ -197,7 +187,7 @@ class Lease:
                     if self._holder is None or not self._holds():
                         break
                     self._holder = replace(self._holder, renewed_at=self._now())
-                    write_holder(self._file, self._holder)
+                    self._lease.write(self._holder)
                 last = time.monotonic()
             except Exception:  # noqa: BLE001 - whatever prevents the renewal, the update must learn of it
                 if time.monotonic() - last > self._timing.expires_after_s:

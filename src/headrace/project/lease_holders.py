@@ -9,16 +9,17 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from headrace.atomic_write import replace_file
 from headrace.connectors.java import is_spark, was_started_by
 from headrace.model.liveness import Liveness
 from headrace.model.outcome import Outcome, UpdateState
+from headrace.stores.object_path import ObjectPath
+from headrace.stores.paths import StoragePath
 
 RENEW_EVERY_S = 5.0
 EXPIRES_AFTER_S = 30.0
@@ -106,15 +107,23 @@ class Holder:
     update_id: str | None = None
 
 
-def read_holder(file: Path) -> Holder | None:
+def read_holder(file: StoragePath) -> Holder | None:
     """The current or last holder of the lease; None if there was none, or the file is invalid.
 
     Raises:
         OSError: the file exists and cannot be read.
     """
     try:
-        return _holder(json.loads(file.read_bytes()))
-    except (FileNotFoundError, ValueError, KeyError, TypeError, RecursionError):
+        return holder_of(file.read_bytes())
+    except FileNotFoundError:
+        return None
+
+
+def holder_of(content: bytes) -> Holder | None:
+    """The holder that the content of the file names; None if it is invalid."""
+    try:
+        return _holder(json.loads(content))
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
 
 
@@ -159,14 +168,22 @@ def user_name(environ: Mapping[str, str]) -> str | None:
     return environ.get("USER") or None
 
 
-def _is_alive(holder: Holder | None, file: Path, host: str, now: Callable[[], float], timing: LeaseTiming) -> bool:
+def _is_alive(
+    holder: Holder | None, file: StoragePath, host: str, now: Callable[[], float], timing: LeaseTiming
+) -> bool:
     if holder is None or holder.released:
         return False
-    return holder.python.is_alive if holder.host == host else was_renewed_recently(file, holder, now, timing)
+    if holder.host == host:
+        return holder.python.is_alive
+    if isinstance(file, ObjectPath):
+        # By the store's own clock; the holder's may differ.
+        age_s = file.store.age_s(file.key)
+        return age_s is None or age_s < timing.expires_after_s
+    return was_renewed_recently(file, holder, now, timing)
 
 
 def latest_outcome(
-    read: Callable[[], Outcome | None], file: Path, host: str, now: Callable[[], float]
+    read: Callable[[], Outcome | None], file: StoragePath, host: str, now: Callable[[], float]
 ) -> Outcome | None:
     """The outcome of the latest update, with LOST instead of RUNNING if nobody runs it.
 
@@ -189,7 +206,7 @@ def latest_outcome(
 
 
 def liveness(
-    file: Path,
+    file: StoragePath,
     host: str,
     now: Callable[[], float],
     *,
@@ -225,12 +242,3 @@ def was_renewed_recently(file: Path, holder: Holder, now: Callable[[], float], t
             return True
         time.sleep(min(timing.renew_every_s / 10, 0.5))
     return False
-
-
-def write_holder(file: Path, holder: Holder) -> None:
-    """Replace the file atomically.
-
-    Raises:
-        OSError: it cannot be replaced.
-    """
-    replace_file(file, json.dumps(asdict(holder), indent=1))

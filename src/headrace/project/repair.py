@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from headrace.errors import PipelineError
 from headrace.project.lease import Lease
 from headrace.project.lease_holders import host_name
 from headrace.settings.settings import Settings
 from headrace.storage.health import FlowHealth, flows_named, repair
+from headrace.stores.paths import StoragePath, storage_path
 
 
 def repair_flows(
     settings: Settings, environ: Mapping[str, str], name: str, read_health: Callable[[], tuple[FlowHealth, ...]]
-) -> tuple[Path, ...]:
+) -> tuple[StoragePath, ...]:
     """Move away damaged files of the flows with a name; returns their new paths.
 
     Args:
@@ -28,7 +28,7 @@ def repair_flows(
         PipelineError: CHECKPOINTS.UNKNOWN, CHECKPOINTS.NOT_MENDABLE, LEASE.HELD.
     """
     flows_named(read_health(), name, settings.naming)
-    with Lease(Path(settings.layout.lease), host_name(environ), time.time):
+    with Lease(storage_path(settings.layout.lease), host_name(environ), time.time):
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
         chosen = flows_named(read_health(), name, settings.naming)
         moved = [file for flow in chosen for file in repair(flow, stamp)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,9 +19,13 @@ from headrace.settings.alert_settings import AlertSettings
 from headrace.settings.keyring import from_keyring
 from headrace.settings.secrets import DIRECTORY_VARIABLE, Secrets, resolve
 from headrace.settings.storage import StorageLayout
+from headrace.stores.connections import StoreConnection
+from headrace.stores.uris import is_store_uri
 
 DEFAULT_SCHEMA = "default"
 DEFAULT_STORAGE = "storage"
+# The connector of object stores.
+S3 = "s3"
 DEFAULT_PARALLEL_FLOWS = 4
 # For the event log; see ADR 21.
 DEFAULT_RETAIN_S = 400 * 86_400.0
@@ -101,6 +106,8 @@ class Settings:
     paths: Mapping[str, str] = field(default_factory=_no_texts)
     secrets_directory: Path | None = None
     alerts: AlertSettings = field(default_factory=AlertSettings)
+    # By the canonical URI of a bucket; the keys are references to secrets.
+    stores: Mapping[str, StoreConnection] = field(default_factory=dict)
     # Keys that are accepted without effect, and why.
     notices: tuple[tuple[str, str], ...] = ()
     locations: Mapping[str, Location] = field(default_factory=dict, repr=False, compare=False)
@@ -119,7 +126,16 @@ class Settings:
     @property
     def layout(self) -> StorageLayout:
         """The paths below the storage."""
-        return StorageLayout(self.storage)
+        if not is_store_uri(self.storage):
+            return StorageLayout(self.storage)
+        # Profiles may have storages of their own.
+        digest = hashlib.sha256(self.storage.encode()).hexdigest()[:12]
+        return StorageLayout(self.storage, str(self.root / ".headrace" / f"storage-{digest}"))
+
+    @property
+    def all_connectors(self) -> tuple[str, ...]:
+        """The connectors that are set, and the one that the storage needs."""
+        return (*self.connectors, S3) if is_store_uri(self.storage) and S3 not in self.connectors else self.connectors
 
     def open_secrets(self, environ: Mapping[str, str]) -> Secrets:
         """The secrets that this pipeline can see."""

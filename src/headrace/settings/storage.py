@@ -14,9 +14,10 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from headrace.errors import PipelineError
 from headrace.model.location import Location
 from headrace.model.names import Naming, QualifiedName
+from headrace.stores.uris import SCHEMES, StoreUri
 
-# Both Hadoop and delta-rs support these; none has been tested against the real service.
-_REMOTE_SCHEMES = ("s3a", "abfss", "gs", "hdfs")
+# Hadoop and delta-rs support these too; no storage has been tested there.
+_REMOTE_SCHEMES = ("abfs", "abfss", "gs", "hdfs")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 # A folder may have such a name, but a part of delta-rs reads paths as URLs (seen in deltalake 1.6.6).
 _ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
@@ -27,10 +28,10 @@ DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def resolve_storage(value: str, root: Path, *, location: Location | None = None) -> str:
-    """The storage as an absolute local path.
+    """The storage as an absolute local path, or as the canonical URI of a place in an object store.
 
     Args:
-        value: a path, relative to *root*, or a ``file:`` URI.
+        value: a path, relative to *root*, a ``file:`` URI, or the URI of a folder in a bucket.
 
     Raises:
         PipelineError: STORAGE.INVALID, STORAGE.NOT_LOCAL or STORAGE.UNKNOWN_SCHEME.
@@ -47,8 +48,21 @@ def resolve_storage(value: str, root: Path, *, location: Location | None = None)
     scheme = match.group(1).lower()
     if scheme == "file":
         return _normalized(_local_path(value, location), location)
+    if scheme in SCHEMES:
+        return _place(value, location)
     code = "STORAGE.NOT_LOCAL" if scheme in _REMOTE_SCHEMES else "STORAGE.UNKNOWN_SCHEME"
     raise PipelineError(code, location=location, scheme=scheme)
+
+
+def _place(uri: str, location: Location | None) -> str:
+    try:
+        place = StoreUri.parse(uri)
+    except ValueError as error:
+        raise PipelineError("STORAGE.INVALID", location=location, reason=str(error)) from error
+    if not place.key:
+        # The store has other folders, and to list it takes long.
+        raise PipelineError("STORAGE.INVALID", location=location, reason="it names a bucket, and no folder in it")
+    return str(place)
 
 
 def _split(uri: str, location: Location | None) -> SplitResult:
@@ -99,9 +113,14 @@ class StorageLayout:
     """The paths of the contract below one storage root.
 
     Names keep their spelling, so always pass the name as the dataset was declared.
+
+    Attributes:
+        root: the folder of the storage: a path of a local disk, or the canonical URI of an object store.
+        local_root: the folder of what only this machine needs, such as logs; empty for the storage itself.
     """
 
     root: str
+    local_root: str = ""
 
     def table(self, naming: Naming, name: QualifiedName) -> str:
         """The Delta table of a dataset."""
@@ -148,11 +167,13 @@ class StorageLayout:
     @property
     def logs(self) -> str:
         """Folder of Spark's and our own log files."""
-        return self._join("system", "logs")
+        return f"{self.local_root or self.root.rstrip('/')}/system/logs"
 
     def monitoring(self, file: MonitoringFile) -> str:
         """A file of what readers of the event log store, or maintenance."""
-        return self._join("system", file.value)
+        if file is MonitoringFile.OPERATIONS:
+            return self._join("system", file.value)
+        return f"{self.local_root or self.root.rstrip('/')}/system/{file.value}"
 
     @property
     def lease(self) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from headrace.stores.delta_tables import open_delta
+
+from headrace.stores.paths import StoragePath, storage_path
+
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from deltalake import DeltaTable
@@ -20,18 +23,18 @@ from headrace.plan.backfills import Backfill, FilesRange, Replay, SourceRange, T
 _FOLDER = "loads"
 
 
-def stored_backfills(flow_folder: Path, name: Callable[[str], QualifiedName]) -> tuple[Backfill, ...]:
+def stored_backfills(flow_folder: StoragePath, name: Callable[[str], QualifiedName]) -> tuple[Backfill, ...]:
     """All backfills of a flow, oldest first.
 
     Args:
         flow_folder: the folder of the flow's record and checkpoints.
         name: parses a stored dataset name.
     """
-    files = sorted((flow_folder / _FOLDER).glob("*.json"), key=lambda file: int(file.stem))
+    files = sorted([*(flow_folder / _FOLDER).glob("*.json")], key=lambda file: int(file.stem))
     return tuple(_read(file, name) for file in files)
 
 
-def store_backfill(flow_folder: Path, backfill: Backfill) -> None:
+def store_backfill(flow_folder: StoragePath, backfill: Backfill) -> None:
     """Store a backfill; the write is atomic."""
     file = flow_folder / _FOLDER / f"{backfill.number}.json"
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -50,7 +53,7 @@ def finished(backfill: Backfill) -> Backfill:
     return replace(backfill, done=True)
 
 
-def retire_backfills(flow_folder: Path, name: Callable[[str], QualifiedName]) -> None:
+def retire_backfills(flow_folder: StoragePath, name: Callable[[str], QualifiedName]) -> None:
     """Record that the rows of all backfills of a flow are gone; their numbers are never reused."""
     for backfill in stored_backfills(flow_folder, name):
         if not backfill.retired:
@@ -76,7 +79,7 @@ def overlap(one: SourceRange, other: SourceRange) -> bool:
 class Coverage:
     """What the stream of a flow has read, or will read, in one epoch."""
 
-    def __init__(self, checkpoint: Path) -> None:
+    def __init__(self, checkpoint: StoragePath) -> None:
         self._epoch = read_epoch(checkpoint)
         self._progress = self._epoch.progress
         first, second = self._epoch.first_offsets(), self._epoch.first_offsets(1)
@@ -148,7 +151,7 @@ def added_files(table: TableState, found: TableRange) -> frozenset[str]:
         if any(action["remove"].get("dataChange", True) for action in actions if "remove" in action):
             raise LookupError(f"version {version} removes or changes rows")
         names = [action["add"] for action in actions if "add" in action]
-        added |= {Path(add["path"]).name for add in names if add.get("dataChange", True)}
+        added |= {storage_path(add["path"]).name for add in names if add.get("dataChange", True)}
     return frozenset(added)
 
 
@@ -164,7 +167,7 @@ def versions_with(table: TableState, found: TableRange) -> dict[int, frozenset[s
     parts: dict[int, frozenset[str]] = {}
     version = found.last
     while wanted:
-        available = wanted & frozenset(Path(uri).name for uri in DeltaTable(table.path, version=version).file_uris())
+        available = wanted & frozenset(storage_path(uri).name for uri in open_delta(table.path, version=version).file_uris())
         if available:
             parts[version] = available
             wanted -= available
@@ -177,7 +180,7 @@ def _added_at(table: TableState, found: TableRange, names: frozenset[str], *, be
     return [
         version
         for version in range(found.first, below)
-        if any(Path(a["add"]["path"]).name in names for a in commit_actions(table.path, version) or () if "add" in a)
+        if any(storage_path(a["add"]["path"]).name in names for a in commit_actions(table.path, version) or () if "add" in a)
     ]
 
 
@@ -186,7 +189,7 @@ def next_number(backfills: Sequence[Backfill]) -> int:
     return max((backfill.number for backfill in backfills), default=0) + 1
 
 
-def _read(file: Path, name: Callable[[str], QualifiedName]) -> Backfill:
+def _read(file: StoragePath, name: Callable[[str], QualifiedName]) -> Backfill:
     stored = json.loads(file.read_text(encoding="utf-8"))
     ranges = tuple(_range(found, name) for found in stored["ranges"])
     done, retired = bool(stored["done"]), bool(stored["retired"])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from headrace.stores.paths import StoragePath
+
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from headrace.autoloader.pending_files import auto_loader_changes
@@ -88,7 +89,7 @@ class StoredState(StoredTables):
             return _view_changes(graph, flow, record, self.table)
         return self._stream_changes(flow, record)
 
-    def spill_queues(self, graph: ResolvedGraph, flow: ResolvedFlow) -> dict[str, Path]:
+    def spill_queues(self, graph: ResolvedGraph, flow: ResolvedFlow) -> dict[str, StoragePath]:
         """The spill queue of each of a flow's sinks, by name; none if Spark writes them itself."""
         sink, members = graph.by_name[flow.target].dataset.sink, map(str, graph.by_name[flow.target].members)
         if sink is None or format_of(sink.format) is None:
@@ -132,7 +133,7 @@ class StoredState(StoredTables):
             return NewInput(is_due=True, reason="its last run was interrupted")
         return NewInput(is_due=False, reason="no new data in its sources")
 
-    def _source_change(self, source: Source, offset: Any, checkpoint: Path, number: int) -> str | None:
+    def _source_change(self, source: Source, offset: Any, checkpoint: StoragePath, number: int) -> str | None:
         match source.kind:
             case SourceKind.DATASET:
                 return table_change(source, self.table(self._naming.canonical(source.detail)), offset)

@@ -5,10 +5,15 @@ A script's paths ``dbfs:/`` and ``/mnt/`` are in the storage, and it may use any
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from headrace.stores.object_path import ObjectPath
+
+from headrace.stores.paths import StoragePath, is_below, relative_path, storage_path
+
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from headrace.storage.flow_record import read_record
 
@@ -28,7 +33,7 @@ class CheckpointFolder:
     ``name`` is its path relative to the folder of checkpoints, or else to the storage.
     """
 
-    path: Path
+    path: StoragePath
     name: str
 
 
@@ -58,18 +63,18 @@ def find_checkpoints(root: str) -> CheckpointFolders:
     Args:
         root: the folder of the storage.
     """
-    top = Path(root)
-    found: list[Path] = []
+    top = storage_path(root)
+    found: list[StoragePath] = []
     unknown: list[str] = []
-    seen: set[tuple[int, int]] = set()
-    left = [top] if os.path.lexists(top) else []
+    seen: set[object] = set()
+    left = [top] if _is_there(top) else []
     while left:
         folder = left.pop()
         try:
-            stat = folder.stat()
-            if (stat.st_dev, stat.st_ino) in seen:
+            identity = _identity(folder)
+            if identity in seen:
                 continue
-            seen.add((stat.st_dev, stat.st_ino))
+            seen.add(identity)
             listing = _list(folder)
             is_checkpoint = _is_checkpoint(folder, listing)
         except OSError as error:
@@ -82,8 +87,13 @@ def find_checkpoints(root: str) -> CheckpointFolders:
     return CheckpointFolders(tuple(CheckpointFolder(path, _name(top, path)) for path in found), tuple(unknown))
 
 
-def _list(folder: Path) -> _Listing:
+def _list(folder: StoragePath) -> _Listing:
     listing = _Listing()
+    if isinstance(folder, ObjectPath):
+        found = folder.store.list_folder(folder.key)
+        listing.folders.update(found.folders)
+        listing.files.update(meta.key.rpartition("/")[2] for meta in found.objects)
+        return listing
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir():
@@ -95,13 +105,13 @@ def _list(folder: Path) -> _Listing:
     return listing
 
 
-def _is_checkpoint(folder: Path, listing: _Listing) -> bool:
+def _is_checkpoint(folder: StoragePath, listing: _Listing) -> bool:
     if "offsets" not in listing.folders:
         return False
     return "metadata" in listing.files or any(name.isdigit() for name in _list(folder / "offsets").files)
 
 
-def _passed_over(top: Path, folder: Path, listing: _Listing, *, is_checkpoint: bool) -> Iterator[str]:
+def _passed_over(top: StoragePath, folder: StoragePath, listing: _Listing, *, is_checkpoint: bool) -> Iterator[str]:
     """The folders in a folder that no checkpoint is in."""
     if folder == top:
         yield _SYSTEM
@@ -112,11 +122,11 @@ def _passed_over(top: Path, folder: Path, listing: _Listing, *, is_checkpoint: b
         # Partitions.
         yield from (name for name in listing.folders if "=" in name)
     # A script may have a file of this name.
-    if _RECORD in listing.files and folder.is_relative_to(top / "checkpoints"):
+    if _RECORD in listing.files and is_below(folder, top / "checkpoints"):
         yield from (name for name in _unused_of_flow(folder, listing) if not _is_flow(folder / name))
 
 
-def _unused_of_flow(folder: Path, listing: _Listing) -> Iterator[str]:
+def _unused_of_flow(folder: StoragePath, listing: _Listing) -> Iterator[str]:
     record = read_record(folder / _RECORD)
     # Without a readable record, each epoch may be the current one.
     oldest = 0 if record is None or record.unreadable else record.epoch
@@ -124,11 +134,24 @@ def _unused_of_flow(folder: Path, listing: _Listing) -> Iterator[str]:
     yield from (name for name in listing.folders if name.isdigit() and int(name) < oldest)
 
 
-def _is_flow(folder: Path) -> bool:
+def _is_flow(folder: StoragePath) -> bool:
     """Whether a folder belongs to a flow: a dataset with a catalog may have the path of another dataset's flow."""
-    return os.path.lexists(folder / _RECORD)
+    return _is_there(folder / _RECORD)
 
 
-def _name(top: Path, path: Path) -> str:
+def _is_there(path: StoragePath) -> bool:
+    """Whether a path exists, or is a link to nothing."""
+    return os.path.lexists(path) if isinstance(path, Path) else path.exists()
+
+
+def _identity(folder: StoragePath) -> object:
+    """What all links to a folder have in common."""
+    if isinstance(folder, ObjectPath):
+        return folder
+    found = folder.stat()
+    return found.st_dev, found.st_ino
+
+
+def _name(top: StoragePath, path: StoragePath) -> str:
     checkpoints = top / "checkpoints"
-    return path.relative_to(checkpoints if path.is_relative_to(checkpoints) else top).as_posix()
+    return relative_path(path, checkpoints if is_below(path, checkpoints) else top).as_posix()

@@ -7,10 +7,11 @@ flow's record, its backfills, the notes of its deliveries and the positions of i
 
 from __future__ import annotations
 
+from headrace.stores.paths import StoragePath, sorted_paths
+
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from headrace.checkpoints.epochs import keep_positions, reason_to_keep
 from headrace.delta_log.tables import committed_transaction
@@ -27,7 +28,7 @@ _RECORD = "flow.json"
 _KEPT = re.compile(r"flow\.json|loads|delivered-.*\.json|epoch-\d+\.json")
 
 
-def size_of_state(folder: Path, spared: frozenset[str]) -> Size:
+def size_of_state(folder: StoragePath, spared: frozenset[str]) -> Size:
     """The files in a flow's folder that :class:`StateRemoval` would remove, and their bytes.
 
     Args:
@@ -52,10 +53,10 @@ class StateRemoval:
     layout: StorageLayout
     naming: Naming
     pipeline_id: str
-    removed: Path
+    removed: StoragePath
     check: Callable[[], None]
 
-    def remove(self, dataset: str, folder: Path, spared: frozenset[str]) -> None:
+    def remove(self, dataset: str, folder: StoragePath, spared: frozenset[str]) -> None:
         """Remove the state of a flow, and mark its record as cleaned; safe to repeat after a crash.
 
         A checkpoint whose positions cannot be read stays. An interrupted backfill is closed, as no update finishes it.
@@ -83,7 +84,7 @@ class StateRemoval:
         # Last: until then, the flow is listed as inactive, so that its removal can be repeated.
         write_record(folder / _RECORD, replace(record, cleaned=True))
 
-    def _is_committed(self, dataset: str, folder: Path, record: FlowRecord, backfill: Backfill) -> bool:
+    def _is_committed(self, dataset: str, folder: StoragePath, record: FlowRecord, backfill: Backfill) -> bool:
         """Whether the rows of a backfill are in the table, or a sink has noted that it has them."""
         if last_delivered(folder, backfill.epoch):
             return True
@@ -94,10 +95,10 @@ class StateRemoval:
         return committed_transaction(table, transaction) is not None
 
 
-def _removable(folder: Path, spared: frozenset[str]) -> list[Path]:
+def _removable(folder: StoragePath, spared: frozenset[str]) -> list[StoragePath]:
     return [
         entry
-        for entry in sorted(folder.iterdir())
+        for entry in sorted_paths(folder.iterdir())
         if entry.name not in spared
         and not _KEPT.fullmatch(entry.name)
         and not (entry.name.isdigit() and reason_to_keep(entry))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from headrace.stores.paths import StoragePath
+
 
 _FOLDER = "failing_rows"
 # Stand where quarantined rows have the name of a rule.
@@ -10,7 +11,7 @@ QUERY_FAILED = "query.failed"
 SINK_REFUSED = "sink.refused"
 
 
-def dead_letter_table(folder: Path) -> str:
+def dead_letter_table(folder: StoragePath) -> str:
     """The path of a flow's dead letter table, which may not exist.
 
     Args:

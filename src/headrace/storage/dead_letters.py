@@ -7,12 +7,16 @@ A batch that is repeated replaces the dead letters that it stored before.
 
 from __future__ import annotations
 
+from headrace.stores.connections import delta_options
+from headrace.stores.delta_tables import open_delta
+
+from headrace.stores.paths import StoragePath
+
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import reduce
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -92,7 +96,7 @@ class DeadLetterBatch:
 
 
 def write_dead_letters(
-    folder: Path, batch: DeadLetterBatch, rows: Sequence[DeadLetter], fence: Callable[[], None]
+    folder: StoragePath, batch: DeadLetterBatch, rows: Sequence[DeadLetter], fence: Callable[[], None]
 ) -> None:
     """Store the dead letters of a batch, replacing those of an earlier attempt.
 
@@ -115,10 +119,10 @@ def write_dead_letters(
         own_rows = f"epoch = {int(batch.epoch)} AND batch_id = {int(batch.batch_id)} AND {whose}"
         write_deltalake(table, data, mode="overwrite", predicate=own_rows, schema_mode="merge")
     else:
-        write_deltalake(path, data, mode="error")
+        write_deltalake(path, data, mode="error", storage_options=delta_options(path))
 
 
-def count_failed_rows(folder: Path, epoch: int, batch_id: int) -> int:
+def count_failed_rows(folder: StoragePath, epoch: int, batch_id: int) -> int:
     """How many rows of a batch are stored because the query failed on them."""
     table = open_table(dead_letter_table(folder))
     if table is None:
@@ -127,7 +131,7 @@ def count_failed_rows(folder: Path, epoch: int, batch_id: int) -> int:
     return int(table.to_pyarrow_dataset().count_rows(filter=own_rows))
 
 
-def count_rejected_rows(folder: Path, epoch: int, batch_id: int) -> int:
+def count_rejected_rows(folder: StoragePath, epoch: int, batch_id: int) -> int:
     """How many rows of a batch are stored because a sink rejected them; a row that several rejected counts once."""
     table = open_table(dead_letter_table(folder))
     if table is None:
@@ -138,7 +142,7 @@ def count_rejected_rows(folder: Path, epoch: int, batch_id: int) -> int:
     return sum(reduce(Counter.__or__, by_sink.values(), Counter()).values())
 
 
-def whole_batches(folder: Path, epoch: int, sink: str | None) -> frozenset[int]:
+def whole_batches(folder: StoragePath, epoch: int, sink: str | None) -> frozenset[int]:
     """The numbers of an epoch's batches that are stored as a whole and still open.
 
     Args:
@@ -171,7 +175,7 @@ class StoredDeadLetter:
 
 
 def read_dead_letters(
-    folder: Path,
+    folder: StoragePath,
     ids: Collection[str] = (),
     *,
     from_sinks: bool = False,
@@ -202,23 +206,23 @@ def read_dead_letters(
     return [StoredDeadLetter(**{name: row[name] for name in wanted}) for row in ordered]
 
 
-def has_dead_letters(folder: Path) -> bool:
+def has_dead_letters(folder: StoragePath) -> bool:
     """True when the flow ever had dead letters."""
     return open_table(dead_letter_table(folder)) is not None
 
 
-def set_dead_letter_status(folder: Path, ids: Collection[str], status: str) -> None:
+def set_dead_letter_status(folder: StoragePath, ids: Collection[str], status: str) -> None:
     """Change the status of dead letters."""
     if ids:
         # A predicate with tens of thousands of ids overflows the stack of its parser.
         wanted = pa.table({"id": pa.array(sorted(ids), pa.string())})
-        merge = DeltaTable(dead_letter_table(folder)).merge(
+        merge = open_delta(dead_letter_table(folder)).merge(
             wanted, "stored.id = wanted.id", source_alias="wanted", target_alias="stored"
         )
         merge.when_matched_update({"status": sql_literal(status)}).execute()
 
 
-def delete_dead_letters(folder: Path, epoch: int, fence: Callable[[], None]) -> None:
+def delete_dead_letters(folder: StoragePath, epoch: int, fence: Callable[[], None]) -> None:
     """Delete the dead letters of an epoch and those before it."""
     table = open_table(dead_letter_table(folder))
     fence()
@@ -226,7 +230,7 @@ def delete_dead_letters(folder: Path, epoch: int, fence: Callable[[], None]) -> 
         table.delete(f"epoch <= {int(epoch)}")
 
 
-def matching_dead_letters(folder: Path, matches: Callable[[str], bool]) -> list[str]:
+def matching_dead_letters(folder: StoragePath, matches: Callable[[str], bool]) -> list[str]:
     """The ids of a flow's dead letters whose record matches, whatever their status.
 
     Their errors do not count: all rows of a batch may have the same one.
@@ -238,15 +242,15 @@ def matching_dead_letters(folder: Path, matches: Callable[[str], bool]) -> list[
     return [row["id"] for row in stored if matches(row["row"])]
 
 
-def erase_dead_letters(folder: Path, ids: Sequence[str], fence: Callable[[], None]) -> None:
+def erase_dead_letters(folder: StoragePath, ids: Sequence[str], fence: Callable[[], None]) -> None:
     """Delete dead letters by their ids."""
     for first in range(0, len(ids), _MOST_IDS):
         listed = ", ".join(map(sql_literal, ids[first : first + _MOST_IDS]))
         fence()
-        DeltaTable(dead_letter_table(folder)).delete(f"id IN ({listed})")
+        open_delta(dead_letter_table(folder)).delete(f"id IN ({listed})")
 
 
-def count_errors(folder: Path, clean: Callable[[str], str], erased: Collection[str]) -> int:
+def count_errors(folder: StoragePath, clean: Callable[[str], str], erased: Collection[str]) -> int:
     """The number of dead letters whose errors :func:`clean_errors` would change, without some ids."""
     table = open_table(dead_letter_table(folder))
     if table is None:
@@ -256,7 +260,7 @@ def count_errors(folder: Path, clean: Callable[[str], str], erased: Collection[s
     return sum(row["error"] in changed and row["id"] not in ids for row in stored)
 
 
-def clean_errors(folder: Path, clean: Callable[[str], str], fence: Callable[[], None]) -> None:
+def clean_errors(folder: StoragePath, clean: Callable[[str], str], fence: Callable[[], None]) -> None:
     """Clean the errors of a flow's dead letters; the rows stay."""
     table = open_table(dead_letter_table(folder))
     changed = {} if table is None else _cleaned_errors(table, clean)

@@ -6,13 +6,14 @@ delivery and this record.
 
 from __future__ import annotations
 
+from headrace.stores.paths import StoragePath
+
 import json
-from pathlib import Path
 
 from headrace.atomic_write import replace_file
 
 
-def last_delivered(folder: Path, epoch: int) -> dict[str, int]:
+def last_delivered(folder: StoragePath, epoch: int) -> dict[str, int]:
     """The number of the last batch that each sink has taken, by the sink's name.
 
     Args:
@@ -26,12 +27,12 @@ def last_delivered(folder: Path, epoch: int) -> dict[str, int]:
     return {str(sink): int(batch) for sink, batch in found.items()}
 
 
-def record_delivered(folder: Path, epoch: int, batches: dict[str, int]) -> None:
+def record_delivered(folder: StoragePath, epoch: int, batches: dict[str, int]) -> None:
     """Store what :func:`last_delivered` returns; the write is atomic."""
     file = _file(folder, epoch)
     folder.mkdir(parents=True, exist_ok=True)
     replace_file(file, json.dumps(batches, sort_keys=True))
 
 
-def _file(folder: Path, epoch: int) -> Path:
+def _file(folder: StoragePath, epoch: int) -> StoragePath:
     return folder / f"delivered-{epoch}.json"

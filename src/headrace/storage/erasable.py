@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from headrace.stores.paths import StoragePath, relative_path, sorted_paths, storage_path
+
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from headrace.checkpoints.offsets import Progress, read_progress
@@ -74,18 +75,18 @@ def delta_places(layout: StorageLayout, naming: Naming) -> tuple[DeltaPlace, ...
 
 
 def _change_events(layout: StorageLayout, naming: Naming) -> Iterator[DeltaPlace]:
-    root = Path(layout.root) / "system" / "cdc"
-    for log in (*sorted(root.glob("*/*/_delta_log")), *sorted(root.glob("*/*/*/_delta_log"))):
+    root = storage_path(layout.root) / "system" / "cdc"
+    for log in (*sorted_paths(root.glob("*/*/_delta_log")), *sorted_paths(root.glob("*/*/*/_delta_log"))):
         folder = log.parent
         with suppress(InvalidName):
-            dataset = naming.canonical(".".join(f"`{part}`" for part in folder.relative_to(root).parts))
+            dataset = naming.canonical(".".join(f"`{part}`" for part in relative_path(folder, root).parts))
             if table_exists(str(folder)):
                 yield DeltaPlace(PlaceKind.CHANGE_EVENTS, dataset, str(folder), (_ROW, _KEY))
 
 
 def waiting_batches(flow: StoredFlow) -> Iterator[tuple[SpilledBatch, bool]]:
     """The batches that wait for the sinks of a flow, each with whether its sink may already have a part of it."""
-    for queue in sorted((flow.file.parent / "waiting").glob("*")):
+    for queue in sorted_paths((flow.file.parent / "waiting").glob("*")):
         for position, batch in enumerate(spilled_batches(queue)):
             # Only the first was ever sent.
             yield batch, position == 0
@@ -127,7 +128,7 @@ def _reason_of(flow: StoredFlow, naming: Naming, tables: Mapping[str, tuple[str,
     return reason
 
 
-def _of_no_flow(found: Iterable[CheckpointFolder], flows: Iterable[StoredFlow]) -> Iterator[tuple[str, Path]]:
+def _of_no_flow(found: Iterable[CheckpointFolder], flows: Iterable[StoredFlow]) -> Iterator[tuple[str, StoragePath]]:
     """The checkpoints of scripts and of other streams, each with a name for people."""
     of_flows = {flow.file.parent.resolve() for flow in flows}
     for checkpoint in found:
@@ -140,7 +141,7 @@ def _of_no_flow(found: Iterable[CheckpointFolder], flows: Iterable[StoredFlow]) 
             yield checkpoint.name, path
 
 
-def _progress(checkpoint: Path) -> Progress | str | None:
+def _progress(checkpoint: StoragePath) -> Progress | str | None:
     """The newest batch of a checkpoint; a text says why it cannot be read."""
     try:
         progress = read_progress(checkpoint)

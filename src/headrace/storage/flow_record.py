@@ -6,10 +6,11 @@ and on the transaction ids in the target.
 
 from __future__ import annotations
 
+from headrace.stores.paths import StoragePath
+
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from headrace.atomic_write import replace_file
@@ -133,7 +134,7 @@ class _NewerFormat(Exception):
     """The record was written by a later version."""
 
 
-def read_record(file: Path) -> FlowRecord | None:
+def read_record(file: StoragePath) -> FlowRecord | None:
     """The record of a flow, or None when the flow never ran.
 
     A record that cannot be read has the reason in ``unreadable``, so that it does not stop the pipeline's other flows.
@@ -183,7 +184,7 @@ def _from_json(raw: Any) -> FlowRecord:
     )
 
 
-def next_epoch(file: Path, record: FlowRecord) -> int:
+def next_epoch(file: StoragePath, record: FlowRecord) -> int:
     """The next unused epoch after that of a record.
 
     A crash may have left checkpoints that no record names, and a record restored from a copy is older than them. A
@@ -192,7 +193,7 @@ def next_epoch(file: Path, record: FlowRecord) -> int:
     return max(record.epoch, *epoch_numbers(file.parent), -1) + 1
 
 
-def write_record(file: Path, record: FlowRecord) -> None:
+def write_record(file: StoragePath, record: FlowRecord) -> None:
     """Store a record; the write is atomic."""
     if record.unreadable:
         raise InternalError(f"{file} cannot be read, and must not be overwritten")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from headrace.stores.paths import StoragePath, storage_path
+
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 from headrace.checkpoints.offsets import read_progress
 from headrace.delta_log.tables import committed_transaction
@@ -49,9 +50,9 @@ class StoredRecords:
         self._pipeline_id = pipeline_id
         self._logged = logged
 
-    def record_file(self, flow: Flow | GraphFlow) -> Path:
+    def record_file(self, flow: Flow | GraphFlow) -> StoragePath:
         """The path of a flow's record."""
-        return Path(self._layout.flow_state(self._naming, flow.target, flow.name))
+        return storage_path(self._layout.flow_state(self._naming, flow.target, flow.name))
 
     def record(self, flow: Flow | GraphFlow) -> FlowRecord | None:
         """A flow's record, or None when it never ran."""
@@ -76,9 +77,9 @@ class StoredRecords:
         """The application id of a flow's commits in the epoch of its record."""
         return transaction_id(record.pipeline or self._pipeline_id, record.identity, record.epoch)
 
-    def checkpoint(self, flow: GraphFlow, epoch: int) -> Path:
+    def checkpoint(self, flow: GraphFlow, epoch: int) -> StoragePath:
         """The path of a flow's checkpoint of an epoch."""
-        return Path(self._layout.checkpoint(self._naming, flow.target, flow.name, epoch))
+        return storage_path(self._layout.checkpoint(self._naming, flow.target, flow.name, epoch))
 
     def stores(self, flow: ResolvedFlow) -> FlowStores:
         """The stores that know the progress of a flow."""

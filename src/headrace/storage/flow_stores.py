@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from headrace.stores.paths import StoragePath
+
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from headrace.checkpoints.epochs import newest_started_epoch
 from headrace.delta_log.tables import TableVersion, table_version
@@ -33,19 +34,19 @@ class FlowStores:
 
     mode: Mode
     record: FlowRecord
-    file: Path
+    file: StoragePath
     tables: Mapping[str, str]
     transaction: str
     logged: tuple[int, int] | None
     has_run: bool
 
     @property
-    def checkpoint(self) -> Path:
+    def checkpoint(self) -> StoragePath:
         """The checkpoint of the record's epoch."""
         return self.file.parent / str(self.record.epoch)
 
     @property
-    def progress_path(self) -> Path:
+    def progress_path(self) -> StoragePath:
         """The path that holds the flow's positions: its checkpoint, or the record of a flow without one."""
         return self.checkpoint if self.mode.is_streaming else self.file
 
@@ -60,7 +61,7 @@ class FlowStores:
         return {name: version for name, version in found.items() if version is not None}
 
 
-def newest_epoch(file: Path, logged: tuple[int, int] | None) -> int:
+def newest_epoch(file: StoragePath, logged: tuple[int, int] | None) -> int:
     """The newest epoch in which a flow has batches; -1 for none.
 
     Args:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from headrace.stores.paths import StoragePath, move_file, sorted_paths
+
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from headrace.autoloader.ledger.positions import offset_problem
@@ -73,7 +74,7 @@ def health_of_flows(
     return tuple(_health(flow, _stores(flow, layout, naming, pipeline_id, logged), tables) for flow in flows)
 
 
-def repair(flow: FlowHealth, stamp: str) -> list[Path]:
+def repair(flow: FlowHealth, stamp: str) -> list[StoragePath]:
     """Move all damaged files that can be spared out of a checkpoint; returns their new paths.
 
     Safe to repeat after a crash: each step is one rename, and the next call does the rest.
@@ -85,7 +86,7 @@ def repair(flow: FlowHealth, stamp: str) -> list[Path]:
     stores, folder = flow.stores, flow.stored.file.parent / DAMAGED_FOLDER / stamp
     if stores.record.unreadable:
         folder.mkdir(parents=True, exist_ok=True)
-        return [stores.file.replace(folder / stores.file.name)]
+        return [move_file(stores.file, folder / stores.file.name)]
     moved = []
     while (damage := damage_of_stores(stores)) is not None and damage.is_repairable:
         moved.append(move_damaged_file(damage, folder))
@@ -105,7 +106,7 @@ def _problem_of_ledgers(stores: FlowStores) -> PipelineError | None:
     """A disagreement between a flow's checkpoint and the Auto Loader ledgers next to it."""
     progress = read_progress(stores.checkpoint) if stores.mode.is_streaming else None
     # The readers of a view that the flow reads have their ledgers next to the view.
-    folders = sorted(stores.file.parent.parent.glob("*/auto_loader/*/_ledgers"))
+    folders = sorted_paths(stores.file.parent.parent.glob("*/auto_loader/*/_ledgers"))
     for offset in progress.offsets if progress is not None else ():
         if not isinstance(offset, Mapping) or "ledger" not in offset or not folders:
             continue

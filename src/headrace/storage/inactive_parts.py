@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from headrace.stores.paths import StoragePath, sorted_paths, storage_path
+
 from collections.abc import Iterable, Iterator
 from importlib import import_module
-from pathlib import Path
 
 from headrace.delta_log.tables import count_rows, open_table, table_exists
 from headrace.errors import PipelineError
@@ -20,7 +21,7 @@ from headrace.storage.spill_queue import all_spilled_batches
 
 
 def inactive_parts(
-    entry: Inactive, layout: StorageLayout, naming: Naming, used: frozenset[Path]
+    entry: Inactive, layout: StorageLayout, naming: Naming, used: frozenset[StoragePath]
 ) -> tuple[OldPart, ...]:
     """What the storage has of an inactive dataset, flow or view, in the order in which it is to be removed.
 
@@ -38,14 +39,14 @@ def inactive_parts(
     return tuple(part for part in found if part.size.files or not part.spared)
 
 
-def paths_in_use(graph: ResolvedGraph, layout: StorageLayout, naming: Naming) -> frozenset[Path]:
+def paths_in_use(graph: ResolvedGraph, layout: StorageLayout, naming: Naming) -> frozenset[StoragePath]:
     """What the flows and views of the code have among the folders of flows, also those that cannot be resolved now.
 
     A dataset that was a table may have become a sink, or a view, which stores what Auto Loader knows.
     """
     flows = [(flow.target, flow.name, isinstance(flow, ViewFlow)) for flow in graph.flows]
     flows += [(flow.target, flow.name, flow.dataset.kind.is_view) for flow in graph.unavailable]
-    loaders = ((Path(layout.auto_loader(naming, target, name)), is_view) for target, name, is_view in flows)
+    loaders = ((storage_path(layout.auto_loader(naming, target, name)), is_view) for target, name, is_view in flows)
     return frozenset(loader if is_view else loader.parent for loader, is_view in loaders)
 
 
@@ -67,7 +68,7 @@ def check_none_below(
     doomed = {part.path for part in parts}
     for other in others:
         for text in (layout.table(naming, other), layout.flows(naming, other), layout.cdc_state(naming, other)):
-            path = Path(text)
+            path = storage_path(text)
             outer = next((folder for folder in (path, *path.parents) if folder in doomed), None)
             if outer is not None:
                 raise PipelineError("CHECKPOINTS.CONTAINS_OTHERS", name=name, other=str(other), folder=outer)
@@ -78,23 +79,23 @@ def rows_lost_with(parts: tuple[OldPart, ...]) -> tuple[str, ...]:
     return tuple(text for part in parts for text in _rows_in(part))
 
 
-def _parts(entry: Inactive, layout: StorageLayout, naming: Naming) -> Iterator[tuple[PartKind, Path]]:
+def _parts(entry: Inactive, layout: StorageLayout, naming: Naming) -> Iterator[tuple[PartKind, StoragePath]]:
     if entry.view:
-        yield PartKind.VIEW, Path(entry.path)
+        yield PartKind.VIEW, storage_path(entry.path)
         return
     if entry.flow is not None:
-        yield PartKind.STATE, Path(entry.path)
+        yield PartKind.STATE, storage_path(entry.path)
         return
     name = naming.canonical(entry.dataset)
-    flows = Path(layout.flows(naming, name))
-    for flow in sorted(flows.glob("*")):
+    flows = storage_path(layout.flows(naming, name))
+    for flow in sorted_paths(flows.glob("*")):
         yield PartKind.FLOW, flow
-    yield PartKind.CHANGES, Path(layout.cdc_state(naming, name))
-    yield PartKind.QUARANTINE, Path(layout.quarantine(naming, name))
-    yield PartKind.TABLE, Path(entry.path)
+    yield PartKind.CHANGES, storage_path(layout.cdc_state(naming, name))
+    yield PartKind.QUARANTINE, storage_path(layout.quarantine(naming, name))
+    yield PartKind.TABLE, storage_path(entry.path)
 
 
-def _part(entry: Inactive, kind: PartKind, path: Path, used: frozenset[Path]) -> OldPart:
+def _part(entry: Inactive, kind: PartKind, path: StoragePath, used: frozenset[StoragePath]) -> OldPart:
     spared = frozenset(one.name for one in used if one.parent == path and one.exists())
     if kind is PartKind.STATE:
         size = size_of_state(path, spared)
@@ -117,7 +118,7 @@ def _rows_in(part: OldPart) -> Iterator[str]:
         yield from _undelivered(part.path)
 
 
-def _undelivered(flow: Path) -> Iterator[str]:
+def _undelivered(flow: StoragePath) -> Iterator[str]:
     # Imported by name: it takes longer than a scrape, and few parts are asked for what they hold.
     read_dead_letters = import_module("headrace.storage.dead_letters").read_dead_letters
     waiting = len(all_spilled_batches(flow))

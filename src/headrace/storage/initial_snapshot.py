@@ -7,7 +7,8 @@ and their files are lines of its log.
 
 from __future__ import annotations
 
-from pathlib import Path
+from headrace.stores.paths import StoragePath
+
 from typing import Any
 
 from headrace.checkpoints.offsets import first_offsets, read_progress
@@ -17,7 +18,7 @@ from headrace.delta_log.tables import TableState, commit_actions
 MOST_COMMITS = 50
 
 
-def reads_commits(table: TableState, checkpoint: Path) -> bool:
+def reads_commits(table: TableState, checkpoint: StoragePath) -> bool:
     """True when a stream of *checkpoint* gets the same rows by reading a table's commits from the first one.
 
     Until its first batch is done, a stream must be started in the way that batch was planned. The answer stays the

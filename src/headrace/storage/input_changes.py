@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from headrace.stores.paths import StoragePath
+
 from typing import Any
 
 from headrace.checkpoints.offsets import files_seen, newest_listing
@@ -67,7 +68,7 @@ def _has_more(path: str, version: int, index: int) -> bool:
     return not actions or index < len(changes) - 1
 
 
-def files_change(detail: str, offset: Any, checkpoint: Path, number: int) -> str | None:
+def files_change(detail: str, offset: Any, checkpoint: StoragePath, number: int) -> str | None:
     """What a stream of Spark's file source has not read; None when it has read all files.
 
     Args:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from headrace.stores.paths import StoragePath, relative_path, sorted_paths, storage_path
+
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from headrace.delta_log.tables import table_exists
 from headrace.model.names import QUARANTINE_SUFFIX
@@ -22,7 +23,7 @@ class StoredFlow:
 
     name: str
     dataset: QualifiedName
-    file: Path
+    file: StoragePath
     record: FlowRecord
 
     @property
@@ -36,9 +37,9 @@ def stored_tables(layout: StorageLayout, naming: Naming) -> Iterator[tuple[Quali
 
     A log without a commit, left by a crash, is not a table.
     """
-    root = Path(layout.root) / "tables"
-    for log in sorted(root.glob("*/*/_delta_log")) + sorted(root.glob("*/*/*/_delta_log")):
-        parts = log.parent.relative_to(root).parts
+    root = storage_path(layout.root) / "tables"
+    for log in sorted_paths(root.glob("*/*/_delta_log")) + sorted_paths(root.glob("*/*/*/_delta_log")):
+        parts = relative_path(log.parent, root).parts
         if not table_exists(str(log.parent)):
             continue
         try:
@@ -57,15 +58,15 @@ def foreign_tables(layout: StorageLayout, naming: Naming) -> Iterator[tuple[Qual
 
 def stored_flows(layout: StorageLayout, naming: Naming) -> tuple[StoredFlow, ...]:
     """Every flow with a record, sorted by path."""
-    root = Path(layout.root) / "checkpoints"
-    files = sorted(root.glob("*/*/*/flow.json")) + sorted(root.glob("*/*/*/*/flow.json"))
+    root = storage_path(layout.root) / "checkpoints"
+    files = sorted_paths(root.glob("*/*/*/flow.json")) + sorted_paths(root.glob("*/*/*/*/flow.json"))
     return tuple(_read(files, root, naming))
 
 
 def flows_of(layout: StorageLayout, naming: Naming, dataset: QualifiedName) -> tuple[StoredFlow, ...]:
     """The flows of one dataset that have a record, sorted by path."""
-    folder = Path(layout.flows(naming, dataset))
-    return tuple(_read(sorted(folder.glob("*/flow.json")), Path(layout.root) / "checkpoints", naming, dataset))
+    folder = storage_path(layout.flows(naming, dataset))
+    return tuple(_read(sorted_paths(folder.glob("*/flow.json")), storage_path(layout.root) / "checkpoints", naming, dataset))
 
 
 def first_record(flow: str, siblings: Sequence[StoredFlow], known_epoch: int | None) -> tuple[FlowRecord, bool]:
@@ -89,10 +90,10 @@ def first_record(flow: str, siblings: Sequence[StoredFlow], known_epoch: int | N
 
 
 def _read(
-    files: Iterable[Path], root: Path, naming: Naming, dataset: QualifiedName | None = None
+    files: Iterable[StoragePath], root: StoragePath, naming: Naming, dataset: QualifiedName | None = None
 ) -> Iterator[StoredFlow]:
     for file in files:
-        *parts, folder = file.parent.relative_to(root).parts
+        *parts, folder = relative_path(file.parent, root).parts
         try:
             name = dataset or naming.canonical(".".join(f"`{part}`" for part in parts))
         except InvalidName:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from headrace.stores.paths import storage_path
+
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pyarrow.parquet as pq
 from deltalake.exceptions import DeltaError
@@ -103,7 +104,7 @@ def table_facts(
         cluster_by=layout.cluster_by or (),
         z_order=() if layout.cluster_by else z_order_columns(state.properties),
         files=files,
-        commits=state.version - newest_checkpoint(Path(table.path) / "_delta_log", state.version)[0],
+        commits=state.version - newest_checkpoint(storage_path(table.path) / "_delta_log", state.version)[0],
         features=features_of(layout.features, state.properties),
         stored=on_disk,
         streams=tuple(found.reader for found in positions.known if found.table_id == state.table_id),
@@ -225,7 +226,7 @@ def _log_kept_for(path: str, state: TableState, position: TablePosition, now_s: 
     text = state.properties.get("delta.logRetentionDuration", _LOG_RETENTION).casefold()
     text = text.removeprefix("interval").strip()
     try:
-        committed_s = commit_file(Path(path), position.version).stat().st_mtime
+        committed_s = commit_file(storage_path(path), position.version).stat().st_mtime
         is_recent = committed_s > now_s - parse_interval_s(text) + _LOG_MARGIN_S
     except FileNotFoundError:
         is_recent = position.version > state.version
@@ -255,7 +256,7 @@ def _expired_in_files(path: str, files: Iterable[LiveFile], policy: MaintenanceP
     """The same from the files alone; None if they do not have the columns under their names, or deletion vectors."""
     count = 0
     for file in files:
-        stored = pq.ParquetFile(Path(path) / file.path)
+        stored = pq.ParquetFile(storage_path(path) / file.path)
         if file.vector is not None or not {"status", "quarantined_at"} <= set(stored.schema_arrow.names):
             return None
         for row in stored.read(columns=["status", "quarantined_at"]).to_pylist():

@@ -7,12 +7,13 @@ older epoch, its positions, outlives the checkpoint (:mod:`headrace.checkpoints.
 
 from __future__ import annotations
 
+from headrace.stores.paths import StoragePath, sorted_paths
+
 import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import Path
 from typing import Any
 
 from headrace.checkpoints.epochs import checkpoint_numbers, has_started, keep_positions, reason_to_keep
@@ -55,7 +56,7 @@ class OldPart:
     dataset: str
     flow: str
     kind: PartKind
-    path: Path
+    path: StoragePath
     size: Size
     last_used_at: float = 0.0
     spared: frozenset[str] = frozenset()
@@ -127,7 +128,7 @@ def old_parts(flow: FlowHealth, unused_since: float) -> OldParts:
     return OldParts(tuple(removable), tuple(kept))
 
 
-def remove_part(part: OldPart, removed: Path) -> None:
+def remove_part(part: OldPart, removed: StoragePath) -> None:
     """Remove an old part; the positions of a checkpoint are kept. Safe to repeat after a crash.
 
     Args:
@@ -139,12 +140,12 @@ def remove_part(part: OldPart, removed: Path) -> None:
     if not part.spared:
         remove(part.path, removed)
         return
-    for entry in sorted(part.path.iterdir()):
+    for entry in sorted_paths(part.path.iterdir()):
         if entry.name not in part.spared:
             remove(entry, removed)
 
 
-def last_used_at(checkpoint: Path) -> float:
+def last_used_at(checkpoint: StoragePath) -> float:
     """When the newest batch of a checkpoint was planned, in seconds since 1970; else when its files were written."""
     planned, _ = newest_batches(checkpoint)
     if planned is not None:
@@ -161,7 +162,7 @@ def _reason_to_keep(part: OldPart, unused_since: float) -> str:
     return reason_to_keep(part.path) if part.kind is PartKind.EPOCH else ""
 
 
-def _epochs(flow: FlowHealth, folder: Path) -> Iterator[OldPart]:
+def _epochs(flow: FlowHealth, folder: StoragePath) -> Iterator[OldPart]:
     if not flow.has_checkpoint:
         return
     older = sorted(number for number in checkpoint_numbers(folder) if number < flow.batches.epoch)
@@ -175,22 +176,22 @@ def _epochs(flow: FlowHealth, folder: Path) -> Iterator[OldPart]:
         yield _part(flow, PartKind.EPOCH, checkpoint, last_used_at(checkpoint))
 
 
-def _damaged(flow: FlowHealth, folder: Path) -> Iterator[OldPart]:
-    for moved in sorted((folder / DAMAGED_FOLDER).glob("*")):
+def _damaged(flow: FlowHealth, folder: StoragePath) -> Iterator[OldPart]:
+    for moved in sorted_paths((folder / DAMAGED_FOLDER).glob("*")):
         yield _part(flow, PartKind.DAMAGED, moved, _modified_at(moved))
 
 
-def _drafts(flow: FlowHealth, folder: Path) -> Iterator[OldPart]:
-    for draft in sorted(folder.glob(".*")):
+def _drafts(flow: FlowHealth, folder: StoragePath) -> Iterator[OldPart]:
+    for draft in sorted_paths(folder.glob(".*")):
         if draft.is_dir() and _DRAFT.fullmatch(draft.name):
             yield _part(flow, PartKind.DRAFT, draft, 0.0)
 
 
-def _part(flow: FlowHealth, kind: PartKind, path: Path, used_at: float) -> OldPart:
+def _part(flow: FlowHealth, kind: PartKind, path: StoragePath, used_at: float) -> OldPart:
     return OldPart(str(flow.stored.dataset), flow.stored.name, kind, path, size_of(path), used_at)
 
 
-def _modified_at(path: Path) -> float:
+def _modified_at(path: StoragePath) -> float:
     try:
         return path.stat().st_mtime
     except FileNotFoundError:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from headrace.stores.paths import StoragePath, is_below, on_disk, sorted_paths, storage_path
+
 import json
 import os.path
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from headrace.autoloader.ledger.ledger import SUFFIX, Ledger
@@ -55,7 +56,7 @@ class SourcePosition:
 
 
 def source_positions(
-    checkpoint: Path, tables: Iterable[StoredTable], ledgers: Iterable[Path]
+    checkpoint: StoragePath, tables: Iterable[StoredTable], ledgers: Iterable[StoragePath]
 ) -> tuple[SourcePosition, ...]:
     """The position of each source after the newest planned batch of a checkpoint; empty before the first batch.
 
@@ -79,21 +80,21 @@ def table_position(offset: Mapping[str, Any], newest: int) -> str:
     return f"read through version {version - 1} of {newest}" if version else NOTHING_READ
 
 
-def files_position(checkpoint: Path, source: int) -> str:
+def files_position(checkpoint: StoragePath, source: int) -> str:
     """The position in files that Spark's file source lists."""
     return f"{_count(len(files_seen(checkpoint, source)), 'file')} taken"
 
 
-def ledger_folders(flow_folder: Path) -> tuple[Path, ...]:
+def ledger_folders(flow_folder: StoragePath) -> tuple[StoragePath, ...]:
     """The folders of the ledgers that a flow can read; those of a view that it reads are next to the view."""
-    beside = sorted(flow_folder.parent.glob(f"*/auto_loader/*/{LEDGERS}"))
-    pointers = sorted(flow_folder.parent.glob(f"*/auto_loader/*/{LEDGER_POINTER}"))
-    elsewhere = [Path(pointer.read_text(encoding="utf-8")) for pointer in pointers]
-    return tuple(sorted([*beside, *elsewhere], key=lambda folder: flow_folder not in folder.parents))
+    beside = sorted_paths(flow_folder.parent.glob(f"*/auto_loader/*/{LEDGERS}"))
+    pointers = sorted_paths(flow_folder.parent.glob(f"*/auto_loader/*/{LEDGER_POINTER}"))
+    elsewhere = [storage_path(pointer.read_text(encoding="utf-8")) for pointer in pointers]
+    return tuple(sorted([*beside, *elsewhere], key=lambda folder: not is_below(folder, flow_folder)))
 
 
 def _position(
-    number: int, offset: Any, checkpoint: Path, tables: Mapping[str, StoredTable], ledgers: tuple[Path, ...]
+    number: int, offset: Any, checkpoint: StoragePath, tables: Mapping[str, StoredTable], ledgers: tuple[StoragePath, ...]
 ) -> SourcePosition:
     if offset is None:
         return SourcePosition(f"source {number}", NOTHING_READ, offset)
@@ -120,13 +121,13 @@ def _in_table(offset: Mapping[str, Any], table: StoredTable | None) -> SourcePos
     return SourcePosition(f'table "{table.name}"', table_position(offset, table.state.version), offset)
 
 
-def _in_ledger(offset: Mapping[str, Any], folders: tuple[Path, ...]) -> SourcePosition:
+def _in_ledger(offset: Mapping[str, Any], folders: tuple[StoragePath, ...]) -> SourcePosition:
     source, at = "files of Auto Loader", Offset.of(offset)
     root = next((folder for folder in folders if (folder / f"{at.ledger}{SUFFIX}").is_file()), None)
     if root is None:
         return SourcePosition(source, f"up to number {at.number} of a ledger that is missing", offset)
     try:
-        with closing(Ledger.open(root, at.ledger, read_only=True)) as ledger:
+        with closing(Ledger.open(on_disk(root, "reading a ledger"), at.ledger, read_only=True)) as ledger:
             read, later = max(at.number - ledger.first_number, 0), ledger.backlog(at.number).files
             last = ledger.files(at.number - 1, at.number)
     except PipelineError as error:

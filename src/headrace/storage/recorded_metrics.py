@@ -6,9 +6,10 @@ because a delivered batch is not given to the function again.
 
 from __future__ import annotations
 
+from headrace.stores.paths import StoragePath
+
 import json
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 from headrace.atomic_write import replace_file
 from headrace.model.custom_metrics import MetricValue
@@ -16,7 +17,7 @@ from headrace.model.custom_metrics import MetricValue
 _FORMAT = 1
 
 
-def recorded_metrics(folder: Path, epoch: int, batch_id: int) -> dict[str, tuple[MetricValue, ...]]:
+def recorded_metrics(folder: StoragePath, epoch: int, batch_id: int) -> dict[str, tuple[MetricValue, ...]]:
     """What was recorded with a batch, by the name of the sink; nothing if the file is damaged or of another version.
 
     Args:
@@ -34,7 +35,7 @@ def recorded_metrics(folder: Path, epoch: int, batch_id: int) -> dict[str, tuple
 
 
 def store_recorded_metrics(
-    folder: Path, epoch: int, batch_id: int, by_sink: Mapping[str, Iterable[MetricValue]]
+    folder: StoragePath, epoch: int, batch_id: int, by_sink: Mapping[str, Iterable[MetricValue]]
 ) -> None:
     """Store what :func:`recorded_metrics` returns; the write is atomic."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -43,5 +44,5 @@ def store_recorded_metrics(
     replace_file(_file(folder, epoch), json.dumps(document, sort_keys=True))
 
 
-def _file(folder: Path, epoch: int) -> Path:
+def _file(folder: StoragePath, epoch: int) -> StoragePath:
     return folder / f"metrics-{epoch}.json"

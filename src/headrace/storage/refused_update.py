@@ -5,29 +5,30 @@ Only an update that holds the lease writes to the event log.
 
 from __future__ import annotations
 
+from headrace.stores.paths import StoragePath
+
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from pathlib import Path
 
 from headrace.atomic_write import replace_file
 
 
-def write_refusal(file: Path, codes: Iterable[str]) -> None:
+def write_refusal(file: StoragePath, codes: Iterable[str]) -> None:
     """Store the error codes of the problems, if there is a storage and it can be written."""
     with suppress(OSError):
         if file.parent.is_dir():
             replace_file(file, json.dumps({"problems": Counter(codes)}))
 
 
-def remove_refusal(file: Path) -> None:
+def remove_refusal(file: StoragePath) -> None:
     """Remove the file."""
     with suppress(OSError):
         file.unlink(missing_ok=True)
 
 
-def refused_problems(file: Path) -> Mapping[str, int]:
+def refused_problems(file: StoragePath) -> Mapping[str, int]:
     """How many problems of each error code kept the latest update from starting; none if it has started."""
     try:
         return {str(code): int(count) for code, count in json.loads(file.read_bytes())["problems"].items()}

@@ -6,12 +6,14 @@ deleted by the next removal.
 
 from __future__ import annotations
 
+from headrace.stores.object_path import ObjectPath
+
+from headrace.stores.paths import StoragePath, on_disk, remove_tree, storage_path
+
 import os
-import shutil
 import uuid
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 from headrace.settings.storage import StorageLayout
 
@@ -27,38 +29,46 @@ class Size:
         return Size(self.files + other.files, self.size_bytes + other.size_bytes)
 
 
-def removal_folder(layout: StorageLayout) -> Path:
+def removal_folder(layout: StorageLayout) -> StoragePath:
     """The folder into which parts of the storage are renamed before they are deleted."""
-    return Path(layout.events).with_name("removed")
+    return storage_path(layout.events).with_name("removed")
 
 
-def remove(part: Path, folder: Path) -> None:
+def remove(part: StoragePath, folder: StoragePath) -> None:
     """Remove a file or a folder; safe to repeat after a crash.
 
     Args:
         part: what to remove, in the same file system as *folder*; it may be gone already.
         folder: the folder in which it is deleted; created if missing.
     """
+    if isinstance(part, ObjectPath):
+        # Nothing can be renamed there: after a crash, the next call deletes what is left.
+        part.unlink()
+        remove_tree(part)
+        return
     if not os.path.lexists(part):
         return
     folder.mkdir(parents=True, exist_ok=True)
     doomed = folder / uuid.uuid4().hex
-    part.rename(doomed)
+    part.rename(on_disk(doomed, "removing"))
     _delete(doomed)
 
 
-def finish_removals(folder: Path) -> Size:
+def finish_removals(folder: StoragePath) -> Size:
     """Delete what a crash left in the folder of removals; returns its size."""
     left = size_of(folder)
     with suppress(FileNotFoundError):
-        for doomed in list(folder.iterdir()):
+        for doomed in [*folder.iterdir()]:
             _delete(doomed)
-        folder.rmdir()
+        on_disk(folder, "removing").rmdir()
     return left
 
 
-def size_of(part: Path) -> Size:
+def size_of(part: StoragePath) -> Size:
     """The files in a folder, or a file itself, and their bytes; files that vanish meanwhile do not count."""
+    if isinstance(part, ObjectPath):
+        below = [*part.store.list_below(part.key)] or ([part.store.head(part.key)] if part.is_file() else [])
+        return Size(len(below), sum(meta.size_bytes for meta in below))
     if part.is_file() or part.is_symlink():
         return Size(1, part.lstat().st_size)
     found = Size()
@@ -69,8 +79,8 @@ def size_of(part: Path) -> Size:
     return found
 
 
-def _delete(part: Path) -> None:
+def _delete(part: StoragePath) -> None:
     if part.is_dir() and not part.is_symlink():
-        shutil.rmtree(part)
+        remove_tree(part)
     else:
         part.unlink()

@@ -6,15 +6,19 @@ name. Pieces are found under either, and the next update moves the rest.
 
 from __future__ import annotations
 
+from headrace.stores.paths import StoragePath, on_disk, storage_path
+
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from headrace.model.names import Naming, QualifiedName
 from headrace.plan.renames import Rename, RenameKind
 from headrace.settings.storage import StorageLayout, path_safe
 from headrace.storage.flow_record import write_record
 from headrace.storage.inventory import StoredFlow, flows_of, stored_flows
+
+# What only a file system can do.
+_RENAMING = "renaming a dataset or a flow"
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,10 @@ class RelocatedLayout(StorageLayout):
 
     def _existing_path(self, paths: Iterator[str]) -> str:
         first, *others = paths
-        return next((path for path in (first, *others) if Path(path).exists()), first)
+        return next((path for path in (first, *others) if storage_path(path).exists()), first)
+
+# What only a file system can do.
+_RENAMING = "renaming a dataset or a flow"
 
 
 @dataclass(frozen=True)
@@ -118,26 +125,26 @@ class StoredRenames:
         for old, new in self._moves(rename):
             if old.exists():
                 new.parent.mkdir(parents=True, exist_ok=True)
-                old.rename(new)
+                on_disk(old, _RENAMING).rename(on_disk(new, _RENAMING))
                 moved()
 
-    def _moves(self, rename: Rename) -> Iterator[tuple[Path, Path]]:
+    def _moves(self, rename: Rename) -> Iterator[tuple[StoragePath, StoragePath]]:
         """Old and new paths, in the order of the moves."""
         layout, naming, old, new = self._layout, self._naming, rename.old_dataset, rename.dataset
         if rename.kind is RenameKind.FLOW:
             # Its dataset may have a new name as well, and may have been moved or not.
-            folder = Path(layout.flows(naming, new))
-            folder = folder if folder.exists() else Path(layout.flows(naming, old))
+            folder = storage_path(layout.flows(naming, new))
+            folder = folder if folder.exists() else storage_path(layout.flows(naming, old))
             yield folder / path_safe(rename.old), folder / path_safe(rename.new)
             return
-        flows = Path(layout.flows(naming, old))
+        flows = storage_path(layout.flows(naming, old))
         # A flow without a name of its own has its dataset's.
         yield flows / path_safe(str(old)), flows / path_safe(str(new))
-        yield flows, Path(layout.flows(naming, new))
-        yield Path(layout.view(naming, old)), Path(layout.view(naming, new))
-        yield Path(layout.quarantine(naming, old)), Path(layout.quarantine(naming, new))
-        yield Path(layout.cdc_state(naming, old)), Path(layout.cdc_state(naming, new))
-        yield Path(layout.table(naming, old)), Path(layout.table(naming, new))
+        yield flows, storage_path(layout.flows(naming, new))
+        yield storage_path(layout.view(naming, old)), storage_path(layout.view(naming, new))
+        yield storage_path(layout.quarantine(naming, old)), storage_path(layout.quarantine(naming, new))
+        yield storage_path(layout.cdc_state(naming, old)), storage_path(layout.cdc_state(naming, new))
+        yield storage_path(layout.table(naming, old)), storage_path(layout.table(naming, new))
 
     def _sign(self, rename: Rename) -> None:
         """Store the flows' current names in their records before the names change."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from headrace.stores.paths import StoragePath, storage_path
+
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 from headrace.autoloader.ledger.ledger import Ledger, join_path
@@ -23,7 +26,7 @@ from headrace.storage.file_listing import listed_files, paths_text
 _UNKNOWABLE = "it is unknown whether the source still has all input"
 
 
-def epochs(checkpoints: Sequence[Path]) -> tuple[Epoch, ...]:
+def epochs(checkpoints: Sequence[StoragePath]) -> tuple[Epoch, ...]:
     """The epochs of these checkpoints, which may be removed."""
     return tuple(map(read_epoch, checkpoints))
 
@@ -223,14 +226,14 @@ def committed_at(path: str, version: int) -> float:
         moment = action.get("commitInfo", {}).get("inCommitTimestamp")
         if moment is not None:
             return float(moment) / 1000
-    return modified_at(str(Path(path) / "_delta_log" / f"{version:020d}.json"))
+    return modified_at(str(storage_path(path) / "_delta_log" / f"{version:020d}.json"))
 
 
 def modified_at(path: str) -> float:
     """The modification time of a file in seconds since 1970, to the millisecond."""
-    return Path(path).stat().st_mtime_ns // 1_000_000 / 1000
+    return int(storage_path(path).stat().st_mtime * 1000) / 1000
 
 
 def _versions(path: str) -> Iterator[int]:
-    files = (Path(path) / "_delta_log").glob("*.json")
+    files = (storage_path(path) / "_delta_log").glob("*.json")
     return iter(sorted(int(file.stem) for file in files if file.stem.isdigit()))

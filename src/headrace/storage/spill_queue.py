@@ -6,14 +6,18 @@ this name when it is complete, and loses it before it is removed, so that a cras
 
 from __future__ import annotations
 
+from contextlib import suppress
+
+from pathlib import Path
+
+from headrace.stores.paths import StoragePath, on_disk, remove_tree, sorted_paths
+
 import json
 import os
 import re
-import shutil
 import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from headrace.atomic_write import replace_file
@@ -24,6 +28,8 @@ _NAME = re.compile(r"(?P<place>\d{12})\.(?P<epoch>-?\d+)\.(?P<number>\d+)\.[0-9a
 _DRAFT, _REMOVED = ".draft-", ".gone-"
 # An empty file of a queue, written at each delivery from it.
 _DELIVERED = ".delivered"
+# What only a file system can do.
+_SPILLING = "keeping batches until a sink is up again"
 
 
 @dataclass(frozen=True)
@@ -37,13 +43,13 @@ class SpilledBatch:
         number: the batch's number in its epoch.
     """
 
-    folder: Path
+    folder: StoragePath
     position: int
     epoch: int
     number: int
 
     @property
-    def data(self) -> Path:
+    def data(self) -> StoragePath:
         """The folder of its Parquet files."""
         return self.folder / _ROWS
 
@@ -82,7 +88,7 @@ class BatchToSpill:
     positions: str = ""
 
 
-def spill_folders(folder: Path, sink: str, members: Iterable[str] = ()) -> dict[str, Path]:
+def spill_folders(folder: StoragePath, sink: str, members: Iterable[str] = ()) -> dict[str, StoragePath]:
     """The spill queue of each of a flow's sinks.
 
     Args:
@@ -94,16 +100,16 @@ def spill_folders(folder: Path, sink: str, members: Iterable[str] = ()) -> dict[
     return by_member or {sink: folder / _FOLDER / _ONLY}
 
 
-def waiting_batches(folder: Path, sink: str) -> dict[str, list[SpilledBatch]]:
+def waiting_batches(folder: StoragePath, sink: str) -> dict[str, list[SpilledBatch]]:
     """The batches that wait for each sink of a flow, of sinks that have a spill queue; *sink* is the flow's target."""
     try:
-        queues = sorted((folder / _FOLDER).iterdir())
+        queues = sorted_paths((folder / _FOLDER).iterdir())
     except (FileNotFoundError, NotADirectoryError):
         return {}
     return {sink if queue.name == _ONLY else queue.name: spilled_batches(queue) for queue in queues}
 
 
-def spilled_batches(queue: Path) -> list[SpilledBatch]:
+def spilled_batches(queue: StoragePath) -> list[SpilledBatch]:
     """The batches in one of :func:`spill_folders`, in the order of delivery."""
     try:
         named = [(_NAME.fullmatch(found.name), found) for found in queue.iterdir()]
@@ -117,16 +123,16 @@ def spilled_batches(queue: Path) -> list[SpilledBatch]:
     return sorted(found, key=lambda batch: batch.position)
 
 
-def all_spilled_batches(folder: Path) -> list[SpilledBatch]:
+def all_spilled_batches(folder: StoragePath) -> list[SpilledBatch]:
     """The batches of a flow that wait for any sink.
 
     Args:
         folder: the flow's folder, with its record.
     """
-    return [batch for queue in sorted((folder / _FOLDER).glob("*")) for batch in spilled_batches(queue)]
+    return [batch for queue in sorted_paths((folder / _FOLDER).glob("*")) for batch in spilled_batches(queue)]
 
 
-def spill_batch(queue: Path, batch: BatchToSpill, write: Callable[[Path], None], fence: Callable[[], None]) -> int:
+def spill_batch(queue: StoragePath, batch: BatchToSpill, write: Callable[[StoragePath], None], fence: Callable[[], None]) -> int:
     """Append a batch to a spill queue, unless it is empty; returns its number of rows.
 
     Args:
@@ -138,22 +144,23 @@ def spill_batch(queue: Path, batch: BatchToSpill, write: Callable[[Path], None],
     Raises:
         OSError: the written files have disappeared.
     """
+    disk = on_disk(queue, _SPILLING)
     token = uuid.uuid4().hex
-    draft = queue / f"{_DRAFT}{token}"
+    draft = disk / f"{_DRAFT}{token}"
     try:
         rows = _drafted(draft, batch, write)
         if rows:
             position = max((one.position for one in spilled_batches(queue)), default=0) + 1
             fence()
-            draft.rename(queue / f"{position:012}.{batch.epoch}.{batch.number}.{token}")
+            draft.rename(disk / f"{position:012}.{batch.epoch}.{batch.number}.{token}")
     finally:
         _remove([draft])
-    for path in (queue, *queue.parents[:2]):
+    for path in (disk, *disk.parents[:2]):
         _sync(path)
     return rows
 
 
-def _drafted(draft: Path, batch: BatchToSpill, write: Callable[[Path], None]) -> int:
+def _drafted(draft: Path, batch: BatchToSpill, write: Callable[[StoragePath], None]) -> int:
     """Write a batch durably, and return its number of rows."""
     draft.mkdir(parents=True)
     write(draft / _ROWS)
@@ -170,7 +177,7 @@ def _drafted(draft: Path, batch: BatchToSpill, write: Callable[[Path], None]) ->
     return rows
 
 
-def replace_rows(batch: SpilledBatch, file: Path, new: Path, rows: int) -> None:
+def replace_rows(batch: SpilledBatch, file: StoragePath, new: Path, rows: int) -> None:
     """Replace a file of a batch that was never sent by another one.
 
     Args:
@@ -185,26 +192,27 @@ def replace_rows(batch: SpilledBatch, file: Path, new: Path, rows: int) -> None:
     _sync(new)
     # First: after a crash, an old checksum of a new file would make it unreadable.
     file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
-    new.replace(file)
-    _sync(file.parent)
+    new.replace(on_disk(file, "erasing"))
+    _sync(on_disk(file, "erasing").parent)
 
 
-def clear_drafts(queue: Path) -> None:
+def clear_drafts(queue: StoragePath) -> None:
     """Remove partial batches that crashed updates left."""
     _remove(queue.glob(f"{_DRAFT}*"))
 
 
 def remove_spilled_batch(batch: SpilledBatch) -> None:
     """Remove a batch that was delivered."""
-    removed = batch.folder.with_name(f"{_REMOVED}{batch.folder.name}")
-    batch.folder.rename(removed)
+    folder = on_disk(batch.folder, _SPILLING)
+    removed = folder.with_name(f"{_REMOVED}{batch.folder.name}")
+    folder.rename(removed)
     # Otherwise a power loss could restore the folder without its files.
     _sync(removed.parent)
-    _remove(batch.folder.parent.glob(f"{_REMOVED}*"))
-    (batch.folder.parent / _DELIVERED).touch()
+    _remove(folder.parent.glob(f"{_REMOVED}*"))
+    (folder.parent / _DELIVERED).touch()
 
 
-def delivered_at(folder: Path, sink: str) -> float | None:
+def delivered_at(folder: StoragePath, sink: str) -> float | None:
     """When a waiting batch was delivered to a sink of a flow last, in seconds since 1970; None if none was.
 
     Args:
@@ -218,9 +226,10 @@ def delivered_at(folder: Path, sink: str) -> float | None:
         return None
 
 
-def _remove(folders: Iterable[Path]) -> None:
+def _remove(folders: Iterable[StoragePath]) -> None:
     for folder in folders:
-        shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):
+            remove_tree(folder)
 
 
 def _sync(path: Path) -> None:

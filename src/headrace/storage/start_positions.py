@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from headrace.stores.paths import storage_path
+
 import shlex
-from pathlib import Path
 
 from headrace.autoloader.source import Source as LoaderSource
 from headrace.autoloader.start_position import existing_files
@@ -101,7 +102,7 @@ def _version_at(flow: ResolvedFlow, name: str, start: Start, table: TableState, 
 
 def _logged(table: TableState) -> range:
     """The newest contiguous versions whose commits are still in the log."""
-    folder = Path(table.path) / "_delta_log"
+    folder = storage_path(table.path) / "_delta_log"
     first = table.version
     while first > 0 and (folder / f"{first - 1:020d}.json").is_file():
         first -= 1

@@ -5,9 +5,10 @@ Streams whose checkpoints are elsewhere, as those of other pipelines, are not kn
 
 from __future__ import annotations
 
+from headrace.stores.paths import StoragePath
+
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from headrace.checkpoints.offsets import first_offsets, newest_batches
@@ -58,7 +59,7 @@ def read_positions(root: str) -> Positions:
     return Positions(tuple(known), tuple(unknown))
 
 
-def _needed(checkpoint: Path) -> Iterator[tuple[str, int]]:
+def _needed(checkpoint: StoragePath) -> Iterator[tuple[str, int]]:
     """The ids of the tables that a stream reads, each with the oldest version that it needs."""
     newest, _ = newest_batches(checkpoint)
     if newest is None:
@@ -79,7 +80,7 @@ def _needed(checkpoint: Path) -> Iterator[tuple[str, int]]:
         yield table, min(versions)
 
 
-def _offsets(checkpoint: Path, batch: int) -> tuple[Any, ...]:
+def _offsets(checkpoint: StoragePath, batch: int) -> tuple[Any, ...]:
     found = first_offsets(checkpoint, batch)
     if not found:
         raise ValueError("an unreadable file of offsets")

@@ -5,10 +5,11 @@ A definition stays when the view is removed from the code, as a table does: see 
 
 from __future__ import annotations
 
+from headrace.stores.paths import StoragePath, relative_path, sorted_paths, storage_path
+
 import json
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from headrace.atomic_write import replace_file
@@ -33,13 +34,13 @@ def stored_views(layout: StorageLayout, naming: Naming) -> Iterator[ViewDefiniti
             yield found
 
 
-def view_files(layout: StorageLayout, naming: Naming) -> Iterator[tuple[QualifiedName, Path]]:
+def view_files(layout: StorageLayout, naming: Naming) -> Iterator[tuple[QualifiedName, StoragePath]]:
     """The name and path of every stored definition, sorted by path; the files are not read."""
-    root = Path(layout.views)
-    for file in sorted(root.glob("*/*.json")) + sorted(root.glob("*/*/*.json")):
+    root = storage_path(layout.views)
+    for file in sorted_paths(root.glob("*/*.json")) + sorted_paths(root.glob("*/*/*.json")):
         # A draft left by a crash starts with a dot, which no name does.
         with suppress(InvalidName):
-            yield naming.canonical(quoted(*file.parent.relative_to(root).parts, file.stem)), file
+            yield naming.canonical(quoted(*relative_path(file.parent, root).parts, file.stem)), file
 
 
 def stored_view(layout: StorageLayout, naming: Naming, name: QualifiedName) -> ViewDefinition | None:
@@ -48,12 +49,12 @@ def stored_view(layout: StorageLayout, naming: Naming, name: QualifiedName) -> V
     Raises:
         PipelineError: STORAGE.VIEW_UNREADABLE.
     """
-    return _read(Path(layout.view(naming, name)), name)
+    return _read(storage_path(layout.view(naming, name)), name)
 
 
 def apply_view_step(step: ViewStep, layout: StorageLayout, naming: Naming) -> None:
     """Store or remove a definition; the change is atomic."""
-    file = Path(layout.view(naming, step.dataset))
+    file = storage_path(layout.view(naming, step.dataset))
     if step.definition is None:
         file.unlink(missing_ok=True)
         return
@@ -74,7 +75,7 @@ def _to_json(view: ViewDefinition) -> dict[str, Any]:
     }
 
 
-def _read(file: Path, name: QualifiedName) -> ViewDefinition | None:
+def _read(file: StoragePath, name: QualifiedName) -> ViewDefinition | None:
     try:
         raw = json.loads(file.read_text(encoding="utf-8"))
         return ViewDefinition(

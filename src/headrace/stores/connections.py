@@ -7,6 +7,7 @@ says, with the variables and the workload identity that all libraries of AWS tak
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -51,7 +52,7 @@ class StoreConnection:
         if self.endpoint:
             options |= {"aws_endpoint": self.endpoint, "aws_virtual_hosted_style_request": "false"}
         if self.endpoint.startswith("http:"):
-            options["aws_allow_http"] = "true"
+            options["allow_http"] = "true"
         if self.access_key:
             options |= {"aws_access_key_id": self.access_key, "aws_secret_access_key": self.secret_key}
         if self.session_token:
@@ -86,7 +87,11 @@ class _Registry:
                 self._stores.pop(root, None)
 
     def connection(self, root: str) -> StoreConnection:
-        return self._connections.get(root, StoreConnection())
+        return self._connections.get(root) or StoreConnection.of_environment(os.environ)
+
+    def all(self) -> dict[str, StoreConnection]:
+        with self._changing:
+            return dict(self._connections)
 
     def store(self, uri: StoreUri) -> ObjectStore:
         with self._changing:
@@ -113,6 +118,17 @@ def connection_of(uri: StoreUri) -> StoreConnection:
     return _REGISTRY.connection(uri.root)
 
 
+def connections(environ: Mapping[str, str]) -> dict[str, str]:
+    """Hadoop's settings for all buckets; they hold secrets."""
+    settings = {
+        key.replace("fs.s3a.bucket.*.", "fs.s3a."): value
+        for key, value in StoreConnection.of_environment(environ).hadoop_settings("*").items()
+    }
+    for root, connection in _REGISTRY.all().items():
+        settings |= connection.hadoop_settings(StoreUri.parse(root).bucket)
+    return settings
+
+
 def open_store(uri: StoreUri) -> ObjectStore:
     """The store of a place."""
     return _REGISTRY.store(uri)
@@ -129,6 +145,6 @@ def _open(uri: StoreUri, connection: StoreConnection) -> ObjectStore:
     from headrace.stores.object_store import ObjectStore  # noqa: PLC0415 - see above
 
     options = connection.object_store_options()
-    allows_http = options.pop("aws_allow_http", "") == "true"
+    allows_http = options.pop("allow_http", "") == "true"
     client = S3Store(uri.bucket, config=options, client_options={"allow_http": allows_http})  # type: ignore[arg-type]
     return ObjectStore(uri.root, client)

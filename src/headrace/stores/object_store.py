@@ -11,16 +11,22 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timedelta
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any, cast
+from urllib.request import Request, urlopen
 
 import obstore
 from obstore import exceptions
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore as Client
+    from obstore.store import S3Store
 
 _WRITE_ID = "headrace-write"
+# For the one request that the client cannot make itself.
+_SIGNED_FOR = timedelta(minutes=5)
+_TIMEOUT_S = 10
 # Requests at the same time, when many objects are read or deleted.
 _PARALLEL = 16
 # The client raises either (seen in obstore 0.12.1).
@@ -97,6 +103,18 @@ class ObjectStore:
         """What is known of an object."""
         with self._translating_errors(key):
             return _meta(obstore.head(self._client, key))
+
+    def age_s(self, key: str) -> float | None:
+        """How long ago an object was written, in seconds, by the clock of the store; None if the store does not say."""
+        with self._translating_errors(key):
+            # The client's own answer leaves the header out.
+            url = obstore.sign(cast("S3Store", self._client), "HEAD", key, _SIGNED_FOR)
+        try:
+            with urlopen(Request(url, method="HEAD"), timeout=_TIMEOUT_S) as answer:  # noqa: S310 - the store's own URL
+                moments = [parsedate_to_datetime(answer.headers[name]) for name in ("Date", "Last-Modified")]
+        except (OSError, TypeError, ValueError):
+            return None
+        return max((moments[0] - moments[1]).total_seconds(), 0.0)
 
     def put(self, key: str, content: bytes) -> str:
         """Write an object, in place of one that is there; returns its tag."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
+from collections.abc import Iterable
+from pathlib import Path, PurePosixPath
 from typing import TypeAlias
 
+from headrace.errors import PipelineError
 from headrace.stores.connections import open_store
 from headrace.stores.object_path import ObjectPath
 from headrace.stores.uris import StoreUri, is_store_uri
@@ -36,3 +38,48 @@ def remove_tree(folder: StoragePath) -> None:
     except FileNotFoundError:
         if folder.exists():
             raise
+
+
+def sorted_paths(paths: Iterable[StoragePath]) -> list[StoragePath]:
+    """Paths by their parts, as a folder's listing is read."""
+    return sorted(paths, key=lambda path: str(path).split("/"))
+
+
+def relative_path(path: StoragePath, folder: StoragePath) -> PurePosixPath:
+    """A path below a folder.
+
+    Raises:
+        ValueError: it is not below it.
+    """
+    return PurePosixPath(str(path)).relative_to(PurePosixPath(str(folder)))
+
+
+def is_below(path: StoragePath, folder: StoragePath) -> bool:
+    """True for a folder and for all below it."""
+    return PurePosixPath(str(path)).is_relative_to(PurePosixPath(str(folder)))
+
+
+def move_file(file: StoragePath, target: StoragePath) -> StoragePath:
+    """Move a file inside its storage, in place of one that is there; returns the new path.
+
+    In an object store, a crash can leave both.
+
+    Raises:
+        OSError: it cannot be moved.
+    """
+    if isinstance(file, ObjectPath) and isinstance(target, ObjectPath):
+        file.store.copy(file.key, target.key)
+        file.unlink()
+        return target
+    return on_disk(file, "moving a file between storages").replace(on_disk(target, "moving a file between storages"))
+
+
+def on_disk(path: StoragePath, action: str) -> Path:
+    """The path, for what only a file system can do.
+
+    Raises:
+        PipelineError: STORAGE.NEEDS_DISK: it is in an object store.
+    """
+    if isinstance(path, Path):
+        return path
+    raise PipelineError("STORAGE.NEEDS_DISK", path=path, action=action)

@@ -70,7 +70,7 @@ def carry_all_out(stored, at):
 @pytest.mark.parametrize("moves", range(MOVES))
 def test_an_interrupted_rename_keeps_all_state_reachable_and_is_completed_later(layout, moves):
     stored = StoredRenames(layout, NAMING)
-    seen_now = RelocatedLayout(layout.root, {NEW: OLD}, {"region": "north"})
+    seen_now = RelocatedLayout(layout.root, datasets={NEW: OLD}, flows_before={"region": "north"})
     assert [Path(place).is_dir() for place in places(seen_now)] == [True] * 4
     at = dying(moves)
 
@@ -122,7 +122,7 @@ def test_flows_with_a_pending_rename_are_not_reported_as_inactive(layout, make, 
         carry_all_out(StoredRenames(layout, NAMING), dying(moves))
     flows = [make.flow(name, mode=Mode.APPEND) for name in (str(NEW), "region")]
     graph = make.graph(*(replace(flow, flow=replace(flow.flow, target=NEW)) for flow in flows))
-    where = RelocatedLayout(layout.root, {NEW: OLD}, {"region": "north"})
+    where = RelocatedLayout(layout.root, datasets={NEW: OLD}, flows_before={"region": "north"})
     state = StoredState(where, NAMING, "p", lambda: 0.0, lambda _flow, _dataset: None)
 
     past = StoredHistory(where, NAMING, state, CurrentNames({OLD: NEW}, {"north": "region"}))

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
-from pathlib import Path
 
 from headrace.delta_log.tables import commit_file, newest_version
 from headrace.errors import PipelineError, Problems, problems_of
@@ -24,6 +23,7 @@ from headrace.storage.health import FlowHealth
 from headrace.storage.inactive_parts import inactive_parts, rows_lost_with
 from headrace.storage.inventory import stored_flows
 from headrace.storage.old_epochs import OldPart, last_used_at
+from headrace.stores.paths import storage_path
 
 _NOTHING = Size(0, 0)
 
@@ -108,7 +108,7 @@ class ExpiredParts:
         if request.dry_run:
             return clean_storage(self.settings, self.environ, request, self.health, self.plan)
         # The caller has the lock of maintenance, which clean_storage would wait for.
-        with Lease(Path(self.settings.layout.lease), host_name(self.environ), time.time) as lease:
+        with Lease(storage_path(self.settings.layout.lease), host_name(self.environ), time.time) as lease:
             return clean_under_lease(self.settings, request, self.health, self.plan, lease.check)
 
     def _unused(self, unused_since: float) -> Iterator[tuple[str, tuple[OldPart, ...]]]:
@@ -122,8 +122,8 @@ class ExpiredParts:
             if flow:
                 entries = [Inactive(dataset, str(found.file.parent), flow) for found in own if not found.record.cleaned]
             else:
-                entries = [Inactive(dataset, table)] if Path(table).is_dir() else []
-                entries += [Inactive(dataset, view, view=True)] if Path(view).is_file() else []
+                entries = [Inactive(dataset, table)] if storage_path(table).is_dir() else []
+                entries += [Inactive(dataset, view, view=True)] if storage_path(view).is_file() else []
             used_at = [last_used_at(found.file.parent / str(found.record.epoch)) for found in own]
             used_at += [found.record.started_at for found in own] + ([] if flow else [_written_at(table, view)])
             parts = [part for entry in entries for part in inactive_parts(entry, layout, naming, frozenset())]
@@ -133,9 +133,9 @@ class ExpiredParts:
 
 def _written_at(table: str, view: str) -> float:
     """When a table or the definition of a view was written last, in seconds since 1970; 0 if neither exists."""
-    files = [Path(view)]
-    if Path(table, "_delta_log").is_dir():
-        files.append(commit_file(Path(table), newest_version(table)))
+    files = [storage_path(view)]
+    if (storage_path(table) / "_delta_log").is_dir():
+        files.append(commit_file(storage_path(table), newest_version(table)))
     return max((file.stat().st_mtime for file in files if file.is_file()), default=0.0)
 
 

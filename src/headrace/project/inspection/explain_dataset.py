@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from headrace.checkpoints.offsets import read_progress
@@ -27,6 +26,7 @@ from headrace.spark.delta.commit_counts import merged_rows
 from headrace.storage.change_detection import StoredState
 from headrace.storage.positions import NOTHING_READ, files_position, table_position
 from headrace.storage.start_positions import describe_source
+from headrace.stores.paths import StoragePath
 
 _LONGEST_OFFSET = 200
 
@@ -105,7 +105,9 @@ def _merged(flow: ResolvedFlow, state: StoredState) -> MergedBatch | None:
     return MergedBatch(newest, found.path, found.written, found.upserted, found.deleted)
 
 
-def _positions(flow: ResolvedFlow, state: StoredState, checkpoint: Path, naming: Naming) -> list[tuple[str, str]]:
+def _positions(
+    flow: ResolvedFlow, state: StoredState, checkpoint: StoragePath, naming: Naming
+) -> list[tuple[str, str]]:
     """For each source, the position of the checkpoint's newest offset."""
     progress = read_progress(checkpoint)
     sources = flow.analysis.sources
@@ -123,7 +125,9 @@ def _positions(flow: ResolvedFlow, state: StoredState, checkpoint: Path, naming:
     ]
 
 
-def _position(source: Source, offset: Any, state: StoredState, checkpoint: Path, naming: Naming, number: int) -> str:
+def _position(
+    source: Source, offset: Any, state: StoredState, checkpoint: StoragePath, naming: Naming, number: int
+) -> str:
     if offset is None:
         return NOTHING_READ
     if source.kind is SourceKind.FILES:

@@ -7,7 +7,6 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from headrace.checkpoints.epochs import checkpoint_numbers, kept_file, kept_numbers, read_epoch
@@ -25,6 +24,7 @@ from headrace.storage.inventory import stored_tables
 from headrace.storage.old_epochs import last_used_at
 from headrace.storage.positions import SourcePosition, StoredTable, ledger_folders, source_positions
 from headrace.storage.removal import Size, size_of
+from headrace.stores.paths import StoragePath
 
 # The modes in which a flow can start over and keep the rows of its table.
 _RESETTABLE = (Mode.APPEND, Mode.UPDATE, Mode.MERGE)
@@ -200,7 +200,7 @@ def flow_checkpoint(health: FlowHealth, layout: StorageLayout, naming: Naming) -
     )
 
 
-def _epochs(health: FlowHealth, folder: Path) -> Iterator[EpochState]:
+def _epochs(health: FlowHealth, folder: StoragePath) -> Iterator[EpochState]:
     current, first = health.batches.epoch, health.stored.record.first_epoch
     there, kept = checkpoint_numbers(folder), kept_numbers(folder)
     for number in sorted({*there, *kept, *range(first, current + 1)}, reverse=True):

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 
-from deltalake import DeltaTable
-
 from headrace.delta_log.plain_rows import plain_rows
 from headrace.delta_log.tables import open_table
 from headrace.model.names import QUARANTINE_SUFFIX, Naming
 from headrace.settings.storage import StorageLayout
 from headrace.storage.dead_letter_tables import QUERY_FAILED, SINK_REFUSED, dead_letter_table
 from headrace.storage.inventory import stored_flows, stored_tables
+from headrace.stores.delta_tables import open_delta
 
 _BY_RULE = """\
 SELECT rule, count(*) AS n FROM (SELECT unnest(broken) AS rule FROM q WHERE status = 'open') AS t
@@ -28,12 +27,12 @@ def quarantines(layout: StorageLayout, naming: Naming) -> tuple[tuple[str, int, 
     rows: Counter[str] = Counter()
     rules: defaultdict[str, dict[str, int]] = defaultdict(dict)
     for name, path in quarantine_tables(layout, naming).items():
-        table = DeltaTable(path)
+        table = open_delta(path)
         rows[name] += int(plain_rows(table, "q", _OPEN)[0]["n"])
         rules[name] |= {row["rule"]: row["n"] for row in plain_rows(table, "q", _BY_RULE)}
     for name, paths in dead_letter_tables(layout, naming).items():
         for path in paths:
-            for found in plain_rows(DeltaTable(path), "q", _BY_CAUSE):
+            for found in plain_rows(open_delta(path), "q", _BY_CAUSE):
                 rows[name] += found["n"]
                 rules[name][found["rule"]] = rules[name].get(found["rule"], 0) + found["n"]
     return tuple((name, rows[name], rules[name]) for name in sorted(rows))

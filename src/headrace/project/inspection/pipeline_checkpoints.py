@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeAlias
 
 from pyspark.sql import SparkSession
@@ -19,6 +18,7 @@ from headrace.project.inspection.flow_state import flow_state
 from headrace.project.repair import repair_flows
 from headrace.settings.settings import Settings
 from headrace.storage.health import FlowHealth, flows_named, health_of_flows
+from headrace.stores.paths import StoragePath
 
 # Plans an update of the project's code, which opens a session.
 PlanUpdate: TypeAlias = Callable[[], Plan]
@@ -74,7 +74,7 @@ class PipelineCheckpoints:
         """
         return flow_state(self.find(request.name), request, session)
 
-    def repair(self, name: str) -> tuple[Path, ...]:
+    def repair(self, name: str) -> tuple[StoragePath, ...]:
         """Move away damaged files that a flow does not need; returns their new paths. Changes nothing else.
 
         Args:

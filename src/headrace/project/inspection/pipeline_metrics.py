@@ -27,6 +27,7 @@ from headrace.project.lease_holders import host_name, liveness, read_holder
 from headrace.settings.settings import Settings
 from headrace.settings.storage import MonitoringFile
 from headrace.storage.refused_update import refused_problems
+from headrace.stores.paths import StoragePath, storage_path
 
 
 def metrics_of(settings: Settings, environ: Mapping[str, str], *, tables: bool = True) -> Samples:
@@ -40,7 +41,7 @@ def metrics_of(settings: Settings, environ: Mapping[str, str], *, tables: bool =
     Raises:
         PipelineError: EVENTS.NOT_READABLE.
     """
-    check_lease = partial(liveness, Path(settings.layout.lease), host_name(environ), time.time)
+    check_lease = partial(liveness, storage_path(settings.layout.lease), host_name(environ), time.time)
     return pipeline_metrics(settings, time.time, check_lease, tables=tables)
 
 
@@ -74,7 +75,7 @@ def pipeline_metrics(
         if is_lost:
             fold.lose_flows()
     _add_current(samples, fold, now())
-    _add_lease(samples, Path(settings.layout.lease), now(), held=lease.is_held)
+    _add_lease(samples, storage_path(settings.layout.lease), now(), held=lease.is_held)
     _add_monitoring(samples, settings)
     samples.set(catalogue.BUILD, 1, __version__)
     with suppress(OSError):
@@ -120,7 +121,7 @@ def _add_monitoring(samples: Samples, settings: Settings) -> None:
                 samples.add(catalogue.ALERTS, 1, alert.rule_id, alert.severity.value)
 
 
-def _add_lease(samples: Samples, file: Path, now: float, *, held: bool) -> None:
+def _add_lease(samples: Samples, file: StoragePath, now: float, *, held: bool) -> None:
     samples.set(catalogue.LEASE, int(held))
     holder = read_holder(file)
     if holder is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from headrace.events.reader import EventReader
 from headrace.metrics.samples import Samples
@@ -25,6 +24,7 @@ from headrace.project.inspection.stored_tables import lateness, quarantined, row
 from headrace.project.lease_holders import host_name, latest_outcome
 from headrace.settings.settings import Settings
 from headrace.storage.inventory import stored_tables
+from headrace.stores.paths import storage_path
 
 
 class StoredProject:
@@ -44,7 +44,7 @@ class StoredProject:
 
     def status(self) -> Outcome | None:
         """The latest update, or None if there was none; LOST if its process died."""
-        lease = Path(self.settings.layout.lease)
+        lease = storage_path(self.settings.layout.lease)
         return latest_outcome(self.events().outcome, lease, host_name(self._environ), time.time)
 
     def events(self) -> EventReader:

@@ -17,6 +17,7 @@ from headrace.project.inspection.open_rows import dead_letter_tables, quarantine
 from headrace.settings.storage import StorageLayout
 from headrace.storage.dead_letter_tables import QUERY_FAILED, SINK_REFUSED
 from headrace.storage.inventory import stored_tables
+from headrace.stores.delta_tables import open_delta
 
 # The reason comes first: a terminal may not show the columns behind a long row.
 _FIRST_COLUMNS = ("broken", "error", "row")
@@ -67,9 +68,9 @@ def quarantined(layout: StorageLayout, naming: Naming, text: str, rows: int) -> 
         columns |= dict.fromkeys(_FIRST_COLUMNS)
         found += [
             {**row, "broken": [SINK_REFUSED if row["sink"] else QUERY_FAILED]}
-            for row in query_rows(DeltaTable(path), query)
+            for row in query_rows(open_delta(path), query)
         ]
-        columns |= dict.fromkeys(field.name for field in DeltaTable(path).schema().fields)
+        columns |= dict.fromkeys(field.name for field in open_delta(path).schema().fields)
     if wanted in tables:
         try:
             found += query_rows(DeltaTable(tables[wanted]), query)

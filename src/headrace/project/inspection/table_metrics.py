@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 
 from deltalake import DeltaTable
 
@@ -19,6 +18,7 @@ from headrace.model.names import QUARANTINE_SUFFIX
 from headrace.project.inspection.open_rows import quarantines
 from headrace.settings.settings import Settings
 from headrace.storage.inventory import stored_tables
+from headrace.stores.paths import storage_path
 
 
 def add_tables(samples: Samples, settings: Settings, definitions: Definitions) -> dict[str, str]:
@@ -38,7 +38,7 @@ def add_tables(samples: Samples, settings: Settings, definitions: Definitions) -
             samples.set(catalogue.TABLE_BYTES, table_size(table), dataset)
             samples.set(catalogue.TABLE_FILES, len(table.file_uris()), dataset)
             samples.set(catalogue.TABLE_VERSION, table.version(), dataset)
-            committed_at = commit_file(Path(path), table.version()).stat().st_mtime
+            committed_at = commit_file(storage_path(path), table.version()).stat().st_mtime
             samples.set(catalogue.TABLE_COMMIT, round(committed_at, 3), dataset)
             defined = definitions.datasets.get(dataset)
             _add_freshness(samples, dataset, table, {} if defined is None else defined.freshness_s)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-from deltalake import DeltaTable, PostCommitHookProperties
+from deltalake import PostCommitHookProperties
 from deltalake.exceptions import CommitFailedError, DeltaError
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -22,6 +21,8 @@ from headrace.spark.delta.tables import delta_table
 from headrace.spark.errors.spark_errors import innermost
 from headrace.spark.jvm.causes import chain
 from headrace.storage.maintained_tables import delta_rs_time, expiry_condition
+from headrace.stores.delta_tables import open_delta
+from headrace.stores.paths import storage_path
 
 _CONFLICT = "another process has changed the table meanwhile; the next maintenance tries again"
 # A checkpoint removes no commits then.
@@ -81,14 +82,14 @@ class TableActions:
             case Task.CHECKPOINT if facts.features.names:
                 write_log_checkpoint(self.session(), facts.path)
             case Task.CHECKPOINT:
-                DeltaTable(facts.path).create_checkpoint()
+                open_delta(facts.path).create_checkpoint()
             case Task.EPOCHS | Task.INACTIVE:
                 raise InternalError(f"{action.task.value} is no task of a table")
 
     def _delete_rows(self, facts: TableFacts, policy: MaintenancePolicy, now_s: float) -> None:
         if facts.role is Role.DEAD_LETTERS:
             condition = expiry_condition(policy, now_s, delta_rs_time)
-            DeltaTable(facts.path).delete(condition, post_commithook_properties=_NO_HOOKS)
+            open_delta(facts.path).delete(condition, post_commithook_properties=_NO_HOOKS)
             return
         condition = expiry_condition(policy, now_s, lambda text: f"TIMESTAMP '{text}Z'")
         # delta-rs would rewrite the other rows of these files, and may change their timestamps.
@@ -98,7 +99,7 @@ class TableActions:
 
 def _remove_files(facts: TableFacts, policy: MaintenancePolicy, now_s: float) -> None:
     for found in unneeded_files(facts, policy, now_s):
-        file = Path(facts.path) / found.path
+        file = storage_path(facts.path) / found.path
         file.unlink(missing_ok=True)
         # Hadoop's checksum of the file.
         with suppress(OSError):

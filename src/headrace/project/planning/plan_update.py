@@ -41,7 +41,9 @@ class Planning:
         self._stored = StoredRenames(settings.layout, settings.naming)
         self._before = old_names(settings)
         flows_before = {new: old for old, new in settings.renamed_flows.items()}
-        self._layout = RelocatedLayout(settings.layout.root, self._before, flows_before)
+        self._layout = RelocatedLayout(
+            settings.layout.root, settings.layout.local_root, datasets=self._before, flows_before=flows_before
+        )
         self._logged = LoggedBatches(settings, {str(new): str(old) for new, old in self._before.items()})
         self.state = StoredState(self._layout, settings.naming, settings.id, time.time, self._logged)
         self.tables = KeptTables(self.state, settings.naming)

@@ -16,6 +16,7 @@ from headrace.spark.session.catalog_entries import clear
 from headrace.spark.session.listeners import remove_listeners
 from headrace.spark.startup.open_session import open_session
 from headrace.spark.update.catalog import Catalog
+from headrace.stores.paths import storage_path
 
 
 def open_catalog(settings: Settings, secrets: Secrets, environ: Mapping[str, str]) -> Catalog:
@@ -29,7 +30,7 @@ def open_catalog(settings: Settings, secrets: Secrets, environ: Mapping[str, str
     confs[auto_loader.PATHS] = json.dumps(dict(settings.paths))
     session = open_session(
         name=f"headrace {settings.name}",
-        connectors=settings.connectors,
+        connectors=settings.all_connectors,
         confs=confs,
         log_folder=_log_folder(settings),
         environ=environ,
@@ -46,4 +47,4 @@ def open_catalog(settings: Settings, secrets: Secrets, environ: Mapping[str, str
 def _log_folder(settings: Settings) -> Path:
     """The storage's log folder, if the storage exists; a verb that only reads does not create it."""
     logs = Path(settings.layout.logs)
-    return logs if Path(settings.storage).is_dir() else scratch("logs")
+    return logs if storage_path(settings.storage).is_dir() else scratch("logs")

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Protocol
 
 from py4j.protocol import Py4JJavaError
@@ -46,6 +45,7 @@ from headrace.storage.dead_letters import (
     write_dead_letters,
 )
 from headrace.storage.flow_record import FlowRecord
+from headrace.stores.paths import StoragePath
 
 _FILE = "headrace_file"
 # The approximate number of recent rows to which the allowed share refers.
@@ -82,7 +82,7 @@ class DeadLetterScope:
     flow: ResolvedFlow
     identity: str
     epoch: int
-    folder: Path
+    folder: StoragePath
     policy: DeadLetterPolicy
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
-from pathlib import Path
+from contextlib import suppress
 from uuid import uuid4
 
 from pyspark.sql import SparkSession
@@ -14,6 +13,7 @@ from headrace.graph.resolved import ResolvedDataset
 from headrace.model.names import quoted
 from headrace.spark.delta.tables import build_table, empty_frame
 from headrace.spark.delta.transaction import delta_transaction, is_supported
+from headrace.stores.paths import remove_tree, storage_path
 
 
 def clear_table(
@@ -51,9 +51,10 @@ def _clear_not_null(session: SparkSession, dataset: ResolvedDataset, path: str, 
 
     Delta creates an empty table next to it, from which the commit takes the declaration.
     """
-    model = Path(path).with_name(f".{Path(path).name}.{uuid4().hex}")
+    model = storage_path(path).with_name(f".{storage_path(path).name}.{uuid4().hex}")
     try:
         build_table(session, "create", None, dataset, str(model))
         delta_transaction(session, path).replace_with_empty(str(model), options["txnAppId"], int(options["txnVersion"]))
     finally:
-        shutil.rmtree(model, ignore_errors=True)
+        with suppress(OSError):
+            remove_tree(model)

@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from headrace.atomic_write import create_file
 from headrace.delta_log.tables import commit_file
 from headrace.graph.new_tables import SPECIAL_CHARACTERS
 from headrace.graph.resolved import ResolvedDataset
+from headrace.stores.paths import StoragePath, storage_path
 
 _TYPES = frozenset(
     ("boolean", "byte", "short", "integer", "long", "float", "double", "string", "binary", "date", "timestamp")
@@ -73,7 +73,7 @@ def make_plain_table(
     }
     protocol = {"minReaderVersion": 1, "minWriterVersion": 2}
     actions = ({"commitInfo": info}, {"protocol": protocol}, {"metaData": metadata})
-    file = commit_file(Path(path), 0)
+    file = commit_file(storage_path(path), 0)
     if not _link_new_file(file, "".join(f"{json.dumps(action)}\n" for action in actions)):
         return False
     # Delta writes this checksum file after its own commits; without it, each table costs three small Spark jobs later.
@@ -108,7 +108,7 @@ def _plain_type(found: Any) -> bool:
     return kind == "map" and _plain_type(found["keyType"]) and _plain_type(found["valueType"])
 
 
-def _link_new_file(file: Path, text: str) -> bool:
+def _link_new_file(file: StoragePath, text: str) -> bool:
     """Write a file unless it exists; False too where the file system has no hard links."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with suppress(OSError):

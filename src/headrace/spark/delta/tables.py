@@ -15,6 +15,7 @@ from headrace.delta_log.tables import table_exists
 from headrace.graph.resolved import ResolvedDataset
 from headrace.model.names import sql_text
 from headrace.model.schema import Schema
+from headrace.stores.paths import StoragePath, storage_path
 
 
 def delta_table(session: SparkSession, path: str) -> Any:
@@ -55,15 +56,16 @@ def clear_drafts(path: str) -> None:
 
     Removes only drafts of the log, which hold no rows; Delta reports anything else that is in its way.
     """
-    log = Path(path) / "_delta_log"
+    log = storage_path(path) / "_delta_log"
     if table_exists(path) or not log.is_dir():
         return
     for draft in log.glob(".*"):
         draft.unlink()
-    with suppress(OSError):
-        (log / "_staged_commits").rmdir()
-    with suppress(OSError):
-        log.rmdir()
+    if isinstance(log, Path):
+        with suppress(OSError):
+            (log / "_staged_commits").rmdir()
+        with suppress(OSError):
+            log.rmdir()
 
 
 def empty_frame(session: SparkSession, schema: Schema) -> DataFrame:
@@ -95,7 +97,7 @@ def java_strings(session: SparkSession, values: Iterable[str]) -> Any:
     return array
 
 
-def make_stub(session: SparkSession, name: str, columns: StructType, folder: Path) -> None:
+def make_stub(session: SparkSession, name: str, columns: StructType, folder: StoragePath) -> None:
     """Create an empty Parquet table in the session's catalog.
 
     SQL takes half the time of ``catalog.createTable``, which also opens the table, but cannot express the metadata of

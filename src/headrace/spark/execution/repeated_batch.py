@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from headrace.checkpoints.offsets import read_progress, reopen_batch
 from headrace.graph.resolved_flows import StreamingFlow
@@ -13,6 +12,7 @@ from headrace.spark.readers.kafka_topics import TopicSource, can_repeat_last_bat
 from headrace.spark.sinks.create_sink_writer import delivers_batches
 from headrace.spark.update.context import UpdateContext
 from headrace.storage.change_detection import has_closed_results, uses_clock_timers
+from headrace.stores.paths import StoragePath
 
 _NO_BATCH = -1
 
@@ -29,7 +29,7 @@ def repeat_last_batch(
     context: UpdateContext,
     flow: StreamingFlow,
     trigger: Trigger,
-    checkpoint: Path,
+    checkpoint: StoragePath,
     sources: tuple[TopicSource, ...],
 ) -> Repeat:
     """Reopen the last batch of a continuing query where results of it are pending, so that Spark emits them.

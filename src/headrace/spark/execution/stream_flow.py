@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -36,6 +35,7 @@ from headrace.spark.session.scoped_confs import with_confs
 from headrace.spark.sinks.create_sink_writer import with_delivery
 from headrace.spark.update.context import UpdateContext
 from headrace.storage.flow_record import FlowRecord, write_record
+from headrace.stores.paths import StoragePath
 
 
 class StreamFlowExecution:
@@ -155,7 +155,7 @@ class StreamFlowExecution:
             on_poll=self._hooks.on_poll if self._trigger.kind.is_continuous else None,
         )
 
-    def _with_confs_of_checkpoint(self, record: FlowRecord, checkpoint: Path) -> FlowRecord:
+    def _with_confs_of_checkpoint(self, record: FlowRecord, checkpoint: StoragePath) -> FlowRecord:
         """The record with the confs of its checkpoint, and the state signature if the checkpoint is new."""
         if not record.confs:
             # A checkpoint without a record was created elsewhere, and keeps the confs that it was created with.

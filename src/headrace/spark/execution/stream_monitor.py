@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -23,6 +22,7 @@ from headrace.spark.update.batch_writer import BatchCounter, BatchFunction
 from headrace.spark.update.context import UpdateContext
 from headrace.storage.change_detection import uses_clock_timers
 from headrace.storage.flow_record import FlowRecord, write_record
+from headrace.stores.paths import StoragePath
 
 # How often the counted version is stored while a query runs.
 _STORE_EVERY_S = 60.0
@@ -155,7 +155,7 @@ class StreamMonitor:
         return counted + (0 if self._target is None else self._target.batches)
 
 
-def is_unfinished(checkpoint: Path) -> bool:
+def is_unfinished(checkpoint: StoragePath) -> bool:
     """Whether the last batch of a checkpoint is planned but not completed."""
     progress = read_progress(checkpoint)
     return progress is not None and not progress.completed

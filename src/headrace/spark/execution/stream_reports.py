@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -60,7 +59,7 @@ class StreamReports:
         knows_newest: bool,
         on_poll: Callable[[], None] | None,
     ) -> None:
-        checkpoint = Path(context.state.checkpoint(flow, epoch))
+        checkpoint = context.state.checkpoint(flow, epoch)
         reads_topics = bool(topics.sources) and knows_newest
         self._lag = LagReporter(context, flow, query, checkpoint, reads_topics=reads_topics)
         self._changes = ChangedFiles(context, flow, query, began_at)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 from headrace.checkpoints.offsets import read_progress
 from headrace.delta_log.tables import committed_transaction
@@ -21,6 +20,7 @@ from headrace.spark.tables.writer_factory import WriterFactory
 from headrace.spark.update.batch_writer import BatchFunction
 from headrace.spark.update.context import UpdateContext
 from headrace.storage.flow_record import FlowRecord, write_record
+from headrace.stores.paths import StoragePath
 
 
 class StreamTarget:
@@ -43,7 +43,7 @@ class StreamTarget:
         self._attempt = attempt
         self._hooks = hooks
 
-    def needs_table_writer(self, checkpoint: Path, record: FlowRecord) -> bool:
+    def needs_table_writer(self, checkpoint: StoragePath, record: FlowRecord) -> bool:
         """True if the target is a table that Delta's own sink cannot write.
 
         Delta's sink skips a committed batch without computing it, applies no expectations, computes no metrics and

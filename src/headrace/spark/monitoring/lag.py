@@ -23,6 +23,7 @@ from headrace.sources.kafka_offsets import lags, positions_of
 from headrace.sources.source_lag import lag_of_offsets
 from headrace.spark.monitoring.unread_files import UnreadFiles
 from headrace.spark.update.context import UpdateContext
+from headrace.stores.paths import StoragePath
 
 # The start of Spark's description of the source.
 _DESCRIPTION = "KafkaV2["
@@ -38,7 +39,7 @@ class LagReporter:
         context: UpdateContext,
         flow: ResolvedFlow,
         query: StreamingQuery,
-        checkpoint: Path,
+        checkpoint: StoragePath,
         *,
         reads_topics: bool,
     ) -> None:

@@ -9,6 +9,7 @@ from headrace.checkpoints.offsets import files_seen
 from headrace.graph.analysis import Source
 from headrace.model.outcome import SourceLag
 from headrace.storage.file_listing import listed_files
+from headrace.stores.paths import StoragePath
 
 # A listing costs as much as Spark's own, and the list of files that were seen grows.
 _INTERVAL_S = 60.0
@@ -25,7 +26,7 @@ class UnreadFiles:
         now: the time in seconds since 1970.
     """
 
-    def __init__(self, source: Source, number: int, checkpoint: Path, now: Callable[[], float]) -> None:
+    def __init__(self, source: Source, number: int, checkpoint: StoragePath, now: Callable[[], float]) -> None:
         self._source = source
         self._number = number
         self._checkpoint = checkpoint

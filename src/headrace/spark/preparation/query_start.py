@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -23,12 +22,13 @@ from headrace.spark.sinks.progress_counter import OBSERVED, ROWS
 from headrace.spark.update.batch_writer import BatchFunction
 from headrace.spark.update.context import UpdateContext
 from headrace.storage.initial_snapshot import reads_commits
+from headrace.stores.paths import StoragePath
 
 _OUTPUT_MODES: dict[type, str] = {CompleteFlow: "complete", UpdateFlow: "update"}
 
 
 @contextmanager
-def starting(context: UpdateContext, checkpoint: Path) -> Iterator[None]:
+def starting(context: UpdateContext, checkpoint: StoragePath) -> Iterator[None]:
     """Context to call a query that starts: readers store schemas, and tables are read by commits if possible."""
 
     def reads(text: str) -> bool:
@@ -45,7 +45,7 @@ def start_query(
     flow: StreamingFlow,
     frame: DataFrame,
     trigger: Trigger,
-    checkpoint: Path,
+    checkpoint: StoragePath,
     target: BatchFunction | None,
 ) -> StreamingQuery:
     """Start the query of a flow.

@@ -6,7 +6,6 @@ import json
 import uuid
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -82,7 +81,7 @@ def batch_metadata(session: SparkSession, at_ms: int) -> dict[str, Any]:
 
 def _count_rest(context: UpdateContext, flow: ResolvedFlow, record: FlowRecord) -> None:
     """Count the commits of the ending epoch that a crash left uncounted."""
-    metadata = Path(context.state.checkpoint(flow, record.epoch)) / "metadata"
+    metadata = context.state.checkpoint(flow, record.epoch) / "metadata"
     if not record.running or not metadata.is_file():
         return
     with suppress(ValueError, KeyError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -11,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from headrace.checkpoints.state_formats import format_for_new, format_in, format_of
 from headrace.spark.session.default_confs import CHECKPOINT_CONFS
+from headrace.stores.paths import StoragePath
 
 
 def new_format(session: SparkSession, own: Mapping[str, str]) -> Mapping[str, str]:
@@ -23,7 +23,7 @@ def new_format(session: SparkSession, own: Mapping[str, str]) -> Mapping[str, st
     return format_for_new({key: own.get(key) or str(session.conf.get(key)) for key in CHECKPOINT_CONFS})
 
 
-def state_confs(session: SparkSession, checkpoint: Path, own: Mapping[str, str]) -> Mapping[str, str]:
+def state_confs(session: SparkSession, checkpoint: StoragePath, own: Mapping[str, str]) -> Mapping[str, str]:
     """The settings of a local checkpoint: those that it was created with, or those for a new one."""
     return format_of(checkpoint) or new_format(session, own)
 

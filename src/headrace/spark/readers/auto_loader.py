@@ -33,6 +33,7 @@ from headrace.spark.session.guards import unguarded
 from headrace.spark.session.query_context import query_context, set_query_context
 from headrace.sql.input_file import FIELDS, names_column, replace_input_file_calls
 from headrace.sql.source_functions import READ_FILES, SourceCall, source_calls
+from headrace.stores.paths import StoragePath, on_disk
 
 FORMAT = "cloudfiles"
 # The session's conf with the path mapping, as JSON.
@@ -46,7 +47,7 @@ _views = count()
 _OWN_CODE = (str(Path(__file__).parents[2]) + os.sep, str(Path(pyspark.__file__).parent) + os.sep)
 
 
-def folders_below(folder: Path) -> Iterator[Path]:
+def folders_below(folder: StoragePath) -> Iterator[StoragePath]:
     """A folder for each reader, in the order in which a query function creates them."""
     return (folder / str(number) for number in count())
 
@@ -198,7 +199,7 @@ def _struct(schema: Any) -> Any:
 
 def _location(session: SparkSession) -> Place:
     context = query_context()
-    folder = next(context.schema_folders) if context.schema_folders is not None else None
+    folder = on_disk(next(context.schema_folders), "Auto Loader") if context.schema_folders is not None else None
     return Place(
         ledgers=folder or _state_folder() / "ledgers",
         schema_location=folder,

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -26,6 +25,7 @@ from headrace.spark.errors.kafka_errors import is_of_kafka, kafka_problem
 from headrace.spark.jvm.causes import chain
 from headrace.spark.jvm.plan_nodes import items, node_kind
 from headrace.spark.update.context import UpdateContext
+from headrace.stores.paths import StoragePath
 
 _SOURCE = "kafka"
 _MAX_TIMEOUT_MS = 15_000
@@ -71,7 +71,7 @@ def topic_sources(frame: DataFrame) -> tuple[TopicSource, ...]:
 
 
 def check_topics(
-    context: UpdateContext, flow: ResolvedFlow, sources: Iterable[TopicSource], checkpoint: Path
+    context: UpdateContext, flow: ResolvedFlow, sources: Iterable[TopicSource], checkpoint: StoragePath
 ) -> dict[int, ReportedLosses]:
     """Check that the broker still has what the flow reads next, before it starts.
 
@@ -103,7 +103,11 @@ def count_partitions(session: SparkSession, flow: ResolvedFlow, source: TopicSou
 
 
 def explain_failure(
-    context: UpdateContext, flow: ResolvedFlow, sources: Iterable[TopicSource], checkpoint: Path, error: Exception
+    context: UpdateContext,
+    flow: ResolvedFlow,
+    sources: Iterable[TopicSource],
+    checkpoint: StoragePath,
+    error: Exception,
 ) -> None:
     """Find a better explanation for a failed query: ask the broker about its topics.
 
@@ -125,7 +129,7 @@ def explain_failure(
 
 
 def can_repeat_last_batch(
-    context: UpdateContext, flow: ResolvedFlow, sources: Iterable[TopicSource], checkpoint: Path
+    context: UpdateContext, flow: ResolvedFlow, sources: Iterable[TopicSource], checkpoint: StoragePath
 ) -> bool:
     """True if the broker still has all records of the checkpoint's last batch."""
     progress = read_progress(checkpoint)

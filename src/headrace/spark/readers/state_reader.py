@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -17,6 +16,7 @@ from pyspark.sql.types import ArrayType, AtomicType, DataType, MapType, StructTy
 from headrace.errors import PipelineError
 from headrace.model.rows import Rows
 from headrace.spark.session.scoped_confs import with_confs
+from headrace.stores.paths import StoragePath
 
 _KEY, _PARTITION = "key", "partition_id"
 
@@ -34,7 +34,7 @@ class StatePart:
         confs: the settings under which the state opens.
     """
 
-    checkpoint: Path
+    checkpoint: StoragePath
     batch: int
     operator: int = 0
     side: str = ""
@@ -99,7 +99,7 @@ def state_rows(session: SparkSession, part: StatePart, keys: Sequence[str], rows
     return Rows(tuple(names), tuple(tuple(row) for row in found[:rows])), len(found) > rows
 
 
-def state_metadata(session: SparkSession, checkpoint: Path) -> Rows:
+def state_metadata(session: SparkSession, checkpoint: StoragePath) -> Rows:
     """The stateful operators of a checkpoint, their stores, and the batches whose state can be read.
 
     Raises:

@@ -6,7 +6,6 @@ dropped.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -14,6 +13,7 @@ from pyspark.sql import SparkSession
 from headrace.errors import PipelineError
 from headrace.graph.session_names import SessionName
 from headrace.model.local_path import local_path
+from headrace.stores.paths import StoragePath, is_below, storage_path
 
 # By application, because another session of this process starts with an empty catalog. The value of an entry is the
 # path of a table, or the identity of a view.
@@ -27,7 +27,7 @@ def register(session: SparkSession, name: SessionName, path: str | None = None) 
     _of(session)[name] = _identity(session, name) if path is None else path
 
 
-def drop(session: SparkSession, name: SessionName, own_folders: tuple[Path, Path]) -> None:
+def drop(session: SparkSession, name: SessionName, own_folders: tuple[StoragePath, StoragePath]) -> None:
     """Drop a table's name from the catalog, if it exists; the data stays.
 
     Args:
@@ -99,11 +99,11 @@ def _exists(session: SparkSession, name: SessionName) -> bool:
     return bool(catalog.tableExists(_identifier(session, name)))
 
 
-def _external_location(session: SparkSession, name: SessionName) -> Path | None:
+def _external_location(session: SparkSession, name: SessionName) -> StoragePath | None:
     """The location of an external table, whose rows stay when it is dropped; None for any other table."""
     catalog: Any = session._jsparkSession.sessionState().catalog()  # noqa: SLF001 - Python has no location
     found = catalog.getTableMetadata(_identifier(session, name))
-    return Path(local_path(str(found.location()))) if str(found.tableType().name()) == "EXTERNAL" else None
+    return storage_path(local_path(str(found.location()))) if str(found.tableType().name()) == "EXTERNAL" else None
 
 
 def _identifier(session: SparkSession, name: SessionName) -> Any:
@@ -111,17 +111,19 @@ def _identifier(session: SparkSession, name: SessionName) -> Any:
     return jvm.org.apache.spark.sql.catalyst.TableIdentifier(name.table, jvm.scala.Option.apply(name.database))
 
 
-def _belongs_to(location: Path | None, folders: tuple[Path, Path] | None, recorded: str | None) -> bool:
+def _belongs_to(
+    location: StoragePath | None, folders: tuple[StoragePath, StoragePath] | None, recorded: str | None
+) -> bool:
     """Whether a location belongs to a pipeline: it is the recorded one, or below the folders."""
     if location is None:
         return False
-    if recorded is not None and location == Path(recorded):
+    if recorded is not None and str(location) == str(storage_path(recorded)):
         return True
     if folders is None:
         return False
     storage, stubs = folders
     # Each process has its own folder of stand-ins, with the same prefix.
-    return location.is_relative_to(storage) or location.name.startswith(stubs.name.rpartition("-")[0])
+    return is_below(location, storage) or location.name.startswith(stubs.name.rpartition("-")[0])
 
 
 def temporary_views(session: SparkSession) -> frozenset[str]:

@@ -110,6 +110,17 @@ def local_disk_confs(own: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in confs.items() if key != _LOG_STORE or _ONE_LOG_STORE not in own}
 
 
+def object_store_confs() -> dict[str, str]:
+    """Settings for a session that writes to object stores: the store decides between writers.
+
+    Source: the package's own jar. Delta's log store for S3 lets two drivers replace each other's commits.
+    """
+    return {
+        "spark.delta.logStore.s3a.impl": "io.headrace.storage.ConditionalLogStore",
+        "spark.sql.streaming.checkpointFileManagerClass": "io.headrace.storage.ConditionalCheckpointFileManager",
+    }
+
+
 def session_confs(cores: int) -> dict[str, str]:
     """Settings that can change during the session."""
     return {

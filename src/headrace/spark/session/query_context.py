@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
+
+from headrace.stores.paths import StoragePath
 
 NameRewrite = Callable[[str], str]
 
@@ -56,7 +57,7 @@ class QueryContext:
     check_path: Callable[[str], None] | None = None
     batch: BatchReads | None = None
     reads_commits: Callable[[str], bool] | None = None
-    schema_folders: Iterator[Path] | None = None
+    schema_folders: Iterator[StoragePath] | None = None
     infers_again: bool = False
     plain_names: bool = False
     input_file_in_metadata: bool = False

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import reduce
-from pathlib import Path
 from threading import Lock
 
 from headrace.errors import PipelineError
 from headrace.model.custom_metrics import MetricValue, added_values
 from headrace.storage.recorded_metrics import recorded_metrics, store_recorded_metrics
+from headrace.stores.paths import StoragePath
 
 _RECORDING: ContextVar[list[MetricValue]] = ContextVar("headrace_recorded_metrics")
 
@@ -47,7 +47,7 @@ class BatchMetrics:
         epoch: of the flow.
     """
 
-    def __init__(self, folder: Path, epoch: int) -> None:
+    def __init__(self, folder: StoragePath, epoch: int) -> None:
         self._folder = folder
         self._epoch = epoch
         self._lock = Lock()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from threading import Lock
 
 from pyspark.sql import DataFrame
@@ -20,6 +19,7 @@ from headrace.spark.deadletter.json_rows import as_json, whole_row
 from headrace.spark.sinks.sink import Batch, Sink
 from headrace.spark.update.guard import Guard
 from headrace.storage.dead_letters import DeadLetter, DeadLetterBatch, whole_batches, write_dead_letters
+from headrace.stores.paths import StoragePath
 
 # Errors about rows after which the sink has nothing of the batch: from the user's data source, in a worker, and from a
 # database that has rolled back its transaction.
@@ -46,7 +46,7 @@ class FailedBatchContext:
         dead_letter_lock: held while rows are stored, because the sinks of a flow may fail in parallel.
     """
 
-    folder: Path
+    folder: StoragePath
     identity: str
     update_id: str
     dataset: str

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
-from pathlib import Path
 
 from headrace.checkpoints.initial_offsets import newest_initial_batch
 from headrace.checkpoints.offsets import newest_batches
@@ -28,6 +27,7 @@ from headrace.spark.update.context import UpdateContext
 from headrace.storage.dead_letters import has_dead_letters
 from headrace.storage.flow_record import FlowRecord
 from headrace.storage.spill_queue import clear_drafts, spilled_batches
+from headrace.stores.paths import StoragePath
 
 
 def resume_delivery(
@@ -100,7 +100,7 @@ def _check_notes(
             raise _disagreement(flow, name, checkpoint, found)
 
 
-def _disagreement(flow: ResolvedFlow, sink: str, checkpoint: Path, found: Disagreement) -> PipelineError:
+def _disagreement(flow: ResolvedFlow, sink: str, checkpoint: StoragePath, found: Disagreement) -> PipelineError:
     location, reset = flow.flow.location, f"{flow.name}=latest"
     if found.code == "FLOW.TABLE_OLD":
         details = {"flow": flow.name, "name": sink, "target": str(flow.target), "reset": reset, **found.params}

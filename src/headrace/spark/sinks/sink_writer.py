@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from threading import Lock
 
 from pyspark import InheritableThread
@@ -37,6 +36,7 @@ from headrace.spark.update.guard import Guard
 from headrace.storage.dead_letters import DeadLetter, DeadLetterBatch, count_rejected_rows, write_dead_letters
 from headrace.storage.deliveries import last_delivered, record_delivered
 from headrace.storage.spill_queue import SpilledBatch, spilled_batches
+from headrace.stores.paths import StoragePath
 
 _ROWS = "rows"
 # How many deliveries within one attempt of a flow get distinct attempt numbers.
@@ -71,7 +71,7 @@ class DeliveryContext:
     delivery: str
     epoch: int
     attempt: int
-    folder: Path
+    folder: StoragePath
     is_stateful: bool
     identity: str = ""
     update_id: str = ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -12,6 +11,7 @@ from headrace.runtime.failpoints import Failpoint
 from headrace.spark.sinks.sink import Batch, Sink
 from headrace.spark.update.guard import Guard
 from headrace.storage.spill_queue import BatchToSpill, SpilledBatch, remove_spilled_batch, spill_batch, spilled_batches
+from headrace.stores.paths import StoragePath
 
 # How long a sink that was down gets no requests.
 PAUSE_S = 30.0
@@ -35,7 +35,7 @@ class SpillQueue:
         report: gets the state of the sink, with a code.
     """
 
-    folder: Path
+    folder: StoragePath
     spills: bool
     outage_reason: Callable[[BaseException], str | None]
     monotonic: Callable[[], float]
@@ -140,7 +140,7 @@ class SpillQueueSink:
         self._has_reported = True
 
     def _spill(self, rows: DataFrame, batch: Batch) -> int:
-        def write(folder: Path) -> None:
+        def write(folder: StoragePath) -> None:
             rows.write.parquet(str(folder))
 
         self._guard.before(Failpoint.BEFORE_WRITE)

@@ -7,7 +7,7 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -32,13 +32,16 @@ from headrace.spark.session.default_confs import (
     is_single_process,
     local_disk_confs,
     merge_confs,
+    object_store_confs,
     session_confs,
     static_confs,
 )
+from headrace.spark.session.object_stores import connect_object_stores
 from headrace.spark.session.scoped_confs import is_settable
 from headrace.spark.startup import patches
 
 BASE_CONNECTOR = "delta"
+OBJECT_STORES = "s3"
 # Set by spark-submit, which starts Java before Python.
 SUBMITTED_VARIABLE = "PYSPARK_GATEWAY_PORT"
 # Java exits if its options select two collectors.
@@ -70,6 +73,7 @@ def open_session(
     Raises:
         PipelineError: CONNECTOR.* if Java or the jars are missing.
     """
+    connectors = frozenset(connectors)
     patches.install()
     record_user_call_sites()
     redact_log(redact)
@@ -80,8 +84,11 @@ def open_session(
     master = str(session.sparkContext.master)
     if not is_single_process(master):
         ship_package(session.sparkContext)
+    if OBJECT_STORES in connectors:
+        connect_object_stores(session, environ)
     cores = cores_of(master)
-    for key, value in {**session_confs(cores), **confs}.items():
+    stores = object_store_confs() if OBJECT_STORES in connectors else {}
+    for key, value in {**session_confs(cores), **stores, **confs}.items():
         if is_settable(session, key):
             session.conf.set(key, value)
     return session
@@ -115,7 +122,7 @@ def log_file(log_folder: Path) -> Path:
 
 def _new_session(
     name: str,
-    connectors: Iterable[str],
+    connectors: Collection[str],
     confs: Mapping[str, str],
     log_folder: Path,
     environ: Mapping[str, str],
@@ -125,6 +132,9 @@ def _new_session(
     master = confs.get("spark.master") or environ.get("HEADRACE_MASTER") or DEFAULT_MASTER
     first = class_path_jars(master, environ)
     paths = jars({BASE_CONNECTOR, *connectors}, environ=environ)
+    if OBJECT_STORES in connectors and not is_single_process(master):
+        # The executors write files of state with a class of it.
+        paths = (*paths, storage_jar(environ=environ))
     log_folder.mkdir(parents=True, exist_ok=True)
     log4j = log_folder / "log4j2.properties"
     log4j.write_text(LOG4J, encoding="utf-8")
@@ -132,6 +142,7 @@ def _new_session(
         **static_confs(master, str(log_folder / "warehouse")),
         **(local_disk_confs(confs) if is_single_process(master) else {}),
         **session_confs(cores_of(master)),
+        **(object_store_confs() if OBJECT_STORES in connectors else {}),
         "spark.app.name": name,
         "spark.jars": ",".join(map(str, paths)),
         "spark.driver.extraClassPath": os.pathsep.join(map(str, first)),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
@@ -14,6 +13,7 @@ from headrace.model.outcome import FlowCounts
 from headrace.spark.delta.commit_counts import StreamCommit, stream_commits
 from headrace.spark.delta.rescued_rows import rescued_column
 from headrace.spark.update.context import UpdateContext
+from headrace.stores.paths import storage_path
 
 
 class CommitCounter:
@@ -50,7 +50,7 @@ class CommitCounter:
         """Record the batches that were committed since the last call; without any, it checks only one file."""
         path = self._context.table_path(self._flow.target)
         # At first, older commits may have been removed from the log; from then on the next commit has a file.
-        if not self._first and not commit_file(Path(path), self.counted_version + 1).exists():
+        if not self._first and not commit_file(storage_path(path), self.counted_version + 1).exists():
             return
         newest = newest_version(path)
         if newest <= self.counted_version:

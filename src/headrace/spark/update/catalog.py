@@ -6,7 +6,6 @@ import time
 import uuid
 from collections.abc import Iterable
 from functools import cached_property, partial
-from pathlib import Path
 from threading import RLock
 
 from pyspark.errors import AnalysisException
@@ -25,6 +24,7 @@ from headrace.spark.delta.first_commit import is_plain_table, make_plain_table
 from headrace.spark.delta.tables import build_table, clear_drafts, make_stub, struct_type
 from headrace.spark.session import catalog_entries
 from headrace.spark.update.dataset_names import Names
+from headrace.stores.paths import StoragePath, storage_path
 
 _DEFAULTS = "spark.databricks.delta.properties.defaults."
 
@@ -32,7 +32,7 @@ _DEFAULTS = "spark.databricks.delta.properties.defaults."
 class Catalog:
     """Tables of one pipeline in one session. Methods may be called from any thread."""
 
-    def __init__(self, session: SparkSession, layout: StorageLayout, naming: Naming, stubs: Path) -> None:
+    def __init__(self, session: SparkSession, layout: StorageLayout, naming: Naming, stubs: StoragePath) -> None:
         self.session = session
         self._layout = layout
         self._naming = naming
@@ -63,9 +63,9 @@ class Catalog:
         for database in self.names.databases:
             self._make_database(database)
 
-    def auto_loader_folder(self, dataset: QualifiedName, flow: str) -> Path:
+    def auto_loader_folder(self, dataset: QualifiedName, flow: str) -> StoragePath:
         """The folder in which a flow or a view stores its Auto Loader state."""
-        return Path(self._layout.auto_loader(self._naming, dataset, flow))
+        return storage_path(self._layout.auto_loader(self._naming, dataset, flow))
 
     def register_stub(self, name: QualifiedName, schema: Schema) -> None:
         """Register an empty Parquet table of this schema, which batch and streaming reads can resolve."""
@@ -105,7 +105,7 @@ class Catalog:
     def _create_plain_table(self, dataset: ResolvedDataset, path: str) -> bool:
         """Create the table without Spark if possible; True if it was. Delta reports files that are in the way."""
         clear_drafts(path)
-        folder = Path(path)
+        folder = storage_path(path)
         if (folder.is_dir() and any(folder.iterdir())) or not is_plain_table(dataset, self._defaults):
             return False
         return make_plain_table(path, dataset, self._defaults, int(time.time() * 1000), str(uuid.uuid4()))
@@ -157,7 +157,7 @@ class Catalog:
         catalog_entries.register(self.session, name, path)
 
     def _drop(self, name: SessionName) -> None:
-        catalog_entries.drop(self.session, name, (Path(self._layout.root), self.stubs))
+        catalog_entries.drop(self.session, name, (storage_path(self._layout.root), self.stubs))
         self._registered.pop(name.key, None)
 
     def _make_database(self, database: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from headrace.assistant.doctor.facts import Logged, StoredFlowFacts
@@ -21,6 +20,7 @@ from headrace.project.inspection.flow_checkpoint import flow_checkpoint
 from headrace.settings.settings import Settings
 from headrace.storage.health import FlowHealth, health_of_flows
 from headrace.storage.old_epochs import old_parts
+from headrace.stores.paths import StoragePath, storage_path
 
 # The age from which `headrace checkpoints clean` removes old parts.
 _UNUSED_S = 30 * 86_400.0
@@ -58,7 +58,7 @@ def lost_flow_facts(
             continue
         dataset = settings.naming.canonical(flow.dataset)
         # The record of a flow whose state was removed on purpose stays.
-        if not Path(settings.layout.flow_state(settings.naming, dataset, name)).is_file():
+        if not storage_path(settings.layout.flow_state(settings.naming, dataset, name)).is_file():
             checkpoint = settings.layout.checkpoint(settings.naming, dataset, name, 0)
             params: dict[str, Any] = {"flow": name, "name": flow.dataset, "checkpoint": checkpoint, "otherwise": ""}
             command = f"headrace run --full-refresh {shlex.quote(flow.dataset)}"
@@ -98,7 +98,7 @@ def _flow_facts(settings: Settings, flow: FlowHealth, reading: CarefulReading, n
     )
 
 
-def _repeated_epochs(flow: FlowHealth, checkpoint: Path) -> Iterator[int]:
+def _repeated_epochs(flow: FlowHealth, checkpoint: StoragePath) -> Iterator[int]:
     """The epoch before the current one, if its rows are in the table and the current one began without positions."""
     record = flow.stored.record
     appends = flow.stores.mode in (Mode.APPEND, Mode.ONCE)
