@@ -21,7 +21,7 @@ export SPARK_LOCAL_IP ?= 127.0.0.1
 # Tests and benches start hundreds of Python processes, each of which would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test test-all check unit bench campaign conformance golden docs site pictures jar lock clean
+.PHONY: help setup demo test test-all test-servers check unit bench campaign conformance golden docs site pictures jar lock clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -48,6 +48,9 @@ test: $(READY) ## run the tests that a change needs; ARGS="path -k name" go to p
 
 test-all: $(READY) ## the same, the long tests and more examples of each law
 	@HEADRACE_TESTS=all $(PYTEST) $(ARGS)
+
+test-servers: $(READY) ## install the servers that come through Go, for `make test-all`; needs Go
+	@GOBIN=$(abspath $(BIN)) go install github.com/versity/versitygw/cmd/versitygw@v1.8.0
 
 unit: $(READY) ## run the tests that need no JVM, in seconds
 	@$(BIN)/pytest tests/unit $(ARGS)

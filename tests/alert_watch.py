@@ -28,7 +28,7 @@ class AlertWatch:
         stored, outbox = (Path(layout.monitoring(one)) for one in (MonitoringFile.ALERTS, MonitoringFile.OUTBOX))
         messaging = Messaging(settings.alerts, Pipeline(settings.name, settings.id, ""), _no_channel, str)
         self._alerts = PipelineAlerts(stored, outbox, self.now, messaging)
-        self._check_lease = partial(liveness, Path(layout.lease), host_name({}), time.time)
+        self._check_lease = partial(liveness, layout.lease, host_name({}), time.time)
 
     def now(self):
         """The moved clock."""

@@ -104,6 +104,25 @@ def bucket(aws):
 
 
 @pytest.fixture(scope="session")
+def s3(tmp_path_factory):
+    """A server of S3 in a process of its own, one for each process that runs tests of it."""
+    from tests.servers.s3 import running_s3  # noqa: PLC0415 - for the tests that need it
+
+    folder = tmp_path_factory.mktemp("s3") / "buckets"
+    folder.mkdir()
+    with running_s3(folder) as server:
+        yield server
+
+
+@pytest.fixture
+def lake(s3, monkeypatch):
+    """The URI of a bucket of its own for each test; the environment leads there."""
+    for name, value in s3.environ.items():
+        monkeypatch.setenv(name, value)
+    return f"s3a://{s3.make_bucket(f'lake-{uuid.uuid4().hex[:12]}')}"
+
+
+@pytest.fixture(scope="session")
 def kafka(tmp_path_factory):
     """A real broker, one in each process that runs tests of it."""
     from tests.servers.kafka import KafkaBroker  # noqa: PLC0415 - its client, for tests that need it

@@ -35,7 +35,7 @@ def test_every_column_key_and_view_is_on_the_storage_page(names):
 def test_every_path_is_on_the_storage_page():
     layout, name = StorageLayout("/s"), QualifiedName("<dataset>")
     paths = [layout.table(Naming(schema="<schema>"), name), layout.quarantine(Naming(schema="<schema>"), name)]
-    paths += [layout.events, layout.logs, layout.lease, *map(layout.monitoring, MonitoringFile)]
+    paths += [layout.events, layout.logs, str(layout.lease), *map(layout.monitoring, MonitoringFile)]
 
     assert {path.removeprefix("/s/") for path in paths} - words_of("storage.md") == set()
 

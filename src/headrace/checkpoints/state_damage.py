@@ -54,7 +54,7 @@ def find_state_damage(checkpoint: StoragePath) -> StateDamage | None:
         operators = [entry for entry in (checkpoint / "state").iterdir() if entry.name.isdigit()]
     except (FileNotFoundError, NotADirectoryError):
         return None
-    for operator in sorted(operators):
+    for operator in sorted_paths(operators):
         stores = [_store(folder, done + 1) for folder in sorted_paths(store_folders(operator))]
         # All partitions commit each batch.
         needed = max((store.newest for store in stores), default=0)

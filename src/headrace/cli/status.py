@@ -24,7 +24,6 @@ from headrace.events.types import TERMINAL_UPDATE_STATES, UpdateCreated, UpdateS
 from headrace.model.outcome import UpdateState
 from headrace.plan.inactive import INACTIVE
 from headrace.project.lease_holders import host_name, latest_outcome
-from headrace.stores.paths import storage_path
 
 POLL_S = 0.5
 _ENDS = frozenset(state.value for state in TERMINAL_UPDATE_STATES)
@@ -59,7 +58,7 @@ def status(context: typer.Context) -> None:
     """
     invocation = invocation_of(context)
     layout = invocation.location.settings().layout
-    reader, lease = EventReader(layout.events), storage_path(layout.lease)
+    reader, lease = EventReader(layout.events), layout.lease
     outcome = latest_outcome(reader.outcome, lease, host_name(os.environ), time.time)
     if outcome is None:
         invocation.result("no update yet", None)

@@ -94,7 +94,7 @@ def open_table(path: str, version: int | None = None) -> DeltaTable | None:
     Raises:
         PipelineError: STORAGE.TABLE_UNREADABLE, STORAGE.EMPTY_COMMIT.
     """
-    if not (storage_path(path) / "_delta_log").is_dir():
+    if not has_log(path):
         return None
     try:
         table = open_delta(path, version=version)
@@ -105,6 +105,11 @@ def open_table(path: str, version: int | None = None) -> DeltaTable | None:
         raise PipelineError("STORAGE.TABLE_UNREADABLE", path=path, reason=reason) from error
     _check_not_empty(commit_file(storage_path(path), table.version()))
     return table
+
+
+def has_log(path: str) -> bool:
+    """Whether a path has the log of a table; a crash may have left it empty."""
+    return (storage_path(path) / "_delta_log").is_dir()
 
 
 def table_version(path: str) -> TableVersion | None:

@@ -173,7 +173,7 @@ class EventLog:
                 # The next attempt starts from the table's current version.
                 with suppress(*STORAGE_ERRORS):
                     self._table = open_delta(self._path) if is_delta(self._path) else None
-                if self._is_stored(self._appends):
+                if _is_stored(self._table, self._instance, self._appends):
                     return
                 with self._order:
                     self._pending = rows + self._pending
@@ -254,13 +254,6 @@ class EventLog:
         )
         self._table = open_delta(self._path)
 
-    def _is_stored(self, append: int) -> bool:
-        """Whether the log has an append that failed: its answer was lost."""
-        try:
-            return self._table is not None and self._table.transaction_version(self._instance) == append
-        except STORAGE_ERRORS:
-            return False
-
     def _write_error(self, error: Exception) -> PipelineError:
         return PipelineError("EVENTS.NOT_WRITTEN", path=self._path, reason=reason_of(error))
 
@@ -309,6 +302,14 @@ class EventLog:
         except _REMOVAL_ERRORS as error:
             # The next compaction tries again.
             _LOGGER.info("no events were removed from the event log: %s", error)
+
+
+def _is_stored(table: DeltaTable | None, instance: str, append: int) -> bool:
+    """Whether the log has an append that failed: its answer was lost."""
+    try:
+        return table is not None and table.transaction_version(instance) == append
+    except STORAGE_ERRORS:
+        return False
 
 
 def _last_seq_no(table: DeltaTable) -> int:

@@ -28,7 +28,7 @@ from headrace.storage.inactive_parts import check_none_below, inactive_parts, pa
 from headrace.storage.inventory import stored_flows, stored_tables
 from headrace.storage.old_epochs import KeptPart, OldPart, OldParts, PartKind, old_parts, remove_part
 from headrace.storage.removal import Size, finish_removals, removal_folder, size_of
-from headrace.stores.paths import StoragePath, storage_path
+from headrace.stores.paths import StoragePath
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def clean_storage(
             # Maintenance would create the folder of a table again, by rewriting it meanwhile.
             lock = Path(settings.layout.monitoring(MonitoringFile.MAINTENANCE_LOCK))
             stack.enter_context(maintenance_lock(lock))
-        lease = stack.enter_context(Lease(storage_path(settings.layout.lease), host_name(environ), time.time))
+        lease = stack.enter_context(Lease(settings.layout.lease, host_name(environ), time.time))
         return clean_under_lease(settings, request, read_health, plan, lease.check)
 
 

@@ -18,6 +18,7 @@ from headrace.atomic_write import replace_file
 from headrace.project.lease_holders import Holder, LeaseTiming, holder_of, read_holder, was_renewed_recently
 from headrace.stores.object_path import ObjectPath
 from headrace.stores.paths import StoragePath
+from headrace.stores.store_clock import age_s
 
 
 class LeaseTaken(Exception):
@@ -97,14 +98,14 @@ class ObjectLeaseFile:
     """An object; writes are conditional on the tag of what was read or written last."""
 
     def __init__(self, file: ObjectPath) -> None:
-        self._store, self._key = file.store, file.key
+        self._file = file
         # None: there is no object.
         self._tag: str | None = None
 
     def read(self) -> Holder | None:
         """See :class:`LeaseFile`."""
         try:
-            content, self._tag = self._store.get(self._key)
+            content, self._tag = self._file.store.get(self._file.key)
         except FileNotFoundError:
             self._tag = None
             return None
@@ -114,9 +115,9 @@ class ObjectLeaseFile:
         """See :class:`LeaseFile`."""
         content = json.dumps(asdict(holder), indent=1).encode()
         if self._tag is None:
-            written = self._store.put_if_absent(self._key, content)
+            written = self._file.store.put_if_absent(self._file.key, content)
         else:
-            written = self._store.put_if_tag(self._key, content, self._tag)
+            written = self._file.store.put_if_tag(self._file.key, content, self._tag)
         if written is None:
             raise LeaseTaken
         self._tag = written
@@ -129,9 +130,9 @@ class ObjectLeaseFile:
     def was_renewed_recently(self, holder: Holder, now: Callable[[], float], timing: LeaseTiming) -> bool:
         """See :class:`LeaseFile`; by the store's clock, and if that is unknown, by watching."""
         del now
-        age_s = self._store.age_s(self._key)
-        if age_s is not None:
-            return age_s < timing.expires_after_s
+        age = age_s(self._file)
+        if age is not None:
+            return age < timing.expires_after_s
         deadline = time.monotonic() + timing.expires_after_s
         while time.monotonic() < deadline:
             if self.read() != holder:

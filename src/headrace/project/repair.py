@@ -10,7 +10,7 @@ from headrace.project.lease import Lease
 from headrace.project.lease_holders import host_name
 from headrace.settings.settings import Settings
 from headrace.storage.health import FlowHealth, flows_named, repair
-from headrace.stores.paths import StoragePath, storage_path
+from headrace.stores.paths import StoragePath
 
 
 def repair_flows(
@@ -28,7 +28,7 @@ def repair_flows(
         PipelineError: CHECKPOINTS.UNKNOWN, CHECKPOINTS.NOT_MENDABLE, LEASE.HELD.
     """
     flows_named(read_health(), name, settings.naming)
-    with Lease(storage_path(settings.layout.lease), host_name(environ), time.time):
+    with Lease(settings.layout.lease, host_name(environ), time.time):
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
         chosen = flows_named(read_health(), name, settings.naming)
         moved = [file for flow in chosen for file in repair(flow, stamp)]

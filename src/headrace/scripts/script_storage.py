@@ -15,6 +15,7 @@ from headrace.settings.load import load_settings
 from headrace.settings.secrets import DIRECTORY_VARIABLE, Secrets
 from headrace.settings.settings import DEFAULT_SCHEMA, DEFAULT_STORAGE, Settings
 from headrace.settings.storage import StorageLayout
+from headrace.stores.paths import on_disk, storage_path
 
 
 def _empty() -> Mapping[str, str]:
@@ -58,7 +59,7 @@ def script_storage_of(
         storage: another folder for tables and checkpoints, relative to *folder*.
 
     Raises:
-        PipelineError, Problems: the settings are wrong.
+        PipelineError, Problems: the settings are wrong; STORAGE.NEEDS_DISK.
     """
     try:
         settings = load_settings(find_settings(folder), profile=profile, environ=environ)
@@ -74,6 +75,8 @@ def script_storage_of(
 
 def _in_project(settings: Settings, environ: Mapping[str, str], storage: str | None) -> ScriptStorage:
     secrets = settings.open_secrets(environ)
+    if storage is None:
+        on_disk(storage_path(settings.storage), "running a script or a notebook")
     confs = dict(settings.resolved_spark_conf(secrets, environ))
     if settings.master:
         confs["spark.master"] = settings.master

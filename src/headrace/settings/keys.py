@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from headrace.settings.alert_keys import ALERT_KEYS
 from headrace.settings.key import Key, KeyTable, ValueType, accepted, refused, used
+from headrace.settings.store_keys import STORE_KEYS
 
 _T, _used, _accepted, _refused = ValueType, used, accepted, refused
 _NOT_BLANK = r"\S"
@@ -416,6 +417,7 @@ KEYS: tuple[Key, ...] = (
     *_PIPELINE,
     *_OURS,
     *ALERT_KEYS,
+    *STORE_KEYS,
     *_SERVICE,
     *_CLUSTERS,
     *(

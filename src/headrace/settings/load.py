@@ -48,6 +48,7 @@ from headrace.settings.settings import (
     Settings,
 )
 from headrace.settings.storage import resolve_storage
+from headrace.settings.stores import connect_stores, stores_of
 
 PROFILE_VARIABLE = "HEADRACE_PROFILE"
 _SCHEMA_KEYS = ("schema", "target", "database")
@@ -70,7 +71,7 @@ def nearest_settings(
 def load_settings(
     file: Path, *, profile: str | None = None, overrides: Mapping[str, str] = _NONE, environ: Mapping[str, str]
 ) -> Settings:
-    """The settings in *file*.
+    """The settings in *file*; from now on, this process reaches buckets as they say.
 
     Args:
         file: the file from ``find_settings``.
@@ -98,6 +99,7 @@ def load_settings(
         section = section.merged_with(overlay)
     settings = loader.settings(section, chosen, prefix, overrides, checker.notices)
     raise_all(loader.problems)
+    connect_stores(settings.stores, lambda: settings.open_secrets(environ), environ)
     return settings
 
 
@@ -182,6 +184,7 @@ class _Loader:
             paths=_absolute(section.mapping("paths"), self.file.parent),
             secrets_directory=self.file.parent / secrets if secrets else None,
             alerts=alerts_of(section, self.file.name, self._problem),
+            stores=stores_of(section, self.file.name, self._problem),
             notices=(*notices.items(), *clusters.notices, *_vendor_confs(configuration)),
             locations=self._locations(section, clusters.lines, overrides),
         )

@@ -19,7 +19,7 @@ from headrace.settings.alert_settings import AlertSettings
 from headrace.settings.keyring import from_keyring
 from headrace.settings.secrets import DIRECTORY_VARIABLE, Secrets, resolve
 from headrace.settings.storage import StorageLayout
-from headrace.stores.connections import StoreConnection
+from headrace.settings.stores import StoreSettings
 from headrace.stores.uris import is_store_uri
 
 DEFAULT_SCHEMA = "default"
@@ -106,8 +106,8 @@ class Settings:
     paths: Mapping[str, str] = field(default_factory=_no_texts)
     secrets_directory: Path | None = None
     alerts: AlertSettings = field(default_factory=AlertSettings)
-    # By the canonical URI of a bucket; the keys are references to secrets.
-    stores: Mapping[str, StoreConnection] = field(default_factory=dict)
+    # By the canonical URI of a bucket.
+    stores: Mapping[str, StoreSettings] = field(default_factory=dict)
     # Keys that are accepted without effect, and why.
     notices: tuple[tuple[str, str], ...] = ()
     locations: Mapping[str, Location] = field(default_factory=dict, repr=False, compare=False)

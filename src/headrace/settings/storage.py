@@ -14,6 +14,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from headrace.errors import PipelineError
 from headrace.model.location import Location
 from headrace.model.names import Naming, QualifiedName
+from headrace.stores.paths import StoragePath, storage_path
 from headrace.stores.uris import SCHEMES, StoreUri
 
 # Hadoop and delta-rs support these too; no storage has been tested there.
@@ -176,9 +177,9 @@ class StorageLayout:
         return f"{self.local_root or self.root.rstrip('/')}/system/{file.value}"
 
     @property
-    def lease(self) -> str:
+    def lease(self) -> StoragePath:
         """The lease file, which names the update that may write."""
-        return self._join("lease.json")
+        return storage_path(self._join("lease.json"))
 
     def _flow(self, naming: Naming, dataset: QualifiedName, flow: str) -> str:
         return "/".join(("checkpoints", *_dataset_parts(naming, dataset), path_safe(flow)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from headrace.stores.paths import StoragePath
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -28,7 +27,7 @@ from headrace.storage.agreement import disagreement_of
 from headrace.storage.flow_record import FlowRecord
 from headrace.storage.flow_stores import TABLE
 from headrace.storage.input_changes import files_change, input_change, once_changes, table_change
-from headrace.storage.spill_queue import spill_folders, spilled_batches
+from headrace.storage.spill_queue import SpillFolders, spill_folders, spilled_batches
 from headrace.storage.table_states import StoredTables
 
 # An idle flow is started once in a while, so that its offset does not age out of its source's log.
@@ -89,7 +88,7 @@ class StoredState(StoredTables):
             return _view_changes(graph, flow, record, self.table)
         return self._stream_changes(flow, record)
 
-    def spill_queues(self, graph: ResolvedGraph, flow: ResolvedFlow) -> dict[str, StoragePath]:
+    def spill_queues(self, graph: ResolvedGraph, flow: ResolvedFlow) -> SpillFolders:
         """The spill queue of each of a flow's sinks, by name; none if Spark writes them itself."""
         sink, members = graph.by_name[flow.target].dataset.sink, map(str, graph.by_name[flow.target].members)
         if sink is None or format_of(sink.format) is None:
@@ -126,22 +125,23 @@ class StoredState(StoredTables):
         if not same or len(offsets) != len(sources):
             return NewInput(is_due=True, reason="its sources changed")
         for number, (source, offset) in enumerate(zip(sources, offsets, strict=True)):
-            reason = self._source_change(source, offset, checkpoint, number)
+            if source.kind is SourceKind.FILES:
+                reason = files_change(source.detail, offset, checkpoint, number)
+            else:
+                reason = self._source_change(source, offset)
             if reason:
                 return NewInput(is_due=True, reason=reason)
         if record.running:
             return NewInput(is_due=True, reason="its last run was interrupted")
         return NewInput(is_due=False, reason="no new data in its sources")
 
-    def _source_change(self, source: Source, offset: Any, checkpoint: StoragePath, number: int) -> str | None:
+    def _source_change(self, source: Source, offset: Any) -> str | None:
         match source.kind:
             case SourceKind.DATASET:
                 return table_change(source, self.table(self._naming.canonical(source.detail)), offset)
-            case SourceKind.FILES:
-                return files_change(source.detail, offset, checkpoint, number)
             case SourceKind.AUTO_LOADER:
                 return auto_loader_changes(LoaderSource.from_json(source.detail), offset, self.now)
-            case SourceKind.OTHER:
+            case _:
                 return f"must start to check {source.detail} for new data"
 
 

@@ -92,7 +92,7 @@ def _list(folder: StoragePath) -> _Listing:
     if isinstance(folder, ObjectPath):
         found = folder.store.list_folder(folder.key)
         listing.folders.update(found.folders)
-        listing.files.update(meta.key.rpartition("/")[2] for meta in found.objects)
+        listing.files.update(meta.name for meta in found.objects)
         return listing
     with os.scandir(folder) as entries:
         for entry in entries:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from headrace.stores.paths import storage_path
 
 
 from headrace.checkpoints.offsets import read_progress
-from headrace.delta_log.tables import committed_transaction, count_rows, open_table
+from headrace.delta_log.tables import committed_transaction, count_rows, has_log, open_table
 from headrace.graph.resolved import ResolvedGraph
 from headrace.graph.resolved_flows import Mode, RefreshFlow, ResolvedFlow, ViewFlow
 from headrace.graph.starts import Start
@@ -63,7 +62,7 @@ class StoredHistory:
 
     def kind(self, name: QualifiedName) -> Kind | None:
         """The kind of dataset that a table was made for, by the flow that ran last; None if unknown."""
-        if not (storage_path(self._layout.table(self._naming, name)) / "_delta_log").is_dir():
+        if not has_log(self._layout.table(self._naming, name)):
             return None
         ran = [flow for flow in flows_of(self._layout, self._naming, name) if flow.has_run and flow.record.mode]
         newest = max(ran, key=lambda flow: (flow.record.running, flow.record.started_at), default=None)

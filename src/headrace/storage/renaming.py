@@ -74,6 +74,8 @@ class RelocatedLayout(StorageLayout):
 
     def _existing_path(self, paths: Iterator[str]) -> str:
         first, *others = paths
+        if not others:
+            return first
         return next((path for path in (first, *others) if storage_path(path).exists()), first)
 
 # What only a file system can do.

@@ -18,7 +18,7 @@ import re
 import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from headrace.atomic_write import replace_file
 from headrace.settings.storage import path_safe
@@ -29,6 +29,8 @@ _DRAFT, _REMOVED = ".draft-", ".gone-"
 # An empty file of a queue, written at each delivery from it.
 _DELIVERED = ".delivered"
 # What only a file system can do.
+# The spill queue of each sink, by its name.
+SpillFolders: TypeAlias = dict[str, StoragePath]
 _SPILLING = "keeping batches until a sink is up again"
 
 
@@ -88,7 +90,7 @@ class BatchToSpill:
     positions: str = ""
 
 
-def spill_folders(folder: StoragePath, sink: str, members: Iterable[str] = ()) -> dict[str, StoragePath]:
+def spill_folders(folder: StoragePath, sink: str, members: Iterable[str] = ()) -> SpillFolders:
     """The spill queue of each of a flow's sinks.
 
     Args:

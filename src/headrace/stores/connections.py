@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from obstore.store import S3Store
+
+from headrace.stores.object_store import ObjectStore
 from headrace.stores.uris import StoreUri, is_store_uri
-
-if TYPE_CHECKING:
-    from headrace.stores.object_store import ObjectStore
 
 # What the client libraries are asked for if nobody says a region: it is in each signature.
 _DEFAULT_REGION = "us-east-1"
@@ -76,22 +75,27 @@ class _Registry:
     """The connections of this process, and the stores that are open."""
 
     def __init__(self) -> None:
+        self._given: dict[str, Callable[[], StoreConnection]] = {}
         self._connections: dict[str, StoreConnection] = {}
         self._stores: dict[str, ObjectStore] = {}
         self._changing = threading.Lock()
 
-    def add(self, root: str, connection: StoreConnection) -> None:
+    def add(self, root: str, connection: Callable[[], StoreConnection]) -> None:
         with self._changing:
-            if self._connections.get(root) != connection:
-                self._connections[root] = connection
-                self._stores.pop(root, None)
+            self._given[root] = connection
+            self._connections.pop(root, None)
+            self._stores.pop(root, None)
 
     def connection(self, root: str) -> StoreConnection:
-        return self._connections.get(root) or StoreConnection.of_environment(os.environ)
+        if root not in self._connections:
+            given = self._given.get(root)
+            if given is None:
+                return StoreConnection.of_environment(os.environ)
+            self._connections[root] = given()
+        return self._connections[root]
 
     def all(self) -> dict[str, StoreConnection]:
-        with self._changing:
-            return dict(self._connections)
+        return {root: self.connection(root) for root in tuple(self._given)}
 
     def store(self, uri: StoreUri) -> ObjectStore:
         with self._changing:
@@ -103,12 +107,12 @@ class _Registry:
 _REGISTRY = _Registry()
 
 
-def add_connection(root: str, connection: StoreConnection) -> None:
+def add_connection(root: str, connection: Callable[[], StoreConnection]) -> None:
     """Say how a bucket is reached from now on.
 
     Args:
         root: the bucket's canonical URI.
-        connection: how it is reached.
+        connection: returns how it is reached; called when the bucket is first used.
     """
     _REGISTRY.add(root, connection)
 
@@ -140,10 +144,6 @@ def delta_options(path: str) -> dict[str, str] | None:
 
 
 def _open(uri: StoreUri, connection: StoreConnection) -> ObjectStore:
-    from obstore.store import S3Store  # noqa: PLC0415 - local storages need not wait for it
-
-    from headrace.stores.object_store import ObjectStore  # noqa: PLC0415 - see above
-
     options = connection.object_store_options()
     allows_http = options.pop("allow_http", "") == "true"
     client = S3Store(uri.bucket, config=options, client_options={"allow_http": allows_http})  # type: ignore[arg-type]

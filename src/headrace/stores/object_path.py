@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
+from headrace.stores.object_store import ObjectStore
+
 if TYPE_CHECKING:
-    # Imports its client, which local storages need not wait for.
-    from headrace.stores.object_store import ObjectStore
+    from typing import Self
 
 
 @dataclass(frozen=True)
@@ -24,19 +25,17 @@ class ObjectStat:
     st_mtime: float
 
 
-@dataclass(frozen=True, order=True)
-class ObjectPath:
-    """An object or a folder.
+@dataclass(frozen=True)
+class PureObjectPath:
+    """The path of an object or a folder, as text.
 
     Attributes:
         root: the bucket's URI.
         key: the key; empty for all of the bucket.
-        store: the bucket.
     """
 
     root: str
     key: str
-    store: ObjectStore = field(compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"{self.root}/{self.key}" if self.key else self.root
@@ -57,56 +56,44 @@ class ObjectPath:
         return PurePosixPath(self.key).suffix
 
     @property
-    def parent(self) -> ObjectPath:
+    def parent(self) -> Self:
         """The folder that it is in; the bucket is in itself."""
-        return self._at(self.key.rpartition("/")[0])
+        return replace(self, key=self.key.rpartition("/")[0])
 
     @property
-    def parents(self) -> tuple[ObjectPath, ...]:
+    def parents(self) -> tuple[Self, ...]:
         """The folders that it is in, the nearest first."""
-        found, path = [], self
-        while path.key:
-            path = path.parent
-            found.append(path)
-        return tuple(found)
+        return (self.parent, *self.parent.parents) if self.key else ()
 
-    def __truediv__(self, other: str) -> ObjectPath:
-        parts = [part for part in (self.key, *other.split("/")) if part]
-        return self._at("/".join(parts))
+    def __truediv__(self, other: str) -> Self:
+        return replace(self, key="/".join(part for part in (self.key, *other.split("/")) if part))
 
-    def with_name(self, name: str) -> ObjectPath:
+    def with_name(self, name: str) -> Self:
         """Its sibling of another name."""
         return self.parent / name
 
-    def with_suffix(self, suffix: str) -> ObjectPath:
+    def with_suffix(self, suffix: str) -> Self:
         """Its sibling of another suffix."""
         return self.parent / PurePosixPath(self.name).with_suffix(suffix).name
 
-    def relative_to(self, other: ObjectPath) -> PurePosixPath:
-        """The path below a folder.
-
-        Raises:
-            ValueError: it is not below it.
-        """
-        if self.root != other.root:
-            raise ValueError(f"{self} is not in {other}")
-        return PurePosixPath("/", self.key).relative_to(PurePosixPath("/", other.key))
-
-    def is_relative_to(self, other: ObjectPath) -> bool:
-        """True for a folder, and for all below it."""
-        return self.root == other.root and (not other.key or f"{self.key}/".startswith(f"{other.key}/"))
-
-    def resolve(self) -> ObjectPath:
+    def resolve(self) -> Self:
         """Itself: an object store has no links."""
         return self
 
-    def absolute(self) -> ObjectPath:
-        """Itself."""
-        return self
-
     def is_symlink(self) -> bool:
-        """False: an object store has no links."""
+        """False, for the same reason."""
         return False
+
+
+@dataclass(frozen=True)
+class ObjectPath(PureObjectPath):
+    """An object or a folder.
+
+    Attributes:
+        store: the bucket.
+    """
+
+    store: ObjectStore = field(compare=False, repr=False)
 
     def is_file(self) -> bool:
         """True for an object."""
@@ -118,7 +105,7 @@ class ObjectPath:
 
     def is_dir(self) -> bool:
         """True for a folder."""
-        return self.store.has_objects(self.key)
+        return next(self.store.list_below(self.key), None) is not None
 
     def exists(self) -> bool:
         """True for an object and for a folder."""
@@ -152,25 +139,23 @@ class ObjectPath:
         if not (listing.folders or listing.objects):
             raise FileNotFoundError(2, "it does not exist", str(self))
         yield from (self / name for name in listing.folders)
-        yield from (self._at(meta.key) for meta in listing.objects)
+        yield from (replace(self, key=meta.key) for meta in listing.objects)
 
     def rglob(self, pattern: str) -> Iterator[ObjectPath]:
         """The objects below a folder whose names match a pattern; unlike on a disk, no folders."""
         for meta in self.store.list_below(self.key):
-            if fnmatch.fnmatchcase(meta.key.rpartition("/")[2], pattern):
-                yield self._at(meta.key)
+            if fnmatch.fnmatchcase(meta.name, pattern):
+                yield replace(self, key=meta.key)
 
     def glob(self, pattern: str) -> Iterator[ObjectPath]:
         """The objects and folders that match a pattern, whose parts are names or have wildcards; not ``**``."""
         first, _, rest = pattern.partition("/")
-        if not any(character in first for character in "*?["):
-            found = [self / first]
-            if not rest and not found[0].exists():
-                return
-        else:
+        if any(character in first for character in "*?["):
             listing = self.store.list_folder(self.key)
-            names = (*listing.folders, *(meta.key.rpartition("/")[2] for meta in listing.objects))
+            names = (*listing.folders, *(meta.name for meta in listing.objects))
             found = [self / name for name in sorted(names) if fnmatch.fnmatchcase(name, first)]
+        else:
+            found = [self / first] if rest or (self / first).exists() else []
         for path in found:
             yield from path.glob(rest) if rest else (path,)
 
@@ -180,6 +165,3 @@ class ObjectPath:
     def unlink(self, missing_ok: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002 - as pathlib
         """Delete an object; unlike on a disk, nothing happens if it does not exist."""
         self.store.delete(self.key)
-
-    def _at(self, key: str) -> ObjectPath:
-        return ObjectPath(self.root, key, self.store)

@@ -7,14 +7,11 @@ fails against the first. So each carries the id of its write, and a refusal by a
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, cast
-from urllib.request import Request, urlopen
 
 import obstore
 from obstore import exceptions
@@ -26,9 +23,6 @@ if TYPE_CHECKING:
 _WRITE_ID = "headrace-write"
 # For the one request that the client cannot make itself.
 _SIGNED_FOR = timedelta(minutes=5)
-_TIMEOUT_S = 10
-# Requests at the same time, when many objects are read or deleted.
-_PARALLEL = 16
 # The client raises either (seen in obstore 0.12.1).
 _NOT_FOUND = (exceptions.NotFoundError, FileNotFoundError)
 
@@ -48,6 +42,11 @@ class ObjectMeta:
     size_bytes: int
     modified_at: datetime
     tag: str
+
+    @property
+    def name(self) -> str:
+        """The last part of the key."""
+        return self.key.rpartition("/")[2]
 
 
 @dataclass(frozen=True)
@@ -78,47 +77,23 @@ class ObjectStore:
 
     def get(self, key: str) -> tuple[bytes, str]:
         """The content of an object and its tag."""
-        with self._translating_errors(key):
+        with translating_errors(f"{self.root}/{key}"):
             found = obstore.get(self._client, key)
             return bytes(found.bytes()), str(found.meta["e_tag"])
 
-    def get_many(self, keys: Sequence[str]) -> dict[str, bytes]:
-        """The contents of objects, read at the same time; an object that does not exist is left out."""
-        found: dict[str, bytes] = {}
-
-        def read(key: str) -> None:
-            with suppress(FileNotFoundError):
-                found[key] = self.get(key)[0]
-
-        with ThreadPoolExecutor(_PARALLEL) as threads:
-            list(threads.map(read, keys))
-        return found
-
-    def get_range(self, key: str, start: int, end: int) -> bytes:
-        """The bytes of an object from *start* up to *end*."""
-        with self._translating_errors(key):
-            return bytes(obstore.get_range(self._client, key, start=start, end=end))
-
     def head(self, key: str) -> ObjectMeta:
         """What is known of an object."""
-        with self._translating_errors(key):
+        with translating_errors(f"{self.root}/{key}"):
             return _meta(obstore.head(self._client, key))
 
-    def age_s(self, key: str) -> float | None:
-        """How long ago an object was written, in seconds, by the clock of the store; None if the store does not say."""
-        with self._translating_errors(key):
-            # The client's own answer leaves the header out.
-            url = obstore.sign(cast("S3Store", self._client), "HEAD", key, _SIGNED_FOR)
-        try:
-            with urlopen(Request(url, method="HEAD"), timeout=_TIMEOUT_S) as answer:  # noqa: S310 - the store's own URL
-                moments = [parsedate_to_datetime(answer.headers[name]) for name in ("Date", "Last-Modified")]
-        except (OSError, TypeError, ValueError):
-            return None
-        return max((moments[0] - moments[1]).total_seconds(), 0.0)
+    def signed_url(self, method: str, key: str) -> str:
+        """A URL for one request about an object, valid for some minutes."""
+        with translating_errors(f"{self.root}/{key}"):
+            return str(obstore.sign(cast("S3Store", self._client), cast("Any", method), key, _SIGNED_FOR))
 
     def put(self, key: str, content: bytes) -> str:
         """Write an object, in place of one that is there; returns its tag."""
-        with self._translating_errors(key):
+        with translating_errors(f"{self.root}/{key}"):
             return str(obstore.put(self._client, key, content)["e_tag"])
 
     def put_if_absent(self, key: str, content: bytes) -> str | None:
@@ -138,24 +113,16 @@ class ObjectStore:
 
     def _put_conditionally(self, key: str, content: bytes, mode: Any, *refused: type[Exception]) -> str | None:
         write_id = uuid.uuid4().hex
-        with self._translating_errors(key):
+        with translating_errors(f"{self.root}/{key}"):
             try:
                 written = obstore.put(self._client, key, content, mode=mode, attributes={_WRITE_ID: write_id})
             except refused:
-                return self._tag_of_write(key, write_id)
+                return _tag_of_write(self._client, key, write_id)
             return str(written["e_tag"])
-
-    def _tag_of_write(self, key: str, write_id: str) -> str | None:
-        """The tag of an object if the write with an id made it."""
-        try:
-            found = obstore.get(self._client, key)
-        except _NOT_FOUND:
-            return None
-        return str(found.meta["e_tag"]) if found.attributes.get(_WRITE_ID) == write_id else None
 
     def list_folder(self, folder: str) -> Listing:
         """What is directly in a folder; nothing if it does not exist."""
-        with self._translating_errors(folder):
+        with translating_errors(f"{self.root}/{folder}"):
             found = obstore.list_with_delimiter(self._client, folder or None)
         folders = sorted(prefix.rstrip("/").rpartition("/")[2] for prefix in found["common_prefixes"])
         objects = sorted(map(_meta, found["objects"]), key=lambda meta: meta.key)
@@ -163,41 +130,48 @@ class ObjectStore:
 
     def list_below(self, folder: str) -> Iterator[ObjectMeta]:
         """All objects below a folder, in no order."""
-        with self._translating_errors(folder):
+        with translating_errors(f"{self.root}/{folder}"):
             for chunk in obstore.list(self._client, folder or None):
                 yield from map(_meta, chunk)
 
-    def has_objects(self, folder: str) -> bool:
-        """True if there is an object below a folder, that is, if the folder exists."""
-        return next(self.list_below(folder), None) is not None
-
     def copy(self, source: str, target: str) -> None:
         """Copy an object inside the store."""
-        with self._translating_errors(source):
+        with translating_errors(f"{self.root}/{source}"):
             obstore.copy(self._client, source, target)
 
     def delete(self, key: str) -> None:
         """Delete an object; nothing happens if it does not exist."""
-        with self._translating_errors(key), suppress(*_NOT_FOUND):
+        with translating_errors(f"{self.root}/{key}"), suppress(*_NOT_FOUND):
             obstore.delete(self._client, key)
 
     def delete_below(self, folder: str) -> None:
         """Delete all objects below a folder."""
         keys = [meta.key for meta in self.list_below(folder)]
         if keys:
-            with self._translating_errors(folder), suppress(*_NOT_FOUND):
+            with translating_errors(f"{self.root}/{folder}"), suppress(*_NOT_FOUND):
                 obstore.delete(self._client, keys)
 
-    @contextmanager
-    def _translating_errors(self, key: str) -> Iterator[None]:
-        try:
-            yield
-        except _NOT_FOUND as error:
-            raise FileNotFoundError(2, "it does not exist", f"{self.root}/{key}") from error
-        except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
-            raise PermissionError(13, "access is denied", f"{self.root}/{key}") from error
-        except exceptions.BaseError as error:
-            raise ConnectionError(5, _first_line(error), f"{self.root}/{key}") from error
+
+@contextmanager
+def translating_errors(place: str) -> Iterator[None]:
+    """Translate the client's errors into OSError."""
+    try:
+        yield
+    except _NOT_FOUND as error:
+        raise FileNotFoundError(2, "it does not exist", place) from error
+    except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
+        raise PermissionError(13, "access is denied", place) from error
+    except exceptions.BaseError as error:
+        raise ConnectionError(5, _first_line(error), place) from error
+
+
+def _tag_of_write(client: Client, key: str, write_id: str) -> str | None:
+    """The tag of an object if the write with an id made it."""
+    try:
+        found = obstore.get(client, key)
+    except _NOT_FOUND:
+        return None
+    return str(found.meta["e_tag"]) if found.attributes.get(_WRITE_ID) == write_id else None
 
 
 def _meta(found: Any) -> ObjectMeta:

@@ -27,7 +27,7 @@ def test_nothing_is_erased_during_maintenance_and_nothing_is_maintained_during_a
 
     with maintenance_lock(lock), pytest.raises(PipelineError, match="or an erasure") as refused, exclusive(layout, {}):
         pass
-    assert not Path(layout.lease).exists()
+    assert not layout.lease.exists()
     with exclusive(layout, {}) as lease, pytest.raises(PipelineError, match="or an erasure"), maintenance_lock(lock):
         lease.check()
     assert refused.value.code == "MAINTENANCE.RUNNING"

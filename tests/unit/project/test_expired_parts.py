@@ -145,7 +145,7 @@ def test_nothing_is_removed_earlier_than_the_settings_say(storage, policy):
 
 
 def test_nothing_is_removed_while_an_update_runs(storage):
-    with Lease(Path(storage.layout.lease), "here", time.time):
+    with Lease(storage.layout.lease, "here", time.time):
         assert storage.actions(Task.EPOCHS) == [("orders", "SKIPPED")]
         states = dict(storage.actions(Task.INACTIVE))
 

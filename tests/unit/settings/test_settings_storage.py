@@ -28,13 +28,14 @@ NAMES = st.text(st.characters(exclude_categories=["Cs"]))
         ("file:///data/a%20b", "/data/a b"),
         ("file:/data", "/data"),
         ("FILE://localhost/data", "/data"),
+        ("s3://bucket/lake//shop/", "s3a://bucket/lake/shop"),
     ],
 )
-def test_local_storage_resolves_to_an_absolute_path(value, resolved):
+def test_storage_resolves_to_an_absolute_path_or_a_canonical_uri(value, resolved):
     assert resolve_storage(value, ROOT) == resolved
 
 
-@pytest.mark.parametrize("uri", ["s3a://bucket/x", "abfss://c@a.dfs.core.windows.net/x", "gs://b", "hdfs:///x"])
+@pytest.mark.parametrize("uri", ["abfss://c@a.dfs.core.windows.net/x", "gs://b", "hdfs:///x"])
 def test_remote_storage_is_refused(uri):
     with pytest.raises(PipelineError) as raised:
         resolve_storage(uri, ROOT)
@@ -42,7 +43,7 @@ def test_remote_storage_is_refused(uri):
     assert raised.value.code == "STORAGE.NOT_LOCAL"
 
 
-@pytest.mark.parametrize("scheme", ["s3", "dbfs", "wasbs", "http"])
+@pytest.mark.parametrize("scheme", ["dbfs", "wasbs", "http"])
 def test_an_unknown_storage_scheme_is_refused_by_name(scheme):
     with pytest.raises(PipelineError) as raised:
         resolve_storage(f"{scheme}://x/y", ROOT)
@@ -51,7 +52,20 @@ def test_an_unknown_storage_scheme_is_refused_by_name(scheme):
 
 
 @pytest.mark.parametrize(
-    "value", ["", "  ", "${env:X}/y", "file:x", "file://host/x", "file://[", "file:///a%00", "a%20b", "file:///a%2520b"]
+    "value",
+    [
+        "",
+        "  ",
+        "s3://bucket",
+        "s3://key:secret@bucket/x",
+        "${env:X}/y",
+        "file:x",
+        "file://host/x",
+        "file://[",
+        "file:///a%00",
+        "a%20b",
+        "file:///a%2520b",
+    ],
 )
 def test_an_invalid_storage_path_is_refused(value):
     with pytest.raises(PipelineError) as raised:

@@ -104,7 +104,7 @@ def test_a_new_name_that_already_has_state_is_a_conflict(layout):
 def test_a_view_definition_is_found_before_and_after_its_rename(tmp_path):
     layout = StorageLayout(str(tmp_path))
     apply_view_step(ViewStep(OLD, ViewChange.CREATE, "", ViewDefinition(OLD, "SELECT 1", None, "s")), layout, NAMING)
-    stored, seen_now = StoredRenames(layout, NAMING), RelocatedLayout(layout.root, {NEW: OLD}, {})
+    stored, seen_now = StoredRenames(layout, NAMING), RelocatedLayout(layout.root, datasets={NEW: OLD})
     assert (stored.is_pending(DATASET), stored_view(seen_now, NAMING, NEW).query) == (True, "SELECT 1")
 
     stored.apply(DATASET, dying(1))

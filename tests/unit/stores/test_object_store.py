@@ -14,7 +14,7 @@ from headrace.atomic_write import create_file, replace_file
 from headrace.stores.connections import StoreConnection
 from headrace.stores.object_path import ObjectPath
 from headrace.stores.object_store import ObjectStore
-from headrace.stores.paths import remove_tree
+from headrace.stores.paths import relative_path, remove_tree
 from headrace.stores.uris import StoreUri, is_store_uri
 
 ROOT = "s3a://lake"
@@ -73,7 +73,7 @@ def test_a_path_answers_as_one_on_a_disk(tmp_path_factory, names, asked):
 
     for pattern in ("*", "*/flow.json", "orders/*/flow.json"):
         on_disk = sorted(str(path.relative_to(disk)) for path in disk.glob(pattern))
-        assert sorted(str(path.relative_to(lake)) for path in lake.glob(pattern)) == on_disk
+        assert sorted(str(relative_path(path, lake)) for path in lake.glob(pattern)) == on_disk
     found, expected = lake / asked, disk / asked
     assert (found.exists(), found.is_file(), found.is_dir()) == (
         expected.exists(),
@@ -82,7 +82,7 @@ def test_a_path_answers_as_one_on_a_disk(tmp_path_factory, names, asked):
     )
     if expected.is_dir():
         assert {path.name for path in found.iterdir()} == {path.name for path in expected.iterdir()}
-    assert (found.name, found.stem, str(found.parent.relative_to(lake))) == (
+    assert (found.name, found.stem, str(relative_path(found.parent, lake))) == (
         expected.name,
         expected.stem,
         str(expected.parent.relative_to(disk)),

@@ -24,6 +24,6 @@ def exclusive(layout: StorageLayout, environ: Mapping[str, str]) -> Iterator[Lea
     """
     with (
         maintenance_lock(Path(layout.monitoring(MonitoringFile.MAINTENANCE_LOCK))),
-        Lease(Path(layout.lease), host_name(environ), time.time) as lease,
+        Lease(layout.lease, host_name(environ), time.time) as lease,
     ):
         yield lease

@@ -108,7 +108,7 @@ class ExpiredParts:
         if request.dry_run:
             return clean_storage(self.settings, self.environ, request, self.health, self.plan)
         # The caller has the lock of maintenance, which clean_storage would wait for.
-        with Lease(storage_path(self.settings.layout.lease), host_name(self.environ), time.time) as lease:
+        with Lease(self.settings.layout.lease, host_name(self.environ), time.time) as lease:
             return clean_under_lease(self.settings, request, self.health, self.plan, lease.check)
 
     def _unused(self, unused_since: float) -> Iterator[tuple[str, tuple[OldPart, ...]]]:

@@ -26,7 +26,6 @@ from headrace.spark.delta.commit_counts import merged_rows
 from headrace.storage.change_detection import StoredState
 from headrace.storage.positions import NOTHING_READ, files_position, table_position
 from headrace.storage.start_positions import describe_source
-from headrace.stores.paths import StoragePath
 
 _LONGEST_OFFSET = 200
 
@@ -87,7 +86,7 @@ def _flow(
     if not isinstance(flow, StreamingFlow):
         return FlowExplanation(flow, epoch, None, coming, trigger, merged=merged)
     checkpoint = state.checkpoint(flow, epoch)
-    positions = tuple(_positions(flow, state, checkpoint, settings.naming))
+    positions = tuple(_positions(flow, state, epoch, settings.naming))
     sizes = state_sizes(checkpoint)
     return FlowExplanation(flow, epoch, str(checkpoint), coming, trigger, positions, merged, state_bytes=sizes)
 
@@ -105,10 +104,9 @@ def _merged(flow: ResolvedFlow, state: StoredState) -> MergedBatch | None:
     return MergedBatch(newest, found.path, found.written, found.upserted, found.deleted)
 
 
-def _positions(
-    flow: ResolvedFlow, state: StoredState, checkpoint: StoragePath, naming: Naming
-) -> list[tuple[str, str]]:
+def _positions(flow: ResolvedFlow, state: StoredState, epoch: int, naming: Naming) -> list[tuple[str, str]]:
     """For each source, the position of the checkpoint's newest offset."""
+    checkpoint = state.checkpoint(flow, epoch)
     progress = read_progress(checkpoint)
     sources = flow.analysis.sources
     if progress is None:
@@ -120,18 +118,27 @@ def _positions(
         ]
     late = "" if progress.completed else f"; batch {progress.batch_id} is unfinished"
     return [
-        (describe_source(source), _position(source, offset, state, checkpoint, naming, number) + late)
+        (
+            describe_source(source),
+            (
+                files_position(checkpoint, number)
+                if _is_listed(source, offset)
+                else _position(source, offset, state, naming)
+            )
+            + late,
+        )
         for number, (source, offset) in enumerate(zip(sources, progress.offsets, strict=True))
     ]
 
 
-def _position(
-    source: Source, offset: Any, state: StoredState, checkpoint: StoragePath, naming: Naming, number: int
-) -> str:
+def _is_listed(source: Source, offset: Any) -> bool:
+    """Whether a source has read something, and keeps what in a listing of files."""
+    return offset is not None and source.kind is SourceKind.FILES
+
+
+def _position(source: Source, offset: Any, state: StoredState, naming: Naming) -> str:
     if offset is None:
         return NOTHING_READ
-    if source.kind is SourceKind.FILES:
-        return files_position(checkpoint, number)
     if source.kind is not SourceKind.DATASET:
         return json.dumps(offset)[:_LONGEST_OFFSET]
     table = state.table(naming.canonical(source.detail))

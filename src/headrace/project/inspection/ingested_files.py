@@ -17,6 +17,7 @@ from headrace.model.rows import Rows
 from headrace.options.nearest import did_you_mean
 from headrace.settings.storage import StorageLayout
 from headrace.storage.inventory import StoredFlow, flows_of, stored_tables
+from headrace.stores.paths import storage_path
 
 # The columns of the vendor's cloud_files_state.
 COLUMNS = (
@@ -101,9 +102,12 @@ def _ledgers(layout: StorageLayout, flow: StoredFlow) -> Iterator[tuple[int, Led
 
 
 def _roots(layout: StorageLayout) -> Iterator[Path]:
-    checkpoints = Path(layout.root) / "checkpoints"
+    checkpoints = storage_path(layout.root) / "checkpoints"
     for depth in ("*/*/*", "*/*/*/*"):
-        yield from checkpoints.glob(f"{depth}/auto_loader/*/{LEDGERS}")
+        # Auto Loader keeps nothing in an object store.
+        yield from (
+            folder for folder in checkpoints.glob(f"{depth}/auto_loader/*/{LEDGERS}") if isinstance(folder, Path)
+        )
         for pointer in checkpoints.glob(f"{depth}/auto_loader/*/{LEDGER_POINTER}"):
             yield Path(pointer.read_text(encoding="utf-8"))
 

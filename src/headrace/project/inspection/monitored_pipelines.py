@@ -49,7 +49,7 @@ def own_liveness(settings: Settings, environ: Mapping[str, str], now: Callable[[
         PipelineError: EVENTS.NOT_READABLE.
     """
     (newest,) = EventReader(settings.layout.events).rows("max(id) AS id", "TRUE", "1") or [{"id": None}]
-    return liveness(Path(settings.layout.lease), host_name(environ), now, checked_after=newest["id"])
+    return liveness(settings.layout.lease, host_name(environ), now, checked_after=newest["id"])
 
 
 def _pipeline(settings: Settings, environ: Mapping[str, str], now: Callable[[], float]) -> MonitoredPipeline:

@@ -27,7 +27,7 @@ from headrace.project.lease_holders import host_name, liveness, read_holder
 from headrace.settings.settings import Settings
 from headrace.settings.storage import MonitoringFile
 from headrace.storage.refused_update import refused_problems
-from headrace.stores.paths import StoragePath, storage_path
+from headrace.stores.paths import StoragePath
 
 
 def metrics_of(settings: Settings, environ: Mapping[str, str], *, tables: bool = True) -> Samples:
@@ -41,7 +41,7 @@ def metrics_of(settings: Settings, environ: Mapping[str, str], *, tables: bool =
     Raises:
         PipelineError: EVENTS.NOT_READABLE.
     """
-    check_lease = partial(liveness, storage_path(settings.layout.lease), host_name(environ), time.time)
+    check_lease = partial(liveness, settings.layout.lease, host_name(environ), time.time)
     return pipeline_metrics(settings, time.time, check_lease, tables=tables)
 
 
@@ -75,7 +75,7 @@ def pipeline_metrics(
         if is_lost:
             fold.lose_flows()
     _add_current(samples, fold, now())
-    _add_lease(samples, storage_path(settings.layout.lease), now(), held=lease.is_held)
+    _add_lease(samples, settings.layout.lease, now(), held=lease.is_held)
     _add_monitoring(samples, settings)
     samples.set(catalogue.BUILD, 1, __version__)
     with suppress(OSError):

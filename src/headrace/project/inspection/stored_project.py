@@ -24,7 +24,6 @@ from headrace.project.inspection.stored_tables import lateness, quarantined, row
 from headrace.project.lease_holders import host_name, latest_outcome
 from headrace.settings.settings import Settings
 from headrace.storage.inventory import stored_tables
-from headrace.stores.paths import storage_path
 
 
 class StoredProject:
@@ -44,7 +43,7 @@ class StoredProject:
 
     def status(self) -> Outcome | None:
         """The latest update, or None if there was none; LOST if its process died."""
-        lease = storage_path(self.settings.layout.lease)
+        lease = self.settings.layout.lease
         return latest_outcome(self.events().outcome, lease, host_name(self._environ), time.time)
 
     def events(self) -> EventReader:

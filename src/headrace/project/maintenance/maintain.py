@@ -36,6 +36,7 @@ from headrace.storage.maintained_tables import (
     maintained_tables,
     table_facts,
 )
+from headrace.stores.paths import storage_path
 
 # Of a damaged table, or one that changes meanwhile: a log that was cleaned, a torn file, a time after 9999.
 _FAILURES = (PipelineError, OSError, ValueError, ArithmeticError)
@@ -90,7 +91,7 @@ class Maintenance:
         limits = Limits(policy, self.now(), request.anytime)
         if request.dry_run:
             return tuple(self._all(request, tables, limits))
-        if not Path(self.settings.storage).is_dir():
+        if not storage_path(self.settings.storage).is_dir():
             return ()
         with ExitStack() as stack:
             stack.enter_context(
@@ -224,7 +225,7 @@ def maintenance_of(settings: Settings, environ: Mapping[str, str], expired_parts
     """The maintenance of a pipeline's storage; opens a session once an action needs it."""
     secrets = settings.open_secrets(environ)
     actions = TableActions(lambda: open_catalog(settings, secrets, environ).session, secrets.redact)
-    check_lease = partial(liveness, Path(settings.layout.lease), host_name(environ), time.time)
+    check_lease = partial(liveness, settings.layout.lease, host_name(environ), time.time)
     return Maintenance(settings, actions, time.time, lambda: check_lease().is_held, secrets.redact, expired_parts)
 
 

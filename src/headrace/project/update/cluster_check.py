@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from headrace.settings.settings import Settings
 from headrace.spark.cluster.preflight import check_executors
 from headrace.spark.session.default_confs import is_single_process
+from headrace.stores.paths import storage_path
 
 _PARTITIONS = "spark.sql.shuffle.partitions"
 
@@ -23,6 +24,9 @@ def check_cluster(session: SparkSession, settings: Settings) -> None:
     """
     if is_single_process(str(session.sparkContext.master)):
         return
-    cores = check_executors(session.sparkContext, Path(settings.storage))
+    storage = storage_path(settings.storage)
+    # Each task reaches a bucket by itself, with the settings that the driver sends.
+    folder = storage if isinstance(storage, Path) else None
+    cores = check_executors(session.sparkContext, folder)
     if _PARTITIONS not in {**settings.spark_conf, **settings.configuration}:
         session.conf.set(_PARTITIONS, str(cores))

@@ -28,7 +28,6 @@ from headrace.project.update.update import Update
 from headrace.runtime.board import Board, remaining_selection
 from headrace.settings.secrets import Secrets
 from headrace.settings.settings import Settings
-from headrace.stores.paths import storage_path
 
 
 @dataclass(frozen=True)
@@ -76,14 +75,14 @@ class UpdateStart:
             create_storage(self.settings)
             check_cluster(resolved.catalog.session, self.settings)
         except (PipelineError, Problems) as error:
-            host, lease_file = host_name(self.environ), storage_path(self.settings.layout.lease)
+            host, lease_file = host_name(self.environ), self.settings.layout.lease
             # Beside a running update, it is an attempt that changes nothing.
             if not liveness(lease_file, host, time.time).is_held:
                 record_refusal(self.settings, error)
             monitor.report_not_started(error)
             raise
         host, timing = host_name(self.environ), self.harness.lease_timing
-        file = storage_path(self.settings.layout.lease)
+        file = self.settings.layout.lease
 
         update_id = str(uuid.uuid4())
         remaining = selection

@@ -30,12 +30,12 @@ _MARK_PREFIX = ".headrace-preflight-"
 
 def check_executors(
     context: SparkContext,
-    storage: Path,
+    storage: Path | None,
     *,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> int:
-    """Wait for an executor, and check that the executors can import the package and see the storage.
+    """Wait for an executor, and check that the executors can import the package and see the storage, if it is a folder.
 
     Each task reports about the executor that runs it. There are as many tasks as cores at that time, so executors that
     register later are not checked.
@@ -50,18 +50,18 @@ def check_executors(
     wait_for_executor(lambda: executor_count(context), str(context.master), clock=clock, sleep=sleep)
     cores = max(int(context.defaultParallelism), 1)
     mark = f"{_MARK_PREFIX}{uuid.uuid4().hex}"
-    file = storage / mark
-    file.write_text(mark, encoding="utf-8")
+    if storage is not None:
+        (storage / mark).write_text(mark, encoding="utf-8")
     # The package may not be importable there.
     cloudpickle.register_pickle_by_value(executor_probe)
     try:
-        task = partial(executor_probe.probe, NEEDED_MODULES, str(storage), mark)
+        task = partial(executor_probe.probe, NEEDED_MODULES, None if storage is None else str(storage), mark)
         reports: list[dict[str, Any]] = context.parallelize(range(cores), cores).mapPartitions(task).collect()
     except (PySparkException, Py4JError) as error:
         raise job_failure(str(error)) from error
     finally:
         cloudpickle.unregister_pickle_by_value(executor_probe)
-        for written in storage.glob(f"{mark}*"):
+        for written in () if storage is None else storage.glob(f"{mark}*"):
             written.unlink(missing_ok=True)
     raise_all(executor_problems([ExecutorFacts.of(one) for one in reports], str(storage)))
     return cores

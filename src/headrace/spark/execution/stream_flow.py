@@ -35,7 +35,6 @@ from headrace.spark.session.scoped_confs import with_confs
 from headrace.spark.sinks.create_sink_writer import with_delivery
 from headrace.spark.update.context import UpdateContext
 from headrace.storage.flow_record import FlowRecord, write_record
-from headrace.stores.paths import StoragePath
 
 
 class StreamFlowExecution:
@@ -89,7 +88,7 @@ class StreamFlowExecution:
         began_at = context.reporting.now()
         record = context.state.progress_of(flow)
         checkpoint = context.state.checkpoint(flow, record.epoch)
-        record = self._with_confs_of_checkpoint(record, checkpoint)
+        record = self._with_confs_of_checkpoint(record)
         # If this fails from here on, the next update starts the flow, which counts the committed batches.
         delivered_before = bool(record.delivery)
         was_interrupted, record = record.running, replace(with_delivery(context, flow, record), running=True)
@@ -155,8 +154,9 @@ class StreamFlowExecution:
             on_poll=self._hooks.on_poll if self._trigger.kind.is_continuous else None,
         )
 
-    def _with_confs_of_checkpoint(self, record: FlowRecord, checkpoint: StoragePath) -> FlowRecord:
+    def _with_confs_of_checkpoint(self, record: FlowRecord) -> FlowRecord:
         """The record with the confs of its checkpoint, and the state signature if the checkpoint is new."""
+        checkpoint = self._context.state.checkpoint(self._flow, record.epoch)
         if not record.confs:
             # A checkpoint without a record was created elsewhere, and keeps the confs that it was created with.
             own = self._flow.flow.spark_conf

@@ -8,6 +8,7 @@ __all__ = [
     "default_confs",
     "guards",
     "listeners",
+    "object_stores",
     "query_context",
     "scoped_confs",
 ]

@@ -27,7 +27,6 @@ from headrace.spark.update.context import UpdateContext
 from headrace.storage.dead_letters import has_dead_letters
 from headrace.storage.flow_record import FlowRecord
 from headrace.storage.spill_queue import clear_drafts, spilled_batches
-from headrace.stores.paths import StoragePath
 
 
 def resume_delivery(
@@ -97,16 +96,16 @@ def _check_notes(
         known = KnownBatches(record.epoch, NONE, planned, done, committed, {f'sink "{name}"': newest})
         found = find_disagreement(known)
         if found is not None:
-            raise _disagreement(flow, name, checkpoint, found)
+            raise _disagreement(flow, name, str(checkpoint), found)
 
 
-def _disagreement(flow: ResolvedFlow, sink: str, checkpoint: StoragePath, found: Disagreement) -> PipelineError:
+def _disagreement(flow: ResolvedFlow, sink: str, checkpoint: str, found: Disagreement) -> PipelineError:
     location, reset = flow.flow.location, f"{flow.name}=latest"
     if found.code == "FLOW.TABLE_OLD":
         details = {"flow": flow.name, "name": sink, "target": str(flow.target), "reset": reset, **found.params}
         return PipelineError("SINK.BEHIND_CHECKPOINT", location=location, **details)
     otherwise = f"; or continue with new rows only: headrace run --reset-checkpoint {reset}"
-    details = {"flow": flow.name, "name": str(flow.target), "checkpoint": str(checkpoint), "otherwise": otherwise}
+    details = {"flow": flow.name, "name": str(flow.target), "checkpoint": checkpoint, "otherwise": otherwise}
     return PipelineError(found.code, location=location, **details, **found.params)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from pathlib import Path
 
 from headrace.errors import PipelineError
 from headrace.graph.session_names import SessionName, session_name
@@ -13,6 +12,7 @@ from headrace.model.names import InvalidName, Naming, QualifiedName, quoted, spl
 from headrace.settings.storage import StorageLayout
 from headrace.sql.lexer import Kind, lex
 from headrace.sql.rewrite import rewrite_names
+from headrace.stores.paths import is_below, storage_path
 
 
 class Names:
@@ -112,7 +112,7 @@ class Names:
         Raises:
             PipelineError: GRAPH.OWN_TABLE_BY_PATH.
         """
-        resolved = Path(local_path(path)).resolve()
+        resolved = storage_path(local_path(path)).resolve()
         for name in self._known:
-            if resolved.is_relative_to(Path(self._layout.table(self._naming, name)).resolve()):
+            if is_below(resolved, storage_path(self._layout.table(self._naming, name)).resolve()):
                 raise PipelineError("GRAPH.OWN_TABLE_BY_PATH", name=name, path=path)

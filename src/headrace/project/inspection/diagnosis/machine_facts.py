@@ -12,6 +12,7 @@ import psutil
 
 from headrace.assistant.doctor.facts import Machine
 from headrace.settings.settings import Settings
+from headrace.stores.uris import is_store_uri
 
 # File systems in memory.
 _IN_MEMORY = frozenset({"tmpfs", "ramfs", "devtmpfs"})
@@ -34,7 +35,7 @@ def machine_of(settings: Settings, started_at: float) -> Machine:
     temporary = (*map(Path, _TEMPORARY), Path(tempfile.gettempdir()))
     return Machine(
         memory_bytes=psutil.virtual_memory().total,
-        volatile=why_volatile(Path(settings.layout.root), mounts, temporary),
+        volatile="" if is_store_uri(settings.storage) else why_volatile(Path(settings.storage), mounts, temporary),
         project_is_volatile=bool(why_volatile(settings.root, mounts, temporary)),
         out_of_memory=out_of_memory(Path(settings.layout.logs) / _LOG, started_at),
     )

@@ -93,7 +93,7 @@ class PipelineDoctor:
         )
 
     def _samples(self) -> Samples:
-        check_lease = partial(liveness, Path(self._settings.layout.lease), host_name(self._environ), self._now)
+        check_lease = partial(liveness, self._settings.layout.lease, host_name(self._environ), self._now)
         return pipeline_metrics(self._settings, self._now, check_lease, tables=True)
 
     def _alerts(self) -> StoredAlerts:

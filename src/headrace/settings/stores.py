@@ -1,0 +1,72 @@
+"""Reads ``stores`` of a settings file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+from headrace.model.location import Location
+from headrace.settings.check import Section
+from headrace.settings.secrets import Secrets, has_reference, resolve
+from headrace.stores.connections import StoreConnection, add_connection
+from headrace.stores.uris import StoreUri
+
+_SECRETS = ("access_key", "secret_key", "session_token")
+Report = Callable[..., None]
+
+
+@dataclass(frozen=True)
+class StoreSettings:
+    """A bucket in the settings: how it is reached, with references in place of keys, and where that is written."""
+
+    connection: StoreConnection
+    location: Location
+
+
+def stores_of(section: Section, file: str, report: Report) -> dict[str, StoreSettings]:
+    """The buckets by their canonical URIs; problems go to *report* (code, line, parameters)."""
+    return dict(_stores(section, file, report))
+
+
+def _stores(section: Section, file: str, report: Report) -> Iterator[tuple[str, StoreSettings]]:
+    for name, given in section.named_sections("stores").items():
+        key = f"stores.{name}"
+        try:
+            uri = StoreUri.parse(name)
+        except ValueError as error:
+            wrong(report, given.line, key, str(error), "Write the URI of a bucket, such as s3://lake.")
+            continue
+        if uri.key:
+            wrong(report, given.line, key, "it names a folder", f"Write the bucket: {uri.root}.")
+            continue
+        texts = {one: given.text(one) or "" for one in ("endpoint", "region", *_SECRETS)}
+        for one in _SECRETS:
+            if texts[one] and not has_reference(texts[one]):
+                fix = f"Write a reference, such as ${{secret:{uri.bucket}/{one}}}."
+                wrong(report, given.line_of(one), f"{key}.{one}", "it is a key in clear text", fix)
+        if bool(texts["access_key"]) != bool(texts["secret_key"]):
+            wrong(report, given.line, key, "it has one of access_key and secret_key", "Write both, or none of them.")
+        if texts["endpoint"] and not texts["endpoint"].startswith(("http://", "https://")):
+            fix = "Write a URL, such as https://s3.example.com."
+            wrong(report, given.line_of("endpoint"), f"{key}.endpoint", "it is not a URL", fix)
+        yield uri.root, StoreSettings(StoreConnection(**texts), Location(file, given.line))
+
+
+def wrong(report: Report, line: int, key: str, reason: str, fix: str) -> None:
+    """Report a wrong value."""
+    report("SETTINGS.WRONG_VALUE", line, key=key, reason=reason, instead=fix)
+
+
+def connect_stores(
+    stores: Mapping[str, StoreSettings], secrets: Callable[[], Secrets], environ: Mapping[str, str]
+) -> None:
+    """Let this process reach the buckets as the settings say; references are replaced when a bucket is first used."""
+    for root, store in stores.items():
+        add_connection(root, partial(_resolved, store, secrets, environ))
+
+
+def _resolved(store: StoreSettings, secrets: Callable[[], Secrets], environ: Mapping[str, str]) -> StoreConnection:
+    opened = secrets()
+    texts = {one: resolve(getattr(store.connection, one), opened, environ, location=store.location) for one in _SECRETS}
+    return replace(store.connection, **texts)

@@ -1,0 +1,143 @@
+"""A project with its storage on S3 makes the same tables as on a disk, and its verbs answer."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from tests.command_line import PROGRAM, in_own_process
+
+from headrace.stores.delta_tables import open_delta
+from headrace.stores.paths import storage_path
+
+pytestmark = [
+    pytest.mark.e2e,
+    # Nine updates, each in a JVM of its own.
+    pytest.mark.timeout(1800),
+    pytest.mark.long(
+        guard=(
+            "tests/unit/stores/test_s3.py::test_the_store_decides_between_writers",
+            "tests/unit/stores/test_s3.py::test_the_event_log_is_written_and_read",
+            "tests/unit/stores/test_s3.py::test_one_process_holds_the_lease",
+        )
+    ),
+]
+CODE = """\
+from headrace import pipelines as dp
+from pyspark.sql import functions as F
+
+
+@dp.table
+@dp.expect_or_drop("positive", "amount > 0")
+def orders():
+    return spark.readStream.format("delta").load("{source}")
+
+
+@dp.table
+@dp.expect_or_quarantine("small", "amount < 6")
+def checked():
+    return spark.readStream.table("orders")
+
+
+@dp.materialized_view
+def totals():
+    return spark.read.table("orders").groupBy("customer").agg(F.sum("amount").alias("total"))
+
+
+@dp.table
+def counts():
+    return spark.readStream.table("orders").groupBy("customer").count()
+
+
+dp.create_streaming_table("customers")
+dp.create_auto_cdc_flow(
+    target="customers", source="orders", keys=["customer"], sequence_by="id", stored_as_scd_type=2
+)
+"""
+TABLES = ("orders", "checked", "checked_quarantine", "totals", "counts", "customers")
+# Differs from one storage to another.
+OWN = {"quarantine_id", "quarantined_at", "update_id", "_headrace"}
+
+
+def add_orders(project, first):
+    rows = {
+        "id": list(range(first, first + 10)),
+        "customer": [f"c{number % 3}" for number in range(10)],
+        "amount": [number - 1 for number in range(10)],
+    }
+    write_deltalake(project / "source", pa.table(rows), mode="append")
+
+
+@pytest.fixture
+def projects(tmp_path, lake):
+    """The same project twice: on a disk and on S3."""
+    made = []
+    for name, storage in (("disk", "storage"), ("object", f"{lake}/shop")):
+        project = tmp_path / name
+        (project / "transformations").mkdir(parents=True)
+        (project / "pipeline.yml").write_text(f"name: shop\nstorage: {storage}\n", encoding="utf-8")
+        code = CODE.format(source=project / "source")
+        (project / "transformations" / "shop.py").write_text(code, encoding="utf-8")
+        add_orders(project, 0)
+        made.append(project)
+    return made
+
+
+def run(project, *words):
+    done = in_own_process(project, *words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def rows(table):
+    columns = [field.name for field in table.schema().fields if field.name not in OWN]
+    found = pa.table(table.to_pyarrow_table()).select(columns).to_pylist()
+    return sorted(json.dumps(row, default=str, sort_keys=True) for row in found)
+
+
+def test_tables_on_s3_equal_those_on_a_disk_and_verbs_answer(projects, lake):
+    disk, on_s3 = projects
+    for first in (0, 100):
+        for project in projects:
+            if first:
+                add_orders(project, first)
+            run(project, "run")
+
+    for name in TABLES:
+        expected = rows(DeltaTable(disk / "storage" / "tables" / "default" / name))
+        assert (name, rows(open_delta(f"{lake}/shop/tables/default/{name}"))) == (name, expected)
+    # Nothing new is not computed again, and no verb needs a file of the other machine.
+    assert {flow["state"] for flow in json.loads(run(on_s3, "run", "--format", "json"))["flows"]} == {"UP_TO_DATE"}
+    assert json.loads(run(on_s3, "status", "--format", "json"))["state"] == "COMPLETED"
+    for words in (["events"], ["checkpoints", "list"], ["checkpoints", "verify"], ["quarantine", "list"], ["metrics"]):
+        run(on_s3, *words)
+    assert "orders" in run(on_s3, "sql", "SELECT count(*) AS orders FROM orders")
+    # Nothing of the storage is on this disk.
+    assert {path.name for path in on_s3.iterdir()} == {".headrace", "pipeline.yml", "source", "transformations"}
+    assert not [path for path in (on_s3 / ".headrace").rglob("*") if path.name in ("_delta_log", "flow.json")]
+
+
+def test_an_update_that_is_killed_on_s3_is_lost_and_the_next_one_repairs_it(projects, lake):
+    _, on_s3 = projects
+    process = subprocess.Popen([PROGRAM, "run"], cwd=on_s3, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    record = storage_path(f"{lake}/shop/checkpoints/default/orders/orders/flow.json")
+    while not record.exists():
+        assert process.poll() is None
+        time.sleep(0.2)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+
+    assert json.loads(in_own_process(on_s3, "status", "--format", "json").stdout)["state"] == "LOST"
+    run(on_s3, "run")
+    assert json.loads(run(on_s3, "status", "--format", "json"))["state"] == "COMPLETED"
+    # The amounts of ten orders, without the two that are not positive.
+    assert (
+        sum(row["total"] for row in open_delta(f"{lake}/shop/tables/default/totals").to_pyarrow_table().to_pylist())
+        == 36
+    )

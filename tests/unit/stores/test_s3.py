@@ -1,0 +1,104 @@
+"""What a storage on S3 needs of a server that speaks its protocol: conditional writes, the event log, the lease."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from itertools import count
+
+import pytest
+
+from headrace.errors import PipelineError
+from headrace.events.envelope import Origin
+from headrace.events.log import EventLog
+from headrace.events.reader import EventReader
+from headrace.events.types import UpdateCreated
+from headrace.model.outcome import UpdateState
+from headrace.project.lease import Lease
+from headrace.project.lease_holders import LeaseTiming, latest_outcome, liveness
+from headrace.storage.flow_record import FlowRecord, read_record, write_record
+from headrace.stores.paths import storage_path
+
+FAST = LeaseTiming(renew_every_s=0.05, expires_after_s=2.0)
+
+
+@pytest.fixture
+def storage(lake):
+    """A storage in a bucket of its own."""
+    return storage_path(f"{lake}/shop")
+
+
+def lease(storage, host, **options):
+    return Lease(storage / "lease.json", host, lambda: 1000.0, timing=FAST, **options)
+
+
+def test_the_store_decides_between_writers(storage):
+    tag = storage.store.put("shop/a", b"old")
+    with ThreadPoolExecutor(4) as threads:
+        created = list(threads.map(lambda number: storage.store.put_if_absent("shop/new", b"%d" % number), range(4)))
+        replaced = list(threads.map(lambda number: storage.store.put_if_tag("shop/a", b"%d" % number, tag), range(4)))
+
+    assert [sum(map(bool, tags)) for tags in (created, replaced)] == [1, 1]
+
+
+def test_a_record_of_a_flow_is_read_as_it_was_written(storage):
+    write_record(storage / "flow.json", FlowRecord(epoch=3, flow="orders"))
+
+    assert read_record(storage / "flow.json").epoch == 3
+
+
+def test_one_process_holds_the_lease(storage):
+    with lease(storage, "here") as held:
+        with pytest.raises(PipelineError) as raised, lease(storage, "there"):
+            pass
+        held.check()
+
+    assert (raised.value.code, raised.value.params["host"]) == ("LEASE.HELD", "here")
+
+    with lease(storage, "there") as next_one:
+        assert next_one.number == held.number + 1
+
+
+def test_a_holder_that_was_replaced_must_not_commit(storage):
+    with lease(storage, "here") as held:
+        document = (storage / "lease.json").read_text()
+        (storage / "lease.json").write_bytes(document.replace('"number": 1', '"number": 2').encode())
+
+        with pytest.raises(PipelineError) as raised:
+            held.check()
+
+    assert raised.value.code == "LEASE.LOST"
+    # Nor is the lease of the other one released.
+    assert '"number": 2' in (storage / "lease.json").read_text()
+
+
+def test_a_dead_holder_on_another_host_is_seen_by_the_clock_of_the_store(storage):
+    document = '{"number": 4, "host": "gone", "python": {"pid": 1, "started_at": 1.0}, "jvm": null, '
+    document += '"held_since": 1.0, "renewed_at": 4000000000.0, "released": false}'
+    (storage / "lease.json").write_bytes(document.encode())
+
+    # Its own time says that it was renewed in the future.
+    found = [
+        liveness(storage / "lease.json", "here", lambda: 1000.0, timing=LeaseTiming(1.0, limit))
+        for limit in (60.0, 0.0)
+    ]
+
+    assert [one.is_held for one in found] == [True, False]
+
+
+def test_the_event_log_is_written_and_read(storage):
+    ids, clock = count(), datetime(2026, 1, 1, tzinfo=UTC)
+    origin = Origin(pipeline_id="p", pipeline_name="shop", update_id="u1")
+
+    with EventLog(
+        f"{storage}/system/events",
+        origin=origin,
+        clock=lambda: clock + timedelta(seconds=next(ids)),
+        new_id=lambda: f"{next(ids):08}",
+    ) as log:
+        log.emit(UpdateCreated(cause="USER_ACTION"))
+
+    reader = EventReader(f"{storage}/system/events")
+    assert [row["event_type"] for row in reader.events()] == ["create_update"]
+    lost = latest_outcome(reader.outcome, storage / "lease.json", "here", lambda: 1000.0)
+    assert lost is None or lost.state is UpdateState.LOST
