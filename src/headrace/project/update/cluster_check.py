@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from headrace.settings.settings import Settings
 from headrace.spark.cluster.preflight import check_executors
 from headrace.spark.session.default_confs import is_single_process
+from headrace.spark.startup.submitted_session import submitted_confs
 
 _PARTITIONS = "spark.sql.shuffle.partitions"
 
@@ -24,5 +25,6 @@ def check_cluster(session: SparkSession, settings: Settings) -> None:
     if is_single_process(str(session.sparkContext.master)):
         return
     cores = check_executors(session.sparkContext, Path(settings.storage))
-    if _PARTITIONS not in {**settings.spark_conf, **settings.configuration}:
+    given = submitted_confs(session._jvm)  # noqa: SLF001 - PySpark's way to Java
+    if _PARTITIONS not in {**settings.spark_conf, **settings.configuration, **given}:
         session.conf.set(_PARTITIONS, str(cores))

@@ -10,4 +10,5 @@ __all__ = [
     "listeners",
     "query_context",
     "scoped_confs",
+    "submitted_confs",
 ]
