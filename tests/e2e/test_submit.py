@@ -47,7 +47,8 @@ def by_city():
 
 @dp.materialized_view
 def confs():
-    return spark.createDataFrame([tuple(spark.conf.get(key) for key in KEYS)], "master string, a string, b string, c string")
+    values = tuple(spark.conf.get(key) for key in KEYS)
+    return spark.createDataFrame([values], "master string, a string, b string, c string")
 """
 SPARK_CONF = "spark_conf:\n  spark.executor.memory: 900m\n  spark.executor.cores: 1\n"
 SPARK_SUBMIT = Path(pyspark.__file__).parent / "bin" / "spark-submit"

@@ -19,7 +19,7 @@ connectors: [kafka]
 spark_conf:
   spark.driver.memory: 4g
   spark.executor.memory: 2g
-  spark.kubernetes.container.image: registry.example/shop:7
+  spark.kubernetes.container.image: shop:7
   spark.hadoop.fs.s3a.secret.key: plain
   spark.my.url: ${env:URL}
 profiles:
@@ -45,7 +45,10 @@ def command(shop, request, settings=SETTINGS, profile="production"):
     shop.mkdir(exist_ok=True)
     (shop / "pipeline.yml").write_text(settings)
     tools = Tools(
-        Path("/venv/pyspark"), "/venv/bin/python3", Path("/venv/headrace/__main__.py"), lambda names: [*names, "delta"]
+        Path("/venv/pyspark"),
+        "/venv/bin/python3",
+        Path("/venv/headrace/__main__.py"),
+        lambda names: [Path(name) for name in (*names, "delta")],
     )
     return submit_command(load_settings(shop / "pipeline.yml", profile=profile, environ={}), request, tools)
 
