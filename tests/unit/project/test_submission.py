@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
+import sys
+import threading
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -81,12 +86,39 @@ def test_what_cannot_be_submitted_is_refused(shop, request_, settings, code):
     assert raised.value.code == code
 
 
-def test_the_exit_code_of_the_driver_comes_back(shop, tmp_path):
+def submitted_to(script, shop, tmp_path, entry="main.py"):
+    """A command of a ``spark-submit`` that is a shell script."""
     submit = tmp_path / "spark" / "bin" / "spark-submit"
     submit.parent.mkdir(parents=True)
-    submit.write_text('#!/bin/sh\n[ "$SPARK_HOME" = "${0%/bin/spark-submit}" ] && [ "$PWD" = "$WANTED" ] && exit 3\n')
+    submit.write_text(f"#!/bin/sh\n{script}\n")
     submit.chmod(0o755)
-    made = command(shop, MASTERS["yarn"])
-    made = type(made)(made.folder, tmp_path / "spark", made.options, made.program, made.mode, made.left_out)
+    return replace(command(shop, MASTERS["yarn"]), spark_home=tmp_path / "spark", program=(entry, "run"))
 
-    assert run_submitted(made, {**os.environ, "WANTED": str(shop)}) == 3
+
+def test_the_exit_code_of_the_driver_comes_back(shop, tmp_path):
+    script = '[ "$SPARK_HOME" = "${0%/bin/spark-submit}" ] && [ "$PWD" = "$WANTED" ] && exit 3'
+
+    assert run_submitted(submitted_to(script, shop, tmp_path), {**os.environ, "WANTED": str(shop)}) == 3
+
+
+def test_an_interrupt_stops_the_driver_in_an_orderly_way(shop, tmp_path):
+    entry, ready = tmp_path / "main.py", tmp_path / "ready"
+    entry.write_text(
+        "import pathlib, signal, sys, time\n"
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))\n"
+        f"pathlib.Path({str(ready)!r}).touch()\n"
+        "time.sleep(60)\n"
+    )
+    made = submitted_to(
+        f"sleep 60 & {sys.executable} {entry} run; code=$?; kill $!; exit $code", shop, tmp_path, str(entry)
+    )
+    main = threading.get_ident()
+
+    def interrupt():
+        while not ready.exists():
+            time.sleep(0.01)
+        signal.pthread_kill(main, signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+
+    assert run_submitted(made, os.environ) == 7

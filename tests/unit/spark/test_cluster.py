@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import os
 
 import pytest
 
 from headrace.errors import PipelineError
 from headrace.spark.cluster.executor_facts import ExecutorFacts, executor_problems
 from headrace.spark.cluster.executor_probe import probe
-from headrace.spark.cluster.preflight import EXECUTOR_WAIT_S, job_failure, wait_for_executor
+from headrace.spark.cluster.preflight import EXECUTOR_WAIT_S, job_failure, remove_abandoned, wait_for_executor
 from headrace.spark.cluster.worker_archives import archive_of
 
 MARK = ".mark"
@@ -87,6 +88,16 @@ def test_an_update_waits_for_the_first_executor_but_not_forever():
         wait_for_executor(lambda: 0, "spark://m:7077", clock=lambda: now[0], sleep=sleep)
 
     assert now[0] < 70 + EXECUTOR_WAIT_S
+
+
+def test_files_of_killed_checks_are_removed_but_not_those_of_a_running_one(tmp_path):
+    for name, written_at in ((".headrace-preflight-old", 1000), (".headrace-preflight-new", 9000), ("other", 1000)):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (written_at, written_at))
+
+    remove_abandoned(tmp_path, 10_000.0)
+
+    assert {file.name for file in tmp_path.iterdir()} == {".headrace-preflight-new", "other"}
 
 
 @pytest.fixture

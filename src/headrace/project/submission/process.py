@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -68,11 +69,17 @@ def _stop(process: subprocess.Popen[bytes], command: SubmitCommand) -> None:
 
 def _driver(parent: int, program: str) -> int | None:
     """The Python process that runs the program; None before it has started."""
-    try:
+    with suppress(psutil.NoSuchProcess):
         for child in psutil.Process(parent).children():
-            words = child.cmdline()
-            if program in words and Path(words[0]).name.startswith("python"):
+            if _runs(child, program):
                 return int(child.pid)
-    except psutil.NoSuchProcess:
-        return None
     return None
+
+
+def _runs(process: psutil.Process, program: str) -> bool:
+    try:
+        words = process.cmdline()
+    except psutil.NoSuchProcess:
+        # Java starts many short processes besides.
+        return False
+    return program in words and Path(words[0]).name.startswith("python")
