@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
@@ -21,6 +22,7 @@ from headrace.connectors.class_archive import archive_file, use_archive_option
 from headrace.connectors.fetch import jars, storage_jar
 from headrace.connectors.java import check_java
 from headrace.connectors.spark_home import spark_home
+from headrace.spark.cluster.start_failure import start_failure
 from headrace.spark.cluster.worker_archives import ship_package
 from headrace.spark.jvm.call_sites import record_user_call_sites
 from headrace.spark.jvm.class_names import cache_class_lookups
@@ -158,11 +160,16 @@ def _new_session(start: _Start) -> SparkSession:
     for logger in _NOISY_LOGGERS:
         logging.getLogger(logger).setLevel(logging.CRITICAL + 1)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    context = _submitted_context(start) if is_submitted() else _started_context(start)
-    if not is_single_process(str(context.master)):
-        # Java would end it as well, but later than this process; meanwhile the cluster starts executors again.
-        atexit.register(context.stop)
-    return SparkSession(context)
+    try:
+        context = _submitted_context(start) if is_submitted() else _started_context(start)
+        if not is_single_process(str(context.master)):
+            # Java would end it as well, but later than this process; meanwhile the cluster starts executors again.
+            atexit.register(context.stop)
+        return SparkSession(context)
+    except Py4JJavaError as error:
+        if not is_submitted() and is_single_process(start.master):
+            raise
+        raise start_failure(str(error.java_exception), start.log_folder) from error
 
 
 def _submitted_context(start: _Start) -> SparkContext:
