@@ -75,6 +75,11 @@ def test_the_command_for_each_kind_of_cluster(shop, name):
         (SubmitRequest(master="spark://m:7077", mode=DeployMode.CLUSTER), SETTINGS, "SUBMIT.DEPLOY_MODE"),
         (SubmitRequest(mode=DeployMode.CLUSTER), SETTINGS, "SUBMIT.DEPLOY_MODE"),
         (SubmitRequest(master="k8s://https://host"), SETTINGS.replace("container.image", "other"), "SUBMIT.NO_IMAGE"),
+        (
+            SubmitRequest(),
+            SETTINGS.replace("spark.executor.memory: 2g", "spark.submit.deployMode: both"),
+            "SETTINGS.WRONG_VALUE",
+        ),
         (SubmitRequest(confs={"spark.my.password": "x"}), SETTINGS, "SUBMIT.SECRET"),
         (SubmitRequest(), SETTINGS.replace("4g", "${env:MEMORY}"), "SUBMIT.SECRET"),
     ],

@@ -24,6 +24,7 @@ DEFAULT_MASTER = "local[*]"
 # Where an image has the file that spark-submit runs.
 DEFAULT_ENTRY = "/opt/headrace/main.py"
 _IMAGES = ("spark.kubernetes.container.image", "spark.kubernetes.driver.container.image")
+_MODE_KEY = "spark.submit.deployMode"
 _REFERENCE = re.compile(r"\$\{")
 # Spark's own rule, spark.redaction.regex.
 _SECRET_NAME = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)
@@ -172,7 +173,7 @@ def submit_command(settings: Settings, request: SubmitRequest, tools: Tools) -> 
     manager = Manager.of(master)
     own = {key: value for key, value in settings.configuration.items() if key.startswith("spark.")}
     configured = {**settings.spark_conf, **own}
-    mode = request.mode or DeployMode(configured.get("spark.submit.deployMode", DeployMode.CLIENT))
+    mode = request.mode or _configured_mode(configured)
     confs, left_out = _shown(configured, request.confs or {}, mode)
     if mode is DeployMode.CLUSTER and manager in _NO_CLUSTER_MODE:
         raise PipelineError("SUBMIT.DEPLOY_MODE", manager=manager.value, reason=_NO_CLUSTER_MODE[manager])
@@ -195,6 +196,14 @@ def submit_command(settings: Settings, request: SubmitRequest, tools: Tools) -> 
         mode,
         left_out,
     )
+
+
+def _configured_mode(configured: Mapping[str, str]) -> DeployMode:
+    value = configured.get(_MODE_KEY, DeployMode.CLIENT.value).casefold()
+    if value not in [mode.value for mode in DeployMode]:
+        reason, instead = "it must be client or cluster", "Write one of them, or leave it out."
+        raise PipelineError("SETTINGS.WRONG_VALUE", key=_MODE_KEY, reason=reason, instead=instead)
+    return DeployMode(value)
 
 
 def _shown(
