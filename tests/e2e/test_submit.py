@@ -102,21 +102,24 @@ def test_a_submitted_update_has_the_given_master_and_confs_and_ends_in_order_by_
     assert rows(project, "confs") == [{"master": cluster, "a": "600m", "b": "1", "c": "3"}]
 
 
-def test_a_submission_without_a_master_does_not_run_here_what_belongs_on_a_cluster(project):
+def test_a_local_master_is_used_and_a_missing_one_does_not_replace_a_cluster(project):
+    done = submitted(project, "--master", "local[2]", "--conf", "spark.sql.shuffle.partitions=3")
+
+    assert done.returncode == 0, done.stdout + done.stderr[-5000:]
+    assert rows(project, "confs") == [{"master": "local[2]", "a": "900m", "b": "1", "c": "3"}]
+
     (project / "pipeline.yml").write_text("name: shop\nmaster: spark://nowhere:7077\n")
+    refused = submitted(project)
+
+    assert (refused.returncode, json.loads(refused.stdout)["error"]["code"]) == (2, "SESSION.OTHER_MASTER")
+
+
+def submitted(project, *options):
+    """An update that spark-submit starts, as its user writes it."""
     python = f"spark.pyspark.driver.python={sys.executable}"
-
-    done = subprocess.run(
-        [SPARK_SUBMIT, "--conf", python, ENTRY, "--output", "json", "run"],
-        cwd=project,
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-        env={**os.environ, "SPARK_HOME": str(SPARK_SUBMIT.parents[1])},
-    )
-
-    assert (done.returncode, json.loads(done.stdout)["error"]["code"]) == (2, "SESSION.OTHER_MASTER"), done.stderr
-    assert not (project / "storage").exists()
+    words = [SPARK_SUBMIT, *options, "--conf", python, ENTRY, "--output", "json", "run"]
+    environ = {**os.environ, "SPARK_HOME": str(SPARK_SUBMIT.parents[1])}
+    return subprocess.run(words, cwd=project, capture_output=True, encoding="utf-8", check=False, env=environ)
 
 
 def wait_for(condition, command):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from typing import Any
 
 from headrace.errors import PipelineError
@@ -175,11 +176,19 @@ class Plan:
 
     def step_for(self, flow: str) -> FlowStep:
         """The step of a flow."""
-        return next(step for step in self.flows if step.flow.name == flow)
+        return self._by_flow[flow]
 
     def table_step_for(self, name: QualifiedName) -> TableStep | None:
         """What happens to a table before its flows run, or None."""
-        return next((step for step in self.tables if step.dataset == name), None)
+        return self._by_table.get(name)
+
+    @cached_property
+    def _by_flow(self) -> dict[str, FlowStep]:
+        return {step.flow.name: step for step in reversed(self.flows)}
+
+    @cached_property
+    def _by_table(self) -> dict[QualifiedName, TableStep]:
+        return {step.dataset: step for step in reversed(self.tables)}
 
     def describe(self) -> str:
         """The plan as stable text; flows that do not run come last, and those outside of the selection as a number."""
