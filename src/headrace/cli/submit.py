@@ -65,5 +65,8 @@ def submit(
 
 
 def _global_options(invocation: Invocation) -> tuple[str, ...]:
+    if invocation.as_json:
+        # Spark writes both outputs of the driver into one.
+        return ("--output", "json", "-q")
     levels = {Verbosity.QUIET: ("-q",), Verbosity.NORMAL: (), Verbosity.VERBOSE: ("-v",)}
-    return (*(("--output", "json") if invocation.as_json else ()), *levels[invocation.verbosity])
+    return levels[invocation.verbosity]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -181,6 +182,21 @@ class Plan:
     def table_step_for(self, name: QualifiedName) -> TableStep | None:
         """What happens to a table before its flows run, or None."""
         return self._by_table.get(name)
+
+    @cached_property
+    def upstream(self) -> Mapping[str, tuple[str, ...]]:
+        """The flows that feed the inputs of each flow, also those whose sources are unavailable."""
+        unavailable: dict[QualifiedName, list[str]] = {}
+        for step in self.unavailable:
+            unavailable.setdefault(step.flow.target, []).append(step.flow.name)
+        return {step.flow.name: tuple(self._upstream_of(step.flow, unavailable)) for step in self.flows}
+
+    def _upstream_of(self, flow: StoredFlow, unavailable: Mapping[QualifiedName, Sequence[str]]) -> Iterator[str]:
+        names = [given.name for given in self.graph.stored_inputs(flow)]
+        for name in names:
+            yield from (found.name for found in self.graph.flows_into(name))
+        for name in names:
+            yield from unavailable.get(name, ())
 
     @cached_property
     def _by_flow(self) -> dict[str, FlowStep]:
