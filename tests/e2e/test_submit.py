@@ -29,10 +29,18 @@ pytestmark = [
     ),
 ]
 
-CODE = """\
+CONFS = """\
 from headrace import pipelines as dp
 
 KEYS = ("spark.master", "spark.executor.memory", "spark.executor.cores", "spark.sql.shuffle.partitions")
+
+
+@dp.materialized_view
+def confs():
+    values = tuple(spark.conf.get(key) for key in KEYS)
+    return spark.createDataFrame([values], "master string, a string, b string, c string")
+"""
+ORDERS = """\
 
 
 @dp.table
@@ -43,12 +51,6 @@ def orders():
 @dp.materialized_view
 def by_city():
     return spark.read.table("orders").groupBy("city").count()
-
-
-@dp.materialized_view
-def confs():
-    values = tuple(spark.conf.get(key) for key in KEYS)
-    return spark.createDataFrame([values], "master string, a string, b string, c string")
 """
 SPARK_CONF = "spark_conf:\n  spark.executor.memory: 900m\n  spark.executor.cores: 1\n"
 SPARK_SUBMIT = Path(pyspark.__file__).parent / "bin" / "spark-submit"
@@ -66,7 +68,7 @@ def cluster(tmp_path_factory):
 def project(tmp_path):
     for path, text in {
         "pipeline.yml": f"name: shop\n{SPARK_CONF}",
-        "transformations/orders.py": CODE,
+        "transformations/orders.py": CONFS + ORDERS,
         "landing/a.json": "".join(json.dumps({"id": n, "city": "Oslo" if n % 2 else "Rome"}) + "\n" for n in range(40)),
     }.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
@@ -103,6 +105,7 @@ def test_a_submitted_update_has_the_given_master_and_confs_and_ends_in_order_by_
 
 
 def test_a_local_master_is_used_and_a_missing_one_does_not_replace_a_cluster(project):
+    (project / "transformations" / "orders.py").write_text(CONFS)
     done = submitted(project, "--master", "local[2]", "--conf", "spark.sql.shuffle.partitions=3")
 
     assert done.returncode == 0, done.stdout + done.stderr[-5000:]
