@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import import_module
 from importlib.metadata import version
@@ -44,6 +45,7 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--only", metavar="A,B", help=f"only these scenarios, of {', '.join(known)}")
     parser.add_argument("--repeats", type=int, default=5, help="rounds for each scenario (default: 5)")
     parser.add_argument("--rows", type=int, help="rows of input instead of the scenario's own number")
+    parser.add_argument("--contestants", metavar="A;B", help="only these contestants, such as '10 flows;100 flows'")
     parser.add_argument(
         "--publish", action="store_true", help=f"write the results into {PAGE.relative_to(BENCH.parent)}"
     )
@@ -55,6 +57,8 @@ def main(words: Sequence[str]) -> int:
     for name in wanted:
         machine = _machine()
         scenario: Scenario = import_module(f"scenarios.{name}").SCENARIO
+        if chosen.contestants:
+            scenario = only(scenario, chosen.contestants.split(";"))
         found = run_scenario(name, scenario, chosen.rows or scenario.rows, chosen.repeats)
         at = datetime.now(UTC).isoformat()
         measured = {name: {"at": at, "machine": machine, **found}}
@@ -64,6 +68,18 @@ def main(words: Sequence[str]) -> int:
             PAGE.write_text(page(measured, before), encoding="utf-8")
     print(f"\nstored in {RESULTS / 'results.json'}")
     return 0
+
+
+def only(scenario: Scenario, names: Sequence[str]) -> Scenario:
+    """The scenario with these contestants alone.
+
+    Raises:
+        BenchError: it has none of them.
+    """
+    chosen = tuple(one for one in scenario.contestants if one.name in names)
+    if not chosen:
+        raise BenchError(f"no contestant of {', '.join(one.name for one in scenario.contestants)} is chosen")
+    return replace(scenario, contestants=chosen)
 
 
 def run_scenario(name: str, scenario: Scenario, rows: int, repeats: int) -> dict[str, Any]:

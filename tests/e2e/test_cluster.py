@@ -18,6 +18,7 @@ pytestmark = [
             "tests/unit/spark/test_cluster.py::test_an_executor_that_sees_the_storage_and_imports_all_modules_has_no_problem",
             "tests/unit/spark/test_cluster.py::test_a_module_that_cannot_be_imported_is_reported_with_the_reason",
             "tests/unit/spark/test_cluster.py::test_an_update_waits_for_the_first_executor_but_not_forever",
+            "tests/unit/spark/test_cluster.py::test_an_application_that_a_cluster_does_not_start_is_reported_with_the_log",
         )
     ),
 ]
@@ -84,6 +85,14 @@ def test_an_executor_without_python_is_reported_before_anything_is_written(proje
     assert (done.returncode, problem["code"]) == (1, "CLUSTER.PYTHON")
     assert "/nowhere/python3" in problem["message"]
     assert not (project / "storage" / "tables").exists()
+
+
+def test_a_master_that_is_not_reached_is_reported(project):
+    (project / "pipeline.yml").write_text("name: shop\nmaster: spark://127.0.0.1:1\n")
+
+    done = in_own_process(project, "--output", "json", "validate")
+
+    assert (done.returncode, json.loads(done.stdout)["error"]["code"]) == (1, "CLUSTER.NOT_STARTED"), done.stdout
 
 
 def test_the_cluster_ends_with_the_command(project):

@@ -21,6 +21,7 @@ VERBS = {
     "validate": "update:validate",
     "plan": "update:plan",
     "run": "update:run",
+    "submit": "submit:submit",
     "backfill": "backfill:backfill",
     "graph": "inspect:graph",
     "status": "status:status",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from typing import Any
 
 from headrace.errors import PipelineError
@@ -175,11 +177,34 @@ class Plan:
 
     def step_for(self, flow: str) -> FlowStep:
         """The step of a flow."""
-        return next(step for step in self.flows if step.flow.name == flow)
+        return self._by_flow[flow]
 
     def table_step_for(self, name: QualifiedName) -> TableStep | None:
         """What happens to a table before its flows run, or None."""
-        return next((step for step in self.tables if step.dataset == name), None)
+        return self._by_table.get(name)
+
+    @cached_property
+    def upstream(self) -> Mapping[str, tuple[str, ...]]:
+        """The flows that feed the inputs of each flow, also those whose sources are unavailable."""
+        unavailable: dict[QualifiedName, list[str]] = {}
+        for step in self.unavailable:
+            unavailable.setdefault(step.flow.target, []).append(step.flow.name)
+        return {step.flow.name: tuple(self._upstream_of(step.flow, unavailable)) for step in self.flows}
+
+    def _upstream_of(self, flow: StoredFlow, unavailable: Mapping[QualifiedName, Sequence[str]]) -> Iterator[str]:
+        names = [given.name for given in self.graph.stored_inputs(flow)]
+        for name in names:
+            yield from (found.name for found in self.graph.flows_into(name))
+        for name in names:
+            yield from unavailable.get(name, ())
+
+    @cached_property
+    def _by_flow(self) -> dict[str, FlowStep]:
+        return {step.flow.name: step for step in reversed(self.flows)}
+
+    @cached_property
+    def _by_table(self) -> dict[QualifiedName, TableStep]:
+        return {step.dataset: step for step in reversed(self.tables)}
 
     def describe(self) -> str:
         """The plan as stable text; flows that do not run come last, and those outside of the selection as a number."""

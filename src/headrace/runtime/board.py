@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import islice
 from types import MappingProxyType
 from typing import Any
 
 from headrace.errors import InternalError
 from headrace.events.types import FlowStateChanged
-from headrace.graph.resolved import ResolvedGraph
 from headrace.graph.select import Selection
 from headrace.model.outcome import FlowState
 from headrace.plan.steps import Decision, Plan
 from headrace.runtime.ports import Emit
 from headrace.runtime.states import ACTIVE, BLOCKING, CURRENT, NEXT, is_final
+
+_UNSTARTED = frozenset((FlowState.QUEUED, FlowState.RETRYING))
 
 
 @dataclass(frozen=True)
@@ -88,8 +90,9 @@ class Board:
     def ready(self, now: float, limit: int) -> tuple[str, ...]:
         """Flows that may start now: their inputs are current, and at most *limit* flows run at a time."""
         room = limit - len(self.active)
-        waiting = [flow for flow, status in self.statuses.items() if self._may_start(flow, status, now)]
-        return tuple(waiting[: max(room, 0)])
+        unstarted = ((flow, status) for flow, status in self.statuses.items() if status.state in _UNSTARTED)
+        waiting = (flow for flow, status in unstarted if self._may_start(flow, status, now))
+        return tuple(islice(waiting, max(room, 0)))
 
     def with_current(self, flow: str) -> Board:
         """The board with one flow's table marked as current; emits no event."""
@@ -122,9 +125,10 @@ class Board:
     def blocked(self) -> tuple[tuple[str, str], ...]:
         """Queued flows that can never start, each with the dataset that blocks it."""
         found = []
-        for flow, status in self.statuses.items():
+        blocking = {flow for flow, status in self.statuses.items() if status.state in BLOCKING}
+        for flow, status in self.statuses.items() if blocking else ():
             if status.state is FlowState.QUEUED:
-                culprit = next((up for up in self._upstream(flow) if self.statuses[up].state in BLOCKING), None)
+                culprit = next((up for up in self.plan.upstream[flow] if up in blocking), None)
                 if culprit is not None:
                     found.append((flow, self.statuses[culprit].dataset))
         return tuple(found)
@@ -132,17 +136,8 @@ class Board:
     def _may_start(self, flow: str, status: FlowStatus, now: float) -> bool:
         if status.state is FlowState.RETRYING:
             return status.retry_at is None or status.retry_at <= now
-        if status.state is not FlowState.QUEUED:
-            return False
-        upstream = [self.statuses[up] for up in self._upstream(flow)]
+        upstream = [self.statuses[up] for up in self.plan.upstream[flow]]
         return all(above.is_current or above.state in CURRENT for above in upstream)
-
-    def _upstream(self, flow: str) -> tuple[str, ...]:
-        graph: ResolvedGraph = self.plan.graph
-        inputs = graph.stored_inputs(graph.by_flow[flow])
-        read = {given.name for given in inputs}
-        unavailable = (step.flow.name for step in self.plan.unavailable if step.flow.target in read)
-        return (*(up.name for given in inputs for up in graph.flows_into(given.name)), *unavailable)
 
 
 def remaining_selection(selection: Selection, board: Board) -> Selection:

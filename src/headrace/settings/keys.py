@@ -89,7 +89,7 @@ _OURS = (
         "master",
         _T.TEXT,
         "Spark master of a session that Headrace starts. Without this setting, the variable `HEADRACE_MASTER` sets it. "
-        "Under spark-submit, `--master` must be the same.",
+        "Under spark-submit, its `--master` wins.",
         "`local[*]`",
         in_profile=True,
     ),

@@ -20,6 +20,7 @@ from headrace.connectors.java import SPARK_PROGRAM, started_by_option
 from headrace.errors import PipelineError
 from headrace.project.lease import Lease
 from headrace.project.lease_holders import EXPIRES_AFTER_S, LeaseTiming, liveness, read_holder
+from headrace.project.update.cluster_check import refuse_held_lease
 from headrace.project.update.early_stop import StopSignals
 
 HERE = "here"
@@ -43,6 +44,15 @@ def test_a_held_lease_refuses_a_second_holder_and_names_the_first(file: Path) ->
 
     assert refused.value.code == "LEASE.HELD"
     assert refused.value.params["host"] == HERE
+
+
+def test_an_update_on_a_cluster_is_refused_before_its_check_while_another_one_runs(file: Path) -> None:
+    refuse_held_lease(file, HERE, lambda: 1000.0)
+    with Lease(file, HERE, lambda: 1000.0, update_id="u"), pytest.raises(PipelineError) as refused:
+        refuse_held_lease(file, HERE, lambda: 1000.0)
+    refuse_held_lease(file, HERE, lambda: 1000.0)
+
+    assert refused.value.code == "LEASE.HELD"
 
 
 def test_the_lease_number_increases_each_time_the_lease_is_taken(file: Path) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import importlib
+import os
 
 import pytest
 
 from headrace.errors import PipelineError
 from headrace.spark.cluster.executor_facts import ExecutorFacts, executor_problems
 from headrace.spark.cluster.executor_probe import probe
-from headrace.spark.cluster.preflight import EXECUTOR_WAIT_S, job_failure, wait_for_executor
+from headrace.spark.cluster.preflight import EXECUTOR_WAIT_S, job_failure, remove_abandoned, wait_for_executor
+from headrace.spark.cluster.start_failure import start_failure
 from headrace.spark.cluster.worker_archives import archive_of
 
 MARK = ".mark"
@@ -87,6 +89,36 @@ def test_an_update_waits_for_the_first_executor_but_not_forever():
         wait_for_executor(lambda: 0, "spark://m:7077", clock=lambda: now[0], sleep=sleep)
 
     assert now[0] < 70 + EXECUTOR_WAIT_S
+
+
+def test_files_of_killed_checks_are_removed_but_not_those_of_a_running_one(tmp_path):
+    for name, written_at in ((".headrace-preflight-old", 1000), (".headrace-preflight-new", 9000), ("other", 1000)):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (written_at, written_at))
+
+    remove_abandoned(tmp_path, 10_000.0)
+
+    assert {file.name for file in tmp_path.iterdir()} == {".headrace-preflight-new", "other"}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (
+            "java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.\nThis stopped one",
+            "the master was not reached, or it ended the application",
+        ),
+        (
+            "org.apache.spark.SparkException: Could not parse Master URL: 'x'\n\tat org",
+            "org.apache.spark.SparkException: Could not parse Master URL: 'x'",
+        ),
+    ],
+)
+def test_an_application_that_a_cluster_does_not_start_is_reported_with_the_log(text, reason, tmp_path):
+    error = start_failure(text, tmp_path)
+
+    assert (error.code, error.params["reason"], error.condition.exit_code) == ("CLUSTER.NOT_STARTED", reason, 1)
+    assert str(tmp_path / "spark.log") in error.detail
 
 
 @pytest.fixture

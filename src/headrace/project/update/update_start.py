@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from headrace.errors import PipelineError, Problems
@@ -22,7 +23,7 @@ from headrace.project.resolution.resolver import Resolver
 from headrace.project.storage_folder import clear_refusal, create_storage, record_refusal
 from headrace.project.test_harness import Harness
 from headrace.project.update.alert_monitor import AlertMonitor, ReadMetrics, UpdateAlerts
-from headrace.project.update.cluster_check import check_cluster
+from headrace.project.update.cluster_check import check_cluster, is_cluster, refuse_held_lease
 from headrace.project.update.early_stop import StopSignals
 from headrace.project.update.update import Update
 from headrace.runtime.board import Board, remaining_selection
@@ -66,24 +67,20 @@ class UpdateStart:
             PipelineError: LEASE.HELD if another update of the pipeline is running.
         """
         monitor = AlertMonitor(self.alerts, self.metrics, self.settings.alerts)
+        host, file = host_name(self.environ), self.settings.layout.lease
         # Find all problems before writing anything, including the lease.
-        try:
+        with self._refusals_recorded(monitor, host):
             resolved = self.resolver.resolve(
                 self.planning.resolve_request(selection, skip_unavailable=self.skip_unavailable)
             )
             planned(resolved.graph, selection)
             create_storage(self.settings)
-            check_cluster(resolved.catalog.session, self.settings)
-        except (PipelineError, Problems) as error:
-            host, lease_file = host_name(self.environ), self.settings.layout.lease
-            # Beside a running update, it is an attempt that changes nothing.
-            if not liveness(lease_file, host, time.time).is_held:
-                record_refusal(self.settings, error)
-            monitor.report_not_started(error)
-            raise
-        host, timing = host_name(self.environ), self.harness.lease_timing
-        file = self.settings.layout.lease
-
+        session = resolved.catalog.session
+        if is_cluster(session):
+            # The check may wait for minutes, also for executors that the other update occupies.
+            refuse_held_lease(file, host, time.time)
+            with self._refusals_recorded(monitor, host):
+                check_cluster(session, self.settings)
         update_id = str(uuid.uuid4())
         remaining = selection
 
@@ -95,7 +92,7 @@ class UpdateStart:
             )
             return now, planned(now.graph, remaining)
 
-        lease = Lease(file, host, time.time, timing=timing, update_id=update_id)
+        lease = Lease(file, host, time.time, timing=self.harness.lease_timing, update_id=update_id)
         with StopSignals(stop) as stop_signals, lease:
             plan = planned(resolved.graph, selection)
             clear_refusal(self.settings)
@@ -115,3 +112,14 @@ class UpdateStart:
                 monitor=monitor,
             )
             return update.run(plan, selection, on_event, stop_signals)
+
+    @contextmanager
+    def _refusals_recorded(self, monitor: AlertMonitor, host: str) -> Iterator[None]:
+        """Record why the update does not start. Beside a running one, an attempt changes nothing."""
+        try:
+            yield
+        except (PipelineError, Problems) as error:
+            if not liveness(self.settings.layout.lease, host, time.time).is_held:
+                record_refusal(self.settings, error)
+            monitor.report_not_started(error)
+            raise

@@ -6,6 +6,7 @@ import re
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ _POLL_S = 0.2
 # Spark's own check, before a task begins.
 _OTHER_PYTHON = re.compile(r"Python in worker has different version: (\S+) than that in driver: ([^\s,]+)")
 _MARK_PREFIX = ".headrace-preflight-"
+_ABANDONED_AFTER_S = 3600.0
 
 
 def check_executors(
@@ -51,7 +53,10 @@ def check_executors(
     cores = max(int(context.defaultParallelism), 1)
     mark = f"{_MARK_PREFIX}{uuid.uuid4().hex}"
     if storage is not None:
-        (storage / mark).write_text(mark, encoding="utf-8")
+        file = storage / mark
+        file.write_text(mark, encoding="utf-8")
+        # By the clock of the file system.
+        remove_abandoned(storage, file.stat().st_mtime)
     # The package may not be importable there.
     cloudpickle.register_pickle_by_value(executor_probe)
     try:
@@ -65,6 +70,19 @@ def check_executors(
             written.unlink(missing_ok=True)
     raise_all(executor_problems([ExecutorFacts.of(one) for one in reports], str(storage)))
     return cores
+
+
+def remove_abandoned(storage: Path, now: float) -> None:
+    """Remove the files of checks that were killed.
+
+    Args:
+        storage: the folder.
+        now: the time of its file system, in seconds.
+    """
+    for file in storage.glob(f"{_MARK_PREFIX}*"):
+        with suppress(FileNotFoundError):
+            if now - file.stat().st_mtime > _ABANDONED_AFTER_S:
+                file.unlink()
 
 
 def wait_for_executor(

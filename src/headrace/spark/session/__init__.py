@@ -11,4 +11,5 @@ __all__ = [
     "object_stores",
     "query_context",
     "scoped_confs",
+    "submitted_confs",
 ]

@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Mapping
 
-from headrace.errors import PipelineError
 from headrace.settings.memory import DEFAULT_DRIVER_MEMORY, DRIVER_MEMORY_KEY
 
 DEFAULT_MASTER = "local[*]"
@@ -40,20 +39,6 @@ def is_single_process(master: str) -> bool:
     return re.fullmatch(r"local(\[.*\])?", master) is not None
 
 
-def check_submitted(master: str, submitted: str | None) -> None:
-    """Refuse a master that differs from the one given to spark-submit.
-
-    Args:
-        master: the master from the settings or the environment.
-        submitted: the master that spark-submit started Java with, if it did.
-
-    Raises:
-        PipelineError: SESSION.OTHER_MASTER.
-    """
-    if submitted is not None and submitted.casefold() != master.casefold():
-        raise PipelineError("SESSION.OTHER_MASTER", submitted=submitted, master=master)
-
-
 def cores_of(master: str) -> int:
     """How many tasks run at a time on a master; for a cluster, an estimate that suits small ones."""
     local = re.fullmatch(r"local(?:\[(\*|\d+)(?:,\s*\d+)?\])?", master)
@@ -67,13 +52,18 @@ def cores_of(master: str) -> int:
 def merge_confs(needed: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
     """The confs of a new session: the project's own win, but list settings are appended to the required ones.
 
-    ``spark.jars.packages`` is not such a list: Spark itself adds its packages to ``spark.jars``.
+    An item that is already in a list is not repeated. ``spark.jars.packages`` is not such a list: Spark itself adds its
+    packages to ``spark.jars``.
     """
     joined = dict(needed)
     for key, value in own.items():
-        parts = (needed.get(key), value) if key in _LISTS else (value,)
-        joined[key] = _LISTS.get(key, "").join(filter(None, parts))
+        separator = _LISTS.get(key)
+        joined[key] = value if separator is None else _joined(separator, needed.get(key, ""), value)
     return joined
+
+
+def _joined(separator: str, *lists: str) -> str:
+    return separator.join(dict.fromkeys(filter(None, separator.join(lists).split(separator))))
 
 
 def static_confs(master: str, warehouse: str) -> dict[str, str]:

@@ -12,7 +12,7 @@ from headrace.model.names import InvalidName, Naming, QualifiedName, quoted, spl
 from headrace.settings.storage import StorageLayout
 from headrace.sql.lexer import Kind, lex
 from headrace.sql.rewrite import rewrite_names
-from headrace.stores.paths import is_below, storage_path
+from headrace.stores.paths import StoragePath, storage_path
 
 
 class Names:
@@ -22,23 +22,36 @@ class Names:
         self._layout = layout
         self._naming = naming
         self._known: dict[QualifiedName, SessionName] = {}
+        # The same names by their key in the session, and by the folder of their table.
+        self._by_key: dict[str, QualifiedName] = {}
+        self._folders: dict[StoragePath, QualifiedName] = {}
         self._reads: set[QualifiedName] | None = None
 
     def recording(self, reads: set[QualifiedName]) -> Names:
         """The same names. Adds each name that is looked up through it to *reads*."""
         found = Names(self._layout, self._naming)
-        found._known, found._reads = self._known, reads
+        found._known, found._by_key, found._folders = self._known, self._by_key, self._folders
+        found._reads = reads
         return found
 
     def add(self, names: Iterable[QualifiedName], views: Iterable[QualifiedName]) -> None:
         """Add names of the pipeline, so that every spelling finds them."""
         without_database = set(views)
         for name in names:
-            self._known[name] = session_name(self._naming, name, view=name in without_database)
+            known = session_name(self._naming, name, view=name in without_database)
+            if self._known.get(name) == known:
+                continue
+            self.remove(name)
+            self._known[name] = known
+            self._by_key[known.key] = name
+            self._folders[self._folder(name)] = name
 
     def remove(self, name: QualifiedName) -> None:
         """Remove a name."""
-        self._known.pop(name, None)
+        known = self._known.pop(name, None)
+        if known is not None:
+            self._by_key.pop(known.key, None)
+            self._folders.pop(self._folder(name), None)
 
     def knows(self, name: QualifiedName) -> bool:
         """Whether a name was added."""
@@ -61,10 +74,10 @@ class Names:
             return None
         if len(parts) > 2:
             parts = parts[-2:]
-        wanted = {".".join(("", *parts)[-2:]).casefold()}
-        if len(parts) == 1:
-            wanted.add(f"{self._naming.schema}.{parts[0]}".casefold())
-        return next((name for name, session in self._known.items() if session.key in wanted), None)
+        found = self._by_key.get(".".join(("", *parts)[-2:]).casefold())
+        if found is None and len(parts) == 1:
+            found = self._by_key.get(f"{self._naming.schema}.{parts[0]}".casefold())
+        return found
 
     def to_session_name(self, text: str, naming: Naming) -> str:
         """Translate a user's spelling of a table to the session's. Unknown names stay unchanged."""
@@ -113,6 +126,9 @@ class Names:
             PipelineError: GRAPH.OWN_TABLE_BY_PATH.
         """
         resolved = storage_path(local_path(path)).resolve()
-        for name in self._known:
-            if is_below(resolved, storage_path(self._layout.table(self._naming, name)).resolve()):
-                raise PipelineError("GRAPH.OWN_TABLE_BY_PATH", name=name, path=path)
+        for folder in (resolved, *resolved.parents):
+            if folder in self._folders:
+                raise PipelineError("GRAPH.OWN_TABLE_BY_PATH", name=self._folders[folder], path=path)
+
+    def _folder(self, name: QualifiedName) -> StoragePath:
+        return storage_path(self._layout.table(self._naming, name)).resolve()
