@@ -31,7 +31,7 @@ def design(
         typer.Option(
             "--sample",
             metavar="PATH",
-            help="Propose missing answers from files of records: JSON, CSV, Parquet. SOURCE=PATH if there are several.",
+            help="Propose missing answers from records: JSON, CSV, Parquet, Avro, ORC. SOURCE=PATH if several.",
         ),
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Write the project into a folder.")] = None,

@@ -26,9 +26,9 @@ Given = Annotated[Requirements, Field(description=f"The requirements: an object,
 Samples = Annotated[
     str | None,
     Field(
-        description="A file or folder with records of a source (JSON, CSV, Parquet), relative to the project of the "
-        "server; SOURCE=PATH if there are several sources. Columns, event time, keys, duplicates and lateness are "
-        "measured in it, and proposed where the requirements do not say."
+        description="A file or folder with records of a source (JSON, CSV, Parquet, Avro, ORC), relative to the "
+        "project of the server; SOURCE=PATH if there are several sources. Columns, event time, keys, duplicates and "
+        "lateness are measured in it, and proposed where the requirements do not say."
     ),
 ]
 Directory = Annotated[str, Field(description="Where the project is written, relative to the project of the server.")]

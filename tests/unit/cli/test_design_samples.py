@@ -10,9 +10,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
 
 REQUIREMENTS = """name: shop
 sources:
@@ -56,6 +58,20 @@ def parquet(rows: list[Row]) -> bytes:
     return stream.getvalue()
 
 
+def avro(rows: list[Row]) -> bytes:
+    stream = io.BytesIO()
+    kinds = {str: "string", int: "long"}
+    fields = [{"name": name, "type": kinds[type(value)]} for name, value in rows[0].items()]
+    fastavro.writer(stream, {"type": "record", "name": "order", "fields": fields}, rows)
+    return stream.getvalue()
+
+
+def orc_file(rows: list[Row]) -> bytes:
+    stream = pa.BufferOutputStream()
+    orc.write_table(pa.Table.from_pylist(rows), stream)
+    return bytes(stream.getvalue())
+
+
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     found = tmp_path / "requirements.yml"
@@ -87,6 +103,8 @@ def sampled(cli: Any, file: Path, tmp_path: Path) -> Callable[..., Any]:
         ("a.csv", csv(records())),
         ("a.tsv", csv(records()).replace(b",", b"\t")),
         ("a.parquet", parquet(records())),
+        ("a.avro", avro(records())),
+        ("a.orc", orc_file(records())),
     ],
 )
 def test_each_format_gives_the_same_proposals(sampled: Any, name: str, content: bytes) -> None:
@@ -151,6 +169,8 @@ def test_one_of_several_sources_is_named(cli: Any, file: Path, tmp_path: Path) -
         ("a.json", bytes(range(256)) * 9, "no record of 1 file "),
         ("a.csv", b"\n", "no record of 1 file "),
         ("a.parquet", parquet(records())[:-20], "no record of 1 file "),
+        ("a.avro", avro(records())[:40], "no record of 1 file "),
+        ("a.orc", orc_file(records())[:-20], "no record of 1 file "),
         ("a.json.gz", b"no gzip", "a file is damaged"),
     ],
 )
@@ -188,6 +208,22 @@ def test_values_of_several_types_and_nested_fields_become_types_that_hold_them(s
 
     types = {column["name"]: column["type"] for column in found["samples"][0]["columns"]}
     assert (code, types["n"], types["to"]) == (0, "string", "struct<city:string,zip:bigint>")
+
+
+def test_messages_of_debezium_in_a_file_are_proposed_as_changes(cli: Any, file: Path, tmp_path: Path) -> None:
+    file.write_text(
+        REQUIREMENTS.replace("    kind: kafka\n", "").replace("once", "users").replace("dedup", "scd1"),
+        encoding="utf-8",
+    )
+    messages = [{"before": None, "after": row, "op": "c", "ts_ms": 1} for row in records()]
+    (tmp_path / "topic.json").write_bytes(lines([{"schema": {}, "payload": message} for message in messages]))
+
+    code, out, _ = cli("design", str(file), "--defaults", "--sample", "topic.json", "--output", "json")
+
+    found = json.loads(out)
+    answers = {one["path"].rpartition(".")[2]: one["answer"] for one in found["proposals"]}
+    assert (code, answers["kind"], answers["keys"]) == (0, "cdc", "order_id")
+    assert found["samples"][0]["change_events"] == {"c": 302}
 
 
 def test_a_large_file_is_read_in_part(sampled: Any, monkeypatch: pytest.MonkeyPatch) -> None:
