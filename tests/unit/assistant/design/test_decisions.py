@@ -238,4 +238,4 @@ def test_decisions_have_distinct_ids_and_pages_of_the_knowledge_base(requirement
     ids = [decision.id for decision in made.decisions]
     assert len(ids) == len(set(ids))
     assert [decision.id for decision in made.decisions if not PAGE.fullmatch(decision.page)] == []
-    assert [decision.id for decision in made.decisions if not decision.reason or decision.reason.endswith("..")] == []
+    assert [decision.id for decision in made.decisions if not decision.reason or decision.reason.endswith(".")] == []
