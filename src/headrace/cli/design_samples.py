@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -44,6 +44,8 @@ _FORMATS = {
 _TYPED = ("parquet", "avro", "orc")
 _COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
 _CORRUPT = "_corrupt_record"
+# Options that a sample is read with, whatever the requirements say.
+_OWN_OPTIONS = {"path", "cloudfiles.format", "cloudfiles.infercolumntypes", RECORD_OPTION.casefold()}
 _WITHOUT_SAMPLE = {
     SourceKind.RATE: "the columns of its kind are always the same",
     SourceKind.SYNTHETIC: "the columns of its kind are always the same",
@@ -105,10 +107,15 @@ def _format(files: Sequence[Split]) -> str | None:
 
 
 def _format_by_name(path: str) -> str | None:
+    name = _without_compression(path)
+    return next((kind for ending, kind in _FORMATS.items() if name.endswith(ending)), None)
+
+
+def _without_compression(path: str) -> str:
     name = path.casefold()
     for ending in _COMPRESSED:
         name = name.removesuffix(ending)
-    return next((kind for ending, kind in _FORMATS.items() if name.endswith(ending)), None)
+    return name
 
 
 def _fits(file: Split, file_format: str, source: Source) -> bool:
@@ -138,7 +145,8 @@ class _Reader:
 
     def sample(self) -> Sample:
         try:
-            options = self._options()
+            needed = self._needed_options()
+            options = self._options(needed)
             inferred = self._columns(options)
         except (PipelineError, Problems, OSError) as error:
             raise _no_sample(self._path, _reason(error), "Check that the files can be read.") from error
@@ -159,21 +167,30 @@ class _Reader:
             not is_cut,
             unreadable,
             time.time(),
+            needed,
         )
 
-    def _options(self) -> LoaderOptions:
-        # Options of other readers, such as those of Kafka, are not for files.
-        given = {name: value for name, value in self._source.options.items() if name.casefold() != "path"}
+    def _needed_options(self) -> dict[str, str]:
+        """The options that the files need, unless the requirements have them."""
+        found = {}
+        if self._format == "csv":
+            found["header"] = "true"
+            if _without_compression(self._files[0].path).endswith(".tsv"):
+                found["sep"] = "\t"
+        elif self._is_one_document():
+            found["multiLine"] = "true"
+        return found
+
+    def _options(self, needed: Mapping[str, str]) -> LoaderOptions:
         fixed = {"cloudFiles.format": self._format, "cloudFiles.inferColumnTypes": "true"}
-        fixed |= {RECORD_OPTION: str(_RECORD_BYTES), "multiLine": str(self._is_one_document()).lower()}
-        if self._format in _TYPED:
-            del fixed["multiLine"], fixed[RECORD_OPTION]
-        if self._files[0].path.casefold().endswith(".tsv"):
-            fixed["sep"] = "\t"
-        if self._source.kind is SourceKind.FILES:
-            names = {name.casefold() for name in fixed}
-            fixed |= {name: value for name, value in given.items() if name.casefold() not in names}
-        return loader_options({"header": "true", **fixed} if self._format == "csv" else fixed)
+        if self._format not in _TYPED:
+            fixed[RECORD_OPTION] = str(_RECORD_BYTES)
+        # Options of other readers, such as those of Kafka, are not for files.
+        given = self._source.options if self._source.kind is SourceKind.FILES else {}
+        stated = {name: value for name, value in given.items() if name.casefold() not in _OWN_OPTIONS}
+        names = {name.casefold() for name in stated}
+        unstated = {name: value for name, value in needed.items() if name.casefold() not in names}
+        return loader_options({**fixed, **unstated, **stated})
 
     def _columns(self, options: LoaderOptions) -> JsonType | None:
         files = FileSample(self._files)

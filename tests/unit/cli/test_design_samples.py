@@ -117,6 +117,38 @@ def test_each_format_gives_the_same_proposals(sampled: Any, name: str, content: 
     assert [sample["rows"] for sample in found["samples"]] == [302]
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "options"),
+    [
+        ("a.json", lines(records()), {}),
+        ("a.json", json.dumps(records(), indent=2).encode(), {"multiLine": "true"}),
+        ("a.csv", csv(records()), {"header": "true"}),
+        ("a.tsv.gz", gzip.compress(csv(records()).replace(b",", b"\t")), {"header": "true", "sep": "\t"}),
+        ("a.parquet", parquet(records()), {}),
+        ("a.avro", avro(records()), {}),
+        ("a.orc", orc_file(records()), {}),
+    ],
+)
+def test_a_project_from_files_reads_them_as_the_sample_was_read(
+    cli: Any, file: Path, tmp_path: Path, name: str, content: bytes, options: dict[str, str]
+) -> None:
+    file.write_text(REQUIREMENTS.replace("kafka", "files"), encoding="utf-8")
+    (tmp_path / name).write_bytes(content)
+
+    made, out, _ = cli("design", str(file), "--defaults", "--sample", name, "--out", "project", "--output", "json")
+    code, _, _ = cli("lint", "project")
+    again, _, _ = cli("design", "project/requirements.yml", "--diff")
+
+    proposed = {one["path"]: one["answer"] for one in json.loads(out)["proposals"]}
+    settings = Path("project/pipeline.yml").read_text(encoding="utf-8")
+    assert (made, code, again) == (0, 0, 0)
+    prefix = "sources.orders.options."
+    assert {path.removeprefix(prefix): one for path, one in proposed.items() if path.startswith(prefix)} == options
+    assert [
+        option for option, value in options.items() if f"orders.{option}: {json.dumps(value)}" not in settings
+    ] == []
+
+
 def test_no_value_of_the_data_is_printed_or_written(cli: Any, file: Path, tmp_path: Path) -> None:
     (tmp_path / "orders.json").write_bytes(lines(records()) + f'{{"email": "{CANARY}"\n'.encode())
     words = ("--sample", "orders.json", "--defaults")

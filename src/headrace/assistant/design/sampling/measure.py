@@ -57,6 +57,7 @@ def measure_sample(
         not_utf8=_not_utf8(table),
         keys=_keys(stated_keys, table, codes, rows),
         unique_sets=unique_sets(columns, codes, rows),
+        options=sample.options,
         operations=sample.operations,
         inserted=None if sample.inserted is None else measure_sample(_inserted(sample), stated_keys, dropped_share),
     )

@@ -20,6 +20,12 @@ from headrace.assistant.design.sampling.finding import Proposal
 from headrace.assistant.design.sampling.sample import ColumnMeasure, ColumnSet, SampleMeasures, TimeMeasure
 from headrace.model.lateness import SHARES
 
+# Why the files of a sample need an option.
+_OPTIONS = {
+    "header": "The first line of the sample's files was read as the names of the columns.",
+    "sep": "The names of the sample's files end with .tsv.",
+    "multiLine": "The first file of the sample is one JSON value over several lines.",
+}
 _OPERATIONS = {"c": "inserts", "r": "rows of a snapshot", "u": "updates", "d": "deletes", "t": "truncates"}
 # Steps that keep the columns of a source and their names.
 _KEEPING = (OutputKind.BRONZE, OutputKind.CLEAN, OutputKind.DEDUP)
@@ -55,18 +61,8 @@ def rows_text(measures: SampleMeasures) -> str:
 
 
 def _of_source(source: Source, measures: SampleMeasures, requirements: Requirements) -> tuple[Source, list[Proposal]]:
-    path, found = f"sources.{source.name}", list[Proposal]()
-    if source.kind is None and measures.operations is not None:
-        found.append(_change_events(f"{path}.kind", SourceKind.CDC.value, measures))
-        source = replace(source, kind=SourceKind.CDC)
-    elif source.kind is SourceKind.CDC and source.format is None and measures.operations is None:
-        figure = f"None of {rows_text(measures)} is an envelope of Debezium (before, after, op)."
-        found.append(Proposal(f"{path}.format", measures.format, figure, "guides/change-data-capture"))
-        source = replace(source, format=measures.format)
-    if source.kind is SourceKind.FILES and source.format is None:
-        files = f"{measures.files_found:,} file{'' if measures.files_found == 1 else 's'}"
-        found.append(Proposal(f"{path}.format", measures.format, f"The sample has {files} of it.", "guides/sources"))
-        source = replace(source, format=measures.format)
+    path = f"sources.{source.name}"
+    source, found = _how_to_read(source, measures, path)
     if not source.columns and measures.columns:
         found.append(_schema(path, measures))
         source = replace(source, columns=tuple(column.column for column in measures.columns))
@@ -88,6 +84,28 @@ def _of_source(source: Source, measures: SampleMeasures, requirements: Requireme
         found.append(_duplicates(path, share, source, measures))
         source = replace(source, duplicate_share=share)
     return source, found
+
+
+def _how_to_read(source: Source, measures: SampleMeasures, path: str) -> tuple[Source, list[Proposal]]:
+    """The kind of the source, the format of its records, and the options of its reader."""
+    found = []
+    if source.kind is None and measures.operations is not None:
+        found.append(_change_events(f"{path}.kind", SourceKind.CDC.value, measures))
+        source = replace(source, kind=SourceKind.CDC)
+    elif source.kind is SourceKind.CDC and source.format is None and measures.operations is None:
+        figure = f"None of {rows_text(measures)} is an envelope of Debezium (before, after, op)."
+        found.append(Proposal(f"{path}.format", measures.format, figure, "guides/change-data-capture"))
+        source = replace(source, format=measures.format)
+    if source.kind is not SourceKind.FILES:
+        return source, found
+    if source.format is None:
+        files = f"{measures.files_found:,} file{'' if measures.files_found == 1 else 's'}"
+        found.append(Proposal(f"{path}.format", measures.format, f"The sample has {files} of it.", "guides/sources"))
+        source = replace(source, format=measures.format)
+    given = {name.casefold() for name in source.options}
+    options = {name: value for name, value in measures.options.items() if name.casefold() not in given}
+    found += [Proposal(f"{path}.options.{name}", options[name], _OPTIONS[name], "guides/sources") for name in options]
+    return replace(source, options={**source.options, **options}), found
 
 
 def repeated_share(source: Source, measures: SampleMeasures, requirements: Requirements) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ class Sample:
         is_whole: whether all records of all files were read.
         unreadable: number of records that could not be read, and files.
         now_s: the time of the reading, in seconds since 1970.
+        options: of the reader, without which the files are not read as they were, such as ``header``.
         operations: number of Debezium's change events by operation, such as ``c``; None if the records are none.
         inserted: which rows a change event inserts or a snapshot has; None if the records are no change events, or
             are not read as such.
@@ -44,6 +45,7 @@ class Sample:
     is_whole: bool
     unreadable: int
     now_s: float
+    options: Mapping[str, str] = field(default_factory=dict)
     operations: Mapping[str, int] | None = None
     inserted: npt.NDArray[np.bool_] | None = None
 
@@ -166,7 +168,7 @@ class SampleMeasures:
         not_utf8: number of rows with bytes that are not UTF-8.
         keys: the stated key of the source, if the sample has its columns.
         unique_sets: the smallest sets of columns that are unique together, if no column is unique alone.
-        operations: as in :class:`Sample`.
+        options: as in :class:`Sample`, as are the operations.
         inserted: the measures of inserted rows, if the records are read as change events. Their keys repeat in changes.
     """
 
@@ -183,6 +185,7 @@ class SampleMeasures:
     not_utf8: int
     keys: KeyMeasure | None = None
     unique_sets: tuple[ColumnSet, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
     operations: Mapping[str, int] | None = None
     inserted: SampleMeasures | None = None
 
