@@ -97,7 +97,7 @@ class Logged:
         cleared: by dataset, when a full refresh last cleared it.
         backlogs: by flow, oldest first.
         batches: by flow, reports of its latest batches, oldest first.
-        first_rows: by flow, the rows that its first batches wrote, oldest first.
+        first_rows: by flow without a limit of its reader, the rows that its first batches read, oldest first.
     """
 
     state: str = ""

@@ -220,8 +220,8 @@ def test_names_of_columns_are_spelled_as_the_schema_spells_them():
 )
 def test_what_an_output_needs_must_be_among_the_columns_that_it_reads(requirements, output):
     slim = {"name": "slim", "kind": "clean", "from": "events", "columns": ["user_id", "amount"]}
-    others = {"name": "others", "kind": "files", "schema": {"user_id": "STRING", "sent_at": "TIMESTAMP"}}
-    others |= {"event_time": "sent_at", "events_per_s": 1}
+    schema = {"user_id": "STRING", "sent_at": "TIMESTAMP"}
+    others = {"name": "others", "kind": "files", "schema": schema, "event_time": "sent_at", "events_per_s": 1}
 
     def messages(columns):
         reading = {"name": "result", "from": "slim", **output}

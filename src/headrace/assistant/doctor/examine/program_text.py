@@ -60,6 +60,13 @@ def _full_name(facts: Facts, name: str) -> str:
     return known[0] if len(known) == 1 else name
 
 
+def flows_without_limit(facts: Facts) -> set[str]:
+    """The flows whose readers have no limit; the doctor needs the rows of their first batches."""
+    readers = (reader for reader in stream_readers(facts.programs) if reader.missing_limit is not None)
+    flows = (facts.flow_into(_full_name(facts, reader.dataset)) for reader in readers)
+    return {flow for flow in flows if flow is not None}
+
+
 def examine_rate_limits(facts: Facts) -> Iterator[Finding]:
     """Readers without a limit, whose first batch was far larger than the others."""
     for reader in stream_readers(facts.programs):

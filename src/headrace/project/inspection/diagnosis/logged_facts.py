@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -69,7 +69,6 @@ def logged_facts(reader: EventReader, now: float) -> Logged:
         cleared={one.event.dataset: one.at for one in warnings if one.event.code == _CLEARED and one.event.dataset},
         backlogs=_backlogs(reader, newest),
         batches=_stream_reports(reader, newest),
-        first_rows=_first_rows(reader),
     )
 
 
@@ -156,8 +155,20 @@ def _stream_reports(reader: EventReader, newest: Mapping[str, Any]) -> dict[str,
     return {flow: tuple(reports) for flow, reports in found.items()}
 
 
-def _first_rows(reader: EventReader) -> dict[str, tuple[int, ...]]:
-    """The rows that the first batches of each flow's newest epoch read."""
+def first_rows(reader: EventReader, flows: Collection[str]) -> dict[str, tuple[int, ...]]:
+    """By flow, the rows that the first batches of its newest epoch read, oldest first.
+
+    The first batches can be anywhere in the log, so that it is read only for flows whose readers could need a limit.
+
+    Args:
+        reader: of the log.
+        flows: the names of these flows.
+
+    Raises:
+        PipelineError: EVENTS.NOT_READABLE.
+    """
+    if not flows:
+        return {}
     where = (
         f"event_type = '{BatchDone.event_type}' AND origin['epoch'] >= 0 "
         f"AND origin['batch_id'] >= 0 AND origin['batch_id'] < {_FIRST_BATCHES}"
@@ -165,7 +176,7 @@ def _first_rows(reader: EventReader) -> dict[str, tuple[int, ...]]:
     found: dict[str, dict[int, int]] = {}
     epochs: dict[str, int] = {}
     for _, event in _events(reader, where, None):
-        if isinstance(event, BatchDone):
+        if isinstance(event, BatchDone) and event.flow in flows:
             if event.epoch > epochs.get(event.flow, -1):
                 epochs[event.flow], found[event.flow] = event.epoch, {}
             if event.epoch == epochs[event.flow]:

@@ -11,13 +11,14 @@ from pathlib import Path
 from headrace.alerts.store import StoredAlerts, read_alerts
 from headrace.assistant.doctor.checklist import Checklist, check_criteria
 from headrace.assistant.doctor.diagnose import Diagnosis, diagnose
+from headrace.assistant.doctor.examine.program_text import flows_without_limit
 from headrace.assistant.doctor.facts import Facts, Logged, Machine
 from headrace.events.reader import EventReader
 from headrace.metrics import catalogue
 from headrace.metrics.samples import Samples
 from headrace.project.inspection.diagnosis.careful_reading import CarefulReading
 from headrace.project.inspection.diagnosis.checklist_facts import with_checklist_facts
-from headrace.project.inspection.diagnosis.logged_facts import logged_facts
+from headrace.project.inspection.diagnosis.logged_facts import first_rows, logged_facts
 from headrace.project.inspection.diagnosis.machine_facts import machine_of
 from headrace.project.inspection.diagnosis.measured_lateness import measured_lateness
 from headrace.project.inspection.diagnosis.program_facts import program_files
@@ -28,7 +29,7 @@ from headrace.project.maintenance.maintain import planned_vacuums
 from headrace.settings.settings import Settings
 from headrace.settings.storage import MonitoringFile
 
-_ALERTS = "the earlier checks of alerts"
+_ALERTS, _LOG = "the earlier checks of alerts", "the event log"
 
 
 class PipelineDoctor:
@@ -78,8 +79,9 @@ class PipelineDoctor:
         logged = self._logged(samples, reading, now)
         flows = stored_flow_facts(settings, reading, now)
         if flows is not None:
-            flows = (*flows, *lost_flow_facts(settings, logged, flows))
-        return Facts(
+            lost = partial(lost_flow_facts, settings, logged, flows, self._flows_with_batches)
+            flows = (*flows, *reading.read(_LOG, lambda: tuple(lost()), ()))
+        facts = Facts(
             now=now,
             settings=settings,
             settings_text=reading.read("the settings", lambda: settings.file.read_text(encoding="utf-8-sig"), ""),
@@ -91,6 +93,14 @@ class PipelineDoctor:
             programs=program_files(settings, reading),
             machine=reading.read("the machine", lambda: self._read_machine(settings, logged.started_at), Machine()),
         )
+        reader = EventReader(settings.layout.events)
+        # Without flows of the log, it could not be read before either.
+        unlimited = flows_without_limit(facts) if logged.flows else ()
+        rows = reading.read(_LOG, lambda: first_rows(reader, unlimited), {})
+        return replace(facts, logged=replace(logged, first_rows=rows))
+
+    def _flows_with_batches(self) -> set[str]:
+        return {flow for flow, _ in EventReader(self._settings.layout.events).last_batches()}
 
     def _samples(self) -> Samples:
         check_lease = partial(liveness, Path(self._settings.layout.lease), host_name(self._environ), self._now)
@@ -101,6 +111,6 @@ class PipelineDoctor:
 
     def _logged(self, samples: Samples, reading: CarefulReading, now: float) -> Logged:
         reader = EventReader(self._settings.layout.events)
-        logged = reading.read("the event log", lambda: logged_facts(reader, now), Logged())
+        logged = reading.read(_LOG, lambda: logged_facts(reader, now), Logged())
         states = [state for (state,) in samples.of(catalogue.UPDATE_STATE)]
         return replace(logged, state=states[0] if states else "")
