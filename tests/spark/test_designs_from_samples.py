@@ -23,7 +23,6 @@ sources:
 outputs:
   - {name: once, kind: dedup, from: orders}
   - {name: good, kind: clean, from: once, rules: {some pieces: pieces > 0}}
-  - {name: per_shop, kind: windows, from: once, keys: [shop], size: 1 minute}
 latency: 10 minutes
 """
 

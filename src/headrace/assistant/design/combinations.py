@@ -30,6 +30,11 @@ TABLES = (SourceKind.FILES, SourceKind.DELTA, SourceKind.JDBC)
 SINKS = ("delta", "kafka", "jdbc", "http", "json", "csv", "parquet", "orc")
 # Outputs with the columns of their source, or with some of them.
 _KEEPING = (OutputKind.BRONZE, OutputKind.DEDUP, OutputKind.CLEAN)
+# Payloads that a design does not decode, and what does.
+_DECODED = {
+    "avro": "Design with json, and then decode the payload in the bronze table with from_confluent or from_avro.",
+    "protobuf": "Design with json, and then decode the payload in the bronze table with a Python UDF.",
+}
 # Outputs that take the keys of their source if they name none.
 _BY_KEYS = (OutputKind.DEDUP, *CHANGES)
 _NOT_OF_CHANGES = {
@@ -65,9 +70,10 @@ class _Checks:
         facts, wanted = FACTS[source.kind], format_of(source)
         if wanted not in facts.formats:
             reason = f'{facts.title} cannot have the format "{wanted}" in a design'
-            yield self._wrong(
-                source, "format", f"sources.{source.name}", reason, f"Write {' or '.join(facts.formats)}."
-            )
+            fix = f"Write {' or '.join(facts.formats)}."
+            if facts.payload and wanted in _DECODED:
+                fix = f"{_DECODED[wanted]} Or {fix[0].lower()}{fix[1:]}"
+            yield self._wrong(source, "format", f"sources.{source.name}", reason, fix)
         yield from self._reader_options(source)
         readers = [output for output in self._requirements.outputs if self._requirements.root(output) is source]
         for output in readers:

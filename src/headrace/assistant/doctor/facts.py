@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from headrace.alerts.conditions import Facts as AlertFacts
 from headrace.alerts.history import History
+from headrace.assistant.doctor.notebook_code import NotebookCode, notebook_code
 from headrace.checkpoints.state_damage import StateDamage
 from headrace.errors import PipelineError
 from headrace.events.types import DatasetDefined, FlowDefined, SinkDefined, Warned
 from headrace.lint.lint_files import Finding as Violation
 from headrace.metrics.samples import Samples
+from headrace.model.location import Location
 from headrace.model.stream_progress import StreamBatches
 from headrace.plan.maintenance import Action
 from headrace.settings.settings import Settings
@@ -126,6 +129,24 @@ class ProgramFile:
     text: str
     violations: tuple[Violation, ...] = ()
     secrets: frozenset[str] = frozenset()
+
+    @property
+    def is_sql(self) -> bool:
+        """Whether it is a SQL file."""
+        return self.name.endswith(".sql")
+
+    @property
+    def code(self) -> str:
+        """The text that its language has, line for line as in the file: of a notebook, the code of its Python cells."""
+        return self.text if self._notebook is None else self._notebook.text
+
+    def line_at(self, location: Location) -> int | None:
+        """The line of the file for a location in it; None if a notebook does not show it as a line."""
+        return location.line if self._notebook is None else self._notebook.line_at(location)
+
+    @cached_property
+    def _notebook(self) -> NotebookCode | None:
+        return notebook_code(self.text, self.name)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Finds the calls of a program that an edit changes: watermarks, and readers of streams with their options."""
+"""Finds the calls of Python files that an edit changes: watermarks, and readers of streams with their options."""
 
 from __future__ import annotations
 
@@ -8,14 +8,9 @@ from dataclasses import dataclass
 
 from headrace.assistant.doctor.facts import ProgramFile
 from headrace.assistant.doctor.findings import Edit, lines_of
+from headrace.assistant.doctor.stream_reader import Span, StreamReader, span_edit
 
 _LOADS = frozenset({"load", "json", "csv", "parquet", "text", "orc", "table"})
-_LIMITS = ("maxOffsetsPerTrigger", "maxFilesPerTrigger", "maxBytesPerTrigger")
-# Formats without a default limit, and the option that limits them.
-_UNLIMITED = {
-    "kafka": "maxOffsetsPerTrigger",
-    **dict.fromkeys(("json", "csv", "parquet", "text", "orc", "avro"), "maxFilesPerTrigger"),
-}
 # Decorators that define a dataset.
 _DATASETS = frozenset({"table", "streaming_table", "materialized_view", "temporary_view", "view"})
 
@@ -40,48 +35,6 @@ class Watermark:
         return _inserted(self.file, self.call, call)
 
 
-@dataclass(frozen=True)
-class StreamReader:
-    """A reader of a stream in the query of a dataset.
-
-    Attributes:
-        file: the file with its text.
-        dataset: the dataset whose function has it.
-        format: as it is written, in lower case; empty if the program does not show it.
-        options: its literal options, by their names in lower case.
-        shows_all: whether all of its options are literals.
-        load: the call that ends it.
-        calls: by option in lower case, the call that sets it.
-    """
-
-    file: ProgramFile
-    dataset: str
-    format: str
-    options: dict[str, str]
-    shows_all: bool
-    load: ast.Call
-    calls: dict[str, ast.Call]
-
-    @property
-    def limit(self) -> str | None:
-        """The option that limits what a batch reads; None if the reader has no limit, and no default one."""
-        names = [name for limit in _LIMITS for name in (limit.lower(), f"cloudfiles.{limit.lower()}")]
-        return next((name for name in names if name in self.options), None)
-
-    @property
-    def missing_limit(self) -> str | None:
-        """The option that would limit it; None if it has a limit, or if the program does not show that."""
-        is_known = self.shows_all and self.limit is None
-        return _UNLIMITED.get(self.format) if is_known else None
-
-    def with_option(self, name: str, value: str) -> Edit | None:
-        """The edit that sets an option, whether or not the reader has it."""
-        call = self.calls.get(name.lower())
-        if call is None:
-            return _inserted(self.file, self.load, f'option("{name}", {value})')
-        return _replaced(self.file, call.args[1], value)
-
-
 def watermarks(files: Sequence[ProgramFile]) -> Iterator[Watermark]:
     """The watermarks with literal columns and delays, in the functions of datasets."""
     for file, dataset, node in _nodes(files):
@@ -92,7 +45,7 @@ def watermarks(files: Sequence[ProgramFile]) -> Iterator[Watermark]:
                 yield Watermark(file, dataset, column, delay, node)
 
 
-def stream_readers(files: Sequence[ProgramFile]) -> Iterator[StreamReader]:
+def python_readers(files: Sequence[ProgramFile]) -> Iterator[StreamReader]:
     """The readers of streams in the functions of datasets."""
     for file, dataset, node in _nodes(files):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _LOADS:
@@ -151,12 +104,6 @@ def is_of(dataset: str | None, name: str) -> bool:
     return dataset is not None and dataset.rpartition(".")[2] == name.rpartition(".")[2]
 
 
-def line_edit(file: ProgramFile, line: int, column: int, end_column: int, text: str) -> Edit:
-    """The edit of a part of a line; columns count characters from 0, the end is exclusive."""
-    written = lines_of(file.text)[line - 1]
-    return Edit(file.name, line, f"{written[:column]}{text}{written[end_column:]}")
-
-
 def _nodes(files: Sequence[ProgramFile]) -> Iterator[tuple[ProgramFile, str, ast.AST]]:
     """Each node of a function that defines a dataset or a flow, with the name of the dataset."""
     for file in files:
@@ -166,11 +113,11 @@ def _nodes(files: Sequence[ProgramFile]) -> Iterator[tuple[ProgramFile, str, ast
 
 
 def tree_of(file: ProgramFile) -> ast.Module | None:
-    """The syntax tree of a Python file; None for a notebook, whose edits would need cells, and with magics of one."""
-    if not file.name.endswith(".py"):
+    """The syntax tree of a Python file or of the Python cells of a notebook; None if there is none."""
+    if not file.name.endswith((".py", ".ipynb")):
         return None
     try:
-        return ast.parse(file.text)
+        return ast.parse(file.code)
     except (SyntaxError, ValueError, RecursionError):
         return None
 
@@ -211,7 +158,11 @@ def _reader(file: ProgramFile, dataset: str, load: ast.Call) -> StreamReader | N
         node = node.func.value
     if not (isinstance(node, ast.Attribute) and node.attr == "readStream"):
         return None
-    return StreamReader(file, dataset, kind.lower(), options, shows_all, load, calls)
+    values = {name: span for name, call in calls.items() if (span := _span(file, call.args[1])) is not None}
+    place = _before(file, load)
+    return StreamReader(
+        file, dataset, kind.lower(), options, shows_all, load.lineno, values, place, '.option("{name}", {value})'
+    )
 
 
 def _keyword(call: ast.Call, name: str) -> ast.expr | None:
@@ -223,24 +174,35 @@ def _text(node: ast.expr | None) -> str | None:
 
 
 def _replaced(file: ProgramFile, node: ast.expr, text: str) -> Edit | None:
-    if node.end_lineno != node.lineno or node.end_col_offset is None:
-        return None
-    begin, end = (_characters(file, node.lineno, offset) for offset in (node.col_offset, node.end_col_offset))
-    return line_edit(file, node.lineno, begin, end, text)
+    span = _span(file, node)
+    return None if span is None else span_edit(file, span, text)
 
 
 def _inserted(file: ProgramFile, call: ast.Call, text: str) -> Edit | None:
     """Another call of the chain, before the dot of this one."""
+    place = _before(file, call)
+    return None if place is None else span_edit(file, place, f".{text}")
+
+
+def _span(file: ProgramFile, node: ast.expr) -> Span | None:
+    """Where a node is; None if it has several lines."""
+    if node.end_lineno != node.lineno or node.end_col_offset is None:
+        return None
+    begin, end = (_characters(file, node.lineno, offset) for offset in (node.col_offset, node.end_col_offset))
+    return Span(node.lineno, begin, end)
+
+
+def _before(file: ProgramFile, call: ast.Call) -> Span | None:
+    """The place before the dot of a call."""
     function = call.func
     if not isinstance(function, ast.Attribute) or function.end_lineno is None or function.end_col_offset is None:
         return None
     end = _characters(file, function.end_lineno, function.end_col_offset)
     column = end - len(function.attr) - 1
-    if lines_of(file.text)[function.end_lineno - 1][column : column + 1] != ".":
-        return None
-    return line_edit(file, function.end_lineno, column, column, f".{text}")
+    is_dot = lines_of(file.code)[function.end_lineno - 1][column : column + 1] == "."
+    return Span(function.end_lineno, column, column) if is_dot else None
 
 
 def _characters(file: ProgramFile, line: int, offset: int) -> int:
     """The column in characters for an offset in bytes."""
-    return len(lines_of(file.text)[line - 1].encode()[:offset].decode(errors="ignore"))
+    return len(lines_of(file.code)[line - 1].encode()[:offset].decode(errors="ignore"))
