@@ -97,4 +97,5 @@ def test_a_project_from_a_sample_runs_on_the_files_of_the_sample(headrace_sessio
     empty = sum(row["pieces"] == 0 for row in rows[:ROWS])
     assert counts["orders_bronze"] == (ROWS + REPEATED, 0)
     assert (counts["once"], counts["good"]) == ((ROWS, 0), (ROWS - empty, empty))
-    assert pytest_in(folder) == 0
+    # The generated tests bring their own rows, which are the same for each format.
+    assert ending != "json" or pytest_in(folder) == 0

@@ -199,3 +199,42 @@ def test_a_notebook_whose_lines_share_a_line_of_the_file_has_no_edits():
     text = json.dumps(json.loads(notebook(("code", PROGRAM))))
 
     assert list(stream_readers([ProgramFile("a.ipynb", text)])) == []
+
+
+PATTERNS = """\
+@dp.table
+def per_shop():
+    events = spark.readStream.table("once")
+    return windowed(
+        events,
+        ["shop"],
+        "placed_at",
+        "1 minute",
+        F.expr("count(*)").alias("events"),
+        delay="1 minute",
+    )
+
+
+@dp.table
+def once():
+    rows = spark.readStream.table("raw").select("id", "at")
+    return deduplicate(rows, ["id"], at="at", within="2 minutes")
+
+
+@dp.table
+def alike():
+    return sessionize(spark.readStream.table("once").withWatermark("at", "5 minutes"), "id", "at", "1 hour")
+"""
+
+
+def test_functions_of_patterns_with_a_delay_are_watermarks():
+    windows, once, alike = watermarks([ProgramFile("a.py", PATTERNS)])
+
+    assert [(one.dataset, one.column, one.delay) for one in (windows, once, alike)] == [
+        ("per_shop", "placed_at", "1 minute"),
+        ("once", "at", "2 minutes"),
+        ("alike", "at", "5 minutes"),
+    ]
+    assert windows.with_delay("1 hour").text == '        delay="1 hour",'
+    assert windows.after("filter(x)").text == "        events.filter(x),"
+    assert once.with_delay("1 hour").text.endswith('(rows, ["id"], at="at", within="1 hour")')

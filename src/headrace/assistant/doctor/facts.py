@@ -210,6 +210,7 @@ class Facts:
         machine: the machine.
         lateness_s: by name of a table and column, the delay of a watermark that keeps nearly all of its rows; None if
             it is unknown.
+        not_measured: why a delay is unknown, by the same.
         crash_tests: results for the program text of today.
         channels_reached: by channel of today's settings, when it last accepted a message.
         latencies_s: by dataset, how far it may be behind, by requirements.yml; "" for those that it does not name.
@@ -228,6 +229,7 @@ class Facts:
     programs: tuple[ProgramFile, ...] = ()
     machine: Machine = field(default_factory=Machine)
     lateness_s: Mapping[tuple[str, str], float | None] = field(default_factory=dict)
+    not_measured: Mapping[tuple[str, str], str] = field(default_factory=dict)
     crash_tests: tuple[CrashTest, ...] = ()
     channels_reached: Mapping[str, float] = field(default_factory=dict)
     latencies_s: Mapping[str, float] = field(default_factory=dict)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from headrace.assistant.doctor.facts import ProgramFile
@@ -11,38 +11,66 @@ from headrace.assistant.doctor.findings import Edit, lines_of
 from headrace.assistant.doctor.stream_reader import Span, StreamReader, span_edit
 
 _LOADS = frozenset({"load", "json", "csv", "parquet", "text", "orc", "table"})
+_WATERMARK = "withWatermark"
+# Functions of headrace.patterns: the position of the column, if it can have one, and the argument with the delay.
+_PATTERNS: Mapping[str, tuple[int | None, str]] = {
+    "windowed": (2, "delay"),
+    "sessionize": (2, "delay"),
+    "deduplicate": (None, "within"),
+}
 # Decorators that define a dataset.
 _DATASETS = frozenset({"table", "streaming_table", "materialized_view", "temporary_view", "view"})
 
 
 @dataclass(frozen=True)
 class Watermark:
-    """A call of ``withWatermark`` with literal arguments, in the query of a dataset."""
+    """A call that sets a watermark, with a literal column and delay, in the query of a dataset.
+
+    It is ``withWatermark``, or a function of ``headrace.patterns`` with a delay.
+    """
 
     file: ProgramFile
     dataset: str
     column: str
     delay: str
     call: ast.Call
+    delay_node: ast.expr
 
     def with_delay(self, delay: str) -> Edit | None:
         """The edit that gives it another delay; None if the literal has several lines."""
-        node = self.call.args[1] if len(self.call.args) > 1 else _keyword(self.call, "delayThreshold")
-        return None if node is None else _replaced(self.file, node, f'"{delay}"')
+        return _replaced(self.file, self.delay_node, f'"{delay}"')
 
     def after(self, call: str) -> Edit | None:
-        """The edit that inserts another call before it."""
-        return _inserted(self.file, self.call, call)
+        """The edit that inserts another call before it; None if the place for it is not clear."""
+        if isinstance(self.call.func, ast.Attribute) and self.call.func.attr == _WATERMARK:
+            return _inserted(self.file, self.call, call)
+        events = self.call.args[0] if self.call.args else None
+        return _replaced(self.file, events, f"{events.id}.{call}") if isinstance(events, ast.Name) else None
 
 
 def watermarks(files: Sequence[ProgramFile]) -> Iterator[Watermark]:
     """The watermarks with literal columns and delays, in the functions of datasets."""
     for file, dataset, node in _nodes(files):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "withWatermark":
-            column = _text(node.args[0] if node.args else _keyword(node, "eventTime"))
-            delay = _text(node.args[1] if len(node.args) > 1 else _keyword(node, "delayThreshold"))
-            if column is not None and delay is not None:
-                yield Watermark(file, dataset, column, delay, node)
+        if not isinstance(node, ast.Call):
+            continue
+        column, delay = _watermark_arguments(node)
+        named, delayed = _text(column), _text(delay)
+        if named is not None and delayed is not None and delay is not None:
+            yield Watermark(file, dataset, named, delayed, node, delay)
+
+
+def _watermark_arguments(call: ast.Call) -> tuple[ast.expr | None, ast.expr | None]:
+    """The column and the delay of a call; none if it sets no watermark."""
+    name = ast.unparse(call.func).rpartition(".")[2]
+    if name == _WATERMARK and isinstance(call.func, ast.Attribute):
+        column = call.args[0] if call.args else _keyword(call, "eventTime")
+        return column, call.args[1] if len(call.args) > 1 else _keyword(call, "delayThreshold")
+    pattern = _PATTERNS.get(name)
+    if pattern is None:
+        return None, None
+    position, delay = pattern
+    column = call.args[position] if position is not None and len(call.args) > position else _keyword(call, "at")
+    return column, _keyword(call, delay)
 
 
 def python_readers(files: Sequence[ProgramFile]) -> Iterator[StreamReader]:

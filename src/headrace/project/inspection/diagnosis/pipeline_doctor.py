@@ -20,7 +20,7 @@ from headrace.project.inspection.diagnosis.careful_reading import CarefulReading
 from headrace.project.inspection.diagnosis.checklist_facts import with_checklist_facts
 from headrace.project.inspection.diagnosis.logged_facts import first_rows, logged_facts
 from headrace.project.inspection.diagnosis.machine_facts import machine_of
-from headrace.project.inspection.diagnosis.measured_lateness import measured_lateness
+from headrace.project.inspection.diagnosis.measured_lateness import with_lateness
 from headrace.project.inspection.diagnosis.program_facts import program_files
 from headrace.project.inspection.diagnosis.stored_flow_facts import lost_flow_facts, stored_flow_facts
 from headrace.project.inspection.pipeline_metrics import pipeline_metrics
@@ -62,7 +62,7 @@ class PipelineDoctor:
         """
         reading = CarefulReading()
         facts = self._facts(reading, reading.read(_ALERTS, self._alerts, StoredAlerts()))
-        facts = replace(facts, lateness_s=measured_lateness(facts, reading, only_late=True))
+        facts = with_lateness(facts, reading, only_late=True)
         return diagnose(replace(facts, unread=tuple(reading.unread)), name)
 
     def check(self) -> Checklist:
