@@ -26,11 +26,11 @@ def decided(design):
 @pytest.mark.parametrize(
     ("latency", "choice"),
     [
-        ("1 day", "an update every 1 day, started by a scheduler: 0 2 * * *"),
-        ("12 hours", "an update every 12 hours, started by a scheduler: 0 */12 * * *"),
-        ("3 hours", "an update every 1 hour, started by a scheduler: 0 * * * *"),
-        ("15 minutes", "an update every 5 minutes, started by a scheduler: */5 * * * *"),
-        ("5 minutes", "an update every 2 minutes, started by a scheduler: */2 * * * *"),
+        ("1 day", "an update every 1 day, started by a scheduler: `0 2 * * *`"),
+        ("12 hours", "an update every 12 hours, started by a scheduler: `0 */12 * * *`"),
+        ("3 hours", "an update every 1 hour, started by a scheduler: `0 * * * *`"),
+        ("15 minutes", "an update every 5 minutes, started by a scheduler: `*/5 * * * *`"),
+        ("5 minutes", "an update every 2 minutes, started by a scheduler: `*/2 * * * *`"),
         ("1 minute", "one continuous update; flows check for input every 30 seconds"),
         ("10 seconds", "one continuous update; flows check for input every 5 seconds"),
     ],
