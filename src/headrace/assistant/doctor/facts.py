@@ -18,6 +18,7 @@ from headrace.lint.lint_files import Finding as Violation
 from headrace.metrics.samples import Samples
 from headrace.model.location import Location
 from headrace.model.stream_progress import StreamBatches
+from headrace.model.type_changes import SchemaChange
 from headrace.plan.maintenance import Action
 from headrace.settings.settings import Settings
 
@@ -167,6 +168,19 @@ class Machine:
 
 
 @dataclass(frozen=True)
+class TableConflict:
+    """What a table lacks of the schema that the latest update defined for it.
+
+    Attributes:
+        dataset: its name.
+        change: from the schema of the table to one that accepts the rows of the query.
+    """
+
+    dataset: str
+    change: SchemaChange
+
+
+@dataclass(frozen=True)
 class CrashTest:
     """The result of a test that lets an update crash, for the program text of today."""
 
@@ -208,6 +222,7 @@ class Facts:
         maintenance: what maintenance would do, and skip.
         programs: the program text.
         machine: the machine.
+        conflicts: tables that no longer accept the rows of their queries.
         lateness_s: by name of a table and column, the delay of a watermark that keeps nearly all of its rows; None if
             it is unknown.
         not_measured: why a delay is unknown, by the same.
@@ -228,6 +243,7 @@ class Facts:
     maintenance: tuple[Action, ...] = ()
     programs: tuple[ProgramFile, ...] = ()
     machine: Machine = field(default_factory=Machine)
+    conflicts: tuple[TableConflict, ...] = ()
     lateness_s: Mapping[tuple[str, str], float | None] = field(default_factory=dict)
     not_measured: Mapping[tuple[str, str], str] = field(default_factory=dict)
     crash_tests: tuple[CrashTest, ...] = ()

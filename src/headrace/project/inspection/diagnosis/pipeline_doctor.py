@@ -23,6 +23,7 @@ from headrace.project.inspection.diagnosis.machine_facts import machine_of
 from headrace.project.inspection.diagnosis.measured_lateness import with_lateness
 from headrace.project.inspection.diagnosis.program_facts import program_files
 from headrace.project.inspection.diagnosis.stored_flow_facts import lost_flow_facts, stored_flow_facts
+from headrace.project.inspection.diagnosis.table_conflicts import table_conflicts
 from headrace.project.inspection.pipeline_metrics import pipeline_metrics
 from headrace.project.lease_holders import host_name, liveness
 from headrace.project.maintenance.maintain import planned_vacuums
@@ -91,6 +92,7 @@ class PipelineDoctor:
             logged=logged,
             maintenance=reading.read("the files of the tables", lambda: planned_vacuums(settings, self._environ), ()),
             programs=program_files(settings, reading),
+            conflicts=tuple(table_conflicts(logged, reading)),
             machine=reading.read("the machine", lambda: self._read_machine(settings, logged.started_at), Machine()),
         )
         reader = EventReader(settings.layout.events)
