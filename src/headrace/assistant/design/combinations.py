@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from headrace.assistant.design.durations import spoken
-from headrace.assistant.design.expressions import InvalidExpression, columns_in
+from headrace.assistant.design.needed_columns import ColumnChecks
+from headrace.assistant.design.refusals import location, refused, wrong
 from headrace.assistant.design.requirements import (
     CHANGES,
-    STATEFUL,
     Output,
     OutputKind,
     Requirements,
@@ -18,7 +18,6 @@ from headrace.assistant.design.requirements import (
 from headrace.assistant.design.source_defaults import FACTS, format_of, options_of
 from headrace.assistant.design.suitability import LatencyClass, latency_class
 from headrace.errors import PipelineError, Problems
-from headrace.model.location import Location
 from headrace.options.nearest import nearest
 from headrace.options.option import OptionTable, Treatment
 from headrace.sinks.formats import FORMATS, KAFKA
@@ -28,15 +27,11 @@ from headrace.sources.delta_options import check_delta_options
 TABLES = (SourceKind.FILES, SourceKind.DELTA, SourceKind.JDBC)
 # Formats of sinks that a design can declare.
 SINKS = ("delta", "kafka", "jdbc", "http", "json", "csv", "parquet", "orc")
-# Outputs with the columns of their source, or with some of them.
-_KEEPING = (OutputKind.BRONZE, OutputKind.DEDUP, OutputKind.CLEAN)
 # Payloads that a design does not decode, and what does.
 _DECODED = {
     "avro": "Design with json, and then decode the payload in the bronze table with from_confluent or from_avro.",
     "protobuf": "Design with json, and then decode the payload in the bronze table with a Python UDF.",
 }
-# Outputs that take the keys of their source if they name none.
-_BY_KEYS = (OutputKind.DEDUP, *CHANGES)
 _NOT_OF_CHANGES = {
     OutputKind.DEDUP: "change events of a row are no duplicates of each other",
     OutputKind.WINDOWS: "a window of change events counts changes, not rows",
@@ -44,11 +39,6 @@ _NOT_OF_CHANGES = {
     OutputKind.JOIN: "a change event is no event of its own: a later one replaces it",
     OutputKind.ENRICH: "a later change event replaces the row that was enriched",
 }
-
-
-def _missing(names: Sequence[str], columns: Sequence[str]) -> list[str]:
-    known = {name.casefold() for name in columns}
-    return [name for name in names if name.casefold() not in known]
 
 
 def problems_of_combinations(requirements: Requirements) -> Iterator[PipelineError]:
@@ -99,7 +89,7 @@ class _Checks:
             yield from self._sink(output)
         if output.joins:
             yield from self._other_input(output)
-        yield from self._named_columns(output, root)
+        yield from ColumnChecks(self._requirements).output(output, root)
 
     def _input_problem(self, output: Output) -> PipelineError | None:
         known = [*(s.name for s in self._requirements.sources), *(o.name for o in self._requirements.outputs)]
@@ -192,87 +182,13 @@ class _Checks:
             reason = "it joins a stream with itself, and Spark reads the stream twice"
             yield self._refused(output, reason, "Use an output of the kind windows or sessions.")
 
-    def _named_columns(self, output: Output, root: Source) -> Iterator[PipelineError]:
-        """Expressions must be valid; columns must be those of the input, unless only Spark knows these."""
-        listed: dict[str, tuple[str, ...]] = {
-            "keys": output.keys,
-            "at": (output.at,) if output.at else (),
-            "columns": () if output.kind is OutputKind.ENRICH else output.columns,
-            "sequence_by": (output.sequence_by,) if output.sequence_by and not root.is_debezium else (),
-            "on": output.on,
-        }
-        texts = {
-            **{f"rules.{name}": text for name, text in output.rules.items()},
-            **{f"aggregates.{name}": text for name, text in output.aggregates.items()},
-            **({"where": output.where} if output.where else {}),
-            **({"deletes": output.deletes} if output.deletes else {}),
-        }
-        for key, text in texts.items():
-            try:
-                listed[key] = columns_in(text)
-            except InvalidExpression as error:
-                fix = "Write a SQL expression over the columns."
-                yield self._wrong(output, key, f"outputs.{output.name}", str(error), fix)
-        if root.is_debezium and output.kind is OutputKind.SINK:
-            columns: tuple[str, ...] = ("key", "value")
-        else:
-            columns = self._columns_of(output.reads)
-        if not columns:
-            return
-        for key, names in listed.items():
-            if missing := _missing(names, columns):
-                fix = f"The columns are {', '.join(columns)}."
-                reason = f"{output.reads} has no column {', '.join(missing)}"
-                yield self._wrong(output, key, f"outputs.{output.name}", reason, fix)
-        yield from self._taken_columns(output, root, columns)
-
-    def _taken_columns(self, output: Output, root: Source, columns: Sequence[str]) -> Iterator[PipelineError]:
-        """What an output takes from its source without naming it must have passed the outputs between."""
-        taken = () if output.keys or output.kind not in _BY_KEYS or root.is_debezium else root.keys
-        is_timed = output.kind in STATEFUL and not output.at
-        is_ordered = output.kind in CHANGES and not output.sequence_by and not root.is_debezium
-        if (is_timed or is_ordered) and root.event_time is not None:
-            taken = (*taken, root.event_time)
-        yield from self._left_out(output, output.reads, columns, taken)
-        other = self._root_of(str(output.joins)) if output.kind is OutputKind.JOIN else None
-        if other is not None:
-            time = (other.event_time,) if other.event_time is not None else ()
-            others = self._columns_of(str(output.joins))
-            yield from self._left_out(output, str(output.joins), others, (*output.on, *time))
-
-    def _left_out(
-        self, output: Output, name: str, columns: Sequence[str], taken: Sequence[str]
-    ) -> Iterator[PipelineError]:
-        missing = _missing(taken, columns)
-        if columns and missing:
-            listed = ", ".join(dict.fromkeys(missing))
-            fix = f"Add {listed} to the columns of {name}, or read what {name} reads."
-            yield self._refused(output, f"it needs {listed}, and {name} has only {', '.join(columns)}", fix)
-
-    def _root_of(self, name: str) -> Source | None:
-        output = self._requirements.output(name)
-        return self._requirements.source(name) if output is None else self._requirements.root(output)
-
-    def _columns_of(self, name: str) -> tuple[str, ...]:
-        """The columns of a source or an output; none if only Spark knows them."""
-        seen: set[str] = set()
-        while (output := self._requirements.output(name)) is not None and name not in seen:
-            seen.add(name)
-            if output.kind is OutputKind.CLEAN and output.columns:
-                return output.columns
-            if output.kind not in _KEEPING:
-                return ()
-            name = output.reads
-        source = self._requirements.source(name)
-        return () if source is None else tuple(column.name for column in source.columns)
-
     def _reader_options(self, source: Source) -> Iterator[PipelineError]:
         label, options = f"sources.{source.name}", options_of(source)
         if source.kind is SourceKind.DELTA:
             try:
                 check_delta_options(options)
             except Problems as problems:
-                yield from (error.located(self._location(source, "options")) for error in problems)
+                yield from (error.located(location(self._requirements, source, "options")) for error in problems)
             return
         table = FACTS[source.kind].table if source.kind is not None else None
         if table is not None:
@@ -292,18 +208,7 @@ class _Checks:
                 yield self._wrong(item, f"options.{name}", label, f'"{table.name}" has no such option', fix)
 
     def _wrong(self, item: Source | Output, key: str, label: str, reason: str, fix: str) -> PipelineError:
-        return PipelineError(
-            "REQUIREMENTS.WRONG_VALUE",
-            location=self._location(item, key),
-            key=f"{label}.{key}",
-            reason=reason,
-            instead=fix,
-        )
+        return wrong(self._requirements, item, key, label, reason, fix)
 
     def _refused(self, output: Output, reason: str, instead: str) -> PipelineError:
-        location = self._location(output, "kind")
-        return PipelineError("DESIGN.REFUSED", location=location, output=output.name, reason=reason, instead=instead)
-
-    def _location(self, item: Source | Output, key: str) -> Location:
-        line = item.lines.get(key, item.lines.get(key.partition(".")[0], item.lines.get("", 0)))
-        return Location(self._requirements.file, line)
+        return refused(self._requirements, output, reason, instead)

@@ -276,6 +276,11 @@ class Facts:
         names = names or {flow.name for flow in self.flows if flow.dataset == dataset}
         return names.pop() if len(names) == 1 else None
 
+    def full_name(self, name: str) -> str:
+        """A name of the program as the pipeline knows it, with catalog and schema."""
+        known = [dataset for dataset in self.logged.datasets if dataset.rpartition(".")[2] == name.rpartition(".")[2]]
+        return known[0] if len(known) == 1 else name
+
     def readers_of(self, dataset: str) -> Iterator[str]:
         """The datasets whose flows read a dataset."""
         yield from (flow.dataset for flow in self.logged.flows.values() if dataset in flow.inputs)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from headrace.assistant.doctor.checks import checks
-from headrace.assistant.doctor.facts import Backlog, Failure, Logged, PastWarning
+from headrace.assistant.doctor.facts import Backlog, Facts, Failure, Logged, PastWarning
+from headrace.assistant.doctor.stream_readers import flows_without_limit
 from headrace.events.envelope import from_row, id_floor, seq_no_at, seq_no_of
 from headrace.events.levels import Level
 from headrace.events.reader import EVENT_COLUMNS, EventReader
@@ -155,20 +157,21 @@ def _stream_reports(reader: EventReader, newest: Mapping[str, Any]) -> dict[str,
     return {flow: tuple(reports) for flow, reports in found.items()}
 
 
-def first_rows(reader: EventReader, flows: Collection[str]) -> dict[str, tuple[int, ...]]:
-    """By flow, the rows that the first batches of its newest epoch read, oldest first.
+def with_first_rows(facts: Facts, reader: EventReader) -> Facts:
+    """The facts with the rows of the first batches of flows whose readers have no limit.
 
-    The first batches can be anywhere in the log, so that it is read only for flows whose readers could need a limit.
-
-    Args:
-        reader: of the log.
-        flows: the names of these flows.
+    The first batches can be anywhere in the log, so that it is read for such flows alone.
 
     Raises:
         PipelineError: EVENTS.NOT_READABLE.
     """
-    if not flows:
-        return {}
+    flows = flows_without_limit(facts)
+    rows = _first_rows(reader, flows) if flows else {}
+    return replace(facts, logged=replace(facts.logged, first_rows=rows))
+
+
+def _first_rows(reader: EventReader, flows: Collection[str]) -> dict[str, tuple[int, ...]]:
+    """By flow, the rows that the first batches of its newest epoch read, oldest first."""
     where = (
         f"event_type = '{BatchDone.event_type}' AND origin['epoch'] >= 0 "
         f"AND origin['batch_id'] >= 0 AND origin['batch_id'] < {_FIRST_BATCHES}"

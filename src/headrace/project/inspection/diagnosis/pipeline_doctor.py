@@ -11,14 +11,13 @@ from pathlib import Path
 from headrace.alerts.store import StoredAlerts, read_alerts
 from headrace.assistant.doctor.checklist import Checklist, check_criteria
 from headrace.assistant.doctor.diagnose import Diagnosis, diagnose
-from headrace.assistant.doctor.examine.program_text import flows_without_limit
 from headrace.assistant.doctor.facts import Facts, Logged, Machine
 from headrace.events.reader import EventReader
 from headrace.metrics import catalogue
 from headrace.metrics.samples import Samples
 from headrace.project.inspection.diagnosis.careful_reading import CarefulReading
 from headrace.project.inspection.diagnosis.checklist_facts import with_checklist_facts
-from headrace.project.inspection.diagnosis.logged_facts import first_rows, logged_facts
+from headrace.project.inspection.diagnosis.logged_facts import logged_facts, with_first_rows
 from headrace.project.inspection.diagnosis.machine_facts import machine_of
 from headrace.project.inspection.diagnosis.measured_lateness import with_lateness
 from headrace.project.inspection.diagnosis.program_facts import program_files
@@ -95,11 +94,9 @@ class PipelineDoctor:
             conflicts=tuple(table_conflicts(logged, reading)),
             machine=reading.read("the machine", lambda: self._read_machine(settings, logged.started_at), Machine()),
         )
-        reader = EventReader(settings.layout.events)
         # Without flows of the log, it could not be read before either.
-        unlimited = flows_without_limit(facts) if logged.flows else ()
-        rows = reading.read(_LOG, lambda: first_rows(reader, unlimited), {})
-        return replace(facts, logged=replace(logged, first_rows=rows))
+        reader = EventReader(settings.layout.events)
+        return reading.read(_LOG, lambda: with_first_rows(facts, reader), facts) if logged.flows else facts
 
     def _flows_with_batches(self) -> set[str]:
         return {flow for flow, _ in EventReader(self._settings.layout.events).last_batches()}
