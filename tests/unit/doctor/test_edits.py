@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from headrace.assistant.doctor.edits import removed_setting, settings_edit
 from headrace.assistant.doctor.facts import ProgramFile
 from headrace.assistant.doctor.programs import watermarks
+from headrace.assistant.doctor.remedies import seconds_of
 from headrace.assistant.doctor.stream_readers import stream_readers
 
 NAMES = st.sampled_from(["name", "spark_conf", "configuration", "spark.driver.memory", "pipelines.trigger.interval"])
@@ -225,6 +226,13 @@ def once():
 def alike():
     return sessionize(spark.readStream.table("once").withWatermark("at", "5 minutes"), "id", "at", "1 hour")
 """
+
+
+@pytest.mark.parametrize(
+    ("delay", "seconds"), [("2 days", 172_800), ("1 hour 30 minutes", 5400), ("an hour", None), ("1 hour 30", None)]
+)
+def test_delays_can_have_several_units(delay, seconds):
+    assert seconds_of(delay) == seconds
 
 
 def test_functions_of_patterns_with_a_delay_are_watermarks():

@@ -93,9 +93,11 @@ def _longer_delay(finding: Finding, facts: Facts) -> Change | None:
 
 
 def seconds_of(delay: str) -> float | None:
-    """The seconds of a delay; None if it is written in another form, such as with two units."""
+    """The seconds of a delay, also with several units, such as ``1 hour 30 minutes``; None if it has another form."""
+    words = delay.split()
+    parts = [" ".join(words[at : at + 2]) for at in range(0, len(words), 2)] if len(words) > 2 else [delay]
     try:
-        return parse_interval_s(delay)
+        return sum(parse_interval_s(part) for part in parts)
     except InvalidInterval:
         return None
 
