@@ -45,7 +45,13 @@ def separated(rows):
     return "\n".join(["\t".join(rows[0]), *("\t".join(map(str, row.values())) for row in rows)]).encode()
 
 
+def with_times(rows):
+    """Rows whose times are no texts, as files with types have them."""
+    return [{**row, "placed_at": datetime.fromisoformat(row["placed_at"])} for row in rows]
+
+
 def parquet(rows):
+    rows = with_times(rows)
     stream = io.BytesIO()
     pq.write_table(pa.Table.from_pylist(rows), stream)
     return stream.getvalue()
@@ -53,14 +59,15 @@ def parquet(rows):
 
 def avro(rows):
     stream = io.BytesIO()
-    fields = [{"name": name, "type": "long" if name == "pieces" else "string"} for name in rows[0]]
-    fastavro.writer(stream, {"type": "record", "name": "order", "fields": fields}, rows)
+    kinds = {"pieces": "long", "placed_at": {"type": "long", "logicalType": "timestamp-micros"}}
+    fields = [{"name": name, "type": kinds.get(name, "string")} for name in rows[0]]
+    fastavro.writer(stream, {"type": "record", "name": "order", "fields": fields}, with_times(rows))
     return stream.getvalue()
 
 
 def orc_file(rows):
     stream = pa.BufferOutputStream()
-    orc.write_table(pa.Table.from_pylist(rows), stream)
+    orc.write_table(pa.Table.from_pylist(with_times(rows)), stream)
     return bytes(stream.getvalue())
 
 

@@ -167,7 +167,8 @@ class _Reader:
             not is_cut,
             unreadable,
             time.time(),
-            needed,
+            keeps_types=self._source.kind is SourceKind.FILES and self._format in _TYPED,
+            options=needed,
         )
 
     def _needed_options(self) -> dict[str, str]:

@@ -44,6 +44,10 @@ def records(count: int = 300) -> list[Row]:
     return [*rows, rows[-1], rows[-2]]
 
 
+def with_times(rows: list[Row]) -> list[Row]:
+    return [{**row, "placed_at": datetime.fromisoformat(row["placed_at"])} for row in rows]
+
+
 def lines(rows: list[Row]) -> bytes:
     return "".join(f"{json.dumps(row)}\n" for row in rows).encode()
 
@@ -60,7 +64,8 @@ def parquet(rows: list[Row]) -> bytes:
 
 def avro(rows: list[Row]) -> bytes:
     stream = io.BytesIO()
-    kinds = {str: "string", int: "long"}
+    moment = {"type": "long", "logicalType": "timestamp-micros"}
+    kinds = {str: "string", int: "long", datetime: moment}
     fields = [{"name": name, "type": kinds[type(value)]} for name, value in rows[0].items()]
     fastavro.writer(stream, {"type": "record", "name": "order", "fields": fields}, rows)
     return stream.getvalue()
@@ -124,9 +129,9 @@ def test_each_format_gives_the_same_proposals(sampled: Any, name: str, content: 
         ("a.json", json.dumps(records(), indent=2).encode(), {"multiLine": "true"}),
         ("a.csv", csv(records()), {"header": "true"}),
         ("a.tsv.gz", gzip.compress(csv(records()).replace(b",", b"\t")), {"header": "true", "sep": "\t"}),
-        ("a.parquet", parquet(records()), {}),
-        ("a.avro", avro(records()), {}),
-        ("a.orc", orc_file(records()), {}),
+        ("a.parquet", parquet(with_times(records())), {}),
+        ("a.avro", avro(with_times(records())), {}),
+        ("a.orc", orc_file(with_times(records())), {}),
     ],
 )
 def test_a_project_from_files_reads_them_as_the_sample_was_read(
@@ -147,6 +152,22 @@ def test_a_project_from_files_reads_them_as_the_sample_was_read(
     assert [
         option for option, value in options.items() if f"orders.{option}: {json.dumps(value)}" not in settings
     ] == []
+
+
+@pytest.mark.parametrize(("name", "content"), [("a.parquet", parquet(records())), ("a.json", lines(records()))])
+def test_texts_that_are_times_stay_texts_in_files_with_types(
+    cli: Any, file: Path, tmp_path: Path, name: str, content: bytes
+) -> None:
+    file.write_text(REQUIREMENTS.replace("kafka", "files"), encoding="utf-8")
+    (tmp_path / name).write_bytes(content)
+
+    _, out, _ = cli("design", "--questions", str(file), "--sample", name, "--output", "json")
+
+    found = json.loads(out)
+    answers = {one["path"].rpartition(".")[2]: one["answer"] for one in found["proposals"]}
+    is_typed = name == "a.parquet"
+    assert ("placed_at STRING" in answers["schema"], "event_time" in answers) == (is_typed, not is_typed)
+    assert ("texts of placed_at are timestamps" in "\n".join(found["samples"][0]["notes"])) == is_typed
 
 
 def test_no_value_of_the_data_is_printed_or_written(cli: Any, file: Path, tmp_path: Path) -> None:

@@ -163,6 +163,11 @@ def test_columns_of_a_sample_must_have_the_stated_event_time_and_key(source, rea
     assert [problem.code for problem in raised.value] == ["DESIGN.SAMPLE_DIFFERS"]
 
 
+def test_a_stated_event_time_whose_values_are_texts_in_files_with_types_is_refused():
+    with pytest.raises(Problems, match="its values are texts in the files"):
+        compared(requirements({"event_time": "happened_at"}), keeps_types=True)
+
+
 def test_keys_of_changes_repeat():
     outputs = [{"name": "users", "kind": "scd1"}]
     stated = {"schema": {"user_id": "STRING", "happened_at": "TIMESTAMP"}, "keys": ["user_id"]}

@@ -9,6 +9,7 @@ from headrace.assistant.design.requirements import Column, Requirements, Source
 from headrace.assistant.design.sampling.finding import Contradiction
 from headrace.assistant.design.sampling.proposals import change_events_text, has_changes, rows_text, share_text, time_of
 from headrace.assistant.design.sampling.sample import ColumnMeasure, SampleMeasures
+from headrace.assistant.design.sampling.times import is_time_column
 from headrace.model.ddl import JsonType
 from headrace.model.schema import type_text
 
@@ -122,6 +123,8 @@ def _no_times(column: ColumnMeasure) -> str:
         return f"its numbers look like {column.epoch} since 1970, and an event time is a TIMESTAMP"
     if column.time is None:
         return "its values are no timestamps"
+    if column.type == "string" and is_time_column(column.time):
+        return "its values are texts in the files, and an event time is a TIMESTAMP"
     return "" if column.time.parsed == 1 else f"{share_text(1 - column.time.parsed)} of its values are no timestamps"
 
 

@@ -84,10 +84,11 @@ def _column(
     kind, values = sample.types[name], sample.table[name]
     nulls = values.null_count
     time = measure_times(sample, name, dropped_share)
+    is_times = time is not None and is_time_column(time)
     has_value = codes >= 0
     return ColumnMeasure(
         name=name,
-        type=_TIMESTAMP if time is not None and is_time_column(time) and kind == "string" else kind,
+        type=_TIMESTAMP if kind == "string" and not sample.keeps_types and is_times else kind,
         nulls=nulls,
         distinct=int(codes.max(initial=-1)) + 1,
         distinct_rows=int((first & has_value).sum()),

@@ -9,6 +9,7 @@ from headrace.assistant.design.sampling.candidates import LEAST_ROWS, event_time
 from headrace.assistant.design.sampling.finding import Findings
 from headrace.assistant.design.sampling.proposals import lateness_figure
 from headrace.assistant.design.sampling.sample import ColumnMeasure, SampleMeasures
+from headrace.assistant.design.sampling.times import is_time_column
 
 _MOST_SETS = 3
 
@@ -40,6 +41,9 @@ def _rows(measures: SampleMeasures) -> Iterator[str]:
     if measures.inserted is not None:
         yield "the columns are those of the table: after each change, and before a delete"
     for column in measures.columns:
+        if column.type == "string" and column.time is not None and is_time_column(column.time):
+            files = f"{measures.format} files are read with the types that they have"
+            yield f"the texts of {column.name} are timestamps, but {files}; an event time is a TIMESTAMP"
         if column.epoch is not None:
             yield f"the numbers of {column.name} look like {column.epoch} since 1970, {_use_of(column.epoch, measures)}"
 

@@ -30,6 +30,7 @@ class Sample:
         is_whole: whether all records of all files were read.
         unreadable: number of records that could not be read, and files.
         now_s: the time of the reading, in seconds since 1970.
+        keeps_types: whether the source reads the values with the types that the files have, such as Parquet.
         options: of the reader, without which the files are not read as they were, such as ``header``.
         operations: number of Debezium's change events by operation, such as ``c``; None if the records are none.
         inserted: which rows a change event inserts or a snapshot has; None if the records are no change events, or
@@ -45,6 +46,7 @@ class Sample:
     is_whole: bool
     unreadable: int
     now_s: float
+    keeps_types: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
     operations: Mapping[str, int] | None = None
     inserted: npt.NDArray[np.bool_] | None = None
