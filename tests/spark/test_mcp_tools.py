@@ -10,6 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 from mcp.client.client import Client
+from mcp_types import ElicitResult
 from tests.command_line import in_process
 
 from headrace.mcp.processes import ProjectChoice
@@ -65,6 +66,12 @@ EXPECTED = {
 CACHES = {"metrics.json", "survey.json"}
 
 
+DOCTOR = (
+    "tests/unit/doctor/test_over_mcp.py::"
+    "test_the_doctor_names_a_torn_checkpoint_first_and_the_repair_of_the_server_ends_it"
+)
+
+
 def digest(folder: Path) -> dict[str, str]:
     return {
         file.relative_to(folder).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest()
@@ -111,3 +118,38 @@ def test_tools_that_read_fit_their_schemas_and_change_no_byte_of_the_project(
     assert [name for name, value in found.items() if name in EXPECTED and not EXPECTED[name](value)] == []
     assert (refused, diagram.partition("\n")[0]) == ("SQL.NOT_READ_ONLY", "flowchart LR")
     assert digest(made.folder) == before
+
+
+@pytest.mark.long(guard=DOCTOR)
+def test_the_doctor_finds_faults_of_a_real_project_and_the_server_repairs_them(project, tmp_path, monkeypatch) -> None:
+    (tmp_path / "landing").mkdir()
+    made = project(CODE.format(landing=tmp_path / "landing"))
+    for number in (1, 2):
+        row = {"a": number, "at": f"2026-01-01T00:0{number}:00"}
+        (tmp_path / "landing" / f"{number}.json").write_text(json.dumps(row))
+        made.run()
+    monkeypatch.chdir(made.folder)
+    (torn,) = sorted(made.folder.glob("storage/checkpoints/*/numbers/numbers/0/commits/1"))
+    torn.write_text("")
+
+    async def agrees(context, params):
+        del context, params
+        return ElicitResult(action="accept", content={"proceed": True})
+
+    async def repaired():
+        options = ServerOptions(ProjectChoice(made.folder), allow_write=True)
+        server = create_server(options, os.environ, run_verbs(made.folder))
+        async with Client(server, elicitation_callback=agrees) as client:
+            calls = {"doctor": {}, "check": {}, "checkpoints_repair": {"flow": "numbers"}, "run": {}}
+            found = {name: await client.call_tool(name, words) for name, words in calls.items()}
+            return found, await client.call_tool("doctor", {})
+
+    found, after = anyio.run(repaired)
+
+    assert {name: result.content for name, result in found.items() if result.is_error} == {}
+    diagnosis, checklist = (found[name].structured_content for name in ("doctor", "check"))
+    first = diagnosis["findings"][0]
+    assert (first["check"], first["command"]) == ("checkpoint-torn", "headrace checkpoints repair numbers")
+    assert {one["criterion"]: one["status"] for one in checklist["criteria"]}["checkpointing"] == "fail"
+    assert "checkpoint-torn" not in {one["check"] for one in after.structured_content["findings"]}
+    assert [row["a"] for row in made.rows("numbers")] == [1, 2]

@@ -31,7 +31,13 @@ def design(
         typer.Option(
             "--sample",
             metavar="PATH",
-            help="Propose missing answers from files of records: JSON, CSV, Parquet. SOURCE=PATH if there are several.",
+            help="Propose missing answers from records: JSON, CSV, Parquet, Avro, ORC. SOURCE=PATH if several.",
+        ),
+    ] = None,
+    relative_to: Annotated[
+        Path | None,
+        typer.Option(
+            "--relative-to", metavar="DIR", help="Folder that paths in FILE are relative to; by default that of FILE."
         ),
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Write the project into a folder.")] = None,
@@ -55,9 +61,10 @@ def design(
     if force and out is None:
         raise PipelineError("CLI.CONFLICT", first="--force", second="no --out")
     invocation = invocation_of(context)
-    if diff:
-        return int(import_module(COMPARING).run(invocation, file, out, sample or (), defaults=defaults))
     command = import_module(DESIGNING)
+    requirements = command.RequirementsFile(file, relative_to)
+    if diff:
+        return int(import_module(COMPARING).run(invocation, requirements, out, sample or (), defaults=defaults))
     if questions:
-        return int(command.print_questions(invocation, file, sample or ()))
-    return int(command.run(invocation, file, out, (ask, defaults, force), sample or ()))
+        return int(command.print_questions(invocation, requirements, sample or ()))
+    return int(command.run(invocation, requirements, out, (ask, defaults, force), sample or ()))

@@ -16,7 +16,7 @@ from headrace.assistant.design.record import RECORD_FILE, DesignRecord
 from headrace.assistant.design.requirement_keys import ERRORS
 from headrace.assistant.design.sampling.finding import Proposal
 from headrace.atomic_write import replace_file
-from headrace.cli.design_input import MadeDesign, make_from_files, read_requirements, with_samples
+from headrace.cli.design_input import MadeDesign, RequirementsFile, make_from_files, read_requirements, with_samples
 from headrace.cli.design_sample_text import sampled_lines
 from headrace.cli.invocation import Invocation
 from headrace.errors import PipelineError, Problems
@@ -25,7 +25,7 @@ from headrace.settings.document import read_text
 _DONE, _OPEN = 0, 2
 
 
-def print_questions(invocation: Invocation, file: Path, samples: Sequence[str]) -> int:
+def print_questions(invocation: Invocation, file: RequirementsFile, samples: Sequence[str]) -> int:
     """Print the open questions, after what samples propose; 2 if one of them needs an answer."""
     sampled = with_samples(read_requirements(file), samples)
     found = open_questions(sampled.requirements)
@@ -38,7 +38,11 @@ def print_questions(invocation: Invocation, file: Path, samples: Sequence[str]) 
 
 
 def run(
-    invocation: Invocation, file: Path, out: Path | None, modes: tuple[bool, bool, bool], samples: Sequence[str]
+    invocation: Invocation,
+    file: RequirementsFile,
+    out: Path | None,
+    modes: tuple[bool, bool, bool],
+    samples: Sequence[str],
 ) -> int:
     """Make the design, with what samples propose, and write its files if there is a folder."""
     ask, defaults, force = modes
@@ -46,7 +50,7 @@ def run(
         _ask(invocation, file, samples)
     found = make_from_files(file, out, samples, defaults=defaults)
     made, sampled = found.design, found.sampled
-    written = None if out is None else _write(found, out, file, force=force)
+    written = None if out is None else _write(found, out, file.path, force=force)
     value: dict[str, Any] = {**made.to_json(), **sampled.to_json()}
     if written is not None:
         value["written"] = written
@@ -54,7 +58,7 @@ def run(
     return _DONE
 
 
-def _ask(invocation: Invocation, file: Path, samples: Sequence[str]) -> None:
+def _ask(invocation: Invocation, file: RequirementsFile, samples: Sequence[str]) -> None:
     """Ask each open question until none is left or the input ends; each answer is written at once.
 
     What samples propose is the default of its question. An answer that is wrong is reported, and asked again.
@@ -66,12 +70,12 @@ def _ask(invocation: Invocation, file: Path, samples: Sequence[str]) -> None:
         answer = _answer(question)
         if answer is None:
             return
-        before = read_text(file, ERRORS)
-        replace_file(file.absolute(), with_answer(before, question, answer))
+        before = read_text(file.path, ERRORS)
+        replace_file(file.path.absolute(), with_answer(before, question, answer))
         try:
             read_requirements(file)
         except Problems as problems:
-            replace_file(file.absolute(), before)
+            replace_file(file.path.absolute(), before)
             if not sys.stdin.isatty():
                 raise
             for problem in problems:

@@ -10,7 +10,7 @@ from headrace.assistant.design.design import Design
 from headrace.assistant.design.difference import DecisionDifference, Difference, difference
 from headrace.assistant.design.record import DesignRecord
 from headrace.cli.design_command import without_own_file
-from headrace.cli.design_input import make_from_files
+from headrace.cli.design_input import RequirementsFile, make_from_files
 from headrace.cli.failures import DONE, FAILED
 from headrace.cli.invocation import Invocation
 from headrace.cli.printable import printable
@@ -18,17 +18,19 @@ from headrace.cli.tables import text_table
 from headrace.errors import PipelineError
 
 
-def run(invocation: Invocation, file: Path, out: Path | None, samples: Sequence[str], *, defaults: bool) -> int:
+def run(
+    invocation: Invocation, file: RequirementsFile, out: Path | None, samples: Sequence[str], *, defaults: bool
+) -> int:
     """Print what the design of a requirements file would change in its project; 1 if it would change something.
 
     Raises:
         PipelineError, Problems: there is no project, or no design of its requirements.
     """
-    folder = file.parent if out is None else out
-    if not file.exists():
-        raise PipelineError("DESIGN.NO_PROJECT", folder=folder, reason=f'there is no file "{file.name}"')
+    folder = file.path.parent if out is None else out
+    if not file.path.exists():
+        raise PipelineError("DESIGN.NO_PROJECT", folder=folder, reason=f'there is no file "{file.path.name}"')
     made = make_from_files(file, folder, samples, defaults=defaults)
-    found = difference(made.design, made.record, _contents(made.design, made.record, folder, file))
+    found = difference(made.design, made.record, _contents(made.design, made.record, folder, file.path))
     invocation.result("\n".join(_lines(found)), found.to_json(), folds=False)
     return FAILED if found.changes else DONE
 

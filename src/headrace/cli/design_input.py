@@ -37,7 +37,26 @@ class MadeDesign:
     record: DesignRecord | None
 
 
-def make_from_files(file: Path, folder: Path | None, samples: Sequence[str], *, defaults: bool) -> MadeDesign:
+@dataclass(frozen=True)
+class RequirementsFile:
+    """A file with requirements.
+
+    Attributes:
+        path: of the file.
+        base: the folder that the paths in it are relative to; its own folder by default.
+    """
+
+    path: Path
+    base: Path | None = None
+
+    def resolve(self, path: str) -> Path:
+        """A path in the requirements, from the current folder."""
+        return (self.path.parent if self.base is None else self.base) / path
+
+
+def make_from_files(
+    file: RequirementsFile, folder: Path | None, samples: Sequence[str], *, defaults: bool
+) -> MadeDesign:
     """The design of a requirements file, as it is made for the project in a folder.
 
     What the project's record says about answers still holds for its own requirements: defaults are taken again, and
@@ -81,7 +100,7 @@ def read_record(folder: Path) -> DesignRecord | None:
         raise PipelineError("DESIGN.RECORD", path=file, reason=reason) from error
 
 
-def read_requirements(file: Path) -> Requirements:
+def read_requirements(file: RequirementsFile) -> Requirements:
     """The requirements in a file.
 
     Raises:
@@ -89,12 +108,12 @@ def read_requirements(file: Path) -> Requirements:
     """
 
     def sample_columns(path: str) -> tuple[Column, ...]:
-        return columns_of_sample(read_text(file.parent / path, ERRORS), path)
+        return columns_of_sample(read_text(file.resolve(path), ERRORS), path)
 
-    return parse_requirements(read_text(file, ERRORS), file.name, sample_columns)
+    return parse_requirements(read_text(file.path, ERRORS), file.path.name, sample_columns)
 
 
-def _measured(requirements: Requirements, file: Path) -> Lateness | None:
+def _measured(requirements: Requirements, file: RequirementsFile) -> Lateness | None:
     """The lateness of past events, if the requirements name a table of them.
 
     Raises:
@@ -104,7 +123,7 @@ def _measured(requirements: Requirements, file: Path) -> Lateness | None:
     column = next((source.event_time for source in requirements.sources if source.event_time), None)
     if table is None or column is None:
         return None
-    path = file.parent / table
+    path = file.resolve(table)
     if not (path / "_delta_log").is_dir():
         raise PipelineError("DESIGN.NOT_MEASURED", table=table)
     dropped = 1 - requirements.lateness.share

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.assistant.design.requirements import Requirements, Source, SourceKind
+from headrace.assistant.design.sampling.change_events import with_changes
 from headrace.assistant.design.sampling.measure import measure_sample
 from headrace.assistant.design.sampling.sample import Sample, SampleMeasures
 from headrace.autoloader.options import LoaderOptions, loader_options
@@ -21,6 +22,8 @@ from headrace.autoloader.reading.limits import RECORD_OPTION
 from headrace.autoloader.reading.opening import CorruptFile, open_decompressed
 from headrace.autoloader.reading.plan import ReadPlan
 from headrace.autoloader.reading.splits import Split, is_compressed
+from headrace.autoloader.schemas.inference import parquet_struct
+from headrace.autoloader.schemas.sample_contents import orc_schemas
 from headrace.autoloader.schemas.sampled_files import Sample as FileSample
 from headrace.autoloader.schemas.sampled_files import newest_files
 from headrace.autoloader.schemas.schema_sample import infer_schema
@@ -32,9 +35,17 @@ MOST_FILES, MOST_ROWS, MOST_BYTES = 1000, 100_000, 32 * 1024 * 1024
 _MOST_BYTES_IN_MEMORY = 8 * MOST_BYTES
 _RECORD_BYTES = 8 * 1024 * 1024
 _FIRST_BYTES = 64 * 1024
-_FORMATS = {".json": "json", ".jsonl": "json", ".ndjson": "json", ".csv": "csv", ".tsv": "csv", ".parquet": "parquet"}
+_FORMATS = {
+    **dict.fromkeys((".json", ".jsonl", ".ndjson"), "json"),
+    **dict.fromkeys((".csv", ".tsv"), "csv"),
+    **{f".{kind}": kind for kind in ("parquet", "avro", "orc")},
+}
+# Their files say which columns they have, and are read whole.
+_TYPED = ("parquet", "avro", "orc")
 _COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
 _CORRUPT = "_corrupt_record"
+# Options that a sample is read with, whatever the requirements say.
+_OWN_OPTIONS = {"path", "cloudfiles.format", "cloudfiles.infercolumntypes", RECORD_OPTION.casefold()}
 _WITHOUT_SAMPLE = {
     SourceKind.RATE: "the columns of its kind are always the same",
     SourceKind.SYNTHETIC: "the columns of its kind are always the same",
@@ -52,7 +63,8 @@ def measure_samples(requirements: Requirements, given: Sequence[str]) -> tuple[S
         PipelineError: DESIGN.SAMPLE: there is no such source, or nothing that can be read.
     """
     dropped = 1 - requirements.lateness.share
-    samples = (_read(*_source_and_path(requirements, text)) for text in given)
+    sources_and_paths = [_source_and_path(requirements, text) for text in given]
+    samples = (with_changes(source, _read(source, path)) for source, path in sources_and_paths)
     keys = {source.name: source.keys for source in requirements.sources}
     return tuple(measure_sample(sample, keys[sample.source], dropped) for sample in samples)
 
@@ -65,9 +77,6 @@ def _source_and_path(requirements: Requirements, given: str) -> tuple[Source, st
     if named is None:
         names = ", ".join(source.name for source in requirements.sources)
         raise _no_sample(given, "the requirements have several sources", f"Write SOURCE=PATH; the sources are {names}.")
-    if named.is_debezium:
-        reason = f'the records of "{named.name}" are change events, and its columns are those of the table'
-        raise _no_sample(path, reason, "Write the columns of the table below schema.")
     if named.kind in _WITHOUT_SAMPLE:
         raise _no_sample(path, f'"{named.name}": {_WITHOUT_SAMPLE[named.kind]}', "Leave out the sample.")
     return named, path
@@ -86,7 +95,7 @@ def _read(source: Source, path: str) -> Sample:
     files = [file for file in found if file_format is not None and _fits(file, file_format, source)]
     if file_format is None or not files:
         raise _no_sample(
-            path, "it has no file with records", "Name a file, or a folder of files: JSON, CSV or Parquet."
+            path, "it has no file with records", "Name a file, or a folder of files: JSON, CSV, Parquet, Avro or ORC."
         )
     return _Reader(source, path, file_format, _bounded(files), len(files)).sample()
 
@@ -98,10 +107,15 @@ def _format(files: Sequence[Split]) -> str | None:
 
 
 def _format_by_name(path: str) -> str | None:
+    name = _without_compression(path)
+    return next((kind for ending, kind in _FORMATS.items() if name.endswith(ending)), None)
+
+
+def _without_compression(path: str) -> str:
     name = path.casefold()
     for ending in _COMPRESSED:
         name = name.removesuffix(ending)
-    return next((kind for ending, kind in _FORMATS.items() if name.endswith(ending)), None)
+    return name
 
 
 def _fits(file: Split, file_format: str, source: Source) -> bool:
@@ -117,7 +131,7 @@ def _bounded(files: Sequence[Split]) -> list[Split]:
     for file in files:
         if left <= 0:
             break
-        end = file.size if is_compressed(file.path) or file.path.endswith(".parquet") else min(file.size, left)
+        end = file.size if is_compressed(file.path) or _format_by_name(file.path) in _TYPED else min(file.size, left)
         chosen.append(replace(file, end=end))
         left -= file.size
     return sorted(chosen, key=lambda split: (split.mtime_ns, split.path))
@@ -131,8 +145,9 @@ class _Reader:
 
     def sample(self) -> Sample:
         try:
-            options = self._options()
-            inferred = infer_schema(FileSample(self._files), options, "UTC", max_bytes=MOST_BYTES)
+            needed = self._needed_options()
+            options = self._options(needed)
+            inferred = self._columns(options)
         except (PipelineError, Problems, OSError) as error:
             raise _no_sample(self._path, _reason(error), "Check that the files can be read.") from error
         if inferred is None:
@@ -152,21 +167,39 @@ class _Reader:
             not is_cut,
             unreadable,
             time.time(),
+            keeps_types=self._source.kind is SourceKind.FILES and self._format in _TYPED,
+            options=needed,
         )
 
-    def _options(self) -> LoaderOptions:
-        # Options of other readers, such as those of Kafka, are not for files.
-        given = {name: value for name, value in self._source.options.items() if name.casefold() != "path"}
+    def _needed_options(self) -> dict[str, str]:
+        """The options that the files need, unless the requirements have them."""
+        found = {}
+        if self._format == "csv":
+            found["header"] = "true"
+            if _without_compression(self._files[0].path).endswith(".tsv"):
+                found["sep"] = "\t"
+        elif self._is_one_document():
+            found["multiLine"] = "true"
+        return found
+
+    def _options(self, needed: Mapping[str, str]) -> LoaderOptions:
         fixed = {"cloudFiles.format": self._format, "cloudFiles.inferColumnTypes": "true"}
-        fixed |= {RECORD_OPTION: str(_RECORD_BYTES), "multiLine": str(self._is_one_document()).lower()}
-        if self._format == "parquet":
-            del fixed["multiLine"], fixed[RECORD_OPTION]
-        if self._files[0].path.casefold().endswith(".tsv"):
-            fixed["sep"] = "\t"
-        if self._source.kind is SourceKind.FILES:
-            names = {name.casefold() for name in fixed}
-            fixed |= {name: value for name, value in given.items() if name.casefold() not in names}
-        return loader_options({"header": "true", **fixed} if self._format == "csv" else fixed)
+        if self._format not in _TYPED:
+            fixed[RECORD_OPTION] = str(_RECORD_BYTES)
+        # Options of other readers, such as those of Kafka, are not for files.
+        given = self._source.options if self._source.kind is SourceKind.FILES else {}
+        stated = {name: value for name, value in given.items() if name.casefold() not in _OWN_OPTIONS}
+        names = {name.casefold() for name in stated}
+        unstated = {name: value for name, value in needed.items() if name.casefold() not in names}
+        return loader_options({**fixed, **unstated, **stated})
+
+    def _columns(self, options: LoaderOptions) -> JsonType | None:
+        files = FileSample(self._files)
+        if self._format != "orc":
+            return infer_schema(files, options, "UTC", max_bytes=MOST_BYTES)
+        # Auto Loader takes the columns of ORC from hints alone; a design states them.
+        found = parquet_struct(orc_schemas(files))
+        return found if found["fields"] else None
 
     def _is_one_document(self) -> bool:
         """Whether a JSON file is one value over several lines, such as an array of records."""
@@ -183,7 +216,7 @@ class _Reader:
             self._format,
             inferred,
             str(Path(self._files[0].path).parent),
-            corrupt_column=None if self._format == "parquet" else _CORRUPT,
+            corrupt_column=None if self._format in _TYPED else _CORRUPT,
             format_options=options.format_options,
         )
         batches: list[pa.RecordBatch] = []

@@ -15,7 +15,7 @@ _WITH_SESSION = (
 )
 _WITH_UPDATES = ("events", "streaming_queries", "query_progress", "lateness", "doctor")
 _WITHOUT_PROJECT = (
-    *("get_document", "search_documents", "design_questions", "design", "write_design", "lint"),
+    *("get_document", "search_documents", "design_questions", "design", "design_diff", "write_design", "lint"),
     *("get_workflow", "explain_unavailable_tools"),
 )
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any
 
 from mcp.server.mcpserver import AcceptedElicitation, Elicit, ElicitationResult, Resolve
@@ -14,22 +12,26 @@ from pydantic import BaseModel, Field, create_model
 from headrace.errors import PipelineError, Problems
 from headrace.mcp.answers import Answers
 from headrace.mcp.consent import AskingContext, Consent, NotAsked, Question, answers_of, can_ask, question, refusal
-from headrace.mcp.requirements_file import Requirements, requirements_file, with_answers
-from headrace.mcp.results import Design, Questions, Written
+from headrace.mcp.requirements_file import Requirements, check_inside, check_paths, requirements_file, with_answers
+from headrace.mcp.results import Design, DesignDifference, Questions, Written
 from headrace.mcp.verbs import VerbFailedError
 
 # Decisions and generated files are ours, and are not cut.
 DESIGN_CHARACTERS = 60_000
+_REQUIREMENTS = "requirements.yml"
 _RULE_WORDS = "sources, latency, lateness, state, guarantee, on_error, history, outputs"
 
 Given = Annotated[Requirements, Field(description=f"The requirements: an object, or a YAML text, with {_RULE_WORDS}.")]
 Samples = Annotated[
     str | None,
     Field(
-        description="A file or folder with records of a source (JSON, CSV, Parquet), relative to the project of the "
-        "server; SOURCE=PATH if there are several sources. Columns, event time, keys, duplicates and lateness are "
-        "measured in it, and proposed where the requirements do not say."
+        description="A file or folder with records of a source (JSON, CSV, Parquet, Avro, ORC), relative to the "
+        "project of the server; SOURCE=PATH if there are several sources. Columns, event time, keys, duplicates and "
+        "lateness are measured in it, and proposed where the requirements do not say."
     ),
+]
+Compared = Annotated[
+    str, Field(description="Folder of the project with its requirements.yml, relative to the project of the server.")
 ]
 Directory = Annotated[str, Field(description="Where the project is written, relative to the project of the server.")]
 
@@ -51,7 +53,7 @@ async def ask_for_missing(
         return Missing()
     try:
         with requirements_file(requirements) as file:
-            words = ["design", "--questions", *_sample_words(sample), "--", str(file)]
+            words = [*_design_words(requirements, sample), "--questions", "--", str(file)]
             found = await answers_of(context).value(words)
     except (VerbFailedError, PipelineError):
         # The verb itself reports what is wrong.
@@ -80,11 +82,11 @@ class DesignTools:
     ) -> Annotated[CallToolResult, Questions]:
         """List what the requirements leave open, each with its default and the consequence. Ask the user these."""
         try:
-            options = ["--questions", *_sample_words(sample)]
+            words = _design_words(requirements, sample)
         except PipelineError as error:
             return self._answers.failure(error)
         with requirements_file(requirements) as file:
-            return await self._answers.result(Questions, ["design", *options, "--", str(file)])
+            return await self._answers.result(Questions, [*words, "--questions", "--", str(file)])
 
     async def design(
         self,
@@ -95,12 +97,24 @@ class DesignTools:
         """Design a pipeline: decisions with reasons, datasets, state, diagram, files, checklist. Writes nothing."""
         try:
             complete = with_answers(requirements, answers_in(missing))
-            options = ["--defaults", *_sample_words(sample)]
+            words = _design_words(complete, sample)
         except (PipelineError, Problems) as error:
             return self._answers.failure(error)
         with requirements_file(complete) as file:
-            words = ["design", *options, "--", str(file)]
+            words += ["--defaults", "--", str(file)]
             return await self._answers.result(Design, words, most_characters=DESIGN_CHARACTERS)
+
+    async def design_diff(
+        self, directory: Compared = ".", sample: Samples = None
+    ) -> Annotated[CallToolResult, DesignDifference]:
+        """Show what today's rules and its requirements.yml would change in a project that a design made."""
+        try:
+            check_inside(directory)
+            options = _sample_words(sample)
+        except PipelineError as error:
+            return self._answers.failure(error)
+        words = ["design", "--diff", "--defaults", *options, "--", f"{directory}/{_REQUIREMENTS}"]
+        return await self._answers.result(DesignDifference, words, most_characters=DESIGN_CHARACTERS)
 
 
 def answers_in(outcome: ElicitationResult[Missing]) -> Mapping[str, str]:
@@ -118,9 +132,10 @@ async def ask_to_write(
     """Show the files of the design."""
     answers = answers_of(context)
     try:
-        _check_inside(directory)
-        with requirements_file(with_answers(requirements, answers_in(missing))) as file:
-            words = ["design", "--defaults", *_sample_words(sample), "--", str(file)]
+        check_inside(directory)
+        complete = with_answers(requirements, answers_in(missing))
+        with requirements_file(complete) as file:
+            words = [*_design_words(complete, sample), "--defaults", "--", str(file)]
             found = await answers.value(words, most_characters=DESIGN_CHARACTERS)
     except VerbFailedError as error:
         return NotAsked(error)
@@ -143,14 +158,26 @@ async def write_design(
     refused = refusal(answers, consent, _shown_words(directory))
     if refused is not None:
         return refused
-    with requirements_file(with_answers(requirements, answers_in(missing))) as file:
-        words = ["design", "--defaults", *_sample_words(sample), f"--out={directory}", "--", str(file)]
+    complete = with_answers(requirements, answers_in(missing))
+    with requirements_file(complete) as file:
+        words = [*_design_words(complete, sample), "--defaults", f"--out={directory}", "--", str(file)]
         return await answers.result(Written, words, lambda found: {"outcome": found}, most_characters=DESIGN_CHARACTERS)
 
 
 def _shown_words(directory: str) -> list[str]:
     # The file of the requirements has another name in each call, and a question must stay the same.
-    return ["design", "requirements.yml", "--out", directory]
+    return ["design", _REQUIREMENTS, "--out", directory]
+
+
+def _design_words(requirements: Requirements, sample: str | None) -> list[str]:
+    """The verb with the options of all its calls.
+
+    Raises:
+        PipelineError: MCP.OUTSIDE.
+    """
+    check_paths(requirements)
+    # Verbs run in the folder of the project, and the file of the requirements is elsewhere.
+    return ["design", "--relative-to=.", *_sample_words(sample)]
 
 
 def _sample_words(sample: str | None) -> list[str]:
@@ -159,12 +186,5 @@ def _sample_words(sample: str | None) -> list[str]:
         return []
     # The verb reads the whole as a path if it names no source.
     for path in (sample, sample.partition("=")[2]):
-        _check_inside(path)
+        check_inside(path)
     return [f"--sample={sample}"]
-
-
-def _check_inside(directory: str) -> None:
-    """Refuse a path outside of the project of the server."""
-    path = Path(os.path.normpath(directory))
-    if path.is_absolute() or ".." in path.parts or "://" in directory:
-        raise PipelineError("MCP.OUTSIDE", directory=directory)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -24,6 +25,39 @@ def requirements_file(requirements: Requirements) -> Iterator[Path]:
         file = Path(folder) / "requirements.yml"
         file.write_text(_text(requirements), encoding="utf-8")
         yield file
+
+
+def check_paths(requirements: Requirements) -> None:
+    """Refuse requirements that name a file or a table outside of the project of the server.
+
+    Raises:
+        PipelineError: MCP.OUTSIDE.
+    """
+    try:
+        value = yaml.safe_load(_text(requirements))
+    except yaml.YAMLError:
+        # The verb reports it with its line.
+        return
+    top = value if isinstance(value, dict) else {}
+    lateness, sources = top.get("lateness"), top.get("sources")
+    named = [lateness.get("measure_from")] if isinstance(lateness, dict) else []
+    named += (
+        [source.get("sample") for source in sources if isinstance(source, dict)] if isinstance(sources, list) else []
+    )
+    for path in named:
+        if isinstance(path, str):
+            check_inside(path)
+
+
+def check_inside(path: str) -> None:
+    """Refuse a path outside of the project of the server.
+
+    Raises:
+        PipelineError: MCP.OUTSIDE.
+    """
+    normal = Path(os.path.normpath(path))
+    if normal.is_absolute() or ".." in normal.parts or "://" in path:
+        raise PipelineError("MCP.OUTSIDE", path=path)
 
 
 def with_answers(requirements: Requirements, answers: Mapping[str, str]) -> Requirements:

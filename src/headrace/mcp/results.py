@@ -292,6 +292,18 @@ class Design(Result):
     contradictions: list[Any] = Field(default_factory=list, description=_CONTRADICTIONS)
 
 
+class DesignDifference(Result):
+    """What a design of today would change in its project."""
+
+    data_fields = ("decisions", "files")
+
+    made_with: str | None = Field(default=None, description="The version of Headrace that made the project's design.")
+    requirements_changed: bool | None = None
+    decisions: list[Any] = Field(description="Each with choice and reason, before and now, and its page.")
+    files: list[Any] = Field(description="Each with its state, which says who changed it, and a diff.")
+    changes: int = Field(description="The number of files that the design would change.")
+
+
 class WorkflowStep(BaseModel):
     """A step from requirements to a pipeline in operation."""
 

@@ -87,7 +87,8 @@ def _tools(
     ]
     if not options.knowledge_only:
         design, project, monitoring = DesignTools(answers), ProjectTools(answers), MonitoringTools(answers)
-        found += [(tool, _READS) for tool in (design.design_questions, design.design, project.lint, project.lateness)]
+        designing = (design.design_questions, design.design, design.design_diff)
+        found += [(tool, _READS) for tool in (*designing, project.lint, project.lateness)]
         sources = (project.validate, project.graph, project.plan, project.explain, project.preview)
         found += [(tool, _READS_SOURCES) for tool in sources]
         found += [

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import io
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "design"
 
@@ -119,7 +122,26 @@ def test_what_cannot_be_done_is_refused(cli: Any, file: Path, words: list[str], 
     assert json.loads(out)["error"]["code"] == code
 
 
-def test_lateness_is_measured_in_the_named_table(cli: Any, tmp_path: Path) -> None:
+def test_lateness_is_measured_in_a_table_below_the_named_folder(cli: Any, tmp_path: Path) -> None:
+    text = (EXAMPLES / "late_events.yml").read_text(encoding="utf-8")
+    file = tmp_path / "elsewhere" / "late.yml"
+    file.parent.mkdir()
+    file.write_text(text.replace("{within: 20 minutes,", "{measure_from: past,"), encoding="utf-8")
+    column = next(line.split()[-1] for line in text.splitlines() if "event_time:" in line)
+    for hour in (1, 3, 2):
+        times = pa.array([datetime(2026, 1, 1, hour, minute, tzinfo=UTC) for minute in range(60)])
+        write_deltalake(str(tmp_path / "past"), pa.table({column: times}), mode="append")
+    words = ("design", str(file), "--defaults", "--output", "json")
+
+    _, out, _ = cli(*words, "--relative-to", str(tmp_path))
+    _, refused, _ = cli(*words)
+
+    watermark = next(one for one in json.loads(out)["decisions"] if one["id"] == "watermark")
+    assert "measured" in watermark["reason"]
+    assert json.loads(refused)["error"]["code"] == "DESIGN.NOT_MEASURED"
+
+
+def test_a_table_that_is_not_there_is_named(cli: Any, tmp_path: Path) -> None:
     text = (EXAMPLES / "late_events.yml").read_text(encoding="utf-8")
     file = tmp_path / "late.yml"
     file.write_text(text.replace("{within: 20 minutes,", "{measure_from: past,"), encoding="utf-8")

@@ -10,9 +10,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
 
 REQUIREMENTS = """name: shop
 sources:
@@ -42,6 +44,10 @@ def records(count: int = 300) -> list[Row]:
     return [*rows, rows[-1], rows[-2]]
 
 
+def with_times(rows: list[Row]) -> list[Row]:
+    return [{**row, "placed_at": datetime.fromisoformat(row["placed_at"])} for row in rows]
+
+
 def lines(rows: list[Row]) -> bytes:
     return "".join(f"{json.dumps(row)}\n" for row in rows).encode()
 
@@ -54,6 +60,21 @@ def parquet(rows: list[Row]) -> bytes:
     stream = io.BytesIO()
     pq.write_table(pa.Table.from_pylist(rows), stream)
     return stream.getvalue()
+
+
+def avro(rows: list[Row]) -> bytes:
+    stream = io.BytesIO()
+    moment = {"type": "long", "logicalType": "timestamp-micros"}
+    kinds = {str: "string", int: "long", datetime: moment}
+    fields = [{"name": name, "type": kinds[type(value)]} for name, value in rows[0].items()]
+    fastavro.writer(stream, {"type": "record", "name": "order", "fields": fields}, rows)
+    return stream.getvalue()
+
+
+def orc_file(rows: list[Row]) -> bytes:
+    stream = pa.BufferOutputStream()
+    orc.write_table(pa.Table.from_pylist(rows), stream)
+    return bytes(stream.getvalue())
 
 
 @pytest.fixture
@@ -87,6 +108,8 @@ def sampled(cli: Any, file: Path, tmp_path: Path) -> Callable[..., Any]:
         ("a.csv", csv(records())),
         ("a.tsv", csv(records()).replace(b",", b"\t")),
         ("a.parquet", parquet(records())),
+        ("a.avro", avro(records())),
+        ("a.orc", orc_file(records())),
     ],
 )
 def test_each_format_gives_the_same_proposals(sampled: Any, name: str, content: bytes) -> None:
@@ -97,6 +120,54 @@ def test_each_format_gives_the_same_proposals(sampled: Any, name: str, content: 
     assert (answers["event_time"], answers["keys"], answers["within"]) == ("placed_at", "order_id", "1 minute")
     assert {part.strip().partition(" ")[2] for part in answers["schema"].split(",")} >= {"STRING", "TIMESTAMP"}
     assert [sample["rows"] for sample in found["samples"]] == [302]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "options"),
+    [
+        ("a.json", lines(records()), {}),
+        ("a.json", json.dumps(records(), indent=2).encode(), {"multiLine": "true"}),
+        ("a.csv", csv(records()), {"header": "true"}),
+        ("a.tsv.gz", gzip.compress(csv(records()).replace(b",", b"\t")), {"header": "true", "sep": "\t"}),
+        ("a.parquet", parquet(with_times(records())), {}),
+        ("a.avro", avro(with_times(records())), {}),
+        ("a.orc", orc_file(with_times(records())), {}),
+    ],
+)
+def test_a_project_from_files_reads_them_as_the_sample_was_read(
+    cli: Any, file: Path, tmp_path: Path, name: str, content: bytes, options: dict[str, str]
+) -> None:
+    file.write_text(REQUIREMENTS.replace("kafka", "files"), encoding="utf-8")
+    (tmp_path / name).write_bytes(content)
+
+    made, out, _ = cli("design", str(file), "--defaults", "--sample", name, "--out", "project", "--output", "json")
+    code, _, _ = cli("lint", "project")
+    again, _, _ = cli("design", "project/requirements.yml", "--diff")
+
+    proposed = {one["path"]: one["answer"] for one in json.loads(out)["proposals"]}
+    settings = Path("project/pipeline.yml").read_text(encoding="utf-8")
+    assert (made, code, again) == (0, 0, 0)
+    prefix = "sources.orders.options."
+    assert {path.removeprefix(prefix): one for path, one in proposed.items() if path.startswith(prefix)} == options
+    assert [
+        option for option, value in options.items() if f"orders.{option}: {json.dumps(value)}" not in settings
+    ] == []
+
+
+@pytest.mark.parametrize(("name", "content"), [("a.parquet", parquet(records())), ("a.json", lines(records()))])
+def test_texts_that_are_times_stay_texts_in_files_with_types(
+    cli: Any, file: Path, tmp_path: Path, name: str, content: bytes
+) -> None:
+    file.write_text(REQUIREMENTS.replace("kafka", "files"), encoding="utf-8")
+    (tmp_path / name).write_bytes(content)
+
+    _, out, _ = cli("design", "--questions", str(file), "--sample", name, "--output", "json")
+
+    found = json.loads(out)
+    answers = {one["path"].rpartition(".")[2]: one["answer"] for one in found["proposals"]}
+    is_typed = name == "a.parquet"
+    assert ("placed_at STRING" in answers["schema"], "event_time" in answers) == (is_typed, not is_typed)
+    assert ("texts of placed_at are timestamps" in "\n".join(found["samples"][0]["notes"])) == is_typed
 
 
 def test_no_value_of_the_data_is_printed_or_written(cli: Any, file: Path, tmp_path: Path) -> None:
@@ -151,6 +222,8 @@ def test_one_of_several_sources_is_named(cli: Any, file: Path, tmp_path: Path) -
         ("a.json", bytes(range(256)) * 9, "no record of 1 file "),
         ("a.csv", b"\n", "no record of 1 file "),
         ("a.parquet", parquet(records())[:-20], "no record of 1 file "),
+        ("a.avro", avro(records())[:40], "no record of 1 file "),
+        ("a.orc", orc_file(records())[:-20], "no record of 1 file "),
         ("a.json.gz", b"no gzip", "a file is damaged"),
     ],
 )
@@ -188,6 +261,22 @@ def test_values_of_several_types_and_nested_fields_become_types_that_hold_them(s
 
     types = {column["name"]: column["type"] for column in found["samples"][0]["columns"]}
     assert (code, types["n"], types["to"]) == (0, "string", "struct<city:string,zip:bigint>")
+
+
+def test_messages_of_debezium_in_a_file_are_proposed_as_changes(cli: Any, file: Path, tmp_path: Path) -> None:
+    file.write_text(
+        REQUIREMENTS.replace("    kind: kafka\n", "").replace("once", "users").replace("dedup", "scd1"),
+        encoding="utf-8",
+    )
+    messages = [{"before": None, "after": row, "op": "c", "ts_ms": 1} for row in records()]
+    (tmp_path / "topic.json").write_bytes(lines([{"schema": {}, "payload": message} for message in messages]))
+
+    code, out, _ = cli("design", str(file), "--defaults", "--sample", "topic.json", "--output", "json")
+
+    found = json.loads(out)
+    answers = {one["path"].rpartition(".")[2]: one["answer"] for one in found["proposals"]}
+    assert (code, answers["kind"], answers["keys"]) == (0, "cdc", "order_id")
+    assert found["samples"][0]["change_events"] == {"c": 302}
 
 
 def test_a_large_file_is_read_in_part(sampled: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 from tests.servers.receiver import running_receiver
 from tests.unit.doctor.conftest import DEFINED, PROGRAM, SETTINGS, START
 
@@ -246,3 +249,16 @@ def test_checks_name_what_exists():
 
 def test_each_rule_of_alerts_belongs_to_one_check_or_to_none_on_purpose():
     assert set(checks_by("alerts")) == set(rules()) - NOT_EXAMINED
+
+
+def test_a_delay_without_earlier_rows_to_compare_with_is_unknown_and_says_so(shop):
+    watermark = '.table("raw").withWatermark("at", "1 hour").dropDuplicatesWithinWatermark(["id"])'
+    shop.write("transformations/orders.py", PROGRAM.replace('.table("raw")', watermark))
+    (shop.flow_folder / "0" / "state" / "0" / "0").mkdir(parents=True)
+    shutil.rmtree(shop.raw)
+    write_deltalake(shop.raw, pa.table({"id": [1], "at": pa.array([START], pa.timestamp("us", "UTC"))}))
+
+    (result,) = [one for one in shop.checklist().results if one.criterion.criterion_id == "watermark"]
+
+    assert result.status is Status.UNKNOWN
+    assert 'all rows of "raw" came in one commit' in result.evidence

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import yaml
 from hypothesis import given
@@ -9,7 +11,9 @@ from hypothesis import strategies as st
 
 from headrace.assistant.doctor.edits import removed_setting, settings_edit
 from headrace.assistant.doctor.facts import ProgramFile
-from headrace.assistant.doctor.programs import stream_readers, watermarks
+from headrace.assistant.doctor.programs import watermarks
+from headrace.assistant.doctor.remedies import seconds_of
+from headrace.assistant.doctor.stream_readers import stream_readers
 
 NAMES = st.sampled_from(["name", "spark_conf", "configuration", "spark.driver.memory", "pipelines.trigger.interval"])
 SCALARS = st.sampled_from(["4g", "10 seconds", "quarantine", "300", "a: b", "true", "x # y"])
@@ -131,3 +135,114 @@ def test_edits_of_programs_count_characters_and_find_calls_on_several_lines():
     assert first.with_delay("2 hours").text.endswith('.withWatermark("zeit", "2 hours")')
     assert second.with_delay("2 hours").text == '            "at", "2 hours"'
     assert second.after("filter(x)").text == "        .filter(x).withWatermark("
+
+
+SQL = """\
+-- The orders; with "names" in quotes.
+CREATE OR REFRESH STREAMING TABLE shop.orders (CONSTRAINT known EXPECT (id IS NOT NULL))
+AS SELECT * FROM STREAM read_kafka(bootstrapServers => 'größe:9092', subscribe => 'orders');
+
+CREATE FLOW later AS INSERT INTO ONCE clicks BY NAME
+SELECT * FROM STREAM(read_files('landing', format => 'json',
+  schemaEvolutionMode => 'failOnNewColumns', maxFilesPerTrigger => 10));
+CREATE MATERIALIZED VIEW whole AS SELECT * FROM read_files('landing', format => 'json');
+"""
+
+
+def test_edits_of_sql_files_change_the_arguments_of_a_reader():
+    topic, files = stream_readers([ProgramFile("a.sql", SQL)])
+
+    assert [(one.dataset, one.format, one.line) for one in (topic, files)] == [
+        ("shop.orders", "kafka", 3),
+        ("clicks", "cloudfiles", 6),
+    ]
+    assert (topic.missing_limit, files.limit, files.missing_limit) == (
+        "maxOffsetsPerTrigger",
+        "maxfilespertrigger",
+        None,
+    )
+    limited = topic.with_option("maxOffsetsPerTrigger", "300").applied_to(SQL)
+    assert "subscribe => 'orders', maxOffsetsPerTrigger => 300);\n\nCREATE FLOW" in limited
+    evolving = files.with_option("cloudFiles.schemaEvolutionMode", files.literal("addNewColumns")).applied_to(SQL)
+    assert evolving == SQL.replace("failOnNewColumns", "addNewColumns")
+    assert files.with_option("failOnDataLoss", "'true'").text.endswith("=> 10, failOnDataLoss => 'true'));")
+
+
+def notebook(*cells):
+    made = [{"cell_type": kind, "metadata": {}, "source": text.splitlines(keepends=True)} for kind, text in cells]
+    return json.dumps({"cells": made, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}, indent=1) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.py", f"# Databricks notebook source\n%pip install x\n\n# COMMAND ----------\n\n{PROGRAM}"),
+        ("a.ipynb", notebook(("markdown", "# Sales\n"), ("code", "%pip install x\nimport y\n"), ("code", PROGRAM))),
+    ],
+)
+def test_edits_of_notebooks_name_lines_of_their_files(name, text):
+    file = ProgramFile(name, text)
+    edit = next(stream_readers([file])).with_option("maxOffsetsPerTrigger", "9")
+
+    changed = edit.applied_to(text)
+
+    expected = PROGRAM.replace('"ö").load', '"ö").option("maxOffsetsPerTrigger", 9).load')
+    if name.endswith(".py"):
+        assert changed == text.replace(PROGRAM, expected)
+    else:
+        before, after = json.loads(text)["cells"], json.loads(changed)["cells"]
+        assert "".join(after[2]["source"]) == expected
+        assert (after[:2], changed.count("\n")) == (before[:2], text.count("\n"))
+    assert [one.dataset for one in watermarks([file])] == ["sales.größe", "two"]
+
+
+def test_a_notebook_whose_lines_share_a_line_of_the_file_has_no_edits():
+    text = json.dumps(json.loads(notebook(("code", PROGRAM))))
+
+    assert list(stream_readers([ProgramFile("a.ipynb", text)])) == []
+
+
+PATTERNS = """\
+@dp.table
+def per_shop():
+    events = spark.readStream.table("once")
+    return windowed(
+        events,
+        ["shop"],
+        "placed_at",
+        "1 minute",
+        F.expr("count(*)").alias("events"),
+        delay="1 minute",
+    )
+
+
+@dp.table
+def once():
+    rows = spark.readStream.table("raw").select("id", "at")
+    return deduplicate(rows, ["id"], at="at", within="2 minutes")
+
+
+@dp.table
+def alike():
+    return sessionize(spark.readStream.table("once").withWatermark("at", "5 minutes"), "id", "at", "1 hour")
+"""
+
+
+@pytest.mark.parametrize(
+    ("delay", "seconds"), [("2 days", 172_800), ("1 hour 30 minutes", 5400), ("an hour", None), ("1 hour 30", None)]
+)
+def test_delays_can_have_several_units(delay, seconds):
+    assert seconds_of(delay) == seconds
+
+
+def test_functions_of_patterns_with_a_delay_are_watermarks():
+    windows, once, alike = watermarks([ProgramFile("a.py", PATTERNS)])
+
+    assert [(one.dataset, one.column, one.delay) for one in (windows, once, alike)] == [
+        ("per_shop", "placed_at", "1 minute"),
+        ("once", "at", "2 minutes"),
+        ("alike", "at", "5 minutes"),
+    ]
+    assert windows.with_delay("1 hour").text == '        delay="1 hour",'
+    assert windows.after("filter(x)").text == "        events.filter(x),"
+    assert once.with_delay("1 hour").text.endswith('(rows, ["id"], at="at", within="1 hour")')

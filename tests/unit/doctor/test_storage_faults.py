@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
 from tests.unit.doctor.conftest import (
+    DEFINED,
     LATER,
     PROGRAM,
     SETTINGS,
@@ -30,9 +31,11 @@ from tests.unit.doctor.conftest import (
 from headrace.cli.main import call
 from headrace.events.types import (
     BatchDone,
+    DatasetDefined,
     FlowStateChanged,
     Warned,
 )
+from headrace.model.datasets import Kind
 from headrace.model.outcome import FlowCounts, FlowState, UpdateState
 from headrace.storage.flow_record import write_record
 from headrace.storage.spill_queue import BatchToSpill, spill_batch, spill_folders
@@ -347,3 +350,33 @@ def test_a_flow_that_is_retried_has_no_command_while_its_update_runs(shop):
     finding, names = first(shop)
 
     assert (names, finding.severity.value, finding.command) == (["source-unavailable"], "warning", None)
+
+
+FIELDS = {"id": "long", "note": "varchar(20)", "nothing": "void"}
+
+
+def defined_as(shop, **fields):
+    columns = [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in fields.items()]
+    schema = {"type": "struct", "fields": columns}
+    orders = DatasetDefined("orders", Kind.STREAMING_TABLE, path=shop.orders, schema=schema, expectations=("paid",))
+    shop.update(at=START + timedelta(minutes=1), defined=(DEFINED[0], orders, *DEFINED[2:]))
+
+
+@pytest.mark.parametrize(
+    ("stored", "evidence", "command"),
+    [
+        ({"id": [1], "note": ["a"], "extra": [True]}, None, None),
+        ({"id": [1]}, "no column note of type string", "headrace run"),
+        ({"id": pa.array([1], pa.int32()), "note": ["a"]}, "id as int, not bigint", "headrace run"),
+        ({"id": ["1"], "note": ["a"]}, "id as string, not bigint", "headrace run --full-refresh orders"),
+    ],
+)
+def test_a_table_whose_schema_somebody_has_changed_is_named_without_a_plan(shop, stored, evidence, command):
+    without_checkpoint(shop)
+    shutil.rmtree(shop.orders)
+    write_deltalake(shop.orders, pa.table(stored))
+    defined_as(shop, **FIELDS)
+
+    found = [one for one in shop.diagnosis().findings if one.check.check_id == "schema-mismatch"]
+
+    assert [(one.command, evidence in one.evidence) for one in found] == ([] if evidence is None else [(command, True)])

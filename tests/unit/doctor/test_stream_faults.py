@@ -295,10 +295,12 @@ def test_an_edit_of_a_line_with_a_secret_is_not_shown(shop, capsys):
     assert "b4d-s3cret" not in capsys.readouterr().out
 
 
-def test_a_notebook_with_magics_has_findings_without_edits(shop):
+def test_the_edit_for_a_notebook_with_magics_ends_its_finding(shop):
     text = "# Databricks notebook source\n%pip install x\n\n# COMMAND ----------\n\n"
     shop.write("transformations/orders.py", text + PROGRAM.replace('("raw")', '("raw").dropDuplicates(["event_time"])'))
 
     finding, names = first(shop)
 
-    assert (names, finding.edit) == (["state-unbounded"], None)
+    assert names == ["state-unbounded"]
+    shop.apply(finding.edit)
+    assert shop.checks() == []

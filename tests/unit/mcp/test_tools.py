@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from headrace.mcp.availability import WRITE_TOOLS
+from headrace.mcp.verbs import VerbOutput
 
 GOLDEN = Path(__file__).with_name("tools.json")
 QUERIES = "SELECT * FROM system.streaming.queries"
@@ -106,6 +107,12 @@ def test_a_search_finds_pages_and_a_missing_page_is_an_error_with_the_nearest(as
         ("status", {}, "status"),
         ("doctor", {"flow": "--x"}, "doctor -- --x"),
         ("check", {"strict": True}, "check --strict"),
+        ("design_diff", {}, "design --diff --defaults -- ./requirements.yml"),
+        (
+            "design_diff",
+            {"directory": "orders", "sample": "landing"},
+            "design --diff --defaults --sample=landing -- orders/requirements.yml",
+        ),
     ],
 )  # fmt: skip
 def test_a_tool_calls_one_verb_and_no_argument_becomes_an_option(
@@ -196,6 +203,35 @@ def test_a_sample_of_the_project_reaches_the_verb_and_another_one_is_refused(ass
     called = [words for words in assistant.verbs.calls if any("--sample" in word for word in words)]
     assert {word for words in called for word in words if "--sample" in word} == {"--sample=events=landing/events"}
     assert errors == ["MCP.OUTSIDE"] * 4
+
+
+@pytest.mark.parametrize(
+    "answers", [{"lateness": {"measure_from": "../other"}}, {"sources": [{"name": "a", "sample": "/etc/passwd"}]}]
+)
+def test_paths_in_requirements_are_relative_to_the_project_and_stay_inside_of_it(assistant: Any, answers: Any) -> None:
+    assistant.verbs.documents["design"] |= {"questions": [], "open": 0}
+    inside = {"name": "a", "lateness": {"measure_from": "storage/tables/default/clicks"}}
+
+    assistant.value("design", {"requirements": inside})
+    assistant.value("design_questions", {"requirements": inside})
+    refused = [
+        assistant.error(tool, {"requirements": {"name": "a", **answers}})["code"]
+        for tool in ("design", "design_questions")
+    ]
+
+    assert {call[1] for call in assistant.verbs.calls} == {"--relative-to=."}
+    assert refused == ["MCP.OUTSIDE"] * 2
+
+
+def test_a_difference_has_decisions_and_files_and_another_folder_is_refused(assistant: Any) -> None:
+    files = [{"path": "runbook.md", "state": "edited", "meaning": "m", "diff": ""}]
+    found = {"made_with": "0.1", "requirements_changed": False, "decisions": [], "files": files, "changes": 0}
+    assistant.verbs.documents["design"] = VerbOutput(1, json.dumps(found))
+
+    value = assistant.value("design_diff")
+    refused = assistant.error("design_diff", {"directory": "../other"})
+
+    assert (value["files"], value["untrusted"], refused["code"]) == (files, ["decisions", "files"], "MCP.OUTSIDE")
 
 
 def test_requirements_reach_the_verb_as_a_file_that_is_removed(assistant: Any) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from headrace.assistant.design.durations import spoken
-from headrace.assistant.design.expressions import InvalidExpression, columns_in
+from headrace.assistant.design.needed_columns import ColumnChecks
+from headrace.assistant.design.refusals import location, refused, wrong
 from headrace.assistant.design.requirements import (
     CHANGES,
     Output,
@@ -17,7 +18,6 @@ from headrace.assistant.design.requirements import (
 from headrace.assistant.design.source_defaults import FACTS, format_of, options_of
 from headrace.assistant.design.suitability import LatencyClass, latency_class
 from headrace.errors import PipelineError, Problems
-from headrace.model.location import Location
 from headrace.options.nearest import nearest
 from headrace.options.option import OptionTable, Treatment
 from headrace.sinks.formats import FORMATS, KAFKA
@@ -27,8 +27,11 @@ from headrace.sources.delta_options import check_delta_options
 TABLES = (SourceKind.FILES, SourceKind.DELTA, SourceKind.JDBC)
 # Formats of sinks that a design can declare.
 SINKS = ("delta", "kafka", "jdbc", "http", "json", "csv", "parquet", "orc")
-# Outputs with the columns of their source.
-_SAME_COLUMNS = (OutputKind.BRONZE, OutputKind.DEDUP)
+# Payloads that a design does not decode, and what does.
+_DECODED = {
+    "avro": "Design with json, and then decode the payload in the bronze table with from_confluent or from_avro.",
+    "protobuf": "Design with json, and then decode the payload in the bronze table with a Python UDF.",
+}
 _NOT_OF_CHANGES = {
     OutputKind.DEDUP: "change events of a row are no duplicates of each other",
     OutputKind.WINDOWS: "a window of change events counts changes, not rows",
@@ -57,9 +60,10 @@ class _Checks:
         facts, wanted = FACTS[source.kind], format_of(source)
         if wanted not in facts.formats:
             reason = f'{facts.title} cannot have the format "{wanted}" in a design'
-            yield self._wrong(
-                source, "format", f"sources.{source.name}", reason, f"Write {' or '.join(facts.formats)}."
-            )
+            fix = f"Write {' or '.join(facts.formats)}."
+            if facts.payload and wanted in _DECODED:
+                fix = f"{_DECODED[wanted]} Or {fix[0].lower()}{fix[1:]}"
+            yield self._wrong(source, "format", f"sources.{source.name}", reason, fix)
         yield from self._reader_options(source)
         readers = [output for output in self._requirements.outputs if self._requirements.root(output) is source]
         for output in readers:
@@ -85,7 +89,7 @@ class _Checks:
             yield from self._sink(output)
         if output.joins:
             yield from self._other_input(output)
-        yield from self._named_columns(output, root)
+        yield from ColumnChecks(self._requirements).output(output, root)
 
     def _input_problem(self, output: Output) -> PipelineError | None:
         known = [*(s.name for s in self._requirements.sources), *(o.name for o in self._requirements.outputs)]
@@ -178,49 +182,13 @@ class _Checks:
             reason = "it joins a stream with itself, and Spark reads the stream twice"
             yield self._refused(output, reason, "Use an output of the kind windows or sessions.")
 
-    def _named_columns(self, output: Output, root: Source) -> Iterator[PipelineError]:
-        """Expressions must be valid; columns must be those of the input, unless only Spark knows these."""
-        listed: dict[str, tuple[str, ...]] = {
-            "keys": output.keys,
-            "at": (output.at,) if output.at else (),
-            "columns": () if output.kind is OutputKind.ENRICH else output.columns,
-            "sequence_by": (output.sequence_by,) if output.sequence_by and not root.is_debezium else (),
-            "on": output.on,
-        }
-        texts = {
-            **{f"rules.{name}": text for name, text in output.rules.items()},
-            **{f"aggregates.{name}": text for name, text in output.aggregates.items()},
-            **({"where": output.where} if output.where else {}),
-            **({"deletes": output.deletes} if output.deletes else {}),
-        }
-        for key, text in texts.items():
-            try:
-                listed[key] = columns_in(text)
-            except InvalidExpression as error:
-                fix = "Write a SQL expression over the columns."
-                yield self._wrong(output, key, f"outputs.{output.name}", str(error), fix)
-        before = self._requirements.output(output.reads)
-        if root.is_debezium and output.kind is OutputKind.SINK:
-            columns: tuple[str, ...] = ("key", "value")
-        else:
-            columns = tuple(column.name for column in root.columns)
-        known = {name.casefold() for name in columns}
-        if not known or (before is not None and before.kind not in _SAME_COLUMNS):
-            return
-        for key, names in listed.items():
-            missing = [name for name in names if name.casefold() not in known]
-            if missing:
-                fix = f"The columns are {', '.join(columns)}."
-                reason = f"{root.name} has no column {', '.join(missing)}"
-                yield self._wrong(output, key, f"outputs.{output.name}", reason, fix)
-
     def _reader_options(self, source: Source) -> Iterator[PipelineError]:
         label, options = f"sources.{source.name}", options_of(source)
         if source.kind is SourceKind.DELTA:
             try:
                 check_delta_options(options)
             except Problems as problems:
-                yield from (error.located(self._location(source, "options")) for error in problems)
+                yield from (error.located(location(self._requirements, source, "options")) for error in problems)
             return
         table = FACTS[source.kind].table if source.kind is not None else None
         if table is not None:
@@ -240,18 +208,7 @@ class _Checks:
                 yield self._wrong(item, f"options.{name}", label, f'"{table.name}" has no such option', fix)
 
     def _wrong(self, item: Source | Output, key: str, label: str, reason: str, fix: str) -> PipelineError:
-        return PipelineError(
-            "REQUIREMENTS.WRONG_VALUE",
-            location=self._location(item, key),
-            key=f"{label}.{key}",
-            reason=reason,
-            instead=fix,
-        )
+        return wrong(self._requirements, item, key, label, reason, fix)
 
     def _refused(self, output: Output, reason: str, instead: str) -> PipelineError:
-        location = self._location(output, "kind")
-        return PipelineError("DESIGN.REFUSED", location=location, output=output.name, reason=reason, instead=instead)
-
-    def _location(self, item: Source | Output, key: str) -> Location:
-        line = item.lines.get(key, item.lines.get(key.partition(".")[0], item.lines.get("", 0)))
-        return Location(self._requirements.file, line)
+        return refused(self._requirements, output, reason, instead)

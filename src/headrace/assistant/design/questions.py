@@ -110,21 +110,35 @@ def without_answers(requirements: Requirements, paths: Iterable[str]) -> Require
 def _of_source(source: Source, requirements: Requirements) -> Iterator[Question]:
     path = f"sources.{source.name}"
     readers = [output for output in requirements.outputs if requirements.root(output) is source]
-    joined = [
-        output for output in requirements.outputs if output.kind is OutputKind.JOIN and output.joins == source.name
-    ]
     if source.kind is None:
         yield _question("sources.kind", f"{path}.kind", source.name)
     if not source.columns:
         yield _question("sources.schema", f"{path}.schema", source.name)
-    timed = [output for output in (*readers, *joined) if output.kind in STATEFUL and not output.at]
-    if source.event_time is None and timed:
+    timed = any(output.kind in STATEFUL and not output.at for output in readers)
+    if source.event_time is None and (timed or _gives_time_to_join(source, requirements)):
         yield _question("sources.event_time", f"{path}.event_time", source.name)
     keyed = [output for output in readers if output.kind in _BY_IDENTITY and not output.keys]
     if not source.keys and keyed:
         yield _question("sources.keys", f"{path}.keys", source.name)
     if source.events_per_s is None:
         yield _question("sources.events_per_s", f"{path}.events_per_s", source.name)
+
+
+def _gives_time_to_join(source: Source, requirements: Requirements) -> bool:
+    """Whether the other side of a join has the event time of a source; `at` of a join is the one of its main side."""
+    joins = (output for output in requirements.outputs if output.kind is OutputKind.JOIN)
+    return any(source.name in _sources_of_time(output.joins or "", requirements) for output in joins)
+
+
+def _sources_of_time(name: str, requirements: Requirements) -> Iterator[str]:
+    """The source whose event time a source or an output has; none if the output has a time of its own."""
+    seen: set[str] = set()
+    while (output := requirements.output(name)) is not None and name not in seen:
+        seen.add(name)
+        if output.at or output.kind in _GROUPING:
+            return
+        name = output.reads
+    yield name
 
 
 def _of_all(requirements: Requirements) -> Iterator[Question]:

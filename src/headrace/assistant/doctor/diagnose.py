@@ -27,6 +27,7 @@ from headrace.assistant.doctor.examine.updates import (
     examine_failures,
     examine_rescued_rows,
     examine_sinks,
+    examine_table_schemas,
     examine_warnings,
 )
 from headrace.assistant.doctor.facts import Facts, Unread
@@ -45,6 +46,7 @@ EXAMINATIONS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     examine_memory,
     examine_warnings,
     examine_sinks,
+    examine_table_schemas,
     examine_rescued_rows,
     examine_alerts,
     examine_backlogs,

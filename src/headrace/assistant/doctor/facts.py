@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from headrace.alerts.conditions import Facts as AlertFacts
 from headrace.alerts.history import History
+from headrace.assistant.doctor.notebook_code import NotebookCode, notebook_code
 from headrace.checkpoints.state_damage import StateDamage
 from headrace.errors import PipelineError
 from headrace.events.types import DatasetDefined, FlowDefined, SinkDefined, Warned
 from headrace.lint.lint_files import Finding as Violation
 from headrace.metrics.samples import Samples
+from headrace.model.location import Location
 from headrace.model.stream_progress import StreamBatches
+from headrace.model.type_changes import SchemaChange
 from headrace.plan.maintenance import Action
 from headrace.settings.settings import Settings
 
@@ -97,7 +101,7 @@ class Logged:
         cleared: by dataset, when a full refresh last cleared it.
         backlogs: by flow, oldest first.
         batches: by flow, reports of its latest batches, oldest first.
-        first_rows: by flow, the rows that its first batches wrote, oldest first.
+        first_rows: by flow without a limit of its reader, the rows that its first batches read, oldest first.
     """
 
     state: str = ""
@@ -127,6 +131,24 @@ class ProgramFile:
     violations: tuple[Violation, ...] = ()
     secrets: frozenset[str] = frozenset()
 
+    @property
+    def is_sql(self) -> bool:
+        """Whether it is a SQL file."""
+        return self.name.endswith(".sql")
+
+    @property
+    def code(self) -> str:
+        """The text that its language has, line for line as in the file: of a notebook, the code of its Python cells."""
+        return self.text if self._notebook is None else self._notebook.text
+
+    def line_at(self, location: Location) -> int | None:
+        """The line of the file for a location in it; None if a notebook does not show it as a line."""
+        return location.line if self._notebook is None else self._notebook.line_at(location)
+
+    @cached_property
+    def _notebook(self) -> NotebookCode | None:
+        return notebook_code(self.text, self.name)
+
 
 @dataclass(frozen=True)
 class Machine:
@@ -143,6 +165,19 @@ class Machine:
     volatile: str = ""
     project_is_volatile: bool = False
     out_of_memory: str = ""
+
+
+@dataclass(frozen=True)
+class TableConflict:
+    """What a table lacks of the schema that the latest update defined for it.
+
+    Attributes:
+        dataset: its name.
+        change: from the schema of the table to one that accepts the rows of the query.
+    """
+
+    dataset: str
+    change: SchemaChange
 
 
 @dataclass(frozen=True)
@@ -187,8 +222,10 @@ class Facts:
         maintenance: what maintenance would do, and skip.
         programs: the program text.
         machine: the machine.
+        conflicts: tables that no longer accept the rows of their queries.
         lateness_s: by name of a table and column, the delay of a watermark that keeps nearly all of its rows; None if
             it is unknown.
+        not_measured: why a delay is unknown, by the same.
         crash_tests: results for the program text of today.
         channels_reached: by channel of today's settings, when it last accepted a message.
         latencies_s: by dataset, how far it may be behind, by requirements.yml; "" for those that it does not name.
@@ -206,7 +243,9 @@ class Facts:
     maintenance: tuple[Action, ...] = ()
     programs: tuple[ProgramFile, ...] = ()
     machine: Machine = field(default_factory=Machine)
+    conflicts: tuple[TableConflict, ...] = ()
     lateness_s: Mapping[tuple[str, str], float | None] = field(default_factory=dict)
+    not_measured: Mapping[tuple[str, str], str] = field(default_factory=dict)
     crash_tests: tuple[CrashTest, ...] = ()
     channels_reached: Mapping[str, float] = field(default_factory=dict)
     latencies_s: Mapping[str, float] = field(default_factory=dict)
@@ -236,6 +275,11 @@ class Facts:
         names = {name for name, flow in self.logged.flows.items() if flow.dataset == dataset}
         names = names or {flow.name for flow in self.flows if flow.dataset == dataset}
         return names.pop() if len(names) == 1 else None
+
+    def full_name(self, name: str) -> str:
+        """A name of the program as the pipeline knows it, with catalog and schema."""
+        known = [dataset for dataset in self.logged.datasets if dataset.rpartition(".")[2] == name.rpartition(".")[2]]
+        return known[0] if len(known) == 1 else name
 
     def readers_of(self, dataset: str) -> Iterator[str]:
         """The datasets whose flows read a dataset."""

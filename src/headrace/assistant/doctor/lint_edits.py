@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 from headrace.assistant.doctor.facts import Facts, ProgramFile
 from headrace.assistant.doctor.findings import Edit, lines_of
-from headrace.assistant.doctor.programs import line_edit, tree_of
+from headrace.assistant.doctor.programs import tree_of
+from headrace.assistant.doctor.stream_reader import Span, span_edit
 from headrace.lint.lint_files import Finding as Violation
 
 # A replacement that only says what comes before a call.
@@ -27,18 +28,20 @@ def lint_edit(facts: Facts, file: ProgramFile, violation: Violation, flow: str |
         violation: the violation.
         flow: the flow whose query it is in.
     """
-    line, name_at = violation.location.line, violation.column - 1
-    lines = lines_of(file.text)
+    line, name_at = file.line_at(violation.location), violation.column - 1
+    if line is None:
+        return None
+    lines = lines_of(file.code)
     fix = _with_known_column(facts, file, violation.fix, flow)
     is_call = line <= len(lines) and lines[line - 1][name_at - 1 : name_at] == "."
     if fix is None or not is_call or tree_of(file) is None:
         return None
     before = _BEFORE.fullmatch(fix)
     if before is not None:
-        return line_edit(file, line, name_at - 1, name_at - 1, before["call"])
+        return span_edit(file, Span(line, name_at - 1, name_at - 1), before["call"])
     end = _end_of_call(file, line, violation.end_column - 1)
     is_one_call = fix.startswith(".") and "\n" not in fix and "  #" not in fix
-    return line_edit(file, line, name_at - 1, end, fix) if is_one_call and end is not None else None
+    return span_edit(file, Span(line, name_at - 1, end), fix) if is_one_call and end is not None else None
 
 
 def _with_known_column(facts: Facts, file: ProgramFile, fix: str, flow: str | None) -> str | None:
@@ -64,7 +67,7 @@ def _time_columns(facts: Facts, inputs: Sequence[str]) -> list[str]:
 
 def _end_of_call(file: ProgramFile, line: int, name_end: int) -> int | None:
     """The column after the call whose name ends at a position; None if the call ends on another line."""
-    written = lines_of(file.text)[line - 1]
+    written = lines_of(file.code)[line - 1]
     offset = len(written[:name_end].encode())
     for node in ast.walk(tree_of(file) or ast.Module([], [])):
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):

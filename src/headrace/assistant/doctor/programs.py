@@ -1,20 +1,22 @@
-"""Finds the calls of a program that an edit changes: watermarks, and readers of streams with their options."""
+"""Finds the calls of Python files that an edit changes: watermarks, and readers of streams with their options."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from headrace.assistant.doctor.facts import ProgramFile
 from headrace.assistant.doctor.findings import Edit, lines_of
+from headrace.assistant.doctor.stream_reader import Span, StreamReader, span_edit
 
 _LOADS = frozenset({"load", "json", "csv", "parquet", "text", "orc", "table"})
-_LIMITS = ("maxOffsetsPerTrigger", "maxFilesPerTrigger", "maxBytesPerTrigger")
-# Formats without a default limit, and the option that limits them.
-_UNLIMITED = {
-    "kafka": "maxOffsetsPerTrigger",
-    **dict.fromkeys(("json", "csv", "parquet", "text", "orc", "avro"), "maxFilesPerTrigger"),
+_WATERMARK = "withWatermark"
+# Functions of headrace.patterns: the position of the column, if it can have one, and the argument with the delay.
+_PATTERNS: Mapping[str, tuple[int | None, str]] = {
+    "windowed": (2, "delay"),
+    "sessionize": (2, "delay"),
+    "deduplicate": (None, "within"),
 }
 # Decorators that define a dataset.
 _DATASETS = frozenset({"table", "streaming_table", "materialized_view", "temporary_view", "view"})
@@ -22,77 +24,56 @@ _DATASETS = frozenset({"table", "streaming_table", "materialized_view", "tempora
 
 @dataclass(frozen=True)
 class Watermark:
-    """A call of ``withWatermark`` with literal arguments, in the query of a dataset."""
+    """A call that sets a watermark, with a literal column and delay, in the query of a dataset.
+
+    It is ``withWatermark``, or a function of ``headrace.patterns`` with a delay.
+    """
 
     file: ProgramFile
     dataset: str
     column: str
     delay: str
     call: ast.Call
+    delay_node: ast.expr
 
     def with_delay(self, delay: str) -> Edit | None:
         """The edit that gives it another delay; None if the literal has several lines."""
-        node = self.call.args[1] if len(self.call.args) > 1 else _keyword(self.call, "delayThreshold")
-        return None if node is None else _replaced(self.file, node, f'"{delay}"')
+        return _replaced(self.file, self.delay_node, f'"{delay}"')
 
     def after(self, call: str) -> Edit | None:
-        """The edit that inserts another call before it."""
-        return _inserted(self.file, self.call, call)
-
-
-@dataclass(frozen=True)
-class StreamReader:
-    """A reader of a stream in the query of a dataset.
-
-    Attributes:
-        file: the file with its text.
-        dataset: the dataset whose function has it.
-        format: as it is written, in lower case; empty if the program does not show it.
-        options: its literal options, by their names in lower case.
-        shows_all: whether all of its options are literals.
-        load: the call that ends it.
-        calls: by option in lower case, the call that sets it.
-    """
-
-    file: ProgramFile
-    dataset: str
-    format: str
-    options: dict[str, str]
-    shows_all: bool
-    load: ast.Call
-    calls: dict[str, ast.Call]
-
-    @property
-    def limit(self) -> str | None:
-        """The option that limits what a batch reads; None if the reader has no limit, and no default one."""
-        names = [name for limit in _LIMITS for name in (limit.lower(), f"cloudfiles.{limit.lower()}")]
-        return next((name for name in names if name in self.options), None)
-
-    @property
-    def missing_limit(self) -> str | None:
-        """The option that would limit it; None if it has a limit, or if the program does not show that."""
-        is_known = self.shows_all and self.limit is None
-        return _UNLIMITED.get(self.format) if is_known else None
-
-    def with_option(self, name: str, value: str) -> Edit | None:
-        """The edit that sets an option, whether or not the reader has it."""
-        call = self.calls.get(name.lower())
-        if call is None:
-            return _inserted(self.file, self.load, f'option("{name}", {value})')
-        return _replaced(self.file, call.args[1], value)
+        """The edit that inserts another call before it; None if the place for it is not clear."""
+        if isinstance(self.call.func, ast.Attribute) and self.call.func.attr == _WATERMARK:
+            return _inserted(self.file, self.call, call)
+        events = self.call.args[0] if self.call.args else None
+        return _replaced(self.file, events, f"{events.id}.{call}") if isinstance(events, ast.Name) else None
 
 
 def watermarks(files: Sequence[ProgramFile]) -> Iterator[Watermark]:
     """The watermarks with literal columns and delays, in the functions of datasets."""
     for file, dataset, node in _nodes(files):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "withWatermark":
-            column = _text(node.args[0] if node.args else _keyword(node, "eventTime"))
-            delay = _text(node.args[1] if len(node.args) > 1 else _keyword(node, "delayThreshold"))
-            if column is not None and delay is not None:
-                yield Watermark(file, dataset, column, delay, node)
+        if not isinstance(node, ast.Call):
+            continue
+        column, delay = _watermark_arguments(node)
+        named, delayed = _text(column), _text(delay)
+        if named is not None and delayed is not None and delay is not None:
+            yield Watermark(file, dataset, named, delayed, node, delay)
 
 
-def stream_readers(files: Sequence[ProgramFile]) -> Iterator[StreamReader]:
+def _watermark_arguments(call: ast.Call) -> tuple[ast.expr | None, ast.expr | None]:
+    """The column and the delay of a call; none if it sets no watermark."""
+    name = ast.unparse(call.func).rpartition(".")[2]
+    if name == _WATERMARK and isinstance(call.func, ast.Attribute):
+        column = call.args[0] if call.args else _keyword(call, "eventTime")
+        return column, call.args[1] if len(call.args) > 1 else _keyword(call, "delayThreshold")
+    pattern = _PATTERNS.get(name)
+    if pattern is None:
+        return None, None
+    position, delay = pattern
+    column = call.args[position] if position is not None and len(call.args) > position else _keyword(call, "at")
+    return column, _keyword(call, delay)
+
+
+def python_readers(files: Sequence[ProgramFile]) -> Iterator[StreamReader]:
     """The readers of streams in the functions of datasets."""
     for file, dataset, node in _nodes(files):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _LOADS:
@@ -151,12 +132,6 @@ def is_of(dataset: str | None, name: str) -> bool:
     return dataset is not None and dataset.rpartition(".")[2] == name.rpartition(".")[2]
 
 
-def line_edit(file: ProgramFile, line: int, column: int, end_column: int, text: str) -> Edit:
-    """The edit of a part of a line; columns count characters from 0, the end is exclusive."""
-    written = lines_of(file.text)[line - 1]
-    return Edit(file.name, line, f"{written[:column]}{text}{written[end_column:]}")
-
-
 def _nodes(files: Sequence[ProgramFile]) -> Iterator[tuple[ProgramFile, str, ast.AST]]:
     """Each node of a function that defines a dataset or a flow, with the name of the dataset."""
     for file in files:
@@ -166,11 +141,11 @@ def _nodes(files: Sequence[ProgramFile]) -> Iterator[tuple[ProgramFile, str, ast
 
 
 def tree_of(file: ProgramFile) -> ast.Module | None:
-    """The syntax tree of a Python file; None for a notebook, whose edits would need cells, and with magics of one."""
-    if not file.name.endswith(".py"):
+    """The syntax tree of a Python file or of the Python cells of a notebook; None if there is none."""
+    if not file.name.endswith((".py", ".ipynb")):
         return None
     try:
-        return ast.parse(file.text)
+        return ast.parse(file.code)
     except (SyntaxError, ValueError, RecursionError):
         return None
 
@@ -211,7 +186,11 @@ def _reader(file: ProgramFile, dataset: str, load: ast.Call) -> StreamReader | N
         node = node.func.value
     if not (isinstance(node, ast.Attribute) and node.attr == "readStream"):
         return None
-    return StreamReader(file, dataset, kind.lower(), options, shows_all, load, calls)
+    values = {name: span for name, call in calls.items() if (span := _span(file, call.args[1])) is not None}
+    place = _before(file, load)
+    return StreamReader(
+        file, dataset, kind.lower(), options, shows_all, load.lineno, values, place, '.option("{name}", {value})'
+    )
 
 
 def _keyword(call: ast.Call, name: str) -> ast.expr | None:
@@ -223,24 +202,35 @@ def _text(node: ast.expr | None) -> str | None:
 
 
 def _replaced(file: ProgramFile, node: ast.expr, text: str) -> Edit | None:
-    if node.end_lineno != node.lineno or node.end_col_offset is None:
-        return None
-    begin, end = (_characters(file, node.lineno, offset) for offset in (node.col_offset, node.end_col_offset))
-    return line_edit(file, node.lineno, begin, end, text)
+    span = _span(file, node)
+    return None if span is None else span_edit(file, span, text)
 
 
 def _inserted(file: ProgramFile, call: ast.Call, text: str) -> Edit | None:
     """Another call of the chain, before the dot of this one."""
+    place = _before(file, call)
+    return None if place is None else span_edit(file, place, f".{text}")
+
+
+def _span(file: ProgramFile, node: ast.expr) -> Span | None:
+    """Where a node is; None if it has several lines."""
+    if node.end_lineno != node.lineno or node.end_col_offset is None:
+        return None
+    begin, end = (_characters(file, node.lineno, offset) for offset in (node.col_offset, node.end_col_offset))
+    return Span(node.lineno, begin, end)
+
+
+def _before(file: ProgramFile, call: ast.Call) -> Span | None:
+    """The place before the dot of a call."""
     function = call.func
     if not isinstance(function, ast.Attribute) or function.end_lineno is None or function.end_col_offset is None:
         return None
     end = _characters(file, function.end_lineno, function.end_col_offset)
     column = end - len(function.attr) - 1
-    if lines_of(file.text)[function.end_lineno - 1][column : column + 1] != ".":
-        return None
-    return line_edit(file, function.end_lineno, column, column, f".{text}")
+    is_dot = lines_of(file.code)[function.end_lineno - 1][column : column + 1] == "."
+    return Span(function.end_lineno, column, column) if is_dot else None
 
 
 def _characters(file: ProgramFile, line: int, offset: int) -> int:
     """The column in characters for an offset in bytes."""
-    return len(lines_of(file.text)[line - 1].encode()[:offset].decode(errors="ignore"))
+    return len(lines_of(file.code)[line - 1].encode()[:offset].decode(errors="ignore"))

@@ -12,7 +12,9 @@ from headrace.assistant.doctor.edits import settings_edit
 from headrace.assistant.doctor.examine.progress import bottleneck
 from headrace.assistant.doctor.facts import Facts
 from headrace.assistant.doctor.findings import Edit, Finding, lines_of
-from headrace.assistant.doctor.programs import StreamReader, Watermark, is_of, stream_readers, watermarks
+from headrace.assistant.doctor.programs import Watermark, is_of, watermarks
+from headrace.assistant.doctor.stream_reader import StreamReader
+from headrace.assistant.doctor.stream_readers import stream_readers
 from headrace.metrics import catalogue
 from headrace.metrics.bottleneck import WAITING
 from headrace.model.dead_letter_policy import FAILING_ROWS_KEY
@@ -53,8 +55,10 @@ def _shows_secret(edit: Edit, facts: Facts) -> bool:
     line = next(iter(lines_of(texts[edit.file])[edit.line - 1 : edit.line]), "")
     if edit.file == facts.settings_file:
         return _SECRET_SETTING.search(line) is not None and not has_reference(line)
-    secrets = {secret for file in facts.programs if file.name == edit.file for secret in file.secrets}
-    return any(secret in line for secret in secrets)
+    file = next(file for file in facts.programs if file.name == edit.file)
+    # A notebook in JSON escapes some characters of its code.
+    code = next(iter(lines_of(file.code)[edit.line - 1 : edit.line]), "")
+    return any(secret in text for secret in file.secrets for text in (line, code))
 
 
 def _setting(facts: Facts, path: Sequence[str], value: str) -> Edit | None:
@@ -89,9 +93,11 @@ def _longer_delay(finding: Finding, facts: Facts) -> Change | None:
 
 
 def seconds_of(delay: str) -> float | None:
-    """The seconds of a delay; None if it is written in another form, such as with two units."""
+    """The seconds of a delay, also with several units, such as ``1 hour 30 minutes``; None if it has another form."""
+    words = delay.split()
+    parts = [" ".join(words[at : at + 2]) for at in range(0, len(words), 2)] if len(words) > 2 else [delay]
     try:
-        return parse_interval_s(delay)
+        return sum(parse_interval_s(part) for part in parts)
     except InvalidInterval:
         return None
 
@@ -165,7 +171,8 @@ def _evolving_schema(finding: Finding, facts: Facts) -> Change | None:
     if failure is None or failure.error.get("code") != "AUTO_LOADER.NEW_FIELDS_REFUSED":
         return None
     for reader in _readers_of(finding, facts):
-        edit = reader.with_option(_EVOLUTION, '"addNewColumns"') if reader.format == "cloudfiles" else None
+        is_auto_loader = reader.format == "cloudfiles"
+        edit = reader.with_option(_EVOLUTION, reader.literal("addNewColumns")) if is_auto_loader else None
         if edit is not None:
             return edit, _RUN
     return None

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 from headrace.autoloader.options import LoaderOptions
 from headrace.autoloader.reading.avro.avro_files import avro_columns
 from headrace.autoloader.reading.columnar.column_mapping import check_distinct
+from headrace.autoloader.reading.columnar.orc import orc_columns
 from headrace.autoloader.reading.columnar.parquet import parquet_schema
 from headrace.autoloader.reading.conversion.arrow_types import has_spark_type
 from headrace.autoloader.reading.csv.blocks import read_header, read_texts
@@ -98,9 +99,18 @@ SELF_DESCRIBING: Mapping[str, Callable[[str], pa.Schema]] = {"avro": avro_column
 
 def file_schemas(files: Sample, options: LoaderOptions) -> Iterator[pa.Schema]:
     """Yield the schema of each file, without columns that Spark has no type for: they are rescued."""
+    yield from _schemas(files, SELF_DESCRIBING[options.file_format])
+
+
+def orc_schemas(files: Sample) -> Iterator[pa.Schema]:
+    """Yield the schema of each ORC file, which Auto Loader does not infer columns from."""
+    yield from _schemas(files, orc_columns)
+
+
+def _schemas(files: Sample, read: Callable[[str], pa.Schema]) -> Iterator[pa.Schema]:
     for file in files:
         with files.skipping_unreadable(file.path):
-            schema = SELF_DESCRIBING[options.file_format](file.path)
+            schema = read(file.path)
             check_distinct(schema, file.path)
             yield pa.schema([field for field in schema if has_spark_type(field.type)])
 

@@ -26,11 +26,11 @@ def decided(design):
 @pytest.mark.parametrize(
     ("latency", "choice"),
     [
-        ("1 day", "an update every 1 day, started by a scheduler: 0 2 * * *"),
-        ("12 hours", "an update every 12 hours, started by a scheduler: 0 */12 * * *"),
-        ("3 hours", "an update every 1 hour, started by a scheduler: 0 * * * *"),
-        ("15 minutes", "an update every 5 minutes, started by a scheduler: */5 * * * *"),
-        ("5 minutes", "an update every 2 minutes, started by a scheduler: */2 * * * *"),
+        ("1 day", "an update every 1 day, started by a scheduler: `0 2 * * *`"),
+        ("12 hours", "an update every 12 hours, started by a scheduler: `0 */12 * * *`"),
+        ("3 hours", "an update every 1 hour, started by a scheduler: `0 * * * *`"),
+        ("15 minutes", "an update every 5 minutes, started by a scheduler: `*/5 * * * *`"),
+        ("5 minutes", "an update every 2 minutes, started by a scheduler: `*/2 * * * *`"),
         ("1 minute", "one continuous update; flows check for input every 30 seconds"),
         ("10 seconds", "one continuous update; flows check for input every 5 seconds"),
     ],
@@ -238,4 +238,4 @@ def test_decisions_have_distinct_ids_and_pages_of_the_knowledge_base(requirement
     ids = [decision.id for decision in made.decisions]
     assert len(ids) == len(set(ids))
     assert [decision.id for decision in made.decisions if not PAGE.fullmatch(decision.page)] == []
-    assert [decision.id for decision in made.decisions if not decision.reason or decision.reason.endswith("..")] == []
+    assert [decision.id for decision in made.decisions if not decision.reason or decision.reason.endswith(".")] == []

@@ -104,6 +104,29 @@ def test_what_an_output_lacks_is_asked_for(requirements):
     ]
 
 
+@pytest.mark.parametrize(
+    ("other", "is_asked"),
+    [
+        ("payments", True),
+        ("good_payments", True),
+        # Windows have a time of their own.
+        ("paid", False),
+    ],
+)
+def test_the_other_side_of_a_join_is_asked_for_its_event_time(requirements, other, is_asked):
+    payments = {"name": "payments", "kind": "files", "schema": {"user_id": "STRING", "paid_at": "TIMESTAMP"}}
+    join = {"name": "j", "kind": "join", "from": "events", "with": other, "on": ["user_id"], "within": "1 hour"}
+    found = requirements(
+        # `at` is the time of the main side alone.
+        {**join, "at": "at"},
+        {"name": "good_payments", "kind": "clean", "from": "payments"},
+        {"name": "paid", "kind": "windows", "from": "payments", "keys": ["user_id"], "size": "1 hour", "at": "paid_at"},
+        sources=[{**payments, "events_per_s": 1}],
+    )
+
+    assert asked(found) == (["sources.payments.event_time"] if is_asked else [])
+
+
 def test_sources_that_are_known_are_not_asked_for_columns(requirements):
     source = {"kind": "synthetic", "schema": None, "event_time": None, "keys": None}
 

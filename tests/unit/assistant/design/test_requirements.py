@@ -10,6 +10,7 @@ import yaml
 from tests.design_matrix import SOURCE_KINDS, parsed, requirements_text
 from tests.unit.assistant.design.conftest import EXAMPLES
 
+from headrace.assistant.design.combinations import problems_of_combinations
 from headrace.assistant.design.parse import parse_requirements
 from headrace.assistant.design.requirement_keys import PARAMETERS, REQUIREMENTS, requirements_schema
 from headrace.assistant.design.requirements import ErrorPolicy, OutputKind, SourceKind
@@ -205,3 +206,27 @@ def test_a_column_that_bronze_tables_add_is_refused(column):
 
 def test_names_of_columns_are_spelled_as_the_schema_spells_them():
     assert parsed(textwrap.dedent(source_text(key="ID"))).sources[0].keys == ("Id",)
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        {"kind": "windows", "keys": ["user_id"], "size": "1 hour"},
+        {"kind": "dedup", "keys": ["user_id"]},
+        {"kind": "scd1", "keys": ["user_id"]},
+        {"kind": "join", "from": "others", "with": "slim", "on": ["user_id"], "within": "1 hour"},
+        {"kind": "sink", "format": "kafka", "where": "at > '2026-01-01'"},
+    ],
+)
+def test_what_an_output_needs_must_be_among_the_columns_that_it_reads(requirements, output):
+    slim = {"name": "slim", "kind": "clean", "from": "events", "columns": ["user_id", "amount"]}
+    schema = {"user_id": "STRING", "sent_at": "TIMESTAMP"}
+    others = {"name": "others", "kind": "files", "schema": schema, "event_time": "sent_at", "events_per_s": 1}
+
+    def messages(columns):
+        reading = {"name": "result", "from": "slim", **output}
+        made = requirements({**slim, "columns": columns}, reading, sources=[others])
+        return [problem.message for problem in problems_of_combinations(made)]
+
+    assert messages(["user_id", "amount", "at"]) == []
+    assert ["at" in message and "slim" in message for message in messages(["user_id", "amount"])] == [True]

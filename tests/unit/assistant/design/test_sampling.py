@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from tests.design_matrix import parsed
 from headrace.assistant.design.assumed import Assumed
 from headrace.assistant.design.design import make_design
 from headrace.assistant.design.questions import open_questions
+from headrace.assistant.design.sampling.change_events import with_changes
 from headrace.assistant.design.sampling.compare import compare
 from headrace.assistant.design.sampling.measure import measure_sample
 from headrace.assistant.design.sampling.notes import notes
@@ -161,6 +163,11 @@ def test_columns_of_a_sample_must_have_the_stated_event_time_and_key(source, rea
     assert [problem.code for problem in raised.value] == ["DESIGN.SAMPLE_DIFFERS"]
 
 
+def test_a_stated_event_time_whose_values_are_texts_in_files_with_types_is_refused():
+    with pytest.raises(Problems, match="its values are texts in the files"):
+        compared(requirements({"event_time": "happened_at"}), keeps_types=True)
+
+
 def test_keys_of_changes_repeat():
     outputs = [{"name": "users", "kind": "scd1"}]
     stated = {"schema": {"user_id": "STRING", "happened_at": "TIMESTAMP"}, "keys": ["user_id"]}
@@ -191,6 +198,130 @@ def test_nothing_is_proposed_from_what_a_sample_does_not_show(changed, missing, 
 
     assert missing not in {proposal.path.rpartition(".")[2] for proposal in findings.proposals}
     assert note in "\n".join(notes(filled, findings, measures))
+
+
+def readings(devices=20, each=100, **others):
+    """Rows of devices whose numbers count up; no column is unique alone."""
+    numbers = [(device, number) for number in range(each) for device in range(devices)]
+    return {
+        "device_id": [f"d{device}" for device, _ in numbers],
+        "seq": [number for _, number in numbers],
+        "level": [(device * 7 + number) % 5 for device, number in numbers],
+        **others,
+    }
+
+
+def test_the_smallest_set_of_columns_that_is_unique_is_proposed_as_key():
+    measures, filled, findings = compared(requirements(), readings())
+
+    assert filled.sources[0].keys == ("device_id", "seq")
+    assert [one.names for one in measures.unique_sets] == [("device_id", "seq")]
+    proposal = findings.by_path["sources.events.keys"]
+    assert ("2,000 different rows" in proposal.figure, "proves no key" in proposal.figure) == (True, True)
+    assert proposal.page == "guides/deduplication"
+
+
+def test_three_columns_can_be_a_key_and_times_are_part_of_one_only_if_nothing_else_is():
+    rows = readings()
+    rows["line"] = [number // 10 for number in rows["seq"]]
+    rows["seq"] = [number % 10 for number in rows["seq"]]
+    _, of_three, _ = compared(requirements(), rows)
+    with_times = readings(happened_at=texts([row // 20 for row in range(2000)]))
+    _, without_time, _ = compared(requirements(), with_times)
+    del with_times["seq"]
+    _, with_time, _ = compared(requirements(), with_times)
+
+    assert set(of_three.sources[0].keys) == {"device_id", "line", "seq"}
+    assert (without_time.sources[0].keys, with_time.sources[0].keys) == (
+        ("device_id", "seq"),
+        ("device_id", "happened_at"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "note"),
+    [
+        # Two sets are unique, and nothing says which one is the key.
+        (readings() | {"row_no": readings()["seq"]}, "together these are: device_id, seq; device_id, row_no"),
+        # Nearly each row has values of its own, which shows nothing about pairs of columns.
+        ({"a": [*range(1999), 0], "b": [*range(1999), 1]}, "no column can be it"),
+        # The smallest unique set is one column, whose name is none of a key.
+        (readings() | {"n": list(range(2000))}, "no column can be it"),
+        # The names are none of a key.
+        ({"x": readings()["device_id"], "y": readings()["seq"]}, "together these are: x, y"),
+    ],
+)
+def test_sets_of_columns_that_show_no_key_are_noted_and_not_proposed(found, note):
+    measures, filled, findings = compared(requirements(), found)
+
+    assert filled.sources[0].keys == ()
+    assert f"key: {note}" in "\n".join(notes(filled, findings, measures)).replace("no column is unique, but ", "")
+
+
+def struct(types):
+    fields = [{"name": name, "type": type_, "nullable": True, "metadata": {}} for name, type_ in types.items()]
+    return {"type": "struct", "fields": fields}
+
+
+def envelopes(*, wrapped=False):
+    """Debezium's messages: 150 rows of a snapshot, each changed three times, and ten deletes."""
+    row = pa.struct([("user_id", pa.int64()), ("city", pa.string()), ("changed_at", pa.int64())])
+    images = [
+        {"user_id": user, "city": f"c{change}", "changed_at": 1_767_225_600_000_000 + user}
+        for change in range(4)
+        for user in range(150)
+    ]
+    before = [None if number < 150 else images[number - 150] for number in range(600)] + images[590:]
+    after = [*images, *[None] * 10]
+    columns = {
+        "before": pa.array(before, row),
+        "after": pa.array(after, row),
+        "op": pa.array(["r"] * 150 + ["u"] * 450 + ["d"] * 10),
+        "ts_ms": pa.array(range(610)),
+    }
+    kind = struct({"user_id": "long", "city": "string", "changed_at": "long"})
+    types = {"before": kind, "after": kind, "op": "string", "ts_ms": "long"}
+    if not wrapped:
+        return columns, types
+    payload = pa.StructArray.from_arrays(list(columns.values()), list(columns))
+    return {"payload": payload}, {"payload": struct(types)}
+
+
+def compared_changes(source, *, wrapped=False, found=None):
+    columns, types = found or envelopes(wrapped=wrapped)
+    stated = requirements(source, [{"name": "users", "kind": "scd2"}])
+    if not source:
+        stated = replace(stated, sources=(replace(stated.sources[0], kind=None),))
+    measures = measure_sample(with_changes(stated.sources[0], sample(columns, types)), stated.sources[0].keys)
+    return measures, *compare(stated, [measures])
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize("source", [{}, {"kind": "cdc"}])
+def test_messages_of_debezium_are_rows_of_the_table_that_changes(source, wrapped):
+    measures, filled, findings = compared_changes(source, wrapped=wrapped)
+
+    found = filled.sources[0]
+    assert (found.is_debezium, found.keys, found.event_time) == (True, ("user_id",), None)
+    assert [column.ddl for column in found.columns] == ["user_id BIGINT", "city STRING", "changed_at BIGINT"]
+    assert measures.operations == {"r": 150, "u": 450, "d": 10}
+    assert "150 different inserted rows" in findings.by_path["sources.events.keys"].figure
+    assert ("sources.events.kind" in findings.by_path) == (not source)
+    assert "sources.events.duplicates" not in findings.by_path
+    assert "microseconds since 1970, which dp.debezium converts" in "\n".join(notes(filled, findings, measures))
+
+
+def test_a_stated_kind_that_is_not_that_of_the_messages_is_named():
+    _, kept, of_kafka = compared_changes({"kind": "kafka"})
+    rows = (readings(), {"device_id": "string", "seq": "long", "level": "long"})
+    _, flat, of_rows = compared_changes({"kind": "cdc"}, found=rows)
+    _, _, stated = compared_changes({"kind": "cdc", "format": "debezium"}, found=rows)
+
+    (differs,) = [one for one in of_kafka.contradictions if one.path == "sources.events.kind"]
+    assert (kept.sources[0].kind.value, differs.page) == ("kafka", "guides/change-data-capture")
+    assert "610 records are change events of Debezium" in differs.figure
+    assert (flat.sources[0].format, of_rows.by_path["sources.events.format"].answer) == ("json", "json")
+    assert [one.path for one in stated.contradictions] == ["sources.events.format"]
 
 
 def test_few_rows_show_neither_keys_nor_lateness_nor_what_is_never_null():

@@ -14,7 +14,7 @@ class Decision:
         id: the same in each design for the same question, such as ``trigger`` or ``state.sessions``, so that designs
             can be compared.
         choice: what was decided.
-        reason: why.
+        reason: why, as sentences without the last period.
         alternatives: what else was possible, each with its consequence.
         page: the page of the knowledge base, as ``category/name``.
         falls_short: whether the requirements are not fully met.

@@ -56,7 +56,7 @@ def record_decisions(blueprint: Blueprint) -> Iterator[Decision]:
 
 
 def _bronze(name: str, source: Source, *, implied: bool) -> Decision:
-    kept = "with the bytes as they came" if facts_of(source).payload else "as they came"
+    kept = "with the bytes as they came" if facts_of(source).payload else "as it came"
     added = "; it is added, because outputs read the source" if implied else ""
     return Decision(
         f"bronze.{source.name}",

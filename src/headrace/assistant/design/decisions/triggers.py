@@ -57,7 +57,7 @@ def trigger_decisions(blueprint: Blueprint) -> Iterator[Decision]:
         case LatencyClass.BATCH:
             yield Decision(
                 "trigger",
-                f"an update every {spoken(period_s(blueprint))}, started by a scheduler: {cron(blueprint)}",
+                f"an update every {spoken(period_s(blueprint))}, started by a scheduler: `{cron(blueprint)}`",
                 f"a latency of {text} needs no process that waits; an update reads what is new, and ends",
                 ("a continuous update: results are seconds old, and a session runs all day",),
                 _PAGE,
@@ -65,7 +65,7 @@ def trigger_decisions(blueprint: Blueprint) -> Iterator[Decision]:
         case LatencyClass.TRIGGERED:
             yield Decision(
                 "trigger",
-                f"an update every {spoken(period_s(blueprint))}, started by a scheduler: {cron(blueprint)}",
+                f"an update every {spoken(period_s(blueprint))}, started by a scheduler: `{cron(blueprint)}`",
                 f"within {text}, a record may wait for an update and for its run, so the period is about half",
                 ("a continuous update: lower latency, and a session runs all the time",),
                 _PAGE,

@@ -30,7 +30,7 @@ def default_decisions(taken: tuple[Question, ...]) -> Iterator[Decision]:
     for question in taken:
         if question.default is None:
             continue
-        reason = f"default, because the requirements do not say. {question.consequence}"
+        reason = f"default, because the requirements do not say. {question.consequence.removesuffix('.')}"
         yield Decision(f"default.{question.id}", question.default, reason, ("answer the question",), question.page)
 
 

@@ -25,6 +25,7 @@ def checklist_page(blueprint: Blueprint, criteria: Iterable[Criterion]) -> str:
         f"# {blueprint.requirements.name}: checklist",
         "",
         "How each criterion of a stream in production is met, and the command that shows it. Tick what you have seen.",
+        "`headrace check` examines those for which the pipeline itself has evidence.",
         "",
     ]
     for criterion in criteria:

@@ -45,12 +45,13 @@ def _lines(blueprint: Blueprint) -> Iterator[str]:
         yield "it again. No row is lost or repeated in a table."
     else:
         yield "An update that is interrupted continues with the next one. No row is lost or repeated in a table."
-    yield from ["", "## Every day", "", "    headrace status", "    headrace alerts check", "    headrace maintain"]
+    yield from ["", "## Every day", "", "    headrace doctor", "    headrace alerts check", "    headrace maintain"]
     yield from [
         "",
         "## When something is wrong",
         "",
-        "Begin with `headrace status`: it names the flow, the error and the next step.",
+        "Begin with `headrace doctor`: it names what is wrong, the worst cause first, and the command or the edit",
+        "that ends it. `headrace status` shows the last update, and `headrace check` the success criteria.",
     ]
     for trouble in troubles(blueprint):
         yield from ["", f"### {trouble.title}", "", f"**Symptom:** {trouble.symptom}", ""]
@@ -60,9 +61,10 @@ def _lines(blueprint: Blueprint) -> Iterator[str]:
         yield ""
         yield f"More: `headrace docs get {trouble.page.replace('/', ' ')}`"
     yield from ["", "## Change the pipeline", ""]
-    yield "Change requirements.yml, run `headrace design requirements.yml --out DIR` into a new folder, and compare."
-    yield "Then `headrace plan` says what the next update does with the tables that exist, and refuses what their"
-    yield "state does not allow."
+    yield "Change requirements.yml. `headrace design --diff` shows the decisions and the files that change, and"
+    yield "`headrace design requirements.yml --out .` writes them; it replaces files that somebody has edited only with"
+    yield "`--force`. Then `headrace plan` says what the next update does with the tables that exist, and refuses what"
+    yield "their state does not allow."
 
 
 def troubles(blueprint: Blueprint) -> tuple[Trouble, ...]:
@@ -133,8 +135,9 @@ def _checkpoint(blueprint: Blueprint, first: Dataset) -> Trouble:
 
 def _lost(first: Dataset, stateful: list[Dataset]) -> Trouble:
     source = first.source
+    offsets = "lost offsets (`KAFKA.OFFSETS_LOST`) and " if facts_of(source).reader in ("kafka", "eventhubs") else ""
     steps = [
-        "The events name lost offsets (`KAFKA.DATA_LOSS`) and rows that were too late (`FLOW.ROWS_TOO_LATE`).",
+        f"The events name {offsets}rows that were too late (`FLOW.ROWS_TOO_LATE`).",
         "Look for the records in the quarantine before you look in the source.",
     ]
     if _is_replayable(source):
@@ -143,7 +146,9 @@ def _lost(first: Dataset, stateful: list[Dataset]) -> Trouble:
         kept = facts_of(source).title
         steps.append(f"What {kept} still has can be read again: `headrace run --full-refresh {first.name}`.")
     if stateful:
-        steps.append(f"Results without late events: `headrace run --full-refresh {stateful[0].name}`.")
+        steps.append(
+            f"If results lack late events, compute them again: `headrace run --full-refresh {stateful[0].name}`."
+        )
     return Trouble(
         "Missing records",
         "a count is lower than expected.",

@@ -7,12 +7,14 @@ from collections.abc import Iterator, Sequence
 from headrace.assistant.design.durations import spoken
 from headrace.assistant.design.requirements import Column, Requirements, Source
 from headrace.assistant.design.sampling.finding import Contradiction
-from headrace.assistant.design.sampling.proposals import has_changes, rows_text, share_text, time_of
+from headrace.assistant.design.sampling.proposals import change_events_text, has_changes, rows_text, share_text, time_of
 from headrace.assistant.design.sampling.sample import ColumnMeasure, SampleMeasures
+from headrace.assistant.design.sampling.times import is_time_column
 from headrace.model.ddl import JsonType
 from headrace.model.schema import type_text
 
 _SOURCES, _KEYS, _TIMES = "guides/sources", "guides/deduplication", "guides/watermarks"
+_CHANGES = "guides/change-data-capture"
 _WHOLE = ("byte", "short", "integer", "long")
 _FLOATING = ("float", "double")
 _EXPECT = "expect such records among the wrong ones"
@@ -25,11 +27,22 @@ def contradictions(requirements: Requirements, samples: Sequence[SampleMeasures]
     for measures in samples:
         source = requirements.source(measures.source)
         if source is not None and measures.rows:
+            found += _of_kind(source, measures)
             found += _of_schema(source, measures)
             found += _of_event_time(source, measures)
             found += _of_keys(source, measures, requirements)
             found += _of_lateness(requirements, measures)
     return tuple(found)
+
+
+def _of_kind(source: Source, measures: SampleMeasures) -> Iterator[Contradiction]:
+    path = f"sources.{source.name}"
+    if source.kind is not None and measures.operations is not None and not source.is_debezium:
+        remedy = "state the kind cdc, and build outputs of the kind scd1 or scd2 from it"
+        yield Contradiction(f"{path}.kind", source.kind.value, change_events_text(measures), remedy, _CHANGES)
+    if source.is_debezium and source.format is not None and measures.operations is None:
+        figure = f"none of {rows_text(measures)} is an envelope of Debezium (before, after, op)"
+        yield Contradiction(f"{path}.format", source.format, figure, "state the format json", _CHANGES)
 
 
 def _of_schema(source: Source, measures: SampleMeasures) -> Iterator[Contradiction]:
@@ -110,6 +123,8 @@ def _no_times(column: ColumnMeasure) -> str:
         return f"its numbers look like {column.epoch} since 1970, and an event time is a TIMESTAMP"
     if column.time is None:
         return "its values are no timestamps"
+    if column.type == "string" and is_time_column(column.time):
+        return "its values are texts in the files, and an event time is a TIMESTAMP"
     return "" if column.time.parsed == 1 else f"{share_text(1 - column.time.parsed)} of its values are no timestamps"
 
 

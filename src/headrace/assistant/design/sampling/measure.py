@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.assistant.design.sampling.composite_keys import unique_sets
 from headrace.assistant.design.sampling.sample import ColumnMeasure, KeyMeasure, Sample, SampleMeasures
 from headrace.assistant.design.sampling.times import epoch_unit, is_time_column, measure_times
+from headrace.assistant.design.sampling.value_codes import Codes, codes_of, combined, is_first
 from headrace.model.ddl import InvalidDdl, JsonType, parse_struct
 from headrace.model.lateness import DEFAULT_DROPPED_SHARE
 from headrace.model.schema import type_text
@@ -22,7 +25,6 @@ _ADDED = frozenset({"ingested_at", "_corrupt_record"})
 # Characters that replace bytes which are not UTF-8.
 _REPLACEMENT = "\ufffd"
 _TIMESTAMP = "timestamp"
-_Codes = npt.NDArray[np.int64]
 
 
 def measure_sample(
@@ -36,10 +38,11 @@ def measure_sample(
         dropped_share: the share of rows that a watermark may drop.
     """
     table = sample.table.combine_chunks()
-    codes = {name: _codes(table[name]) for name in table.column_names}
-    rows = _combined(list(codes.values()), len(table))
-    first = _is_first(rows)
+    codes = {name: codes_of(table[name]) for name in table.column_names}
+    rows = combined(list(codes.values()), len(table))
+    first = is_first(rows)
     names = [name for name in table.column_names if _can_be_stated(name, sample.types[name])]
+    columns = tuple(_column(sample, name, codes[name], first, dropped_share) for name in names)
     return SampleMeasures(
         source=sample.source,
         format=sample.format,
@@ -47,13 +50,22 @@ def measure_sample(
         files_found=sample.files_found,
         is_whole=sample.is_whole,
         unreadable=sample.unreadable,
-        columns=tuple(_column(sample, name, codes[name], first, dropped_share) for name in names),
+        columns=columns,
         left_out=tuple(name for name in table.column_names if name not in names),
         rows=len(table),
         repeated_rows=len(table) - int(first.sum()),
         not_utf8=_not_utf8(table),
         keys=_keys(stated_keys, table, codes, rows),
+        unique_sets=unique_sets(columns, codes, rows),
+        options=sample.options,
+        operations=sample.operations,
+        inserted=None if sample.inserted is None else measure_sample(_inserted(sample), stated_keys, dropped_share),
     )
+
+
+def _inserted(sample: Sample) -> Sample:
+    """The rows that change events insert, as a sample of their own."""
+    return replace(sample, table=sample.table.filter(pa.array(sample.inserted)), operations=None, inserted=None)
 
 
 def _can_be_stated(name: str, kind: JsonType) -> bool:
@@ -67,49 +79,22 @@ def _can_be_stated(name: str, kind: JsonType) -> bool:
 
 
 def _column(
-    sample: Sample, name: str, codes: _Codes, first: npt.NDArray[np.bool_], dropped_share: float
+    sample: Sample, name: str, codes: Codes, first: npt.NDArray[np.bool_], dropped_share: float
 ) -> ColumnMeasure:
     kind, values = sample.types[name], sample.table[name]
     nulls = values.null_count
     time = measure_times(sample, name, dropped_share)
+    is_times = time is not None and is_time_column(time)
     has_value = codes >= 0
     return ColumnMeasure(
         name=name,
-        type=_TIMESTAMP if time is not None and is_time_column(time) and kind == "string" else kind,
+        type=_TIMESTAMP if kind == "string" and not sample.keeps_types and is_times else kind,
         nulls=nulls,
         distinct=int(codes.max(initial=-1)) + 1,
         distinct_rows=int((first & has_value).sum()),
         time=time,
         epoch=epoch_unit(values, kind),
     )
-
-
-def _codes(values: pa.ChunkedArray) -> _Codes:
-    """A number for each value, the same for equal values; -1 for null."""
-    array = values.combine_chunks()
-    if isinstance(array, pa.ChunkedArray):
-        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
-    if pa.types.is_nested(array.type):
-        array = pa.array([None if value is None else repr(value) for value in array.to_pylist()], pa.string())
-    indices = array.dictionary_encode().indices
-    return np.asarray(pc.fill_null(indices.cast(pa.int64()), -1))
-
-
-def _combined(codes: Sequence[_Codes], rows: int) -> _Codes:
-    """A number for each row, the same for equal rows."""
-    found: _Codes = np.zeros(rows, np.int64)
-    for column in codes:
-        # Both have less than as many values as there are rows, so the product fits.
-        pairs = found * (int(column.max(initial=-1)) + 2) + column + 1
-        found = np.unique(pairs, return_inverse=True)[1].astype(np.int64)
-    return found
-
-
-def _is_first(codes: _Codes) -> npt.NDArray[np.bool_]:
-    """Whether no row before a row is equal to it."""
-    found = np.zeros(len(codes), np.bool_)
-    found[np.unique(codes, return_index=True)[1]] = True
-    return found
 
 
 def _not_utf8(table: pa.Table) -> int:
@@ -122,7 +107,7 @@ def _not_utf8(table: pa.Table) -> int:
     return int(found.sum())
 
 
-def _keys(stated: Sequence[str], table: pa.Table, codes: dict[str, _Codes], rows: _Codes) -> KeyMeasure | None:
+def _keys(stated: Sequence[str], table: pa.Table, codes: dict[str, Codes], rows: Codes) -> KeyMeasure | None:
     by_name = {name.casefold(): name for name in table.column_names}
     names = tuple(by_name[name.casefold()] for name in stated if name.casefold() in by_name)
     if not names or len(names) < len(stated):
@@ -130,12 +115,12 @@ def _keys(stated: Sequence[str], table: pa.Table, codes: dict[str, _Codes], rows
     return key_measure(names, [codes[name] for name in names], rows)
 
 
-def key_measure(names: tuple[str, ...], codes: Sequence[_Codes], rows: _Codes) -> KeyMeasure:
+def key_measure(names: tuple[str, ...], codes: Sequence[Codes], rows: Codes) -> KeyMeasure:
     """Columns as a key, from the numbers of their values and of the rows."""
     has_key = np.logical_and.reduce([column >= 0 for column in codes])
-    keys = _combined(codes, len(rows))[has_key]
+    keys = combined(codes, len(rows))[has_key]
     repeated = len(keys) - len(np.unique(keys))
-    first = _is_first(keys)
+    first = is_first(keys)
     # Of each key, the rows that equal neither the first one nor one between.
     distinct_rows = len(np.unique(rows[has_key]))
     conflicting = distinct_rows - int(first.sum())

@@ -8,11 +8,25 @@ from dataclasses import replace
 from headrace.assistant.design.durations import interval, spoken
 from headrace.assistant.design.questions import needs_lateness
 from headrace.assistant.design.requirements import CHANGES, Output, OutputKind, Requirements, Source, SourceKind
-from headrace.assistant.design.sampling.candidates import LEAST_ROWS, event_times, keys, never_null
+from headrace.assistant.design.sampling.candidates import (
+    LEAST_ROWS,
+    event_times,
+    is_clear_key,
+    key_sets,
+    keys,
+    never_null,
+)
 from headrace.assistant.design.sampling.finding import Proposal
-from headrace.assistant.design.sampling.sample import ColumnMeasure, SampleMeasures, TimeMeasure
+from headrace.assistant.design.sampling.sample import ColumnMeasure, ColumnSet, SampleMeasures, TimeMeasure
 from headrace.model.lateness import SHARES
 
+# Why the files of a sample need an option.
+_OPTIONS = {
+    "header": "The first line of the sample's files was read as the names of the columns.",
+    "sep": "The names of the sample's files end with .tsv.",
+    "multiLine": "The first file of the sample is one JSON value over several lines.",
+}
+_OPERATIONS = {"c": "inserts", "r": "rows of a snapshot", "u": "updates", "d": "deletes", "t": "truncates"}
 # Steps that keep the columns of a source and their names.
 _KEEPING = (OutputKind.BRONZE, OutputKind.CLEAN, OutputKind.DEDUP)
 
@@ -47,22 +61,24 @@ def rows_text(measures: SampleMeasures) -> str:
 
 
 def _of_source(source: Source, measures: SampleMeasures, requirements: Requirements) -> tuple[Source, list[Proposal]]:
-    path, found = f"sources.{source.name}", list[Proposal]()
-    if source.kind is SourceKind.FILES and source.format is None:
-        files = f"{measures.files_found:,} file{'' if measures.files_found == 1 else 's'}"
-        found.append(Proposal(f"{path}.format", measures.format, f"The sample has {files} of it.", "guides/sources"))
-        source = replace(source, format=measures.format)
+    path = f"sources.{source.name}"
+    source, found = _how_to_read(source, measures, path)
     if not source.columns and measures.columns:
         found.append(_schema(path, measures))
         source = replace(source, columns=tuple(column.column for column in measures.columns))
     times = event_times(measures)
-    if source.event_time is None and len(times) == 1 and _is_time_of(source, times[0]):
+    # The log of the database orders its change events.
+    if source.event_time is None and measures.inserted is None and len(times) == 1 and _is_time_of(source, times[0]):
         found.append(_event_time(path, times[0], measures))
         source = replace(source, event_time=times[0].name)
     candidates = keys(measures)
     if not source.keys and len(candidates) == 1 and source.column(candidates[0].name):
         found.append(_key(path, candidates[0], measures))
         source = replace(source, keys=(candidates[0].name,))
+    sets = key_sets(measures)
+    if not source.keys and is_clear_key(measures, sets) and all(source.column(name) for name in sets[0].names):
+        found.append(_composite_key(path, sets[0], measures))
+        source = replace(source, keys=sets[0].names)
     share = repeated_share(source, measures, requirements)
     if "duplicates" not in source.lines and share:
         found.append(_duplicates(path, share, source, measures))
@@ -70,9 +86,31 @@ def _of_source(source: Source, measures: SampleMeasures, requirements: Requireme
     return source, found
 
 
+def _how_to_read(source: Source, measures: SampleMeasures, path: str) -> tuple[Source, list[Proposal]]:
+    """The kind of the source, the format of its records, and the options of its reader."""
+    found = []
+    if source.kind is None and measures.operations is not None:
+        found.append(_change_events(f"{path}.kind", SourceKind.CDC.value, measures))
+        source = replace(source, kind=SourceKind.CDC)
+    elif source.kind is SourceKind.CDC and source.format is None and measures.operations is None:
+        figure = f"None of {rows_text(measures)} is an envelope of Debezium (before, after, op)."
+        found.append(Proposal(f"{path}.format", measures.format, figure, "guides/change-data-capture"))
+        source = replace(source, format=measures.format)
+    if source.kind is not SourceKind.FILES:
+        return source, found
+    if source.format is None:
+        files = f"{measures.files_found:,} file{'' if measures.files_found == 1 else 's'}"
+        found.append(Proposal(f"{path}.format", measures.format, f"The sample has {files} of it.", "guides/sources"))
+        source = replace(source, format=measures.format)
+    given = {name.casefold() for name in source.options}
+    options = {name: value for name, value in measures.options.items() if name.casefold() not in given}
+    found += [Proposal(f"{path}.options.{name}", options[name], _OPTIONS[name], "guides/sources") for name in options]
+    return replace(source, options={**source.options, **options}), found
+
+
 def repeated_share(source: Source, measures: SampleMeasures, requirements: Requirements) -> float:
-    """The share of rows that repeat an event, by key or as a whole; zero if there are too few rows."""
-    if measures.rows < LEAST_ROWS:
+    """The share of rows that repeat an event, by key or as a whole; zero if there are too few rows, or changes."""
+    if measures.rows < LEAST_ROWS or measures.inserted is not None:
         return 0.0
     is_key_of_rows = has_changes(source, requirements)
     repeated = measures.repeated_rows
@@ -87,6 +125,8 @@ def repeated_share(source: Source, measures: SampleMeasures, requirements: Requi
 
 def has_changes(source: Source, requirements: Requirements) -> bool:
     """Whether the events of a source are changes of rows, whose keys repeat."""
+    if source.is_debezium:
+        return True
     roots = [requirements.root(output) for output in requirements.outputs if output.kind in CHANGES]
     return any(root is not None and root.name == source.name for root in roots)
 
@@ -114,12 +154,36 @@ def _event_time(path: str, column: ColumnMeasure, measures: SampleMeasures) -> P
     return Proposal(f"{path}.event_time", column.name, figure, "guides/watermarks")
 
 
+def _change_events(path: str, answer: str, measures: SampleMeasures) -> Proposal:
+    return Proposal(path, answer, f"{change_events_text(measures)}.", "guides/change-data-capture")
+
+
+def change_events_text(measures: SampleMeasures) -> str:
+    """How many records are change events, by operation."""
+    counts = measures.operations or {}
+    listed = ", ".join(f"{count:,} {_OPERATIONS[name]}" for name, count in counts.items())
+    return f"{sum(counts.values()):,} records are change events of Debezium (before, after, op): {listed}"
+
+
 def _key(path: str, column: ColumnMeasure, measures: SampleMeasures) -> Proposal:
     figure = (
-        f"Distinct in {share_text(column.unique)} of {column.distinct_rows:,} different rows, and never null in "
-        f"{rows_text(measures)}."
+        f"Distinct in {share_text(column.unique)} of {column.distinct_rows:,} different{_inserted(measures)} rows, and "
+        f"never null in {rows_text(measures.key_rows)}."
     )
     return Proposal(f"{path}.keys", column.name, figure, "guides/deduplication")
+
+
+def _composite_key(path: str, key: ColumnSet, measures: SampleMeasures) -> Proposal:
+    figure = (
+        f"Unique together in {key.rows:,} different{_inserted(measures)} rows, as no smaller set of columns is. By "
+        f"chance, about {key.repeated_by_chance:,.0f} pairs of rows would be equal. A sample proves no key: ask "
+        f"whoever makes the records whether it is guaranteed."
+    )
+    return Proposal(f"{path}.keys", ", ".join(key.names), figure, "guides/deduplication")
+
+
+def _inserted(measures: SampleMeasures) -> str:
+    return "" if measures.inserted is None else " inserted"
 
 
 def _duplicates(path: str, share: float, source: Source, measures: SampleMeasures) -> Proposal:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from headrace.assistant.design.requirements import Column
@@ -20,7 +22,7 @@ class Sample:
 
     Attributes:
         source: name of the source.
-        format: of the files: ``json``, ``csv`` or ``parquet``.
+        format: of the files: ``json``, ``csv``, ``parquet``, ``avro`` or ``orc``.
         files: number of files that were read, at least in part.
         files_found: number of files that are there.
         types: of the columns, as Spark's JSON.
@@ -28,6 +30,11 @@ class Sample:
         is_whole: whether all records of all files were read.
         unreadable: number of records that could not be read, and files.
         now_s: the time of the reading, in seconds since 1970.
+        keeps_types: whether the source reads the values with the types that the files have, such as Parquet.
+        options: of the reader, without which the files are not read as they were, such as ``header``.
+        operations: number of Debezium's change events by operation, such as ``c``; None if the records are none.
+        inserted: which rows a change event inserts or a snapshot has; None if the records are no change events, or
+            are not read as such.
     """
 
     source: str
@@ -39,6 +46,10 @@ class Sample:
     is_whole: bool
     unreadable: int
     now_s: float
+    keeps_types: bool = False
+    options: Mapping[str, str] = field(default_factory=dict)
+    operations: Mapping[str, int] | None = None
+    inserted: npt.NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True)
@@ -88,7 +99,7 @@ class ColumnMeasure:
         distinct: number of distinct values.
         distinct_rows: number of distinct rows with a value in this column.
         time: None if it cannot be an event time.
-        epoch: ``seconds`` or ``milliseconds`` if its numbers look like times, else None.
+        epoch: ``seconds``, ``milliseconds`` or ``microseconds`` if its numbers look like times, else None.
     """
 
     name: str
@@ -128,6 +139,26 @@ class KeyMeasure:
 
 
 @dataclass(frozen=True)
+class ColumnSet:
+    """Columns that are unique together in a sample.
+
+    Attributes:
+        names: of the columns.
+        rows: number of distinct rows.
+        combinations: number of combinations that the values of the columns have.
+    """
+
+    names: tuple[str, ...]
+    rows: int
+    combinations: int
+
+    @property
+    def repeated_by_chance(self) -> float:
+        """How many pairs of rows would have the same values if these were drawn at random."""
+        return self.rows * (self.rows - 1) / 2 / self.combinations
+
+
+@dataclass(frozen=True)
 class SampleMeasures:
     """What is measured in a sample.
 
@@ -138,6 +169,9 @@ class SampleMeasures:
         repeated_rows: number of rows that equal a row before them.
         not_utf8: number of rows with bytes that are not UTF-8.
         keys: the stated key of the source, if the sample has its columns.
+        unique_sets: the smallest sets of columns that are unique together, if no column is unique alone.
+        options: as in :class:`Sample`, as are the operations.
+        inserted: the measures of inserted rows, if the records are read as change events. Their keys repeat in changes.
     """
 
     source: str
@@ -152,6 +186,15 @@ class SampleMeasures:
     repeated_rows: int
     not_utf8: int
     keys: KeyMeasure | None = None
+    unique_sets: tuple[ColumnSet, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    operations: Mapping[str, int] | None = None
+    inserted: SampleMeasures | None = None
+
+    @property
+    def key_rows(self) -> SampleMeasures:
+        """The measures of the rows in which a key is unique."""
+        return self if self.inserted is None else self.inserted
 
     def column(self, name: str | None) -> ColumnMeasure | None:
         """The column with a name; case-insensitive, as in Spark."""
@@ -169,6 +212,8 @@ class SampleMeasures:
             "unreadable": self.unreadable,
             "not_utf8": self.not_utf8,
             "repeated_rows": self.repeated_rows,
+            "unique_sets": [list(one.names) for one in self.key_rows.unique_sets],
+            "change_events": None if self.operations is None else dict(self.operations),
             "columns": [_column_json(column) for column in self.columns],
             "columns_left_out": list(self.left_out),
         }

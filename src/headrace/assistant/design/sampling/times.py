@@ -53,12 +53,12 @@ def measure_times(sample: Sample, name: str, dropped_share: float) -> TimeMeasur
 
 
 def epoch_unit(values: pa.ChunkedArray, kind: JsonType) -> str | None:
-    """The unit of numbers that look like times of this century: ``seconds``, ``milliseconds`` or None."""
+    """The unit of numbers that look like times of this century, such as ``seconds``; None if they do not."""
     present = values.drop_null()
     if kind not in _WHOLE or not len(present):
         return None
     bounds = pc.min_max(present).as_py()
-    for unit, per_second in (("seconds", 1), ("milliseconds", 1000)):
+    for unit, per_second in (("seconds", 1), ("milliseconds", 1000), ("microseconds", 1_000_000)):
         if _FIRST_S * per_second <= bounds["min"] and bounds["max"] < _LAST_S * per_second:
             return unit
     return None

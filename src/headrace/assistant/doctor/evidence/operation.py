@@ -60,7 +60,9 @@ def _delay_of(facts: Facts, flow: StoredFlowFacts) -> Evidence:
         known = [seconds for seconds in measured if seconds is not None]
         if not known:
             table = shlex.quote(inputs[0]) if inputs else "TABLE"
-            text = f'how late the rows of flow "{flow.name}" arrive by {watermark.column} is not measured'
+            reasons = (facts.not_measured.get((name, watermark.column)) for name in inputs)
+            why = next((f": {reason}" for reason in reasons if reason), "")
+            text = f'how late the rows of flow "{flow.name}" arrive by {watermark.column} is not measured{why}'
             return unknown(text, f"headrace lateness {table} {shlex.quote(watermark.column)}")
         delay_s = seconds_of(watermark.delay)
         if delay_s is None:

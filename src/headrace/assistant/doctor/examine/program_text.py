@@ -12,7 +12,8 @@ from headrace.assistant.doctor.edits import settings_edit
 from headrace.assistant.doctor.facts import Facts
 from headrace.assistant.doctor.findings import Finding, found
 from headrace.assistant.doctor.lint_edits import lint_edit
-from headrace.assistant.doctor.programs import dataset_at, is_of, stream_readers
+from headrace.assistant.doctor.programs import dataset_at
+from headrace.assistant.doctor.stream_readers import stream_readers
 from headrace.lint.rules import Severity as LintSeverity
 from headrace.model.dead_letter_policy import FAILING_ROWS_KEY
 
@@ -32,8 +33,9 @@ def examine_lint(facts: Facts) -> Iterator[Finding]:
             check = by_rule.get(violation.rule.id)
             if check is None:
                 continue
-            name = dataset_at(file, violation.location.line)
-            dataset = _full_name(facts, name) if name is not None else None
+            line = file.line_at(violation.location)
+            name = dataset_at(file, line) if line is not None else None
+            dataset = facts.full_name(name) if name is not None else None
             flow = facts.flow_into(dataset) if dataset is not None else None
             edit = lint_edit(facts, file, violation, flow)
             yield found(
@@ -54,17 +56,11 @@ def _after_edit(facts: Facts, dataset: str | None) -> str:
     return f"headrace run --full-refresh {shlex.quote(dataset)}" if has_run and dataset else "headrace run"
 
 
-def _full_name(facts: Facts, name: str) -> str:
-    """A name of the program as the pipeline knows it."""
-    known = [dataset for dataset in facts.logged.datasets if is_of(dataset, name)]
-    return known[0] if len(known) == 1 else name
-
-
 def examine_rate_limits(facts: Facts) -> Iterator[Finding]:
     """Readers without a limit, whose first batch was far larger than the others."""
     for reader in stream_readers(facts.programs):
         option = reader.missing_limit
-        dataset = _full_name(facts, reader.dataset)
+        dataset = facts.full_name(reader.dataset)
         flow = facts.flow_into(dataset)
         rows = facts.logged.first_rows.get(flow or "", ())
         if option is None or len(rows) < 3:
@@ -74,7 +70,7 @@ def examine_rate_limits(facts: Facts) -> Iterator[Finding]:
             continue
         limit = _FILES_LIMIT if option == _FILES else _rounded(MUCH_MORE * max(usual, 1))
         evidence = (
-            f'{reader.file.name}:{reader.load.lineno}: the {reader.format} reader of "{dataset}" has no {option}; its '
+            f'{reader.file.name}:{reader.line}: the {reader.format} reader of "{dataset}" has no {option}; its '
             f"first batch had {rows[0]:,} rows, a usual one has {usual:,.0f}"
         )
         yield found(
@@ -141,13 +137,13 @@ def examine_hidden_loss(facts: Facts) -> Iterator[Finding]:
     """Readers that go on, without failing, when their source has lost records."""
     for reader in stream_readers(facts.programs):
         if reader.options.get(_FAIL.lower(), "").strip("'\"").casefold() == "false":
-            dataset = _full_name(facts, reader.dataset)
+            dataset = facts.full_name(reader.dataset)
             yield found(
                 "data-lost",
-                f'{reader.file.name}:{reader.load.lineno}: the reader of "{dataset}" goes on when records are lost',
+                f'{reader.file.name}:{reader.line}: the reader of "{dataset}" goes on when records are lost',
                 severity=Severity.ADVICE,
                 flow=facts.flow_into(dataset),
                 dataset=dataset,
-                edit=reader.with_option(_FAIL, '"true"'),
+                edit=reader.with_option(_FAIL, reader.literal("true")),
                 command="headrace run",
             )

@@ -128,6 +128,19 @@ def examine_rescued_rows(facts: Facts) -> Iterator[Finding]:
             yield found("schema-mismatch", evidence, flow=flow, dataset=dataset, command=command)
 
 
+def examine_table_schemas(facts: Facts) -> Iterator[Finding]:
+    """Tables whose schema somebody has changed, so that they no longer accept the rows of their queries."""
+    for conflict in facts.conflicts:
+        change, dataset = conflict.change, conflict.dataset
+        lacking = [f"has no column {field} of type {field.after}" for field in change.added]
+        others = [f"has {field} as {field.before}, not {field.after}" for field in (*change.refused, *change.widened)]
+        differs = "; it ".join([*lacking, *others])
+        # The next update adds columns and widens types by itself.
+        command = f"headrace run --full-refresh {shlex.quote(dataset)}" if change.refused else "headrace run"
+        evidence = f'table "{dataset}" is not as the latest update wrote it: it {differs}'
+        yield found("schema-mismatch", evidence, flow=facts.flow_into(dataset), dataset=dataset, command=command)
+
+
 def examine_sinks(facts: Facts) -> Iterator[Finding]:
     """Sinks for which batches wait."""
     rows = facts.samples.of(catalogue.SINK_WAITING_ROWS)

@@ -43,6 +43,16 @@ def orc_rows(plan: ReadPlan, split: Split) -> Iterator[pa.RecordBatch]:
                 yield columns.to_schema_batch(stripe.slice(begin, _ROWS))
 
 
+def orc_columns(path: str) -> pa.Schema:
+    """The columns of the schema in a file.
+
+    Raises:
+        CorruptFile: it is not an ORC file.
+    """
+    with open_file(path) as opened, translating_errors(path, opened):
+        return _known(orc.ORCFile(opened).schema)
+
+
 def _known(schema: pa.Schema) -> pa.Schema:
     """Restore Spark's TIMESTAMP_NTZ, which Spark stores in ORC as whole microseconds (``OrcUtils``)."""
     return pa.schema(

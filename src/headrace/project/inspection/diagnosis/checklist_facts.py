@@ -9,7 +9,7 @@ from headrace.alerts.store import StoredAlerts
 from headrace.assistant.doctor.facts import Facts
 from headrace.project.inspection.diagnosis.careful_reading import CarefulReading
 from headrace.project.inspection.diagnosis.crash_tests import crash_tests_of
-from headrace.project.inspection.diagnosis.measured_lateness import measured_lateness
+from headrace.project.inspection.diagnosis.measured_lateness import with_lateness
 from headrace.project.inspection.diagnosis.requirements_latency import REQUIREMENTS, latencies_s
 from headrace.settings.settings import Settings
 
@@ -25,13 +25,13 @@ def with_checklist_facts(facts: Facts, alerts: StoredAlerts, reading: CarefulRea
         reading: reads with care.
     """
     settings = facts.settings
+    facts = with_lateness(facts, reading, only_late=False)
     return replace(
         facts,
         channels_reached=_reached(settings, alerts),
         crash_tests=reading.read("the results of crash tests", lambda: crash_tests_of(settings), ()),
         latencies_s=reading.read(REQUIREMENTS, lambda: latencies_s(settings.root), {}),
         documents=reading.read("the documents of the project", lambda: _documents(settings.root), {}),
-        lateness_s=measured_lateness(facts, reading, only_late=False),
     )
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from headrace.assistant.doctor.checks import checks
-from headrace.assistant.doctor.facts import Backlog, Failure, Logged, PastWarning
+from headrace.assistant.doctor.facts import Backlog, Facts, Failure, Logged, PastWarning
+from headrace.assistant.doctor.stream_readers import flows_without_limit
 from headrace.events.envelope import from_row, id_floor, seq_no_at, seq_no_of
 from headrace.events.levels import Level
 from headrace.events.reader import EVENT_COLUMNS, EventReader
@@ -69,7 +71,6 @@ def logged_facts(reader: EventReader, now: float) -> Logged:
         cleared={one.event.dataset: one.at for one in warnings if one.event.code == _CLEARED and one.event.dataset},
         backlogs=_backlogs(reader, newest),
         batches=_stream_reports(reader, newest),
-        first_rows=_first_rows(reader),
     )
 
 
@@ -156,8 +157,21 @@ def _stream_reports(reader: EventReader, newest: Mapping[str, Any]) -> dict[str,
     return {flow: tuple(reports) for flow, reports in found.items()}
 
 
-def _first_rows(reader: EventReader) -> dict[str, tuple[int, ...]]:
-    """The rows that the first batches of each flow's newest epoch read."""
+def with_first_rows(facts: Facts, reader: EventReader) -> Facts:
+    """The facts with the rows of the first batches of flows whose readers have no limit.
+
+    The first batches can be anywhere in the log, so that it is read for such flows alone.
+
+    Raises:
+        PipelineError: EVENTS.NOT_READABLE.
+    """
+    flows = flows_without_limit(facts)
+    rows = _first_rows(reader, flows) if flows else {}
+    return replace(facts, logged=replace(facts.logged, first_rows=rows))
+
+
+def _first_rows(reader: EventReader, flows: Collection[str]) -> dict[str, tuple[int, ...]]:
+    """By flow, the rows that the first batches of its newest epoch read, oldest first."""
     where = (
         f"event_type = '{BatchDone.event_type}' AND origin['epoch'] >= 0 "
         f"AND origin['batch_id'] >= 0 AND origin['batch_id'] < {_FIRST_BATCHES}"
@@ -165,7 +179,7 @@ def _first_rows(reader: EventReader) -> dict[str, tuple[int, ...]]:
     found: dict[str, dict[int, int]] = {}
     epochs: dict[str, int] = {}
     for _, event in _events(reader, where, None):
-        if isinstance(event, BatchDone):
+        if isinstance(event, BatchDone) and event.flow in flows:
             if event.epoch > epochs.get(event.flow, -1):
                 epochs[event.flow], found[event.flow] = event.epoch, {}
             if event.epoch == epochs[event.flow]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from headrace.assistant.doctor.checks import checks
@@ -16,8 +17,8 @@ from headrace.project.inspection.stored_tables import lateness
 _COMMITS = 1000
 
 
-def measured_lateness(facts: Facts, reading: CarefulReading, *, only_late: bool) -> dict[tuple[str, str], float | None]:
-    """The delay that keeps nearly all rows, by table and event time column, for the watermarks of flows.
+def with_lateness(facts: Facts, reading: CarefulReading, *, only_late: bool) -> Facts:
+    """The facts with the delay that keeps nearly all rows, by table and event time column, for the watermarks of flows.
 
     Args:
         facts: what was read so far.
@@ -27,22 +28,31 @@ def measured_lateness(facts: Facts, reading: CarefulReading, *, only_late: bool)
     late = {past.event.flow for past in facts.logged.warnings if past.event.code in checks()["late-dropped"].warnings}
     changes = facts.samples.of(catalogue.STATE_CHANGES)
     late |= {flow for (flow, _, change), rows in changes.items() if change == "late" and rows}
-    found: dict[tuple[str, str], float | None] = {}
+    found: dict[tuple[str, str], tuple[float | None, str]] = {}
     for watermark in watermarks(facts.programs):
         for name, flow in facts.logged.flows.items():
             if (only_late and name not in late) or not is_of(flow.dataset, watermark.dataset) or len(flow.inputs) != 1:
                 continue
             key = (flow.inputs[0], watermark.column)
             if key not in found:
-                found[key] = reading.read(f'how late rows of "{key[0]}" arrive', partial(_delay, facts, *key), None)
-    return found
+                unread = (None, f'table "{key[0]}" cannot be read')
+                found[key] = reading.read(f'how late rows of "{key[0]}" arrive', partial(_delay, facts, *key), unread)
+    return replace(
+        facts,
+        lateness_s={key: delay_s for key, (delay_s, _) in found.items()},
+        not_measured={key: reason for key, (_, reason) in found.items() if reason},
+    )
 
 
-def _delay(facts: Facts, table: str, column: str) -> float | None:
+def _delay(facts: Facts, table: str, column: str) -> tuple[float | None, str]:
+    """The delay, or why there is none."""
     settings = facts.settings
     try:
         measured = lateness(settings.layout, settings.naming, table, column, _COMMITS, DEFAULT_DROPPED_SHARE, facts.now)
-    except PipelineError:
-        # The flow computes the column itself, or reads a view.
-        return None
-    return measured.suggested_s
+    except PipelineError as error:
+        if error.code == "LATENESS.NO_TIME":
+            return None, f'table "{table}" has no such column, because the query computes it'
+        return None, f'"{table}" is no table of the storage, such as a view'
+    if measured.suggested_s is None:
+        return None, f'all rows of "{table}" came in one commit, so there are no earlier ones to compare with'
+    return measured.suggested_s, ""

@@ -17,18 +17,19 @@ from headrace.metrics import catalogue
 from headrace.metrics.samples import Samples
 from headrace.project.inspection.diagnosis.careful_reading import CarefulReading
 from headrace.project.inspection.diagnosis.checklist_facts import with_checklist_facts
-from headrace.project.inspection.diagnosis.logged_facts import logged_facts
+from headrace.project.inspection.diagnosis.logged_facts import logged_facts, with_first_rows
 from headrace.project.inspection.diagnosis.machine_facts import machine_of
-from headrace.project.inspection.diagnosis.measured_lateness import measured_lateness
+from headrace.project.inspection.diagnosis.measured_lateness import with_lateness
 from headrace.project.inspection.diagnosis.program_facts import program_files
 from headrace.project.inspection.diagnosis.stored_flow_facts import lost_flow_facts, stored_flow_facts
+from headrace.project.inspection.diagnosis.table_conflicts import table_conflicts
 from headrace.project.inspection.pipeline_metrics import pipeline_metrics
 from headrace.project.lease_holders import host_name, liveness
 from headrace.project.maintenance.maintain import planned_vacuums
 from headrace.settings.settings import Settings
 from headrace.settings.storage import MonitoringFile
 
-_ALERTS = "the earlier checks of alerts"
+_ALERTS, _LOG = "the earlier checks of alerts", "the event log"
 
 
 class PipelineDoctor:
@@ -61,7 +62,7 @@ class PipelineDoctor:
         """
         reading = CarefulReading()
         facts = self._facts(reading, reading.read(_ALERTS, self._alerts, StoredAlerts()))
-        facts = replace(facts, lateness_s=measured_lateness(facts, reading, only_late=True))
+        facts = with_lateness(facts, reading, only_late=True)
         return diagnose(replace(facts, unread=tuple(reading.unread)), name)
 
     def check(self) -> Checklist:
@@ -78,8 +79,9 @@ class PipelineDoctor:
         logged = self._logged(samples, reading, now)
         flows = stored_flow_facts(settings, reading, now)
         if flows is not None:
-            flows = (*flows, *lost_flow_facts(settings, logged, flows))
-        return Facts(
+            lost = partial(lost_flow_facts, settings, logged, flows, self._flows_with_batches)
+            flows = (*flows, *reading.read(_LOG, lambda: tuple(lost()), ()))
+        facts = Facts(
             now=now,
             settings=settings,
             settings_text=reading.read("the settings", lambda: settings.file.read_text(encoding="utf-8-sig"), ""),
@@ -89,8 +91,15 @@ class PipelineDoctor:
             logged=logged,
             maintenance=reading.read("the files of the tables", lambda: planned_vacuums(settings, self._environ), ()),
             programs=program_files(settings, reading),
+            conflicts=tuple(table_conflicts(logged, reading)),
             machine=reading.read("the machine", lambda: self._read_machine(settings, logged.started_at), Machine()),
         )
+        # Without flows of the log, it could not be read before either.
+        reader = EventReader(settings.layout.events)
+        return reading.read(_LOG, lambda: with_first_rows(facts, reader), facts) if logged.flows else facts
+
+    def _flows_with_batches(self) -> set[str]:
+        return {flow for flow, _ in EventReader(self._settings.layout.events).last_batches()}
 
     def _samples(self) -> Samples:
         check_lease = partial(liveness, self._settings.layout.lease, host_name(self._environ), self._now)
@@ -101,6 +110,6 @@ class PipelineDoctor:
 
     def _logged(self, samples: Samples, reading: CarefulReading, now: float) -> Logged:
         reader = EventReader(self._settings.layout.events)
-        logged = reading.read("the event log", lambda: logged_facts(reader, now), Logged())
+        logged = reading.read(_LOG, lambda: logged_facts(reader, now), Logged())
         states = [state for (state,) in samples.of(catalogue.UPDATE_STATE)]
         return replace(logged, state=states[0] if states else "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from headrace.assistant.doctor.facts import Logged, StoredFlowFacts
@@ -43,7 +43,10 @@ def stored_flow_facts(settings: Settings, reading: CarefulReading, now: float) -
 
 
 def lost_flow_facts(
-    settings: Settings, logged: Logged, stored: tuple[StoredFlowFacts, ...]
+    settings: Settings,
+    logged: Logged,
+    stored: tuple[StoredFlowFacts, ...],
+    flows_with_batches: Callable[[], Collection[str]],
 ) -> Iterator[StoredFlowFacts]:
     """Streams that have batches in the event log, and whose whole folder in the storage is gone.
 
@@ -51,14 +54,16 @@ def lost_flow_facts(
         settings: the pipeline's.
         logged: what the event log has.
         stored: the flows in the storage.
+        flows_with_batches: the names of the flows that have batches in the event log; reads all of it.
     """
     known = {flow.name for flow in stored}
     for name, flow in logged.flows.items():
-        if name in known or name not in logged.first_rows or flow.once or flow.mode not in _STREAMS:
+        if name in known or flow.once or flow.mode not in _STREAMS:
             continue
         dataset = settings.naming.canonical(flow.dataset)
         # The record of a flow whose state was removed on purpose stays.
-        if not storage_path(settings.layout.flow_state(settings.naming, dataset, name)).is_file():
+        has_record = storage_path(settings.layout.flow_state(settings.naming, dataset, name)).is_file()
+        if not has_record and name in flows_with_batches():
             checkpoint = settings.layout.checkpoint(settings.naming, dataset, name, 0)
             params: dict[str, Any] = {"flow": name, "name": flow.dataset, "checkpoint": checkpoint, "otherwise": ""}
             command = f"headrace run --full-refresh {shlex.quote(flow.dataset)}"
