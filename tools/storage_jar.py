@@ -24,6 +24,8 @@ LOCK = STORAGE_JAR.with_name("jars.lock.toml")
 # The class files differ from one release of the compiler to the next.
 JAVA = 17
 NO_COMPILER = 3
+# The jars of Spark that the sources are compiled with.
+_NEEDED = ("hadoop-client-api-*.jar", "spark-core_*.jar", "scala-library-*.jar", "spark-common-utils_*.jar", "jackson-annotations-*.jar")
 _TIME = (1980, 1, 1, 0, 0, 0)
 
 
@@ -39,8 +41,9 @@ def compiler_release() -> int | None:
 
 def build() -> bytes:
     """The jar's bytes, which depend only on the sources, the locked jars and the compiler's release."""
-    hadoop = Path(pyspark.__file__).with_name("jars").glob("hadoop-client-api-*.jar")
-    class_path = os.pathsep.join(map(str, (*jars(environ=os.environ), *hadoop)))
+    of_spark = Path(pyspark.__file__).with_name("jars")
+    needed = (file for pattern in _NEEDED for file in sorted(of_spark.glob(pattern)))
+    class_path = os.pathsep.join(map(str, (*jars(environ=os.environ), *needed)))
     sources = sorted(SOURCES.rglob("*.java"))
     with tempfile.TemporaryDirectory() as name:
         classes, file = Path(name, "classes"), Path(name, "jar")
