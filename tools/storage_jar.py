@@ -25,7 +25,13 @@ LOCK = STORAGE_JAR.with_name("jars.lock.toml")
 JAVA = 17
 NO_COMPILER = 3
 # The jars of Spark that the sources are compiled with.
-_NEEDED = ("hadoop-client-api-*.jar", "spark-core_*.jar", "scala-library-*.jar", "spark-common-utils_*.jar", "jackson-annotations-*.jar")
+_NEEDED = (
+    "hadoop-client-api-*.jar",
+    "spark-core_*.jar",
+    "scala-library-*.jar",
+    "spark-common-utils_*.jar",
+    "jackson-annotations-*.jar",
+)
 _TIME = (1980, 1, 1, 0, 0, 0)
 
 

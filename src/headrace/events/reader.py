@@ -116,6 +116,17 @@ class EventReader:
         row = _newest_of(self, UpdateCreated.event_type, 0)
         return row["origin"]["update_id"] if row else None
 
+    def find_update(self, beginning: str) -> str | None:
+        """The id of the newest update whose id begins so; None without one."""
+        where = f"event_type = '{UpdateCreated.event_type}'"
+        rows = self.rows(", ".join(_KEYS), where, "id DESC")
+        found = (str(row["origin"]["update_id"]) for row in rows)
+        return next((update_id for update_id in found if update_id.startswith(beginning)), None)
+
+    def created_at(self, update_id: str) -> int | None:
+        """The sequence number of the event that created an update; None if it is not in the log."""
+        return _created(self, update_id)
+
     def outcome(self, update_id: str | None = None) -> Outcome | None:
         """The outcome of an update (default: the latest), rebuilt from its events; None if it is not in the log.
 

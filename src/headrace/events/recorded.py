@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from headrace.delta_log.tables import sql_literal
-from headrace.events.envelope import from_row
+from headrace.events.envelope import from_row, id_floor
 from headrace.events.expiry import Horizon
 from headrace.events.reader import EVENT_COLUMNS, EventReader
 from headrace.events.types import Event
@@ -44,7 +44,22 @@ def recorded_events(
     """
     where = "TRUE" if after_id is None else f"id > {sql_literal(after_id)}"
     where += "" if until is None else f" AND {until.condition}"
-    for row in _rows(reader, where):
+    yield from _recorded(_rows(reader, where))
+
+
+def events_of_update(reader: EventReader, update_id: str) -> Iterator[Recorded]:
+    """The events of one update, oldest first; events that this version does not know are left out.
+
+    Raises:
+        PipelineError: EVENTS.NOT_READABLE.
+    """
+    first = reader.created_at(update_id)
+    where = f"id >= '{id_floor(first or 0)}' AND origin['update_id'] = {sql_literal(update_id)}"
+    yield from _recorded(_rows(reader, where))
+
+
+def _recorded(rows: Iterable[dict[str, Any]]) -> Iterator[Recorded]:
+    for row in rows:
         try:
             event = from_row(row)
         except (LookupError, TypeError, ValueError, AttributeError):

@@ -98,6 +98,8 @@ QUERY_PROGRESS = SystemTable(
         _C("commit_offsets_ms", _LONG, "Time spent on storing the end of the batch in the checkpoint"),
         _C("state_memory_bytes", _LONG, "Memory of the stateful operators"),
         _C("update_id", _TEXT, "The update"),
+        _C("executor_run_ms", _LONG, "Time of the tasks, those of all cores added up. NULL if unknown"),
+        _C("executor_cpu_ms", _LONG, "Processor time of the tasks, without that of Python functions. NULL if unknown"),
     ),
 )
 PIPELINES = SystemTable(

@@ -23,6 +23,7 @@ from headrace.events.types import (
     Warned,
 )
 from headrace.metrics import catalogue as all_metrics
+from headrace.metrics import cost_metrics
 from headrace.metrics.bottleneck import RecentPhases
 from headrace.metrics.custom_values import CustomValues
 from headrace.metrics.definitions import Definitions
@@ -31,6 +32,7 @@ from headrace.metrics.newest_batches import NewestBatches
 from headrace.metrics.row_cost import RowCost
 from headrace.metrics.samples import Samples
 from headrace.metrics.unread_input import UnreadInput
+from headrace.model.executor_time import ExecutorTime
 from headrace.model.expectations import ExpectationCount
 from headrace.model.outcome import ACTIVE_STATES, NOT_SELECTED, FlowState, SourceLag, UpdateState
 from headrace.model.triggers import described_interval_s
@@ -127,7 +129,7 @@ class EventFold:
             case StreamProgress(flow=flow, progress=progress):
                 self._measured[flow] = moment
                 self.phases.setdefault(flow, RecentPhases(moment)).add(moment, progress.phases_ms)
-                self.costs.setdefault(flow, RowCost()).add(moment, progress.duration_ms / 1000, progress.input_rows)
+                self.costs.setdefault(flow, RowCost()).add(moment, progress)
                 self.unread.add_progress(flow, progress)
                 self._apply_progress(event)
             case Warned():
@@ -280,6 +282,7 @@ class EventFold:
         if event.commit is not None:
             self.samples.add(all_metrics.OUTPUT_BYTES, event.commit.size, flow, dataset)
             self.samples.add(all_metrics.OUTPUT_FILES, event.commit.files, flow, dataset)
+        self._count_executor_time(flow, event.executor_time)
         self._count_expectations(dataset, flow, counts.expectations)
         self._custom_values.add(self.samples, event, update_id)
 
@@ -298,6 +301,11 @@ class EventFold:
             labels = (dataset, flow, count.name, count.action.value)
             self.samples.add(all_metrics.EXPECTATIONS, count.passed, *labels, "passed")
             self.samples.add(all_metrics.EXPECTATIONS, count.failed, *labels, "failed")
+
+    def _count_executor_time(self, flow: str, time: ExecutorTime | None) -> None:
+        if time is not None:
+            self.samples.add(cost_metrics.EXECUTOR_RUN, time.run_ms / 1000, flow)
+            self.samples.add(cost_metrics.EXECUTOR_CPU, time.cpu_ms / 1000, flow)
 
     def _apply_lag(self, event: FlowLagMetrics, moment: float) -> None:
         flow = event.flow
@@ -323,6 +331,7 @@ class EventFold:
         flow, progress, samples = event.flow, event.progress, self.samples
         samples.add(all_metrics.INPUT_ROWS, progress.input_rows, flow)
         samples.add(all_metrics.BUSY, progress.duration_ms / 1000, flow)
+        self._count_executor_time(flow, progress.executor_time)
         for phase, duration_ms in progress.phases_ms.items():
             samples.add(all_metrics.PHASES, duration_ms / 1000, flow, phase)
         for metric, rate in (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -17,11 +18,8 @@ class ExecutorTime:
     run_ms: int
     cpu_ms: int
 
-    def plus(self, other: ExecutorTime) -> ExecutorTime:
-        """The sum of both."""
-        return ExecutorTime(self.run_ms + other.run_ms, self.cpu_ms + other.cpu_ms)
 
-
-def sum_of_times(times: list[ExecutorTime]) -> ExecutorTime:
-    """The sum of times; zero for none."""
-    return ExecutorTime(sum(one.run_ms for one in times), sum(one.cpu_ms for one in times))
+def sum_of(times: Iterable[ExecutorTime]) -> ExecutorTime | None:
+    """The sum of times; None for none."""
+    known = tuple(times)
+    return ExecutorTime(sum(one.run_ms for one in known), sum(one.cpu_ms for one in known)) if known else None

@@ -41,7 +41,7 @@ class ExecutorTimes:
         Args:
             group: of the jobs; of a stream it is the id of its run.
             last_batch: later ones are left for the next call.
-            settled: wait until stages that have ended are included; otherwise the last ones may come with the next call.
+            settled: wait for the stages that have ended; otherwise the last ones may come with the next call.
         """
         if self._listener is None:
             return {}

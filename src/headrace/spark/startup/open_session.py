@@ -96,16 +96,13 @@ def existing_session() -> SparkSession | None:
     return SparkSession._instantiatedSession  # noqa: SLF001 - it has no public form
 
 
-def class_path_jars(master: str, environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """The jars before Spark's own on the class path: Delta's, so that the class archive covers it, and the package's.
-
-    The package's own jar is only for local masters: the other machines of a cluster do not have it.
+def class_path_jars(environ: Mapping[str, str]) -> tuple[Path, ...]:
+    """The jars before Spark's own on the driver's class path: Delta's, so that the class archive covers it, and ours.
 
     Raises:
         PipelineError: CONNECTOR.* if they are missing.
     """
-    delta = jars((BASE_CONNECTOR,), environ=environ)
-    return (*delta, storage_jar(environ=environ)) if is_single_process(master) else delta
+    return (*jars((BASE_CONNECTOR,), environ=environ), storage_jar(environ=environ))
 
 
 def log_file(log_folder: Path) -> Path:
@@ -123,7 +120,7 @@ def _new_session(
 ) -> SparkSession:
     java_version = check_java(environ)
     master = confs.get("spark.master") or environ.get("HEADRACE_MASTER") or DEFAULT_MASTER
-    first = class_path_jars(master, environ)
+    first = class_path_jars(environ)
     paths = jars({BASE_CONNECTOR, *connectors}, environ=environ)
     log_folder.mkdir(parents=True, exist_ok=True)
     log4j = log_folder / "log4j2.properties"

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headrace.checkpoints.offsets import query_id_of
 from headrace.expectations.compile import Rules
-from headrace.graph.resolved_flows import ChangeFlow, ResolvedFlow, SnapshotFlow
+from headrace.graph.resolved_flows import BatchFlow, ChangeFlow, ResolvedFlow, SnapshotFlow
 from headrace.graph.table_rules import table_rules_of
 from headrace.model.datasets import Dataset
 from headrace.model.expectations import Action, Expectation
@@ -22,6 +22,7 @@ from headrace.spark.delta.rescued_rows import rescued_column
 from headrace.spark.expectations.evaluation import Evaluation
 from headrace.spark.expectations.samples import samples_per_rule
 from headrace.spark.expectations.table_rules import TableRules
+from headrace.spark.tables.executor_time import emit_with_executor_time
 from headrace.spark.tables.table_writer import TableWriter
 from headrace.spark.update.batch_target import BatchTarget
 from headrace.spark.update.context import UpdateContext
@@ -85,7 +86,7 @@ class WriterFactory:
         return TableWriter(
             target,
             Evaluation(rules),
-            context.reporting.emit,
+            emit_with_executor_time(context, flow.name),
             context.reporting.known_counts,
             context.guard.failpoint,
             context.guard.fence,
@@ -120,7 +121,7 @@ class WriterFactory:
         return TableWriter(
             target,
             evaluation,
-            context.reporting.emit,
+            emit_with_executor_time(context, flow.name) if isinstance(flow, BatchFlow) else context.reporting.emit,
             context.reporting.known_counts,
             context.guard.failpoint,
             context.guard.fence,

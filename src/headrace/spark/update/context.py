@@ -17,6 +17,7 @@ from headrace.model.sequence_conflicts import OnTie
 from headrace.model.tombstone_retention import Retention
 from headrace.runtime.ports import Emit
 from headrace.settings.storage import StorageLayout
+from headrace.spark.jvm.executor_times import ExecutorTimes
 from headrace.spark.update.catalog import Catalog
 from headrace.spark.update.guard import Guard
 from headrace.storage.change_detection import StoredState
@@ -32,6 +33,7 @@ class Reporting:
         now: the time in seconds since 1970.
         redact: removes secrets from a text.
         traces: the file for whole stack traces of failures.
+        executor_times: the time of tasks, by job group.
     """
 
     emit: Emit
@@ -39,6 +41,7 @@ class Reporting:
     now: Callable[[], float]
     redact: Callable[[str], str]
     traces: Path
+    executor_times: ExecutorTimes
 
 
 @dataclass(frozen=True)
