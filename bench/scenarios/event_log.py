@@ -119,9 +119,16 @@ def _events(batches: int, begin: datetime, builder: object) -> Iterator[object]:
         UpdateCreated,
         UpdateStateChanged,
     )
+    from headrace.model.executor_time import ExecutorTime  # noqa: PLC0415
     from headrace.model.expectations import Action, ExpectationCount  # noqa: PLC0415
     from headrace.model.outcome import FlowCounts, FlowState, PartitionLag, UpdateState  # noqa: PLC0415
-    from headrace.model.stream_progress import PHASES, OperatorProgress, SourceProgress, StreamBatches  # noqa: PLC0415
+    from headrace.model.stream_progress import (  # noqa: PLC0415
+        PHASES,
+        BatchTiming,
+        OperatorProgress,
+        SourceProgress,
+        StreamBatches,
+    )
 
     assert isinstance(builder, OutcomeBuilder)
     yield UpdateCreated("USER_ACTION", {"continuous": True}, {"refresh": []}, "ops", "0.2")
@@ -150,6 +157,11 @@ def _events(batches: int, begin: datetime, builder: object) -> Iterator[object]:
         progress = StreamBatches(
             number, 10, at, 4000 + number % 999, phases, 10 * rows, 990.5 + number % 99, 2100.25 + number % 99, at, at,
             operators, (SourceProgress("KafkaV2[Subscribe[orders]]", 10 * rows),),
+            tuple(
+                BatchTiming(max(number - 9 + one, 0), at + timedelta(seconds=one - 9), 400 + one, phases, rows)
+                for one in range(10)
+            ),
+            ExecutorTime(8000 + number % 999, 3000 + number % 499),
         )  # fmt: skip
         yield StreamProgress(_FLOW, _FLOW, 0, query, run, progress)
         yield FlowLagMetrics(
