@@ -109,7 +109,7 @@ def _write(path: str, batches: int) -> None:
 
 
 def _events(batches: int, begin: datetime, builder: object) -> Iterator[object]:
-    from headrace.events.outcome import OutcomeBuilder  # noqa: PLC0415
+    from headrace.events.outcome import TOTALS_AFTER_EVENTS, OutcomeBuilder  # noqa: PLC0415
     from headrace.events.types import (  # noqa: PLC0415
         BatchDone,
         FlowDefined,
@@ -147,7 +147,8 @@ def _events(batches: int, begin: datetime, builder: object) -> Iterator[object]:
         batch = BatchDone(_FLOW, _FLOW, 0, number, FlowCounts(rows, number % 4, 0, rules), 300 + number * 31 % 400)
         builder.apply(batch, begin)
         yield batch
-        if number % 1000 == 999:
+        # A tenth of the batches has two reports.
+        if number % (TOTALS_AFTER_EVENTS * 10 // 12) == 0:
             yield builder.total()
         if number % 10:
             continue

@@ -44,11 +44,14 @@ EVENT_COLUMNS = ("id", _ORIGIN, _TIME, "message", "details", "event_type")
 _KEYS = ("id", _ORIGIN)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# Batches, reports of lag and state, and progress of streams and of long batches, grouped by flow and by what they say.
-_REPORTS = (
+# Batches, reports of lag and state, and progress of streams and of long batches.
+_COUNTED = (
     f"event_type IN ('{FlowLagMetrics.event_type}', '{StreamProgress.event_type}', '{BatchRunning.event_type}') "
-    f"AND level = '{Level.METRICS.value}' "
-    "GROUP BY origin['flow_name'], event_type, origin['epoch'], strpos(message, '\" keeps state for ') > 0"
+    f"AND level = '{Level.METRICS.value}'"
+)
+# The same, grouped by flow and by what they say.
+_REPORTS = (
+    f"{_COUNTED} GROUP BY origin['flow_name'], event_type, origin['epoch'], strpos(message, '\" keeps state for ') > 0"
 )
 
 Row = Mapping[str, Any]
@@ -284,9 +287,10 @@ def _last_reports(reader: EventReader, update_id: str, of_update: str) -> list[d
     own = f"{of_update} AND origin['update_id'] = {sql_literal(update_id)}"
     totals = reader.rows(columns, f"{own} AND event_type = '{UpdateTotals.event_type}'", "id DESC LIMIT 1")
     after = f" AND id > '{totals[0]['id']}'" if totals else ""
-    # A continuous update has many reports, of which the newest ones count.
     if totals and _has_reports(totals[0]):
-        own += after
+        # What follows is little, but in many small files, which each query would open.
+        return [*totals, *reader.rows(columns, f"{of_update} AND {_COUNTED}{after}")]
+    # Totals of an older version: of many reports, the newest ones count.
     # The newest batch of a flow ends its progress, also if the totals include it.
     newest = [row["id"] for row in reader.rows("max(id) AS id", f"{own} AND {_REPORTS}", "1")]
     batches = f"level = '{Level.METRICS.value}' AND origin['batch_id'] IS NOT NULL{after}"
