@@ -105,7 +105,7 @@ class EventReader:
         """
         first = after["data_plane_id"]["seq_no"] + 1 if after else 0
         if update_id is not None:
-            created = _created(self, update_id)
+            created = created_at(self, update_id)
             first = max(first, created) if created is not None else first
         where = f"id >= '{id_floor(first)}'"
         where += "" if update_id is None else f" AND origin['update_id'] = {sql_literal(update_id)}"
@@ -118,17 +118,6 @@ class EventReader:
         """The id of the latest update; None without one."""
         row = _newest_of(self, UpdateCreated.event_type, 0)
         return row["origin"]["update_id"] if row else None
-
-    def find_update(self, beginning: str) -> str | None:
-        """The id of the newest update whose id begins so; None without one."""
-        where = f"event_type = '{UpdateCreated.event_type}'"
-        rows = self.rows(", ".join(_KEYS), where, "id DESC")
-        found = (str(row["origin"]["update_id"]) for row in rows)
-        return next((update_id for update_id in found if update_id.startswith(beginning)), None)
-
-    def created_at(self, update_id: str) -> int | None:
-        """The sequence number of the event that created an update; None if it is not in the log."""
-        return _created(self, update_id)
 
     def outcome(self, update_id: str | None = None) -> Outcome | None:
         """The outcome of an update (default: the latest), rebuilt from its events; None if it is not in the log.
@@ -151,7 +140,7 @@ class EventReader:
 
     def warnings(self, update_id: str) -> list[Warned]:
         """The warnings of an update, in order."""
-        first = _created(self, update_id)
+        first = created_at(self, update_id)
         where = f"event_type = '{Warned.event_type}'" + (f" AND id >= '{id_floor(first)}'" if first else "")
         rows = (row for row in self.rows(", ".join(EVENT_COLUMNS), where) if row["origin"]["update_id"] == update_id)
         return [event for row in rows if isinstance(event := from_row(row), Warned)]
@@ -261,7 +250,7 @@ def _rebuilt_outcome(reader: EventReader, update_id: str | None) -> Outcome | No
         return None
     update_id = update_id or str(newest["origin"]["update_id"])
     is_newest = newest["origin"]["update_id"] == update_id
-    first = seq_no_of(newest["id"]) if is_newest else _created(reader, update_id)
+    first = seq_no_of(newest["id"]) if is_newest else created_at(reader, update_id)
     if first is None:
         return None
     # Updates follow each other; to compare ids is cheaper than to parse the origin of each row.
@@ -321,8 +310,8 @@ def _newest_of(reader: EventReader, event_type: str, first: int) -> dict[str, An
     return rows[0] if rows else None
 
 
-def _created(reader: EventReader, update_id: str) -> int | None:
-    """The sequence number of the event that created an update."""
+def created_at(reader: EventReader, update_id: str) -> int | None:
+    """The sequence number of the event that created an update; None if it is not in the log."""
     newest = _newest_of(reader, UpdateCreated.event_type, 0)
     if newest is None:
         return None

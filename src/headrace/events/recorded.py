@@ -11,8 +11,8 @@ from typing import Any
 from headrace.delta_log.tables import sql_literal
 from headrace.events.envelope import from_row, id_floor
 from headrace.events.expiry import Horizon
-from headrace.events.reader import EVENT_COLUMNS, EventReader
-from headrace.events.types import Event
+from headrace.events.reader import EVENT_COLUMNS, EventReader, created_at
+from headrace.events.types import Event, UpdateCreated
 from headrace.events.upkeep import LogTrimmed
 
 # Rows that are read at once: those of a log of two months took 9 GB of memory.
@@ -47,13 +47,24 @@ def recorded_events(
     yield from _recorded(_rows(reader, where))
 
 
+def find_update(reader: EventReader, beginning: str) -> str | None:
+    """The id of the newest update whose id begins so; None without one.
+
+    Raises:
+        PipelineError: EVENTS.NOT_READABLE.
+    """
+    columns, where = "id, origin['update_id'] AS update_id", f"event_type = '{UpdateCreated.event_type}'"
+    found = (str(row["update_id"]) for row in reader.rows(columns, where, "id DESC"))
+    return next((update_id for update_id in found if update_id.startswith(beginning)), None)
+
+
 def events_of_update(reader: EventReader, update_id: str) -> Iterator[Recorded]:
     """The events of one update, oldest first; events that this version does not know are left out.
 
     Raises:
         PipelineError: EVENTS.NOT_READABLE.
     """
-    first = reader.created_at(update_id)
+    first = created_at(reader, update_id)
     where = f"id >= '{id_floor(first or 0)}' AND origin['update_id'] = {sql_literal(update_id)}"
     yield from _recorded(_rows(reader, where))
 

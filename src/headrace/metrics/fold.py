@@ -282,7 +282,7 @@ class EventFold:
         if event.commit is not None:
             self.samples.add(all_metrics.OUTPUT_BYTES, event.commit.size, flow, dataset)
             self.samples.add(all_metrics.OUTPUT_FILES, event.commit.files, flow, dataset)
-        self._count_executor_time(flow, event.executor_time)
+        _count_executor_time(self.samples, flow, event.executor_time)
         self._count_expectations(dataset, flow, counts.expectations)
         self._custom_values.add(self.samples, event, update_id)
 
@@ -301,11 +301,6 @@ class EventFold:
             labels = (dataset, flow, count.name, count.action.value)
             self.samples.add(all_metrics.EXPECTATIONS, count.passed, *labels, "passed")
             self.samples.add(all_metrics.EXPECTATIONS, count.failed, *labels, "failed")
-
-    def _count_executor_time(self, flow: str, time: ExecutorTime | None) -> None:
-        if time is not None:
-            self.samples.add(cost_metrics.EXECUTOR_RUN, time.run_ms / 1000, flow)
-            self.samples.add(cost_metrics.EXECUTOR_CPU, time.cpu_ms / 1000, flow)
 
     def _apply_lag(self, event: FlowLagMetrics, moment: float) -> None:
         flow = event.flow
@@ -331,7 +326,7 @@ class EventFold:
         flow, progress, samples = event.flow, event.progress, self.samples
         samples.add(all_metrics.INPUT_ROWS, progress.input_rows, flow)
         samples.add(all_metrics.BUSY, progress.duration_ms / 1000, flow)
-        self._count_executor_time(flow, progress.executor_time)
+        _count_executor_time(samples, flow, progress.executor_time)
         for phase, duration_ms in progress.phases_ms.items():
             samples.add(all_metrics.PHASES, duration_ms / 1000, flow, phase)
         for metric, rate in (
@@ -359,6 +354,12 @@ class EventFold:
             }
             for change, rows in changes.items():
                 samples.add(all_metrics.STATE_CHANGES, rows, flow, operator.kind, change)
+
+
+def _count_executor_time(samples: Samples, flow: str, time: ExecutorTime | None) -> None:
+    if time is not None:
+        samples.add(cost_metrics.EXECUTOR_RUN, time.run_ms / 1000, flow)
+        samples.add(cost_metrics.EXECUTOR_CPU, time.cpu_ms / 1000, flow)
 
 
 def _has_started(samples: Samples, flow: str) -> bool:

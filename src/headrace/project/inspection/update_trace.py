@@ -8,7 +8,7 @@ from pathlib import Path
 
 from headrace.errors import PipelineError
 from headrace.events.reader import EventReader
-from headrace.events.recorded import events_of_update
+from headrace.events.recorded import events_of_update, find_update
 from headrace.metrics.trace import Trace, trace_of
 from headrace.project.lease_holders import host_name, liveness
 from headrace.settings.settings import Settings
@@ -29,7 +29,7 @@ def update_trace(
         PipelineError: TRACE.NO_UPDATE: no update has this id; EVENTS.NOT_READABLE.
     """
     reader = EventReader(settings.layout.events)
-    found = reader.latest_update_id() if update_id is None else reader.find_update(update_id)
+    found = reader.latest_update_id() if update_id is None else find_update(reader, update_id)
     if found is None:
         if update_id is None:
             return None

@@ -22,7 +22,6 @@ from headrace.spark.delta.rescued_rows import rescued_column
 from headrace.spark.expectations.evaluation import Evaluation
 from headrace.spark.expectations.samples import samples_per_rule
 from headrace.spark.expectations.table_rules import TableRules
-from headrace.spark.tables.executor_time import emit_with_executor_time
 from headrace.spark.tables.table_writer import TableWriter
 from headrace.spark.update.batch_target import BatchTarget
 from headrace.spark.update.context import UpdateContext
@@ -86,7 +85,7 @@ class WriterFactory:
         return TableWriter(
             target,
             Evaluation(rules),
-            emit_with_executor_time(context, flow.name),
+            context.emit_timed(flow.name),
             context.reporting.known_counts,
             context.guard.failpoint,
             context.guard.fence,
@@ -121,7 +120,7 @@ class WriterFactory:
         return TableWriter(
             target,
             evaluation,
-            emit_with_executor_time(context, flow.name) if isinstance(flow, BatchFlow) else context.reporting.emit,
+            context.emit_timed(flow.name) if isinstance(flow, BatchFlow) else context.reporting.emit,
             context.reporting.known_counts,
             context.guard.failpoint,
             context.guard.fence,

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from headrace.cdc.table_lock import TableLock
+from headrace.events.types import BatchDone, Event
 from headrace.graph.resolved import ResolvedGraph
 from headrace.model.dead_letter_policy import DeadLetterPolicy
+from headrace.model.executor_time import sum_of
 from headrace.model.names import Naming, QualifiedName
 from headrace.model.outcome import FlowCounts
 from headrace.model.sequence_conflicts import OnTie
@@ -92,6 +94,20 @@ class UpdateContext:
     def work_group(self, flow: str) -> str:
         """The Spark job group of a flow, by which its batch can be cancelled."""
         return f"headrace {self.update_id} {flow}"
+
+    def emit_timed(self, flow: str) -> Emit:
+        """Where a flow that is no stream emits its events: its batches get the time of their tasks.
+
+        The progress of a stream has the time.
+        """
+        times, group = self.reporting.executor_times, self.work_group(flow)
+
+        def emit(event: Event) -> None:
+            if isinstance(event, BatchDone):
+                event = replace(event, executor_time=sum_of(times.take(group, settled=True).values()))
+            self.reporting.emit(event)
+
+        return emit
 
     def table_path(self, name: QualifiedName) -> str:
         """The path of a dataset's table."""
