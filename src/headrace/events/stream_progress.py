@@ -46,8 +46,9 @@ def progress_of(body: Mapping[str, Any]) -> StreamBatches:
 
 
 def _timing(body: Mapping[str, Any]) -> BatchTiming:
-    return BatchTiming(**{**body, "started_at": datetime.fromisoformat(body["started_at"])})
+    known = _known(BatchTiming, body)
+    return BatchTiming(**{**known, "started_at": datetime.fromisoformat(known["started_at"])})
 
 
-def _known(kind: type[OperatorProgress | SourceProgress], body: Mapping[str, Any]) -> dict[str, Any]:
+def _known(kind: type[BatchTiming | OperatorProgress | SourceProgress], body: Mapping[str, Any]) -> dict[str, Any]:
     return {field.name: body[field.name] for field in fields(kind)}
