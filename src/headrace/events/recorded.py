@@ -11,12 +11,21 @@ from typing import Any
 from headrace.delta_log.tables import sql_literal
 from headrace.events.envelope import from_row, id_floor
 from headrace.events.expiry import Horizon
+from headrace.events.levels import Level
 from headrace.events.reader import EVENT_COLUMNS, EventReader, created_at
-from headrace.events.types import Event, UpdateCreated
+from headrace.events.types import (
+    BatchDone,
+    Event,
+    FlowStateChanged,
+    StreamProgress,
+    UpdateCreated,
+    UpdateStateChanged,
+)
 from headrace.events.upkeep import LogTrimmed
 
 # Rows that are read at once: those of a log of two months took 9 GB of memory.
 ROWS_AT_ONCE = 20_000
+_BATCH = f"(event_type = '{BatchDone.event_type}' AND origin['batch_id'] IS NOT NULL)"
 
 
 @dataclass(frozen=True)
@@ -58,15 +67,46 @@ def find_update(reader: EventReader, beginning: str) -> str | None:
     return next((update_id for update_id in found if update_id.startswith(beginning)), None)
 
 
-def events_of_update(reader: EventReader, update_id: str) -> Iterator[Recorded]:
-    """The events of one update, oldest first; events that this version does not know are left out.
+def events_of_update(reader: EventReader, update_id: str, newest: int) -> Iterator[Recorded]:
+    """The states of one update and of its flows, and their newest batches and reports of streams, oldest first.
+
+    Args:
+        reader: of the log.
+        update_id: the update.
+        newest: so many batches, and reports, of each flow.
 
     Raises:
         PipelineError: EVENTS.NOT_READABLE.
     """
+    own = _of_update(reader, update_id)
+    states = ", ".join(f"'{kind.event_type}'" for kind in (UpdateCreated, UpdateStateChanged, FlowStateChanged))
+    numbered = (
+        "SELECT id, row_number() OVER (PARTITION BY origin['flow_name'], event_type ORDER BY id DESC) AS number "  # noqa: S608 - our words
+        f"FROM events WHERE {own} AND ({_BATCH} OR event_type = '{StreamProgress.event_type}')"
+    )
+    where = (
+        f"{own} AND ((level <> '{Level.METRICS.value}' AND event_type IN ({states})) "  # noqa: S608 - the same
+        f"OR id IN (SELECT id FROM ({numbered}) WHERE number <= {int(newest)}))"
+    )
+    yield from _recorded(reader.rows(", ".join(EVENT_COLUMNS), where))
+
+
+def batches_of_update(reader: EventReader, update_id: str) -> dict[str, int]:
+    """How many batches of each flow an update has recorded.
+
+    Raises:
+        PipelineError: EVENTS.NOT_READABLE.
+    """
+    columns = (
+        "origin['flow_name'] AS flow, count(DISTINCT (origin['epoch'] * 1000000000000 + origin['batch_id'])) AS found"
+    )
+    rows = reader.rows(columns, f"{_of_update(reader, update_id)} AND {_BATCH} GROUP BY origin['flow_name']", "1")
+    return {str(row["flow"]): int(row["found"]) for row in rows}
+
+
+def _of_update(reader: EventReader, update_id: str) -> str:
     first = created_at(reader, update_id)
-    where = f"id >= '{id_floor(first or 0)}' AND origin['update_id'] = {sql_literal(update_id)}"
-    yield from _recorded(_rows(reader, where))
+    return f"id >= '{id_floor(first or 0)}' AND origin['update_id'] = {sql_literal(update_id)}"
 
 
 def _recorded(rows: Iterable[dict[str, Any]]) -> Iterator[Recorded]:

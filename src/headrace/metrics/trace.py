@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from hashlib import sha256
+from types import MappingProxyType
 from typing import Any
 
 from headrace.events.recorded import Recorded
@@ -25,6 +26,8 @@ from headrace.model.stream_progress import BatchTiming, StreamBatches
 # Trace viewers show a few thousand spans; a batch has up to eight.
 NEWEST_BATCHES = 200
 _STATE = "headrace.state"
+_NONE: Mapping[str, int] = MappingProxyType({})
+_RUNS = frozenset({FlowState.STARTING, FlowState.RUNNING, FlowState.IDLE})
 _ACTIVE = frozenset(state.value for state in ACTIVE_STATES)
 
 
@@ -107,17 +110,20 @@ def _number(text: str, size: int) -> int:
     return int.from_bytes(sha256(text.encode()).digest()[:size], "big") or 1
 
 
-def trace_of(events: Iterable[Recorded], newest_batches: int = NEWEST_BATCHES) -> Trace | None:
+def trace_of(
+    events: Iterable[Recorded], newest_batches: int = NEWEST_BATCHES, batches: Mapping[str, int] = _NONE
+) -> Trace | None:
     """The trace of an update, from its events.
 
     Args:
         events: those of one update, oldest first.
         newest_batches: only so many batches of each flow, the newest.
+        batches: how many each flow has recorded, if the events leave some out.
 
     Returns:
         The trace; None if the update is not in the events.
     """
-    fold = _Fold(newest_batches)
+    fold = _Fold(newest_batches, batches)
     for recorded in events:
         fold.apply(recorded)
     return fold.trace()
@@ -137,8 +143,9 @@ class _Attempt:
 
 
 class _Fold:
-    def __init__(self, newest_batches: int) -> None:
+    def __init__(self, newest_batches: int, batches: Mapping[str, int]) -> None:
         self._newest = newest_batches
+        self._recorded = batches
         self._update_id = ""
         self._created: UpdateCreated | None = None
         self._start: datetime | None = None
@@ -150,7 +157,7 @@ class _Fold:
         # By flow: reports of streams; and what is known of batches, by epoch and number.
         self._reports: dict[str, deque[StreamProgress]] = {}
         self._batches: dict[str, dict[tuple[int, int], tuple[datetime, BatchDone]]] = {}
-        self._left_out: dict[str, int] = {}
+        self._dropped: dict[str, int] = {}
 
     def apply(self, recorded: Recorded) -> None:
         event, at = recorded.event, recorded.at
@@ -168,7 +175,7 @@ class _Fold:
                 of_flow.setdefault((event.epoch, event.batch_id), (at, event))
                 if len(of_flow) > self._newest:
                     del of_flow[next(iter(of_flow))]
-                    self._left_out[flow] = self._left_out.get(flow, 0) + 1
+                    self._dropped[flow] = self._dropped.get(flow, 0) + 1
             case StreamProgress(flow=flow, progress=progress) if progress.batches:
                 self._reports.setdefault(flow, deque(maxlen=self._newest)).append(event)
             case _:
@@ -194,7 +201,7 @@ class _Fold:
 
     def _change_state(self, event: FlowStateChanged, at: datetime) -> None:
         current = next((one for one in reversed(self._attempts) if one.flow == event.flow and one.end is None), None)
-        if event.state is FlowState.STARTING and current is None:
+        if event.state in _RUNS and current is None:
             self._attempts.append(_Attempt(event.flow, event.dataset, at, event.attempt))
         elif current is not None:
             current.state, current.number = event.state.value, event.attempt
@@ -207,7 +214,7 @@ class _Fold:
             **_subject(attempt.flow, attempt.dataset),
             _STATE: attempt.state,
             "headrace.attempt": attempt.number,
-            "headrace.batches_left_out": self._left_out.get(attempt.flow),
+            "headrace.batches_left_out": self._left_out(attempt.flow),
         }
         batches = [
             span
@@ -216,6 +223,10 @@ class _Fold:
         ]
         name = f"flow {attempt.flow}"
         return Span(name, attempt.start, end, _known(attributes), tuple(batches[-self._newest :]), attempt.failure)
+
+    def _left_out(self, flow: str) -> int | None:
+        known = len(self._batches.get(flow, ()))
+        return max(self._recorded.get(flow, 0) - known, self._dropped.get(flow, 0)) or None
 
     def _batch_spans(self, attempt: _Attempt) -> Iterator[Span]:
         """The batches of a flow: those that its stream reported, and others that were recorded."""

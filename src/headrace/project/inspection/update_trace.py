@@ -8,7 +8,7 @@ from pathlib import Path
 
 from headrace.errors import PipelineError
 from headrace.events.reader import EventReader
-from headrace.events.recorded import events_of_update, find_update
+from headrace.events.recorded import batches_of_update, events_of_update, find_update
 from headrace.metrics.trace import Trace, trace_of
 from headrace.project.lease_holders import host_name, liveness
 from headrace.settings.settings import Settings
@@ -34,11 +34,17 @@ def update_trace(
         if update_id is None:
             return None
         raise PipelineError("TRACE.NO_UPDATE", update=update_id)
-    trace = trace_of(events_of_update(reader, found), newest_batches)
+    trace = _trace(reader, found, newest_batches)
     if trace is None or not trace.is_running:
         return trace
     if liveness(Path(settings.layout.lease), host_name(environ), time.time).may_run(found):
         return trace
     # It may have ended since the log was read.
-    trace = trace_of(events_of_update(reader, found), newest_batches)
+    trace = _trace(reader, found, newest_batches)
     return trace.as_lost() if trace is not None and trace.is_running else trace
+
+
+def _trace(reader: EventReader, update_id: str, newest_batches: int) -> Trace | None:
+    # An update may have run for months.
+    events = events_of_update(reader, update_id, newest_batches)
+    return trace_of(events, newest_batches, batches_of_update(reader, update_id))
