@@ -34,7 +34,7 @@ _COMPUTED: Mapping[QualifiedName, tuple[Callable[[LogEvents, Liveness], pa.Table
 # One partition needs no shuffles, which took most of the time of a query over 100,000 batches.
 _MOST_IN_ONE_PARTITION = 1_000_000
 # Names that a statement can read besides the pipeline's own.
-EVENT_VIEWS = frozenset({_LOG, *_COMPUTED, *LAKEFLOW_VIEWS})
+EVENT_VIEWS = frozenset({_LOG, *_COMPUTED, PIPELINE_UPDATE_TIMELINE.name, *LAKEFLOW_VIEWS})
 
 
 def register_event_views(
