@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from unittest.mock import patch
 
-from campaign.arena import TIMEOUT_S, Arena, Victim
+from campaign.arena import TIMEOUT_S, Arena
 from campaign.kills import Verdict
+from campaign.series import Series, output_of
 from campaign.strike import kill_leftovers
-from campaign.victim import Order
 from campaign.workload import Scenario, command_of
 from headrace.events.envelope import from_row
 from headrace.events.reader import EventReader
@@ -30,8 +29,12 @@ from headrace.storage.removal import size_of
 _RETAIN_S = 60.0
 # Files of less than a day are never vacuumed, so those of the initial storage become older.
 _AGE_S = 2 * DAY_S
+# Updates of one process, one after the other. The first has a cold JVM, in which a batch may take a minute.
+_POINTS_OF_PROCESS = 20
 # The first maintenance begins within this time after the update has the lease.
 _LATEST_S = 12.0
+# Generous: an update that exceeds it counts as hanging.
+_TIMEOUT_S = 900.0
 _COUNTED_AGAIN = "counts of per_kind:"
 _POLICY = MaintenancePolicy(VacuumScope.ALL, retain_s=_RETAIN_S)
 # Tables of a campaign have few files and commits.
@@ -41,33 +44,41 @@ _LIMITS = {"COMPACT_ABOVE_FILES": 1, "CHECKPOINT_ABOVE_COMMITS": 3, "UNORDERED_S
 def maintain_all(arena: Arena, seed: int, numbers: Sequence[int]) -> Iterator[tuple[Verdict, Path]]:
     """Maintain the storage of one continuous update after the other; yields verdicts with the folders.
 
+    The updates run in other processes than the maintenance.
+
     A point passes if nothing failed, in the update or in the maintenance, and the tables are those of an uninterrupted
     project.
     """
-    for number in numbers:
-        folder = arena.workspace.point(Scenario.ENDLESS, f"maintain-{number:03}")
-        _age(folder / "storage" / "tables")
-        victim = arena.victim(Order(str(folder), command_of(Scenario.ENDLESS)))
-        victim.await_ready()
-        began = time.monotonic()
-        delay_s = random.Random(f"{seed} {number}").uniform(0, _LATEST_S)  # noqa: S311 - which moment
-        victim.go()
-        before = _tables_on_disk(folder)
-        actions, faults = _maintain_beside(arena, victim, delay_s)
-        after = _tables_on_disk(folder)
-        victim.process.send_signal(signal.SIGTERM)
-        code = victim.exit_code()
-        faults += [] if code == 0 else [f"the update ended with {code}: {victim.output()[-500:]}"]
-        faults += [f"{action.task.value} of {action.table} failed: {action.reason}" for action in _failed(actions)]
-        faults += _unrest(folder)
-        outcome = arena.run(folder)
-        faults += _relevant(arena.faults(folder, Scenario.ENDLESS))
-        if outcome.state is not UpdateState.COMPLETED:
-            faults.append(f"the next update ended as {outcome.state.value}: {outcome.error}")
-        faults += [f"still alive: {text}" for text in kill_leftovers(victim.mark, TIMEOUT_S / 10)]
-        what = f"after {delay_s:.1f} s: {_counts(actions)}; tables on disk {before}, afterwards {after}"
-        struck = any(action.state is ActionState.DONE for action in actions)
-        yield Verdict(number, what, struck, code, time.monotonic() - began, tuple(faults)), folder
+    for first in range(0, len(numbers), _POINTS_OF_PROCESS):
+        series = Series(arena.workspace.base, arena.environ)
+        for number in numbers[first : first + _POINTS_OF_PROCESS]:
+            yield _point(arena, series, seed, number)
+            if not series.is_alive:
+                series = Series(arena.workspace.base, arena.environ)
+        series.close()
+        kill_leftovers(series.mark, TIMEOUT_S / 10)
+
+
+def _point(arena: Arena, series: Series, seed: int, number: int) -> tuple[Verdict, Path]:
+    folder = arena.workspace.point(Scenario.ENDLESS, f"maintain-{number:03}")
+    _age(folder / "storage" / "tables")
+    delay_s = random.Random(f"{seed} {number}").uniform(0, _LATEST_S)  # noqa: S311 - which moment
+    began = time.monotonic()
+    series.begin(folder, command_of(Scenario.ENDLESS))
+    before = _tables_on_disk(folder)
+    actions, faults = _maintain_beside(arena, series, folder, delay_s)
+    after = _tables_on_disk(folder)
+    code = series.stop(folder)
+    faults += [] if code == 0 else [f"the update ended with {code}: {output_of(folder)[-500:]}"]
+    faults += [f"{action.task.value} of {action.table} failed: {action.reason}" for action in _failed(actions)]
+    faults += _unrest(folder)
+    outcome = arena.run(folder)
+    faults += _relevant(arena.faults(folder, Scenario.ENDLESS))
+    if outcome.state is not UpdateState.COMPLETED:
+        faults.append(f"the next update ended as {outcome.state.value}: {outcome.error}")
+    what = f"after {delay_s:.1f} s: {_counts(actions)}; tables on disk {before}, afterwards {after}"
+    struck = any(action.state is ActionState.DONE for action in actions)
+    return Verdict(number, what, struck, code, time.monotonic() - began, tuple(faults)), folder
 
 
 def _age(tables: Path) -> None:
@@ -77,12 +88,12 @@ def _age(tables: Path) -> None:
         os.utime(file, (found.st_atime, found.st_mtime - _AGE_S))
 
 
-def _maintain_beside(arena: Arena, victim: Victim, delay_s: float) -> tuple[list[Action], list[str]]:
+def _maintain_beside(arena: Arena, series: Series, folder: Path, delay_s: float) -> tuple[list[Action], list[str]]:
     """Maintain again and again until the update has read all input, and once more."""
-    lease = victim.folder / "storage" / "lease.json"
-    deadline = time.monotonic() + TIMEOUT_S
+    lease = folder / "storage" / "lease.json"
+    deadline = time.monotonic() + _TIMEOUT_S
     while (holder := read_holder(lease)) is None or holder.released or holder.jvm is None:
-        if time.monotonic() > deadline:
+        if time.monotonic() > deadline or not series.is_alive:
             return [], ["the update does not begin"]
         time.sleep(0.01)
     time.sleep(delay_s)
@@ -91,9 +102,9 @@ def _maintain_beside(arena: Arena, victim: Victim, delay_s: float) -> tuple[list
         for name, value in _LIMITS.items():
             stack.enter_context(patch.object(maintenance, name, value))
         is_done = False
-        while not is_done and time.monotonic() < deadline and victim.process.poll() is None:
-            is_done = not _relevant(arena.differences(victim.folder, Scenario.ENDLESS))
-            actions += arena.maintain(victim.folder, _POLICY)
+        while not is_done and time.monotonic() < deadline and series.is_alive:
+            is_done = not _relevant(arena.differences(folder, Scenario.ENDLESS))
+            actions += arena.maintain(folder, _POLICY)
     return actions, [] if is_done else ["the update has not read all input"]
 
 

@@ -109,7 +109,7 @@ def _write(path: str, batches: int) -> None:
 
 
 def _events(batches: int, begin: datetime, builder: object) -> Iterator[object]:
-    from headrace.events.outcome import OutcomeBuilder  # noqa: PLC0415
+    from headrace.events.outcome import TOTALS_AFTER_EVENTS, OutcomeBuilder  # noqa: PLC0415
     from headrace.events.types import (  # noqa: PLC0415
         BatchDone,
         FlowDefined,
@@ -119,9 +119,16 @@ def _events(batches: int, begin: datetime, builder: object) -> Iterator[object]:
         UpdateCreated,
         UpdateStateChanged,
     )
+    from headrace.model.executor_time import ExecutorTime  # noqa: PLC0415
     from headrace.model.expectations import Action, ExpectationCount  # noqa: PLC0415
     from headrace.model.outcome import FlowCounts, FlowState, PartitionLag, UpdateState  # noqa: PLC0415
-    from headrace.model.stream_progress import PHASES, OperatorProgress, SourceProgress, StreamBatches  # noqa: PLC0415
+    from headrace.model.stream_progress import (  # noqa: PLC0415
+        PHASES,
+        BatchTiming,
+        OperatorProgress,
+        SourceProgress,
+        StreamBatches,
+    )
 
     assert isinstance(builder, OutcomeBuilder)
     yield UpdateCreated("USER_ACTION", {"continuous": True}, {"refresh": []}, "ops", "0.2")
@@ -140,7 +147,8 @@ def _events(batches: int, begin: datetime, builder: object) -> Iterator[object]:
         batch = BatchDone(_FLOW, _FLOW, 0, number, FlowCounts(rows, number % 4, 0, rules), 300 + number * 31 % 400)
         builder.apply(batch, begin)
         yield batch
-        if number % 1000 == 999:
+        # A tenth of the batches has two reports.
+        if number % (TOTALS_AFTER_EVENTS * 10 // 12) == 0:
             yield builder.total()
         if number % 10:
             continue
@@ -150,6 +158,11 @@ def _events(batches: int, begin: datetime, builder: object) -> Iterator[object]:
         progress = StreamBatches(
             number, 10, at, 4000 + number % 999, phases, 10 * rows, 990.5 + number % 99, 2100.25 + number % 99, at, at,
             operators, (SourceProgress("KafkaV2[Subscribe[orders]]", 10 * rows),),
+            tuple(
+                BatchTiming(max(number - 9 + one, 0), at + timedelta(seconds=one - 9), 400 + one, phases, rows)
+                for one in range(10)
+            ),
+            ExecutorTime(8000 + number % 999, 3000 + number % 499),
         )  # fmt: skip
         yield StreamProgress(_FLOW, _FLOW, 0, query, run, progress)
         yield FlowLagMetrics(

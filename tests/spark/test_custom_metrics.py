@@ -59,6 +59,14 @@ PROJECT = """
     """
 
 
+SQL_FILE = "transformations/in_sql.sql"
+IN_SQL = """
+    CREATE MATERIALIZED VIEW in_sql
+    TBLPROPERTIES (headrace.metric.ids = 'sum(id)', 'headrace.metric.odd' = "count_if(id % 2 = 1)")
+    AS SELECT * FROM source
+"""
+
+
 def metrics(pipeline, flow):
     samples = pipeline.project.metrics()
     return {
@@ -75,7 +83,7 @@ ENRICHED = {"enriched": 206, "batch": 1}
 
 @pytest.fixture(scope="module")
 def kept(prepared):
-    return prepared(lambda shared_project: shared_project(PROJECT).given("source", *ORDERS))
+    return prepared(lambda shared_project: shared_project(PROJECT, {SQL_FILE: IN_SQL}).given("source", *ORDERS))
 
 
 @pytest.fixture
@@ -84,13 +92,20 @@ def pipeline(kept):
 
 
 def test_metrics_are_those_of_the_rows_that_were_written(pipeline):
-    result = pipeline.run("checked", "view")
+    result = pipeline.run("checked", "view", "in_sql")
 
     assert result.state is UpdateState.COMPLETED, result.outcome.error
     assert metrics(pipeline, "checked") == {"ids": 14, "odd": 2, "divided": 10.0, "divided_too": -2.0}
-    assert metrics(pipeline, "view") == {"rows": 5}
-    query = "SELECT batch_id, value, kind FROM event_log_metrics WHERE metric IN ('ids', 'divided') ORDER BY 1, 2"
-    assert pipeline.sql(query).rows == ((0, -5.0, "last"), (0, 5.0, "total"), (1, 9.0, "total"), (1, 10.0, "last"))
+    assert (metrics(pipeline, "view"), metrics(pipeline, "in_sql")) == ({"rows": 5}, {"ids": 15, "odd": 3})
+    query = (
+        "SELECT batch_id, value, kind FROM event_log_metrics WHERE flow = 'checked' AND metric IN ('ids', 'divided')"
+    )
+    assert pipeline.sql(f"{query} ORDER BY 1, 2").rows == (
+        (0, -5.0, "last"),
+        (0, 5.0, "total"),
+        (1, 9.0, "total"),
+        (1, 10.0, "last"),
+    )
 
 
 @pytest.mark.parametrize(

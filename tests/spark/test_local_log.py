@@ -153,7 +153,7 @@ def test_a_version_is_committed_once_on_a_file_system_without_hard_links(tmp_pat
     source.write_text(TWO_COMMITS)
     log.mkdir()
     hadoop = Path(pyspark.__file__).with_name("jars") / "*"
-    class_path = os.pathsep.join(map(str, (*class_path_jars("local", os.environ), hadoop)))
+    class_path = os.pathsep.join(map(str, (*class_path_jars(os.environ), hadoop)))
 
     command = (*NO_LINKS, "java", "-cp", class_path, str(source), str(log))
     done = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -25,6 +25,7 @@ from headrace.events.types import (
     UpdateCreated,
     UpdateTotals,
 )
+from headrace.metrics import cost_metrics
 from headrace.model.outcome import FlowCounts, FlowState, UpdateState
 from headrace.runtime import long_batches
 from headrace.spark.monitoring import task_reporter
@@ -115,6 +116,9 @@ def test_each_batch_of_a_stream_is_reported_once(updated):
     }
     assert found == {"orders": (2, 3), "checked": (1, 3)}
     assert all(events[-1].progress.phases_ms["add_batch"] > 0 for events in reported.values())
+    timings = [one for event in reported["orders"] for one in event.progress.each]
+    assert [one.batch_id for one in timings] == [0, 1]
+    assert sum(one.input_rows for one in timings) == 3
 
 
 def test_a_stream_of_a_table_reports_that_it_has_read_everything(updated):
@@ -264,9 +268,14 @@ def test_the_tasks_of_a_long_batch_are_reported_for_every_kind_of_flow(shared_pr
     monkeypatch.setattr(task_reporter, "POLL_INTERVAL_S", 0.1)
     pipeline = shared_project(LONG)
     pipeline.land("landing/1.json", [{"id": 1}])
-    reported = {}
+    reported, times = {}, {}
 
     def release(event):
+        match event:
+            case StreamProgress(flow=flow, progress=progress):
+                times[flow] = progress.executor_time
+            case BatchDone(flow="view", executor_time=found):
+                times["view"] = found
         # A stream may also run jobs before its first batch.
         if isinstance(event, BatchRunning) and (event.flow == "view" or event.batch.batch_id is not None):
             reported.setdefault(event.flow, event.batch)
@@ -277,4 +286,7 @@ def test_the_tasks_of_a_long_batch_are_reported_for_every_kind_of_flow(shared_pr
     assert outcome.state is UpdateState.COMPLETED
     assert {flow: batch.batch_id for flow, batch in reported.items()} == {"plain": 0, "checked": 0, "view": None}
     assert all(0 <= batch.done <= batch.tasks for batch in reported.values())
+    # Each has a task that waits for its release, in a process of Python.
+    assert {flow for flow, found in times.items() if 0 <= found.cpu_ms <= found.run_ms > 0} == reported.keys()
+    assert set(pipeline.project.metrics(tables=False).of(cost_metrics.EXECUTOR_RUN)) == {(flow,) for flow in reported}
     assert [flow.batch for flow in pipeline.project.status().flows] == [None] * 3

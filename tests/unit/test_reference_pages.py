@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from headrace.events.log_tables import LOG_TABLES
 from headrace.events.schema import SCHEMA
-from headrace.events.views import VIEWS
 from headrace.model.names import Naming, QualifiedName
 from headrace.settings.storage import MonitoringFile, StorageLayout
 from headrace.storage.flow_record import FlowRecord
@@ -25,7 +25,7 @@ def words_of(page: str) -> set[str]:
 
 @pytest.mark.parametrize(
     "names",
-    [SCHEMA.names, FlowRecord().to_json(), VIEWS],
+    [SCHEMA.names, FlowRecord().to_json(), LOG_TABLES],
     ids=["events", "flow.json", "views"],
 )
 def test_every_column_key_and_view_is_on_the_storage_page(names):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from headrace.alerts.history import History
-from headrace.metrics import catalogue
+from headrace.metrics import catalogue, cost_metrics
 from headrace.metrics.metric import Metric
 from headrace.metrics.samples import Samples
 from headrace.model.alert_rules import Rule, rules
@@ -250,8 +250,8 @@ def _unreferenced(rule: Rule, facts: Facts) -> Iterator[Finding]:
 
 
 def _cost_jump(rule: Rule, facts: Facts) -> Iterator[Finding]:
-    usual = facts.samples.of(catalogue.USUAL_COST)
-    for (flow,), cost in facts.samples.of(catalogue.COST).items():
+    usual = facts.samples.of(cost_metrics.USUAL_COST)
+    for (flow,), cost in facts.samples.of(cost_metrics.COST).items():
         if (flow,) in usual and cost > rule.threshold * usual[flow,]:
             yield Finding(rule, {"flow": flow}, cost)
 

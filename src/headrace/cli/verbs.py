@@ -27,6 +27,7 @@ VERBS = {
     "status": "status:status",
     "events": "status:events",
     "metrics": "metrics:metrics",
+    "trace": "trace:trace",
     "doctor": "doctor:doctor",
     "check": "doctor:check",
     "maintain": "maintain:maintain",

@@ -4,35 +4,33 @@ Ours are ``selections``, ``user``, ``headrace_version``, ``code_digest``, ``git_
 ``attempt``, ``error``, ``duration_s``, ``duration_ms``, ``epoch``, ``batch_id``, ``quarantined_records``,
 ``num_rescued_rows``, ``rescued_share``, ``num_tied_events``, ``num_late_events``, ``num_null_overwrites``,
 ``num_new_versions``, ``num_lone_changes``, ``lone_column``, ``merge_path``, ``write_path``, ``recovered``,
-``table_version``, ``output_files``, ``output_bytes``, ``batches``, ``schema``, ``comment``, ``private``,
-``partition_by``, ``cluster_by``, ``freshness``, ``facts`` of a warning, ``external_inputs``, ``trigger``,
-``query_digest``, ``source_kind``, ``behind``, ``custom`` in the metrics, ``action`` of an expectation, ``partitions``
-of a source, and all fields of ``stream_progress``, ``batch_progress``, ``maintenance_progress`` and ``log_trimmed``.
+``table_version``, ``output_files``, ``output_bytes``, ``executor_run_ms``, ``executor_cpu_ms``, ``batches``,
+``facts`` of a warning, ``source_kind``, ``behind``, ``custom`` in the metrics, ``action`` of an expectation,
+``partitions`` of a source, and all fields of ``stream_progress``, ``batch_progress``, ``maintenance_progress`` and
+``log_trimmed``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from enum import Enum
 from typing import Any
 
 from headrace.cdc.feed import MergePath
 from headrace.cdc.merge_commit import WritePath
+from headrace.events.definition_details import DEFINITIONS, definition_body, definition_of
 from headrace.events.levels import Json, Level
-from headrace.events.stream_progress import progress_body, progress_of
+from headrace.events.stream_progress import executor_body, executor_time_of, progress_body, progress_of
 from headrace.events.types import (
     BatchDone,
     BatchRunning,
     DatasetDefined,
     Event,
-    ExternalInput,
     FlowDefined,
     FlowLagMetrics,
     FlowStateChanged,
     FlowStateMetrics,
     FlowTotal,
-    FreshnessTarget,
     RowsSampled,
     SinkDefined,
     StreamProgress,
@@ -45,7 +43,6 @@ from headrace.events.types import (
 from headrace.events.upkeep import LogTrimmed, RowsErased, TableMaintained
 from headrace.model.batch_commit import BatchCommit
 from headrace.model.custom_metrics import MetricValue
-from headrace.model.datasets import Kind
 from headrace.model.expectations import Action, ExpectationCount
 from headrace.model.outcome import (
     BatchTasks,
@@ -73,17 +70,6 @@ _MAINTENANCE = (
 )
 _ABOUT_BATCHES = frozenset(kind.event_type for kind in (RowsSampled, StreamProgress, BatchRunning, TableEvaluated))
 _BEHIND = ("rows", "files", "bytes", "seconds", "distance")
-
-
-class DatasetType(str, Enum):
-    """The kinds of datasets in the vendor's log; an enumeration, so that it is not redacted."""
-
-    TABLE = "TABLE"
-    STREAMING_TABLE = "STREAMING_TABLE"
-    MATERIALIZED_VIEW = "MATERIALIZED_VIEW"
-    TEMPORARY_VIEW = "TEMPORARY_VIEW"
-    PERSISTED_VIEW = "VIEW"
-    SINK = "SINK"
 
 
 def details_of(event: Event) -> dict[str, Any]:
@@ -122,35 +108,8 @@ def event_of(event_type: str, details: Json, origin: Json, message: str = "") ->
 
 
 def _about_flow_or_dataset(event_type: str, body: Json, flow: str, dataset: str) -> Event | None:
-    if event_type == DatasetDefined.event_type:
-        names = tuple(expectation["name"] for expectation in body["expectations"])
-        return DatasetDefined(
-            dataset,
-            Kind[DatasetType(body["dataset_type"]).name],
-            body.get("path"),
-            names,
-            schema=body.get("schema"),
-            comment=body.get("comment"),
-            private=body.get("private", False),
-            partition_by=tuple(body.get("partition_by", ())),
-            cluster_by=tuple(body.get("cluster_by", ())),
-            freshness=tuple(FreshnessTarget(one["column"], one["within_s"]) for one in body.get("freshness", ())),
-        )
-    if event_type == SinkDefined.event_type:
-        return SinkDefined(dataset, body["format"], body["options"])
-    if event_type == FlowDefined.event_type:
-        return FlowDefined(
-            flow=flow,
-            dataset=dataset,
-            inputs=tuple(body["input_datasets"]),
-            language=body["language"],
-            mode=body["flow_type"],
-            once=body["once"],
-            comment=body.get("comment"),
-            external_inputs=tuple(ExternalInput(one["kind"], one["name"]) for one in body.get("external_inputs", ())),
-            trigger=body.get("trigger"),
-            query_digest=body.get("query_digest"),
-        )
+    if event_type in DEFINITIONS:
+        return definition_of(event_type, body, flow, dataset)
     if event_type in _ABOUT_BATCHES:
         return _about_batches(event_type, body, flow, dataset)
     if event_type != FlowStateChanged.event_type:
@@ -166,6 +125,7 @@ def _about_flow_or_dataset(event_type: str, body: Json, flow: str, dataset: str)
             MergePath(body["merge_path"]) if "merge_path" in body else None,
             WritePath(body["write_path"]) if "write_path" in body else None,
             _commit_of(body),
+            executor_time_of(body),
         )
     if "source_metrics" in body.get("metrics", {}):
         return FlowLagMetrics(flow, dataset, lag_of(body), backlog_of(body), table_lag_of(body), source_lag_of(body))
@@ -331,7 +291,7 @@ def _body(event: Event) -> dict[str, Any]:
         case UpdateStateChanged(state, error):
             return {"state": state, "error": error}
         case DatasetDefined() | SinkDefined() | FlowDefined():
-            return _definition_body(event)
+            return definition_body(event)
         case FlowStateChanged():
             return {
                 "status": event.state,
@@ -372,36 +332,6 @@ def _expectations_event_body(event: RowsSampled | TableEvaluated) -> dict[str, A
             return {"epoch": epoch, "batch_id": batch_id, "expectation": expectation, "rows": list(rows)}
         case TableEvaluated(_, dataset, expectations):
             return {"expectations": [_expectation_body(one, dataset) for one in expectations]}
-
-
-def _definition_body(event: DatasetDefined | SinkDefined | FlowDefined) -> dict[str, Any]:
-    match event:
-        case DatasetDefined():
-            return {
-                "dataset_type": DatasetType[event.kind.name],
-                "path": event.path,
-                "expectations": [{"name": name} for name in event.expectations],
-                "schema": event.schema,
-                "comment": event.comment,
-                "private": event.private,
-                "partition_by": list(event.partition_by),
-                "cluster_by": list(event.cluster_by),
-                "freshness": [{"column": one.column, "within_s": one.within_s} for one in event.freshness],
-            }
-        case SinkDefined(_, form, options):
-            return {"format": form, "options": options}
-        case FlowDefined():
-            return {
-                "input_datasets": list(event.inputs),
-                "output_dataset": event.dataset,
-                "flow_type": event.mode,
-                "language": event.language,
-                "once": event.once,
-                "comment": event.comment,
-                "external_inputs": [{"kind": one.kind, "name": one.name} for one in event.external_inputs],
-                "trigger": event.trigger,
-                "query_digest": event.query_digest,
-            }
 
 
 def _metrics(counts: FlowCounts) -> dict[str, Any]:
@@ -475,6 +405,7 @@ def _batch_body(event: BatchDone) -> dict[str, Any]:
         **({} if event.merge_path is None else {"merge_path": event.merge_path}),
         **({} if event.write_path is None else {"write_path": event.write_path}),
         **({} if event.commit is None else _commit_body(event.commit)),
+        **executor_body(event.executor_time),
         "metrics": _metrics(counts),
         "data_quality": {
             "dropped_records": counts.rows_dropped,

@@ -1,4 +1,4 @@
-"""The tables ``system.lakeflow.*`` as Spark SQL over the event logs of one or more pipelines.
+"""The tables ``system.lakeflow.pipelines`` and ``pipeline_events`` as Spark SQL over event logs of pipelines.
 
 Columns are those of the vendor's system tables, and ours after them. Columns that only its service can fill are NULL.
 """
@@ -11,12 +11,9 @@ from datetime import datetime
 from typing import TypeAlias
 
 from headrace.events.schema import SCHEMA
-from headrace.events.types import UpdateCreated
-from headrace.events.views import event_log_updates, sql_text
 from headrace.model.liveness import Liveness
 
 _VENDOR_IDS = "CAST(NULL AS STRING) AS account_id, CAST(NULL AS STRING) AS workspace_id"
-_TEXTS = "array<string>"
 _NOT_HELD = Liveness(is_held=False)
 
 
@@ -30,7 +27,6 @@ class MonitoredPipeline:
         changed_at: when its settings were last changed; None if unknown.
         log: the path of the log; None if there is none, or it cannot be read.
         table: the log, as a quoted SQL identifier or ``delta.`path```; None if a query does not read it.
-        updates: an extract of its updates, as a quoted SQL identifier; None if a query does not read it.
         liveness: who holds its lease.
         problem: why it cannot be read; None if it can.
     """
@@ -43,7 +39,6 @@ class MonitoredPipeline:
     changed_at: datetime | None = None
     log: str | None = None
     table: str | None = None
-    updates: str | None = None
     liveness: Liveness = _NOT_HELD
     problem: str | None = None
 
@@ -54,11 +49,6 @@ PipelinesView: TypeAlias = Callable[[Iterable[MonitoredPipeline]], str]
 def lakeflow_pipelines(pipelines: Iterable[MonitoredPipeline]) -> str:
     """One row per pipeline, also if it has never run, or cannot be read."""
     return _union(_pipeline(pipeline) for pipeline in pipelines)
-
-
-def lakeflow_pipeline_update_timeline(pipelines: Iterable[MonitoredPipeline]) -> str:
-    """One row per update of each pipeline."""
-    return _union(_updates(one, one.updates) for one in pipelines if one.updates is not None)
 
 
 def lakeflow_pipeline_events(pipelines: Iterable[MonitoredPipeline]) -> str:
@@ -86,31 +76,6 @@ SELECT {_VENDOR_IDS}, {_text(pipeline.pipeline_id)} AS pipeline_id, {_text("WORK
 """.strip()
 
 
-def _updates(pipeline: MonitoredPipeline, table: str) -> str:
-    created = UpdateCreated.event_type
-    selections = f"{created} struct<selections: struct<refresh: {_TEXTS}, full_refresh: {_TEXTS}, "
-    selections += f"full_refresh_all: boolean, reset_checkpoint: {_TEXTS}>>"
-    return f"""
-SELECT {_VENDOR_IDS}, begun.pipeline_id, updates.update_id,
-  CASE WHEN selected.full_refresh_all OR (size(selected.full_refresh) > 0 AND size(selected.refresh) = 0)
-    THEN 'FULL_REFRESH' ELSE 'REFRESH' END AS update_type,
-  CAST(NULL AS STRING) AS request_id, updates.user AS run_as_user_name, updates.cause AS trigger_type,
-  CAST(NULL AS STRUCT<job_task: STRUCT<job_id: STRING, job_task_run_id: STRING>>) AS trigger_details,
-  CASE WHEN updates.state <> 'RUNNING' THEN updates.state END AS result_state,
-  CAST(NULL AS STRUCT<type: STRING, cluster_id: STRING>) AS compute,
-  updates.started_at AS period_start_time, updates.ended_at AS period_end_time,
-  selected.refresh AS refresh_selection, selected.full_refresh AS full_refresh_selection,
-  selected.reset_checkpoint AS reset_checkpoint_selection,
-  {_text(pipeline.name)} AS pipeline_name, updates.state, updates.error_code, updates.error_message
-FROM ({event_log_updates(table, pipeline.liveness)}) AS updates
-JOIN (
-  SELECT origin.update_id AS update_id, min(origin.pipeline_id) AS pipeline_id,
-    min_by(from_json(details, '{selections}').{created}.selections, id) AS selected
-  FROM {table} WHERE event_type = '{created}' GROUP BY origin.update_id
-) AS begun ON begun.update_id = updates.update_id
-""".strip()  # noqa: S608 - the table is quoted by the caller
-
-
 def _events(pipeline: MonitoredPipeline, table: str) -> str:
     return f"""
 SELECT {_VENDOR_IDS}, origin.pipeline_id AS pipeline_id, origin.update_id AS update_id,
@@ -121,6 +86,12 @@ FROM {table}
 
 def _text(value: str | None) -> str:
     return "CAST(NULL AS STRING)" if value is None else sql_text(value)
+
+
+def sql_text(text: str) -> str:
+    """A text as a literal of Spark SQL."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
 
 
 def _boolean(value: bool | None) -> str:  # noqa: FBT001 - a value of a row

@@ -21,8 +21,9 @@ from headrace.stores.delta_tables import open_delta
 
 # How updates began, went on and ended, and the states of flows.
 _STATES = (
-    "SELECT id, event_type, origin['update_id'] AS update_id, origin['flow_name'] AS flow, "  # noqa: S608 - our own words
-    "origin['dataset_name'] AS dataset, details "
+    "SELECT id, event_type, origin['pipeline_id'] AS pipeline_id, origin['update_id'] AS update_id, "  # noqa: S608 - our own words
+    "origin['flow_name'] AS flow, origin['dataset_name'] AS dataset, "
+    "arrow_cast(timestamp, 'Int64') AS timestamp_us, details "
     f"FROM events WHERE event_type IN ('{UpdateCreated.event_type}', '{UpdateStateChanged.event_type}') "
     f"OR (event_type = '{FlowStateChanged.event_type}' AND level <> '{Level.METRICS.value}') ORDER BY id"
 )
@@ -37,6 +38,15 @@ _OF_FLOWS = (
 _BATCHES = (
     f"SELECT id, details FROM events WHERE event_type = '{FlowStateChanged.event_type}' "  # noqa: S608 - our own words
     "AND origin['batch_id'] IS NOT NULL"
+)
+_WITH_ORIGIN = (
+    "SELECT id, timestamp, origin['update_id'] AS update_id, origin['flow_name'] AS flow, "
+    "origin['dataset_name'] AS dataset, origin['epoch'] AS epoch, origin['batch_id'] AS batch_id, details FROM events "
+)
+_BATCH = f"event_type = '{FlowStateChanged.event_type}' AND origin['batch_id'] IS NOT NULL"
+_FIRST_RECORDS = (
+    f"SELECT min(id) FROM events WHERE {_BATCH} "  # noqa: S608 - our own words
+    "GROUP BY origin['update_id'], origin['flow_name'], origin['epoch'], origin['batch_id']"
 )
 
 
@@ -103,6 +113,31 @@ class LogEvents:
         """
         with self._reading():
             return self._rows(f"{_BATCHES} AND id >= {sql_literal(first)}")
+
+    def batches_that_have(self, field: str) -> pa.Table:
+        """The first record of each batch that has something in a list, a field of its details, in order.
+
+        The columns are id, timestamp, update_id, flow, dataset, epoch, batch_id and details.
+
+        Raises:
+            PipelineError: EVENTS.NOT_READABLE.
+        """
+        # To parse all details would take longer than the rest.
+        has_some = f"strpos(details, '\"{field}\": [{{') > 0"
+        return self._with_origin(f"{_BATCH} AND {has_some} AND id IN ({_FIRST_RECORDS})")
+
+    def of_type(self, event_type: str) -> pa.Table:
+        """The events of one type, in order, with the same columns.
+
+        Raises:
+            PipelineError: EVENTS.NOT_READABLE.
+        """
+        return self._with_origin(f"event_type = {sql_literal(event_type)}")
+
+    def _with_origin(self, where: str) -> pa.Table:
+        with self._reading():
+            rows = self._rows(f"{_WITH_ORIGIN} WHERE {where} ORDER BY id")
+            return rows.set_column(1, "timestamp", pc.cast(rows.column("timestamp"), TIME)).combine_chunks()
 
     def _rows(self, query: str) -> pa.Table:
         rows = self._batches(query).read_all()

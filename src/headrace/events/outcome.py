@@ -33,6 +33,10 @@ from headrace.model.outcome import (
     UpdateState,
 )
 
+# After so many batches and reports, the totals of a continuous update are recorded: `status` reads what follows them.
+TOTALS_AFTER_EVENTS = 500
+COUNTED_IN_TOTALS = (BatchDone, BatchRunning, FlowLagMetrics, FlowStateMetrics, StreamProgress)
+
 
 class Tally:
     """Adds up batches in the order in which they were recorded; ignores duplicates.

@@ -45,11 +45,14 @@ EVENT_COLUMNS = ("id", _ORIGIN, _TIME, "message", "details", "event_type")
 _KEYS = ("id", _ORIGIN)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# Batches, reports of lag and state, and progress of streams and of long batches, grouped by flow and by what they say.
-_REPORTS = (
+# Batches, reports of lag and state, and progress of streams and of long batches.
+_COUNTED = (
     f"event_type IN ('{FlowLagMetrics.event_type}', '{StreamProgress.event_type}', '{BatchRunning.event_type}') "
-    f"AND level = '{Level.METRICS.value}' "
-    "GROUP BY origin['flow_name'], event_type, origin['epoch'], strpos(message, '\" keeps state for ') > 0"
+    f"AND level = '{Level.METRICS.value}'"
+)
+# The same, grouped by flow and by what they say.
+_REPORTS = (
+    f"{_COUNTED} GROUP BY origin['flow_name'], event_type, origin['epoch'], strpos(message, '\" keeps state for ') > 0"
 )
 
 Row = Mapping[str, Any]
@@ -103,7 +106,7 @@ class EventReader:
         """
         first = after["data_plane_id"]["seq_no"] + 1 if after else 0
         if update_id is not None:
-            created = _created(self, update_id)
+            created = created_at(self, update_id)
             first = max(first, created) if created is not None else first
         where = f"id >= '{id_floor(first)}'"
         where += "" if update_id is None else f" AND origin['update_id'] = {sql_literal(update_id)}"
@@ -138,7 +141,7 @@ class EventReader:
 
     def warnings(self, update_id: str) -> list[Warned]:
         """The warnings of an update, in order."""
-        first = _created(self, update_id)
+        first = created_at(self, update_id)
         where = f"event_type = '{Warned.event_type}'" + (f" AND id >= '{id_floor(first)}'" if first else "")
         rows = (row for row in self.rows(", ".join(EVENT_COLUMNS), where) if row["origin"]["update_id"] == update_id)
         return [event for row in rows if isinstance(event := from_row(row), Warned)]
@@ -248,7 +251,7 @@ def _rebuilt_outcome(reader: EventReader, update_id: str | None) -> Outcome | No
         return None
     update_id = update_id or str(newest["origin"]["update_id"])
     is_newest = newest["origin"]["update_id"] == update_id
-    first = seq_no_of(newest["id"]) if is_newest else _created(reader, update_id)
+    first = seq_no_of(newest["id"]) if is_newest else created_at(reader, update_id)
     if first is None:
         return None
     # Updates follow each other; to compare ids is cheaper than to parse the origin of each row.
@@ -274,9 +277,10 @@ def _last_reports(reader: EventReader, update_id: str, of_update: str) -> list[d
     own = f"{of_update} AND origin['update_id'] = {sql_literal(update_id)}"
     totals = reader.rows(columns, f"{own} AND event_type = '{UpdateTotals.event_type}'", "id DESC LIMIT 1")
     after = f" AND id > '{totals[0]['id']}'" if totals else ""
-    # A continuous update has many reports, of which the newest ones count.
     if totals and _has_reports(totals[0]):
-        own += after
+        # What follows is little, but in many small files, which each query would open.
+        return [*totals, *reader.rows(columns, f"{of_update} AND {_COUNTED}{after}")]
+    # Totals of an older version: of many reports, the newest ones count.
     # The newest batch of a flow ends its progress, also if the totals include it.
     newest = [row["id"] for row in reader.rows("max(id) AS id", f"{own} AND {_REPORTS}", "1")]
     batches = f"level = '{Level.METRICS.value}' AND origin['batch_id'] IS NOT NULL{after}"
@@ -307,8 +311,8 @@ def _newest_of(reader: EventReader, event_type: str, first: int) -> dict[str, An
     return rows[0] if rows else None
 
 
-def _created(reader: EventReader, update_id: str) -> int | None:
-    """The sequence number of the event that created an update."""
+def created_at(reader: EventReader, update_id: str) -> int | None:
+    """The sequence number of the event that created an update; None if it is not in the log."""
     newest = _newest_of(reader, UpdateCreated.event_type, 0)
     if newest is None:
         return None

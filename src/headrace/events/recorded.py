@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from headrace.delta_log.tables import sql_literal
-from headrace.events.envelope import from_row
+from headrace.events.envelope import from_row, id_floor
 from headrace.events.expiry import Horizon
-from headrace.events.reader import EVENT_COLUMNS, EventReader
-from headrace.events.types import Event
+from headrace.events.levels import Level
+from headrace.events.reader import EVENT_COLUMNS, EventReader, created_at
+from headrace.events.types import (
+    BatchDone,
+    Event,
+    FlowStateChanged,
+    StreamProgress,
+    UpdateCreated,
+    UpdateStateChanged,
+)
 from headrace.events.upkeep import LogTrimmed
 
 # Rows that are read at once: those of a log of two months took 9 GB of memory.
 ROWS_AT_ONCE = 20_000
+_BATCH = f"(event_type = '{BatchDone.event_type}' AND origin['batch_id'] IS NOT NULL)"
 
 
 @dataclass(frozen=True)
@@ -44,7 +53,64 @@ def recorded_events(
     """
     where = "TRUE" if after_id is None else f"id > {sql_literal(after_id)}"
     where += "" if until is None else f" AND {until.condition}"
-    for row in _rows(reader, where):
+    yield from _recorded(_rows(reader, where))
+
+
+def find_update(reader: EventReader, beginning: str) -> str | None:
+    """The id of the newest update whose id begins so; None without one.
+
+    Raises:
+        PipelineError: EVENTS.NOT_READABLE.
+    """
+    columns, where = "id, origin['update_id'] AS update_id", f"event_type = '{UpdateCreated.event_type}'"
+    found = (str(row["update_id"]) for row in reader.rows(columns, where, "id DESC"))
+    return next((update_id for update_id in found if update_id.startswith(beginning)), None)
+
+
+def events_of_update(reader: EventReader, update_id: str, newest: int) -> Iterator[Recorded]:
+    """The states of one update and of its flows, and their newest batches and reports of streams, oldest first.
+
+    Args:
+        reader: of the log.
+        update_id: the update.
+        newest: so many batches, and reports, of each flow.
+
+    Raises:
+        PipelineError: EVENTS.NOT_READABLE.
+    """
+    own = _of_update(reader, update_id)
+    states = ", ".join(f"'{kind.event_type}'" for kind in (UpdateCreated, UpdateStateChanged, FlowStateChanged))
+    numbered = (
+        "SELECT id, row_number() OVER (PARTITION BY origin['flow_name'], event_type ORDER BY id DESC) AS number "  # noqa: S608 - our words
+        f"FROM events WHERE {own} AND ({_BATCH} OR event_type = '{StreamProgress.event_type}')"
+    )
+    where = (
+        f"{own} AND ((level <> '{Level.METRICS.value}' AND event_type IN ({states})) "  # noqa: S608 - the same
+        f"OR id IN (SELECT id FROM ({numbered}) WHERE number <= {int(newest)}))"
+    )
+    yield from _recorded(reader.rows(", ".join(EVENT_COLUMNS), where))
+
+
+def batches_of_update(reader: EventReader, update_id: str) -> dict[str, int]:
+    """How many batches of each flow an update has recorded.
+
+    Raises:
+        PipelineError: EVENTS.NOT_READABLE.
+    """
+    columns = (
+        "origin['flow_name'] AS flow, count(DISTINCT (origin['epoch'] * 1000000000000 + origin['batch_id'])) AS found"
+    )
+    rows = reader.rows(columns, f"{_of_update(reader, update_id)} AND {_BATCH} GROUP BY origin['flow_name']", "1")
+    return {str(row["flow"]): int(row["found"]) for row in rows}
+
+
+def _of_update(reader: EventReader, update_id: str) -> str:
+    first = created_at(reader, update_id)
+    return f"id >= '{id_floor(first or 0)}' AND origin['update_id'] = {sql_literal(update_id)}"
+
+
+def _recorded(rows: Iterable[dict[str, Any]]) -> Iterator[Recorded]:
+    for row in rows:
         try:
             event = from_row(row)
         except (LookupError, TypeError, ValueError, AttributeError):

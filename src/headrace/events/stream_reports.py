@@ -24,6 +24,7 @@ _BODY = pa.struct(
         *((name, pa.string()) for name in ("query_id", "run_id", "slowest_phase")),
         *((name, pa.string()) for name in ("started_at", "watermark", "newest_event_time")),
         *((name, pa.int64()) for name in ("epoch", "batch_id", "batches", "duration_ms", "input_rows")),
+        *((name, pa.int64()) for name in ("executor_run_ms", "executor_cpu_ms")),
         *((name, pa.float64()) for name in ("input_rows_per_second", "processed_rows_per_second")),
         ("phases_ms", pa.struct([(name, pa.int64()) for name in PHASES.values()])),
         ("operators", pa.list_(pa.struct([("memory_bytes", pa.int64())]))),

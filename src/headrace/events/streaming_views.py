@@ -49,6 +49,8 @@ _PROGRESS = {
     "commit_offsets_ms": "commit_offsets_ms",
     "state_memory_bytes": "state_memory_bytes",
     "update_id": "update_id",
+    "executor_run_ms": "executor_run_ms",
+    "executor_cpu_ms": "executor_cpu_ms",
 }
 
 

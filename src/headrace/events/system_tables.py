@@ -10,7 +10,6 @@ import pyarrow as pa
 from headrace.events.lakeflow_views import (
     PipelinesView,
     lakeflow_pipeline_events,
-    lakeflow_pipeline_update_timeline,
     lakeflow_pipelines,
 )
 from headrace.events.log_events import LogEvents
@@ -98,6 +97,8 @@ QUERY_PROGRESS = SystemTable(
         _C("commit_offsets_ms", _LONG, "Time spent on storing the end of the batch in the checkpoint"),
         _C("state_memory_bytes", _LONG, "Memory of the stateful operators"),
         _C("update_id", _TEXT, "The update"),
+        _C("executor_run_ms", _LONG, "Time of the tasks, those of all cores added up. NULL if unknown"),
+        _C("executor_cpu_ms", _LONG, "Processor time of the tasks, without that of Python functions. NULL if unknown"),
     ),
 )
 PIPELINES = SystemTable(
@@ -179,10 +180,9 @@ STREAMING_TABLES: Mapping[QualifiedName, Callable[[LogEvents, Liveness], pa.Tabl
     QUERIES.name: streaming_queries,
     QUERY_PROGRESS.name: streaming_query_progress,
 }
-# Of the event logs of all pipelines that are read.
+# Of the event logs of all pipelines that are read, as texts of Spark SQL.
 LAKEFLOW_VIEWS: Mapping[QualifiedName, PipelinesView] = {
     PIPELINES.name: lakeflow_pipelines,
-    PIPELINE_UPDATE_TIMELINE.name: lakeflow_pipeline_update_timeline,
     PIPELINE_EVENTS.name: lakeflow_pipeline_events,
 }
 SYSTEM_TABLES = (QUERIES, QUERY_PROGRESS, PIPELINES, PIPELINE_UPDATE_TIMELINE, PIPELINE_EVENTS)

@@ -14,6 +14,7 @@ from headrace.events.levels import Json, Level, Maturity
 from headrace.events.upkeep import LogTrimmed, RowsErased, TableMaintained
 from headrace.model.batch_commit import BatchCommit
 from headrace.model.datasets import Kind
+from headrace.model.executor_time import ExecutorTime
 from headrace.model.expectations import ExpectationCount
 from headrace.model.outcome import (
     BatchTasks,
@@ -220,6 +221,8 @@ class BatchDone:
     write_path: WritePath | None = None
     # The commit of the table; None for sinks, if the batch made none, and if it is no longer known.
     commit: BatchCommit | None = None
+    # Of its tasks, for flows that are no stream; that of a stream is in its progress. None if unknown.
+    executor_time: ExecutorTime | None = None
 
     event_type: ClassVar[str] = "flow_progress"
     level: ClassVar[Level] = Level.METRICS

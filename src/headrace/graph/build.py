@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import PurePosixPath
 
 from headrace.errors import PipelineError
-from headrace.events.views import VIEWS
+from headrace.events.log_tables import LOG_TABLES
 from headrace.graph.change_sources import with_feed_readers
 from headrace.graph.dataset_properties import property_problems
 from headrace.graph.flow_targets import by_target
@@ -40,8 +40,8 @@ from headrace.settings.storage import StorageLayout
 from headrace.sinks.checks import options_of, sink_problems
 from headrace.sinks.formats import KAFKA, NO_FALLBACK, format_of
 
-# Names of the event log and of the views over it in `headrace sql`.
-EVENT_LOG_NAMES = frozenset({"event_log", *VIEWS})
+# Names of the event log and of the tables of its events in `headrace sql`.
+EVENT_LOG_NAMES = frozenset({"event_log", *LOG_TABLES})
 # Triggers of the vendor and of Spark that a Delta table cannot support yet.
 _UNSUPPORTED_TRIGGERS = frozenset({"continuous"})
 # Spark's ``spark.sql.streaming.realTimeMode.minBatchDuration``.

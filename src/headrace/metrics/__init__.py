@@ -4,6 +4,7 @@
 __all__ = [
     "bottleneck",
     "catalogue",
+    "cost_metrics",
     "dataset_health",
     "dataset_lag",
     "definitions",
@@ -11,7 +12,9 @@ __all__ = [
     "fold",
     "metric",
     "otlp",
+    "otlp_trace",
     "samples",
     "snapshot",
+    "trace",
     "trimmed",
 ]

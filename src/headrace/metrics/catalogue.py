@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from headrace.metrics import cost_metrics
 from headrace.metrics.metric import Metric, MetricKind
 
 _C, _G = MetricKind.COUNTER, MetricKind.GAUGE
@@ -163,22 +164,6 @@ PROCESS_RATE = Metric(
     "{row}/s",
     _FLOW,
     "Rows per second of batch time, in the latest report.",
-)
-COST = Metric(
-    "headrace.flow.cost",
-    "headrace_flow_seconds_per_million_rows",
-    _G,
-    "s",
-    _FLOW,
-    "Batch time of a stream for a million rows, in the last full hour; absent below 100,000 rows.",
-)
-USUAL_COST = Metric(
-    "headrace.flow.cost.usual",
-    "headrace_flow_usual_seconds_per_million_rows",
-    _G,
-    "s",
-    _FLOW,
-    "The median of this in the hours of the 7 days before that read half to twice as many rows; absent below 5 hours.",
 )
 LOST_OFFSETS = Metric(
     "headrace.flow.lost_offsets",
@@ -482,7 +467,7 @@ CATALOGUE: tuple[Metric, ...] = (
     *(UPDATES, UPDATE_STATE, UPDATE_DURATION, UPDATE_END, UPDATE_REFUSED),
     *(FLOW_STATE, FLOW_FAILURES, FLOW_RETRIES, FLOW_START, TRIGGER_INTERVAL),
     *(BATCHES, LAST_BATCH, OPEN_BATCH, BATCH_DURATION, ROWS, OUTPUT_BYTES, OUTPUT_FILES),
-    *(INPUT_ROWS, BUSY, PHASES, COST, USUAL_COST, LOST_OFFSETS, LAST_LOSS),
+    *(INPUT_ROWS, BUSY, PHASES, *cost_metrics.ALL, LOST_OFFSETS, LAST_LOSS),
     *(INPUT_RATE, PROCESS_RATE, LAG_OFFSETS, LAG_FILES, LAG_ROWS, LAG_COMMITS),
     *(LAG_BYTES, LAG_SECONDS, BOTTLENECK, LOCAL_LAG, GLOBAL_LAG, NEWEST_ROW, FRESHNESS_TARGET),
     HEALTH,

@@ -23,6 +23,7 @@ from headrace.events.types import (
     Warned,
 )
 from headrace.metrics import catalogue as all_metrics
+from headrace.metrics import cost_metrics
 from headrace.metrics.bottleneck import RecentPhases
 from headrace.metrics.custom_values import CustomValues
 from headrace.metrics.definitions import Definitions
@@ -31,6 +32,7 @@ from headrace.metrics.newest_batches import NewestBatches
 from headrace.metrics.row_cost import RowCost
 from headrace.metrics.samples import Samples
 from headrace.metrics.unread_input import UnreadInput
+from headrace.model.executor_time import ExecutorTime
 from headrace.model.expectations import ExpectationCount
 from headrace.model.outcome import ACTIVE_STATES, NOT_SELECTED, FlowState, SourceLag, UpdateState
 from headrace.model.triggers import described_interval_s
@@ -127,7 +129,7 @@ class EventFold:
             case StreamProgress(flow=flow, progress=progress):
                 self._measured[flow] = moment
                 self.phases.setdefault(flow, RecentPhases(moment)).add(moment, progress.phases_ms)
-                self.costs.setdefault(flow, RowCost()).add(moment, progress.duration_ms / 1000, progress.input_rows)
+                self.costs.setdefault(flow, RowCost()).add(moment, progress)
                 self.unread.add_progress(flow, progress)
                 self._apply_progress(event)
             case Warned():
@@ -280,6 +282,7 @@ class EventFold:
         if event.commit is not None:
             self.samples.add(all_metrics.OUTPUT_BYTES, event.commit.size, flow, dataset)
             self.samples.add(all_metrics.OUTPUT_FILES, event.commit.files, flow, dataset)
+        _count_executor_time(self.samples, flow, event.executor_time)
         self._count_expectations(dataset, flow, counts.expectations)
         self._custom_values.add(self.samples, event, update_id)
 
@@ -323,6 +326,7 @@ class EventFold:
         flow, progress, samples = event.flow, event.progress, self.samples
         samples.add(all_metrics.INPUT_ROWS, progress.input_rows, flow)
         samples.add(all_metrics.BUSY, progress.duration_ms / 1000, flow)
+        _count_executor_time(samples, flow, progress.executor_time)
         for phase, duration_ms in progress.phases_ms.items():
             samples.add(all_metrics.PHASES, duration_ms / 1000, flow, phase)
         for metric, rate in (
@@ -350,6 +354,12 @@ class EventFold:
             }
             for change, rows in changes.items():
                 samples.add(all_metrics.STATE_CHANGES, rows, flow, operator.kind, change)
+
+
+def _count_executor_time(samples: Samples, flow: str, time: ExecutorTime | None) -> None:
+    if time is not None:
+        samples.add(cost_metrics.EXECUTOR_RUN, time.run_ms / 1000, flow)
+        samples.add(cost_metrics.EXECUTOR_CPU, time.cpu_ms / 1000, flow)
 
 
 def _has_started(samples: Samples, flow: str) -> bool:

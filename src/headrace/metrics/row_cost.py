@@ -1,9 +1,11 @@
-"""What rows cost a stream, in batch time, and what they usually cost."""
+"""What rows cost a stream, in the time of cores, and what they usually cost."""
 
 from __future__ import annotations
 
 from statistics import median
 from typing import Any
+
+from headrace.model.stream_progress import StreamBatches
 
 _HOUR_S = 3600
 _KEPT_HOURS = 7 * 24
@@ -15,18 +17,23 @@ _MILLION = 1e6
 
 
 class RowCost:
-    """The batch time and the rows of one stream, by hour, over the last week.
+    """The time and the rows of one stream, by hour, over the last week.
 
-    It is the time of batches, and not that of cores: Spark has the latter only by stage, each of which would have to be
-    asked for.
+    It is the time of tasks on all cores. If that is unknown, it is the time of batches; the two are never compared.
     """
 
     def __init__(self) -> None:
         # By hour since 1970: seconds and rows.
         self._hours: dict[int, tuple[float, int]] = {}
+        # The seconds are those of tasks.
+        self._is_of_tasks = False
 
-    def add(self, at: float, seconds: float, rows: int) -> None:
+    def add(self, at: float, batches: StreamBatches) -> None:
         """Add batches, at the time of their report in seconds since 1970."""
+        time, rows = batches.executor_time, batches.input_rows
+        if self._is_of_tasks != (time is not None):
+            self._is_of_tasks, self._hours = time is not None, {}
+        seconds = (batches.duration_ms if time is None else time.run_ms) / 1000
         hour = int(at // _HOUR_S)
         before_s, before_rows = self._hours.get(hour, (0.0, 0))
         if hour not in self._hours:
@@ -52,12 +59,16 @@ class RowCost:
 
     def to_json(self) -> dict[str, Any]:
         """Everything that the next reports need."""
-        return {str(hour): found for hour, found in self._hours.items()}
+        hours = {str(hour): found for hour, found in self._hours.items()}
+        return {"tasks": hours} if self._is_of_tasks else hours
 
     @classmethod
     def from_json(cls, given: Any) -> RowCost:
         """The costs of :meth:`to_json`; raises TypeError, AttributeError or ValueError for something else."""
         found = cls()
+        # Older versions had the time of batches alone.
+        found._is_of_tasks = "tasks" in given
+        given = given["tasks"] if found._is_of_tasks else given
         found._hours = {int(hour): (float(seconds), int(rows)) for hour, (seconds, rows) in given.items()}
         return found
 

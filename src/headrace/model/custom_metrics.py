@@ -13,6 +13,10 @@ from headrace.model.location import Location
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 
+# Of table properties in SQL files, which declare metrics.
+METRIC_PREFIX = "headrace.metric."
+
+
 @dataclass(frozen=True)
 class CustomMetric:
     """An aggregate of the rows that each batch writes to a table.
@@ -50,6 +54,11 @@ class MetricValue:
         if not isinstance(value, int | float):
             raise TypeError(value)
         return cls(str(given["name"]), value, given["kind"] == "total")
+
+
+def metric_name_of(key: str) -> str | None:
+    """The name of the metric that a table property declares; None for other properties."""
+    return key[len(METRIC_PREFIX) :] if key.casefold().startswith(METRIC_PREFIX) else None
 
 
 def is_metric_name(name: object) -> bool:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from headrace.model.executor_time import ExecutorTime
+
 # Spark's phases of a batch, in the order in which it runs them, and our names.
 PHASES: Mapping[str, str] = {
     "latestOffset": "latest_offset",
@@ -77,6 +79,17 @@ class SourceProgress:
 
 
 @dataclass(frozen=True)
+class BatchTiming:
+    """When one batch ran, and how long its phases took, in Spark's order."""
+
+    batch_id: int
+    started_at: datetime
+    duration_ms: int
+    phases_ms: Mapping[str, int] = field(default_factory=dict)
+    input_rows: int = 0
+
+
+@dataclass(frozen=True)
 class StreamBatches:
     """One or more batches of a stream that follow each other; or none, while it waits for its first input.
 
@@ -93,6 +106,8 @@ class StreamBatches:
         newest_event_time: the greatest event time of the batches; None without one.
         operators: the stateful operators.
         sources: the sources, in the order of the query.
+        timings: each of the batches, oldest first, if there are several; empty in events of older versions.
+        executor_time: of their tasks; None if unknown.
     """
 
     batch_id: int
@@ -107,6 +122,8 @@ class StreamBatches:
     newest_event_time: datetime | None = None
     operators: tuple[OperatorProgress, ...] = ()
     sources: tuple[SourceProgress, ...] = ()
+    timings: tuple[BatchTiming, ...] = ()
+    executor_time: ExecutorTime | None = None
 
     @classmethod
     def none(cls, at: datetime) -> StreamBatches:
@@ -114,17 +131,27 @@ class StreamBatches:
         return cls(batch_id=-1, batches=0, started_at=at, duration_ms=0)
 
     @property
+    def each(self) -> tuple[BatchTiming, ...]:
+        """Each batch, oldest first; empty for several batches of an older version, which did not record them."""
+        if self.batches != 1:
+            return self.timings
+        return (BatchTiming(self.batch_id, self.started_at, self.duration_ms, self.phases_ms, self.input_rows),)
+
+    @property
     def slowest_phase(self) -> str | None:
         """The phase that took the most time; None if nothing was measured."""
         return max(self.phases_ms, key=lambda name: self.phases_ms[name], default=None)
 
 
-def combined(reports: Sequence[Mapping[str, Any]], previous_start: datetime | None) -> StreamBatches:
+def combined(
+    reports: Sequence[Mapping[str, Any]], previous_start: datetime | None, executor_time: ExecutorTime | None = None
+) -> StreamBatches:
     """The facts of consecutive batches.
 
     Args:
         reports: Spark's progress of each batch, oldest first; not empty.
         previous_start: when the batch before them started; None for none.
+        executor_time: of their tasks; None if unknown.
     """
     newest = reports[-1]
     rows = sum(int(report["numInputRows"]) for report in reports)
@@ -150,6 +177,18 @@ def combined(reports: Sequence[Mapping[str, Any]], previous_start: datetime | No
             )
             for number, source in enumerate(newest["sources"])
         ),
+        timings=tuple(map(_timing, reports)) if len(reports) > 1 else (),
+        executor_time=executor_time,
+    )
+
+
+def _timing(report: Mapping[str, Any]) -> BatchTiming:
+    return BatchTiming(
+        batch_id=int(report["batchId"]),
+        started_at=_required_time(report["timestamp"]),
+        duration_ms=_duration_ms(report),
+        phases_ms=_phases([report]),
+        input_rows=int(report["numInputRows"]),
     )
 
 

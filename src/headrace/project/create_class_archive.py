@@ -22,7 +22,6 @@ from headrace.connectors.spark_home import spark_home
 from headrace.errors import PipelineError
 from headrace.project.open import Project
 from headrace.spark.jvm.process import jvm_pid
-from headrace.spark.session.default_confs import DEFAULT_MASTER
 from headrace.spark.startup.open_session import class_path_jars
 
 _TIMEOUT_S = 300.0
@@ -61,7 +60,7 @@ def make_class_archive(environ: Mapping[str, str]) -> Path:
     Raises:
         PipelineError: CONNECTOR.* if Java or the jars are missing, CLASSES.NOT_STORED if Java does not write it.
     """
-    java_version, first = check_java(environ), class_path_jars(DEFAULT_MASTER, environ)
+    java_version, first = check_java(environ), class_path_jars(environ)
     archive = archive_file(java_version, first, spark_home(environ), environ)
     if archive.is_file():
         return archive

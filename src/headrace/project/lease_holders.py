@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from headrace.connectors.java import is_spark, was_started_by
 from headrace.model.liveness import Liveness
 from headrace.model.outcome import Outcome, UpdateState
@@ -26,6 +24,13 @@ RENEW_EVERY_S = 5.0
 EXPIRES_AFTER_S = 30.0
 # Greater than any process id, and any time of a clock.
 _LIMIT = 1 << 32
+
+
+def _psutil() -> Any:
+    """Imported when a process is looked at, which `status` need not do after the lease was released."""
+    import psutil  # noqa: PLC0415 - see above
+
+    return psutil
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,7 @@ class Process:
     @staticmethod
     def of(pid: int) -> Process | None:
         """The process with an id, or None."""
+        psutil = _psutil()
         try:
             return Process(pid, psutil.Process(pid).create_time())
         except psutil.Error:
@@ -60,10 +66,11 @@ class Process:
     @property
     def is_alive(self) -> bool:
         """True while this same process runs; False for a zombie."""
+        psutil = _psutil()
         try:
             found = psutil.Process(self.pid)
             same = abs(found.create_time() - self.started_at) < 1.0
-            return same and found.status() != psutil.STATUS_ZOMBIE
+            return bool(same and found.status() != psutil.STATUS_ZOMBIE)
         except psutil.Error:
             return False
 
@@ -78,6 +85,7 @@ class Process:
             time.sleep(0.05)
         # After the wait: a process that was killed just now may take a moment to end.
         if self.is_alive and not parent.is_alive:
+            psutil = _psutil()
             with suppress(psutil.Error):
                 process = psutil.Process(self.pid)
                 is_own = process.uids().real == os.getuid()
@@ -86,6 +94,7 @@ class Process:
                     process.wait(timeout_s)
 
     def _is_spark(self) -> bool:
+        psutil = _psutil()
         with suppress(psutil.Error):
             return self.is_alive and is_spark(psutil.Process(self.pid).cmdline())
         return False

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from headrace.errors import PipelineError
+from headrace.model.custom_metrics import CustomMetric, is_metric_name, metric_name_of
 from headrace.sql.columns import ColumnList, column_list, plain_name
 from headrace.sql.cursor import Cursor
 from headrace.sql.lexer import Kind
@@ -23,6 +24,8 @@ class Clauses:
     columns: ColumnList = field(default_factory=ColumnList)
     comment: str | None = None
     properties: dict[str, str] = field(default_factory=dict)
+    # From properties: the vendor's grammar has no metrics.
+    metrics: list[CustomMetric] = field(default_factory=list)
     partition_by: tuple[str, ...] = ()
     cluster_by: tuple[str, ...] = ()
     seen: set[str] = field(default_factory=set)
@@ -99,13 +102,21 @@ def _comment(cursor: Cursor, found: Clauses, _problems: list[PipelineError]) -> 
     found.comment = cursor.string("a comment in quotes")
 
 
-def _properties(cursor: Cursor, found: Clauses, _problems: list[PipelineError]) -> None:
+def _properties(cursor: Cursor, found: Clauses, problems: list[PipelineError]) -> None:
     for item in cursor.brackets("properties").items():
+        location = item.location
         key = item.string("a property") if _is_string(item) else _dotted(item)
         item.accept_symbol("=")
-        found.properties[key] = _value(item)
+        value = _value(item)
         if not item.done:
             raise item.failure('"," or ")"')
+        name = metric_name_of(key)
+        if name is None:
+            found.properties[key] = value
+        elif is_metric_name(name):
+            found.metrics.append(CustomMetric(name, value, location))
+        else:
+            problems.append(PipelineError("METRICS.INVALID_NAME", location=location, name=name))
 
 
 _Reader = Callable[[Cursor, Clauses, list[PipelineError]], None]

@@ -148,6 +148,7 @@ def _dataset(state: FileState, cursor: Cursor, kind: Kind, *, private: bool = Fa
             cluster_by=found.cluster_by,
             expectations=tuple(found.columns.expectations),
             column_comments=found.columns.comments,
+            metrics=tuple(found.metrics),
         ),
         None,
     )

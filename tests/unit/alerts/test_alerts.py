@@ -18,7 +18,7 @@ from headrace.alerts.history import History
 from headrace.alerts.messages import Pipeline
 from headrace.alerts.store import read_alerts
 from headrace.errors import PipelineError
-from headrace.metrics import catalogue
+from headrace.metrics import catalogue, cost_metrics
 from headrace.metrics.samples import Samples
 from headrace.model.alert_rules import rules
 from headrace.project.inspection.pipeline_alerts import Messaging, PipelineAlerts
@@ -61,8 +61,8 @@ def healthy():
     samples.set(catalogue.LAG_COMMITS, 1, "mail", "orders")
     samples.set(catalogue.SINK_WAITING_BATCHES, 0, "mail", "mail")
     samples.set(catalogue.SINK_LAST_DELIVERY, NOW - 30, "mail", "mail")
-    samples.set(catalogue.COST, 150, "mail")
-    samples.set(catalogue.USUAL_COST, 100, "mail")
+    samples.set(cost_metrics.COST, 150, "mail")
+    samples.set(cost_metrics.USUAL_COST, 100, "mail")
     # A loss of last week, and old files that are fewer than those of the table.
     samples.add(catalogue.LOST_OFFSETS, 7, "orders", "raw")
     samples.set(catalogue.LAST_LOSS, NOW - 7 * 86_400, "orders", "raw")
@@ -161,7 +161,7 @@ FAULTS = {
     "sink_waiting": lambda samples: samples.set(catalogue.SINK_WAITING_BATCHES, 3, "mail", "mail"),
     "sink_silent": silent_sink,
     "offsets_lost": lambda samples: samples.set(catalogue.LAST_LOSS, NOW - 60, "orders", "raw"),
-    "cost_jump": lambda samples: samples.set(catalogue.COST, 201, "mail"),
+    "cost_jump": lambda samples: samples.set(cost_metrics.COST, 201, "mail"),
     "unreferenced": lambda samples: samples.set(catalogue.UNREFERENCED, 1.9e9, "orders"),
     "flow_failed": flow_failed,
     "flow_restarting": lambda samples: samples.add(catalogue.FLOW_RETRIES, 3, "orders"),
@@ -279,7 +279,7 @@ def simulated_minute(samples, minute):
         if not is_down:
             samples.set(catalogue.SINK_LAST_DELIVERY, now - 10, "mail", "mail")
     samples.set(catalogue.NEWEST_ROW, now - 60 * (minute % 60), "orders", "ordered_at")
-    samples.set(catalogue.COST, 100 + minute % 90, "mail")
+    samples.set(cost_metrics.COST, 100 + minute % 90, "mail")
     samples.set(catalogue.UNREFERENCED, 1e6 * minute, "clicks")
     is_running = minute % 15 < 3
     for metric in (catalogue.UPDATE_STATE, catalogue.FLOW_STATE):

@@ -93,6 +93,27 @@ def test_a_file_for_a_collector_is_replaced_and_an_impossible_one_named(shop, ca
     assert (code, json.loads(text)["problems"][0]["code"]) == (1, "METRICS.NOT_WRITTEN")
 
 
+def test_the_trace_of_a_killed_update_shows_where_its_time_went(shop, capsys):
+    running = FlowStateChanged("orders", "orders", FlowState.STARTING)
+    recorded(shop, running, BatchDone("orders", "orders", 0, 3, duration_ms=60_000))
+
+    code, text = said(capsys, "trace", "u")
+    _, spans = said(capsys, "trace", "--output", "json")
+
+    first, _, _, flow = text.splitlines()
+    assert (code, first.split()[:3]) == (0, ["update", "u", "LOST"])
+    assert flow.split() == ["orders", "LOST", "0.0", "1", "60.0", "batch", "3:", "60.0", "s"]
+    assert [span["name"] for span in json.loads(spans)] == ["update", "flow orders", "batch 3"]
+
+
+def test_a_trace_of_no_update_says_so(shop, capsys):
+    assert said(capsys, "trace") == (0, "no update yet\n")
+    recorded(shop)
+
+    assert call(["trace", "other"]) == 2
+    assert "TRACE.NO_UPDATE" in capsys.readouterr().err
+
+
 def test_a_damaged_table_does_not_hide_the_metrics_of_the_others(shop, capsys):
     recorded(shop)
     for name in ("torn", "torn_quarantine"):

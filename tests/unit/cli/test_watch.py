@@ -189,7 +189,8 @@ starts = ("subprocess.Popen", "os.posix_spawn", "os.exec", "os.fork", "os.forkpt
 sys.addaudithook(lambda event, _: started.append(event) if event in starts else None)
 from headrace.cli.main import call
 
-verbs = ("--help", "completion bash", "status --output json", "events", "alerts list", "metrics", "metrics --file f")
+verbs = ["--help", "completion bash", "status --output json", "events", "alerts list"]
+verbs += ["metrics", "metrics --file f", "trace"]
 codes = [call(verb.split()) for verb in verbs]
 slow = {"pyspark", "py4j", "pandas", "numpy", "pyarrow", "pydantic", "rich.console", "sqlglot", "importlib.metadata"}
 print(codes, started, sorted(slow & sys.modules.keys()))
@@ -197,4 +198,4 @@ print(codes, started, sorted(slow & sys.modules.keys()))
 
     printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=project)
 
-    assert printed.stdout.splitlines()[-1] == "[0, 0, 0, 0, 0, 0, 0] [] []"
+    assert printed.stdout.splitlines()[-1] == "[0, 0, 0, 0, 0, 0, 0, 0] [] []"

@@ -31,6 +31,7 @@ from headrace.events.upkeep import LogTrimmed
 from headrace.model.batch_commit import BatchCommit
 from headrace.model.custom_metrics import MetricValue
 from headrace.model.datasets import Kind
+from headrace.model.executor_time import ExecutorTime
 from headrace.model.expectations import Action, ExpectationCount
 from headrace.model.outcome import (
     BatchTasks,
@@ -43,7 +44,7 @@ from headrace.model.outcome import (
     TableLag,
     UpdateState,
 )
-from headrace.model.stream_progress import OperatorProgress, SourceProgress, StreamBatches
+from headrace.model.stream_progress import BatchTiming, OperatorProgress, SourceProgress, StreamBatches
 
 ORIGIN = Origin(pipeline_id="p1", pipeline_name="flights", update_id="u1", host="here")
 STAMP = Stamp(7, datetime(2026, 11, 20, 10, 0, tzinfo=UTC), "log-1", "unique")
@@ -73,6 +74,7 @@ lags = st.dictionaries(st.tuples(texts, st.integers(0, 99)), st.tuples(numbers, 
     lambda found: tuple(PartitionLag(*place, *ends) for place, ends in sorted(found.items()))
 )
 moments = st.datetimes(timezones=st.just(UTC))
+executor_times = st.none() | st.builds(ExecutorTime, numbers, numbers)
 progress = st.builds(
     StreamBatches,
     st.integers(-1, 2**60),
@@ -87,6 +89,11 @@ progress = st.builds(
     st.none() | moments,
     st.lists(st.builds(OperatorProgress, texts, texts, st.none() | numbers, *[numbers] * 6), max_size=2).map(tuple),
     st.lists(st.builds(SourceProgress, texts, numbers), max_size=2).map(tuple),
+    st.lists(
+        st.builds(BatchTiming, numbers, moments, numbers, st.dictionaries(texts, numbers, max_size=2), numbers),
+        max_size=2,
+    ).map(tuple),
+    executor_times,
 )
 events: st.SearchStrategy[Event] = st.one_of(
     st.builds(BatchRunning, texts, texts, st.builds(BatchTasks, st.none() | numbers, numbers, numbers, numbers)),
@@ -120,6 +127,7 @@ events: st.SearchStrategy[Event] = st.one_of(
         *(texts, texts, numbers, numbers, counts, numbers),
         merge_path=st.none() | st.sampled_from(MergePath),
         commit=st.none() | st.builds(BatchCommit, numbers, numbers, numbers),
+        executor_time=executor_times,
     ),
     st.builds(LogTrimmed, texts, texts, objects),
     st.lists(st.builds(FlowTotal, texts, texts, numbers, numbers, counts, st.none() | numbers))

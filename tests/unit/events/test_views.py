@@ -8,13 +8,11 @@ from sqlglot import expressions as exp
 
 from headrace.events.lakeflow_views import MonitoredPipeline
 from headrace.events.system_tables import LAKEFLOW_VIEWS
-from headrace.events.views import VIEWS
 from headrace.model.liveness import Liveness
 
 HELD = Liveness(is_held=True, update_id="it's \\ u1", checked_after="00")
-PIPELINE = MonitoredPipeline("/srv/it's", "p1", "shop", table="`main`.`events`", updates="`events`", liveness=HELD)
-TEXTS = {name: view("`main`.`events`", HELD) for name, view in VIEWS.items()}
-TEXTS |= {name: view([PIPELINE]) for name, view in LAKEFLOW_VIEWS.items()}
+PIPELINE = MonitoredPipeline("/srv/it's", "p1", "shop", table="`main`.`events`", liveness=HELD)
+TEXTS = {name: view([PIPELINE]) for name, view in LAKEFLOW_VIEWS.items()}
 
 
 @pytest.mark.parametrize("name", TEXTS, ids=str)

@@ -127,3 +127,19 @@ def test_any_value_of_a_named_parameter_becomes_one_string_literal(value):
     assert registry.problems == []
     assert [token.kind for token in tokens if token.kind is Kind.STRING] == [Kind.STRING] * 2
     assert unquoted(tokens[1]) == value
+
+
+def test_properties_of_a_table_declare_metrics():
+    text = """
+        CREATE STREAMING TABLE t
+        TBLPROPERTIES (headrace.metric.value = 'sum(amount)', 'headrace.metric.2x' = 'count(*)', a = 'b');
+        CREATE VIEW v TBLPROPERTIES ('headrace.metric.value' = 'sum(amount)') AS SELECT 1
+    """
+
+    registry = loaded(text)
+
+    datasets = registry.definitions().datasets
+    found = {str(one.name): [(m.name, m.expression, m.location.line) for m in one.metrics] for one in datasets}
+    assert found == {"t": [("value", "sum(amount)", 3)], "v": [("value", "sum(amount)", 4)]}
+    assert [one.properties for one in datasets] == [{"a": "b"}, {}]
+    assert [(one.code, one.location.line) for one in registry.problems] == [("METRICS.INVALID_NAME", 3)]

@@ -12,4 +12,5 @@ __all__ = [
     "pipeline_metrics",
     "sql_access",
     "stored_project",
+    "update_trace",
 ]

@@ -12,7 +12,7 @@ from pathlib import Path
 from headrace.alerts.alert import AlertState
 from headrace.alerts.store import read_alerts
 from headrace.errors import PipelineError
-from headrace.metrics import catalogue
+from headrace.metrics import catalogue, cost_metrics
 from headrace.metrics.dataset_health import dataset_health
 from headrace.metrics.fold import EventFold
 from headrace.metrics.samples import Samples
@@ -99,7 +99,7 @@ def _add_current(samples: Samples, fold: EventFold, now: float) -> None:
         for source, oldest in sources.items():
             samples.set(catalogue.LAG_SECONDS, 0 if oldest is None else round(now - oldest, 3), flow, source)
     for flow, cost in fold.costs.items():
-        for metric, value in ((catalogue.COST, cost.current(now)), (catalogue.USUAL_COST, cost.usual(now))):
+        for metric, value in ((cost_metrics.COST, cost.current(now)), (cost_metrics.USUAL_COST, cost.usual(now))):
             if value is not None:
                 samples.set(metric, value, flow)
     active = {state.value for state in ACTIVE_STATES}

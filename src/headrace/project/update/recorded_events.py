@@ -14,7 +14,7 @@ from itertools import count
 from headrace.events.envelope import Origin, redacted
 from headrace.events.expiry import Retention
 from headrace.events.log import EventLog
-from headrace.events.outcome import OutcomeBuilder
+from headrace.events.outcome import COUNTED_IN_TOTALS, TOTALS_AFTER_EVENTS, OutcomeBuilder
 from headrace.events.reader import EventReader
 from headrace.events.types import TERMINAL_UPDATE_STATES, BatchDone, Event, UpdateStateChanged
 from headrace.project.resolution.resolve_request import Resolved
@@ -24,8 +24,6 @@ from headrace.project.update.log_trimming import record_trimming
 from headrace.settings.secrets import Secrets
 from headrace.settings.settings import Settings
 from headrace.spark.session.active_session import make_active
-
-_TOTAL_EVERY_BATCHES = 1000
 
 
 @contextmanager
@@ -64,7 +62,7 @@ def recorded_events(
     # The outcome comes from the logged events, built as any other process would build it.
     builder = OutcomeBuilder(update_id)
     order = threading.Lock()
-    batches = count(1)
+    counted = count(1)
     garbage = GarbageCollection()
     with log, ExitStack() as stack:
 
@@ -77,8 +75,7 @@ def recorded_events(
                     # Batches expire before the state of their update does.
                     log.emit(totals)
                 builder.apply(event, log.emit(event))
-                if isinstance(event, BatchDone) and next(batches) % _TOTAL_EVERY_BATCHES == 0:
-                    # So that `status` need not read all batches of a continuous update.
+                if isinstance(event, COUNTED_IN_TOTALS) and next(counted) % TOTALS_AFTER_EVENTS == 0:
                     log.emit(builder.total())
             if on_event is not None:
                 on_event(event)

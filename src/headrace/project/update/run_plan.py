@@ -22,6 +22,7 @@ from headrace.runtime.failpoints import Failpoints
 from headrace.runtime.loop import run as run_flows
 from headrace.settings.settings import Settings
 from headrace.spark.execution.flow_threads import ThreadedFlows
+from headrace.spark.jvm.executor_times import ExecutorTimes
 from headrace.spark.update.context import FlowDefaults, Reporting, UpdateContext
 from headrace.spark.update.guard import Guard
 from headrace.storage.change_detection import StoredState
@@ -56,6 +57,7 @@ class PlanRun:
         for step in plan.views:
             self.lease.check()
             apply_view_step(step, settings.layout, settings.naming)
+        executor_times = ExecutorTimes(resolved.catalog.session)
         context = UpdateContext(
             update_id=self.update_id,
             pipeline_id=settings.id,
@@ -71,6 +73,7 @@ class PlanRun:
                 now=time.time,
                 redact=self.redact,
                 traces=Path(settings.layout.logs) / f"{self.update_id}.log",
+                executor_times=executor_times,
             ),
             guard=Guard(self.failpoints, self.lease.check, self.lease.number),
             defaults=FlowDefaults(
@@ -100,6 +103,7 @@ class PlanRun:
             finally:
                 # Nothing may write for this update after the lease is released.
                 flows.close()
+                executor_times.close()
 
 
 class _Clock:

@@ -6,6 +6,7 @@ __all__ = [
     "callback_connections",
     "causes",
     "class_names",
+    "executor_times",
     "launch",
     "plan_nodes",
     "process",

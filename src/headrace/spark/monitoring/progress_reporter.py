@@ -10,6 +10,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.events.types import StreamProgress
 from headrace.graph.resolved_flows import ResolvedFlow
+from headrace.model.executor_time import ExecutorTime, sum_of
 from headrace.model.stream_progress import StreamBatches, combined
 from headrace.spark.update.context import UpdateContext
 
@@ -42,7 +43,7 @@ class ProgressReporter:
             return
         self._reported_at = now
         if self._unreported:
-            progress = combined(self._unreported, self._previous_start)
+            progress = combined(self._unreported, self._previous_start, self._executor_time(last=last))
             self._unreported, self._previous_start = [], progress.started_at
         elif not self._has_reported and str(self._query.status["message"]).startswith("Waiting"):
             # A query without input so far is seen too.
@@ -60,3 +61,9 @@ class ProgressReporter:
                 progress=progress,
             )
         )
+
+    def _executor_time(self, *, last: bool) -> ExecutorTime | None:
+        """The time of the tasks of the unreported batches, and of what came between them."""
+        newest = int(self._unreported[-1]["batchId"])
+        times = self._context.reporting.executor_times.take(str(self._query.runId), newest, settled=last)
+        return sum_of(times.values())

@@ -114,16 +114,13 @@ def existing_session() -> SparkSession | None:
     return SparkSession._instantiatedSession  # noqa: SLF001 - it has no public form
 
 
-def class_path_jars(master: str, environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """The jars before Spark's own on the class path: Delta's, so that the class archive covers it, and the package's.
-
-    The package's own jar is only for local masters: the other machines of a cluster do not have it.
+def class_path_jars(environ: Mapping[str, str]) -> tuple[Path, ...]:
+    """The jars before Spark's own on the driver's class path: Delta's, so that the class archive covers it, and ours.
 
     Raises:
         PipelineError: CONNECTOR.* if they are missing.
     """
-    delta = jars((BASE_CONNECTOR,), environ=environ)
-    return (*delta, storage_jar(environ=environ)) if is_single_process(master) else delta
+    return (*jars((BASE_CONNECTOR,), environ=environ), storage_jar(environ=environ))
 
 
 def log_file(log_folder: Path) -> Path:
@@ -189,7 +186,7 @@ def _submitted_context(start: _Start) -> SparkContext:
     master = submitted.master(start.master)
     if start.folder is not None:
         check_folder(submitted.folder, os.path.realpath(start.folder))
-    first = class_path_jars(master, start.environ)
+    first = class_path_jars(start.environ)
     needed = start.needed(master, first)
     settings = submitted.merged(needed, {key: value for key, value in start.confs.items() if key != MASTER})
     add_to_class_path(gateway.jvm, dict.fromkeys((*first, *start.jars())))
@@ -200,7 +197,7 @@ def _started_context(start: _Start) -> SparkContext:
     """The context in a Java process that starts here."""
     environ, master, log_folder = start.environ, start.master, start.log_folder
     java_version = check_java(environ)
-    first = class_path_jars(master, environ)
+    first = class_path_jars(environ)
     needed = start.needed(master, first)
     log_folder.mkdir(parents=True, exist_ok=True)
     log4j = log_folder / "log4j2.properties"

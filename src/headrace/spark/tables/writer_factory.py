@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headrace.checkpoints.offsets import query_id_of
 from headrace.expectations.compile import Rules
-from headrace.graph.resolved_flows import ChangeFlow, ResolvedFlow, SnapshotFlow
+from headrace.graph.resolved_flows import BatchFlow, ChangeFlow, ResolvedFlow, SnapshotFlow
 from headrace.graph.table_rules import table_rules_of
 from headrace.model.datasets import Dataset
 from headrace.model.expectations import Action, Expectation
@@ -85,7 +85,7 @@ class WriterFactory:
         return TableWriter(
             target,
             Evaluation(rules),
-            context.reporting.emit,
+            context.emit_timed(flow.name),
             context.reporting.known_counts,
             context.guard.failpoint,
             context.guard.fence,
@@ -120,7 +120,7 @@ class WriterFactory:
         return TableWriter(
             target,
             evaluation,
-            context.reporting.emit,
+            context.emit_timed(flow.name) if isinstance(flow, BatchFlow) else context.reporting.emit,
             context.reporting.known_counts,
             context.guard.failpoint,
             context.guard.fence,

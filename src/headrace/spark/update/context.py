@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from headrace.cdc.table_lock import TableLock
+from headrace.events.types import BatchDone, Event
 from headrace.graph.resolved import ResolvedGraph
 from headrace.model.dead_letter_policy import DeadLetterPolicy
+from headrace.model.executor_time import sum_of
 from headrace.model.names import Naming, QualifiedName
 from headrace.model.outcome import FlowCounts
 from headrace.model.sequence_conflicts import OnTie
 from headrace.model.tombstone_retention import Retention
 from headrace.runtime.ports import Emit
 from headrace.settings.storage import StorageLayout
+from headrace.spark.jvm.executor_times import ExecutorTimes
 from headrace.spark.update.catalog import Catalog
 from headrace.spark.update.guard import Guard
 from headrace.storage.change_detection import StoredState
@@ -32,6 +35,7 @@ class Reporting:
         now: the time in seconds since 1970.
         redact: removes secrets from a text.
         traces: the file for whole stack traces of failures.
+        executor_times: the time of tasks, by job group.
     """
 
     emit: Emit
@@ -39,6 +43,7 @@ class Reporting:
     now: Callable[[], float]
     redact: Callable[[str], str]
     traces: Path
+    executor_times: ExecutorTimes
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,20 @@ class UpdateContext:
     def work_group(self, flow: str) -> str:
         """The Spark job group of a flow, by which its batch can be cancelled."""
         return f"headrace {self.update_id} {flow}"
+
+    def emit_timed(self, flow: str) -> Emit:
+        """Where a flow that is no stream emits its events: its batches get the time of their tasks.
+
+        The progress of a stream has the time.
+        """
+        times, group = self.reporting.executor_times, self.work_group(flow)
+
+        def emit(event: Event) -> None:
+            if isinstance(event, BatchDone):
+                event = replace(event, executor_time=sum_of(times.take(group, settled=True).values()))
+            self.reporting.emit(event)
+
+        return emit
 
     def table_path(self, name: QualifiedName) -> str:
         """The path of a dataset's table."""

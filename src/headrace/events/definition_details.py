@@ -1,0 +1,90 @@
+"""The JSON of the definitions of datasets, sinks and flows: the vendor's field names, and our own.
+
+Ours are ``path``, ``schema``, ``comment``, ``private``, ``partition_by``, ``cluster_by``, ``freshness``,
+``external_inputs``, ``trigger`` and ``query_digest``.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+from headrace.events.levels import Json
+from headrace.events.types import DatasetDefined, ExternalInput, FlowDefined, FreshnessTarget, SinkDefined
+from headrace.model.datasets import Kind
+
+DEFINITIONS = frozenset(kind.event_type for kind in (DatasetDefined, SinkDefined, FlowDefined))
+
+
+class DatasetType(str, Enum):
+    """The kinds of datasets in the vendor's log; an enumeration, so that it is not redacted."""
+
+    TABLE = "TABLE"
+    STREAMING_TABLE = "STREAMING_TABLE"
+    MATERIALIZED_VIEW = "MATERIALIZED_VIEW"
+    TEMPORARY_VIEW = "TEMPORARY_VIEW"
+    PERSISTED_VIEW = "VIEW"
+    SINK = "SINK"
+
+
+def definition_body(event: DatasetDefined | SinkDefined | FlowDefined) -> dict[str, Any]:
+    """The body of a definition."""
+    match event:
+        case DatasetDefined():
+            return {
+                "dataset_type": DatasetType[event.kind.name],
+                "path": event.path,
+                "expectations": [{"name": name} for name in event.expectations],
+                "schema": event.schema,
+                "comment": event.comment,
+                "private": event.private,
+                "partition_by": list(event.partition_by),
+                "cluster_by": list(event.cluster_by),
+                "freshness": [{"column": one.column, "within_s": one.within_s} for one in event.freshness],
+            }
+        case SinkDefined(_, form, options):
+            return {"format": form, "options": options}
+        case FlowDefined():
+            return {
+                "input_datasets": list(event.inputs),
+                "output_dataset": event.dataset,
+                "flow_type": event.mode,
+                "language": event.language,
+                "once": event.once,
+                "comment": event.comment,
+                "external_inputs": [{"kind": one.kind, "name": one.name} for one in event.external_inputs],
+                "trigger": event.trigger,
+                "query_digest": event.query_digest,
+            }
+
+
+def definition_of(event_type: str, body: Json, flow: str, dataset: str) -> DatasetDefined | SinkDefined | FlowDefined:
+    """The definition of a body; *flow* and *dataset* are the names in the origin of the event."""
+    if event_type == DatasetDefined.event_type:
+        names = tuple(expectation["name"] for expectation in body["expectations"])
+        return DatasetDefined(
+            dataset,
+            Kind[DatasetType(body["dataset_type"]).name],
+            body.get("path"),
+            names,
+            schema=body.get("schema"),
+            comment=body.get("comment"),
+            private=body.get("private", False),
+            partition_by=tuple(body.get("partition_by", ())),
+            cluster_by=tuple(body.get("cluster_by", ())),
+            freshness=tuple(FreshnessTarget(one["column"], one["within_s"]) for one in body.get("freshness", ())),
+        )
+    if event_type == SinkDefined.event_type:
+        return SinkDefined(dataset, body["format"], body["options"])
+    return FlowDefined(
+        flow=flow,
+        dataset=dataset,
+        inputs=tuple(body["input_datasets"]),
+        language=body["language"],
+        mode=body["flow_type"],
+        once=body["once"],
+        comment=body.get("comment"),
+        external_inputs=tuple(ExternalInput(one["kind"], one["name"]) for one in body.get("external_inputs", ())),
+        trigger=body.get("trigger"),
+        query_digest=body.get("query_digest"),
+    )
