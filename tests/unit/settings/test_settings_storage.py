@@ -99,7 +99,7 @@ def test_checkpoints_and_state_of_a_flow_share_a_folder():
 
 
 def test_system_and_lease_paths_follow_the_storage_layout():
-    assert (LAYOUT.events, LAYOUT.logs, LAYOUT.lease) == (
+    assert (LAYOUT.events, LAYOUT.logs, str(LAYOUT.lease)) == (
         "/data/system/events",
         "/data/system/logs",
         "/data/lease.json",

@@ -56,4 +56,4 @@ def test_a_storage_on_s3_brings_its_connector_and_keeps_local_files_in_the_proje
 
     assert settings.all_connectors == ("s3",)
     assert settings.layout.logs.startswith(str(tmp_path / ".headrace"))
-    assert settings.layout.lease == "s3a://lake/shop/lease.json"
+    assert str(settings.layout.lease) == "s3a://lake/shop/lease.json"

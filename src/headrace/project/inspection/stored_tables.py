@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from deltalake import DeltaTable
 
 from headrace.delta_log.lateness import measure_lateness
 from headrace.delta_log.tables import count_rows, open_table, query_rows
@@ -73,13 +72,13 @@ def quarantined(layout: StorageLayout, naming: Naming, text: str, rows: int) -> 
         columns |= dict.fromkeys(field.name for field in open_delta(path).schema().fields)
     if wanted in tables:
         try:
-            found += query_rows(DeltaTable(tables[wanted]), query)
+            found += query_rows(open_delta(tables[wanted]), query)
         except Exception as error:
             # Spark writes texts that are not UTF-8 as they are, and Arrow does not read them.
             table = f"{wanted}{QUARANTINE_SUFFIX}"
             select = f"SELECT * FROM {quoted(*table.split('.'))}"  # noqa: S608 - a table that is there, its name quoted
             raise PipelineError("QUARANTINE.UNREADABLE", name=text, query=select, reason=error) from error
-        columns |= dict.fromkeys(field.name for field in DeltaTable(tables[wanted]).schema().fields)
+        columns |= dict.fromkeys(field.name for field in open_delta(tables[wanted]).schema().fields)
     others = (name for name in columns if name not in _FIRST_COLUMNS)
     shown = (*(name for name in _FIRST_COLUMNS if name in columns), *others)
     newest = sorted(found, key=lambda row: (row["quarantined_at"], row["batch_id"]), reverse=True)[:rows]
