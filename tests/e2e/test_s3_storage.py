@@ -113,8 +113,8 @@ def test_tables_on_s3_equal_those_on_a_disk_and_verbs_answer(projects, lake):
         expected = rows(DeltaTable(disk / "storage" / "tables" / "default" / name))
         assert (name, rows(open_delta(f"{lake}/shop/tables/default/{name}"))) == (name, expected)
     # Nothing new is not computed again, and no verb needs a file of the other machine.
-    assert {flow["state"] for flow in json.loads(run(on_s3, "run", "--format", "json"))["flows"]} == {"UP_TO_DATE"}
-    assert json.loads(run(on_s3, "status", "--format", "json"))["state"] == "COMPLETED"
+    assert {flow["state"] for flow in json.loads(run(on_s3, "--output", "json", "run"))["flows"]} == {"UP_TO_DATE"}
+    assert json.loads(run(on_s3, "--output", "json", "status"))["state"] == "COMPLETED"
     for words in (["events"], ["checkpoints", "list"], ["checkpoints", "verify"], ["quarantine", "list"], ["metrics"]):
         run(on_s3, *words)
     assert "orders" in run(on_s3, "sql", "SELECT count(*) AS orders FROM orders")
@@ -133,9 +133,9 @@ def test_an_update_that_is_killed_on_s3_is_lost_and_the_next_one_repairs_it(proj
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
 
-    assert json.loads(in_own_process(on_s3, "status", "--format", "json").stdout)["state"] == "LOST"
+    assert json.loads(in_own_process(on_s3, "--output", "json", "status").stdout)["state"] == "LOST"
     run(on_s3, "run")
-    assert json.loads(run(on_s3, "status", "--format", "json"))["state"] == "COMPLETED"
+    assert json.loads(run(on_s3, "--output", "json", "status"))["state"] == "COMPLETED"
     # The amounts of ten orders, without the two that are not positive.
     assert (
         sum(row["total"] for row in open_delta(f"{lake}/shop/tables/default/totals").to_pyarrow_table().to_pylist())

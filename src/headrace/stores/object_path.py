@@ -105,7 +105,7 @@ class ObjectPath(PureObjectPath):
 
     def is_dir(self) -> bool:
         """True for a folder."""
-        return next(self.store.list_below(self.key), None) is not None
+        return self.store.has_objects(self.key)
 
     def exists(self) -> bool:
         """True for an object and for a folder."""

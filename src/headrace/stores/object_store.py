@@ -70,7 +70,7 @@ class ObjectStore:
 
     def __init__(self, root: str, client: Client) -> None:
         self.root = root
-        self._client = client
+        self.client = client
 
     def __repr__(self) -> str:
         return f"ObjectStore({self.root!r})"
@@ -78,23 +78,23 @@ class ObjectStore:
     def get(self, key: str) -> tuple[bytes, str]:
         """The content of an object and its tag."""
         with translating_errors(f"{self.root}/{key}"):
-            found = obstore.get(self._client, key)
+            found = obstore.get(self.client, key)
             return bytes(found.bytes()), str(found.meta["e_tag"])
 
     def head(self, key: str) -> ObjectMeta:
         """What is known of an object."""
         with translating_errors(f"{self.root}/{key}"):
-            return _meta(obstore.head(self._client, key))
+            return _meta(obstore.head(self.client, key))
 
     def signed_url(self, method: str, key: str) -> str:
         """A URL for one request about an object, valid for some minutes."""
         with translating_errors(f"{self.root}/{key}"):
-            return str(obstore.sign(cast("S3Store", self._client), cast("Any", method), key, _SIGNED_FOR))
+            return str(obstore.sign(cast("S3Store", self.client), cast("Any", method), key, _SIGNED_FOR))
 
     def put(self, key: str, content: bytes) -> str:
         """Write an object, in place of one that is there; returns its tag."""
         with translating_errors(f"{self.root}/{key}"):
-            return str(obstore.put(self._client, key, content)["e_tag"])
+            return str(obstore.put(self.client, key, content)["e_tag"])
 
     def put_if_absent(self, key: str, content: bytes) -> str | None:
         """Write an object unless it exists; returns its tag, or None if it exists.
@@ -115,15 +115,15 @@ class ObjectStore:
         write_id = uuid.uuid4().hex
         with translating_errors(f"{self.root}/{key}"):
             try:
-                written = obstore.put(self._client, key, content, mode=mode, attributes={_WRITE_ID: write_id})
+                written = obstore.put(self.client, key, content, mode=mode, attributes={_WRITE_ID: write_id})
             except refused:
-                return _tag_of_write(self._client, key, write_id)
+                return _tag_of_write(self.client, key, write_id)
             return str(written["e_tag"])
 
     def list_folder(self, folder: str) -> Listing:
         """What is directly in a folder; nothing if it does not exist."""
         with translating_errors(f"{self.root}/{folder}"):
-            found = obstore.list_with_delimiter(self._client, folder or None)
+            found = obstore.list_with_delimiter(self.client, folder or None)
         folders = sorted(prefix.rstrip("/").rpartition("/")[2] for prefix in found["common_prefixes"])
         objects = sorted(map(_meta, found["objects"]), key=lambda meta: meta.key)
         return Listing(tuple(folders), tuple(objects))
@@ -131,25 +131,29 @@ class ObjectStore:
     def list_below(self, folder: str) -> Iterator[ObjectMeta]:
         """All objects below a folder, in no order."""
         with translating_errors(f"{self.root}/{folder}"):
-            for chunk in obstore.list(self._client, folder or None):
+            for chunk in obstore.list(self.client, folder or None):
                 yield from map(_meta, chunk)
+
+    def has_objects(self, folder: str) -> bool:
+        """True if an object is below a folder, that is, if the folder exists."""
+        return next(self.list_below(folder), None) is not None
 
     def copy(self, source: str, target: str) -> None:
         """Copy an object inside the store."""
         with translating_errors(f"{self.root}/{source}"):
-            obstore.copy(self._client, source, target)
+            obstore.copy(self.client, source, target)
 
     def delete(self, key: str) -> None:
         """Delete an object; nothing happens if it does not exist."""
         with translating_errors(f"{self.root}/{key}"), suppress(*_NOT_FOUND):
-            obstore.delete(self._client, key)
+            obstore.delete(self.client, key)
 
     def delete_below(self, folder: str) -> None:
         """Delete all objects below a folder."""
         keys = [meta.key for meta in self.list_below(folder)]
         if keys:
             with translating_errors(f"{self.root}/{folder}"), suppress(*_NOT_FOUND):
-                obstore.delete(self._client, keys)
+                obstore.delete(self.client, keys)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from typing import TypeAlias
 from headrace.errors import PipelineError
 from headrace.stores.connections import open_store
 from headrace.stores.object_path import ObjectPath
+from headrace.stores.reading_once import once_if_asked
 from headrace.stores.uris import StoreUri, is_store_uri
 
 # Both have the methods that a storage needs; what only a disk can do asks for a `Path`.
@@ -21,7 +22,7 @@ def storage_path(location: str) -> StoragePath:
     if not is_store_uri(location):
         return Path(location)
     uri = StoreUri.parse(location)
-    return ObjectPath(uri.root, uri.key, open_store(uri))
+    return ObjectPath(uri.root, uri.key, once_if_asked(open_store(uri)))
 
 
 def remove_tree(folder: StoragePath) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-
 from headrace.delta_log.lateness import measure_lateness
 from headrace.delta_log.tables import count_rows, open_table, query_rows
 from headrace.errors import PipelineError

@@ -25,6 +25,7 @@ from headrace.settings.settings import Settings
 from headrace.storage.change_detection import StoredState
 from headrace.storage.history import StoredHistory
 from headrace.storage.renaming import CurrentNames, RelocatedLayout, StoredRenames
+from headrace.stores.reading_once import reading_once
 
 
 class Planning:
@@ -54,6 +55,10 @@ class Planning:
         Raises:
             Problems: all problems of the selection, and all conflicts between the storage and the declarations.
         """
+        with reading_once():
+            return self._plan(graph, selection, continuous=continuous)
+
+    def _plan(self, graph: ResolvedGraph, selection: Selection, *, continuous: bool | None) -> Plan:
         settings = self._settings
         self._logged.invalidate()
         selected = select(graph, selection, settings.naming)
