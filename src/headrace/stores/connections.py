@@ -11,6 +11,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 from obstore.store import S3Store
 
@@ -19,6 +20,9 @@ from headrace.stores.uris import StoreUri, is_store_uri
 
 # What the client libraries are asked for if nobody says a region: it is in each signature.
 _DEFAULT_REGION = "us-east-1"
+# The client tries for three minutes otherwise, while a user waits for the answer of a verb.
+_RETRY_TIMEOUT = timedelta(seconds=30)
+_CONNECT_TIMEOUT = timedelta(seconds=10)
 
 
 @dataclass(frozen=True)
@@ -146,5 +150,10 @@ def delta_options(path: str) -> dict[str, str] | None:
 def _open(uri: StoreUri, connection: StoreConnection) -> ObjectStore:
     options = connection.object_store_options()
     allows_http = options.pop("allow_http", "") == "true"
-    client = S3Store(uri.bucket, config=options, client_options={"allow_http": allows_http})  # type: ignore[arg-type]
+    client = S3Store(
+        uri.bucket,
+        config=options,  # type: ignore[arg-type]
+        client_options={"allow_http": allows_http, "connect_timeout": _CONNECT_TIMEOUT},
+        retry_config={"retry_timeout": _RETRY_TIMEOUT},
+    )
     return ObjectStore(uri.root, client)

@@ -6,6 +6,7 @@ fails against the first. So each carries the id of its write, and a refusal by a
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -166,7 +167,7 @@ def translating_errors(place: str) -> Iterator[None]:
     except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
         raise PermissionError(13, "access is denied", place) from error
     except exceptions.BaseError as error:
-        raise ConnectionError(5, _first_line(error), place) from error
+        raise ConnectionError(5, _reason(error), place) from error
 
 
 def _tag_of_write(client: Client, key: str, write_id: str) -> str | None:
@@ -182,6 +183,9 @@ def _meta(found: Any) -> ObjectMeta:
     return ObjectMeta(found["path"], found["size"], found["last_modified"], str(found["e_tag"]))
 
 
-def _first_line(error: BaseException) -> str:
-    # The lines after it show the client's fields, among them its settings.
+def _reason(error: BaseException) -> str:
+    """The server's own words, or else the first line of the client; the lines after it show the client's settings."""
+    code, message = (re.search(f"<{tag}>([^<]*)</{tag}>", str(error)) for tag in ("Code", "Message"))
+    if code is not None:
+        return f"the store answered {code[1]}" + (f": {message[1]}" if message is not None else "")
     return str(error).partition("\n")[0].strip() or type(error).__name__

@@ -102,3 +102,8 @@ def test_the_event_log_is_written_and_read(storage):
     assert [row["event_type"] for row in reader.events()] == ["create_update"]
     lost = latest_outcome(reader.outcome, storage / "lease.json", "here", lambda: 1000.0)
     assert lost is None or lost.state is UpdateState.LOST
+
+
+def test_a_bucket_that_does_not_exist_is_named_in_the_words_of_the_server(lake):
+    with pytest.raises(OSError, match=r"NoSuchBucket"):
+        storage_path(f"{lake}-gone/shop").is_dir()
