@@ -9,7 +9,6 @@ from headrace.graph.resolved import ResolvedGraph
 from headrace.graph.select import Selection, select
 from headrace.plan.backfills import BackfillRequest, ReplayRequest
 from headrace.plan.build import build_plan
-from headrace.plan.renames import Rename
 from headrace.plan.steps import Plan
 from headrace.plan.triggers import with_triggers
 from headrace.project.planning.kept_tables import KeptTables
@@ -108,9 +107,9 @@ class Planning:
         plan = self.plan(graph, Selection(), continuous=False)
         return with_replay(plan, request, self.state, settings.layout, settings.naming)
 
-    def apply_renames(self, planned: tuple[Rename, ...], failpoints: Failpoints) -> None:
+    def apply_renames(self, plan: Plan, failpoints: Failpoints) -> None:
         """Move stored data from old to new names; only the holder of the lease may call this."""
-        for rename in planned:
+        for rename in plan.renames:
             self._stored.apply(rename, lambda: failpoints(Failpoint.RENAMED))
 
     def _past(self) -> StoredHistory:

@@ -10,7 +10,6 @@ from headrace.errors import InternalError, PipelineError
 from headrace.events.types import Event, FlowStateChanged, UpdateStateChanged, Warned
 from headrace.graph.select import Selection
 from headrace.model.outcome import FlowState, Outcome, UpdateCause, UpdateState
-from headrace.plan.renames import Rename
 from headrace.plan.steps import Plan
 from headrace.project.lease import Lease
 from headrace.project.resolution.resolve_request import Resolved
@@ -52,7 +51,7 @@ class Update:
     cause: UpdateCause
     user: str | None
     # Applies renames, after the event log has recorded them.
-    apply_renames: Callable[[tuple[Rename, ...]], None]
+    apply_renames: Callable[[Plan], None]
     # Resolves and plans the remaining flows of a board again, after the schema of a source evolved.
     replan: Callable[[Board], tuple[Resolved, Plan]]
     monitor: AlertMonitor
@@ -94,7 +93,7 @@ class Update:
                 emit(initial_event)
             emit(UpdateStateChanged(UpdateState.RUNNING))
             try:
-                self.apply_renames(plan.renames)
+                self.apply_renames(plan)
                 run = PlanRun(
                     settings,
                     self.state,

@@ -107,7 +107,7 @@ class UpdateStart:
                 clock=self.harness.clock,
                 cause=self.cause,
                 user=user_name(self.environ),
-                apply_renames=lambda renamed: self.planning.apply_renames(renamed, self.harness.failpoints),
+                apply_renames=lambda plan: self.planning.apply_renames(plan, self.harness.failpoints),
                 replan=replan,
                 monitor=monitor,
             )
