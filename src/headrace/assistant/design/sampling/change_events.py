@@ -48,7 +48,7 @@ def _envelopes(sample: Sample) -> tuple[pa.Table, Mapping[str, JsonType]] | None
 
 
 def _images(sample: Sample, table: pa.Table, types: Mapping[str, JsonType]) -> Sample:
-    """The rows after the changes, or before if there is none after."""
+    """The rows after the changes, or the row before a deletion."""
     after, before = _fields(types.get(_AFTER)), _fields(types.get(_BEFORE))
     columns, kinds = {}, {}
     for name in {**after, **before}:

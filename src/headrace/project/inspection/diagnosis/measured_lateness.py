@@ -45,7 +45,7 @@ def with_lateness(facts: Facts, reading: CarefulReading, *, only_late: bool) -> 
 
 
 def _delay(facts: Facts, table: str, column: str) -> tuple[float | None, str]:
-    """The delay, or why there is none."""
+    """The delay, or why it was not measured."""
     settings = facts.settings
     try:
         measured = lateness(settings.layout, settings.naming, table, column, _COMMITS, DEFAULT_DROPPED_SHARE, facts.now)
