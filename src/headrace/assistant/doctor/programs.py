@@ -141,7 +141,7 @@ def _nodes(files: Sequence[ProgramFile]) -> Iterator[tuple[ProgramFile, str, ast
 
 
 def tree_of(file: ProgramFile) -> ast.Module | None:
-    """The syntax tree of a Python file or of the Python cells of a notebook; None if it cannot be parsed, or is another file."""
+    """The syntax tree of a Python file or of the Python cells of a notebook; None if it cannot be parsed."""
     if not file.name.endswith((".py", ".ipynb")):
         return None
     try:
