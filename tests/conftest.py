@@ -119,7 +119,11 @@ def lake(s3, monkeypatch):
     """The URI of a bucket of its own for each test; the environment leads there."""
     for name, value in s3.environ.items():
         monkeypatch.setenv(name, value)
-    return f"s3a://{s3.make_bucket(f'lake-{uuid.uuid4().hex[:12]}')}"
+    from headrace.stores.connections import StoreConnection, add_connection  # noqa: PLC0415 - for the tests that need it
+
+    root = f"s3a://{s3.make_bucket(f'lake-{uuid.uuid4().hex[:12]}')}"
+    add_connection(root, lambda: StoreConnection.of_environment(s3.environ))
+    return root
 
 
 @pytest.fixture(scope="session")

@@ -101,19 +101,25 @@ class ObjectLeaseFile:
         self._file = file
         # None: there is no object.
         self._tag: str | None = None
+        # What this process wrote last, or tried to.
+        self._own: bytes | None = None
 
     def read(self) -> Holder | None:
-        """See :class:`LeaseFile`."""
+        """See :class:`LeaseFile`.
+
+        Law: once this process has written, no read lets it replace what another one wrote, whichever thread reads.
+        """
         try:
-            content, self._tag = self._file.store.get(self._file.key)
+            content, tag = self._file.store.get(self._file.key)
         except FileNotFoundError:
-            self._tag = None
             return None
+        if self._own in (None, content):
+            self._tag = tag
         return holder_of(content)
 
     def write(self, holder: Holder) -> None:
         """See :class:`LeaseFile`."""
-        content = json.dumps(asdict(holder), indent=1).encode()
+        content = self._own = json.dumps(asdict(holder), indent=1).encode()
         if self._tag is None:
             written = self._file.store.put_if_absent(self._file.key, content)
         else:

@@ -57,7 +57,7 @@ def resolve_storage(value: str, root: Path, *, location: Location | None = None)
 
 def _place(uri: str, location: Location | None) -> str:
     try:
-        place = StoreUri.parse(uri)
+        place = StoreUri.checked(uri)
     except ValueError as error:
         raise PipelineError("STORAGE.INVALID", location=location, reason=str(error)) from error
     if not place.key:

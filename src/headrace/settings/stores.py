@@ -10,7 +10,7 @@ from headrace.model.location import Location
 from headrace.settings.check import Section
 from headrace.settings.secrets import Secrets, has_reference, resolve
 from headrace.stores.connections import StoreConnection, add_connection
-from headrace.stores.uris import StoreUri
+from headrace.stores.uris import StoreUri, is_store_uri
 
 _SECRETS = ("access_key", "secret_key", "session_token")
 Report = Callable[..., None]
@@ -33,7 +33,7 @@ def _stores(section: Section, file: str, report: Report) -> Iterator[tuple[str, 
     for name, given in section.named_sections("stores").items():
         key = f"stores.{name}"
         try:
-            uri = StoreUri.parse(name)
+            uri = StoreUri.checked(name)
         except ValueError as error:
             wrong(report, given.line, key, str(error), "Write the URI of a bucket, such as s3://lake.")
             continue
@@ -59,9 +59,18 @@ def wrong(report: Report, line: int, key: str, reason: str, fix: str) -> None:
 
 
 def connect_stores(
-    stores: Mapping[str, StoreSettings], secrets: Callable[[], Secrets], environ: Mapping[str, str]
+    storage: str, stores: Mapping[str, StoreSettings], secrets: Callable[[], Secrets], environ: Mapping[str, str]
 ) -> None:
-    """Let this process reach the buckets as the settings say; references are replaced when a bucket is first used."""
+    """Let this process reach the buckets as the settings say; references are replaced when a bucket is first used.
+
+    Args:
+        storage: of the pipeline; if *stores* does not have its bucket, that is reached as the environment says.
+        stores: by the URI of the bucket.
+        secrets: opens the secrets.
+        environ: the environment variables.
+    """
+    if is_store_uri(storage):
+        add_connection(StoreUri.parse(storage).root, partial(StoreConnection.of_environment, environ))
     for root, store in stores.items():
         add_connection(root, partial(_resolved, store, secrets, environ))
 

@@ -98,6 +98,9 @@ class _Registry:
             self._connections[root] = given()
         return self._connections[root]
 
+    def has(self, root: str) -> bool:
+        return root in self._given
+
     def all(self) -> dict[str, StoreConnection]:
         return {root: self.connection(root) for root in tuple(self._given)}
 
@@ -119,6 +122,11 @@ def add_connection(root: str, connection: Callable[[], StoreConnection]) -> None
         connection: returns how it is reached; called when the bucket is first used.
     """
     _REGISTRY.add(root, connection)
+
+
+def is_named(uri: StoreUri) -> bool:
+    """Whether settings name a bucket: as the place of a storage, or among their stores."""
+    return _REGISTRY.has(uri.root)
 
 
 def connection_of(uri: StoreUri) -> StoreConnection:

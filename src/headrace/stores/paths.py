@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import TypeAlias
 
 from headrace.errors import PipelineError
-from headrace.stores.connections import open_store
+from headrace.stores.connections import is_named, open_store
 from headrace.stores.object_path import ObjectPath
 from headrace.stores.reading_once import once_if_asked
 from headrace.stores.uris import StoreUri, is_store_uri
@@ -18,10 +18,16 @@ StoragePath: TypeAlias = Path | ObjectPath
 
 
 def storage_path(location: str) -> StoragePath:
-    """The path of a location: a path of a local disk, or the canonical URI of a place in an object store."""
+    """The path of a location: a path of a local disk, or the URI of a place in a bucket that settings name.
+
+    Of other buckets nothing is asked here: what a query reads there, Spark reaches with settings of its own. Their
+    paths are those of a disk, where nothing is.
+    """
     if not is_store_uri(location):
         return Path(location)
     uri = StoreUri.parse(location)
+    if not is_named(uri):
+        return Path(location)
     return ObjectPath(uri.root, uri.key, once_if_asked(open_store(uri)))
 
 

@@ -40,10 +40,23 @@ class StoreUri:
 
     @classmethod
     def parse(cls, text: str) -> StoreUri:
-        """Parse a URI in any spelling.
+        """Parse a URI in any spelling, with any key: that of a file that exists, or of a pattern.
 
         Raises:
-            ValueError: it is not a URI of an object store; the text says why.
+            ValueError: it has another scheme.
+        """
+        scheme, _, rest = text.partition("://")
+        if scheme.lower() not in SCHEMES:
+            raise ValueError(f'"{scheme}" is not the scheme of an object store')
+        bucket, _, key = rest.partition("/")
+        return cls(_CANONICAL[scheme.lower()], bucket, "/".join(part for part in key.split("/") if part))
+
+    @classmethod
+    def checked(cls, text: str) -> StoreUri:
+        """Parse the URI of a place for a storage, which all libraries must read in the same way.
+
+        Raises:
+            ValueError: it is not such a URI; the text says why.
         """
         parts = urlsplit(text)
         scheme = _CANONICAL.get(parts.scheme.lower())

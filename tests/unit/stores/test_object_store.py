@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from obstore.store import MemoryStore
 
 from headrace.atomic_write import create_file, replace_file
-from headrace.stores.connections import StoreConnection
+from headrace.stores.connections import StoreConnection, add_connection
 from headrace.stores.object_path import ObjectPath
 from headrace.stores.object_store import ObjectStore
 from headrace.stores.paths import relative_path, remove_tree, storage_path
@@ -110,6 +110,7 @@ class CountingStore(ObjectStore):
 def test_a_plan_reads_each_object_once_and_what_runs_later_reads_it_again(monkeypatch):
     store = CountingStore(ROOT, MemoryStore())
     monkeypatch.setattr("headrace.stores.paths.open_store", lambda _uri: store)
+    add_connection(ROOT, StoreConnection)
     store.put("a", b"old")
 
     with reading_once():
@@ -142,7 +143,13 @@ def test_a_place_has_one_uri(text):
 )
 def test_a_uri_that_libraries_read_differently_is_refused(text):
     with pytest.raises(ValueError, match=r"it contains|not the|a folder"):
-        StoreUri.parse(text)
+        StoreUri.checked(text)
+
+
+def test_a_pattern_in_a_bucket_that_no_settings_name_is_not_asked_for():
+    path = storage_path("s3a://elsewhere/in/%20*.json")
+
+    assert (path.exists(), path.name) == (False, "%20*.json")
 
 
 def test_a_local_path_is_not_a_uri():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
@@ -15,9 +16,12 @@ from headrace.events.reader import EventReader
 from headrace.events.types import UpdateCreated
 from headrace.model.outcome import UpdateState
 from headrace.project.lease import Lease
-from headrace.project.lease_holders import LeaseTiming, latest_outcome, liveness
+from headrace.project.lease_files import LeaseTaken, ObjectLeaseFile
+from headrace.project.lease_holders import Holder, LeaseTiming, Process, latest_outcome, liveness
 from headrace.storage.flow_record import FlowRecord, read_record, write_record
+from headrace.stores.connections import add_connection, connection_of
 from headrace.stores.paths import storage_path
+from headrace.stores.uris import StoreUri
 
 FAST = LeaseTiming(renew_every_s=0.05, expires_after_s=2.0)
 
@@ -72,6 +76,18 @@ def test_a_holder_that_was_replaced_must_not_commit(storage):
     assert '"number": 2' in (storage / "lease.json").read_text()
 
 
+def test_a_holder_that_reads_of_its_successor_cannot_replace_it(storage):
+    first, second = (ObjectLeaseFile(storage / "lease.json") for _ in range(2))
+    first.write(holder := Holder(1, "here", Process(1, 1.0), None, 1.0, 1.0))
+    second.read()
+    second.write(replace(holder, number=2, host="there"))
+
+    # Another thread checks the lease between the renewer's own check and its write.
+    assert first.read().number == 2
+    with pytest.raises(LeaseTaken):
+        first.write(replace(holder, renewed_at=2.0))
+
+
 def test_a_dead_holder_on_another_host_is_seen_by_the_clock_of_the_store(storage):
     document = '{"number": 4, "host": "gone", "python": {"pid": 1, "started_at": 1.0}, "jvm": null, '
     document += '"held_since": 1.0, "renewed_at": 4000000000.0, "released": false}'
@@ -105,5 +121,7 @@ def test_the_event_log_is_written_and_read(storage):
 
 
 def test_a_bucket_that_does_not_exist_is_named_in_the_words_of_the_server(lake):
+    add_connection(f"{lake}-gone", lambda: connection_of(StoreUri.parse(lake)))
+
     with pytest.raises(OSError, match=r"NoSuchBucket"):
         storage_path(f"{lake}-gone/shop").is_dir()
