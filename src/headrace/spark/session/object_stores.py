@@ -20,5 +20,8 @@ def connect_object_stores(session: SparkSession, environ: Mapping[str, str]) -> 
         environ: the environment variables.
     """
     hadoop: Any = session.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 - it has no public form
+    given = session.sparkContext.getConf()
     for key, value in connections(environ).items():
-        hadoop.set(key, value)
+        # What `spark_conf` says of Hadoop is more than what the environment says.
+        if not given.contains(f"spark.hadoop.{key}"):
+            hadoop.set(key, value)
