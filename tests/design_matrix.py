@@ -48,7 +48,8 @@ OUTPUTS = {
     "scd2": ({"keys": ["user_id"]}, []),
     "sink": ({"format": "kafka", "where": "amount >= 5"}, []),
 }
-OF_SYNTHETIC = {"user_id": "key", "amount": "value"}
+# The environment variable with the URL that alerts are posted to.
+ALERTS_URL = "ALERTS_URL"
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,7 @@ def requirements_text(source, outputs, latency, record_format=None, **more):
         "guarantee": "at-least-once",
         "on_error": "quarantine",
         "history": "none",
+        "alerts": f"${{env:{ALERTS_URL}}}",
         **more,
     }
     return yaml.safe_dump(document, sort_keys=False)
@@ -129,6 +131,17 @@ def design_of(pair):
         return make_design(parsed(requirements_text(pair.source, [pair.output], pair.latency)))
     except Problems as problems:
         return problems
+
+
+def bundles():
+    """Designs that cover all pairs that are not refused: each source and latency with all of its outputs."""
+    found = {}
+    for pair in PAIRS:
+        if not isinstance(design_of(pair), Problems):
+            found.setdefault((pair.source, pair.latency), []).append(pair.output)
+    return {
+        f"{source}-{latency.replace(' ', '')}": (source, made, latency) for (source, latency), made in found.items()
+    }
 
 
 # Designs that cover eight pairs, and forty more, in few updates: source, outputs and latency.

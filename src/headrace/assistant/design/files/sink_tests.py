@@ -28,11 +28,19 @@ def sink_tests(given_rows: GivenRows, dataset: Dataset, output: Output) -> str:
         count = f'expected = pipeline.sql({literal(query)}).to_json()[0]["n"]'
     return f'''"""{dataset.name}: each new row is delivered once."""
 
+import shutil
+
 import pytest
 
 from headrace.testing import Crashed
 
 {constants(ROWS=rows)}
+
+
+@pytest.fixture(autouse=True)
+def _no_earlier_deliveries(pipeline):
+    # The tests run on a copy of the project, with all that `headrace run` delivered.
+    shutil.rmtree(pipeline.folder / "{DELIVERED}", ignore_errors=True)
 
 
 def delivered(pipeline):
