@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 from tests.command_line import PROGRAM, in_own_process
+from tests.servers.faulty_proxy import Fault, running_proxy
 
 from headrace.stores.delta_tables import open_delta
 from headrace.stores.paths import storage_path
@@ -25,6 +26,7 @@ pytestmark = [
             "tests/unit/stores/test_s3.py::test_the_store_decides_between_writers",
             "tests/unit/stores/test_s3.py::test_the_event_log_is_written_and_read",
             "tests/unit/stores/test_s3.py::test_one_process_holds_the_lease",
+            "tests/unit/stores/test_faulty_network.py::test_events_are_appended_once",
         )
     ),
 ]
@@ -138,3 +140,21 @@ def test_an_update_that_is_killed_on_s3_is_lost_and_the_next_one_repairs_it(proj
         sum(row["total"] for row in open_delta(f"{lake}/shop/tables/default/totals").to_pyarrow_table().to_pylist())
         == 36
     )
+
+
+def test_a_network_that_loses_answers_loses_no_rows_and_repeats_none(projects, s3, monkeypatch):
+    disk, on_s3 = projects
+    run(disk, "run")
+    with running_proxy(s3.url) as network:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", network.url)
+        for written in (r"_delta_log/\d{20}\.json", r"/offsets/\d+$", r"/commits/\d+$", "flow.json", r"\.parquet"):
+            for fault in Fault:
+                network.fail(fault, "PUT", written, times=2)
+        for fault in Fault:
+            network.fail(fault, "GET", "shop", times=5)
+
+        run(on_s3, "run")
+        assert set(network.injected()) == set(Fault)
+
+    monkeypatch.setenv("AWS_ENDPOINT_URL", s3.url)
+    assert rows(on_s3) == rows(disk)

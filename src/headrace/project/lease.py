@@ -74,10 +74,10 @@ class Lease:
             PipelineError: LEASE.HELD, which names the holder; LEASE.UNUSABLE if the file cannot be read or replaced.
         """
         try:
-            return self._acquire()
-        except LeaseTaken:
-            self._lease.close()
-            raise held_by(self._lease.read()) from None
+            try:
+                return self._acquire()
+            except LeaseTaken:
+                raise held_by(self._lease.read()) from None
         except BaseException as error:
             self._lease.close()
             if isinstance(error, OSError) and error.errno not in DISK_FULL:

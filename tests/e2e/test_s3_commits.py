@@ -1,0 +1,58 @@
+"""Two Spark drivers that write one table in a bucket, over a network that loses answers: each commit counts once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from tests.servers.faulty_proxy import Fault, running_proxy
+
+from headrace.stores.connections import StoreConnection, add_connection
+from headrace.stores.delta_tables import open_delta
+
+COMMITS = 100
+WRITER = """\
+import sys
+
+from headrace import spark_session
+
+path, writer, commits = sys.argv[1], sys.argv[2], int(sys.argv[3])
+spark = spark_session(connectors=["s3"])
+for number in range(commits):
+    one = spark.range(number, number + 1, 1, 1).selectExpr("id", f"'{writer}' AS writer")
+    one.write.format("delta").mode("append").save(path)
+"""
+
+
+@pytest.mark.e2e
+@pytest.mark.timeout(1800)
+@pytest.mark.long(
+    guard=(
+        "tests/unit/stores/test_s3.py::test_the_store_decides_between_writers",
+        "tests/unit/stores/test_faulty_network.py::test_a_conditional_write_is_no_rival_of_itself",
+    )
+)
+def test_of_two_hundred_commits_by_two_drivers_none_is_lost_and_none_counts_twice(tmp_path, s3, lake, monkeypatch):
+    with running_proxy(s3.url) as network:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", network.url)
+        for fault, times in ((Fault.LOST, 10), (Fault.BUSY, 10), (Fault.ERROR, 10)):
+            network.fail(fault, "PUT", r"_delta_log/0{17}\d[05]\.json", times)
+        writers = []
+        for name in ("one", "two"):
+            folder = tmp_path / name
+            folder.mkdir()
+            (folder / "writer.py").write_text(WRITER, encoding="utf-8")
+            words = [sys.executable, "writer.py", f"{lake}/table", name, str(COMMITS)]
+            writers.append(subprocess.Popen(words, cwd=folder))
+        assert [writer.wait() for writer in writers] == [0, 0]
+        injected = network.injected()
+
+    add_connection(lake, lambda: StoreConnection.of_environment(s3.environ))
+    table = open_delta(f"{lake}/table")
+    rows = table.to_pyarrow_table().to_pylist()
+    assert table.version() == 2 * COMMITS - 1
+    assert sorted((row["writer"], row["id"]) for row in rows) == [
+        (name, number) for name in ("one", "two") for number in range(COMMITS)
+    ]
+    assert injected[Fault.LOST] == 10
