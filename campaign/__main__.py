@@ -17,7 +17,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from campaign.arena import ROOT, Arena, CampaignError, delete_project, environment
+from campaign.arena import ROOT, Arena, CampaignError, environment
 from campaign.kills import Verdict, hit_all
 from campaign.maintain import maintain_all
 from campaign.places import Choice, Shot, Spans, choose_shots, merge_choices, state_choices
@@ -25,6 +25,7 @@ from campaign.report import VerdictStore, command, entry, page, stored
 from campaign.soak import WHOLE_MINUTES, Sample, growing_measures, read_samples, soak
 from campaign.soak import page as soak_page
 from campaign.soak import stored as stored_sample
+from campaign.stores import NoGatewayError, opened_store
 from campaign.strike import Who
 from campaign.workload import Scenario
 from campaign.zombies import race_all, stop_all
@@ -91,6 +92,7 @@ class Arguments:
     sections: tuple[str, ...]
     seed: int
     masters: tuple[str, ...]
+    store: str
     points: int | None
     point: int | None
     examples: int | None
@@ -111,7 +113,7 @@ class Arguments:
     def words(self, master: str) -> list[str]:
         """The equivalent command line for one master."""
         words = ["--only", ",".join(self.sections), "--seed", str(self.seed), "--master", master]
-        words += ["--points", str(self.points)] if self.points else []
+        words += ["--store", self.store, *(["--points", str(self.points)] if self.points else [])]
         words += ["--point", str(self.point)] if self.point else []
         words += ["--examples", str(self.examples)] if self.examples else []
         words += ["--go-on"] if self.resume else []
@@ -132,18 +134,25 @@ def main(words: Sequence[str]) -> int:
     failed = 0
     kill_sections = [section for section in arguments.sections if section not in PROPERTIES and section != SOAK]
     if kill_sections:
-        began = time.monotonic()
-        print(f"{master}: uninterrupted updates to compare with", flush=True)
-        arena = Arena(WORK / _plain(master), master, environment(), _scenarios(kill_sections))
-        print(f"  {time.monotonic() - began:.0f} s", flush=True)
-        try:
-            failed += sum(_section(arena, section, arguments) for section in kill_sections)
-        finally:
-            arena.close()
+        failed += _kill_sections(kill_sections, master, arguments)
     if master == MASTERS[0]:
         failed += sum(_property(section, arguments) for section in arguments.sections if section in PROPERTIES)
         failed += _soak(arguments) if SOAK in arguments.sections else 0
     return 1 if failed else 0
+
+
+def _kill_sections(sections: Sequence[str], master: str, arguments: Arguments) -> int:
+    """Run the sections that share uninterrupted updates; returns the number of failed points."""
+    began = time.monotonic()
+    print(f"{master}: uninterrupted updates to compare with", flush=True)
+    with opened_store(arguments.store, WORK / "s3") as store:
+        base = WORK / _plain(f"{master}{store.words}")
+        arena = Arena(base, master, environment(), _scenarios(sections), store)
+        print(f"  {time.monotonic() - began:.0f} s", flush=True)
+        try:
+            return sum(_section(arena, section, arguments) for section in sections)
+        finally:
+            arena.close()
 
 
 def _scenarios(sections: Sequence[str]) -> list[Scenario]:
@@ -164,6 +173,9 @@ def _parse_arguments(words: Sequence[str]) -> Arguments:
     parser.add_argument("--point", type=int, help="this one alone, counted from 1")
     parser.add_argument("--examples", type=int, help="of each property test (default: its own number)")
     parser.add_argument("--master", action="append", help=f"may be repeated (default: {' and '.join(MASTERS)})")
+    parser.add_argument(
+        "--store", choices=("disk", "s3"), default="disk", help="where storages lie; s3: in the gateway of test-servers"
+    )
     parser.add_argument("--go-on", action="store_true", help="leave out the points that an earlier call has judged")
     parser.add_argument("--minutes", type=float, default=WHOLE_MINUTES, help="of the soak (default: 120)")
     parser.add_argument("--feed-every", type=float, default=FEED_EVERY_S, help="seconds, of the soak (default: 1)")
@@ -175,7 +187,7 @@ def _parse_arguments(words: Sequence[str]) -> Arguments:
         parser.error(f"there is no section {', '.join(unknown)}")
     masters = tuple(given.master or MASTERS)
     which = (given.points, given.point, given.examples, given.go_on, given.publish, given.minutes)
-    return Arguments(sections, given.seed, masters, *which, given.feed_every, given.samples)
+    return Arguments(sections, given.seed, masters, given.store, *which, given.feed_every, given.samples)
 
 
 def _section(arena: Arena, section: str, arguments: Arguments) -> int:
@@ -188,7 +200,7 @@ def _section(arena: Arena, section: str, arguments: Arguments) -> int:
         store.add(verdict)
         print(_line(verdict), flush=True)
         if verdict.passed:
-            delete_project(folder)
+            arena.workspace.delete(folder)
         else:
             saved = _save_folder(folder, f"{_plain(arena.master)}-{section}-{arguments.seed}-{verdict.number}")
             print(
@@ -313,5 +325,5 @@ def _plain(master: str) -> str:
 if __name__ == "__main__":
     try:
         sys.exit(main(sys.argv[1:]))
-    except CampaignError as error:
+    except (CampaignError, NoGatewayError) as error:
         sys.exit(f"error: {error}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ from pathlib import Path
 from campaign.oracle import Snapshot, differences, snapshot
 from campaign.places import Span
 from campaign.state import TIMED, differing
+from campaign.stores import Disk, Store
 from campaign.strike import MARK
 from campaign.victim import Order
 from campaign.workload import LOADED, Scenario, Workspace
@@ -118,21 +118,33 @@ class Arena:
         master: the Spark master of this process's session and of the victims.
         environ: the environment.
         scenarios: the scenarios of the points.
+        store: where the storages lie.
     """
 
     def __init__(
-        self, base: Path, master: str, environ: Mapping[str, str], scenarios: Collection[Scenario] = tuple(Scenario)
+        self,
+        base: Path,
+        master: str,
+        environ: Mapping[str, str],
+        scenarios: Collection[Scenario] = tuple(Scenario),
+        store: Store | None = None,
     ) -> None:
-        self.master = master
+        self.store = store or Disk()
+        # As the command line of a campaign says it.
+        self.master = f"{master}{self.store.words}"
         self.environ = {**environ, "HEADRACE_MASTER": master}
-        self.workspace = Workspace(base)
+        self.workspace = Workspace(base, self.store)
         confs = {
             "spark.master": master,
             "spark.driver.memory": "3g",
             "spark.driver.extraJavaOptions": FIRST_COMPILER,
         }
         self._session = open_session(
-            name="campaign", connectors=(), confs=confs, log_folder=base / "spark", environ=self.environ
+            name="campaign",
+            connectors=self.store.connectors,
+            confs=confs,
+            log_folder=base / "spark",
+            environ=self.environ,
         )
         self._expected: dict[Scenario, Snapshot] = {}
         self.spans: dict[Scenario, Span] = {}
@@ -226,11 +238,6 @@ class Arena:
         environ = {**self.environ, "HEADRACE_HOST": host} if host else self.environ
         settings = load_settings(find_settings(folder), environ=environ)
         return Project(settings, environ, Harness(failpoints=failpoints, lease_timing=lease_timing))
-
-
-def delete_project(folder: Path) -> None:
-    """Delete a project that passed, even while a session still writes there."""
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _next_batches(folder: Path) -> dict[str, int]:

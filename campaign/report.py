@@ -24,6 +24,8 @@ once, and maintains the storage meanwhile. Then the next update finishes the wor
 In points that ran after 2026-11-27, the status, the metrics and SQL must also say `LOST` after a kill, and how the next
 update ended after it.
 
+With `--store s3`, the storages are in a bucket of a local gateway of S3; otherwise they are on a disk.
+
 Maintenance beside a continuous update prints the files and bytes before and after it. No flow may fail, or be retried.
 
 To repeat one point, add `--point` and its number to the command of its section. `make campaign ARGS=--publish` writes

@@ -14,6 +14,7 @@ from campaign.changes import rows_of_slice
 from campaign.state import PIPELINE as KEEPS
 from campaign.state import STATEFUL_FLOWS, closing_rows
 from campaign.state import rows_of_slice as events_of_slice
+from campaign.stores import Disk, Store, copy_storage
 
 # Files per slice; each is one batch of every stream.
 SLICE = 2
@@ -131,10 +132,12 @@ class Workspace:
 
     Args:
         base: a folder, whose content is replaced.
+        store: where the storages lie.
     """
 
-    def __init__(self, base: Path) -> None:
+    def __init__(self, base: Path, store: Store | None = None) -> None:
         self.base = base
+        self._store = store or Disk()
         self._landing = base / "landing"
         self._changes = base / "changes"
         self._events = base / "events"
@@ -175,7 +178,7 @@ class Workspace:
         """Create a project with the initial storage of the scenario."""
         folder = self.project(name, _TEXTS.get(scenario, _PIPELINE))
         if scenario in _BEFORE:
-            shutil.copytree(self.base / _BEFORE[scenario] / "storage", folder / "storage")
+            copy_storage(self.base / _BEFORE[scenario], folder)
         return folder
 
     def project(self, name: str, text: str = _PIPELINE) -> Path:
@@ -183,13 +186,18 @@ class Workspace:
         folder = self.base / name
         shutil.rmtree(folder, ignore_errors=True)
         (folder / "transformations").mkdir(parents=True)
-        (folder / "pipeline.yml").write_text(_SETTINGS, encoding="utf-8")
+        (folder / "pipeline.yml").write_text(_SETTINGS + self._store.place(folder), encoding="utf-8")
         (folder / "grades.py").write_text(_MODULE, encoding="utf-8")
         inputs = {"landing": self._landing, "opening": self.base / "opening.json", "changes": self._changes}
         inputs["events"] = self._events
         text = text.format(**{name: str(path) for name, path in inputs.items()})
         (folder / "transformations" / "project.py").write_text(text, encoding="utf-8")
         return folder
+
+    def delete(self, folder: Path) -> None:
+        """Delete a project and its storage, even while a session still writes there."""
+        self._store.delete(folder)
+        shutil.rmtree(folder, ignore_errors=True)
 
     def _land(self, numbers: range) -> None:
         for number in numbers:

@@ -115,6 +115,8 @@ def test_tables_on_s3_equal_those_on_a_disk_and_verbs_answer(projects):
     again = json.loads(run(on_s3, "--output", "json", "run"))
     assert {flow["flow"]: flow["rows_written"] for flow in again["flows"]} == dict.fromkeys(TABLES, 0)
     assert json.loads(run(on_s3, "--output", "json", "status"))["state"] == "COMPLETED"
+    events = "SELECT DISTINCT state FROM event_log_updates UNION ALL SELECT status FROM system.streaming.queries"
+    assert json.loads(run(on_s3, "--output", "json", "sql", events))
     for words in (["events"], ["checkpoints", "list"], ["checkpoints", "verify"], ["metrics"]):
         run(on_s3, *words)
     # Nothing of the storage is on this disk.

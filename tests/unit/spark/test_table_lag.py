@@ -10,6 +10,7 @@ from deltalake import write_deltalake
 
 from headrace.graph.analysis import Source, SourceKind
 from headrace.spark.monitoring.lag import table_lag_of_progress
+from headrace.stores.connections import delta_options
 
 
 def progress(path, **offset):
@@ -51,6 +52,17 @@ def test_a_table_outside_of_the_pipeline_is_called_by_its_path(table):
     (lag,) = table_lag_of_progress(progress(table, reservoirVersion=2, index=-1), {})
 
     assert lag.source == table
+
+
+def test_a_table_in_a_bucket_has_a_lag(lake):
+    write_deltalake(f"{lake}/table", pa.table({"id": [1]}), storage_options=delta_options(lake))
+    found = {
+        "sources": [{"description": f"DeltaSource[{lake}/table]", "endOffset": '{"reservoirVersion":0,"index":-1}'}]
+    }
+
+    (lag,) = table_lag_of_progress(found, {})
+
+    assert (lag.source, lag.commits, lag.rows) == (f"{lake}/table", 1, 1)
 
 
 def test_other_sources_and_positions_that_are_unknown_have_no_lag(table, tmp_path):

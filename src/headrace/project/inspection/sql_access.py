@@ -28,6 +28,7 @@ from headrace.sql.mentions import mentioned_names
 from headrace.sql.readonly import check_readonly
 from headrace.storage.inventory import stored_tables
 from headrace.storage.view_definitions import stored_views
+from headrace.stores.delta_tables import is_delta
 
 # The log of maintenance in `headrace sql`.
 _OPERATIONS = QualifiedName("operations_log")
@@ -168,7 +169,7 @@ def _register_tables(
 
 def _register_logs(catalog: Catalog, settings: Settings, wanted: Collection[QualifiedName]) -> None:
     for log, path in _logs(settings).items():
-        if log in wanted and (Path(path) / "_delta_log").is_dir():
+        if log in wanted and is_delta(path):
             catalog.register_names([log], ())
             catalog.register_path(log, path)
 

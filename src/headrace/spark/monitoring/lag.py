@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
@@ -23,7 +22,7 @@ from headrace.sources.kafka_offsets import lags, positions_of
 from headrace.sources.source_lag import lag_of_offsets
 from headrace.spark.monitoring.unread_files import UnreadFiles
 from headrace.spark.update.context import UpdateContext
-from headrace.stores.paths import StoragePath
+from headrace.stores.paths import StoragePath, storage_path
 
 # The start of Spark's description of the source.
 _DESCRIPTION = "KafkaV2["
@@ -142,7 +141,7 @@ def _table_lag(source: Mapping[str, Any], dataset: Source | None) -> TableLag | 
     if description is None:
         return None
     path, position = local_path(description["path"]), _position_of(source["endOffset"])
-    if position is None or not Path(path).is_dir():
+    if position is None or not storage_path(path).is_dir():
         return None
     version, index, in_snapshot = position
     unread = unread_commits(path, version, index, in_snapshot=in_snapshot)

@@ -23,6 +23,7 @@ from headrace.events.update_timeline import pipeline_update_timeline
 from headrace.model.liveness import Liveness
 from headrace.model.names import QualifiedName, quoted
 from headrace.spark.update.catalog import Catalog
+from headrace.stores.delta_tables import is_delta
 
 _LOG = QualifiedName("event_log")
 _COLUMNS = {table.name: table.ddl for table in SYSTEM_TABLES}
@@ -56,7 +57,7 @@ def register_event_views(
     own, *others = pipelines
     stored = _StoredTables(catalog, folder)
     texts: dict[QualifiedName, str] = {}
-    if (Path(path) / "_delta_log").is_dir():
+    if is_delta(path):
         if _LOG in wanted or PIPELINE_EVENTS.name in wanted:
             catalog.register_path(_LOG, path)
             own = replace(own, table=catalog.names.of(_LOG).text)
