@@ -42,7 +42,7 @@ def test_of_two_hundred_commits_by_two_drivers_none_is_lost_and_none_counts_twic
     with running_proxy(s3.url) as network:
         monkeypatch.setenv("AWS_ENDPOINT_URL", network.url)
         for fault, times in ((Fault.LOST, 10), (Fault.BUSY, 10), (Fault.ERROR, 10)):
-            network.fail(fault, "PUT", r"_delta_log/0{17}\d[05]\.json", times)
+            network.fail(fault, "PUT", r"_delta_log/0{17}\d\d[05]\.json", times)
         writers = []
         for name in ("one", "two"):
             folder = tmp_path / name
