@@ -93,18 +93,19 @@ def _clicks(chance: random.Random) -> Iterator[DataFile]:
 
 
 def _payments(chance: random.Random) -> Iterator[DataFile]:
-    """Six hours of payments in four files; one in four is sent again up to half an hour later."""
+    """Six hours of payments in twelve files; one in four is sent again, with its new time, up to 55 minutes later."""
     sent: list[tuple[datetime, Row]] = []
     for number in range(480):
         paid_at = _START + timedelta(seconds=45 * number)
-        row = {"payment_id": number, "paid_at": paid_at.isoformat(), "amount": chance.randint(1, 500)}
-        sent.append((paid_at, row))
+        times = [paid_at]
+        row = {"payment_id": number, "amount": chance.randint(1, 500)}
         if chance.random() < 0.25:
-            sent.append((paid_at + timedelta(seconds=chance.randint(1, 1800)), row))
+            times.append(paid_at + timedelta(seconds=chance.randint(1, 3300)))
+        sent += [(at, {**row, "sent_at": at.isoformat()}) for at in times]
     sent.sort(key=itemgetter(0))
-    quarter = len(sent) // 4 + 1
-    for file in range(4):
-        yield DataFile(f"data/payments/{file}.json", tuple(row for _, row in sent[file * quarter :][:quarter]))
+    share = len(sent) // 12 + 1
+    for file in range(12):
+        yield DataFile(f"data/payments/{file:02}.json", tuple(row for _, row in sent[file * share :][:share]))
 
 
 def _views(chance: random.Random) -> Iterator[DataFile]:
