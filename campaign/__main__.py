@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from campaign.arena import ROOT, Arena, CampaignError, environment
+from campaign.case_verdicts import FILE
 from campaign.kills import Verdict, hit_all
 from campaign.maintain import maintain_all
 from campaign.places import Choice, Shot, Spans, choose_shots, merge_choices, state_choices
@@ -49,7 +50,7 @@ SECTIONS = {
     "orders": 500,
     "state_orders": 40,
     "stores": 300,
-    "design": 28,
+    "design": 28,  # They cover all 253 pairs of a source, an output and a latency.
     "soak": 1,
 }
 # Sections that are property tests with many examples: the tests, and what one example is.
@@ -68,11 +69,9 @@ PROPERTIES = {
         "tests/spark/test_store_laws.py",
         "stores of a flow that are restored, deleted or damaged between updates",
     ),
-    "design": (
-        "tests/spark/test_designs.py::test_every_pair_runs_on_its_sample",
-        "designs that cover all 253 pairs (a source, an output and a latency): run, tested, and checked by `check`",
-    ),
 }
+# The section whose points are numbered cases of one test, which share a session.
+DESIGN, DESIGN_CASES = "design", "tests/spark/test_designs.py::test_every_pair_runs_on_its_sample"
 # The section that runs one update for hours, and the seconds between its input files.
 SOAK, FEED_EVERY_S = "soak", 1.0
 SOAK_PAGE = PAGE.with_name("long-run.md")
@@ -132,11 +131,13 @@ def main(words: Sequence[str]) -> int:
     (master,) = arguments.masters
     WORK.mkdir(exist_ok=True)
     failed = 0
-    kill_sections = [section for section in arguments.sections if section not in PROPERTIES and section != SOAK]
+    others = {*PROPERTIES, DESIGN, SOAK}
+    kill_sections = [section for section in arguments.sections if section not in others]
     if kill_sections:
         failed += _kill_sections(kill_sections, master, arguments)
     if master == MASTERS[0]:
         failed += sum(_property(section, arguments) for section in arguments.sections if section in PROPERTIES)
+        failed += _designs(arguments) if DESIGN in arguments.sections else 0
         failed += _soak(arguments) if SOAK in arguments.sections else 0
     return 1 if failed else 0
 
@@ -251,6 +252,21 @@ def _property(section: str, arguments: Arguments) -> int:
     what = f"{examples} {kind}"
     verdict = Verdict(1, what, True, code, time.monotonic() - began, faults)  # noqa: FBT003
     return _store(section, MASTERS[0], arguments, [verdict.to_json()], examples)
+
+
+def _designs(arguments: Arguments) -> int:
+    """Run the designs of all pairs in one session; returns how many failed."""
+    file = WORK / f"{DESIGN}-{arguments.seed}.jsonl"
+    store = VerdictStore(file, resume=arguments.resume)
+    print(f"\n{DESIGN}, {arguments.count(DESIGN)} designs", flush=True)
+    environ = {**environment(), "HEADRACE_EXAMPLES": str(arguments.count(DESIGN)), FILE: str(file)}
+    judged = " or ".join(f"{number:02}-" for number in sorted(store.numbers))
+    call = [sys.executable, "-m", "pytest", DESIGN_CASES, "-v", "--timeout=0", "-p", "campaign.case_verdicts"]
+    code = subprocess.run([*call, "-k", f"not ({judged})"] if judged else call, cwd=ROOT, env=environ, check=False)
+    found = VerdictStore(file, resume=True)
+    if code.returncode and all(verdict["code"] == 0 for verdict in found.verdicts):
+        raise CampaignError(f"pytest ended with {code.returncode}, and no case has failed")
+    return _store(DESIGN, MASTERS[0], arguments, found.verdicts)
 
 
 def _soak(arguments: Arguments) -> int:

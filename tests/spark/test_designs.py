@@ -19,8 +19,8 @@ from headrace.testing.driver import Pipeline
 pytestmark = pytest.mark.spark
 EXAMPLES = Path(__file__).parents[2] / "examples" / "design"
 FAST = "tests/spark/test_designs.py::test_eight_pairs_run_on_their_sample"
-# All pairs in a campaign, in as many designs as it asks for; none otherwise.
-IN_CAMPAIGN = dict(list(bundles().items())[: int(ASKED)]) if ASKED else {}
+# All pairs in a campaign, which takes as many of the designs as it wants; none otherwise.
+IN_CAMPAIGN = {f"{number:02}-{name}": one for number, (name, one) in enumerate(bundles().items(), 1)} if ASKED else {}
 # What `check` advises for any storage of a test.
 DURABLE = "on a durable disk"
 
@@ -161,7 +161,7 @@ def test_the_profile_production_reads_the_real_source(headrace_session, kafka, t
 
 
 @pytest.mark.long(guard=FAST)
-@pytest.mark.parametrize("bundle", IN_CAMPAIGN.values(), ids=IN_CAMPAIGN)
+@pytest.mark.parametrize("bundle", [*IN_CAMPAIGN.values()][: int(ASKED or 0)], ids=[*IN_CAMPAIGN][: int(ASKED or 0)])
 def test_every_pair_runs_on_its_sample(headrace_session, tmp_path, bundle):
     succeeds(make_design(parsed(requirements_text(*bundle))), tmp_path / "project")
 
