@@ -1,0 +1,162 @@
+"""How many requests verbs make that read all flows of a storage on S3."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import UTC, datetime, timedelta
+from itertools import count
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, Transaction, write_deltalake
+
+from headrace.delta_log.tables import table_version
+from headrace.events.envelope import Origin
+from headrace.events.log import EventLog
+from headrace.events.types import BatchDone
+from headrace.graph.analysis import Source, SourceKind
+from headrace.graph.resolved_flows import Mode
+from headrace.graph.select import Selection
+from headrace.model.names import Naming, QualifiedName
+from headrace.plan.steps import Decision
+from headrace.project.inspection.stored_project import StoredProject
+from headrace.project.planning.plan_update import Planning
+from headrace.project.test_harness import REAL
+from headrace.settings.load import load_settings
+from headrace.storage.flow_record import FlowRecord, write_record
+from headrace.storage.flow_records import transaction_id
+from headrace.storage.inventory import foreign_tables
+from headrace.storage.listed_storage import reading_storage
+from headrace.stores.connections import delta_options
+from headrace.stores.paths import storage_path
+
+# The folders of the storage, its checkpoints and the event log.
+PER_PROJECT = 8
+PER_FLOW = 3
+
+
+class Pipeline:
+    """A pipeline on S3 whose flows have nothing new: streams of files, streams of their tables, and views of these."""
+
+    def __init__(self, folder, storage, environ, make, threes):
+        (folder / "landing").mkdir(parents=True)
+        (folder / "landing" / "a.csv").write_text("1\n")
+        (folder / "pipeline.yml").write_text(f"name: shop\nstorage: {storage}\n")
+        self.settings = load_settings(folder / "pipeline.yml", profile=None, environ=environ)
+        self.layout = self.settings.layout
+        self.file = folder / "landing" / "a.csv"
+        self.flows = [flow for number in range(threes) for flow in self._three(make, number)]
+        self.graph = make.graph(*self.flows, schema="id integer")
+
+    def _three(self, make, number):
+        raw, clean, total = (f"{name}{number}" for name in ("raw", "clean", "total"))
+        files = Source(SourceKind.FILES, json.dumps({"paths": [str(self.file.parent)], "recursive": False}))
+        self._stream(raw, files, {"logOffset": 0})
+        table_id = self._table(raw).table_id
+        offset = {"reservoirId": table_id, "reservoirVersion": 2, "index": -1, "isStartingVersion": False}
+        self._stream(clean, dataset := Source(SourceKind.DATASET, raw), offset)
+        self._append(f"{clean}_quarantine", "quarantine", 0)
+        self._view(total, clean)
+        return (
+            make.flow(raw, mode=Mode.APPEND, sources=(files,)),
+            make.flow(clean, f"~{raw}", mode=Mode.APPEND, sources=(dataset,)),
+            make.flow(total, clean),
+        )
+
+    def _stream(self, name, source, offset):
+        for batch in range(2):
+            self._append(name, name, batch)
+        record = self.record_file(name)
+        checkpoint = record.parent / "0"
+        for batch in range(2):
+            (checkpoint / "offsets" / str(batch)).write_bytes(f'v1\n{{}}\n{json.dumps(offset)}'.encode())
+            (checkpoint / "commits" / str(batch)).write_bytes(b'v1\n{"nextBatchWatermarkMs":0}')
+        entry = {"path": f"file://{self.file}", "timestamp": 1, "batchId": 0}
+        (checkpoint / "sources" / "0" / "0").write_bytes(f"v1\n{json.dumps(entry)}".encode())
+        (checkpoint / "state" / "0" / "0" / "1.delta").write_bytes(b"x")
+        (checkpoint / "metadata").write_bytes(b'{"id": "q"}')
+        self._record(name, sources=(source.digest,), mode="append", state_signature=None)
+
+    def _view(self, name, read):
+        self._append(name, name, 0)
+        inputs = {f"default.{read}": self._table(read), read: self._table(read)}
+        self._record(name, inputs=inputs, target_id=self._table(name).table_id, mode="replace")
+
+    def _record(self, name, **known):
+        versions = {"table": self._table(name)}
+        record = FlowRecord(
+            fingerprint="f", started_at=time.time() - 60, flow=name, dataset=f"default.{name}", identity=name,
+            pipeline=self.settings.id, table_versions=versions, **known,
+        )  # fmt: skip
+        write_record(self.record_file(name), record)
+
+    def record_file(self, name):
+        return storage_path(self.layout.flow_state(Naming(), QualifiedName(name), name))
+
+    def path(self, name):
+        return self.layout.table(Naming(), QualifiedName(name))
+
+    def _table(self, name):
+        return table_version(self.path(name))
+
+    def _append(self, name, flow, batch):
+        transaction = Transaction(transaction_id(self.settings.id, flow, 0), batch)
+        write_deltalake(
+            self.path(name),
+            pa.table({"id": pa.array([batch], pa.int32())}),
+            mode="append",
+            storage_options=delta_options(self.path(name)),
+            commit_properties=CommitProperties(app_transactions=[transaction]),
+        )
+
+    def log_batches(self, *flows):
+        ids, clock = count(), datetime.now(UTC)
+        with EventLog(
+            self.layout.events,
+            origin=Origin(pipeline_id=self.settings.id, pipeline_name="shop", update_id="u"),
+            clock=lambda: clock + timedelta(microseconds=next(ids)),
+            new_id=lambda: f"{next(ids):08}",
+        ) as log:
+            for flow in flows:
+                log.emit(BatchDone(flow.name, str(flow.target), 0, 1))
+
+    def plan(self):
+        """What `headrace plan` reads of the storage: to resolve the project, and to plan it."""
+        planning = Planning(self.settings, REAL)
+        with reading_storage(self.layout):
+            request = planning.resolve_request(Selection(), skip_unavailable=True)
+            assert not request.known
+            for flow in self.graph.flows:
+                request.kept_schema(self.graph.by_name[flow.target].dataset, [flow])
+            assert not list(foreign_tables(self.layout, self.settings.naming))
+            return planning.plan(self.graph, Selection())
+
+
+@pytest.fixture
+def pipeline(make, s3, lake, tmp_path):
+    return lambda threes: Pipeline(tmp_path / str(threes), f"{lake}/shop{threes}", s3.environ, make, threes)
+
+
+@pytest.fixture
+def requests_of(s3, lake):
+    def counted(read):
+        before = len(s3.requests(lake.removeprefix("s3a://")))
+        result = read()
+        made = s3.requests(lake.removeprefix("s3a://"))[before:]
+        return result, made
+
+    return counted
+
+
+@pytest.mark.parametrize("threes", [1, 4])
+def test_a_plan_with_nothing_new_makes_three_requests_a_flow(pipeline, requests_of, threes):
+    stored = pipeline(threes)
+    stored.log_batches(*stored.flows)
+    _, first = requests_of(stored.plan)
+
+    plan, made = requests_of(stored.plan)
+    print(len(first), len(made), *made, sep="\n")
+
+    assert {step.decision for step in plan.flows} == {Decision.UP_TO_DATE}, plan.flows
+    assert len(made) <= PER_PROJECT + PER_FLOW * len(stored.flows)
