@@ -42,7 +42,7 @@ def last_batches(path: str) -> Batches:
     known = table_version_or_none(path) if snapshot is not None else None
     if snapshot is None or known is None:
         return EventReader(path).last_batches()
-    before = _parsed(snapshot.kept_answer(_NAME))
+    before = _parsed(snapshot.contents.kept_answer(_NAME))
     first = None if before is None else _first_appended(path, before, known)
     if before is None or first is None:
         batches = EventReader(path).last_batches()
@@ -52,7 +52,7 @@ def last_batches(path: str) -> Batches:
             batches[names] = max(batch, batches.get(names, batch))
         if before.version == known.version:
             return batches
-    snapshot.keep_answer(_NAME, _text(_Fold(known.version, _identity(path, known.table_id, known.version), batches)))
+    snapshot.contents.keep_answer(_NAME, _text(_Fold(known.version, _identity(path, known.table_id, known.version), batches)))
     return batches
 
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 
 from headrace.settings.storage import StorageLayout
+from headrace.stores.listings import ListedFolders
 from headrace.stores.object_path import ObjectPath
 from headrace.stores.paths import StoragePath, snapshot_of, storage_path
-from headrace.stores.snapshot import ListedFolders
 from headrace.stores.snapshots import reading_snapshot
 from headrace.stores.table_logs import LOG
 
@@ -46,8 +46,8 @@ def _read_ahead(root: StoragePath, events: StoragePath) -> None:
     if snapshot is None or not isinstance(root, ObjectPath) or not root.is_dir():
         return
     tables = [*(root / "tables").glob("*/*"), *(root / "system" / "cdc").glob("*/*"), events]
-    snapshot.list_logs(f"{table.key}/{LOG}" for table in tables if isinstance(table, ObjectPath))
-    area = snapshot.area_of(f"{root.key}/checkpoints")
+    snapshot.listings.list_logs(f"{table.key}/{LOG}" for table in tables if isinstance(table, ObjectPath))
+    area = snapshot.listings.area_of(f"{root.key}/checkpoints")
     snapshot.fetch(_read_by_plans(area.objects) if area is not None else ())
 
 

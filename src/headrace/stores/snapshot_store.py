@@ -43,22 +43,19 @@ class SnapshotStore(ObjectStore):
 
     def head(self, key: str) -> ObjectMeta:
         """See :class:`ObjectStore`."""
-        area = None if self._snapshot is None else self._snapshot.area_of(key)
+        area = None if self._snapshot is None else self._snapshot.listings.area_of(key)
         found = None if area is None else area.find(key)
         return found or self._asked(("head", key), lambda: self._store.head(key))
 
     def list_folder(self, folder: str) -> Listing:
         """See :class:`ObjectStore`."""
-        found = None if self._snapshot is None else self._snapshot.listing(folder)
+        found = None if self._snapshot is None else self._snapshot.listings.folder(folder)
         return found or self._asked(("list", folder), lambda: self._store.list_folder(folder))
 
     def has_objects(self, folder: str) -> bool:
         """See :class:`ObjectStore`."""
         if self._snapshot is not None:
-            if self._snapshot.is_absent(folder):
-                return False
-            area = self._snapshot.area_of(folder)
-            found = None if area is None else area.has(folder)
+            found = self._snapshot.listings.has(folder)
             if found is not None:
                 return found
         return self._asked(("has", folder), lambda: self._store.has_objects(folder))

@@ -43,6 +43,7 @@ class Pipeline:
         (folder / "landing").mkdir(parents=True)
         (folder / "landing" / "a.csv").write_text("1\n")
         (folder / "pipeline.yml").write_text(f"name: shop\nstorage: {storage}\n")
+        self.environ = environ
         self.settings = load_settings(folder / "pipeline.yml", profile=None, environ=environ)
         self.layout = self.settings.layout
         self.file = folder / "landing" / "a.csv"
@@ -56,7 +57,7 @@ class Pipeline:
         table_id = self._table(raw).table_id
         offset = {"reservoirId": table_id, "reservoirVersion": 2, "index": -1, "isStartingVersion": False}
         self._stream(clean, dataset := Source(SourceKind.DATASET, raw), offset)
-        self._append(f"{clean}_quarantine", "quarantine", 0)
+        self.append(f"{clean}_quarantine", "quarantine", 0)
         self._view(total, clean)
         return (
             make.flow(raw, mode=Mode.APPEND, sources=(files,)),
@@ -66,7 +67,7 @@ class Pipeline:
 
     def _stream(self, name, source, offset):
         for batch in range(2):
-            self._append(name, name, batch)
+            self.append(name, name, batch)
         record = self.record_file(name)
         checkpoint = record.parent / "0"
         for batch in range(2):
@@ -79,7 +80,7 @@ class Pipeline:
         self._record(name, sources=(source.digest,), mode="append", state_signature=None)
 
     def _view(self, name, read):
-        self._append(name, name, 0)
+        self.append(name, name, 0)
         inputs = {f"default.{read}": self._table(read), read: self._table(read)}
         self._record(name, inputs=inputs, target_id=self._table(name).table_id, mode="replace")
 
@@ -100,7 +101,7 @@ class Pipeline:
     def _table(self, name):
         return table_version(self.path(name))
 
-    def _append(self, name, flow, batch):
+    def append(self, name, flow="", batch=0):
         transaction = Transaction(transaction_id(self.settings.id, flow, 0), batch)
         write_deltalake(
             self.path(name),
@@ -150,13 +151,33 @@ def requests_of(s3, lake):
 
 
 @pytest.mark.parametrize("threes", [1, 4])
-def test_a_plan_with_nothing_new_makes_three_requests_a_flow(pipeline, requests_of, threes):
+def test_verbs_that_read_all_flows_make_three_requests_for_each(pipeline, requests_of, threes):
     stored = pipeline(threes)
     stored.log_batches(*stored.flows)
-    _, first = requests_of(stored.plan)
+    project = StoredProject(stored.settings, stored.environ)
+    verbs = {"plan": stored.plan, "checkpoints list": project.checkpoints().health, "tables": project.tables}
+    counts = {}
+    for verb, read in verbs.items():
+        first, again = requests_of(read), requests_of(read)
+        assert first[0] == again[0]
+        counts[verb] = len(again[1])
+        print(f"{verb}, {3 * threes} flows: {len(first[1])} requests, and {counts[verb]} once nothing is new")
+
+    assert {step.decision for step in stored.plan().flows} == {Decision.UP_TO_DATE}
+    assert max(counts.values()) <= PER_PROJECT + PER_FLOW * len(stored.flows)
+
+
+def test_a_plan_sees_what_changed_since_the_plan_before(pipeline, requests_of):
+    stored = pipeline(1)
+    stored.log_batches(*stored.flows)
+    stored.plan()
+    stored.append("raw0")
+    stored.log_batches(*stored.flows)
 
     plan, made = requests_of(stored.plan)
-    print(len(first), len(made), *made, sep="\n")
 
-    assert {step.decision for step in plan.flows} == {Decision.UP_TO_DATE}, plan.flows
-    assert len(made) <= PER_PROJECT + PER_FLOW * len(stored.flows)
+    decisions = {step.flow.name: (step.decision, step.reason) for step in plan.flows}
+    assert decisions["raw0"][0] is Decision.UP_TO_DATE
+    assert decisions["clean0"] == (Decision.START, '"raw0" has new rows')
+    # The commit, and what was appended to the event log; the rest is as before.
+    assert len([request for request in made if "_delta_log/" in request]) <= 10
