@@ -91,7 +91,12 @@ def _cluster_columns(path: str) -> tuple[tuple[str, ...], ...] | None:
             if domain.get("domain") == _CLUSTERING:
                 return _columns(domain)
     kept = [part for part in parts if _DOMAINS in pq.read_schema(readable_file(part)).names]
-    domains = [row for part in kept for row in pq.read_table(readable_file(part), columns=[_DOMAINS])[_DOMAINS].to_pylist() if row]
+    domains = [
+        row
+        for part in kept
+        for row in pq.read_table(readable_file(part), columns=[_DOMAINS])[_DOMAINS].to_pylist()
+        if row
+    ]
     ours = [domain for domain in domains if domain["domain"] == _CLUSTERING]
     if ours:
         return _columns(ours[0])

@@ -56,9 +56,11 @@ class Commit:
 
     def is_newest(self) -> bool:
         """True while it exists and no other follows; costs two file system calls."""
-        if self.identity is None or commit_file(self.table, self.version + 1).exists():
+        # What the path was made in may have ended.
+        table = storage_path(str(self.table))
+        if self.identity is None or commit_file(table, self.version + 1).is_file():
             return False
-        return _identity(commit_file(self.table, self.version)) == self.identity
+        return _identity(commit_file(table, self.version)) == self.identity
 
 
 def _identity(file: StoragePath) -> tuple[int, int, int] | None:

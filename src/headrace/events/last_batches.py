@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -39,7 +40,11 @@ def last_batches(path: str) -> Batches:
         PipelineError: EVENTS.NOT_READABLE.
     """
     snapshot = snapshot_of(storage_path(path))
-    known = table_version_or_none(path) if snapshot is not None else None
+    known = None
+    if snapshot is not None:
+        # What cannot be read is reported below.
+        with suppress(OSError):
+            known = table_version_or_none(path)
     if snapshot is None or known is None:
         return EventReader(path).last_batches()
     before = _parsed(snapshot.contents.kept_answer(_NAME))
@@ -52,7 +57,9 @@ def last_batches(path: str) -> Batches:
             batches[names] = max(batch, batches.get(names, batch))
         if before.version == known.version:
             return batches
-    snapshot.contents.keep_answer(_NAME, _text(_Fold(known.version, _identity(path, known.table_id, known.version), batches)))
+    snapshot.contents.keep_answer(
+        _NAME, _text(_Fold(known.version, _identity(path, known.table_id, known.version), batches))
+    )
     return batches
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 from headrace.stores.listed_area import ListedArea
@@ -57,7 +58,7 @@ class Contents:
         """The names in a folder whose contents the cache has; of which time, only a listing shows."""
         return self._cache.names(self._folder(folder))
 
-    def retain(self, folder: str, names: Set[str]) -> None:
+    def retain(self, folder: str, names: AbstractSet[str]) -> None:
         """Remove what the cache has of a folder besides some names."""
         self._cache.forget(self._folder(folder), self.names(folder) - names)
 

@@ -48,7 +48,11 @@ class ListedArea:
 
     def has(self, folder: str) -> bool | None:
         """Whether a folder exists; None if the listing does not show it."""
-        if folder in self.skipped or self._has_below(folder) or any(one.startswith(f"{folder}/") for one in self.skipped):
+        if (
+            folder in self.skipped
+            or self._has_below(folder)
+            or any(one.startswith(f"{folder}/") for one in self.skipped)
+        ):
             return True
         # What looks like an empty file may be the mark of an empty folder.
         return None if folder in self.objects or not self._covers(f"{folder}/") else False

@@ -1,7 +1,7 @@
 """Contents of objects on this machine's disk, so that an object that did not change is not fetched again.
 
-An entry is used only if a listing of its bucket shows the same tag, size and time as when it was kept. So an older entry,
-or one of another storage, is never taken for the object that is there now. Whatever is wrong with the file costs
+An entry is used only if a listing of its bucket shows the same tag, size and time as when it was kept. So an older
+entry, or one of another storage, is never taken for the object that is there now. Whatever is wrong with the file costs
 requests, never answers: it is removed and filled again.
 """
 
@@ -98,18 +98,22 @@ class ObjectCache:
             return
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
+            # Logs of tables have values of their columns.
+            self._file.touch(mode=0o600)
             with closing(sqlite3.connect(self._file, timeout=_BUSY_TIMEOUT_S)) as database:
                 (version,) = database.execute("PRAGMA user_version").fetchone()
-                if version not in (0, _FORMAT):
-                    raise sqlite3.DatabaseError(f"its format is {version}")
-                database.execute(_TABLE)
-                database.execute(f"PRAGMA user_version = {_FORMAT}")
-                use(database)
+                if version in (0, _FORMAT):
+                    database.execute(_TABLE)
+                    database.execute(f"PRAGMA user_version = {_FORMAT}")
+                    use(database)
+                    return
+            _LOGGER.info("the cache of objects %s has the format %s and is made again", self._file, version)
+            self._remove()
         except sqlite3.OperationalError as error:
             # It is locked, or its disk is full or cannot be written.
             _LOGGER.info("the cache of objects %s was not used: %s", self._file, error)
         except (sqlite3.DatabaseError, OSError) as error:
-            _LOGGER.info("the cache of objects %s is made anew: %s", self._file, error)
+            _LOGGER.info("the cache of objects %s is made again: %s", self._file, error)
             self._remove()
 
     def _remove(self) -> None:

@@ -1,8 +1,8 @@
 """What listings say of a bucket at one time, and the contents of the objects that they name.
 
-On a disk, looking at a file costs nothing; in a bucket each look is a request. So the folders of a storage that hold many
-small objects, and the logs of tables, are listed once. The listings answer whether an object exists, and whether its
-content is still the one in the cache.
+On a disk, looking at a file costs nothing; in a bucket each look is a request. So the folders of a storage that hold
+many small objects, and the logs of tables, are listed once. The listings answer whether an object exists, and whether
+its content is still the one in the cache.
 """
 
 from __future__ import annotations

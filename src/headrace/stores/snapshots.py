@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
-from headrace.stores.object_store import ObjectStore
 from headrace.stores.listings import ListedFolders
+from headrace.stores.object_store import ObjectStore
 from headrace.stores.snapshot import Snapshot
 from headrace.stores.snapshot_store import SnapshotStore
 

@@ -1,7 +1,7 @@
 """Logs of Delta tables in a bucket, each by one listing, and copies of them on this machine's disk.
 
-delta-rs would list the log of a table each time that it opens it, and read its commits again for each transaction that is
-asked for. The files of a log never change, so a copy needs only those that it does not have. It has no rows: what is
+delta-rs would list the log of a table each time that it opens it, and read its commits again for each transaction that
+is asked for. The files of a log never change, so a copy needs only those that it does not have. It has no rows: what is
 opened on it says what the log says.
 
 Source: PROTOCOL.md of Delta, "Delta Log Entries", "Checkpoints".

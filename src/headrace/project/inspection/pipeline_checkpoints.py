@@ -17,8 +17,8 @@ from headrace.project.inspection.flow_checkpoint import FlowCheckpoint, flow_che
 from headrace.project.inspection.flow_state import flow_state
 from headrace.project.repair import repair_flows
 from headrace.settings.settings import Settings
-from headrace.storage.listed_storage import reading_storage
 from headrace.storage.health import FlowHealth, flows_named, health_of_flows
+from headrace.storage.listed_storage import reading_storage
 from headrace.stores.paths import StoragePath
 
 # Plans an update of the project's code, which opens a session.

@@ -23,8 +23,8 @@ from headrace.runtime.failpoints import Failpoint, Failpoints
 from headrace.settings.settings import Settings
 from headrace.storage.change_detection import StoredState
 from headrace.storage.history import StoredHistory
-from headrace.storage.renaming import CurrentNames, RelocatedLayout, StoredRenames
 from headrace.storage.listed_storage import reading_storage
+from headrace.storage.renaming import CurrentNames, RelocatedLayout, StoredRenames
 from headrace.stores.snapshots import asking_once
 
 
