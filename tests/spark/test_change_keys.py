@@ -48,4 +48,4 @@ def test_an_event_with_an_extreme_key_value_matches_its_row(project, keys, targe
 
     table = table_path(pipeline.settings.layout, pipeline.settings.naming, target)
     assert result.states == {target: FlowState.COMPLETED}
-    assert count_rows(DeltaTable(table)) == rows
+    assert count_rows(DeltaTable(table), table) == rows

@@ -52,7 +52,7 @@ def test_rows_in_deletion_vectors_are_not_counted(headrace_session, tmp_path, pr
     path = str(tmp_path / "a table")
     deleted_from(headrace_session, path, {**properties, "delta.enableDeletionVectors": "true"}, confs)
 
-    assert count_rows(DeltaTable(path)) == headrace_session.read.format("delta").load(path).count() == 70
+    assert count_rows(DeltaTable(path), path) == headrace_session.read.format("delta").load(path).count() == 70
     assert len(list((tmp_path / "a table" / "_delta_log").glob(f"0*.checkpoint.{files}"))) in checkpoints
     assert any((tmp_path / "a table").glob("deletion_vector_*"))
 
@@ -67,4 +67,4 @@ def test_a_delta_log_with_a_missing_commit_raises_an_error(headrace_session, tmp
     (tmp_path / "table" / "_delta_log" / f"{1:020d}.json").unlink()
 
     with pytest.raises(PipelineError, match="cannot be read"):
-        count_rows(table)
+        count_rows(table, path)

@@ -120,7 +120,9 @@ def stored_files(path: str, partition_by: Iterable[str] = ()) -> tuple[StoredFil
 
 
 def _stored_objects(table: ObjectPath) -> tuple[StoredFile, ...]:
-    below = [(meta, meta.key.removeprefix(f"{table.key}/")) for meta in table.store.list_below(table.key)]
+    below = [
+        (meta, meta.key.removeprefix(f"{table.key}/")) for page in table.store.list_pages(table.key) for meta in page
+    ]
     others = {name.partition(f"/{_LOG}/")[0] + "/" for _, name in below if f"/{_LOG}/" in name}
     return tuple(
         StoredFile(name, meta.size_bytes, meta.modified_at.timestamp())

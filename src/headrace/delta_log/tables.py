@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,8 +16,8 @@ from headrace.delta_log.plain_rows import file_values
 from headrace.errors import PipelineError
 from headrace.model.local_path import local_path
 from headrace.model.schema import Schema
-from headrace.stores.delta_tables import open_delta
-from headrace.stores.paths import StoragePath, storage_path
+from headrace.stores.delta_tables import open_delta, open_log
+from headrace.stores.paths import StoragePath, readable_file, storage_path
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,11 @@ class Commit:
 
     def is_newest(self) -> bool:
         """True while it exists and no other follows; costs two file system calls."""
-        if self.identity is None or commit_file(self.table, self.version + 1).exists():
+        # What the path was made in may have ended.
+        table = storage_path(str(self.table))
+        if self.identity is None or commit_file(table, self.version + 1).is_file():
             return False
-        return _identity(commit_file(self.table, self.version)) == self.identity
+        return _identity(commit_file(table, self.version)) == self.identity
 
 
 def _identity(file: StoragePath) -> tuple[int, int, int] | None:
@@ -73,7 +75,7 @@ def _identity(file: StoragePath) -> tuple[int, int, int] | None:
 
 def table_state(path: str) -> TableState | None:
     """The current state of the table at a path, or None."""
-    table = open_table(path)
+    table = open_table_log(path)
     if table is None:
         return None
     metadata = table.metadata()
@@ -94,10 +96,23 @@ def open_table(path: str, version: int | None = None) -> DeltaTable | None:
     Raises:
         PipelineError: STORAGE.TABLE_UNREADABLE, STORAGE.EMPTY_COMMIT.
     """
+    return _opened(path, lambda: open_delta(path, version=version))
+
+
+def open_table_log(path: str) -> DeltaTable | None:
+    """The newest version of the table at a path, for what its log says: its rows may not be readable; None without one.
+
+    Raises:
+        PipelineError: STORAGE.TABLE_UNREADABLE, STORAGE.EMPTY_COMMIT.
+    """
+    return _opened(path, lambda: open_log(path))
+
+
+def _opened(path: str, open_it: Callable[[], DeltaTable]) -> DeltaTable | None:
     if not has_log(path):
         return None
     try:
-        table = open_delta(path, version=version)
+        table = open_it()
     except TableNotFoundError:
         return None
     except DeltaError as error:
@@ -118,7 +133,7 @@ def table_version(path: str) -> TableVersion | None:
     Raises:
         PipelineError: STORAGE.TABLE_UNREADABLE.
     """
-    table = open_table(path)
+    table = open_table_log(path)
     return None if table is None else TableVersion(str(table.metadata().id), table.version())
 
 
@@ -150,10 +165,14 @@ def newest_version(path: str) -> int:
     return version
 
 
-def count_rows(table: DeltaTable) -> int:
+def count_rows(table: DeltaTable, path: str) -> int:
     """The number of rows of a table, from its log and the footers of its files.
 
     A query would fail for tables whose types were widened, which delta-rs does not read.
+
+    Args:
+        table: the table, or a copy of its log.
+        path: where it is.
 
     Raises:
         PipelineError: STORAGE.TABLE_UNREADABLE.
@@ -161,11 +180,12 @@ def count_rows(table: DeltaTable) -> int:
     counts: list[int | None] = file_values(table, "num_records")
     known = [count for count in counts if count is not None]
     vectors = "deletionVectors" in (table.protocol().reader_features or ())
-    deleted = deleted_rows(local_path(table.table_uri).rstrip("/"), table.version()) if vectors else 0
+    deleted = deleted_rows(path, table.version()) if vectors else 0
     if len(known) < len(counts):
         import pyarrow.parquet as pq  # noqa: PLC0415 - takes longer than the rest of a scrape, and few tables need it
 
-        known = [pq.read_metadata(local_path(uri)).num_rows for uri in table.file_uris()]
+        files = map(storage_path, map(local_path, open_delta(path, table.version()).file_uris()))
+        known = [pq.read_metadata(readable_file(file)).num_rows for file in files]
     return sum(known) - deleted
 
 
@@ -191,12 +211,14 @@ def query_rows(table: DeltaTable, query: str) -> list[dict[str, Any]]:
 def table_exists(path: str) -> bool:
     """True when the table at a path has a commit; a crash during its creation leaves a log without one."""
     log = storage_path(path) / "_delta_log"
-    return (log / "_last_checkpoint").is_file() or any(file.stem.isdigit() for file in log.glob("*.json"))
+    if commit_file(storage_path(path), 0).is_file() or (log / "_last_checkpoint").is_file():
+        return True
+    return any(file.stem.isdigit() for file in log.glob("*.json"))
 
 
 def committed_transaction(path: str, app_id: str) -> int | None:
     """The greatest transaction version that *app_id* committed to a table, or None."""
-    table = open_table(path)
+    table = open_table_log(path)
     return None if table is None else table.transaction_version(app_id)
 
 

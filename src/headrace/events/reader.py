@@ -154,10 +154,13 @@ class EventReader:
                 return batch.counts
         return None
 
-    def last_batches(self) -> dict[tuple[str, str], tuple[int, int]]:
+    def last_batches(self, first: str = "") -> dict[tuple[str, str], tuple[int, int]]:
         """The newest epoch and its newest batch, by the names of flow and dataset.
 
         Epochs below zero are backfills, which are not progress of the flow.
+
+        Args:
+            first: the smallest id of the events to read.
         """
         names = (
             "origin['flow_name'] AS flow",
@@ -166,6 +169,7 @@ class EventReader:
             "max(origin['batch_id']) AS batch",
         )
         condition = f"event_type = '{BatchDone.event_type}' AND origin['epoch'] >= 0"
+        condition += f" AND id >= {sql_literal(first)}" if first else ""
         condition += " AND origin['batch_id'] IS NOT NULL GROUP BY 1, 2, 3"
         found: dict[tuple[str, str], tuple[int, int]] = {}
         for row in self.rows(", ".join(names), condition, "1"):

@@ -36,6 +36,7 @@ from headrace.project.test_harness import REAL, Harness
 from headrace.project.update.update_start import UpdateStart
 from headrace.settings.load import nearest_settings
 from headrace.settings.settings import Settings
+from headrace.storage.listed_storage import reading_storage
 
 
 class Project(StoredProject):
@@ -79,8 +80,9 @@ class Project(StoredProject):
         Raises:
             Problems: all problems of the project.
         """
-        graph = self._resolver.resolve(self._planning.resolve_request(Selection(), skip_unavailable=False)).graph
-        self._planning.plan(graph, Selection())
+        with reading_storage(self.settings.layout):
+            graph = self._resolver.resolve(self._planning.resolve_request(Selection(), skip_unavailable=False)).graph
+            self._planning.plan(graph, Selection())
         return graph
 
     def graph(self) -> ResolvedGraph:
@@ -98,9 +100,9 @@ class Project(StoredProject):
             Problems: all problems of the project or the selection.
         """
         selection = selection or Selection()
-        return self._planning.plan(
-            self._resolver.resolve(self._planning.resolve_request(selection, skip_unavailable=True)).graph, selection
-        )
+        with reading_storage(self.settings.layout):
+            request = self._planning.resolve_request(selection, skip_unavailable=True)
+            return self._planning.plan(self._resolver.resolve(request).graph, selection)
 
     def run(
         self,
@@ -220,7 +222,8 @@ class Project(StoredProject):
             Problems: the project is wrong, or all sources of the dataset are unavailable.
             PipelineError: DATASET.UNKNOWN.
         """
-        return explained(self._one(name, partly=True), self._planning, self.settings, time.time())
+        with reading_storage(self.settings.layout):
+            return explained(self._one(name, partly=True), self._planning, self.settings, time.time())
 
     def session(self) -> SparkSession:
         """The Spark session of the project; the first call opens it."""

@@ -177,6 +177,11 @@ class StorageLayout:
         return f"{self.local_root or self.root.rstrip('/')}/system/{file.value}"
 
     @property
+    def object_cache(self) -> Path | None:
+        """The file with contents of objects; None for a storage on a disk."""
+        return Path(self.local_root) / "system" / "objects.sqlite" if self.local_root else None
+
+    @property
     def lease(self) -> StoragePath:
         """The lease file, which names the update that may write."""
         return storage_path(self._join("lease.json"))

@@ -8,7 +8,7 @@ from dataclasses import replace
 from headrace.checkpoints.damage import Damage, find_damage
 from headrace.checkpoints.initial_offsets import newest_initial_batch
 from headrace.checkpoints.offsets import newest_batches, query_id_of, read_progress
-from headrace.delta_log.tables import TableState, committed_transaction, open_table, table_version
+from headrace.delta_log.tables import TableState, committed_transaction, open_table_log, table_version
 from headrace.delta_log.unread_commits import BETWEEN_COMMITS
 from headrace.graph.resolved_flows import Mode
 from headrace.plan.agreement import (
@@ -91,7 +91,7 @@ def batches_of(stores: FlowStores) -> KnownBatches:
 
 def _committed(stores: FlowStores) -> int | None:
     """The newest batch in a flow's table; None without a table, or when the table drops old transactions."""
-    table = open_table(stores.tables[TABLE])
+    table = open_table_log(stores.tables[TABLE])
     if table is None or any(key.casefold() == _TRANSACTION_RETENTION for key in table.metadata().configuration):
         return None
     query_id = query_id_of(stores.checkpoint)

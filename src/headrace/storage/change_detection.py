@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from headrace.autoloader.pending_files import auto_loader_changes
@@ -29,6 +29,7 @@ from headrace.storage.flow_stores import TABLE
 from headrace.storage.input_changes import files_change, input_change, once_changes, table_change
 from headrace.storage.spill_queue import SpillFolders, spill_folders, spilled_batches
 from headrace.storage.table_states import StoredTables
+from headrace.stores.snapshots import is_reading_snapshot, reading_afresh
 
 # An idle flow is started once in a while, so that its offset does not age out of its source's log.
 MAX_REST_S = 7 * 24 * 3600.0
@@ -40,9 +41,16 @@ class StoredState(StoredTables):
     def disagreement(self, flow: ResolvedFlow) -> Disagreement | None:
         """The first disagreement between the stores of a flow; None when it can continue."""
         read = [source.detail for source in flow.analysis.sources if source.kind is SourceKind.DATASET]
-        tables = [self.table(self._naming.canonical(name)) for name in read]
-        found = disagreement_of(self.stores(flow), [table for table in tables if table is not None])
+        found = self._disagreement(flow, read)
+        if found is not None and is_reading_snapshot():
+            # A running update may have written some of the stores while others were listed.
+            with reading_afresh():
+                found = self._disagreement(flow, read)
         return found or self._ledger_disagreement(flow)
+
+    def _disagreement(self, flow: ResolvedFlow, read: Sequence[str]) -> Disagreement | None:
+        tables = [self.table(self._naming.canonical(name)) for name in read]
+        return disagreement_of(self.stores(flow), [table for table in tables if table is not None])
 
     def _ledger_disagreement(self, flow: ResolvedFlow) -> Disagreement | None:
         """A disagreement between a flow's checkpoint and the ledgers of its Auto Loader sources."""

@@ -105,11 +105,10 @@ def _health(flow: StoredFlow, stores: FlowStores, tables: Iterable[TableState]) 
 def _problem_of_ledgers(stores: FlowStores) -> PipelineError | None:
     """A disagreement between a flow's checkpoint and the Auto Loader ledgers next to it."""
     progress = read_progress(stores.checkpoint) if stores.mode.is_streaming else None
+    offsets = [one for one in (progress.offsets if progress else ()) if isinstance(one, Mapping) and "ledger" in one]
     # The readers of a view that the flow reads have their ledgers next to the view.
-    folders = sorted_paths(stores.file.parent.parent.glob("*/auto_loader/*/_ledgers"))
-    for offset in progress.offsets if progress is not None else ():
-        if not isinstance(offset, Mapping) or "ledger" not in offset or not folders:
-            continue
+    folders = sorted_paths(stores.file.parent.parent.glob("*/auto_loader/*/_ledgers")) if offsets else []
+    for offset in offsets if folders else ():
         own = next((one for one in folders if (one / f"{offset['ledger']}.ledger").exists()), folders[0])
         problem = offset_problem(str(own), offset)
         if problem is not None:

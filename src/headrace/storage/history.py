@@ -5,7 +5,7 @@ from __future__ import annotations
 
 
 from headrace.checkpoints.offsets import read_progress
-from headrace.delta_log.tables import committed_transaction, count_rows, has_log, open_table
+from headrace.delta_log.tables import committed_transaction, count_rows, has_log, open_table_log
 from headrace.graph.resolved import ResolvedGraph
 from headrace.graph.resolved_flows import Mode, RefreshFlow, ResolvedFlow, ViewFlow
 from headrace.graph.starts import Start
@@ -137,5 +137,5 @@ def _still_feeds(graph: ResolvedGraph, dataset: QualifiedName, flow: str) -> boo
 
 
 def _count(path: str) -> int:
-    table = open_table(path)
-    return 0 if table is None else count_rows(table)
+    table = open_table_log(path)
+    return 0 if table is None else count_rows(table, path)

@@ -7,7 +7,7 @@ from headrace.stores.paths import StoragePath, sorted_paths, storage_path
 from collections.abc import Iterable, Iterator
 from importlib import import_module
 
-from headrace.delta_log.tables import count_rows, open_table, table_exists
+from headrace.delta_log.tables import count_rows, open_table_log, table_exists
 from headrace.errors import PipelineError
 from headrace.graph.resolved import ResolvedGraph
 from headrace.graph.resolved_flows import ViewFlow
@@ -136,7 +136,7 @@ def _undelivered(flow: StoragePath) -> Iterator[str]:
 def _count(table: str) -> int | None:
     """The rows of a table; None if it cannot be read."""
     try:
-        found = open_table(table) if table_exists(table) else None
-        return 0 if found is None else count_rows(found)
+        found = open_table_log(table) if table_exists(table) else None
+        return 0 if found is None else count_rows(found, table)
     except PipelineError:
         return None

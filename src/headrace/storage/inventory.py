@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from headrace.delta_log.tables import table_exists
+from headrace.delta_log.tables import has_log, table_exists
 from headrace.model.names import QUARANTINE_SUFFIX
 from headrace.model.names import InvalidName, Naming, QualifiedName
 from headrace.settings.storage import StorageLayout, path_safe
@@ -35,15 +35,18 @@ class StoredFlow:
 def stored_tables(layout: StorageLayout, naming: Naming) -> Iterator[tuple[QualifiedName, str]]:
     """Every Delta table below the storage's ``tables``: its canonical name and path, sorted by path.
 
-    A log without a commit, left by a crash, is not a table.
+    A log without a commit, left by a crash, is not a table. The folder of a table is not searched for other tables:
+    it may hold millions of files.
     """
     root = storage_path(layout.root) / "tables"
-    for log in sorted_paths(root.glob("*/*/_delta_log")) + sorted_paths(root.glob("*/*/*/_delta_log")):
-        parts = relative_path(log.parent, root).parts
-        if not table_exists(str(log.parent)):
+    folders = {folder: has_log(str(folder)) for folder in sorted_paths(root.glob("*/*"))}
+    nested = [path for folder, is_table in folders.items() if not is_table for path in sorted_paths(folder.glob("*"))]
+    for folder in [*(folder for folder, is_table in folders.items() if is_table), *nested]:
+        parts = relative_path(folder, root).parts
+        if not table_exists(str(folder)):
             continue
         try:
-            yield naming.canonical(".".join(f"`{part}`" for part in parts)), str(log.parent)
+            yield naming.canonical(".".join(f"`{part}`" for part in parts)), str(folder)
         except InvalidName:
             continue
 

@@ -14,6 +14,7 @@ import os
 import uuid
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 
 from headrace.settings.storage import StorageLayout
 
@@ -67,7 +68,7 @@ def finish_removals(folder: StoragePath) -> Size:
 def size_of(part: StoragePath) -> Size:
     """The files in a folder, or a file itself, and their bytes; files that vanish meanwhile do not count."""
     if isinstance(part, ObjectPath):
-        below = [*part.store.list_below(part.key)] or ([part.store.head(part.key)] if part.is_file() else [])
+        below = [*chain.from_iterable(part.store.list_pages(part.key))] or ([part.store.head(part.key)] if part.is_file() else [])
         return Size(len(below), sum(meta.size_bytes for meta in below))
     if part.is_file() or part.is_symlink():
         return Size(1, part.lstat().st_size)

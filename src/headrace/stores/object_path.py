@@ -8,6 +8,7 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -143,7 +144,7 @@ class ObjectPath(PureObjectPath):
 
     def rglob(self, pattern: str) -> Iterator[ObjectPath]:
         """The objects below a folder whose names match a pattern; unlike on a disk, no folders."""
-        for meta in self.store.list_below(self.key):
+        for meta in chain.from_iterable(self.store.list_pages(self.key)):
             if fnmatch.fnmatchcase(meta.name, pattern):
                 yield replace(self, key=meta.key)
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _WRITE_ID = "headrace-write"
 # For the one request that the client cannot make itself.
 _SIGNED_FOR = timedelta(minutes=5)
+# How many objects one request lists at most, by the protocol.
+PAGE_SIZE = 1000
 # The client raises either (seen in obstore 0.12.1).
 _NOT_FOUND = (exceptions.NotFoundError, FileNotFoundError)
 
@@ -129,15 +131,20 @@ class ObjectStore:
         objects = sorted(map(_meta, found["objects"]), key=lambda meta: meta.key)
         return Listing(tuple(folders), tuple(objects))
 
-    def list_below(self, folder: str) -> Iterator[ObjectMeta]:
-        """All objects below a folder, in no order."""
+    def list_pages(self, folder: str, after: str | None = None) -> Iterator[list[ObjectMeta]]:
+        """The objects below a folder in the order of their keys, in pages; each page is one request.
+
+        Args:
+            folder: the folder.
+            after: leave out the keys up to this one.
+        """
         with translating_errors(f"{self.root}/{folder}"):
-            for chunk in obstore.list(self.client, folder or None):
-                yield from map(_meta, chunk)
+            for chunk in obstore.list(self.client, folder or None, offset=after, chunk_size=PAGE_SIZE):
+                yield list(map(_meta, chunk))
 
     def has_objects(self, folder: str) -> bool:
         """True if an object is below a folder, that is, if the folder exists."""
-        return next(self.list_below(folder), None) is not None
+        return next(self.list_pages(folder), None) is not None
 
     def copy(self, source: str, target: str) -> None:
         """Copy an object inside the store."""
@@ -151,7 +158,7 @@ class ObjectStore:
 
     def delete_below(self, folder: str) -> None:
         """Delete all objects below a folder."""
-        keys = [meta.key for meta in self.list_below(folder)]
+        keys = [meta.key for page in self.list_pages(folder) for meta in page]
         if keys:
             with translating_errors(f"{self.root}/{folder}"), suppress(*_NOT_FOUND):
                 obstore.delete(self.client, keys)

@@ -5,13 +5,18 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from headrace.errors import PipelineError
-from headrace.stores.connections import is_named, open_store
+from headrace.stores.connections import connection_of, is_named, open_store
 from headrace.stores.object_path import ObjectPath
-from headrace.stores.reading_once import once_if_asked
+from headrace.stores.snapshot import Snapshot
+from headrace.stores.snapshot_store import SnapshotStore
+from headrace.stores.snapshots import store_to_read
 from headrace.stores.uris import StoreUri, is_store_uri
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 # Both have the methods that a storage needs; what only a disk can do asks for a `Path`.
 StoragePath: TypeAlias = Path | ObjectPath
@@ -28,7 +33,23 @@ def storage_path(location: str) -> StoragePath:
     uri = StoreUri.parse(location)
     if not is_named(uri):
         return Path(location)
-    return ObjectPath(uri.root, uri.key, once_if_asked(open_store(uri)))
+    store = store_to_read(open_store(uri), lambda: f"{connection_of(uri).endpoint} {uri.root}")
+    return ObjectPath(uri.root, uri.key, store)
+
+
+def snapshot_of(path: StoragePath) -> Snapshot | None:
+    """The snapshot that a path is read from; None if it is read where it is."""
+    store = path.store if isinstance(path, ObjectPath) else None
+    return store.snapshot if isinstance(store, SnapshotStore) else None
+
+
+def readable_file(path: StoragePath) -> Path | pa.BufferReader:
+    """The file for libraries that read paths of a disk: its path, or its content."""
+    if isinstance(path, Path):
+        return path
+    import pyarrow as pa  # noqa: PLC0415 - takes longer than verbs that read no Parquet
+
+    return pa.BufferReader(path.read_bytes())
 
 
 def remove_tree(folder: StoragePath) -> None:

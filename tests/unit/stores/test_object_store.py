@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 from obstore.store import MemoryStore
 
 from headrace.atomic_write import create_file, replace_file
-from headrace.stores.connections import StoreConnection, add_connection
+from headrace.stores.connections import StoreConnection
 from headrace.stores.object_path import ObjectPath
 from headrace.stores.object_store import ObjectStore
 from headrace.stores.paths import relative_path, remove_tree, storage_path
-from headrace.stores.reading_once import reading_once
 from headrace.stores.uris import StoreUri, is_store_uri
 
 ROOT = "s3a://lake"
@@ -95,32 +94,6 @@ def test_a_folder_that_does_not_exist_raises_as_on_a_disk(lake):
         list((lake / "nothing").iterdir())
     with pytest.raises(FileNotFoundError):
         (lake / "nothing").read_text()
-
-
-class CountingStore(ObjectStore):
-    """Counts what reaches the bucket."""
-
-    requests = 0
-
-    def get(self, key):
-        self.requests += 1
-        return super().get(key)
-
-
-def test_a_plan_reads_each_object_once_and_what_runs_later_reads_it_again(monkeypatch):
-    store = CountingStore(ROOT, MemoryStore())
-    monkeypatch.setattr("headrace.stores.paths.open_store", lambda _uri: store)
-    add_connection(ROOT, StoreConnection)
-    store.put("a", b"old")
-
-    with reading_once():
-        kept = [storage_path(f"{ROOT}/a") for _ in range(3)]
-        assert {path.read_bytes() for path in kept} == {b"old"}
-        assert [path.exists() for path in (storage_path(f"{ROOT}/b"), storage_path(f"{ROOT}/b"))] == [False] * 2
-        store.put("a", b"new")
-        assert kept[0].read_bytes() == b"old"
-
-    assert (store.requests, kept[0].read_bytes(), storage_path(f"{ROOT}/a").read_bytes()) == (1, b"new", b"new")
 
 
 def test_a_folder_is_deleted_and_its_neighbour_stays(lake):

@@ -8,7 +8,7 @@ from typing import Any
 
 from headrace.checkpoints.offsets import read_progress
 from headrace.checkpoints.state_size import state_sizes
-from headrace.delta_log.tables import committed_transaction, count_rows, open_table, table_size
+from headrace.delta_log.tables import committed_transaction, count_rows, open_table_log, table_size
 from headrace.errors import Problems
 from headrace.graph.analysis import Source, SourceKind
 from headrace.graph.resolved import ResolvedDataset, ResolvedGraph
@@ -66,10 +66,10 @@ def explanation(
 
 def _facts(state: StoredState, dataset: ResolvedDataset) -> TableFacts | None:
     known = state.table(dataset.name) if dataset.kind.stored else None
-    table = open_table(known.path) if known is not None else None
+    table = open_table_log(known.path) if known is not None else None
     if known is None or table is None:
         return None
-    return TableFacts(known.version, count_rows(table), table_size(table), known.schema)
+    return TableFacts(known.version, count_rows(table, known.path), table_size(table), known.schema)
 
 
 def _flow(

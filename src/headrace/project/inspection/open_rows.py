@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 
 from headrace.delta_log.plain_rows import plain_rows
-from headrace.delta_log.tables import open_table
+from headrace.delta_log.tables import open_table_log
 from headrace.model.names import QUARANTINE_SUFFIX, Naming
 from headrace.settings.storage import StorageLayout
 from headrace.storage.dead_letter_tables import QUERY_FAILED, SINK_REFUSED, dead_letter_table
@@ -49,6 +49,6 @@ def dead_letter_tables(layout: StorageLayout, naming: Naming) -> dict[str, list[
     found: defaultdict[str, list[str]] = defaultdict(list)
     for flow in stored_flows(layout, naming):
         path = dead_letter_table(flow.file.parent)
-        if open_table(path) is not None:
+        if open_table_log(path) is not None:
             found[str(flow.dataset)].append(path)
     return found

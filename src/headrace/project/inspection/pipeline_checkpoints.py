@@ -9,7 +9,7 @@ from typing import TypeAlias
 from pyspark.sql import SparkSession
 
 from headrace.errors import PipelineError
-from headrace.events.reader import EventReader
+from headrace.events.last_batches import last_batches
 from headrace.model.state_rows import StateRequest, StateRows
 from headrace.plan.steps import Plan
 from headrace.project.clean import Cleaned, CleanRequest, clean_storage
@@ -18,6 +18,7 @@ from headrace.project.inspection.flow_state import flow_state
 from headrace.project.repair import repair_flows
 from headrace.settings.settings import Settings
 from headrace.storage.health import FlowHealth, flows_named, health_of_flows
+from headrace.storage.listed_storage import reading_storage
 from headrace.stores.paths import StoragePath
 
 # Plans an update of the project's code, which opens a session.
@@ -39,8 +40,9 @@ class PipelineCheckpoints:
     def health(self) -> tuple[FlowHealth, ...]:
         """Every flow of the storage: its newest batches, and the problem that stops it, if there is one."""
         settings = self.settings
-        logged = EventReader(settings.layout.events).last_batches()
-        return health_of_flows(settings.layout, settings.naming, settings.id, logged)
+        with reading_storage(settings.layout):
+            logged = last_batches(settings.layout.events)
+            return health_of_flows(settings.layout, settings.naming, settings.id, logged)
 
     def show(self, name: str) -> FlowCheckpoint:
         """The checkpoint of a flow.

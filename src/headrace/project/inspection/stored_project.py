@@ -24,6 +24,7 @@ from headrace.project.inspection.stored_tables import lateness, quarantined, row
 from headrace.project.lease_holders import host_name, latest_outcome
 from headrace.settings.settings import Settings
 from headrace.storage.inventory import stored_tables
+from headrace.storage.listed_storage import reading_storage
 
 
 class StoredProject:
@@ -67,7 +68,8 @@ class StoredProject:
 
     def quarantine_list(self) -> tuple[tuple[str, int, Mapping[str, int]], ...]:
         """Each dataset with quarantined rows: its name, their number, and the number of rows per violated rule."""
-        return quarantines(self.settings.layout, self.settings.naming)
+        with reading_storage(self.settings.layout):
+            return quarantines(self.settings.layout, self.settings.naming)
 
     def quarantine_show(self, name: str, rows: int = 20) -> Rows:
         """The newest quarantined rows of a dataset.
@@ -75,7 +77,8 @@ class StoredProject:
         Raises:
             PipelineError: QUARANTINE.NONE.
         """
-        return quarantined(self.settings.layout, self.settings.naming, name, rows)
+        with reading_storage(self.settings.layout):
+            return quarantined(self.settings.layout, self.settings.naming, name, rows)
 
     def lateness(
         self, name: str, column: str, *, commits: int = 1000, dropped_share: float = DEFAULT_DROPPED_SHARE
@@ -130,6 +133,7 @@ class StoredProject:
 
     def tables(self, *, private: bool = False) -> tuple[tuple[str, str, int | None], ...]:
         """Name, path and row count of every table in the storage; private ones only on request."""
-        found = dict(stored_tables(self.settings.layout, self.settings.naming))
-        hidden = frozenset() if private else hidden_tables(found)
-        return tuple((str(name), path, row_count(path)) for name, path in found.items() if name not in hidden)
+        with reading_storage(self.settings.layout):
+            found = dict(stored_tables(self.settings.layout, self.settings.naming))
+            hidden = frozenset() if private else hidden_tables(found)
+            return tuple((str(name), path, row_count(path)) for name, path in found.items() if name not in hidden)

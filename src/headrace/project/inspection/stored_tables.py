@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from headrace.delta_log.lateness import measure_lateness
-from headrace.delta_log.tables import count_rows, open_table, query_rows
+from headrace.delta_log.tables import count_rows, open_table_log, query_rows
 from headrace.errors import PipelineError
 from headrace.model.lateness import Lateness
 from headrace.model.names import QUARANTINE_SUFFIX, InvalidName, Naming, quoted
@@ -23,8 +23,8 @@ _FIRST_COLUMNS = ("broken", "error", "row")
 
 def row_count(path: str) -> int | None:
     """The number of rows of a table by its log, or None if there is no table."""
-    table = open_table(path)
-    return None if table is None else count_rows(table)
+    table = open_table_log(path)
+    return None if table is None else count_rows(table, path)
 
 
 def lateness(

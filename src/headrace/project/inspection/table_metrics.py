@@ -8,7 +8,7 @@ from contextlib import suppress
 from deltalake import DeltaTable
 
 from headrace.delta_log.newest_time import StatisticsLacking, newest_time_micros
-from headrace.delta_log.tables import commit_file, count_rows, open_table, table_size
+from headrace.delta_log.tables import commit_file, count_rows, open_table_log, table_size
 from headrace.errors import PipelineError
 from headrace.events.storage_errors import STORAGE_ERRORS
 from headrace.metrics import catalogue
@@ -28,13 +28,13 @@ def add_tables(samples: Samples, settings: Settings, definitions: Definitions) -
     for name, path in stored_tables(settings.layout, settings.naming):
         # A table that cannot be read is reported by the flows that use it.
         with suppress(PipelineError, ValueError, LookupError, *STORAGE_ERRORS):
-            table = open_table(path)
+            table = open_table_log(path)
             if table is None:
                 continue
             dataset = str(name)
             readable += [] if dataset.endswith(QUARANTINE_SUFFIX) else [dataset]
             paths[str(table.metadata().id)] = path
-            samples.set(catalogue.TABLE_ROWS, count_rows(table), dataset)
+            samples.set(catalogue.TABLE_ROWS, count_rows(table, path), dataset)
             samples.set(catalogue.TABLE_BYTES, table_size(table), dataset)
             samples.set(catalogue.TABLE_FILES, len(table.file_uris()), dataset)
             samples.set(catalogue.TABLE_VERSION, table.version(), dataset)

@@ -30,6 +30,7 @@ from headrace.project.maintenance.log_files import expired_logs, remove_logs
 from headrace.project.resolution.open_catalog import open_catalog
 from headrace.settings.settings import Settings
 from headrace.settings.storage import MonitoringFile
+from headrace.storage.listed_storage import reading_storage
 from headrace.storage.maintained_tables import (
     MaintainedTable,
     known_positions,
@@ -87,10 +88,11 @@ class Maintenance:
             and not request.short_retention
         ):
             raise PipelineError("MAINTENANCE.SHORT_RETENTION", location=self.settings.locations.get("maintenance"))
-        tables = self._chosen(request.datasets)
         limits = Limits(policy, self.now(), request.anytime)
         if request.dry_run:
-            return tuple(self._all(request, tables, limits))
+            with reading_storage(self.settings.layout):
+                return tuple(self._all(request, self._chosen(request.datasets), limits))
+        tables = self._chosen(request.datasets)
         if not storage_path(self.settings.storage).is_dir():
             return ()
         with ExitStack() as stack:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from headrace.events.reader import EventReader
+from headrace.events.last_batches import last_batches
 from headrace.settings.settings import Settings
 
 
@@ -30,7 +30,7 @@ class LoggedBatches:
     def __call__(self, flow: str, dataset: str) -> tuple[int, int] | None:
         """The epoch and the batch; None if the log has no batch of the flow."""
         if self._newest is None:
-            self._newest = EventReader(self._settings.layout.events).last_batches()
+            self._newest = last_batches(self._settings.layout.events)
         known, before = self._newest, self._before
         flows_before = {new: old for old, new in self._settings.renamed_flows.items()}
         flows = {flow, flows_before.get(flow, flow), before.get(flow, flow)}

@@ -23,8 +23,9 @@ from headrace.runtime.failpoints import Failpoint, Failpoints
 from headrace.settings.settings import Settings
 from headrace.storage.change_detection import StoredState
 from headrace.storage.history import StoredHistory
+from headrace.storage.listed_storage import reading_storage
 from headrace.storage.renaming import CurrentNames, RelocatedLayout, StoredRenames
-from headrace.stores.reading_once import reading_once
+from headrace.stores.snapshots import asking_once
 
 
 class Planning:
@@ -54,7 +55,7 @@ class Planning:
         Raises:
             Problems: all problems of the selection, and all conflicts between the storage and the declarations.
         """
-        with reading_once():
+        with reading_storage(self._settings.layout), asking_once():
             return self._plan(graph, selection, continuous=continuous)
 
     def _plan(self, graph: ResolvedGraph, selection: Selection, *, continuous: bool | None) -> Plan:
@@ -93,9 +94,9 @@ class Planning:
         Raises:
             Problems, PipelineError: as :meth:`plan`, and BACKFILL.*.
         """
-        past = self._past()
-        plan = self.plan(graph, Selection(), continuous=False)
-        return with_backfill(plan, request, self.state, past, self._settings.naming)
+        with reading_storage(self._settings.layout):
+            plan = self.plan(graph, Selection(), continuous=False)
+            return with_backfill(plan, request, self.state, self._past(), self._settings.naming)
 
     def replay(self, graph: ResolvedGraph, request: ReplayRequest) -> Plan:
         """The plan of a quarantine replay.

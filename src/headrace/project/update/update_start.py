@@ -29,6 +29,7 @@ from headrace.project.update.update import Update
 from headrace.runtime.board import Board, remaining_selection
 from headrace.settings.secrets import Secrets
 from headrace.settings.settings import Settings
+from headrace.storage.listed_storage import reading_storage
 
 
 @dataclass(frozen=True)
@@ -70,10 +71,11 @@ class UpdateStart:
         host, file = host_name(self.environ), self.settings.layout.lease
         # Find all problems before writing anything, including the lease.
         with self._refusals_recorded(monitor, host):
-            resolved = self.resolver.resolve(
-                self.planning.resolve_request(selection, skip_unavailable=self.skip_unavailable)
-            )
-            planned(resolved.graph, selection)
+            with reading_storage(self.settings.layout):
+                resolved = self.resolver.resolve(
+                    self.planning.resolve_request(selection, skip_unavailable=self.skip_unavailable)
+                )
+                planned(resolved.graph, selection)
             create_storage(self.settings)
         session = resolved.catalog.session
         if is_cluster(session):
@@ -87,10 +89,11 @@ class UpdateStart:
         def replan(board: Board) -> tuple[Resolved, Plan]:
             nonlocal remaining
             remaining = remaining_selection(remaining, board)
-            now = self.resolver.resolve(
-                self.planning.resolve_request(remaining, skip_unavailable=self.skip_unavailable)
-            )
-            return now, planned(now.graph, remaining)
+            with reading_storage(self.settings.layout):
+                now = self.resolver.resolve(
+                    self.planning.resolve_request(remaining, skip_unavailable=self.skip_unavailable)
+                )
+                return now, planned(now.graph, remaining)
 
         lease = Lease(file, host, time.time, timing=self.harness.lease_timing, update_id=update_id)
         with StopSignals(stop) as stop_signals, lease:

@@ -152,7 +152,7 @@ class TableRules:
 
     def _rows_in_table(self, version: int | None) -> int:
         table = open_table(self.table, version) if self.table is not None else None
-        return count_rows(table) if table is not None else 0
+        return count_rows(table, str(self.table)) if table is not None else 0
 
     def _column(self, expectation: Expectation) -> str:
         return f"{_PREFIX}{self.declared.index(expectation)}"
