@@ -29,6 +29,7 @@ from headrace.autoloader.tree import Tree
 from headrace.errors import PipelineError
 from headrace.model.ddl import JsonType, nullable, struct_of
 from headrace.model.time_zones import zone_name
+from headrace.stores.paths import StoragePath
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,8 @@ class Place:
     ``now_ns`` is the time, ``tasks`` the number of parallel tasks; ``paths`` maps path prefixes to their replacements.
     """
 
-    ledgers: Path
-    schema_location: Path | None
+    ledgers: StoragePath
+    schema_location: StoragePath | None
     now_ns: int
     time_zone: str = "UTC"
     tasks: int = 1
@@ -176,7 +177,7 @@ def _check_move(options: LoaderOptions, tree: Tree) -> None:
 
 
 def evolve_schema(
-    location: Path, seen: JsonType, options: LoaderOptions, type_mismatches: AbstractSet[str]
+    location: StoragePath, seen: JsonType, options: LoaderOptions, type_mismatches: AbstractSet[str]
 ) -> SchemaVersion | None:
     """Return the newest schema version, after adding the fields that only *seen* has; store it if it changed.
 

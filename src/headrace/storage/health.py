@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace.autoloader.ledger.positions import offset_problem
+from headrace.autoloader.ledger.stored_ledgers import has_ledger
 from headrace.checkpoints.damage import move_damaged_file
 from headrace.checkpoints.offsets import read_progress
 from headrace.delta_log.tables import TableState, table_state
@@ -110,7 +111,7 @@ def _problem_of_ledgers(stores: FlowStores) -> PipelineError | None:
     for offset in progress.offsets if progress is not None else ():
         if not isinstance(offset, Mapping) or "ledger" not in offset or not folders:
             continue
-        own = next((one for one in folders if (one / f"{offset['ledger']}.ledger").exists()), folders[0])
+        own = next((one for one in folders if has_ledger(one, str(offset["ledger"]))), folders[0])
         problem = offset_problem(str(own), offset)
         if problem is not None:
             return problem

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import Any, TypeVar, cast
 
+from headrace.stores.object_path import ObjectPath
 from headrace.stores.object_store import Listing, ObjectMeta, ObjectStore
 
 _Answer = TypeVar("_Answer")
@@ -23,24 +25,24 @@ class ReadOnceStore(ObjectStore):
 
     def __init__(self, store: ObjectStore) -> None:
         super().__init__(store.root, store.client)
-        self._store = store
+        self.store = store
         self._answers: dict[Hashable, Any] | None = {}
 
     def get(self, key: str) -> tuple[bytes, str]:
         """See :class:`ObjectStore`."""
-        return self._once(("get", key), lambda: self._store.get(key))
+        return self._once(("get", key), lambda: self.store.get(key))
 
     def head(self, key: str) -> ObjectMeta:
         """See :class:`ObjectStore`."""
-        return self._once(("head", key), lambda: self._store.head(key))
+        return self._once(("head", key), lambda: self.store.head(key))
 
     def list_folder(self, folder: str) -> Listing:
         """See :class:`ObjectStore`."""
-        return self._once(("list", folder), lambda: self._store.list_folder(folder))
+        return self._once(("list", folder), lambda: self.store.list_folder(folder))
 
     def has_objects(self, folder: str) -> bool:
         """See :class:`ObjectStore`."""
-        return self._once(("has", folder), lambda: self._store.has_objects(folder))
+        return self._once(("has", folder), lambda: self.store.has_objects(folder))
 
     def forget(self) -> None:
         """Forget all answers, and keep none from now on."""
@@ -72,6 +74,11 @@ def reading_once() -> Iterator[None]:
             # A path that was made meanwhile may still be used.
             store.forget()
         _STORES.reset(token)
+
+
+def uncached(path: ObjectPath) -> ObjectPath:
+    """The path, with a request for each read, also within :func:`reading_once`."""
+    return replace(path, store=path.store.store) if isinstance(path.store, ReadOnceStore) else path
 
 
 def once_if_asked(store: ObjectStore) -> ObjectStore:
