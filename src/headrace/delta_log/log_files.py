@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from headrace.stores.paths import StoragePath, sorted_paths
+from headrace.stores.paths import StoragePath, file_source, sorted_paths
 
 # The name of a file of a checkpoint: its version, its part and the number of parts.
 CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.\d{10}\.(\d{10})|\.[0-9a-f-]{36})?\.(?:parquet|json)")
@@ -45,7 +45,7 @@ def checkpointed_adds(log: StoragePath, file: StoragePath, columns: Sequence[str
     else:
         import pyarrow.parquet as pq  # noqa: PLC0415 - takes longer than `status`, which reads no checkpoint
 
-        stored = pq.ParquetFile(file)
+        stored = pq.ParquetFile(file_source(file))
         known = set(stored.schema_arrow.names)
         actions = stored.read(columns=[name for name in columns if name.split(".")[0] in known]).to_pylist()
     for action in actions:

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from headrace.delta_log.tables import open_table
-from headrace.stores.paths import StoragePath, sorted_paths, storage_path
+from headrace.stores.paths import StoragePath, file_source, sorted_paths, storage_path
 
 _CLUSTERING = "delta.clustering"
 _DOMAINS = "domainMetadata"
@@ -90,8 +90,13 @@ def _cluster_columns(path: str) -> tuple[tuple[str, ...], ...] | None:
             domain = json.loads(line).get(_DOMAINS, {}) if _CLUSTERING in line else {}
             if domain.get("domain") == _CLUSTERING:
                 return _columns(domain)
-    kept = [part for part in parts if _DOMAINS in pq.read_schema(part).names]
-    domains = [row for part in kept for row in pq.read_table(part, columns=[_DOMAINS])[_DOMAINS].to_pylist() if row]
+    kept = [part for part in parts if _DOMAINS in pq.read_schema(file_source(part)).names]
+    domains = [
+        row
+        for part in kept
+        for row in pq.read_table(file_source(part), columns=[_DOMAINS])[_DOMAINS].to_pylist()
+        if row
+    ]
     ours = [domain for domain in domains if domain["domain"] == _CLUSTERING]
     if ours:
         return _columns(ours[0])

@@ -17,7 +17,7 @@ from headrace.errors import PipelineError
 from headrace.model.local_path import local_path
 from headrace.model.schema import Schema
 from headrace.stores.delta_tables import open_delta
-from headrace.stores.paths import StoragePath, storage_path
+from headrace.stores.paths import StoragePath, file_source, storage_path
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ def count_rows(table: DeltaTable) -> int:
     if len(known) < len(counts):
         import pyarrow.parquet as pq  # noqa: PLC0415 - takes longer than the rest of a scrape, and few tables need it
 
-        known = [pq.read_metadata(local_path(uri)).num_rows for uri in table.file_uris()]
+        known = [pq.read_metadata(file_source(storage_path(local_path(uri)))).num_rows for uri in table.file_uris()]
     return sum(known) - deleted
 
 

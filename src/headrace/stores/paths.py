@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable
+from io import BytesIO
 from pathlib import Path, PurePosixPath
 from typing import TypeAlias
 
@@ -64,6 +65,11 @@ def relative_path(path: StoragePath, folder: StoragePath) -> PurePosixPath:
 def is_below(path: StoragePath, folder: StoragePath) -> bool:
     """True for a folder and for all below it."""
     return PurePosixPath(str(path)).is_relative_to(PurePosixPath(str(folder)))
+
+
+def file_source(file: StoragePath) -> str | BytesIO:
+    """A file for libraries that take a path of a disk, or a file object with all of its content."""
+    return BytesIO(file.read_bytes()) if isinstance(file, ObjectPath) else str(file)
 
 
 def move_file(file: StoragePath, target: StoragePath) -> StoragePath:
