@@ -238,13 +238,31 @@ def test_a_cache_that_is_not_of_the_newest_segment_is_made_again(source, update,
         assert names(ledger) == ["a.json", "b.json", "c.json"]
 
 
+def test_a_cache_of_another_history_of_the_same_length_is_made_again(bucket, tmp_path):
+    root = ObjectPath(ROOT, "shop/ledgers", bucket)
+    ledger = create_ledger(root)
+    old = objects(bucket)
+    add(ledger, "lost")
+    ledger.flush()
+    ledger.close()
+    restore(bucket, old)
+    use_machine(tmp_path / "there")
+    with closing(open_ledger(root, ledger.id)) as other:
+        add(other, "kept")
+        other.flush()
+    use_machine(tmp_path / "here")
+
+    with closing(open_ledger(root, ledger.id)) as again:
+        assert names(again) == ["kept"]
+
+
 def test_another_machine_continues_where_this_one_stopped(source, update, tmp_path):
     end = update()
     for machine in ("there", "here", "there"):
         use_machine(tmp_path / machine)
         end = update(end)
 
-    assert end.number == 4
+    assert (end.number, auto_loader_changes(source, end.to_json(), time.time)) == (4, None)
 
 
 def test_of_two_machines_that_write_one_stops_before_it_plans(bucket, source, data, update, tmp_path):
@@ -263,22 +281,37 @@ def test_of_two_machines_that_write_one_stops_before_it_plans(bucket, source, da
     assert auto_loader_backlog(source, end.to_json()).files == 1
 
 
-def test_a_file_that_was_found_and_not_planned_is_found_elsewhere_with_the_same_number(bucket, tmp_path):
+def test_files_that_were_found_and_not_published_get_numbers_elsewhere(bucket, tmp_path):
     root = ObjectPath(ROOT, "shop/ledgers", bucket)
     ledger = create_ledger(root)
-    add(ledger, "a")
+    add(ledger, "a", "c")
     # Killed before the segment is written.
     ledger.close()
     use_machine(tmp_path / "there")
 
     with closing(open_ledger(root, ledger.id)) as again:
         assert again.last_number == 0
-        add(again, "b", "a")
+        add(again, "b")
         again.flush()
-        assert names(again) == ["b", "a"]
     use_machine(tmp_path / "here")
     with closing(open_ledger(root, ledger.id)) as again:
-        assert names(again) == ["b", "a"]
+        assert (names(again), again.last_number) == (["b"], 1)
+
+
+def test_a_writer_whose_cache_was_made_again_beside_it_is_refused(bucket, tmp_path):
+    root = ObjectPath(ROOT, "shop/ledgers", bucket)
+    stale = create_ledger(root)
+    add(stale, "z")
+    use_machine(tmp_path / "there")
+    with closing(open_ledger(root, stale.id)) as other:
+        add(other, "a")
+        other.flush()
+    use_machine(tmp_path / "here")
+    with closing(open_ledger(root, stale.id, read_only=True)) as reader:
+        assert names(reader) == ["a"]
+
+    assert code_of(stale.flush) == "LEDGER_TAKEN"
+    stale.close()
 
 
 def test_a_file_that_was_found_before_a_kill_is_published_before_it_is_planned(source, data, update, tmp_path):
