@@ -26,10 +26,12 @@ from headrace.autoloader.preparing import Place, prepare
 from headrace.autoloader.stores.store import FoundFile
 from headrace.autoloader.stream import FileStream
 from headrace.errors import PipelineError
+from headrace.storage.positions import source_positions
 from headrace.stores.connections import StoreConnection, add_connection
 from headrace.stores.local_caches import set_cache_folder
 from headrace.stores.object_path import ObjectPath
 from headrace.stores.object_store import ObjectStore
+from headrace.stores.paths import storage_path
 
 CLOCK = Clock(time.time_ns, time.sleep)
 SCHEMA = {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]}
@@ -263,6 +265,17 @@ def test_another_machine_continues_where_this_one_stopped(source, update, tmp_pa
         end = update(end)
 
     assert (end.number, auto_loader_changes(source, end.to_json(), time.time)) == (4, None)
+
+
+def test_the_position_of_a_checkpoint_in_a_ledger_is_described(bucket, source, update):
+    end = update(update())
+    checkpoint = ObjectPath(ROOT, "shop/flow/0", bucket)
+    for name, line in (("offsets/0", f"{{}}\n{json.dumps(end.to_json())}"), ("commits/0", "{}")):
+        (checkpoint / name).write_bytes(f"v1\n{line}".encode())
+
+    (found,) = source_positions(checkpoint, (), [storage_path(source.ledgers)])
+
+    assert found.position == f"2 files read, the last one {source.path}/b.json"
 
 
 def test_of_two_machines_that_write_one_stops_before_it_plans(bucket, source, data, update, tmp_path):
