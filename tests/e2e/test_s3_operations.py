@@ -13,7 +13,7 @@ from tests.servers.receiver import running_receiver
 pytestmark = [
     pytest.mark.e2e,
     # Nine updates in one JVM.
-    pytest.mark.timeout(1800),
+    pytest.mark.timeout(3600),
     pytest.mark.long(
         guard=(
             "tests/unit/storage/test_object_renames.py::test_what_counts_is_whole_wherever_a_rename_dies_and_the_next_update_completes_it",
