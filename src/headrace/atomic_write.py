@@ -20,10 +20,15 @@ def replace_file(file: StoragePath, text: str) -> None:
     Raises:
         OSError: the file cannot be written; the old one stays.
     """
+    replace_bytes(file, text.encode())
+
+
+def replace_bytes(file: StoragePath, content: bytes) -> None:
+    """As :func:`replace_file`, for any content."""
     if isinstance(file, ObjectPath):
-        file.write_bytes(text.encode())
+        file.write_bytes(content)
         return
-    with _draft(file, text.encode()) as draft:
+    with _draft(file, content) as draft:
         draft.replace(file)
 
 

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from itertools import islice
-from pathlib import Path
 
 import pyarrow as pa
 
@@ -26,6 +25,7 @@ from headrace.autoloader.schemas.type_widening import mismatched_columns
 from headrace.autoloader.source import Source
 from headrace.autoloader.stores.paths import store_of
 from headrace.autoloader.stream import ReadTask
+from headrace.stores.paths import StoragePath, storage_path
 
 # The error condition in the vendor's documentation, which users' handlers match.
 CONDITION = "UNKNOWN_FIELD_EXCEPTION.NEW_FIELDS_IN_RECORD_WITH_FILE_PATH"
@@ -66,7 +66,7 @@ def rows_of(source: Source, task: ReadTask) -> Iterator[pa.RecordBatch]:
     except UnknownFields as error:
         if source.options.evolution_mode == "failOnNewColumns" or source.schema_location is None:
             raise _exception(error, None) from None
-        version = _evolve(source, Path(source.schema_location), task, error.file, frozenset())
+        version = _evolve(source, storage_path(source.schema_location), task, error.file, frozenset())
         if version is not None:
             raise _exception(error, version) from None
         # The same batches come first, so skip those that were emitted.
@@ -87,13 +87,15 @@ def _read_batches(source: Source, task: ReadTask, plan: ReadPlan) -> Iterator[pa
             for batch in read_splits(plan, [split]):
                 new = (mismatched_columns(batch, plan.rescued_column) & known) - mismatched
                 mismatched |= new
-                version = _evolve(source, Path(source.schema_location), task, split.path, new) if new else None
+                version = _evolve(source, storage_path(source.schema_location), task, split.path, new) if new else None
                 if version is not None:
                     raise _exception(UnknownFields(tuple(sorted(new)), split.path), version)
                 yield batch
 
 
-def _evolve(source: Source, location: Path, task: ReadTask, file: str, type_mismatches: AbstractSet[str]) -> int | None:
+def _evolve(
+    source: Source, location: StoragePath, task: ReadTask, file: str, type_mismatches: AbstractSet[str]
+) -> int | None:
     """Evolve the schema and return the new version's number; None if no newer version is possible."""
     paths = [file, *(path for path in task.batch if path != file)]
     files = [Split(path, size, 0, 0, size) for path in paths if (size := _size(path)) is not None]

@@ -6,18 +6,18 @@ import json
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from headrace.autoloader.changed_files import find_changes, recorded_changes
 from headrace.autoloader.discovery import Clock
 from headrace.autoloader.discovery_modes import open_discovery
-from headrace.autoloader.ledger.ledger import Ledger
 from headrace.autoloader.ledger.positions import LedgerState, Offset, position_problem
 from headrace.autoloader.ledger.relocation import has_moved
+from headrace.autoloader.ledger.stored_ledgers import open_ledger
 from headrace.autoloader.source import Source
 from headrace.errors import PipelineError
 from headrace.model.outcome import FilesBacklog
+from headrace.stores.paths import storage_path
 
 
 def auto_loader_changes(source: Source, offset: Mapping[str, Any] | None, now: Callable[[], float]) -> str | None:
@@ -32,7 +32,7 @@ def auto_loader_changes(source: Source, offset: Mapping[str, Any] | None, now: C
         if offset is None:
             return "new files" if any(True for _ in source.tree.files()) else None
         at = Offset.of(offset)
-        ledger = Ledger.open(Path(source.ledgers), at.ledger, read_only=True)
+        ledger = open_ledger(storage_path(source.ledgers), at.ledger, read_only=True)
     except PipelineError as error:
         # The flow is started, and only this flow fails.
         return error.message
@@ -72,7 +72,7 @@ def auto_loader_backlog(source: Source, offset: Any) -> FilesBacklog | None:
         return None
     at = Offset.of(offset)
     try:
-        ledger = Ledger.open(Path(source.ledgers), at.ledger, read_only=True)
+        ledger = open_ledger(storage_path(source.ledgers), at.ledger, read_only=True)
         try:
             unread = ledger.backlog(at.number)
         finally:
@@ -92,7 +92,7 @@ def files_changed_since(source: Source, offset: Any, since_s: float) -> tuple[st
     if not isinstance(offset, Mapping) or not {"ledger", "number"} <= offset.keys():
         return ()
     try:
-        with closing(Ledger.open(Path(source.ledgers), str(offset["ledger"]), read_only=True)) as ledger:
+        with closing(open_ledger(storage_path(source.ledgers), str(offset["ledger"]), read_only=True)) as ledger:
             return tuple(recorded_changes(ledger, int(since_s * 1000)))
     except PipelineError:
         # The flow itself reports the problem with its ledger.

@@ -8,13 +8,12 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from headrace.autoloader.checks import check_plan
 from headrace.autoloader.globs import InvalidGlob
 from headrace.autoloader.option_table import PATH_OPTIONS
 from headrace.autoloader.options import RESCUED, LoaderOptions, loader_options
 from headrace.autoloader.reading.column_names import can_be_column
-from headrace.autoloader.reading.conversion.arrow_types import NoArrowType, arrow_schema
 from headrace.autoloader.reading.plan import METADATA, ReadPlan
-from headrace.autoloader.reading.text_and_binary import FIXED
 from headrace.autoloader.schemas.apply_hints import HintMismatch, with_hints
 from headrace.autoloader.schemas.inference import add_new_fields
 from headrace.autoloader.schemas.partition_columns import PARTITION, partition_columns, partition_names
@@ -24,11 +23,12 @@ from headrace.autoloader.schemas.schema_store import SchemaStore, SchemaVersion
 from headrace.autoloader.schemas.type_widening import MODE as WIDENS
 from headrace.autoloader.schemas.type_widening import widen
 from headrace.autoloader.source import LEDGERS, Source, tree_of
-from headrace.autoloader.stores.paths import local_path, normalize_path, replace_prefix, root_of
+from headrace.autoloader.stores.paths import local_path, normalize_path, replace_prefix
 from headrace.autoloader.tree import Tree
 from headrace.errors import PipelineError
 from headrace.model.ddl import JsonType, nullable, struct_of
 from headrace.model.time_zones import zone_name
+from headrace.stores.paths import StoragePath
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class Place:
     ``now_ns`` is the time, ``tasks`` the number of parallel tasks; ``paths`` maps path prefixes to their replacements.
     """
 
-    ledgers: Path
-    schema_location: Path | None
+    ledgers: StoragePath
+    schema_location: StoragePath | None
     now_ns: int
     time_zone: str = "UTC"
     tasks: int = 1
@@ -119,7 +119,7 @@ def prepare(
         bad_records=_bad_records(options, place),
         format_options=options.format_options,
     )
-    _check(plan, options, tree, full_path)
+    check_plan(plan, options, tree, full_path)
     ledgers = options.ledger_location and Path(local_path(options.ledger_location, "headrace.ledgerLocation"))
     return Source(
         given={name: str(value) for name, value in given.items()},
@@ -132,29 +132,6 @@ def prepare(
     )
 
 
-def _check(plan: ReadPlan, options: LoaderOptions, tree: Tree, path: str) -> None:
-    """Refuse combinations that do not work for these files."""
-    _check_types(plan)
-    _check_fixed(plan)
-    _check_move(options, tree)
-    _check_notifications(options, path)
-
-
-def _check_notifications(options: LoaderOptions, path: str) -> None:
-    if not options.notifications:
-        return
-    store, reason, option = root_of(path).partition(":")[0] or "file", "", "useNotifications"
-    if store == "file" and options.queue_url:
-        reason, option = "the kernel reports local files; queues are only for S3", "queueUrl"
-    elif store == "s3" and not options.queue_url:
-        reason = "Headrace creates nothing in your cloud account: set queueUrl to the bucket's queue"
-    elif store not in ("file", "s3"):
-        reason = f"{store} is always listed; only local disks and S3 support notifications"
-    if reason:
-        value = options.queue_url if option == "queueUrl" else "true"
-        raise PipelineError("AUTO_LOADER.OPTION_VALUE", option=f"cloudFiles.{option}", value=value, reason=reason)
-
-
 def _mapped_options(given: Mapping[str, str], paths: Mapping[str, str]) -> Mapping[str, str]:
     places = {name.casefold() for name in PATH_OPTIONS}
     return {
@@ -162,21 +139,8 @@ def _mapped_options(given: Mapping[str, str], paths: Mapping[str, str]) -> Mappi
     }
 
 
-def _check_move(options: LoaderOptions, tree: Tree) -> None:
-    if options.move_to is None:
-        return
-    target, reason = normalize_path(options.move_to), ""
-    if f"{target}/".startswith(f"{tree.base.rstrip('/')}/"):
-        reason = "it is inside the folder that is read, so files would be read again"
-    elif root_of(target) != root_of(tree.base):
-        reason = "it must be in the same store as the source"
-    if reason:
-        option = "cloudFiles.cleanSource.moveDestination"
-        raise PipelineError("AUTO_LOADER.OPTION_VALUE", option=option, value=options.move_to, reason=reason)
-
-
 def evolve_schema(
-    location: Path, seen: JsonType, options: LoaderOptions, type_mismatches: AbstractSet[str]
+    location: StoragePath, seen: JsonType, options: LoaderOptions, type_mismatches: AbstractSet[str]
 ) -> SchemaVersion | None:
     """Return the newest schema version, after adding the fields that only *seen* has; store it if it changed.
 
@@ -265,15 +229,6 @@ def _with_hints(schema: JsonType, options: LoaderOptions) -> JsonType:
         ) from error
 
 
-def _holds_variant(kind: JsonType) -> bool:
-    """Whether a type is VARIANT, or has one inside."""
-    if isinstance(kind, str):
-        return kind == "variant"
-    inner = [field["type"] for field in kind.get("fields", ())]
-    inner += [kind[side] for side in ("elementType", "keyType", "valueType") if side in kind]
-    return any(map(_holds_variant, inner))
-
-
 def _bad_records(options: LoaderOptions, place: Place) -> str | None:
     """The folder for bad records: a new one for each reader, as in the vendor's product."""
     given = options.format_options.get("badRecordsPath")
@@ -281,28 +236,3 @@ def _bad_records(options: LoaderOptions, place: Place) -> str | None:
         return None
     made_at = datetime.fromtimestamp(place.now_ns // 1_000_000_000, tz=UTC)
     return str(Path(local_path(given, "badRecordsPath"), made_at.strftime("%Y%m%dT%H%M%S")))
-
-
-def _check_fixed(plan: ReadPlan) -> None:
-    """Refuse a schema that differs from the fixed one of text or binary files."""
-    fixed = FIXED.get(plan.file_format)
-    if fixed is None:
-        return
-    fields = plan.data["fields"]
-    if plan.file_format == "text" and [field["type"] for field in fields] != ["string"]:
-        raise PipelineError("AUTO_LOADER.SCHEMA", reason="text files have one STRING column")
-    known = {field["name"]: field["type"] for field in fixed["fields"]}
-    other = next((field["name"] for field in fields if known.get(field["name"]) != field["type"]), None)
-    if plan.file_format == "binaryFile" and other is not None:
-        expected = ", ".join(f"{name} {kind}" for name, kind in known.items())
-        raise PipelineError("AUTO_LOADER.SCHEMA", reason=f'column "{other}" is not one of {expected}')
-
-
-def _check_types(plan: ReadPlan) -> None:
-    for column in plan.all_columns["fields"]:
-        try:
-            arrow_schema({"type": "struct", "fields": [column]})
-            if plan.file_format != "json" and _holds_variant(column["type"]):
-                raise NoArrowType("only JSON files support VARIANT")  # noqa: TRY301 - the one place that names the column
-        except NoArrowType as error:
-            raise PipelineError("AUTO_LOADER.TYPE", column=column["name"], reason=str(error)) from error

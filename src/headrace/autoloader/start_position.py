@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from headrace.autoloader.discovery import STABLE_AFTER_S
-from headrace.autoloader.ledger.ledger import FIRST_NUMBER, Ledger
+from headrace.autoloader.ledger.ledger import FIRST_NUMBER
 from headrace.autoloader.ledger.positions import Offset
 from headrace.autoloader.ledger.seen_files import SeenFiles
+from headrace.autoloader.ledger.stored_ledgers import create_ledger
 from headrace.autoloader.source import Source
 from headrace.autoloader.stores.store import FoundFile
+from headrace.stores.paths import storage_path
 
 Files = tuple[tuple[str, FoundFile], ...]
 _NS = 1_000_000_000
@@ -34,7 +34,7 @@ def existing_files(source: Source, before_ns: int | None, now_ns: int) -> Files:
 
 def start_after(source: Source, files: Files, *, now_ms: int) -> Offset:
     """Create a ledger in which *files* are seen, and return the offset after them."""
-    ledger = Ledger.create(Path(source.ledgers))
+    ledger = create_ledger(storage_path(source.ledgers))
     try:
         allow_overwrites = source.options.allow_overwrites
         SeenFiles(ledger).record(files, {}, now_ms=now_ms, allow_overwrites=allow_overwrites)

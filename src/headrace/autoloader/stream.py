@@ -14,9 +14,11 @@ from headrace.autoloader.ledger.file_states import committed_number, prune_files
 from headrace.autoloader.ledger.ledger import FIRST_NUMBER, Ledger
 from headrace.autoloader.ledger.positions import LedgerState, Offset, position_problem
 from headrace.autoloader.ledger.relocation import relocate_ledger
+from headrace.autoloader.ledger.stored_ledgers import create_ledger, open_ledger
 from headrace.autoloader.reading.splits import DIVISIBLE, Split, pack, split_files
 from headrace.autoloader.rebuilt_batches import refresh_files
 from headrace.autoloader.source import Source
+from headrace.stores.paths import storage_path
 
 # The defaults of spark.sql.files.maxPartitionBytes and openCostInBytes.
 _SPLIT_BYTES = 128 * 1024 * 1024
@@ -41,7 +43,7 @@ class FileStream:
         self._source = source
         self._options = source.options
         self._clock = clock
-        self._ledgers = Path(source.ledgers)
+        self._ledgers = storage_path(source.ledgers)
         self._ledger: Ledger | None = None
         self._new_ledger: Ledger | None = None
         self._discovery: Discovery | None = None
@@ -57,7 +59,7 @@ class FileStream:
 
     def initial(self) -> Offset:
         """Create a ledger and return the offset before the first file to read."""
-        self._new_ledger = Ledger.create(self._ledgers)
+        self._new_ledger = create_ledger(self._ledgers)
         ledger = self._open_ledger(self._new_ledger.id)
         if not self._options.include_existing:
             self._open_discovery(ledger).poll_until_stable()
@@ -83,7 +85,8 @@ class FileStream:
             if self._is_triggered or everything or before - after < self._options.max_files:
                 self._poll(ledger, after)
             last = ledger.last_number
-            if last > before:
+            if last > after:
+                # Before Spark plans a batch of these files.
                 ledger.flush()
             self._last = last if self._is_triggered else None
         max_bytes = None if everything else self._options.max_bytes
@@ -105,6 +108,7 @@ class FileStream:
             # Another process planned the batch, so files may have changed since.
             is_committed = end.number <= committed_number(ledger)
             files = refresh_files(ledger, self._source.tree.store, files, self._clock, is_committed=is_committed)
+            ledger.flush()
         return _divide([(f.path, f.size, f.mtime_ns) for f in files], self._source)
 
     def committed(self, end: Offset) -> None:
@@ -154,7 +158,7 @@ class FileStream:
         if self._ledger is None or self._ledger.id != ledger_id:
             self.close()
             self._checked_number = None
-            self._ledger = Ledger.open(self._ledgers, ledger_id)
+            self._ledger = open_ledger(self._ledgers, ledger_id)
             relocate_ledger(self._ledger, self._source.tree)
         if self._new_ledger is not None and self._new_ledger.id != ledger_id:
             # A repeated first batch has its own ledger, so the new one is not needed.

@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from io import BytesIO
 from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import unquote
@@ -24,12 +25,14 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from headrace.atomic_write import replace_file
+from headrace.atomic_write import replace_bytes, replace_file
 from headrace.delta_log.deletion_vectors import live_files
 from headrace.delta_log.log_files import CHECKPOINT, newest_checkpoint, read_actions
 from headrace.delta_log.tables import newest_version
 from headrace.model.local_path import local_path
-from headrace.stores.paths import on_disk
+from headrace.stores.object_path import ObjectPath
+from headrace.stores.paths import StoragePath, readable_file, relative_path, sorted_paths, storage_path
+from headrace.stores.uris import is_store_uri
 
 # Delta's own limit for files that no commit names: a running write may commit them later.
 UNNAMED_FILE_AGE_S = 7 * 24 * 3600.0
@@ -55,7 +58,7 @@ class UnusedFiles:
         kept_for: why no file can be deleted; empty if they can.
     """
 
-    files: tuple[Path, ...] = ()
+    files: tuple[StoragePath, ...] = ()
     unnamed: int = 0
     unnamed_until_s: float = 0.0
     kept_for: str = ""
@@ -70,17 +73,17 @@ def unused_files(path: str, now_s: float) -> UnusedFiles:
         path: of the table.
         now_s: the time, in seconds since 1970.
     """
-    table, located = Path(path), _locator(path)
+    table, located = storage_path(path), _locator(path)
     # Named files come first: a file of a commit between the two is then unnamed and young.
     named = {located(_decoded(name)) for name in _named_files(table)}
     live = {located(_decoded(name)) for name in live_files(path, newest_version(path))}
-    root = f"{os.path.realpath(path)}/"
+    root = f"{path.rstrip('/') if is_store_uri(path) else os.path.realpath(path)}/"
     elsewhere = sorted(name for name in live if not name.startswith(root))
     if elsewhere:
         return UnusedFiles(kept_for=f"its log names files outside of its folder, such as {elsewhere[0]}")
     found, until_s = [], []
     for file in _data_files(table):
-        name = located(file.relative_to(table).as_posix())
+        name = located(relative_path(file, table).as_posix())
         if name in live or _VECTORS.fullmatch(file.name):
             continue
         with suppress(FileNotFoundError):
@@ -101,7 +104,7 @@ def remove_unused_files(path: str, now_s: float) -> UnusedFiles:
     for file in unused.files:
         file.unlink(missing_ok=True)
         _checksum_of(file).unlink(missing_ok=True)
-    _remove_empty_folders({file.parent for file in unused.files}, Path(path))
+    _remove_empty_folders({file.parent for file in unused.files if isinstance(file, Path)}, Path(path))
     return unused
 
 
@@ -112,7 +115,7 @@ def remove_old_values(path: str, texts: Collection[str]) -> int:
         path: of the table.
         texts: conditions of past operations that contain one of these are removed too.
     """
-    log = Path(path) / "_delta_log"
+    log = storage_path(path) / "_delta_log"
     newest = newest_version(path)
     located = _locator(path)
     live = frozenset(located(_decoded(name)) for name in live_files(path, newest))
@@ -123,7 +126,7 @@ def remove_old_values(path: str, texts: Collection[str]) -> int:
     changed = _remove_old_checkpoints(log, newest) if has_v2_checkpoints(path) else 0
     for file in _commits(log):
         changed += _rewrite_actions(file, is_unused, texts)
-    for file in sorted(log.glob("*.checkpoint*.parquet")):
+    for file in sorted_paths(log.glob("*.checkpoint*.parquet")):
         if not _is_v2(file):
             changed += _rewrite_checkpoint(file, is_unused)
     # Checksum files are optional, and may list the files of their version with statistics.
@@ -138,13 +141,15 @@ def remove_old_values(path: str, texts: Collection[str]) -> int:
 
 def has_v2_checkpoints(path: str) -> bool:
     """Whether the log of a table has v2 checkpoints, which are not rewritten: a newer one has to replace them."""
-    log = Path(path) / "_delta_log"
+    log = storage_path(path) / "_delta_log"
     return (log / _SIDECARS).is_dir() or any(log.glob("*.checkpoint.*.json"))
 
 
 def log_mentions(path: str, texts: Collection[str]) -> bool:
     """Whether a commit of a table still contains one of these texts, for example as the name of a partition."""
-    return any(contains(file.read_text(encoding="utf-8"), texts) for file in _commits(Path(path) / "_delta_log"))
+    return any(
+        contains(file.read_text(encoding="utf-8"), texts) for file in _commits(storage_path(path) / "_delta_log")
+    )
 
 
 def contains(content: str, texts: Collection[str]) -> bool:
@@ -164,19 +169,19 @@ def _whole(text: str) -> re.Pattern[str]:
     return re.compile(rf"(?<!\w)(?<!\w[.+@-]){re.escape(text)}(?![.+@-]?\w)")
 
 
-def _commits(log: Path) -> list[Path]:
+def _commits(log: StoragePath) -> list[StoragePath]:
     """The commits of a log, and compacted ones; not checkpoints in JSON, whose sizes are stated elsewhere."""
-    return sorted(file for file in log.glob("*.json") if not CHECKPOINT.fullmatch(file.name))
+    return sorted_paths(file for file in log.glob("*.json") if not CHECKPOINT.fullmatch(file.name))
 
 
-def _remove_old_checkpoints(log: Path, newest: int) -> int:
+def _remove_old_checkpoints(log: StoragePath, newest: int) -> int:
     """Remove the checkpoints with sidecars that are older than the newest complete one; returns their number."""
     version, parts = newest_checkpoint(log, newest)
-    kept = {name for part in parts for name in _sidecars(on_disk(part, "erasing"))}
+    kept = {name for part in parts for name in _sidecars(part)}
     if not all((log / _SIDECARS / name).is_file() for name in kept):
         return 0
     removed = 0
-    for file in sorted(log.glob("*.checkpoint*")):
+    for file in sorted_paths(log.glob("*.checkpoint*")):
         match = CHECKPOINT.fullmatch(file.name)
         if match and int(match[1]) < version and _is_v2(file):
             # Sidecars first: after a crash, the checkpoint still names those that are left.
@@ -189,23 +194,23 @@ def _remove_old_checkpoints(log: Path, newest: int) -> int:
     return removed
 
 
-def _sidecars(checkpoint: Path) -> list[str]:
+def _sidecars(checkpoint: StoragePath) -> list[str]:
     """The names of the sidecars of a checkpoint file."""
     if checkpoint.suffix == ".json":
         actions = read_actions(checkpoint)
-    elif "sidecar" in pq.read_schema(checkpoint).names:
-        actions = pq.read_table(checkpoint, columns=["sidecar"]).to_pylist()
+    elif "sidecar" in pq.read_schema(readable_file(checkpoint)).names:
+        actions = pq.read_table(readable_file(checkpoint), columns=["sidecar"]).to_pylist()
     else:
         actions = []
     return [unquote(action["sidecar"]["path"]) for action in actions if action.get("sidecar")]
 
 
-def _is_v2(checkpoint: Path) -> bool:
+def _is_v2(checkpoint: StoragePath) -> bool:
     """Whether a checkpoint file is in the format that can have sidecars, and uses it."""
     return checkpoint.suffix == ".json" or bool(_sidecars(checkpoint))
 
 
-def _rewrite_actions(file: Path, is_unused: _IsUnused, texts: Collection[str]) -> int:
+def _rewrite_actions(file: StoragePath, is_unused: _IsUnused, texts: Collection[str]) -> int:
     lines = file.read_text(encoding="utf-8").split("\n")
     changed = [_without_values(line, is_unused, texts) for line in lines]
     if changed == lines:
@@ -214,8 +219,9 @@ def _rewrite_actions(file: Path, is_unused: _IsUnused, texts: Collection[str]) -
     # First: after a crash, an old checksum of a new file would make it unreadable.
     _checksum_of(file).unlink(missing_ok=True)
     replace_file(file, "\n".join(changed))
-    # The time of a commit without a timestamp of its own.
-    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    if isinstance(before, os.stat_result):
+        # The time of a commit without a timestamp of its own; that of an object cannot be set.
+        os.utime(str(file), ns=(before.st_atime_ns, before.st_mtime_ns))
     return 1
 
 
@@ -242,8 +248,8 @@ def _bare_statistics(text: str) -> str:
     return json.dumps({name: value for name, value in stats.items() if name not in _VALUES}, separators=(",", ":"))
 
 
-def _rewrite_checkpoint(file: Path, is_unused: _IsUnused) -> int:
-    table = pq.read_table(file)
+def _rewrite_checkpoint(file: StoragePath, is_unused: _IsUnused) -> int:
+    table = pq.read_table(readable_file(file))
     changed = table
     for kind in ("add", "remove"):
         if kind in table.column_names:
@@ -252,12 +258,10 @@ def _rewrite_checkpoint(file: Path, is_unused: _IsUnused) -> int:
             changed = changed.set_column(position, table.schema.field(position), column)
     if changed.equals(table):
         return 0
-    draft = file.with_name(f".{file.name}.tmp")
-    pq.write_table(changed, draft)
-    with draft.open("rb") as stream:
-        os.fsync(stream.fileno())
+    written = BytesIO()
+    pq.write_table(changed, written)
     _checksum_of(file).unlink(missing_ok=True)
-    draft.replace(file)
+    replace_bytes(file, written.getvalue())
     return 1
 
 
@@ -277,7 +281,7 @@ def _without_struct_values(column: pa.StructArray, is_unused: _IsUnused) -> pa.S
     return pa.StructArray.from_arrays(list(children.values()), fields=fields, mask=column.is_null())
 
 
-def _named_files(table: Path) -> Iterator[str]:
+def _named_files(table: StoragePath) -> Iterator[str]:
     """The files that commits of a table name, as they name them."""
     for file in _commits(table / "_delta_log"):
         for action in read_actions(file):
@@ -291,6 +295,8 @@ def _decoded(name: str) -> str:
 
 def _locator(table: str) -> Callable[[str], str]:
     """A function that returns the absolute path, without symbolic links, of a path in the log of a table."""
+    if is_store_uri(table):
+        return lambda path: path if "://" in path else f"{table.rstrip('/')}/{path}"
     real = cache(os.path.realpath)
 
     def located(path: str) -> str:
@@ -303,7 +309,10 @@ def _locator(table: str) -> Callable[[str], str]:
     return located
 
 
-def _data_files(table: Path) -> Iterator[Path]:
+def _data_files(table: StoragePath) -> Iterator[StoragePath]:
+    if isinstance(table, ObjectPath):
+        yield from _data_objects(table)
+        return
     for folder, folders, names in os.walk(table):
         if folder != str(table) and "_delta_log" in folders:
             # Another table.
@@ -311,6 +320,15 @@ def _data_files(table: Path) -> Iterator[Path]:
             continue
         folders[:] = [name for name in folders if name == _CHANGE_DATA or "=" in name or name[0] not in "._"]
         yield from (Path(folder) / name for name in names if name[0] not in "._")
+
+
+def _data_objects(table: ObjectPath) -> Iterator[ObjectPath]:
+    found = [(relative_path(file, table).parts, file) for file in table.rglob("*")]
+    others = {parts[: parts.index("_delta_log")] for parts, _ in found if "_delta_log" in parts[1:]}
+    for parts, file in found:
+        is_hidden = any(part[0] in "._" and part != _CHANGE_DATA and "=" not in part for part in parts[:-1])
+        if not is_hidden and parts[-1][0] not in "._" and not any(parts[: len(other)] == other for other in others):
+            yield file
 
 
 def _remove_empty_folders(folders: Iterable[Path], table: Path) -> None:
@@ -323,6 +341,6 @@ def _remove_empty_folders(folders: Iterable[Path], table: Path) -> None:
                 folder = folder.parent
 
 
-def _checksum_of(file: Path) -> Path:
+def _checksum_of(file: StoragePath) -> StoragePath:
     """The file in which Hadoop keeps the checksum of another; without it, nothing is compared."""
     return file.with_name(f".{file.name}.crc")

@@ -17,7 +17,7 @@ from headrace.delta_log.tables import commit_actions
 from headrace.errors import PipelineError
 from headrace.model.lateness import Lateness
 from headrace.stores.delta_tables import open_delta
-from headrace.stores.paths import StoragePath, storage_path
+from headrace.stores.paths import StoragePath, readable_file, storage_path
 
 _TIMES = ("timestamp", "timestamp_ntz", "date")
 _PHYSICAL_NAME = "delta.columnMapping.physicalName"
@@ -117,7 +117,7 @@ def _added(table: StoragePath, version: int) -> list[StoragePath] | None:
 def _millis(file: StoragePath, column: str) -> tuple[np.ndarray[Any, np.dtype[np.int64]], int]:
     """The times in a file in milliseconds since 1970, and the number of rows without one."""
     # Spark's INT96 timestamps cover years that nanoseconds cannot represent.
-    found = pq.ParquetFile(file, coerce_int96_timestamp_unit="us")
+    found = pq.ParquetFile(readable_file(file), coerce_int96_timestamp_unit="us")
     if column not in found.schema_arrow.names:
         return np.empty(0, np.int64), found.metadata.num_rows
     values = found.read(columns=[column]).column(0)

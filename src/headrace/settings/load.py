@@ -99,7 +99,7 @@ def load_settings(
         section = section.merged_with(overlay)
     settings = loader.settings(section, chosen, prefix, overrides, checker.notices)
     raise_all(loader.problems)
-    connect_stores(settings.storage, settings.stores, lambda: settings.open_secrets(environ), environ)
+    connect_stores(settings.layout, settings.stores, lambda: settings.open_secrets(environ), environ)
     return settings
 
 

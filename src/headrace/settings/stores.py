@@ -9,7 +9,9 @@ from functools import partial
 from headrace.model.location import Location
 from headrace.settings.check import Section
 from headrace.settings.secrets import Secrets, has_reference, resolve
+from headrace.settings.storage import StorageLayout
 from headrace.stores.connections import StoreConnection, add_connection
+from headrace.stores.local_caches import set_cache_folder
 from headrace.stores.uris import StoreUri, is_store_uri
 
 _SECRETS = ("access_key", "secret_key", "session_token")
@@ -59,18 +61,22 @@ def wrong(report: Report, line: int, key: str, reason: str, fix: str) -> None:
 
 
 def connect_stores(
-    storage: str, stores: Mapping[str, StoreSettings], secrets: Callable[[], Secrets], environ: Mapping[str, str]
+    layout: StorageLayout,
+    stores: Mapping[str, StoreSettings],
+    secrets: Callable[[], Secrets],
+    environ: Mapping[str, str],
 ) -> None:
     """Let this process reach the buckets as the settings say; references are replaced when a bucket is first used.
 
     Args:
-        storage: of the pipeline; if *stores* does not have its bucket, that is reached as the environment says.
+        layout: of the pipeline's storage; without an entry in *stores*, its bucket is reached as the environment says.
         stores: by the URI of the bucket.
         secrets: opens the secrets.
         environ: the environment variables.
     """
-    if is_store_uri(storage):
-        add_connection(StoreUri.parse(storage).root, partial(StoreConnection.of_environment, environ))
+    if is_store_uri(layout.root):
+        set_cache_folder(layout.root, layout.local_root)
+        add_connection(StoreUri.parse(layout.root).root, partial(StoreConnection.of_environment, environ))
     for root, store in stores.items():
         add_connection(root, partial(_resolved, store, secrets, environ))
 

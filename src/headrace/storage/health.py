@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace.autoloader.ledger.positions import offset_problem
+from headrace.autoloader.ledger.stored_ledgers import has_ledger
 from headrace.checkpoints.damage import move_damaged_file
 from headrace.checkpoints.offsets import read_progress
 from headrace.delta_log.tables import TableState, table_state
@@ -109,7 +110,7 @@ def _problem_of_ledgers(stores: FlowStores) -> PipelineError | None:
     # The readers of a view that the flow reads have their ledgers next to the view.
     folders = sorted_paths(stores.file.parent.parent.glob("*/auto_loader/*/_ledgers")) if offsets else []
     for offset in offsets if folders else ():
-        own = next((one for one in folders if (one / f"{offset['ledger']}.ledger").exists()), folders[0])
+        own = next((one for one in folders if has_ledger(one, str(offset["ledger"]))), folders[0])
         problem = offset_problem(str(own), offset)
         if problem is not None:
             return problem

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.stores.paths import storage_path
+from headrace.stores.paths import readable_file, storage_path
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -256,7 +256,7 @@ def _expired_in_files(path: str, files: Iterable[LiveFile], policy: MaintenanceP
     """The same from the files alone; None if they do not have the columns under their names, or deletion vectors."""
     count = 0
     for file in files:
-        stored = pq.ParquetFile(storage_path(path) / file.path)
+        stored = pq.ParquetFile(readable_file(storage_path(path) / file.path))
         if file.vector is not None or not {"status", "quarantined_at"} <= set(stored.schema_arrow.names):
             return None
         for row in stored.read(columns=["status", "quarantined_at"]).to_pylist():

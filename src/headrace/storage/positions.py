@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.stores.paths import StoragePath, is_below, on_disk, sorted_paths, storage_path
+from headrace.stores.paths import StoragePath, is_below, sorted_paths, storage_path
 
 import json
 import os.path
@@ -11,8 +11,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.autoloader.ledger.ledger import SUFFIX, Ledger
 from headrace.autoloader.ledger.positions import Offset
+from headrace.autoloader.ledger.stored_ledgers import has_ledger, open_ledger
 from headrace.autoloader.source import LEDGER_POINTER, LEDGERS
 from headrace.checkpoints.offsets import files_seen, read_progress
 from headrace.delta_log.tables import TableState
@@ -123,11 +123,11 @@ def _in_table(offset: Mapping[str, Any], table: StoredTable | None) -> SourcePos
 
 def _in_ledger(offset: Mapping[str, Any], folders: tuple[StoragePath, ...]) -> SourcePosition:
     source, at = "files of Auto Loader", Offset.of(offset)
-    root = next((folder for folder in folders if (folder / f"{at.ledger}{SUFFIX}").is_file()), None)
+    root = next((folder for folder in folders if has_ledger(folder, at.ledger)), None)
     if root is None:
         return SourcePosition(source, f"up to number {at.number} of a ledger that is missing", offset)
     try:
-        with closing(Ledger.open(on_disk(root, "reading a ledger"), at.ledger, read_only=True)) as ledger:
+        with closing(open_ledger(root, at.ledger, read_only=True)) as ledger:
             read, later = max(at.number - ledger.first_number, 0), ledger.backlog(at.number).files
             last = ledger.files(at.number - 1, at.number)
     except PipelineError as error:

@@ -1,4 +1,4 @@
-"""Moves stored state to new names; every move is one rename in the file system.
+"""Moves stored state to new names; each move counts as a whole, or not at all.
 
 The table moves last: a rename is pending while it has its old name. A crash leaves each piece under its old or new
 name. Pieces are found under either, and the next update moves the rest.
@@ -6,7 +6,7 @@ name. Pieces are found under either, and the next update moves the rest.
 
 from __future__ import annotations
 
-from headrace.stores.paths import StoragePath, on_disk, storage_path
+from headrace.stores.paths import StoragePath, storage_path
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -16,9 +16,7 @@ from headrace.plan.renames import Rename, RenameKind
 from headrace.settings.storage import StorageLayout, path_safe
 from headrace.storage.flow_record import write_record
 from headrace.storage.inventory import StoredFlow, flows_of, stored_flows
-
-# What only a file system can do.
-_RENAMING = "renaming a dataset or a flow"
+from headrace.storage.moves import Moves
 
 
 @dataclass(frozen=True)
@@ -76,10 +74,12 @@ class RelocatedLayout(StorageLayout):
         first, *others = paths
         if not others:
             return first
-        return next((path for path in (first, *others) if storage_path(path).exists()), first)
-
-# What only a file system can do.
-_RENAMING = "renaming a dataset or a flow"
+        moves, new = Moves(storage_path(self.root)), storage_path(first)
+        for old in others:
+            current = moves.current(storage_path(old), new)
+            if current is not new or new.exists():
+                return str(current)
+        return first
 
 
 @dataclass(frozen=True)
@@ -103,10 +103,15 @@ class StoredRenames:
     def __init__(self, layout: StorageLayout, naming: Naming) -> None:
         self._layout = layout
         self._naming = naming
+        self._all_moves = Moves(storage_path(layout.root))
 
     def is_pending(self, rename: Rename) -> bool:
         """True when something still has the old name."""
         return any(old.exists() for old, _ in self._moves(rename))
+
+    def finish(self) -> None:
+        """Delete what renames left that a crash has interrupted; only the holder of the lease may call this."""
+        self._all_moves.finish()
 
     def has_flow(self, flow: str) -> bool:
         """True when a flow of this name has state, in any dataset."""
@@ -114,7 +119,7 @@ class StoredRenames:
 
     def conflict(self, rename: Rename) -> str | None:
         """A path under the new name that blocks a move, because the old path exists too; or None."""
-        return next((str(new) for old, new in self._moves(rename) if old.exists() and new.exists()), None)
+        return next((str(new) for old, new in self._moves(rename) if self._all_moves.is_blocked(old, new)), None)
 
     def apply(self, rename: Rename, moved: Callable[[], None]) -> None:
         """Move everything that still has the old name; safe to repeat after a crash.
@@ -125,9 +130,7 @@ class StoredRenames:
         """
         self._sign(rename)
         for old, new in self._moves(rename):
-            if old.exists():
-                new.parent.mkdir(parents=True, exist_ok=True)
-                on_disk(old, _RENAMING).rename(on_disk(new, _RENAMING))
+            if self._all_moves.move(old, new):
                 moved()
 
     def _moves(self, rename: Rename) -> Iterator[tuple[StoragePath, StoragePath]]:
@@ -135,8 +138,8 @@ class StoredRenames:
         layout, naming, old, new = self._layout, self._naming, rename.old_dataset, rename.dataset
         if rename.kind is RenameKind.FLOW:
             # Its dataset may have a new name as well, and may have been moved or not.
-            folder = storage_path(layout.flows(naming, new))
-            folder = folder if folder.exists() else storage_path(layout.flows(naming, old))
+            flows = storage_path(layout.flows(naming, old))
+            folder = self._all_moves.current(flows, storage_path(layout.flows(naming, new)))
             yield folder / path_safe(rename.old), folder / path_safe(rename.new)
             return
         flows = storage_path(layout.flows(naming, old))

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from headrace.stores.paths import StoragePath, storage_path
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from typing import Any
 
-from headrace.autoloader.ledger.ledger import Ledger, join_path
+from headrace.autoloader.ledger.ledger import join_path
+from headrace.autoloader.ledger.stored_ledgers import open_ledger
 from headrace.autoloader.source import Source as LoaderSource
 from headrace.autoloader.stores.paths import store_of
 from headrace.autoloader.stores.store import FoundFile
@@ -143,7 +142,7 @@ def auto_loader_retention(flow: str, name: str, number: int, source: Source, rea
         if offset is None:
             continue
         try:
-            with closing(Ledger.open(Path(loader.ledgers), str(offset["ledger"]), read_only=True)) as ledger:
+            with closing(open_ledger(storage_path(loader.ledgers), str(offset["ledger"]), read_only=True)) as ledger:
                 files = ledger.files(ledger.first_number, int(offset["number"]))
         except PipelineError as error:
             return SourceRetention(flow, name, unrecoverable=error.message)

@@ -1,7 +1,8 @@
 """The spill queue: batches that wait in the pipeline's storage for a sink that is down, each a folder of Parquet files.
 
 A folder's name has the batch's position in the order of delivery and its number, and is never reused. A folder gets
-this name when it is complete, and loses it before it is removed, so that a crash never leaves a partial batch.
+this name when it is complete, and loses it before it is removed, so that a crash never leaves a partial batch. In an object
+store, which has no renames, a folder counts while it has the file that is written last and deleted first.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from contextlib import suppress
 
 from pathlib import Path
 
-from headrace.stores.paths import StoragePath, on_disk, remove_tree, sorted_paths
+from headrace.stores.object_path import ObjectPath
+from headrace.stores.paths import StoragePath, readable_file, move_file, remove_tree, sorted_paths
 
 import json
 import os
@@ -28,10 +30,8 @@ _NAME = re.compile(r"(?P<place>\d{12})\.(?P<epoch>-?\d+)\.(?P<number>\d+)\.[0-9a
 _DRAFT, _REMOVED = ".draft-", ".gone-"
 # An empty file of a queue, written at each delivery from it.
 _DELIVERED = ".delivered"
-# What only a file system can do.
 # The spill queue of each sink, by its name.
 SpillFolders: TypeAlias = dict[str, StoragePath]
-_SPILLING = "keeping batches until a sink is up again"
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,8 @@ class SpilledBatch:
 
     def spilled_at(self) -> float:
         """When it joined the queue, in seconds since 1970."""
-        return self.data.stat().st_mtime
+        # A folder of a bucket has no time.
+        return (self.folder / _ABOUT if isinstance(self.folder, ObjectPath) else self.data).stat().st_mtime
 
     def _about(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads((self.folder / _ABOUT).read_text(encoding="utf-8"))
@@ -120,7 +121,7 @@ def spilled_batches(queue: StoragePath) -> list[SpilledBatch]:
     found = [
         SpilledBatch(folder, int(name["place"]), int(name["epoch"]), int(name["number"]))
         for name, folder in named
-        if name is not None
+        if name is not None and _is_complete(folder)
     ]
     return sorted(found, key=lambda batch: batch.position)
 
@@ -146,66 +147,111 @@ def spill_batch(queue: StoragePath, batch: BatchToSpill, write: Callable[[Storag
     Raises:
         OSError: the written files have disappeared.
     """
-    disk = on_disk(queue, _SPILLING)
     token = uuid.uuid4().hex
-    draft = disk / f"{_DRAFT}{token}"
+    if isinstance(queue, ObjectPath):
+        return _spill_to_store(queue, token, batch, write, fence)
+    draft = queue / f"{_DRAFT}{token}"
     try:
         rows = _drafted(draft, batch, write)
         if rows:
-            position = max((one.position for one in spilled_batches(queue)), default=0) + 1
             fence()
-            draft.rename(disk / f"{position:012}.{batch.epoch}.{batch.number}.{token}")
+            draft.rename(queue / _folder_name(queue, batch, token))
     finally:
         _remove([draft])
-    for path in (disk, *disk.parents[:2]):
+    for path in (queue, *queue.parents[:2]):
         _sync(path)
     return rows
+
+
+def _spill_to_store(
+    queue: ObjectPath, token: str, batch: BatchToSpill, write: Callable[[StoragePath], None], fence: Callable[[], None]
+) -> int:
+    folder = queue / _folder_name(queue, batch, token)
+    rows = 0
+    try:
+        write(folder / _ROWS)
+        rows, _ = _written(folder)
+        if rows:
+            fence()
+            replace_file(folder / _ABOUT, _about(batch, rows))
+    finally:
+        if not _is_complete(folder):
+            _remove([folder])
+    return rows
+
+
+def _folder_name(queue: StoragePath, batch: BatchToSpill, token: str) -> str:
+    position = max((one.position for one in spilled_batches(queue)), default=0) + 1
+    return f"{position:012}.{batch.epoch}.{batch.number}.{token}"
+
+
+def _is_complete(folder: StoragePath) -> bool:
+    return not isinstance(folder, ObjectPath) or (folder / _ABOUT).is_file()
 
 
 def _drafted(draft: Path, batch: BatchToSpill, write: Callable[[StoragePath], None]) -> int:
     """Write a batch durably, and return its number of rows."""
     draft.mkdir(parents=True)
     write(draft / _ROWS)
-    import pyarrow.parquet as pq  # noqa: PLC0415 - takes longer than the rest of a scrape, which only lists batches
-
-    files = list((draft / _ROWS).glob("*.parquet"))
-    if not files:
-        raise FileNotFoundError(f"{draft / _ROWS} lost its files while they were written")
-    rows = sum(int(pq.read_metadata(file).num_rows) for file in files)
-    about = {"transaction": batch.transaction, "rows": rows, "positions": batch.positions}
-    (draft / _ABOUT).write_text(json.dumps(about), encoding="utf-8")
-    for path in (*files, draft / _ROWS, draft / _ABOUT, draft):
+    rows, files = _written(draft)
+    (draft / _ABOUT).write_text(_about(batch, rows), encoding="utf-8")
+    for path in map(str, (*files, draft / _ROWS, draft / _ABOUT, draft)):
         _sync(path)
     return rows
 
 
-def replace_rows(batch: SpilledBatch, file: StoragePath, new: Path, rows: int) -> None:
+def _written(folder: StoragePath) -> tuple[int, list[StoragePath]]:
+    """The number of rows that were written, and their files."""
+    import pyarrow.parquet as pq  # noqa: PLC0415 - takes longer than the rest of a scrape, which only lists batches
+
+    files: list[StoragePath] = [*(folder / _ROWS).glob("*.parquet")]
+    if not files:
+        raise FileNotFoundError(f"{folder / _ROWS} lost its files while they were written")
+    return sum(int(pq.read_metadata(readable_file(file)).num_rows) for file in files), files
+
+
+def _about(batch: BatchToSpill, rows: int) -> str:
+    return json.dumps({"transaction": batch.transaction, "rows": rows, "positions": batch.positions})
+
+
+def replace_rows(batch: SpilledBatch, file: StoragePath, new: StoragePath, rows: int) -> None:
     """Replace a file of a batch that was never sent by another one.
 
     Args:
         batch: the batch.
         file: one of its Parquet files.
-        new: a complete file of the same file system; it is moved.
+        new: a complete file of the same storage; it is moved.
         rows: the number of rows that the batch then has.
     """
     about = {**batch._about(), "rows": rows}  # noqa: SLF001 - the batch's own file
     # The number comes first: if a crash comes between the two, repeating the call corrects the file.
     replace_file(batch.folder / _ABOUT, json.dumps(about))
+    if isinstance(new, ObjectPath):
+        move_file(new, file)
+        return
     _sync(new)
     # First: after a crash, an old checksum of a new file would make it unreadable.
     file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
-    new.replace(on_disk(file, "erasing"))
-    _sync(on_disk(file, "erasing").parent)
+    _sync(move_file(new, file).parent)
 
 
 def clear_drafts(queue: StoragePath) -> None:
     """Remove partial batches that crashed updates left."""
     _remove(queue.glob(f"{_DRAFT}*"))
+    if isinstance(queue, ObjectPath) and queue.is_dir():
+        _remove(folder for folder in queue.iterdir() if _NAME.fullmatch(folder.name) and not _is_complete(folder))
 
 
 def remove_spilled_batch(batch: SpilledBatch) -> None:
     """Remove a batch that was delivered."""
-    folder = on_disk(batch.folder, _SPILLING)
+    folder = batch.folder
+    if isinstance(folder, ObjectPath):
+        # Nothing tells that an object was deleted before.
+        (folder / _ABOUT).stat()
+        (folder / _ABOUT).unlink()
+        _remove([folder])
+        replace_file(folder.parent / _DELIVERED, "")
+        return
     removed = folder.with_name(f"{_REMOVED}{batch.folder.name}")
     folder.rename(removed)
     # Otherwise a power loss could restore the folder without its files.
@@ -234,8 +280,8 @@ def _remove(folders: Iterable[StoragePath]) -> None:
             remove_tree(folder)
 
 
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
+def _sync(path: StoragePath | str) -> None:
+    handle = os.open(str(path), os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

@@ -145,6 +145,11 @@ def connections(environ: Mapping[str, str]) -> dict[str, str]:
     return settings
 
 
+def named_connections() -> dict[str, StoreConnection]:
+    """How the buckets are reached that settings name, by canonical URI; they hold secrets."""
+    return _REGISTRY.all()
+
+
 def open_store(uri: StoreUri) -> ObjectStore:
     """The store of a place."""
     return _REGISTRY.store(uri)

@@ -151,17 +151,15 @@ class ObjectStore:
         with translating_errors(f"{self.root}/{source}"):
             obstore.copy(self.client, source, target)
 
-    def delete(self, key: str) -> None:
-        """Delete an object; nothing happens if it does not exist."""
-        with translating_errors(f"{self.root}/{key}"), suppress(*_NOT_FOUND):
-            obstore.delete(self.client, key)
+    def delete(self, *keys: str) -> None:
+        """Delete objects; nothing happens for those that do not exist."""
+        if keys:
+            with translating_errors(f"{self.root}/{keys[0]}"), suppress(*_NOT_FOUND):
+                obstore.delete(self.client, keys[0] if len(keys) == 1 else list(keys))
 
     def delete_below(self, folder: str) -> None:
         """Delete all objects below a folder."""
-        keys = [meta.key for page in self.list_pages(folder) for meta in page]
-        if keys:
-            with translating_errors(f"{self.root}/{folder}"), suppress(*_NOT_FOUND):
-                obstore.delete(self.client, keys)
+        self.delete(*(meta.key for page in self.list_pages(folder) for meta in page))
 
 
 @contextmanager

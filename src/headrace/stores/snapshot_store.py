@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
+from dataclasses import replace
 from typing import TypeVar
 
+from headrace.stores.object_path import ObjectPath
 from headrace.stores.object_store import Listing, ObjectMeta, ObjectStore
 from headrace.stores.snapshot import Snapshot
 
@@ -24,6 +26,11 @@ class SnapshotStore(ObjectStore):
         self._snapshot: Snapshot | None = snapshot
         # While a plan is made, what no listing shows is also asked for once.
         self.asks_once = False
+
+    @property
+    def bucket(self) -> ObjectStore:
+        """The bucket itself."""
+        return self._store
 
     @property
     def snapshot(self) -> Snapshot | None:
@@ -84,10 +91,10 @@ class SnapshotStore(ObjectStore):
         self.end()
         self._store.copy(source, target)
 
-    def delete(self, key: str) -> None:
+    def delete(self, *keys: str) -> None:
         """See :class:`ObjectStore`."""
         self.end()
-        self._store.delete(key)
+        self._store.delete(*keys)
 
     def delete_below(self, folder: str) -> None:
         """See :class:`ObjectStore`."""
@@ -96,3 +103,8 @@ class SnapshotStore(ObjectStore):
 
     def _asked(self, question: Hashable, ask: Callable[[], _Answer]) -> _Answer:
         return self._snapshot.once(question, ask) if self._snapshot is not None and self.asks_once else ask()
+
+
+def uncached(path: ObjectPath) -> ObjectPath:
+    """The path, with a request for each read, also where a snapshot answers."""
+    return replace(path, store=path.store.bucket) if isinstance(path.store, SnapshotStore) else path

@@ -20,6 +20,9 @@ from headrace.delta_log.erased_values import (
     remove_unused_files,
     unused_files,
 )
+from headrace.stores.connections import delta_options
+from headrace.stores.delta_tables import open_delta
+from headrace.stores.paths import file_source, storage_path
 
 ANN, BOB = "ann@x.example", "bob@x.example"
 NOW = 2e9
@@ -196,3 +199,25 @@ def test_files_that_disappear_and_folders_that_fill_again_do_not_matter(table, m
     monkeypatch.setattr(erased_values, "_data_files", with_a_lost_file)
 
     assert len(remove_unused_files(str(table), NOW).files) == 1
+
+
+def test_old_files_and_values_of_a_table_in_a_bucket_are_removed(lake):
+    path = f"{lake}/shop/tables/default/people"
+    options = delta_options(path)
+    for emails in ([ANN, "cai@x.example"], [BOB]):
+        write_deltalake(path, pa.table({"email": emails}), mode="append", storage_options=options)
+    open_delta(path).create_checkpoint()
+    open_delta(path).delete(f"email = '{ANN}'")
+    write_deltalake(f"{path}/inner", pa.table({"email": [ANN]}), storage_options=options)
+    (storage_path(path) / "running.parquet").write_bytes(b"young")
+
+    removed = remove_unused_files(path, time.time())
+    changed = remove_old_values(path, [ANN])
+
+    assert (len(removed.files), removed.unnamed, changed > 0) == (1, 1, True)
+    log = storage_path(path) / "_delta_log"
+    stored = [pq.read_table(file_source(file)).to_pylist() for file in log.glob("*.parquet")]
+    assert ANN not in "".join(file.read_text() for file in log.glob("*.json")) + str(stored)
+    assert BOB in str(stored)
+    assert sorted(open_delta(path).to_pyarrow_table()["email"].to_pylist()) == [BOB, "cai@x.example"]
+    assert open_delta(f"{path}/inner").to_pyarrow_table()["email"].to_pylist() == [ANN]

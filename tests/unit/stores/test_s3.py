@@ -9,6 +9,7 @@ from itertools import count
 
 import pytest
 
+from headrace.autoloader.ledger.segments import Segment, SegmentLog
 from headrace.errors import PipelineError
 from headrace.events.envelope import Origin
 from headrace.events.log import EventLog
@@ -49,6 +50,16 @@ def test_a_record_of_a_flow_is_read_as_it_was_written(storage):
     write_record(storage / "flow.json", FlowRecord(epoch=3, flow="orders"))
 
     assert read_record(storage / "flow.json").epoch == 3
+
+
+def test_of_several_writers_of_a_segment_of_a_ledger_one_wins(storage):
+    log = SegmentLog(storage / "id.ledger", "id")
+    segments = [Segment("id", 1, f"{number}", "", 0, {}, {}) for number in range(4)]
+    with ThreadPoolExecutor(4) as threads:
+        tags = list(threads.map(log.append, segments))
+
+    (winner,) = [segment for segment, tag in zip(segments, tags, strict=True) if tag]
+    assert log.read_after(0, "", log.listing()) == [winner]
 
 
 def test_one_process_holds_the_lease(storage):

@@ -90,7 +90,7 @@ def check_integrity(connection: sqlite3.Connection, file: Path) -> set[str]:
     return names
 
 
-def damaged_error(file: Path, reason: str) -> PipelineError:
+def damaged_error(file: object, reason: str) -> PipelineError:
     """The error for a file that is not a complete ledger."""
     return PipelineError("AUTO_LOADER.LEDGER_DAMAGED", file=file, reason=reason)
 

@@ -22,7 +22,7 @@ SUFFIX = ".ledger"
 FIRST_NUMBER = "first_number"
 # Note: the number up to which files were found before the project was moved.
 MOVED_UPTO = "moved_upto"
-_SCHEMA = """
+SCHEMA = """
 create table if not exists about (key text primary key, value) without rowid;
 create table if not exists folders (
   id integer primary key, path text not null unique, mtime_ns integer not null);
@@ -34,11 +34,11 @@ create table if not exists commits (number integer primary key, committed_ms int
 create table if not exists cleaned (
   number integer primary key, cleaned_ms integer not null, moved_to text) without rowid;
 """
-_CHANGED = """
+CHANGED = """
 create {} table if not exists changed (
   number integer primary key, size integer not null, mtime_ns integer not null, noticed_ms integer not null)
 """
-_ID = "id"
+ID = "id"
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,10 @@ class Backlog:
 class Ledger:
     """An open ledger. One process can write while others read."""
 
-    def __init__(self, file: Path, connection: sqlite3.Connection) -> None:
+    def __init__(self, file: Path, connection: sqlite3.Connection, place: str = "") -> None:
+        """``place`` is where the ledger is, if the file is a copy of it."""
         self.file = file
+        self.place = place or str(file)
         self.id = file.name.removesuffix(SUFFIX)
         self.connection = connection
         # Each commit must reach the disk, because the offset that names its files does.
@@ -78,9 +80,9 @@ class Ledger:
         ledger = cls(file, connect(file, "rwc"))
         # With a write-ahead log, readers never wait.
         ledger.connection.execute("pragma journal_mode = wal")
-        ledger.connection.executescript(_SCHEMA)
-        ledger.connection.execute(_CHANGED.format(""))
-        ledger.set_note(_ID, ledger.id)
+        ledger.connection.executescript(SCHEMA)
+        ledger.connection.execute(CHANGED.format(""))
+        ledger.set_note(ID, ledger.id)
         return ledger
 
     @classmethod
@@ -101,7 +103,7 @@ class Ledger:
             ledger = cls(file, connection)
             if "changed" not in names:
                 # A ledger of version 0.1 has no such table; if it is read-only, a temporary one is used.
-                connection.execute(_CHANGED.format("temp" if read_only else ""))
+                connection.execute(CHANGED.format("temp" if read_only else ""))
             ledger._check_id(can_write=not read_only)
         except PipelineError:
             connection.close()
@@ -110,9 +112,9 @@ class Ledger:
 
     def _check_id(self, *, can_write: bool) -> None:
         """Refuse another ledger under this name. A ledger of version 0.1 has no id, and gets one."""
-        stored_id = self.get_note(_ID)
+        stored_id = self.get_note(ID)
         if stored_id is None and can_write:
-            self.set_note(_ID, self.id)
+            self.set_note(ID, self.id)
         elif stored_id not in (None, self.id):
             raise PipelineError("AUTO_LOADER.LEDGER_OF_ANOTHER", file=self.file, ledger=stored_id)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from headrace.autoloader.ledger.file_states import committed_number
 from headrace.autoloader.ledger.ledger import Ledger
+from headrace.autoloader.ledger.stored_ledgers import open_ledger
 from headrace.errors import PipelineError
+from headrace.stores.paths import storage_path
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class LedgerState:
     @staticmethod
     def of(ledger: Ledger) -> LedgerState:
         """The current state of a ledger."""
-        return LedgerState(str(ledger.file), ledger.last_number, committed_number(ledger))
+        return LedgerState(ledger.place, ledger.last_number, committed_number(ledger))
 
 
 def position_problem(state: LedgerState, planned: int) -> PipelineError | None:
@@ -65,7 +66,7 @@ def offset_problem(ledgers: str, offset: Mapping[str, Any]) -> PipelineError | N
     """
     at = Offset.of(offset)
     try:
-        ledger = Ledger.open(Path(ledgers), at.ledger, read_only=True)
+        ledger = open_ledger(storage_path(ledgers), at.ledger, read_only=True)
         try:
             return position_problem(LedgerState.of(ledger), at.number)
         finally:

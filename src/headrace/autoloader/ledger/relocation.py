@@ -34,7 +34,7 @@ def relocate_ledger(ledger: Ledger, tree: Tree) -> None:
         PipelineError: ``AUTO_LOADER.SOURCE_MOVED``: the path is now another folder, with files that were read from
             the former one and would be read again.
     """
-    before, root = _recorded_base(ledger, tree), str(ledger.file.parent)
+    before, root = _recorded_base(ledger, tree), ledger.place.rpartition("/")[0]
     if before is not None and not _is_related(before, tree.base):
         unchanged, different = _compare_files(ledger, before, tree)
         if _moved_together(ledger.get_note(_ROOT), before, root, tree.base) and not different:
@@ -42,7 +42,7 @@ def relocate_ledger(ledger: Ledger, tree: Tree) -> None:
             ledger.set_note(MOVED_UPTO, str(ledger.last_number))
         elif unchanged:
             raise PipelineError(
-                "AUTO_LOADER.SOURCE_MOVED", before=before, now=tree.base, file=unchanged, ledger=ledger.file
+                "AUTO_LOADER.SOURCE_MOVED", before=before, now=tree.base, file=unchanged, ledger=ledger.place
             )
     for key, value in ((_BASE, tree.base), (_ROOT, root)):
         if ledger.get_note(key) != value:
@@ -71,7 +71,7 @@ def _is_related(before: str, now: str) -> bool:
 
 def _moved_together(root_before: str | None, before: str, root: str, now: str) -> bool:
     """Whether the source has the same position relative to the ledger as before."""
-    if not now.startswith("/"):
+    if not (now.startswith("/") and root.startswith("/")):
         return False
     if root_before is not None:
         return os.path.relpath(before, root_before) == os.path.relpath(now, root)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
 
 from headrace.atomic_write import create_file
 from headrace.errors import PipelineError
 from headrace.model.ddl import JsonType
+from headrace.stores.paths import StoragePath
 
 FOLDER = "_schemas"
 # Exists next to that folder while its versions belong to rows that were cleared.
@@ -31,7 +31,7 @@ class SchemaVersion:
 class SchemaStore:
     """The schema versions below one ``schemaLocation``; any worker can write there at any time."""
 
-    def __init__(self, location: Path) -> None:
+    def __init__(self, location: StoragePath) -> None:
         self._folder = location / FOLDER
 
     def latest(self) -> SchemaVersion | None:
@@ -81,10 +81,10 @@ class SchemaStore:
         return create_file(self._folder / str(number), f"{_HEADER}\n{text}")
 
 
-def mark_schemas_outdated(folder: Path) -> None:
+def mark_schemas_outdated(folder: StoragePath) -> None:
     """Make each reader with a location in *folder* infer its schema again, in this or another process."""
     for schemas in folder.glob(f"*/{FOLDER}"):
-        (schemas.parent / _OUTDATED).touch()
+        create_file(schemas.parent / _OUTDATED, "")
 
 
 def _schema_of(text: str) -> JsonType:

@@ -15,6 +15,8 @@ from pyarrow import fs
 from headrace.autoloader.stores.store import Entry, FoundFile
 from headrace.autoloader.stores.uris import percent_encode
 from headrace.errors import PipelineError
+from headrace.stores.connections import connection_of, is_named
+from headrace.stores.uris import StoreUri, is_store_uri
 
 # Schemes as pyarrow names them; the schemes of Hadoop's S3 connectors mean the same objects.
 SCHEMES = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs", "abfs": "abfs", "abfss": "abfss", "hdfs": "hdfs"}
@@ -63,9 +65,9 @@ class ObjectStore:
 
     @classmethod
     def at(cls, root: str) -> ObjectStore:
-        """Open the store of a scheme and authority, such as ``s3://bucket``."""
+        """Open the store of a scheme and authority, such as ``s3://bucket``; settings may say how it is reached."""
         try:
-            files, key = fs.FileSystem.from_uri(root + "/")
+            files, key = _as_settings_say(root) or fs.FileSystem.from_uri(root + "/")
         except (OSError, pa.ArrowException) as error:
             raise PipelineError("AUTO_LOADER.STORE_FAILS", path=root, reason=str(error)) from error
         return cls(root, files, key)
@@ -133,6 +135,22 @@ class ObjectStore:
 
     def _key(self, path: str) -> str:
         return self._root_key + path.removeprefix(self._root).rstrip("/") or "/"
+
+
+def _as_settings_say(root: str) -> tuple[fs.FileSystem, str] | None:
+    """The file system of a bucket, and its path there; None if the environment says all about it."""
+    uri = StoreUri.parse(root) if is_store_uri(root) else None
+    connection = connection_of(uri) if uri is not None and is_named(uri) else None
+    if uri is None or connection is None or not (connection.endpoint or connection.access_key):
+        return None
+    found = fs.S3FileSystem(
+        access_key=connection.access_key or None,
+        secret_key=connection.secret_key or None,
+        session_token=connection.session_token or None,
+        region=connection.region or (None if connection.endpoint else fs.resolve_s3_region(uri.bucket)),
+        endpoint_override=connection.endpoint or None,
+    )
+    return found, uri.bucket
 
 
 def _found(root: str, info: fs.FileInfo) -> FoundFile:

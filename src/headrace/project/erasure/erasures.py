@@ -9,7 +9,6 @@ from pyspark.sql import SparkSession
 from headrace.model.erasure import Erasure, ErasureRequest
 from headrace.project.erasure.eraser import Eraser
 from headrace.settings.settings import Settings
-from headrace.stores.paths import on_disk, storage_path
 
 
 class Erasures:
@@ -54,5 +53,4 @@ class Erasures:
         return self._eraser(request).erase()
 
     def _eraser(self, request: ErasureRequest) -> Eraser:
-        on_disk(storage_path(self._settings.storage), "erasing rows")
         return Eraser(self._settings, self._environ, self._session(), self._redact, request)

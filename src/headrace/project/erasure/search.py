@@ -43,6 +43,8 @@ from headrace.storage.erasable import (
     waiting_batches,
 )
 from headrace.storage.inventory import StoredFlow, stored_flows
+from headrace.stores.object_path import ObjectPath
+from headrace.stores.paths import StoragePath, readable_file, sorted_paths, storage_path
 
 EVENT_LOG_NAME = "events"
 # Where versions of Headrace that have savepoints keep them.
@@ -135,10 +137,11 @@ class Search:
             except NotComparable as reason:
                 label = place.name if place.kind is PlaceKind.TABLE else f"{place.name} ({place.kind.value})"
                 others.append((label, str(reason)))
-        if any(Path(self.layout.root, folder).exists() for folder in _SAVEPOINTS):
+        root = storage_path(self.layout.root)
+        if any((root / folder).exists() for folder in _SAVEPOINTS):
             others.append(("savepoints", "their copies of rows stay until you drop them"))
         for folder in _OF_SCRIPTS:
-            logs = sorted(Path(self.layout.root, folder).rglob("_delta_log"))
+            logs = _table_logs(root / folder)
             others += [(str(log.parent), "a script wrote it to a path; delete the rows in a script") for log in logs]
         return found, others
 
@@ -187,11 +190,11 @@ class Search:
                 yield f"{target.place.path}/_delta_log"
         if not texts:
             return
-        files = [*Path(self.layout.logs).glob("*"), *Path(self.layout.views).rglob("*.json")]
-        for path in (Path(self.layout.monitoring(file)) for file in MonitoringFile):
+        files: list[StoragePath] = [*Path(self.layout.logs).glob("*"), *storage_path(self.layout.views).rglob("*.json")]
+        for path in (storage_path(self.layout.monitoring(file)) for file in MonitoringFile):
             # Some are folders.
             files += [path, *path.rglob("*")]
-        for file in sorted(files):
+        for file in sorted_paths(files):
             if file.is_file() and contains(_text_of(file), texts):
                 yield str(file)
 
@@ -228,8 +231,15 @@ def kept_files(tables: Iterable[tuple[str, UnusedFiles]]) -> KeptFiles:
     )
 
 
-def _text_of(file: Path) -> str:
+def _table_logs(folder: StoragePath) -> list[StoragePath]:
+    """The logs of the Delta tables at any depth below a folder."""
+    if isinstance(folder, ObjectPath):
+        return sorted_paths({file.parent: file for file in folder.rglob("*.json") if file.parent.name == "_delta_log"})
+    return sorted_paths(folder.rglob("_delta_log"))
+
+
+def _text_of(file: StoragePath) -> str:
     """The text of a file; of a Parquet file, its rows."""
     if file.suffix == ".parquet":
-        return str(pq.read_table(file).to_pylist())
-    return file.read_text(encoding="utf-8", errors="replace")
+        return str(pq.read_table(readable_file(file)).to_pylist())
+    return file.read_bytes().decode("utf-8", errors="replace")

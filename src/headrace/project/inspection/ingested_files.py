@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 
 from headrace.autoloader.ledger.file_states import FileState, committed_number, file_states
-from headrace.autoloader.ledger.ledger import SUFFIX, Ledger
+from headrace.autoloader.ledger.ledger import Ledger
+from headrace.autoloader.ledger.stored_ledgers import has_ledger, open_ledger
 from headrace.autoloader.source import LEDGER_POINTER, LEDGERS
 from headrace.checkpoints.offsets import read_progress
 from headrace.errors import PipelineError
@@ -17,7 +17,7 @@ from headrace.model.rows import Rows
 from headrace.options.nearest import did_you_mean
 from headrace.settings.storage import StorageLayout
 from headrace.storage.inventory import StoredFlow, flows_of, stored_tables
-from headrace.stores.paths import storage_path
+from headrace.stores.paths import StoragePath, storage_path
 
 # The columns of the vendor's cloud_files_state.
 COLUMNS = (
@@ -95,21 +95,18 @@ def _ledgers(layout: StorageLayout, flow: StoredFlow) -> Iterator[tuple[int, Led
     for index, offset in enumerate(progress.offsets if progress else ()):
         if isinstance(offset, dict) and "ledger" in offset:
             for root in _roots(layout):
-                if (root / f"{offset['ledger']}{SUFFIX}").is_file():
-                    ledger = Ledger.open(root, offset["ledger"], read_only=True)
+                if has_ledger(root, offset["ledger"]):
+                    ledger = open_ledger(root, offset["ledger"], read_only=True)
                     yield index, ledger, int(offset["number"]), bool(progress and progress.completed)
                     break
 
 
-def _roots(layout: StorageLayout) -> Iterator[Path]:
+def _roots(layout: StorageLayout) -> Iterator[StoragePath]:
     checkpoints = storage_path(layout.root) / "checkpoints"
     for depth in ("*/*/*", "*/*/*/*"):
-        # Auto Loader keeps nothing in an object store.
-        yield from (
-            folder for folder in checkpoints.glob(f"{depth}/auto_loader/*/{LEDGERS}") if isinstance(folder, Path)
-        )
+        yield from checkpoints.glob(f"{depth}/auto_loader/*/{LEDGERS}")
         for pointer in checkpoints.glob(f"{depth}/auto_loader/*/{LEDGER_POINTER}"):
-            yield Path(pointer.read_text(encoding="utf-8"))
+            yield storage_path(pointer.read_text(encoding="utf-8"))
 
 
 def _moment(milliseconds: int | None) -> datetime | None:

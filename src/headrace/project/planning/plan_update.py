@@ -108,6 +108,10 @@ class Planning:
         plan = self.plan(graph, Selection(), continuous=False)
         return with_replay(plan, request, self.state, settings.layout, settings.naming)
 
+    def finish_renames(self) -> None:
+        """Delete what renames left that a crash has interrupted; only the holder of the lease may call this."""
+        self._stored.finish()
+
     def apply_renames(self, plan: Plan, failpoints: Failpoints) -> None:
         """Move stored data from old to new names; only the holder of the lease may call this."""
         for rename in plan.renames:

@@ -97,6 +97,7 @@ class UpdateStart:
 
         lease = Lease(file, host, time.time, timing=self.harness.lease_timing, update_id=update_id)
         with StopSignals(stop) as stop_signals, lease:
+            self.planning.finish_renames()
             plan = planned(resolved.graph, selection)
             clear_refusal(self.settings)
             update = Update(

@@ -20,10 +20,18 @@ from headrace.autoloader.ledger.positions import Offset
 from headrace.autoloader.source import Source
 from headrace.autoloader.stream import FileStream, all_tasks
 from headrace.sources.worker_errors import relay_problems
+from headrace.stores.handover import stores_as_text, take_stores
 
 NAME = "headrace_cloud_files"
-# The one option: the source as JSON.
 SOURCE_OPTION = "source"
+# How buckets are reached; Spark hides options with such a name.
+_STORES = "stores_secret"
+
+
+def source_options(source: Source) -> dict[str, str]:
+    """The options of a reader: its source, and how its buckets are reached."""
+    stores = stores_as_text()
+    return {SOURCE_OPTION: source.to_json()} | ({_STORES: stores} if stores else {})
 
 
 class CloudFiles(DataSource):
@@ -37,17 +45,19 @@ class CloudFiles(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """A stream of the files."""
         del schema
-        return _StreamReader(Source.from_json(self.options[SOURCE_OPTION]))
+        return _StreamReader(Source.from_json(self.options[SOURCE_OPTION]), self.options.get(_STORES, ""))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """The files available now."""
         del schema
-        return _Reader(Source.from_json(self.options[SOURCE_OPTION]))
+        return _Reader(Source.from_json(self.options[SOURCE_OPTION]), self.options.get(_STORES, ""))
 
 
 class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, stores: str) -> None:
+        take_stores(stores)
         self._source = source
+        self._stores = stores
         self._stream = FileStream(source, Clock(time.time_ns, time.sleep))
 
     @relay_problems
@@ -74,7 +84,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [InputPartition(work) for work in self._stream.work(Offset.of(start), Offset.of(end))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return _rows_of(self._source, partition)
+        return _rows_of(self._source, self._stores, partition)
 
     @relay_problems
     def commit(self, end: dict[str, Any]) -> None:
@@ -85,23 +95,26 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __getstate__(self) -> dict[str, Any]:
         # Tasks read, and do not need the driver's resources.
-        return {"_source": self._source, "_stream": None}
+        return {"_source": self._source, "_stores": self._stores, "_stream": None}
 
 
 class _Reader(DataSourceReader):
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, stores: str) -> None:
+        take_stores(stores)
         self._source = source
+        self._stores = stores
 
     @relay_problems
     def partitions(self) -> Sequence[InputPartition]:
         return [InputPartition(work) for work in all_tasks(self._source, time.time_ns())]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return _rows_of(self._source, partition)
+        return _rows_of(self._source, self._stores, partition)
 
 
 @relay_problems
-def _rows_of(source: Source, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+def _rows_of(source: Source, stores: str, partition: InputPartition) -> Iterator[pa.RecordBatch]:
     from headrace.autoloader.evolution import rows_of  # noqa: PLC0415 - see above
 
+    take_stores(stores)
     yield from rows_of(source, partition.value)

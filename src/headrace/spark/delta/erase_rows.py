@@ -108,7 +108,7 @@ def _matching_files(transaction: DeltaTransaction, condition: Column) -> list[tu
 def _rows_by_file(frame: DataFrame, condition: Column) -> dict[str, int]:
     file = frame.metadataColumn("_metadata").getField("file_path").alias("file")
     counted = frame.filter(condition).select(file).groupBy("file").count()
-    return {unquote(urlsplit(name).path): int(count) for name, count in counted.collect()}
+    return {_plain(name): int(count) for name, count in counted.collect()}
 
 
 def _files(transaction: DeltaTransaction) -> list[dict[str, Any]]:
@@ -172,8 +172,15 @@ def _matches(condition: Column) -> Column:
 
 
 def _absolute(table: str, name: str) -> str:
-    parts = urlsplit(name)
-    return unquote(parts.path) if parts.scheme else f"{table.rstrip('/')}/{unquote(name)}"
+    return _plain(name) if urlsplit(name).scheme else f"{table.rstrip('/')}/{unquote(name)}"
+
+
+def _plain(uri: str) -> str:
+    """The path of a file on a disk, or the URI of an object, without escapes."""
+    parts = urlsplit(uri)
+    return (
+        unquote(parts.path) if parts.scheme in ("", "file") else f"{parts.scheme}://{parts.netloc}{unquote(parts.path)}"
+    )
 
 
 def _actions(session: SparkSession, described: Iterable[dict[str, Any]]) -> Any:

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 from headrace.autoloader.schemas.schema_store import mark_schemas_outdated
 from headrace.delta_log.tables import table_exists
@@ -62,9 +61,7 @@ class TableResets:
         if dataset.name in context.catalog.cleared:
             for name in {*(flow.name for flow in flows), *(flow.name for flow in stored)}:
                 folder = context.catalog.auto_loader_folder(dataset.name, name)
-                # Auto Loader keeps nothing in an object store.
-                if isinstance(folder, Path):
-                    mark_schemas_outdated(folder)
+                mark_schemas_outdated(folder)
         # Flows of the code come last: while one of their records is being reset, the next update repeats the reset.
         for file, record in (*former.items(), *records.items()):
             retire_backfills(file.parent, context.naming.canonical)

@@ -21,19 +21,20 @@ from pyspark.sql.readwriter import DataFrameReader
 from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StructType
 
+from headrace.atomic_write import replace_file
 from headrace.autoloader.options import function_options, options_without_effect
 from headrace.autoloader.preparing import Place, prepare
 from headrace.autoloader.reading.plan import METADATA
 from headrace.autoloader.source import LEDGER_POINTER
 from headrace.errors import PipelineError, Problems
 from headrace.model.ddl import InvalidDdl, parse_struct
-from headrace.spark.data_sources.cloud_files import NAME, SOURCE_OPTION, CloudFiles
+from headrace.spark.data_sources.cloud_files import NAME, CloudFiles, source_options
 from headrace.spark.session.active_session import while_active
 from headrace.spark.session.guards import unguarded
 from headrace.spark.session.query_context import query_context, set_query_context
 from headrace.sql.input_file import FIELDS, names_column, replace_input_file_calls
 from headrace.sql.source_functions import READ_FILES, SourceCall, source_calls
-from headrace.stores.paths import StoragePath, on_disk
+from headrace.stores.paths import StoragePath, is_below, storage_path
 
 FORMAT = "cloudfiles"
 # The session's conf with the path mapping, as JSON.
@@ -162,16 +163,16 @@ def _frame(
         query_context().of_pipeline
         and location.can_write
         and folder
-        and not Path(source.ledgers).is_relative_to(folder)
+        and not is_below(storage_path(source.ledgers), folder)
     ):
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / LEDGER_POINTER).write_text(source.ledgers, encoding="utf-8")
+        replace_file(folder / LEDGER_POINTER, source.ledgers)
     with while_active(session):
         session.dataSource.register(CloudFiles)
         # The same kind of reader: for a stream, or for the available files.
         reader_copy = type(reader)(session)
         columns = StructType.fromJson(source.plan.all_columns)
-        frame: DataFrame = reader_copy.format(NAME).schema(columns).option(SOURCE_OPTION, source.to_json()).load()
+        frame: DataFrame = reader_copy.format(NAME).schema(columns).options(**source_options(source)).load()
     # A view cannot expose a hidden column: in SQL, the ``*`` of a query that names the column includes it.
     if hide_metadata:
         set_query_context(replace(query_context(), input_file_in_metadata=source.plan.metadata))
@@ -199,7 +200,7 @@ def _struct(schema: Any) -> Any:
 
 def _location(session: SparkSession) -> Place:
     context = query_context()
-    folder = on_disk(next(context.schema_folders), "Auto Loader") if context.schema_folders is not None else None
+    folder = next(context.schema_folders) if context.schema_folders is not None else None
     return Place(
         ledgers=folder or _state_folder() / "ledgers",
         schema_location=folder,

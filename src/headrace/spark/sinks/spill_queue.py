@@ -11,7 +11,7 @@ from headrace.runtime.failpoints import Failpoint
 from headrace.spark.sinks.sink import Batch, Sink
 from headrace.spark.update.guard import Guard
 from headrace.storage.spill_queue import BatchToSpill, SpilledBatch, remove_spilled_batch, spill_batch, spilled_batches
-from headrace.stores.paths import StoragePath, on_disk
+from headrace.stores.paths import StoragePath
 
 # How long a sink that was down gets no requests.
 PAUSE_S = 30.0
@@ -33,9 +33,6 @@ class SpillQueue:
         outage_reason: for an error of the sink, why it is down; None for any other error.
         monotonic: a monotonic clock in seconds.
         report: gets the state of the sink, with a code.
-
-    Raises:
-        PipelineError: STORAGE.NEEDS_DISK.
     """
 
     folder: StoragePath
@@ -43,10 +40,6 @@ class SpillQueue:
     outage_reason: Callable[[BaseException], str | None]
     monotonic: Callable[[], float]
     report: Callable[[str, str], None]
-
-    def __post_init__(self) -> None:
-        if self.spills:
-            on_disk(self.folder, "the option fallback of a sink")
 
 
 class SpillQueueSink:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
-from pathlib import Path
+from contextlib import suppress
 from uuid import uuid4
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -13,7 +12,7 @@ from pyspark.sql import functions as F
 from headrace.model.erasure import NotComparable
 from headrace.model.schema import Schema
 from headrace.storage.spill_queue import SpilledBatch, replace_rows
-from headrace.stores.paths import on_disk
+from headrace.stores.paths import StoragePath, remove_tree, sorted_paths
 
 # An option of Spark's reader, which would interpret brackets in a path as a glob (DataSource.GLOB_PATHS_KEY).
 _GLOBS = "__globPaths__"
@@ -21,10 +20,10 @@ _GLOBS = "__globPaths__"
 ConditionOf = Callable[[Schema], Column]
 
 
-def find_spilled_rows(session: SparkSession, batch: SpilledBatch, condition_of: ConditionOf) -> dict[Path, int]:
+def find_spilled_rows(session: SparkSession, batch: SpilledBatch, condition_of: ConditionOf) -> dict[StoragePath, int]:
     """The files of a batch with rows that match a condition, and their numbers; none if it lacks the columns."""
     counts = {}
-    for file in sorted(_data(batch).glob("*.parquet")):
+    for file in sorted_paths(batch.data.glob("*.parquet")):
         rows = _rows(session, file)
         try:
             condition = condition_of(Schema.from_json(rows.schema.json()))
@@ -42,21 +41,18 @@ def erase_spilled_rows(
     for file in found:
         rows = _rows(session, file)
         others = rows.filter(~F.coalesce(condition_of(Schema.from_json(rows.schema.json())), F.lit(False)))  # noqa: FBT003 - a value
-        draft = _data(batch).parent / f".erase-{uuid4().hex}"
+        draft = batch.folder / f".erase-{uuid4().hex}"
         try:
             others.coalesce(1).write.parquet(str(draft))
             (new,) = draft.glob("*.parquet")
-            kept = sum(_rows(session, one).count() for one in _data(batch).glob("*.parquet") if one != file)
+            kept = sum(_rows(session, one).count() for one in batch.data.glob("*.parquet") if one != file)
             fence()
             replace_rows(batch, file, new, kept + _rows(session, new).count())
         finally:
-            shutil.rmtree(draft, ignore_errors=True)
+            with suppress(OSError):
+                remove_tree(draft)
     return sum(found.values())
 
 
-def _rows(session: SparkSession, file: Path) -> DataFrame:
+def _rows(session: SparkSession, file: StoragePath) -> DataFrame:
     return session.read.option(_GLOBS, "false").parquet(str(file))
-
-
-def _data(batch: SpilledBatch) -> Path:
-    return on_disk(batch.data, "keeping batches until a sink is up again")

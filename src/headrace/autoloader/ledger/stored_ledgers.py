@@ -1,0 +1,30 @@
+"""Ledgers by the folder of a storage that they are in: SQLite files on a disk, segments in an object store."""
+
+from __future__ import annotations
+
+from headrace.autoloader.ledger.ledger import SUFFIX, Ledger
+from headrace.autoloader.ledger.object_ledger import ObjectLedger
+from headrace.stores.object_path import ObjectPath
+from headrace.stores.paths import StoragePath
+
+
+def create_ledger(root: StoragePath) -> Ledger:
+    """Create a ledger with a unique id."""
+    return ObjectLedger.create_in(root) if isinstance(root, ObjectPath) else Ledger.create(root)
+
+
+def open_ledger(root: StoragePath, ledger_id: str, *, read_only: bool = False) -> Ledger:
+    """Open the ledger that an offset names.
+
+    Raises:
+        PipelineError: as :meth:`Ledger.open` and :meth:`ObjectLedger.open_in`.
+    """
+    if isinstance(root, ObjectPath):
+        return ObjectLedger.open_in(root, ledger_id, read_only=read_only)
+    return Ledger.open(root, ledger_id, read_only=read_only)
+
+
+def has_ledger(root: StoragePath, ledger_id: str) -> bool:
+    """Whether a folder has a ledger."""
+    stored = root / f"{ledger_id}{SUFFIX}"
+    return stored.is_dir() if isinstance(stored, ObjectPath) else stored.is_file()

@@ -1,0 +1,102 @@
+"""Moves of folders and files in a storage: one rename on a disk, copies with a commit point in an object store.
+
+There, a record says which folder is being copied, and replacing it is the commit point: the old folder counts before, the
+new one after. What a crash leaves of the folder that does not count is deleted by :meth:`Moves.finish`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+
+from headrace.atomic_write import replace_file
+from headrace.stores.object_path import ObjectPath
+from headrace.stores.paths import StoragePath, on_disk, remove_tree, storage_path
+
+_MOVING = "moving a folder between storages"
+_PARALLELISM = 16
+
+
+@dataclass(frozen=True)
+class _Move:
+    """A move that has begun: from where, to where, and whether all is copied."""
+
+    old: str
+    new: str
+    is_copied: bool = False
+
+
+class Moves:
+    """The moves of one storage; only the holder of the lease may change anything.
+
+    Args:
+        root: the storage.
+    """
+
+    def __init__(self, root: StoragePath) -> None:
+        self._records = root / "system" / "moves"
+
+    def current(self, old: StoragePath, new: StoragePath) -> StoragePath:
+        """Where that is which moves, or has moved, from one path to another; the new path if it is nowhere."""
+        move = self._begun(new)
+        if move is not None:
+            return new if move.is_copied else storage_path(move.old)
+        return new if new.exists() or not old.exists() else old
+
+    def is_blocked(self, old: StoragePath, new: StoragePath) -> bool:
+        """Whether something else is at the new path."""
+        return self._begun(new) is None and old.exists() and new.exists()
+
+    def move(self, old: StoragePath, new: StoragePath) -> bool:
+        """Move what is at the old path; False if nothing is. Safe to repeat after a crash."""
+        self.finish(new)
+        if not old.exists():
+            return False
+        if not (isinstance(old, ObjectPath) and isinstance(new, ObjectPath)):
+            new.parent.mkdir(parents=True, exist_ok=True)
+            on_disk(old, _MOVING).rename(on_disk(new, _MOVING))
+            return True
+        move = _Move(str(old), str(new))
+        self._write(move)
+        _copy(old, new)
+        self._write(_Move(move.old, move.new, is_copied=True))
+        self.finish(new)
+        return True
+
+    def finish(self, only: StoragePath | None = None) -> None:
+        """Delete what moves left that a crash has interrupted: half copies, and folders that were copied."""
+        for move in [self._begun(only)] if only is not None else self._all():
+            if move is not None:
+                doomed = storage_path(move.old if move.is_copied else move.new)
+                remove_tree(doomed)
+                doomed.unlink(missing_ok=True)
+                self._record(move.new).unlink(missing_ok=True)
+
+    def _all(self) -> Iterator[_Move | None]:
+        if isinstance(self._records, ObjectPath) and self._records.exists():
+            yield from [_read(record) for record in self._records.iterdir()]
+
+    def _begun(self, new: StoragePath) -> _Move | None:
+        return _read(self._record(str(new))) if isinstance(new, ObjectPath) else None
+
+    def _write(self, move: _Move) -> None:
+        replace_file(self._record(move.new), json.dumps(asdict(move)))
+
+    def _record(self, new: str) -> StoragePath:
+        return self._records / f"{hashlib.sha256(new.encode()).hexdigest()[:32]}.json"
+
+
+def _copy(old: ObjectPath, new: ObjectPath) -> None:
+    keys = [meta.key for page in old.store.list_pages(old.key) for meta in page] or [old.key]
+    with ThreadPoolExecutor(_PARALLELISM) as pool:
+        list(pool.map(lambda key: old.store.copy(key, new.key + key.removeprefix(old.key)), keys))
+
+
+def _read(record: StoragePath) -> _Move | None:
+    try:
+        return _Move(**json.loads(record.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
