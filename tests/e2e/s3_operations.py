@@ -111,13 +111,13 @@ class Shop:
         """The objects that still have a text: logs as they are, and Parquet files by their decoded rows."""
         import pyarrow.parquet as pq  # noqa: PLC0415 - of this question alone
 
-        from headrace.stores.paths import file_source  # noqa: PLC0415 - the same
+        from headrace.stores.paths import readable_file  # noqa: PLC0415 - the same
 
         found = []
         for file in storage_path(self.storage).rglob("*"):
             is_rows = file.suffix == ".parquet"
             content = (
-                str(pq.read_table(file_source(file)).to_pylist())
+                str(pq.read_table(readable_file(file)).to_pylist())
                 if is_rows
                 else file.read_bytes().decode("utf-8", "replace")
             )

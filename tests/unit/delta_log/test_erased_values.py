@@ -22,7 +22,7 @@ from headrace.delta_log.erased_values import (
 )
 from headrace.stores.connections import delta_options
 from headrace.stores.delta_tables import open_delta
-from headrace.stores.paths import file_source, storage_path
+from headrace.stores.paths import readable_file, storage_path
 
 ANN, BOB = "ann@x.example", "bob@x.example"
 NOW = 2e9
@@ -216,7 +216,7 @@ def test_old_files_and_values_of_a_table_in_a_bucket_are_removed(lake):
 
     assert (len(removed.files), removed.unnamed, changed > 0) == (1, 1, True)
     log = storage_path(path) / "_delta_log"
-    stored = [pq.read_table(file_source(file)).to_pylist() for file in log.glob("*.parquet")]
+    stored = [pq.read_table(readable_file(file)).to_pylist() for file in log.glob("*.parquet")]
     assert ANN not in "".join(file.read_text() for file in log.glob("*.json")) + str(stored)
     assert BOB in str(stored)
     assert sorted(open_delta(path).to_pyarrow_table()["email"].to_pylist()) == [BOB, "cai@x.example"]

@@ -21,7 +21,7 @@ from headrace.storage.spill_queue import (
 )
 from headrace.stores.object_path import ObjectPath
 from headrace.stores.object_store import ObjectStore
-from headrace.stores.paths import file_source
+from headrace.stores.paths import readable_file
 
 
 @pytest.fixture(params=["disk", "bucket"])
@@ -37,7 +37,7 @@ def write_ids(file, ids):
 
 
 def ids_of(batch):
-    return [one for file in batch.data.glob("*.parquet") for one in pq.read_table(file_source(file))["id"].to_pylist()]
+    return [one for file in batch.data.glob("*.parquet") for one in pq.read_table(readable_file(file))["id"].to_pylist()]
 
 
 def left(queue):

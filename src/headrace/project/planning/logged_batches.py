@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from headrace.events.last_batches import last_batches
 from headrace.events.reader import EventReader
 from headrace.settings.settings import Settings
+from headrace.stores.uris import is_store_uri
 
 
 class LoggedBatches:
@@ -42,9 +43,13 @@ class LoggedBatches:
         return max((known[name] for name in names & known.keys()), default=None)
 
     def _read(self) -> None:
-        # A reader that was kept would not see that the log was replaced by an older copy.
         log = self._settings.layout.events
-        position = EventReader(log).position
-        if position is None or position != self._position:
-            self._newest, self._position = {} if position is None else last_batches(log), position
+        if is_store_uri(log):
+            # The snapshot of the bucket has read only what is new.
+            self._newest = last_batches(log)
+        else:
+            # A reader that was kept would not see that the log was replaced by an older copy.
+            position = EventReader(log).position
+            if position is None or position != self._position:
+                self._newest, self._position = {} if position is None else last_batches(log), position
         self._is_current = True
