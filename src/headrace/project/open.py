@@ -36,7 +36,6 @@ from headrace.project.test_harness import REAL, Harness
 from headrace.project.update.update_start import UpdateStart
 from headrace.settings.load import nearest_settings
 from headrace.settings.settings import Settings
-from headrace.storage.listed_storage import reading_storage
 
 
 class Project(StoredProject):
@@ -80,7 +79,7 @@ class Project(StoredProject):
         Raises:
             Problems: all problems of the project.
         """
-        with reading_storage(self.settings.layout):
+        with self._planning.reading():
             graph = self._resolver.resolve(self._planning.resolve_request(Selection(), skip_unavailable=False)).graph
             self._planning.plan(graph, Selection())
         return graph
@@ -100,7 +99,7 @@ class Project(StoredProject):
             Problems: all problems of the project or the selection.
         """
         selection = selection or Selection()
-        with reading_storage(self.settings.layout):
+        with self._planning.reading():
             request = self._planning.resolve_request(selection, skip_unavailable=True)
             return self._planning.plan(self._resolver.resolve(request).graph, selection)
 
@@ -222,7 +221,7 @@ class Project(StoredProject):
             Problems: the project is wrong, or all sources of the dataset are unavailable.
             PipelineError: DATASET.UNKNOWN.
         """
-        with reading_storage(self.settings.layout):
+        with self._planning.reading():
             return explained(self._one(name, partly=True), self._planning, self.settings, time.time())
 
     def session(self) -> SparkSession:

@@ -101,6 +101,8 @@ class MonitoringFile(str, Enum):
 
     METRICS = "metrics.json"
     SURVEY = "survey.json"
+    # Of a storage in a bucket: contents of its objects.
+    OBJECTS = "objects.sqlite"
     REFUSED = "refused.json"
     ALERTS = "alerts.json"
     # A folder.
@@ -175,11 +177,6 @@ class StorageLayout:
         if file is MonitoringFile.OPERATIONS:
             return self._join("system", file.value)
         return f"{self.local_root or self.root.rstrip('/')}/system/{file.value}"
-
-    @property
-    def object_cache(self) -> Path | None:
-        """The file with contents of objects; None for a storage on a disk."""
-        return Path(self.local_root) / "system" / "objects.sqlite" if self.local_root else None
 
     @property
     def lease(self) -> StoragePath:

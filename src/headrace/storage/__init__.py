@@ -17,6 +17,7 @@ __all__ = [
     "inactive_parts",
     "initial_snapshot",
     "inventory",
+    "listed_storage",
     "maintained_tables",
     "old_epochs",
     "open_quarantine",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from headrace.checkpoints.damage import Damage, find_damage
@@ -22,6 +22,7 @@ from headrace.plan.agreement import (
 )
 from headrace.storage.deliveries import last_delivered
 from headrace.storage.flow_stores import RETAINED_EVENTS, TABLE, FlowStores
+from headrace.stores.snapshots import is_reading_snapshot, reading_afresh
 
 # A table with this property drops old transactions, so that a missing one proves nothing.
 _TRANSACTION_RETENTION = "delta.settransactionretentionduration"
@@ -53,6 +54,18 @@ def disagreement_of(stores: FlowStores, tables_read: Iterable[TableState]) -> Di
     found = find_disagreement(batches, [*_own_tables(stores), *_tables_read(stores, tables_read)])
     paths = {"checkpoint": str(stores.progress_path), "file": str(stores.file)}
     return None if found is None else replace(found, params={**found.params, **paths})
+
+
+def confirmed(find: Callable[[], Disagreement | None]) -> Disagreement | None:
+    """A disagreement, unless it is found in a snapshot alone.
+
+    A running update may have written some of the stores after others were listed.
+    """
+    found = find()
+    if found is None or not is_reading_snapshot():
+        return found
+    with reading_afresh():
+        return find()
 
 
 def damage_of_stores(stores: FlowStores) -> Damage | None:

@@ -23,13 +23,12 @@ from headrace.model.names import QualifiedName
 from headrace.plan.agreement import Disagreement
 from headrace.plan.deployed import NewInput, full_refresh_hint
 from headrace.sinks.formats import format_of
-from headrace.storage.agreement import disagreement_of
+from headrace.storage.agreement import confirmed, disagreement_of
 from headrace.storage.flow_record import FlowRecord
 from headrace.storage.flow_stores import TABLE
 from headrace.storage.input_changes import files_change, input_change, once_changes, table_change
 from headrace.storage.spill_queue import SpillFolders, spill_folders, spilled_batches
 from headrace.storage.table_states import StoredTables
-from headrace.stores.snapshots import is_reading_snapshot, reading_afresh
 
 # An idle flow is started once in a while, so that its offset does not age out of its source's log.
 MAX_REST_S = 7 * 24 * 3600.0
@@ -41,12 +40,7 @@ class StoredState(StoredTables):
     def disagreement(self, flow: ResolvedFlow) -> Disagreement | None:
         """The first disagreement between the stores of a flow; None when it can continue."""
         read = [source.detail for source in flow.analysis.sources if source.kind is SourceKind.DATASET]
-        found = self._disagreement(flow, read)
-        if found is not None and is_reading_snapshot():
-            # A running update may have written some of the stores while others were listed.
-            with reading_afresh():
-                found = self._disagreement(flow, read)
-        return found or self._ledger_disagreement(flow)
+        return confirmed(lambda: self._disagreement(flow, read)) or self._ledger_disagreement(flow)
 
     def _disagreement(self, flow: ResolvedFlow, read: Sequence[str]) -> Disagreement | None:
         tables = [self.table(self._naming.canonical(name)) for name in read]

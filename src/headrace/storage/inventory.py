@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.stores.paths import StoragePath, relative_path, sorted_paths, storage_path
+from headrace.stores.paths import StoragePath, relative_path, snapshot_of, sorted_paths, storage_path
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -35,12 +35,13 @@ class StoredFlow:
 def stored_tables(layout: StorageLayout, naming: Naming) -> Iterator[tuple[QualifiedName, str]]:
     """Every Delta table below the storage's ``tables``: its canonical name and path, sorted by path.
 
-    A log without a commit, left by a crash, is not a table. The folder of a table is not searched for other tables:
-    it may hold millions of files.
+    A log without a commit, left by a crash, is not a table. In a snapshot of a bucket, the folder of a table is not
+    searched for tables of a schema that has its name: it may hold millions of files.
     """
     root = storage_path(layout.root) / "tables"
     folders = {folder: has_log(str(folder)) for folder in sorted_paths(root.glob("*/*"))}
-    nested = [path for folder, is_table in folders.items() if not is_table for path in sorted_paths(folder.glob("*"))]
+    searched = [folder for folder, is_table in folders.items() if not is_table or snapshot_of(root) is None]
+    nested = [path for folder in searched for path in sorted_paths(folder.glob("*")) if has_log(str(path))]
     for folder in [*(folder for folder, is_table in folders.items() if is_table), *nested]:
         parts = relative_path(folder, root).parts
         if not table_exists(str(folder)):

@@ -6,13 +6,14 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
-from headrace.settings.storage import StorageLayout
+from headrace.settings.storage import MonitoringFile, StorageLayout
 from headrace.stores.listings import ListedFolders
 from headrace.stores.object_path import ObjectPath
 from headrace.stores.paths import StoragePath, snapshot_of, storage_path
 from headrace.stores.snapshot import Snapshot
-from headrace.stores.snapshots import reading_snapshot
+from headrace.stores.snapshots import asking_once, reading_snapshot
 from headrace.stores.table_logs import LOG
 from headrace.stores.uris import StoreUri
 
@@ -35,10 +36,18 @@ def reading_storage(layout: StorageLayout) -> Iterator[None]:
         yield
         return
     whole = tuple(f"{root.key}/{name}" for name in ("checkpoints", "system/views"))
-    with reading_snapshot(root.root, ListedFolders(root.key, whole, _UNLISTED, layout.object_cache)):
+    cache = Path(layout.monitoring(MonitoringFile.OBJECTS)) if layout.local_root else None
+    with reading_snapshot(root.root, ListedFolders(root.key, whole, _UNLISTED, cache)):
         # What cannot be read is reported by what needs it.
         with suppress(OSError):
             _read_ahead(storage_path(layout.root), StoreUri.parse(layout.events).key)
+        yield
+
+
+@contextmanager
+def planning_from_storage(layout: StorageLayout) -> Iterator[None]:
+    """The same, and what no listing shows is asked for once, while a plan is made; nothing may be written meanwhile."""
+    with reading_storage(layout), asking_once():
         yield
 
 

@@ -343,13 +343,13 @@ def test_the_repair_moves_an_unreadable_record_and_the_epoch_comes_from_checkpoi
 
 
 def test_a_batch_written_during_the_comparison_is_not_a_disagreement(stream, monkeypatch):
-    opened = agreement.open_table
+    opened = agreement.open_table_log
 
     def meanwhile(path):
         stream.plans(2, done=False)
         stream.commits(2)
         return opened(path)
 
-    monkeypatch.setattr(agreement, "open_table", meanwhile)
+    monkeypatch.setattr(agreement, "open_table_log", meanwhile)
 
     assert stream.code is None

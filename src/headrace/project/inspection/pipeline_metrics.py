@@ -26,7 +26,6 @@ from headrace.project.inspection.table_metrics import add_tables
 from headrace.project.lease_holders import host_name, liveness, read_holder
 from headrace.settings.settings import Settings
 from headrace.settings.storage import MonitoringFile
-from headrace.storage.listed_storage import reading_storage
 from headrace.storage.refused_update import refused_problems
 from headrace.stores.paths import StoragePath
 
@@ -82,10 +81,9 @@ def pipeline_metrics(
     with suppress(OSError):
         samples.set(catalogue.FREE, shutil.disk_usage(settings.layout.root).free)
     if tables:
-        with reading_storage(settings.layout):
-            add_stored_flows(samples, settings, fold, add_tables(samples, settings, fold.definitions), now())
-            number = max((int(value) for value in samples.of(catalogue.LEASE_NUMBER).values()), default=-1)
-            current_survey(settings, fold, number, now(), is_held=lease.is_held).add_to(samples)
+        add_stored_flows(samples, settings, fold, add_tables(samples, settings, fold.definitions), now())
+        number = max((int(value) for value in samples.of(catalogue.LEASE_NUMBER).values()), default=-1)
+        current_survey(settings, fold, number, now(), is_held=lease.is_held).add_to(samples)
         datasets = {name: flow.dataset for name, flow in fold.definitions.flows.items()}
         for dataset, (health, signals) in dataset_health(samples, datasets, now()).items():
             for signal in signals or (None,):

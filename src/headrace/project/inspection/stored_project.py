@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 
 from headrace.events.reader import EventReader
 from headrace.metrics.samples import Samples
@@ -60,7 +61,8 @@ class StoredProject:
         Raises:
             PipelineError: EVENTS.NOT_READABLE.
         """
-        return metrics_of(self.settings, self._environ, tables=tables)
+        with reading_storage(self.settings.layout) if tables else nullcontext():
+            return metrics_of(self.settings, self._environ, tables=tables)
 
     def alerts(self) -> PipelineAlerts:
         """The alerts of the pipeline."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from headrace.graph.resolved import ResolvedGraph
@@ -23,9 +24,8 @@ from headrace.runtime.failpoints import Failpoint, Failpoints
 from headrace.settings.settings import Settings
 from headrace.storage.change_detection import StoredState
 from headrace.storage.history import StoredHistory
-from headrace.storage.listed_storage import reading_storage
+from headrace.storage.listed_storage import planning_from_storage, reading_storage
 from headrace.storage.renaming import CurrentNames, RelocatedLayout, StoredRenames
-from headrace.stores.snapshots import asking_once
 
 
 class Planning:
@@ -55,7 +55,7 @@ class Planning:
         Raises:
             Problems: all problems of the selection, and all conflicts between the storage and the declarations.
         """
-        with reading_storage(self._settings.layout), asking_once():
+        with planning_from_storage(self._settings.layout):
             return self._plan(graph, selection, continuous=continuous)
 
     def _plan(self, graph: ResolvedGraph, selection: Selection, *, continuous: bool | None) -> Plan:
@@ -69,6 +69,10 @@ class Planning:
             plan = replace(plan, inactive=past.inactive(graph))
         is_continuous = settings.continuous if continuous is None else continuous
         return with_triggers(plan, continuous=is_continuous, interval_s=settings.trigger_interval_s)
+
+    def reading(self) -> AbstractContextManager[None]:
+        """A context in which a project is resolved and planned from one look at a storage in a bucket."""
+        return reading_storage(self._settings.layout)
 
     def graph_request(self) -> ResolveRequest:
         """The request to resolve the project for its graph alone, whatever the storage is like."""

@@ -29,7 +29,6 @@ from headrace.project.update.update import Update
 from headrace.runtime.board import Board, remaining_selection
 from headrace.settings.secrets import Secrets
 from headrace.settings.settings import Settings
-from headrace.storage.listed_storage import reading_storage
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,7 @@ class UpdateStart:
         host, file = host_name(self.environ), self.settings.layout.lease
         # Find all problems before writing anything, including the lease.
         with self._refusals_recorded(monitor, host):
-            with reading_storage(self.settings.layout):
+            with self.planning.reading():
                 resolved = self.resolver.resolve(
                     self.planning.resolve_request(selection, skip_unavailable=self.skip_unavailable)
                 )
@@ -89,7 +88,7 @@ class UpdateStart:
         def replan(board: Board) -> tuple[Resolved, Plan]:
             nonlocal remaining
             remaining = remaining_selection(remaining, board)
-            with reading_storage(self.settings.layout):
+            with self.planning.reading():
                 now = self.resolver.resolve(
                     self.planning.resolve_request(remaining, skip_unavailable=self.skip_unavailable)
                 )

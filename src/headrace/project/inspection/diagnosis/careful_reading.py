@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 from deltalake.exceptions import DeltaError
 
 from headrace.assistant.doctor.facts import Unread
 from headrace.errors import PipelineError, Problems, problems_of
+from headrace.settings.storage import StorageLayout
+from headrace.storage.listed_storage import reading_storage
 
 _Read = TypeVar("_Read")
 _Default = TypeVar("_Default")
@@ -47,3 +50,10 @@ def _unread(part: str, error: Exception) -> Unread:
     text = str(error) if problem is None else problem.message
     hint = "" if problem is None else problem.hint or ""
     return Unread(part, (text.splitlines() or [type(error).__name__])[0], next_step=hint)
+
+
+@contextmanager
+def reading_carefully(layout: StorageLayout) -> Iterator[CarefulReading]:
+    """A careful reading, of one look at a storage in a bucket."""
+    with reading_storage(layout):
+        yield CarefulReading()

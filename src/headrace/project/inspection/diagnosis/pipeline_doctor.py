@@ -12,11 +12,10 @@ from headrace.alerts.store import StoredAlerts, read_alerts
 from headrace.assistant.doctor.checklist import Checklist, check_criteria
 from headrace.assistant.doctor.diagnose import Diagnosis, diagnose
 from headrace.assistant.doctor.facts import Facts, Logged, Machine
-from headrace.events.last_batches import last_batches
 from headrace.events.reader import EventReader
 from headrace.metrics import catalogue
 from headrace.metrics.samples import Samples
-from headrace.project.inspection.diagnosis.careful_reading import CarefulReading
+from headrace.project.inspection.diagnosis.careful_reading import CarefulReading, reading_carefully
 from headrace.project.inspection.diagnosis.checklist_facts import with_checklist_facts
 from headrace.project.inspection.diagnosis.logged_facts import logged_facts, with_first_rows
 from headrace.project.inspection.diagnosis.machine_facts import machine_of
@@ -29,7 +28,6 @@ from headrace.project.lease_holders import host_name, liveness
 from headrace.project.maintenance.maintain import planned_vacuums
 from headrace.settings.settings import Settings
 from headrace.settings.storage import MonitoringFile
-from headrace.storage.listed_storage import reading_storage
 
 _ALERTS, _LOG = "the earlier checks of alerts", "the event log"
 
@@ -62,17 +60,15 @@ class PipelineDoctor:
         Raises:
             PipelineError: DOCTOR.UNKNOWN.
         """
-        reading = CarefulReading()
-        with reading_storage(self._settings.layout):
+        with reading_carefully(self._settings.layout) as reading:
             facts = self._facts(reading, reading.read(_ALERTS, self._alerts, StoredAlerts()))
             facts = with_lateness(facts, reading, only_late=True)
         return diagnose(replace(facts, unread=tuple(reading.unread)), name)
 
     def check(self) -> Checklist:
         """Whether the pipeline meets the success criteria."""
-        reading = CarefulReading()
-        alerts = reading.read(_ALERTS, self._alerts, StoredAlerts())
-        with reading_storage(self._settings.layout):
+        with reading_carefully(self._settings.layout) as reading:
+            alerts = reading.read(_ALERTS, self._alerts, StoredAlerts())
             facts = with_checklist_facts(self._facts(reading, alerts), alerts, reading)
         return check_criteria(replace(facts, unread=tuple(reading.unread)))
 
@@ -103,7 +99,7 @@ class PipelineDoctor:
         return reading.read(_LOG, lambda: with_first_rows(facts, reader), facts) if logged.flows else facts
 
     def _flows_with_batches(self) -> set[str]:
-        return {flow for flow, _ in last_batches(self._settings.layout.events)}
+        return {flow for flow, _ in EventReader(self._settings.layout.events).last_batches()}
 
     def _samples(self) -> Samples:
         check_lease = partial(liveness, self._settings.layout.lease, host_name(self._environ), self._now)
