@@ -22,15 +22,11 @@ class SnapshotStore(ObjectStore):
 
     def __init__(self, snapshot: Snapshot) -> None:
         super().__init__(snapshot.store.root, snapshot.store.client)
-        self._store = snapshot.store
+        # The bucket itself.
+        self.bucket = snapshot.store
         self._snapshot: Snapshot | None = snapshot
         # While a plan is made, what no listing shows is also asked for once.
         self.asks_once = False
-
-    @property
-    def bucket(self) -> ObjectStore:
-        """The bucket itself."""
-        return self._store
 
     @property
     def snapshot(self) -> Snapshot | None:
@@ -46,18 +42,18 @@ class SnapshotStore(ObjectStore):
     def get(self, key: str) -> tuple[bytes, str]:
         """See :class:`ObjectStore`."""
         found = None if self._snapshot is None else self._snapshot.content(key)
-        return found or self._asked(("get", key), lambda: self._store.get(key))
+        return found or self._asked(("get", key), lambda: self.bucket.get(key))
 
     def head(self, key: str) -> ObjectMeta:
         """See :class:`ObjectStore`."""
         area = None if self._snapshot is None else self._snapshot.listings.area_of(key)
         found = None if area is None else area.find(key)
-        return found or self._asked(("head", key), lambda: self._store.head(key))
+        return found or self._asked(("head", key), lambda: self.bucket.head(key))
 
     def list_folder(self, folder: str) -> Listing:
         """See :class:`ObjectStore`."""
         found = None if self._snapshot is None else self._snapshot.listings.folder(folder)
-        return found or self._asked(("list", folder), lambda: self._store.list_folder(folder))
+        return found or self._asked(("list", folder), lambda: self.bucket.list_folder(folder))
 
     def has_objects(self, folder: str) -> bool:
         """See :class:`ObjectStore`."""
@@ -65,41 +61,41 @@ class SnapshotStore(ObjectStore):
             found = self._snapshot.listings.has(folder)
             if found is not None:
                 return found
-        return self._asked(("has", folder), lambda: self._store.has_objects(folder))
+        return self._asked(("has", folder), lambda: self.bucket.has_objects(folder))
 
     def list_pages(self, folder: str, after: str | None = None) -> Iterator[list[ObjectMeta]]:
         """See :class:`ObjectStore`."""
-        return self._store.list_pages(folder, after)
+        return self.bucket.list_pages(folder, after)
 
     def put(self, key: str, content: bytes) -> str:
         """See :class:`ObjectStore`."""
         self.end()
-        return self._store.put(key, content)
+        return self.bucket.put(key, content)
 
     def put_if_absent(self, key: str, content: bytes) -> str | None:
         """See :class:`ObjectStore`."""
         self.end()
-        return self._store.put_if_absent(key, content)
+        return self.bucket.put_if_absent(key, content)
 
     def put_if_tag(self, key: str, content: bytes, tag: str) -> str | None:
         """See :class:`ObjectStore`."""
         self.end()
-        return self._store.put_if_tag(key, content, tag)
+        return self.bucket.put_if_tag(key, content, tag)
 
     def copy(self, source: str, target: str) -> None:
         """See :class:`ObjectStore`."""
         self.end()
-        self._store.copy(source, target)
+        self.bucket.copy(source, target)
 
     def delete(self, *keys: str) -> None:
         """See :class:`ObjectStore`."""
         self.end()
-        self._store.delete(*keys)
+        self.bucket.delete(*keys)
 
     def delete_below(self, folder: str) -> None:
         """See :class:`ObjectStore`."""
         self.end()
-        self._store.delete_below(folder)
+        self.bucket.delete_below(folder)
 
     def _asked(self, question: Hashable, ask: Callable[[], _Answer]) -> _Answer:
         return self._snapshot.once(question, ask) if self._snapshot is not None and self.asks_once else ask()
