@@ -13,16 +13,13 @@ from headrace.alerts.alert import AlertState
 from headrace.alerts.store import read_alerts
 from headrace.errors import PipelineError
 from headrace.metrics import catalogue, cost_metrics
-from headrace.metrics.dataset_health import dataset_health
 from headrace.metrics.fold import EventFold
 from headrace.metrics.samples import Samples
 from headrace.model.liveness import Liveness
 from headrace.model.outcome import ACTIVE_STATES, UpdateState
 from headrace.model.version import __version__
 from headrace.project.inspection.event_metrics import FoldedEvents
-from headrace.project.inspection.flow_storage import add_stored_flows
-from headrace.project.inspection.storage_survey import current_survey
-from headrace.project.inspection.table_metrics import add_tables
+from headrace.project.inspection.stored_metrics import add_storage
 from headrace.project.lease_holders import host_name, liveness, read_holder
 from headrace.settings.settings import Settings
 from headrace.settings.storage import MonitoringFile
@@ -81,13 +78,7 @@ def pipeline_metrics(
     with suppress(OSError):
         samples.set(catalogue.FREE, shutil.disk_usage(settings.layout.root).free)
     if tables:
-        add_stored_flows(samples, settings, fold, add_tables(samples, settings, fold.definitions), now())
-        number = max((int(value) for value in samples.of(catalogue.LEASE_NUMBER).values()), default=-1)
-        current_survey(settings, fold, number, now(), is_held=lease.is_held).add_to(samples)
-        datasets = {name: flow.dataset for name, flow in fold.definitions.flows.items()}
-        for dataset, (health, signals) in dataset_health(samples, datasets, now()).items():
-            for signal in signals or (None,):
-                samples.set(catalogue.HEALTH, 1, dataset, health.value, signal.value if signal else "")
+        add_storage(samples, settings, fold, now(), is_held=lease.is_held)
     return samples
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 
 from headrace.events.reader import EventReader
 from headrace.metrics.samples import Samples
@@ -61,8 +60,7 @@ class StoredProject:
         Raises:
             PipelineError: EVENTS.NOT_READABLE.
         """
-        with reading_storage(self.settings.layout) if tables else nullcontext():
-            return metrics_of(self.settings, self._environ, tables=tables)
+        return metrics_of(self.settings, self._environ, tables=tables)
 
     def alerts(self) -> PipelineAlerts:
         """The alerts of the pipeline."""
