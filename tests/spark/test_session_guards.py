@@ -130,10 +130,10 @@ def delta_tables(monkeypatch):
 
 @pytest.fixture
 def kept(headrace_session):
-    """A table of somebody else."""
-    headrace_session.range(2).write.saveAsTable("kept")
-    yield lambda: headrace_session.table("kept").count()
-    headrace_session.sql("DROP TABLE IF EXISTS kept")
+    """A table of somebody else, in the schema of the project: the current one may be that of an earlier test."""
+    headrace_session.range(2).write.saveAsTable("default.kept")
+    yield lambda: headrace_session.table("default.kept").count()
+    headrace_session.sql("DROP TABLE IF EXISTS default.kept")
 
 
 def problems(pipeline):

@@ -4,6 +4,7 @@
 __all__ = [
     "active_session",
     "catalog_entries",
+    "catalog_tables",
     "clone",
     "default_confs",
     "guards",
