@@ -13,9 +13,8 @@ from headrace.graph.session_names import session_name
 from headrace.model.names import Naming, QualifiedName, quoted, split_name, sql_text
 from headrace.settings.storage import StorageLayout
 from headrace.spark.notebook.identifiers import RESERVED_SCHEMAS, Identifiers
-from headrace.spark.notebook.managed_tables import tables_below, unregister
+from headrace.spark.notebook.managed_tables import register_managed, tables_below, unregister
 from headrace.spark.session import catalog_entries
-from headrace.spark.session.catalog_tables import add_table
 from headrace.sql.rewrite import rewrite_names
 from headrace.storage.inventory import flows_of, stored_flows, stored_tables
 
@@ -148,7 +147,7 @@ class TableLookup:
         if _catalog(self._session).tableExists(known.text):
             return
         owned = bool(flows_of(self._layout, self._defaults, name))
-        add_table(self._session, known, f"file:{path}", managed=not owned, keeps_existing=True)
+        register_managed(self._session, known, path, managed=not owned)
         if owned:
             catalog_entries.register(self._session, known, path)
 

@@ -4,7 +4,6 @@
 __all__ = [
     "active_session",
     "catalog_entries",
-    "catalog_tables",
     "clone",
     "default_confs",
     "guards",

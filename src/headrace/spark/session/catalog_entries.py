@@ -13,7 +13,6 @@ from pyspark.sql import SparkSession
 from headrace.errors import PipelineError
 from headrace.graph.session_names import SessionName
 from headrace.model.local_path import local_path
-from headrace.spark.session.catalog_tables import remove_table, session_catalog, table_identifier
 from headrace.stores.paths import StoragePath, is_below, storage_path
 
 # By application, because another session of this process starts with an empty catalog. The value of an entry is the
@@ -46,7 +45,7 @@ def drop(session: SparkSession, name: SessionName, own_folders: tuple[StoragePat
     recorded = _of(session).get(name)
     if not _belongs_to(_external_location(session, name), own_folders, recorded):
         raise PipelineError("CATALOG.NAME_TAKEN", name=name.text.replace("`", ""))
-    remove_table(session, name)
+    session.sql(f"DROP TABLE IF EXISTS {name.text}")
     _of(session).pop(name, None)
 
 
@@ -55,7 +54,7 @@ def clear(session: SparkSession) -> None:
 
     Entries that other code has replaced meanwhile stay.
     """
-    catalog = session_catalog(session)
+    catalog: Any = session._jsparkSession.sessionState().catalog()  # noqa: SLF001 - Python cannot drop functions
     for function in _FUNCTIONS.pop(_application(session), {}):
         catalog.dropTempFunction(function, True)  # noqa: FBT003 - Scala's
     if session.conf.get("spark.sql.catalogImplementation") != "in-memory":
@@ -65,7 +64,7 @@ def clear(session: SparkSession) -> None:
             if _identity(session, name) == recorded:
                 session.catalog.dropTempView(name.table)
         elif _exists(session, name) and _belongs_to(_external_location(session, name), None, recorded):
-            remove_table(session, name)
+            session.sql(f"DROP TABLE IF EXISTS {name.text}")
     _of(session).clear()
 
 
@@ -88,21 +87,28 @@ def _of(session: SparkSession) -> dict[SessionName, str]:
 
 def _identity(session: SparkSession, name: SessionName) -> str:
     """The identity of the view with a name; empty if there is none."""
-    jvm: Any = session._jvm  # noqa: SLF001 - Python shows names alone
-    found = session_catalog(session).getRawTempView(name.table)
+    catalog: Any = session._jsparkSession.sessionState().catalog()  # noqa: SLF001 - Python shows names alone
+    jvm: Any = session._jvm  # noqa: SLF001 - the same
+    found = catalog.getRawTempView(name.table)
     return str(jvm.System.identityHashCode(found.get())) if found.isDefined() else ""
 
 
 def _exists(session: SparkSession, name: SessionName) -> bool:
     """Whether the catalog has a table of this name, whether or not its data exists."""
-    # Python's own asks Delta for the data.
-    return bool(session_catalog(session).tableExists(table_identifier(session, name)))
+    catalog: Any = session._jsparkSession.sessionState().catalog()  # noqa: SLF001 - Python's own asks Delta for the data
+    return bool(catalog.tableExists(_identifier(session, name)))
 
 
 def _external_location(session: SparkSession, name: SessionName) -> StoragePath | None:
     """The location of an external table, whose rows stay when it is dropped; None for any other table."""
-    found = session_catalog(session).getTableMetadata(table_identifier(session, name))
+    catalog: Any = session._jsparkSession.sessionState().catalog()  # noqa: SLF001 - Python has no location
+    found = catalog.getTableMetadata(_identifier(session, name))
     return storage_path(local_path(str(found.location()))) if str(found.tableType().name()) == "EXTERNAL" else None
+
+
+def _identifier(session: SparkSession, name: SessionName) -> Any:
+    jvm: Any = session._jvm  # noqa: SLF001 - Scala's, which Python has no form of
+    return jvm.org.apache.spark.sql.catalyst.TableIdentifier(name.table, jvm.scala.Option.apply(name.database))
 
 
 def _belongs_to(
@@ -122,6 +128,5 @@ def _belongs_to(
 
 def temporary_views(session: SparkSession) -> frozenset[str]:
     """The names of all temporary views of the session."""
-    # All at once.
-    names = session_catalog(session).getTempViewNames()
+    names: Any = session._jsparkSession.sessionState().catalog().getTempViewNames()  # noqa: SLF001 - all at once
     return frozenset(str(names.mkString("\n")).split("\n")) - {""}

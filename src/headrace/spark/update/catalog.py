@@ -23,7 +23,6 @@ from headrace.spark.delta.fencing import fencing_options
 from headrace.spark.delta.first_commit import is_plain_table, make_plain_table
 from headrace.spark.delta.tables import build_table, clear_drafts, make_stub, struct_type
 from headrace.spark.session import catalog_entries
-from headrace.spark.session.catalog_tables import add_table
 from headrace.spark.update.dataset_names import Names
 from headrace.stores.paths import StoragePath, storage_path
 
@@ -150,7 +149,7 @@ class Catalog:
             if self._registered.get(session_name.key) == path:
                 return
             self._drop(session_name)
-            add_table(self.session, session_name, path)
+            self.session.catalog.createTable(session_name.text, path=path, source="delta")
             self._record_registration(session_name, path)
 
     def _record_registration(self, name: SessionName, path: str) -> None:
