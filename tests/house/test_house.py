@@ -415,3 +415,28 @@ def test_no_user_table_is_read_with_to_pyarrow_which_returns_null_for_mapped_col
     found = {str(file.relative_to(ROOT)) for file in (ROOT / "src").rglob("*.py") if "to_pyarrow" in file.read_text()}
 
     assert found == known
+
+
+# What reads a storage with pathlib on purpose: it is for a disk alone, and refuses or passes over a bucket.
+ON_DISKS = re.compile(
+    r"cli/completion/|practice/|testing/|scripts/|spark/notebook/"
+    r"|project/inspection/diagnosis/(crash_tests|machine_facts)[.]py|delta_log/erased_values[.]py"
+)
+# Arguments that are places of a storage, apart from the parts of it that stay on the machine.
+PLACES = re.compile(r"layout[.](?!logs|monitoring)|settings[.]storage|(path|log|table|checkpoint|place)$")
+# Modules where a path is one of a storage.
+STORAGE_ROOMS = ("storage", "project", "delta_log", "events", "metrics", "plan", "spark")
+
+
+def test_no_place_of_a_storage_is_a_path_of_a_disk() -> None:
+    found = {
+        f"{relative(module)}:{node.lineno}"
+        for module, nodes in NODES.items()
+        if module.relative_to(SOURCE).parts[0] in STORAGE_ROOMS and not ON_DISKS.search(relative(module))
+        for node in nodes
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "Path"
+        if node.args and PLACES.match(ast.unparse(node.args[0]).removeprefix("self."))
+    }
+
+    # Files of Spark's own file source, which the settings of no storage name.
+    assert {place.partition(":")[0] for place in found} <= {"src/headrace/spark/monitoring/unread_files.py"}

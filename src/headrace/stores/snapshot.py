@@ -11,15 +11,16 @@ import shutil
 import tempfile
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar, cast
-
-from deltalake import DeltaTable
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from headrace.stores.contents import Contents
 from headrace.stores.listed_area import ListedArea
 from headrace.stores.listings import ListedFolders, Listings
 from headrace.stores.object_store import ObjectMeta, ObjectStore
 from headrace.stores.table_logs import copied_table, newest_files
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
 
 _Answer = TypeVar("_Answer")
 

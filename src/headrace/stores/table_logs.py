@@ -14,12 +14,13 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-
-from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError
+from typing import TYPE_CHECKING
 
 from headrace.stores.listed_area import ListedArea
 from headrace.stores.object_store import PAGE_SIZE, ObjectMeta, ObjectStore
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
 
 LOG = "_delta_log"
 _LAST_CHECKPOINT = "_last_checkpoint"
@@ -104,6 +105,9 @@ def copied_table(version: int, files: Mapping[str, bytes], folder: Path) -> Delt
         files: the files of the log by name.
         folder: where to copy them.
     """
+    from deltalake import DeltaTable  # noqa: PLC0415 - verbs that open no table start without it
+    from deltalake.exceptions import DeltaError  # noqa: PLC0415 - the same
+
     log = folder / LOG
     log.mkdir(parents=True)
     for name, content in files.items():
