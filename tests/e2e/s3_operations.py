@@ -170,7 +170,7 @@ def steps(shop: Shop, up: str):
     left = [
         file
         for file in storage_path(shop.storage).rglob("*")
-        if file.is_file() and "/orders" in str(file) or "/moves/" in str(file)
+        if (file.is_file() and "/orders" in str(file)) or "/moves/" in str(file)
     ]
     yield "left of old name", [str(file) for file in left]
 
