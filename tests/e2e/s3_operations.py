@@ -17,6 +17,7 @@ from headrace.plan.backfills import BackfillRequest, ReplayRequest
 from headrace.project.open import Project
 from headrace.settings.load import load_settings
 from headrace.storage.spill_queue import waiting_batches
+from headrace.stores.object_path import ObjectPath
 from headrace.stores.paths import storage_path
 
 ANN = "ann@x.example"
@@ -114,7 +115,7 @@ class Shop:
         from headrace.stores.paths import readable_file  # noqa: PLC0415 - the same
 
         found = []
-        for file in storage_path(self.storage).rglob("*"):
+        for file in filter(ObjectPath.is_file, storage_path(self.storage).rglob("*")):
             is_rows = file.suffix == ".parquet"
             content = (
                 str(pq.read_table(readable_file(file)).to_pylist())
@@ -166,7 +167,11 @@ def steps(shop: Shop, up: str):
             f"{table}{' after rename' if table == 'late' else ''}",
             shop.rows(f"SELECT email FROM {table} ORDER BY email"),
         )
-    left = [file for file in storage_path(shop.storage).rglob("*") if "/orders" in str(file) or "/moves/" in str(file)]
+    left = [
+        file
+        for file in storage_path(shop.storage).rglob("*")
+        if (file.is_file() and "/orders" in str(file)) or "/moves/" in str(file)
+    ]
     yield "left of old name", [str(file) for file in left]
 
 

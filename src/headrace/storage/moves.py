@@ -44,16 +44,16 @@ class Moves:
         move = self._begun(new)
         if move is not None:
             return new if move.is_copied else storage_path(move.old)
-        return new if new.exists() or not old.exists() else old
+        return new if has_content(new) or not has_content(old) else old
 
     def is_blocked(self, old: StoragePath, new: StoragePath) -> bool:
         """Whether something else is at the new path."""
-        return self._begun(new) is None and old.exists() and new.exists()
+        return self._begun(new) is None and has_content(old) and has_content(new)
 
     def move(self, old: StoragePath, new: StoragePath) -> bool:
         """Move what is at the old path; False if nothing is. Safe to repeat after a crash."""
         self.finish(new)
-        if not old.exists():
+        if not has_content(old):
             return False
         if not (isinstance(old, ObjectPath) and isinstance(new, ObjectPath)):
             new.parent.mkdir(parents=True, exist_ok=True)
@@ -90,9 +90,22 @@ class Moves:
 
 
 def _copy(old: ObjectPath, new: ObjectPath) -> None:
-    keys = [meta.key for page in old.store.list_pages(old.key) for meta in page] or [old.key]
+    # Hadoop's empty markers of folders cannot be copied by the names under which they are listed.
+    listed = [meta for page in old.store.list_pages(old.key) for meta in page]
+    keys = [meta.key for meta in listed if meta.size_bytes or _is_object(old, meta.key)]
     with ThreadPoolExecutor(_PARALLELISM) as pool:
-        list(pool.map(lambda key: old.store.copy(key, new.key + key.removeprefix(old.key)), keys))
+        list(pool.map(lambda key: old.store.copy(key, new.key + key.removeprefix(old.key)), keys or [old.key]))
+
+
+def _is_object(folder: ObjectPath, key: str) -> bool:
+    return ObjectPath(folder.root, key, folder.store).is_file()
+
+
+def has_content(path: StoragePath) -> bool:
+    """Whether something is at a path; in an object store, more than Hadoop's empty markers of folders."""
+    if not isinstance(path, ObjectPath):
+        return path.exists()
+    return path.is_file() or any(meta.size_bytes for page in path.store.list_pages(path.key) for meta in page)
 
 
 def _read(record: StoragePath) -> _Move | None:

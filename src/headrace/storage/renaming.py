@@ -16,7 +16,7 @@ from headrace.plan.renames import Rename, RenameKind
 from headrace.settings.storage import StorageLayout, path_safe
 from headrace.storage.flow_record import write_record
 from headrace.storage.inventory import StoredFlow, flows_of, stored_flows
-from headrace.storage.moves import Moves
+from headrace.storage.moves import Moves, has_content
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class RelocatedLayout(StorageLayout):
         moves, new = Moves(storage_path(self.root)), storage_path(first)
         for old in others:
             current = moves.current(storage_path(old), new)
-            if current is not new or new.exists():
+            if current is not new or has_content(new):
                 return str(current)
         return first
 
@@ -107,7 +107,7 @@ class StoredRenames:
 
     def is_pending(self, rename: Rename) -> bool:
         """True when something still has the old name."""
-        return any(old.exists() for old, _ in self._moves(rename))
+        return any(has_content(old) for old, _ in self._moves(rename))
 
     def finish(self) -> None:
         """Delete what renames left that a crash has interrupted; only the holder of the lease may call this."""
