@@ -52,6 +52,9 @@ _PASSING_CHANGES = frozenset({"skipchangecommits", "ignorechanges", "ignoredelet
 # UUIDs, such as that of an EventTimeWatermark, and Java's default text of an object.
 _RANDOM_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\borg\.apache\.[\w.$]+@[0-9a-f]+")
 
+# The option of an Auto Loader reader that says how buckets are reached, wherever it is among the options.
+_STORES = re.compile(rf"{cloud_files.STORES_OPTION}=\*+\(redacted\), |, {cloud_files.STORES_OPTION}=\*+\(redacted\)")
+
 # The start of an Auto Loader reader's text.
 _READER = '{"given": '
 
@@ -129,8 +132,9 @@ def plan_identity(frame: DataFrame, stubs: str) -> str:
         stubs: the folder of the empty stand-ins, which differs in each process.
     """
     plan = tree_text(analyzed(frame).canonicalized(), frame.sparkSession).replace(stubs, "")
-    # Names of tables are not part of a canonical plan, and ids of watermarks are random.
-    return _renumbered(_RANDOM_ID.sub("", plan))
+    # Names of tables are not part of a canonical plan, and ids of watermarks are random. How buckets are reached is no
+    # part of a query.
+    return _renumbered(_STORES.sub("", _RANDOM_ID.sub("", plan)))
 
 
 def without_reader_paths(plan: str) -> str:

@@ -24,14 +24,14 @@ from headrace.stores.handover import stores_as_text, take_stores
 
 NAME = "headrace_cloud_files"
 SOURCE_OPTION = "source"
-# How buckets are reached; Spark hides options with such a name.
-_STORES = "stores_secret"
+# How buckets are reached; Spark hides options with such a name, as "*********(redacted)".
+STORES_OPTION = "stores_secret"
 
 
 def source_options(source: Source) -> dict[str, str]:
     """The options of a reader: its source, and how its buckets are reached."""
     stores = stores_as_text()
-    return {SOURCE_OPTION: source.to_json()} | ({_STORES: stores} if stores else {})
+    return {SOURCE_OPTION: source.to_json()} | ({STORES_OPTION: stores} if stores else {})
 
 
 class CloudFiles(DataSource):
@@ -45,12 +45,12 @@ class CloudFiles(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """A stream of the files."""
         del schema
-        return _StreamReader(Source.from_json(self.options[SOURCE_OPTION]), self.options.get(_STORES, ""))
+        return _StreamReader(Source.from_json(self.options[SOURCE_OPTION]), self.options.get(STORES_OPTION, ""))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """The files available now."""
         del schema
-        return _Reader(Source.from_json(self.options[SOURCE_OPTION]), self.options.get(_STORES, ""))
+        return _Reader(Source.from_json(self.options[SOURCE_OPTION]), self.options.get(STORES_OPTION, ""))
 
 
 class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
