@@ -23,7 +23,7 @@ class Disk:
     """Storages in the folders of their points."""
 
     connectors: ClassVar[tuple[str, ...]] = ()
-    # What the command line of a campaign says of it.
+    # The option of a campaign that chooses it.
     words: ClassVar[str] = ""
 
     def place(self, folder: Path) -> str:

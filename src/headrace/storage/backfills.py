@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from headrace.stores.delta_tables import open_delta
-
-from headrace.stores.paths import StoragePath, storage_path
-
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
-
-from deltalake import DeltaTable
 
 from headrace.atomic_write import replace_file
 from headrace.checkpoints.epochs import read_epoch
@@ -19,6 +13,8 @@ from headrace.checkpoints.initial_offsets import INITIAL_BATCHES, DeltaPosition,
 from headrace.delta_log.tables import TableState, commit_actions
 from headrace.model.names import QualifiedName
 from headrace.plan.backfills import Backfill, FilesRange, Replay, SourceRange, TableRange
+from headrace.stores.delta_tables import open_delta
+from headrace.stores.paths import StoragePath, storage_path
 
 _FOLDER = "loads"
 
@@ -167,7 +163,9 @@ def versions_with(table: TableState, found: TableRange) -> dict[int, frozenset[s
     parts: dict[int, frozenset[str]] = {}
     version = found.last
     while wanted:
-        available = wanted & frozenset(storage_path(uri).name for uri in open_delta(table.path, version=version).file_uris())
+        available = wanted & frozenset(
+            storage_path(uri).name for uri in open_delta(table.path, version=version).file_uris()
+        )
         if available:
             parts[version] = available
             wanted -= available
@@ -180,7 +178,11 @@ def _added_at(table: TableState, found: TableRange, names: frozenset[str], *, be
     return [
         version
         for version in range(found.first, below)
-        if any(storage_path(a["add"]["path"]).name in names for a in commit_actions(table.path, version) or () if "add" in a)
+        if any(
+            storage_path(a["add"]["path"]).name in names
+            for a in commit_actions(table.path, version) or ()
+            if "add" in a
+        )
     ]
 
 

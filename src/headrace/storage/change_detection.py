@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from headrace.autoloader.pending_files import auto_loader_changes
 from headrace.autoloader.ledger.positions import offset_problem
+from headrace.autoloader.pending_files import auto_loader_changes
 from headrace.autoloader.source import Source as LoaderSource
 from headrace.checkpoints.offsets import Progress, read_progress
 from headrace.delta_log.tables import (

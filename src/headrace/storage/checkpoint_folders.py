@@ -5,17 +5,14 @@ A script's paths ``dbfs:/`` and ``/mnt/`` are in the storage, and it may use any
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from headrace.stores.object_path import ObjectPath
-
-from headrace.stores.paths import StoragePath, is_below, relative_path, storage_path
-
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from headrace.storage.flow_record import read_record
+from headrace.stores.object_path import ObjectPath
+from headrace.stores.paths import StoragePath, is_below, relative_path, storage_path
 
 _RECORD = "flow.json"
 # Folders of a flow that no checkpoint is in, and that may be large.

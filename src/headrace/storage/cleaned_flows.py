@@ -7,8 +7,6 @@ flow's record, its backfills, the notes of its deliveries and the positions of i
 
 from __future__ import annotations
 
-from headrace.stores.paths import StoragePath, sorted_paths
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -23,6 +21,7 @@ from headrace.storage.deliveries import last_delivered
 from headrace.storage.flow_record import FlowRecord, read_record, write_record
 from headrace.storage.flow_records import transaction_id
 from headrace.storage.removal import Size, remove, size_of
+from headrace.stores.paths import StoragePath, sorted_paths
 
 _RECORD = "flow.json"
 _KEPT = re.compile(r"flow\.json|loads|delivered-.*\.json|epoch-\d+\.json")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from headrace.stores.paths import StoragePath
 
-
 _FOLDER = "failing_rows"
 # Stand where quarantined rows have the name of a rule.
 QUERY_FAILED = "query.failed"

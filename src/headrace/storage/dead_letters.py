@@ -7,11 +7,6 @@ A batch that is repeated replaces the dead letters that it stored before.
 
 from __future__ import annotations
 
-from headrace.stores.connections import delta_options
-from headrace.stores.delta_tables import open_delta
-
-from headrace.stores.paths import StoragePath
-
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +20,9 @@ from deltalake import DeltaTable, write_deltalake
 
 from headrace.delta_log.tables import open_table, sql_literal
 from headrace.storage.dead_letter_tables import dead_letter_table
+from headrace.stores.connections import delta_options
+from headrace.stores.delta_tables import open_delta
+from headrace.stores.paths import StoragePath
 
 OPEN = "open"
 # A predicate with tens of thousands of ids overflows the stack of its parser.

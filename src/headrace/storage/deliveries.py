@@ -6,11 +6,10 @@ delivery and this record.
 
 from __future__ import annotations
 
-from headrace.stores.paths import StoragePath
-
 import json
 
 from headrace.atomic_write import replace_file
+from headrace.stores.paths import StoragePath
 
 
 def last_delivered(folder: StoragePath, epoch: int) -> dict[str, int]:

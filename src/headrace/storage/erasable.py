@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from headrace.stores.paths import StoragePath, relative_path, sorted_paths, storage_path
-
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -12,15 +10,15 @@ from typing import Any
 from headrace.checkpoints.offsets import Progress, read_progress
 from headrace.delta_log.tables import TableState, TableVersion, commit_actions, has_data_changes, table_exists
 from headrace.delta_log.unread_commits import BETWEEN_COMMITS
-from headrace.model.names import QUARANTINE_SUFFIX
 from headrace.model.erasure import PlaceKind
-from headrace.model.names import InvalidName, Naming, QualifiedName
+from headrace.model.names import QUARANTINE_SUFFIX, InvalidName, Naming, QualifiedName
 from headrace.settings.storage import StorageLayout
 from headrace.storage.backfills import stored_backfills
 from headrace.storage.checkpoint_folders import CheckpointFolder, find_checkpoints
 from headrace.storage.flow_record import write_record
 from headrace.storage.inventory import StoredFlow, stored_flows, stored_tables
 from headrace.storage.spill_queue import SpilledBatch, spilled_batches
+from headrace.stores.paths import StoragePath, relative_path, sorted_paths, storage_path
 
 _ROW = ("row",)
 _KEY = ("key",)

@@ -6,8 +6,6 @@ and on the transaction ids in the target.
 
 from __future__ import annotations
 
-from headrace.stores.paths import StoragePath
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -20,6 +18,7 @@ from headrace.delta_log.tables import TableVersion
 from headrace.errors import InternalError
 from headrace.graph.analysis import StatefulOperator
 from headrace.graph.resolved_flows import Mode, StateSignature
+from headrace.stores.paths import StoragePath
 
 _FORMAT = 2
 

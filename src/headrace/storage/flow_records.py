@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from headrace.stores.paths import StoragePath, storage_path
-
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -21,6 +19,7 @@ from headrace.storage.deliveries import last_delivered
 from headrace.storage.flow_record import FlowRecord, read_record
 from headrace.storage.flow_stores import FlowStores, newest_epoch, tables_of
 from headrace.storage.inventory import first_record, flows_of
+from headrace.stores.paths import StoragePath, storage_path
 
 
 def transaction_id(pipeline_id: str, flow: str, epoch: int) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from headrace.stores.paths import StoragePath
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -14,6 +12,7 @@ from headrace.model.names import Naming, QualifiedName
 from headrace.plan.agreement import NONE
 from headrace.settings.storage import StorageLayout
 from headrace.storage.flow_record import FlowRecord
+from headrace.stores.paths import StoragePath
 
 TABLE, QUARANTINE, RETAINED_EVENTS = "table", "quarantine", "memory"
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from headrace.stores.paths import StoragePath, move_file, sorted_paths
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,15 +12,16 @@ from headrace.checkpoints.damage import move_damaged_file
 from headrace.checkpoints.offsets import read_progress
 from headrace.delta_log.tables import TableState, table_state
 from headrace.errors import PipelineError
-from headrace.options.nearest import did_you_mean
 from headrace.graph.resolved_flows import Mode
 from headrace.model.names import InvalidName, Naming
+from headrace.options.nearest import did_you_mean
 from headrace.plan.agreement import NONE, KnownBatches
 from headrace.settings.storage import StorageLayout
 from headrace.storage.agreement import batches_of, damage_of_stores, disagreement_of
 from headrace.storage.flow_records import transaction_id
 from headrace.storage.flow_stores import FlowStores, newest_epoch, tables_of
 from headrace.storage.inventory import StoredFlow, stored_flows, stored_tables
+from headrace.stores.paths import StoragePath, move_file, sorted_paths
 
 # The folder of damaged files, next to the checkpoints.
 DAMAGED_FOLDER = "aside"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-
-
 from headrace.checkpoints.offsets import read_progress
 from headrace.delta_log.tables import committed_transaction, count_rows, has_log, open_table_log
 from headrace.graph.resolved import ResolvedGraph

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from headrace.model.names import QUARANTINE_SUFFIX
 from headrace.graph.resolved import ResolvedGraph
-from headrace.model.names import Naming
+from headrace.model.names import QUARANTINE_SUFFIX, Naming
 from headrace.plan.inactive import Inactive
 from headrace.settings.storage import StorageLayout
 from headrace.sinks.checks import table_of

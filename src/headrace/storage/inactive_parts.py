@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from headrace.stores.paths import StoragePath, sorted_paths, storage_path
-
 from collections.abc import Iterable, Iterator
 from importlib import import_module
 
@@ -18,6 +16,7 @@ from headrace.storage.cleaned_flows import size_of_state
 from headrace.storage.old_epochs import OldPart, PartKind
 from headrace.storage.removal import Size, size_of
 from headrace.storage.spill_queue import all_spilled_batches
+from headrace.stores.paths import StoragePath, sorted_paths, storage_path
 
 
 def inactive_parts(

@@ -7,12 +7,11 @@ and their files are lines of its log.
 
 from __future__ import annotations
 
-from headrace.stores.paths import StoragePath
-
 from typing import Any
 
 from headrace.checkpoints.offsets import first_offsets, read_progress
 from headrace.delta_log.tables import TableState, commit_actions
+from headrace.stores.paths import StoragePath
 
 # Each commit is a file to read. A table with more commits mostly has more rows, for which Delta's way costs little.
 MOST_COMMITS = 50

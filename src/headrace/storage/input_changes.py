@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from headrace.stores.paths import StoragePath
-
 from typing import Any
 
 from headrace.checkpoints.offsets import files_seen, newest_listing
@@ -19,6 +17,7 @@ from headrace.graph.analysis import Source
 from headrace.plan.deployed import NewInput
 from headrace.storage.file_listing import listed_files
 from headrace.storage.flow_record import FlowRecord
+from headrace.stores.paths import StoragePath
 
 
 def input_change(name: str, path: str, now: TableState | TableVersion | None, record: FlowRecord) -> str | None:

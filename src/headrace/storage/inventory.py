@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from headrace.stores.paths import StoragePath, relative_path, snapshot_of, sorted_paths, storage_path
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from headrace.delta_log.tables import has_log, table_exists
-from headrace.model.names import QUARANTINE_SUFFIX
-from headrace.model.names import InvalidName, Naming, QualifiedName
+from headrace.model.names import QUARANTINE_SUFFIX, InvalidName, Naming, QualifiedName
 from headrace.settings.storage import StorageLayout, path_safe
 from headrace.storage.flow_record import FlowRecord, read_record
+from headrace.stores.paths import StoragePath, relative_path, snapshot_of, sorted_paths, storage_path
 
 _ENCODED = re.compile(r"(?:~[0-9a-f]{2})+")
 
@@ -70,7 +68,9 @@ def stored_flows(layout: StorageLayout, naming: Naming) -> tuple[StoredFlow, ...
 def flows_of(layout: StorageLayout, naming: Naming, dataset: QualifiedName) -> tuple[StoredFlow, ...]:
     """The flows of one dataset that have a record, sorted by path."""
     folder = storage_path(layout.flows(naming, dataset))
-    return tuple(_read(sorted_paths(folder.glob("*/flow.json")), storage_path(layout.root) / "checkpoints", naming, dataset))
+    return tuple(
+        _read(sorted_paths(folder.glob("*/flow.json")), storage_path(layout.root) / "checkpoints", naming, dataset)
+    )
 
 
 def first_record(flow: str, siblings: Sequence[StoredFlow], known_epoch: int | None) -> tuple[FlowRecord, bool]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from headrace.stores.paths import readable_file, storage_path
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -25,10 +23,9 @@ from headrace.delta_log.table_files import (
 from headrace.delta_log.table_layout import table_layout
 from headrace.delta_log.tables import TableState, commit_file, open_table, query_rows, table_exists, table_state
 from headrace.errors import PipelineError
-from headrace.model.names import QUARANTINE_SUFFIX
 from headrace.graph.resolved_flows import Mode
 from headrace.model.maintenance import MaintenancePolicy
-from headrace.model.names import Naming, QualifiedName
+from headrace.model.names import QUARANTINE_SUFFIX, Naming, QualifiedName
 from headrace.model.pipeline_keys import MANAGED_KEY, z_order_columns
 from headrace.model.triggers import InvalidInterval, parse_interval_s
 from headrace.plan.maintenance import Role, TableFacts
@@ -37,6 +34,7 @@ from headrace.storage.backfills import stored_backfills
 from headrace.storage.dead_letter_tables import dead_letter_table
 from headrace.storage.inventory import StoredFlow, stored_flows, stored_tables
 from headrace.storage.table_positions import Positions, TablePosition, read_positions
+from headrace.stores.paths import readable_file, storage_path
 
 _APPENDING = frozenset({Mode.APPEND.value, Mode.ONCE.value})
 _REPLACING = frozenset({Mode.REPLACE.value, Mode.COMPLETE.value})

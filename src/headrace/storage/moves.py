@@ -1,7 +1,7 @@
 """Moves of folders and files in a storage: one rename on a disk, copies with a commit point in an object store.
 
-There, a record says which folder is being copied, and replacing it is the commit point: the old folder counts before, the
-new one after. What a crash leaves of the folder that does not count is deleted by :meth:`Moves.finish`.
+There, a record says which folder is being copied, and replacing it is the commit point: the old folder counts before,
+the new one after. What a crash leaves of the folder that does not count is deleted by :meth:`Moves.finish`.
 """
 
 from __future__ import annotations
@@ -9,15 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 
 from headrace.atomic_write import replace_file
 from headrace.stores.object_path import ObjectPath
+from headrace.stores.parallel import in_parallel
 from headrace.stores.paths import StoragePath, on_disk, remove_tree, storage_path
 
 _MOVING = "moving a folder between storages"
-_PARALLELISM = 16
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class Moves:
         self._records = root / "system" / "moves"
 
     def current(self, old: StoragePath, new: StoragePath) -> StoragePath:
-        """Where that is which moves, or has moved, from one path to another; the new path if it is nowhere."""
+        """The path that counts of a folder that moves, or has moved; the new path if neither exists."""
         move = self._begun(new)
         if move is not None:
             return new if move.is_copied else storage_path(move.old)
@@ -93,8 +92,7 @@ def _copy(old: ObjectPath, new: ObjectPath) -> None:
     # Hadoop's empty markers of folders cannot be copied by the names under which they are listed.
     listed = [meta for page in old.store.list_pages(old.key) for meta in page]
     keys = [meta.key for meta in listed if meta.size_bytes or _is_object(old, meta.key)]
-    with ThreadPoolExecutor(_PARALLELISM) as pool:
-        list(pool.map(lambda key: old.store.copy(key, new.key + key.removeprefix(old.key)), keys or [old.key]))
+    in_parallel(lambda key: old.store.copy(key, new.key + key.removeprefix(old.key)), keys or [old.key])
 
 
 def _is_object(folder: ObjectPath, key: str) -> bool:

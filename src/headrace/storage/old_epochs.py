@@ -7,8 +7,6 @@ older epoch, its positions, outlives the checkpoint (:mod:`headrace.checkpoints.
 
 from __future__ import annotations
 
-from headrace.stores.paths import StoragePath, sorted_paths
-
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -20,6 +18,7 @@ from headrace.checkpoints.epochs import checkpoint_numbers, has_started, keep_po
 from headrace.checkpoints.offsets import batch_metadata, newest_batches
 from headrace.storage.health import DAMAGED_FOLDER, FlowHealth
 from headrace.storage.removal import Size, remove, size_of
+from headrace.stores.paths import StoragePath, sorted_paths
 
 # The draft of an initial checkpoint, which has the epoch and a process id in its name.
 _DRAFT = re.compile(r"\.\d+\.\d+")

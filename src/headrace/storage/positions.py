@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from headrace.stores.paths import StoragePath, is_below, sorted_paths, storage_path
-
 import json
 import os.path
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,6 +18,7 @@ from headrace.delta_log.unread_commits import BETWEEN_COMMITS
 from headrace.errors import PipelineError
 from headrace.model.names import QualifiedName
 from headrace.sources.kafka_offsets import positions_of
+from headrace.stores.paths import StoragePath, is_below, sorted_paths, storage_path
 
 NOTHING_READ = "nothing read yet"
 _LONGEST_OFFSET = 200
@@ -94,7 +93,11 @@ def ledger_folders(flow_folder: StoragePath) -> tuple[StoragePath, ...]:
 
 
 def _position(
-    number: int, offset: Any, checkpoint: StoragePath, tables: Mapping[str, StoredTable], ledgers: tuple[StoragePath, ...]
+    number: int,
+    offset: Any,
+    checkpoint: StoragePath,
+    tables: Mapping[str, StoredTable],
+    ledgers: tuple[StoragePath, ...],
 ) -> SourcePosition:
     if offset is None:
         return SourcePosition(f"source {number}", NOTHING_READ, offset)

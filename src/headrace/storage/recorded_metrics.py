@@ -6,13 +6,12 @@ because a delivered batch is not given to the function again.
 
 from __future__ import annotations
 
-from headrace.stores.paths import StoragePath
-
 import json
 from collections.abc import Iterable, Mapping
 
 from headrace.atomic_write import replace_file
 from headrace.model.custom_metrics import MetricValue
+from headrace.stores.paths import StoragePath
 
 _FORMAT = 1
 

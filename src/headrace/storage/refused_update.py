@@ -5,14 +5,13 @@ Only an update that holds the lease writes to the event log.
 
 from __future__ import annotations
 
-from headrace.stores.paths import StoragePath
-
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from headrace.atomic_write import replace_file
+from headrace.stores.paths import StoragePath
 
 
 def write_refusal(file: StoragePath, codes: Iterable[str]) -> None:

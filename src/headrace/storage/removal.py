@@ -6,10 +6,6 @@ deleted by the next removal.
 
 from __future__ import annotations
 
-from headrace.stores.object_path import ObjectPath
-
-from headrace.stores.paths import StoragePath, on_disk, remove_tree, storage_path
-
 import os
 import uuid
 from contextlib import suppress
@@ -17,6 +13,8 @@ from dataclasses import dataclass
 from itertools import chain
 
 from headrace.settings.storage import StorageLayout
+from headrace.stores.object_path import ObjectPath
+from headrace.stores.paths import StoragePath, on_disk, remove_tree, storage_path
 
 
 @dataclass(frozen=True)
@@ -68,7 +66,9 @@ def finish_removals(folder: StoragePath) -> Size:
 def size_of(part: StoragePath) -> Size:
     """The files in a folder, or a file itself, and their bytes; files that vanish meanwhile do not count."""
     if isinstance(part, ObjectPath):
-        below = [*chain.from_iterable(part.store.list_pages(part.key))] or ([part.store.head(part.key)] if part.is_file() else [])
+        below = [*chain.from_iterable(part.store.list_pages(part.key))] or (
+            [part.store.head(part.key)] if part.is_file() else []
+        )
         return Size(len(below), sum(meta.size_bytes for meta in below))
     if part.is_file() or part.is_symlink():
         return Size(1, part.lstat().st_size)
@@ -76,7 +76,7 @@ def size_of(part: StoragePath) -> Size:
     for parent, _, files in os.walk(part):
         for name in files:
             with suppress(FileNotFoundError):
-                found += Size(1, os.lstat(os.path.join(parent, name)).st_size)  # noqa: PTH116, PTH118 - thousands of files
+                found += Size(1, os.lstat(os.path.join(parent, name)).st_size)  # noqa: PTH118 - thousands of files
     return found
 
 

@@ -6,8 +6,6 @@ name. Pieces are found under either, and the next update moves the rest.
 
 from __future__ import annotations
 
-from headrace.stores.paths import StoragePath, storage_path
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -17,6 +15,7 @@ from headrace.settings.storage import StorageLayout, path_safe
 from headrace.storage.flow_record import write_record
 from headrace.storage.inventory import StoredFlow, flows_of, stored_flows
 from headrace.storage.moves import Moves, has_content
+from headrace.stores.paths import StoragePath, storage_path
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.stores.paths import StoragePath, storage_path
-
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -21,6 +19,7 @@ from headrace.graph.starts import format_timestamp
 from headrace.model.names import QualifiedName
 from headrace.plan.source_retention import SourceRetention
 from headrace.storage.file_listing import listed_files, paths_text
+from headrace.stores.paths import StoragePath, storage_path
 
 _UNKNOWABLE = "it is unknown whether the source still has all input"
 
@@ -79,20 +78,24 @@ def _loss_of_table(
         if offset is None:
             continue
         if offset.get("reservoirId") == table.table_id:
-            first = _first_version(epoch, number)
-            removed = first_removal(table, first)
-            if removed is not None:
-                return f"version {removed} removed or changed rows that were read"
-            # A stream that does not skip such commits would have failed at one.
-            unseen = first if passes else int(offset["reservoirVersion"])
-            logged = _history_start(table)
-            if logged > unseen:
-                return f"its log starts at version {logged}, so earlier removals are unknown"
+            loss = _loss_of_versions(table, _first_version(epoch, number), offset, passes=passes)
+            if loss:
+                return loss
         elif not same:
             return "a different table was read before"
         elif rows_lost:
             return "it was cleared and lost rows"
     return ""
+
+
+def _loss_of_versions(table: TableState, first: int, offset: Mapping[str, Any], *, passes: bool) -> str:
+    removed = first_removal(table, first)
+    if removed is not None:
+        return f"version {removed} removed or changed rows that were read"
+    # A stream that does not skip such commits would have failed at one.
+    unseen = first if passes else int(offset["reservoirVersion"])
+    logged = _history_start(table)
+    return f"its log starts at version {logged}, so earlier removals are unknown" if logged > unseen else ""
 
 
 def _loss_since_creation(table: TableState, *, rows_lost: bool, same: bool) -> str:

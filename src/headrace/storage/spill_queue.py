@@ -1,29 +1,26 @@
 """The spill queue: batches that wait in the pipeline's storage for a sink that is down, each a folder of Parquet files.
 
 A folder's name has the batch's position in the order of delivery and its number, and is never reused. A folder gets
-this name when it is complete, and loses it before it is removed, so that a crash never leaves a partial batch. In an object
-store, which has no renames, a folder counts while it has the file that is written last and deleted first.
+this name when it is complete, and loses it before it is removed, so that a crash never leaves a partial batch. In an
+object store, which has no renames, a folder counts while it has the file that is written last and deleted first.
 """
 
 from __future__ import annotations
-
-from contextlib import suppress
-
-from pathlib import Path
-
-from headrace.stores.object_path import ObjectPath
-from headrace.stores.paths import StoragePath, readable_file, move_file, remove_tree, sorted_paths
 
 import json
 import os
 import re
 import uuid
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from headrace.atomic_write import replace_file
 from headrace.settings.storage import path_safe
+from headrace.stores.object_path import ObjectPath
+from headrace.stores.paths import StoragePath, move_file, readable_file, remove_tree, sorted_paths
 
 _FOLDER, _ONLY, _ABOUT, _ROWS = "waiting", "sink", "batch.json", "rows"
 _NAME = re.compile(r"(?P<place>\d{12})\.(?P<epoch>-?\d+)\.(?P<number>\d+)\.[0-9a-f]{32}")
@@ -135,7 +132,9 @@ def all_spilled_batches(folder: StoragePath) -> list[SpilledBatch]:
     return [batch for queue in sorted_paths((folder / _FOLDER).glob("*")) for batch in spilled_batches(queue)]
 
 
-def spill_batch(queue: StoragePath, batch: BatchToSpill, write: Callable[[StoragePath], None], fence: Callable[[], None]) -> int:
+def spill_batch(
+    queue: StoragePath, batch: BatchToSpill, write: Callable[[StoragePath], None], fence: Callable[[], None]
+) -> int:
     """Append a batch to a spill queue, unless it is empty; returns its number of rows.
 
     Args:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from headrace.stores.paths import storage_path
-
 import shlex
 
 from headrace.autoloader.source import Source as LoaderSource
@@ -19,6 +17,7 @@ from headrace.plan.source_retention import SourceStart
 from headrace.storage.change_detection import StoredState
 from headrace.storage.file_listing import listed_files, paths_text
 from headrace.storage.source_retention import committed_at, modified_at
+from headrace.stores.paths import storage_path
 
 
 def resolve_start(

@@ -5,14 +5,13 @@ Streams whose checkpoints are elsewhere, as those of other pipelines, are not kn
 
 from __future__ import annotations
 
-from headrace.stores.paths import StoragePath
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from headrace.checkpoints.offsets import first_offsets, newest_batches
 from headrace.storage.checkpoint_folders import find_checkpoints
+from headrace.stores.paths import StoragePath
 
 
 @dataclass(frozen=True)

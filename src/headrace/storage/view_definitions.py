@@ -5,8 +5,6 @@ A definition stays when the view is removed from the code, as a table does: see 
 
 from __future__ import annotations
 
-from headrace.stores.paths import StoragePath, relative_path, sorted_paths, storage_path
-
 import json
 from collections.abc import Iterator
 from contextlib import suppress
@@ -18,6 +16,7 @@ from headrace.model.names import InvalidName, Naming, QualifiedName, quoted
 from headrace.model.views import ViewDefinition
 from headrace.plan.steps import ViewStep
 from headrace.settings.storage import StorageLayout
+from headrace.stores.paths import StoragePath, relative_path, sorted_paths, storage_path
 
 _FORMAT = 1
 

@@ -53,7 +53,7 @@ class Listings:
         self._folders: dict[str, Listing] = {}
 
     def area_of(self, key: str) -> ListedArea | None:
-        """The listing that shows an object or a folder; None if there is none of it."""
+        """The listing that shows an object or a folder; None for one that is not listed."""
         folder = self._area_folder(key)
         if folder is not None and folder not in self._areas:
             self._areas[folder] = self._area(folder)

@@ -378,7 +378,9 @@ def test_a_change_feed_has_no_new_data_after_the_last_change_of_the_newest_commi
         ([("add", True), ("remove", True), ("add", True), ("cdc", False), ("cdc", False)], 1),
     ],
 )
-def test_a_change_feed_has_unread_rows_until_its_offset_is_at_the_last_change_of_a_commit(state, feed, append, actions, last):
+def test_a_change_feed_has_unread_rows_until_its_offset_is_at_the_last_change_of_a_commit(
+    state, feed, append, actions, last
+):
     (graph, flow), path = feed, append("a")
     file = {"partitionValues": {}, "size": 1, "modificationTime": 1, "deletionTimestamp": 1}
     written = [{kind: {**file, "path": f"{n}", "dataChange": changes}} for n, (kind, changes) in enumerate(actions)]

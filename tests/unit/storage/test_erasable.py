@@ -14,7 +14,15 @@ from headrace.model.erasure import PlaceKind
 from headrace.model.names import Naming
 from headrace.settings.storage import StorageLayout
 from headrace.storage.dead_letter_tables import dead_letter_table
-from headrace.storage.dead_letters import DeadLetter, DeadLetterBatch, clean_errors, count_errors, erase_dead_letters, matching_dead_letters, write_dead_letters
+from headrace.storage.dead_letters import (
+    DeadLetter,
+    DeadLetterBatch,
+    clean_errors,
+    count_errors,
+    erase_dead_letters,
+    matching_dead_letters,
+    write_dead_letters,
+)
 from headrace.storage.erasable import delta_places, open_flows, recompute_later, stateful_flows
 from headrace.storage.flow_record import FlowRecord, read_record, write_record
 from headrace.storage.input_changes import input_change

@@ -108,7 +108,9 @@ def test_what_counts_is_whole_wherever_a_rename_dies_and_the_next_update_complet
         renames = update()
         assert pieces(LAYOUT) == before, deaths
         assert [renames.is_pending(rename) for rename in (DATASET, FLOW)] == [False, False]
-        assert not [meta.key for page in store.list_pages("") for meta in page if "moves" in meta.key or "/old" in meta.key]
+        assert not [
+            meta.key for page in store.list_pages("") for meta in page if "moves" in meta.key or "/old" in meta.key
+        ]
         deaths += 1
 
     assert deaths > 50

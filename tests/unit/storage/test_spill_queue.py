@@ -37,7 +37,9 @@ def write_ids(file, ids):
 
 
 def ids_of(batch):
-    return [one for file in batch.data.glob("*.parquet") for one in pq.read_table(readable_file(file))["id"].to_pylist()]
+    return [
+        one for file in batch.data.glob("*.parquet") for one in pq.read_table(readable_file(file))["id"].to_pylist()
+    ]
 
 
 def left(queue):
@@ -66,9 +68,7 @@ def numbers(place):
 
 
 def test_spilled_batches_keep_their_order_across_epochs(flow):
-    counts = [
-        keep(flow / "sink", number, rows, epoch) for number, rows, epoch in ((9, 2, 0), (10, 4, 0), (0, 1, 1))
-    ]
+    counts = [keep(flow / "sink", number, rows, epoch) for number, rows, epoch in ((9, 2, 0), (10, 4, 0), (0, 1, 1))]
 
     first, _, last = spilled_batches(flow / "sink")
 

@@ -10,7 +10,6 @@ import gzip
 import json
 import re
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -18,10 +17,10 @@ from headrace.autoloader.ledger.connection import damaged_error
 from headrace.errors import PipelineError
 from headrace.stores.object_path import ObjectPath
 from headrace.stores.object_store import ObjectMeta
+from headrace.stores.parallel import in_parallel
 
 FORMAT = 1
 _NAME = re.compile(r"(segment|snapshot)-(\d{12})\.json\.gz")
-_PARALLELISM = 16
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,7 @@ class StoredSegments:
 
     @property
     def exists(self) -> bool:
-        """Whether there is anything."""
+        """Whether the store has a segment or a snapshot."""
         return self.last > 0
 
     def tag(self, number: int) -> str | None:
@@ -105,7 +104,7 @@ class SegmentLog:
         self._ledger_id = ledger_id
 
     def listing(self) -> StoredSegments:
-        """What is there now."""
+        """The segments and the snapshot that the store has now."""
         found: dict[str, dict[int, ObjectMeta]] = {"segment": {}, "snapshot": {}}
         for meta in self.folder.store.list_folder(self.folder.key).objects:
             name = _NAME.fullmatch(meta.name)
@@ -137,7 +136,7 @@ class SegmentLog:
         Args:
             number: the number of the last segment that is known.
             segment_id: its id; empty for number 0.
-            stored: what is there.
+            stored: what the store has.
 
         Raises:
             PipelineError: ``AUTO_LOADER.LEDGER_DAMAGED``: a segment is missing, unreadable, or follows another one;
@@ -150,8 +149,7 @@ class SegmentLog:
             if one not in stored.segments:
                 raise self._damaged(f"segment {one} of {stored.last} is missing")
             wanted.append(stored.segments[one])
-        with ThreadPoolExecutor(_PARALLELISM) as pool:
-            read = list(pool.map(self._read, wanted))
+        read = in_parallel(self._read, wanted)
         for segment in read:
             is_next = segment.after == segment_id if segment.number == number + 1 else not number
             if not is_next:
