@@ -47,17 +47,20 @@ class S3:
         found = map(_REQUEST.search, self.log.read_text(errors="replace").splitlines())
         return [match.group() for match in found if match is not None and re.match(rf"/{bucket}\b", match[2])]
 
-    def make_bucket(self, name):
+    def client(self):
+        """The client of Amazon's own library, for what no other one can write."""
         import boto3  # noqa: PLC0415 - takes a second, and only tests of object stores need it
 
-        client = boto3.client(
+        return boto3.client(
             "s3",
             endpoint_url=self.url,
             region_name=REGION,
             aws_access_key_id=ACCESS_KEY,
             aws_secret_access_key=SECRET_KEY,
         )
-        client.create_bucket(Bucket=name)
+
+    def make_bucket(self, name):
+        self.client().create_bucket(Bucket=name)
         return name
 
 

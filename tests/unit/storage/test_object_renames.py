@@ -57,7 +57,7 @@ def store(monkeypatch):
     store = DyingStore(ROOT, MemoryStore())
     add_connection(ROOT, StoreConnection)
     monkeypatch.setattr("headrace.stores.paths.open_store", lambda _: store)
-    monkeypatch.setattr("headrace.storage.moves._PARALLELISM", 1)
+    monkeypatch.setattr("headrace.stores.parallel._PARALLEL", 1)
     for folder in (LAYOUT.table(NAMING, OLD), LAYOUT.quarantine(NAMING, OLD)):
         for name in ("_delta_log/0.json", "_delta_log/1.json", "a.parquet", "b.parquet"):
             (storage_path(folder) / name).write_bytes(f"{folder}/{name}".encode())

@@ -20,6 +20,7 @@ from headrace.project.lease import Lease
 from headrace.project.lease_files import LeaseTaken, ObjectLeaseFile
 from headrace.project.lease_holders import Holder, LeaseTiming, Process, latest_outcome, liveness
 from headrace.storage.flow_record import FlowRecord, read_record, write_record
+from headrace.storage.moves import Moves, has_content
 from headrace.stores.connections import add_connection, connection_of
 from headrace.stores.paths import storage_path
 from headrace.stores.uris import StoreUri
@@ -136,3 +137,15 @@ def test_a_bucket_that_does_not_exist_is_named_in_the_words_of_the_server(lake):
 
     with pytest.raises(OSError, match=r"NoSuchBucket"):
         storage_path(f"{lake}-gone/shop").is_dir()
+
+
+def test_hadoops_markers_of_folders_do_not_block_a_move(storage, s3):
+    bucket = storage.root.removeprefix("s3a://")
+    for folder in ("old", "old/0", "new"):
+        s3.client().put_object(Bucket=bucket, Key=f"shop/{folder}/")
+    (storage / "old" / "0" / "offsets" / "0").write_bytes(b"v1")
+
+    assert not Moves(storage).is_blocked(storage / "old", storage / "new")
+    assert Moves(storage).move(storage / "old", storage / "new")
+    assert (storage / "new" / "0" / "offsets" / "0").read_bytes() == b"v1"
+    assert not has_content(storage / "old")
