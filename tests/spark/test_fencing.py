@@ -15,7 +15,6 @@ from headrace.graph.select import Selection
 from headrace.model.schema import Schema
 from headrace.project.resolution.resolve_request import ResolveRequest
 from headrace.spark.delta.fencing import write_fenced
-from headrace.spark.delta.tables import empty_frame
 from headrace.spark.expectations.quarantine_table import widen_quarantine
 from headrace.spark.expectations.quarantine_writer import create_quarantine
 
@@ -72,8 +71,7 @@ def cleared(numbers_after_one_update):
 
     def clear(term):
         resolved.catalog.replace_table(dataset, term)
-        empty = empty_frame(resolved.catalog.session, dataset.schema.nullable)
-        create_quarantine(resolved.catalog.session, f"{path}_quarantine", empty, term)
+        create_quarantine(resolved.catalog.session, f"{path}_quarantine", dataset.schema.nullable, term)
 
     return pipeline, clear, path, resolved.catalog.session, dataset
 

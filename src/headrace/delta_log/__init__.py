@@ -2,6 +2,7 @@
 
 # The modules that other packages may import.
 __all__ = [
+    "append",
     "changed_sources",
     "erased_values",
     "lateness",

@@ -58,9 +58,12 @@ class Commit:
         """True while it exists and no other follows; costs two file system calls."""
         # What the path was made in may have ended.
         table = storage_path(str(self.table))
-        if self.identity is None or commit_file(table, self.version + 1).is_file():
-            return False
-        return _identity(commit_file(table, self.version)) == self.identity
+        return not commit_file(table, self.version + 1).is_file() and self.exists()
+
+    def exists(self) -> bool:
+        """True while it exists; costs one file system call."""
+        table = storage_path(str(self.table))
+        return self.identity is not None and _identity(commit_file(table, self.version)) == self.identity
 
 
 def _identity(file: StoragePath) -> tuple[int, int, int] | None:

@@ -8,7 +8,7 @@ import pytest
 from deltalake import DeltaTable
 
 from headrace.graph.resolved_flows import Mode
-from headrace.spark.delta.first_commit import make_plain_table
+from headrace.spark.delta.first_commit import NewTable, make_plain_table
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def dataset(make):
 def test_an_empty_table_is_created_with_the_checksum_of_its_commit(dataset, tmp_path):
     path = tmp_path / "t"
 
-    made = make_plain_table(str(path), dataset, {"delta.checkpointInterval": "100"}, 7, "some-id")
+    made = make_plain_table(str(path), NewTable.of(dataset, {"delta.checkpointInterval": "100"}), 7, "some-id")
 
     table = DeltaTable(str(path))
     assert made
@@ -33,7 +33,7 @@ def test_an_empty_table_is_created_with_the_checksum_of_its_commit(dataset, tmp_
 
 def test_an_existing_table_is_unchanged(dataset, tmp_path):
     path = str(tmp_path / "t")
-    make_plain_table(path, dataset, {}, 7, "some-id")
+    make_plain_table(path, NewTable.of(dataset, {}), 7, "some-id")
 
-    assert not make_plain_table(path, dataset, {}, 8, "other-id")
+    assert not make_plain_table(path, NewTable.of(dataset, {}), 8, "other-id")
     assert DeltaTable(path).metadata().id == "some-id"

@@ -5,12 +5,21 @@ They replace those of an earlier attempt of the same batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import IntegerType, LongType, StringType, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
 from headrace.expectations.compile import Rules
 from headrace.expectations.split import quarantine_rows
@@ -20,9 +29,26 @@ from headrace.model.schema import Schema
 from headrace.runtime.failpoints import Failpoint, Failpoints
 from headrace.spark.delta.conflicts import retry_commit
 from headrace.spark.delta.fencing import fencing_options
+from headrace.spark.delta.first_commit import NewTable
+from headrace.spark.delta.small_append import SmallAppends
+from headrace.spark.delta.tables import struct_type
 from headrace.spark.update.batch_target import BatchTarget, transaction_version
 
-_SOURCE_COLUMNS = "file string, topic string, partition int, offset bigint, version bigint"
+PARTITION_BY = ("flow",)
+_SOURCE_TYPES = (StringType(), StringType(), IntegerType(), LongType(), LongType())
+_SOURCE_NAMES = ("file", "topic", "partition", "offset", "version")
+# The columns of a quarantine table beside the row.
+_OWN_COLUMNS = (
+    StructField("broken", ArrayType(StringType())),
+    StructField("source", StructType([StructField(*one) for one in zip(_SOURCE_NAMES, _SOURCE_TYPES, strict=True)])),
+    StructField("update_id", StringType()),
+    StructField("flow", StringType()),
+    StructField("epoch", IntegerType()),
+    StructField("batch_id", LongType()),
+    StructField("quarantined_at", TimestampType()),
+    StructField("status", StringType()),
+)
+_CLEARING = "clearing"
 
 
 @dataclass(frozen=True)
@@ -41,8 +67,24 @@ class QuarantineWriter:
     failpoint: Failpoints
     fence: Callable[[], None]
 
-    def __call__(self, rows: DataFrame, batch_id: int, *, is_retry: bool) -> None:
-        """Write the rows to quarantine among evaluated rows; *is_retry*: replace those of an earlier attempt."""
+    @cached_property
+    def _small_appends(self) -> SmallAppends:
+        return SmallAppends(self.target.quarantine, self._application, PARTITION_BY)
+
+    @property
+    def _application(self) -> str:
+        """The application of the flow's transactions in the quarantine table."""
+        return f"{self.target.transaction} quarantine"
+
+    def __call__(self, rows: DataFrame, batch_id: int, row_count: int, *, is_retry: bool) -> None:
+        """Write the rows to quarantine among evaluated rows.
+
+        Args:
+            rows: the evaluated rows, cached.
+            batch_id: the batch.
+            row_count: how many of them are quarantined.
+            is_retry: replace those of an earlier attempt.
+        """
         target = self.target
         found = quarantine_rows(rows, self.rules)
         row = found.schema["row"].dataType
@@ -60,20 +102,21 @@ class QuarantineWriter:
         )
         self.failpoint(Failpoint.BEFORE_QUARANTINE)
         self.fence()
-        # Flows of one dataset share its quarantine table, in separate partitions.
-        retry_commit(lambda: self._save(quarantined, batch_id, is_retry=is_retry), self.fence)
+        version = transaction_version(batch_id, target.fencing_token, target.attempt)
+        if is_retry or target.replaces or not self._small_appends.append(quarantined, row_count, version):
+            # Flows of one dataset share its quarantine table, in separate partitions.
+            retry_commit(lambda: self._save(quarantined, batch_id, version, is_retry=is_retry), self.fence)
         self.failpoint(Failpoint.QUARANTINED)
 
-    def _save(self, quarantined: DataFrame, batch_id: int, *, is_retry: bool) -> None:
+    def _save(self, quarantined: DataFrame, batch_id: int, version: int, *, is_retry: bool) -> None:
         target = self.target
         writer = quarantined.write.format("delta").mode("overwrite" if is_retry or target.replaces else "append")
-        writer = writer.partitionBy("flow")
+        writer = writer.partitionBy(*PARTITION_BY)
         if target.replaces:
             # The only flow of its table: all rows are its own, and may have other types than before.
             writer = writer.option("overwriteSchema", "true")
         else:
-            version = transaction_version(batch_id, target.fencing_token, target.attempt)
-            writer = writer.option("txnAppId", f"{target.transaction} quarantine").option("txnVersion", str(version))
+            writer = writer.option("txnAppId", self._application).option("txnVersion", str(version))
             writer = writer.option("mergeSchema", "true")
         if is_retry and not target.replaces:
             own_rows = f"flow = {sql_text(target.identity)} AND epoch = {target.epoch} AND batch_id = {batch_id}"
@@ -96,24 +139,28 @@ def _source(row: StructType) -> Column:
         found["file"] = F.col("row._metadata.file_path")
     if types.get("_commit_version") == LongType():
         found["version"] = F.col("row._commit_version")
-    columns = (column.split() for column in _SOURCE_COLUMNS.split(", "))
+    columns = zip(_SOURCE_NAMES, _SOURCE_TYPES, strict=True)
     given = [found.get(name, F.lit(None)).cast(kind).alias(name) for name, kind in columns]
     known = F.coalesce(*(column.cast("string") for column in found.values())) if found else F.lit(None)
     return F.when(known.isNotNull(), F.struct(*given))
 
 
-def create_quarantine(session: SparkSession, path: str, empty: DataFrame, fencing_token: int | None) -> None:
-    """Create or replace an empty quarantine table for rows with the columns of *empty*.
+def new_quarantine(columns: Schema, properties: Mapping[str, str], fencing_token: int) -> NewTable:
+    """An empty quarantine table for rows with these columns."""
+    schema = StructType([StructField("row", struct_type(columns)), *_OWN_COLUMNS])
+    options = fencing_options(fencing_token, _CLEARING)
+    transaction = options["txnAppId"], int(options["txnVersion"])
+    return NewTable(schema.json(), PARTITION_BY, properties=properties, transaction=transaction)
+
+
+def create_quarantine(session: SparkSession, path: str, columns: Schema, fencing_token: int | None) -> None:
+    """Create or replace an empty quarantine table for rows with these columns.
 
     Does nothing if a holder of the lease with a greater fencing token has done it.
     """
-    columns = (
-        f"broken array<string>, source struct<{_SOURCE_COLUMNS}>, update_id string, flow string, epoch int, "
-        "batch_id bigint, quarantined_at timestamp, status string"
-    )
-    frame = session.createDataFrame([], columns).crossJoin(empty.select(F.struct("*").alias("row")))
-    frame = frame.select("row", *[name for name in frame.columns if name != "row"])
+    row = StructField("row", struct_type(columns))
+    frame = session.createDataFrame([], StructType([row, *_OWN_COLUMNS]))
     writer = frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
-    if has_special_names(Schema.from_json(empty.schema.json())):
+    if has_special_names(columns):
         writer = writer.options(**MAPPING)
-    writer.options(**fencing_options(fencing_token, "clearing")).partitionBy("flow").save(path)
+    writer.options(**fencing_options(fencing_token, _CLEARING)).partitionBy(*PARTITION_BY).save(path)

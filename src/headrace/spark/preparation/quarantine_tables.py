@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import time
+import uuid
 from functools import partial, reduce
-
-from pyspark.sql import DataFrame
 
 from headrace.delta_log.tables import table_exists
 from headrace.expectations.compile import Rules
@@ -13,9 +13,9 @@ from headrace.graph.resolved_flows import ChangeFlow, RefreshFlow
 from headrace.model.expectations import Action
 from headrace.model.schema import Schema
 from headrace.spark.delta.fencing import write_fenced
-from headrace.spark.delta.tables import empty_frame
+from headrace.spark.delta.first_commit import make_plain_table
 from headrace.spark.expectations.quarantine_table import widen_quarantine
-from headrace.spark.expectations.quarantine_writer import create_quarantine
+from headrace.spark.expectations.quarantine_writer import create_quarantine, new_quarantine
 from headrace.spark.update.context import UpdateContext
 
 
@@ -26,7 +26,7 @@ def prepare_quarantine(context: UpdateContext, dataset: ResolvedDataset) -> None
     if merges or Rules(dataset.dataset.expectations).with_action(Action.QUARANTINE):
         path = context.layout.quarantine(context.naming, dataset.name)
         if not table_exists(path):
-            create_quarantine(context.session, path, _empty(context, dataset), context.guard.fencing_token)
+            _create(context, path, _evaluated_schema(context, dataset).nullable)
         elif not all(isinstance(flow, RefreshFlow) for flow in flows):
             widen = partial(widen_quarantine, context.session, path, _evaluated_schema(context, dataset))
             write_fenced(path, context.guard.fencing_token, context.guard.fence, widen)
@@ -36,12 +36,16 @@ def clear_quarantine(context: UpdateContext, dataset: ResolvedDataset) -> None:
     """Empty the quarantine of a dataset, if it has one."""
     path = context.layout.quarantine(context.naming, dataset.name)
     if table_exists(path):
-        clear = partial(create_quarantine, context.session, path, _empty(context, dataset))
+        clear = partial(create_quarantine, context.session, path, _evaluated_schema(context, dataset).nullable)
         write_fenced(path, context.guard.fencing_token, context.guard.fence, clear)
 
 
-def _empty(context: UpdateContext, dataset: ResolvedDataset) -> DataFrame:
-    return empty_frame(context.session, _evaluated_schema(context, dataset).nullable)
+def _create(context: UpdateContext, path: str, columns: Schema) -> None:
+    """Create the table, without Spark if possible."""
+    token = context.guard.fencing_token
+    table = new_quarantine(columns, context.catalog.default_properties, token)
+    if not make_plain_table(path, table, int(time.time() * 1000), str(uuid.uuid4())):
+        create_quarantine(context.session, path, columns, token)
 
 
 def _evaluated_schema(context: UpdateContext, dataset: ResolvedDataset) -> Schema:

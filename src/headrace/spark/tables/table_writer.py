@@ -16,14 +16,11 @@ from typing import Protocol
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.storagelevel import StorageLevel
 
-from headrace.delta_log.tables import table_state
 from headrace.events.types import BatchDone
 from headrace.expectations.split import accepted_rows, counts_from
 from headrace.model.custom_metrics import CustomMetric, MetricValue
 from headrace.model.expectations import Action
-from headrace.model.names import quoted
 from headrace.model.outcome import FlowCounts
-from headrace.model.schema import Schema
 from headrace.runtime.failpoints import Failpoint, Failpoints
 from headrace.runtime.ports import Emit
 from headrace.spark.delta.commit_counts import (
@@ -33,14 +30,15 @@ from headrace.spark.delta.commit_counts import (
     recent_commit,
     rows_of_transaction,
 )
-from headrace.spark.delta.not_null_columns import reject_nulls
 from headrace.spark.delta.rescued_rows import count_non_null
+from headrace.spark.delta.small_append import may_be_small
 from headrace.spark.expectations.evaluation import Evaluation
 from headrace.spark.expectations.quarantine_writer import QuarantineWriter
 from headrace.spark.expectations.samples import SampleWriter
 from headrace.spark.tables.observed_rows import computed_once, was_computed
 from headrace.spark.tables.recount import Recount
 from headrace.spark.tables.row_metrics import RowMetrics
+from headrace.spark.tables.row_writer import RowWriter
 from headrace.spark.update.batch_target import BatchTarget
 
 
@@ -97,6 +95,7 @@ class TableWriter:
         self._merge = merge
         self._metrics = RowMetrics(metrics, replaces=target.replaces)
         self._recount = Recount(target, evaluation, merge is not None)
+        self._write_rows = RowWriter(target, failpoint, fence)
         self._quarantine_writer = QuarantineWriter(target, evaluation.rules, failpoint, fence)
         # True if an earlier attempt may have written the next batch.
         self._may_repeat = True
@@ -127,8 +126,8 @@ class TableWriter:
                     self._may_repeat = False
                     return
                 counts = self._recount.counts(rows, batch_id)
-        elif self._evaluation.evaluates_whole_batches:
-            counts = self._write_with_quarantine(frame, batch_id, may_repeat=may_repeat)
+        elif self._evaluation.evaluates_whole_batches or (self._merge is None and may_be_small(frame)):
+            counts = self._write_cached(frame, batch_id, may_repeat=may_repeat)
         elif self._evaluation.rules.expectations:
             counts = self._write_evaluated(frame, batch_id)
         else:
@@ -190,7 +189,7 @@ class TableWriter:
         self._sampler.sample(evaluated, batch_id, counts)
         return self._evaluation.with_row_counts(counts)
 
-    def _write_with_quarantine(self, frame: DataFrame, batch_id: int, *, may_repeat: bool) -> FlowCounts:
+    def _write_cached(self, frame: DataFrame, batch_id: int, *, may_repeat: bool) -> FlowCounts:
         rows = self._evaluation.evaluate(frame).persist(StorageLevel.MEMORY_AND_DISK)
         quarantines = bool(self._evaluation.rules.with_action(Action.QUARANTINE))
         try:
@@ -200,18 +199,19 @@ class TableWriter:
             # Another attempt at this batch may have quarantined rows, or may still try to and must be prevented.
             is_retry = may_repeat and self._target.repeats
             if quarantines and (counts.rows_quarantined or self._target.replaces or is_retry):
-                self._quarantine_writer(rows, batch_id, is_retry=is_retry)
-            self._commit(accepted_rows(rows, self._evaluation.rules), batch_id, rows)
+                self._quarantine_writer(rows, batch_id, counts.rows_quarantined, is_retry=is_retry)
+            self._commit(accepted_rows(rows, self._evaluation.rules), batch_id, rows, counts.rows_written)
             self._sampler.sample(rows, batch_id, counts)
         finally:
             rows.unpersist()
         return self._evaluation.with_row_counts(counts)
 
-    def _commit(self, rows: DataFrame, batch_id: int, evaluated: DataFrame) -> None:
+    def _commit(self, rows: DataFrame, batch_id: int, evaluated: DataFrame, row_count: int | None = None) -> None:
+        """Commit the rows that passed; *row_count* is their number if they are cached."""
         if self._merge is not None:
             self._committed = self._merge(rows, batch_id, evaluated)
         else:
-            self._add(self._metrics.observe(rows), batch_id)
+            self._write_rows(self._metrics.observe(rows), batch_id, row_count)
 
     def _metrics_of(self, batch_id: int, session: SparkSession) -> tuple[MetricValue, ...]:
         # To find the transaction, the table's log is read.
@@ -234,32 +234,3 @@ class TableWriter:
         self._emit(
             BatchDone(target.flow, target.dataset, target.epoch, batch_id, counts, duration_ms, path, written, commit)
         )
-
-    def _add(self, rows: DataFrame, batch_id: int) -> None:
-        rows = reject_nulls(rows, self._target.required, self._target.dataset)
-        writer = rows.write.format("delta").mode("overwrite" if self._target.replaces else "append")
-        writer = writer.option("txnAppId", self._target.transaction).option("txnVersion", str(batch_id))
-        reclusters = False
-        if self._target.replaces and self._target.cluster_by and self._fits(rows):
-            # With a condition that is always true, Delta replaces all rows and keeps the clustering.
-            writer = writer.option("replaceWhere", "true")
-        elif self._target.replaces:
-            reclusters = bool(self._target.cluster_by)
-            writer = writer.option("overwriteSchema", "true")
-            if self._target.partition_by:
-                writer = writer.partitionBy(*self._target.partition_by)
-        self._failpoint(Failpoint.BEFORE_WRITE)
-        self._fence()
-        writer.save(self._target.table)
-        if reclusters:
-            # Delta drops the clustering together with the old schema.
-            columns = ", ".join(quoted(*column.split(".")) for column in self._target.cluster_by)
-            rows.sparkSession.sql(f"ALTER TABLE delta.{quoted(self._target.table)} CLUSTER BY ({columns})")
-        self._failpoint(Failpoint.WRITTEN)
-
-    def _fits(self, rows: DataFrame) -> bool:
-        """True if the rows have the columns of the table and it is not partitioned."""
-        state = table_state(self._target.table)
-        if state is None or state.partition_by:
-            return False
-        return state.schema.nullable == Schema.from_json(rows.schema.json()).nullable

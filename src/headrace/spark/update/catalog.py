@@ -20,8 +20,8 @@ from headrace.model.schema import Schema
 from headrace.settings.storage import StorageLayout
 from headrace.spark.delta.clear import clear_table
 from headrace.spark.delta.fencing import fencing_options
-from headrace.spark.delta.first_commit import is_plain_table, make_plain_table
-from headrace.spark.delta.tables import build_table, clear_drafts, make_stub, struct_type
+from headrace.spark.delta.first_commit import NewTable, make_plain_table
+from headrace.spark.delta.tables import build_table, make_stub, struct_type
 from headrace.spark.session import catalog_entries
 from headrace.spark.update.dataset_names import Names
 from headrace.stores.paths import StoragePath, storage_path
@@ -93,7 +93,7 @@ class Catalog:
         """Register the dataset's Delta table. Create it as declared if it does not exist."""
         with self._lock:
             path = self._layout.table(self._naming, dataset.name)
-            dataset = with_default_properties(dataset, self._defaults)
+            dataset = with_default_properties(dataset, self.default_properties)
             if table_exists(path) or self._create_plain_table(dataset, path):
                 self.register_path(dataset.name, path)
             else:
@@ -103,15 +103,12 @@ class Catalog:
                 self._record_registration(session_name, path)
 
     def _create_plain_table(self, dataset: ResolvedDataset, path: str) -> bool:
-        """Create the table without Spark if possible; True if it was. Delta reports files that are in the way."""
-        clear_drafts(path)
-        folder = storage_path(path)
-        if (folder.is_dir() and any(folder.iterdir())) or not is_plain_table(dataset, self._defaults):
-            return False
-        return make_plain_table(path, dataset, self._defaults, int(time.time() * 1000), str(uuid.uuid4()))
+        """Create the table without Spark if possible; True if it was."""
+        table = NewTable.of(dataset, self.default_properties)
+        return make_plain_table(path, table, int(time.time() * 1000), str(uuid.uuid4()))
 
     @cached_property
-    def _defaults(self) -> dict[str, str]:
+    def default_properties(self) -> dict[str, str]:
         """Default properties of the session for new tables."""
         confs = self.session.conf.getAll
         return {f"delta.{k[len(_DEFAULTS) :]}": v for k, v in confs.items() if k.startswith(_DEFAULTS)}
@@ -128,7 +125,7 @@ class Catalog:
                 return
             # Delta replaces a table that the catalog has under the name, but keeps one that it only finds at the path.
             self.register_path(dataset.name, path)
-            made = with_default_properties(dataset, self._defaults)
+            made = with_default_properties(dataset, self.default_properties)
             clear_table(
                 self.session, self.names.of(dataset.name).text, made, path, fencing_options(fencing_token, "clearing")
             )

@@ -1,0 +1,315 @@
+"""Appends a few rows to a Delta table without Spark: one Parquet file and one commit.
+
+Spark's own append runs several jobs, however few the rows are: to read the table's state, to write, and to read the
+state again for its transaction. Here the log is read, the file is written, and the commit is created if no other has
+its version, all in milliseconds. Tables that need more than that of a writer are left to Spark.
+
+Laws: of all appends with one transaction id, each version is committed once, and never after a greater one. An append
+reads nothing, so it commutes with every commit that changes neither the table's metadata nor its protocol.
+
+Source: PROTOCOL.md, "Add File", "Transaction Identifiers", "Version Checksum File"; what ``WriteIntoDelta`` of Delta
+4.4 commits.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import pyarrow as pa
+
+from headrace.atomic_write import create_file
+from headrace.delta_log.parquet_file import statistics, with_utc_times, write_parquet
+from headrace.delta_log.tables import Commit, commit_actions, commit_file, open_table_log
+from headrace.model.schema import Schema
+from headrace.stores.paths import storage_path
+
+# A writer need do nothing for these, unless a property or the metadata of a column asks for it.
+_FEATURES = frozenset(
+    {
+        *("appendOnly", "invariants", "checkConstraints", "changeDataFeed", "generatedColumns"),
+        *("deletionVectors", "timestampNtz", "domainMetadata", "clustering"),
+    }
+)
+_LAST_PLAIN_PROTOCOL = 6
+# Properties of Delta that do not matter to an append.
+_PROPERTIES = frozenset(
+    {
+        *("delta.appendonly", "delta.checkpointinterval", "delta.enablechangedatafeed"),
+        *("delta.enabledeletionvectors", "delta.logretentionduration", "delta.deletedfileretentionduration"),
+    }
+)
+_TYPES = frozenset(
+    {
+        *("boolean", "byte", "short", "integer", "long", "float", "double", "string", "binary", "date"),
+        *("timestamp", "timestamp_ntz"),
+    }
+)
+# What a checksum says of a table, and what an append leaves as it is or adds to. Delta lists the files of small tables.
+_CHECKSUM = frozenset(
+    {
+        *("tableSizeBytes", "numFiles", "numMetadata", "numProtocol", "setTransactions", "domainMetadata"),
+        *("metadata", "protocol", "allFiles", "numDeletedRecordsOpt", "numDeletionVectorsOpt"),
+    }
+)
+_DELETED_COUNTS = ("numDeletedRecordsOpt", "numDeletionVectorsOpt")
+_MAX_LISTED_FILES = 50
+# Each needs another commit in between. So many at once are hardly made, but might be read from an old listing.
+_ATTEMPTS = 100
+
+
+class Appended(Enum):
+    """How an append ended."""
+
+    WRITTEN = "the rows are in the table"
+    REPEATED = "the table had this transaction, or a later one; nothing was written"
+    CHANGED = "the table needs another writer now, or has other columns; nothing was written"
+
+
+@dataclass
+class _Known:
+    """What is known of a table at a version."""
+
+    commit: Commit
+    columns: Mapping[str, str] | None  # None: another writer is needed.
+    partition_by: tuple[str, ...]
+    transaction: int
+    checkpoint_interval: int
+    is_append_only: bool
+
+
+@dataclass(frozen=True)
+class _Change:
+    """What a commit does to the files of a table; *added* is None without rows."""
+
+    added: dict[str, Any] | None
+    rows: int
+    replaces: bool
+    removed: Sequence[dict[str, Any]]
+
+    def metrics(self) -> dict[str, int]:
+        """The metrics of the commit, with Delta's names."""
+        files, size = (0, 0) if self.added is None else (1, self.added["size"])
+        found = {"numFiles": files, "numOutputRows": self.rows, "numOutputBytes": size}
+        if self.replaces:
+            found |= {"numRemovedFiles": len(self.removed), "numRemovedBytes": sum(one["size"] for one in self.removed)}
+        return found
+
+    def actions(self, now_ms: int) -> Iterator[dict[str, Any]]:
+        """The actions on files."""
+        for one in self.removed:
+            kept = {
+                key: one[key]
+                for key in ("path", "partitionValues", "size", "deletionVector")
+                if one.get(key) is not None
+            }
+            stamp = {"deletionTimestamp": now_ms, "dataChange": True, "extendedFileMetadata": True}
+            yield {"remove": {**kept, **stamp}}
+        if self.added is not None:
+            yield {"add": self.added}
+
+    def files_after(self, before: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The files of the table afterwards, as a checksum lists them."""
+        added = [] if self.added is None else [{**self.added, "dataChange": False}]
+        return [*([] if self.replaces else before), *added]
+
+
+class TableAppender:
+    """Appends to one table, as one application; the calls come one at a time.
+
+    Args:
+        path: the path of the table.
+        app_id: the application of its transactions.
+        now_ms: the time, in milliseconds since 1970.
+        new_id: a unique text for each call.
+    """
+
+    def __init__(self, path: str, app_id: str, now_ms: Callable[[], int], new_id: Callable[[], str]) -> None:
+        self._path = path
+        self._app_id = app_id
+        self._now_ms = now_ms
+        self._new_id = new_id
+        self._known: _Known | None = None
+
+    def order_of(self, schema: Schema, partition_by: tuple[str, ...] = ()) -> tuple[str, ...] | None:
+        """The names of the table's columns in their order, if it takes rows with a schema whatever its order.
+
+        None if it does not, has other partition columns, or needs another writer.
+        """
+        known = self._current()
+        given = {column.name: column.json_type for column in schema.columns}
+        if known is None or known.columns != given or known.partition_by != partition_by:
+            return None
+        return tuple(known.columns)
+
+    @property
+    def needs_checkpoint(self) -> bool:
+        """Whether the log should get a checkpoint after the newest append."""
+        known = self._known
+        return known is not None and known.commit.version % known.checkpoint_interval == 0
+
+    def append(self, rows: pa.Table, transaction: int, *, replace: bool = False) -> Appended:
+        """Commit rows, which have the table's columns in its order, as a version of the application's transactions.
+
+        Rows of a partitioned table all have the same values in its partition columns, which are texts or NULL. With
+        *replace*, they take the place of all rows of the table; a table of many files is left to Spark.
+
+        Raises:
+            OSError: a file cannot be written; nothing is committed.
+        """
+        added: dict[str, Any] | None = None
+        result = Appended.CHANGED
+        for _ in range(_ATTEMPTS):
+            known = self._current()
+            if known is None or known.columns is None or list(known.columns) != rows.column_names:
+                break
+            if known.transaction >= transaction:
+                result = Appended.REPEATED
+                break
+            replaced = self._files(known) if replace else []
+            if replaced is None:
+                break
+            if added is None and rows.num_rows:
+                added = self._add(with_utc_times(rows), known.partition_by)
+            if self._commit(known, _Change(added, rows.num_rows, replace, replaced), transaction):
+                return Appended.WRITTEN
+        if added is not None:
+            (storage_path(self._path) / added["path"]).unlink(missing_ok=True)
+        return result
+
+    def _add(self, rows: pa.Table, partition_by: tuple[str, ...]) -> dict[str, Any]:
+        name = f"part-00000-{self._new_id()}-c000.snappy.parquet"
+        values = {column: rows.column(column)[0].as_py() for column in partition_by}
+        stored = rows.drop_columns(list(partition_by))
+        size = write_parquet(storage_path(self._path) / name, stored)
+        return {
+            "path": name,
+            "partitionValues": values,
+            "size": size,
+            "modificationTime": self._now_ms(),
+            "dataChange": True,
+            "stats": statistics(stored),
+        }
+
+    def _commit(self, known: _Known, change: _Change, transaction: int) -> bool:
+        """Create the next commit; False if there is one."""
+        version, now_ms, txn_id = known.commit.version + 1, self._now_ms(), self._new_id()
+        parameters = {
+            "mode": "Overwrite" if change.replaces else "Append",
+            "partitionBy": json.dumps(known.partition_by),
+        }
+        info = {
+            "timestamp": now_ms,
+            "operation": "WRITE",
+            "operationParameters": parameters,
+            "readVersion": known.commit.version,
+            "isolationLevel": "Serializable",
+            "isBlindAppend": not change.replaces,
+            "operationMetrics": {name: str(value) for name, value in change.metrics().items()},
+            "engineInfo": "headrace",
+            "txnId": txn_id,
+        }
+        txn = {"appId": self._app_id, "version": transaction, "lastUpdated": now_ms}
+        actions = [{"commitInfo": info}, {"txn": txn}, *change.actions(now_ms)]
+        file = commit_file(storage_path(self._path), version)
+        if not create_file(file, "".join(f"{json.dumps(action)}\n" for action in actions)):
+            # An answer of an object store may get lost: then the commit is this one.
+            found = commit_actions(self._path, version) or []
+            if not any(action.get("commitInfo", {}).get("txnId") == txn_id for action in found):
+                return False
+        self._add_checksum(known.commit.version, txn_id, txn, change)
+        known.commit, known.transaction = Commit.of(self._path, version), transaction
+        return True
+
+    def _checksum(self, version: int) -> dict[str, Any] | None:
+        """The checksum of a version, as far as it is understood; None without one."""
+        file = commit_file(storage_path(self._path), version).with_suffix(".crc")
+        with suppress(OSError, ValueError, AttributeError):
+            return {
+                key: value for key, value in json.loads(file.read_text(encoding="utf-8")).items() if key in _CHECKSUM
+            }
+        return None
+
+    def _files(self, known: _Known) -> list[dict[str, Any]] | None:
+        """The files of the table; None if their number is too large to be listed, or unknown."""
+        files = (self._checksum(known.commit.version) or {}).get("allFiles")
+        return None if files is None or known.is_append_only else list(files)
+
+    def _add_checksum(self, before: int, txn_id: str, txn: Mapping[str, Any], change: _Change) -> None:
+        """Write the checksum of the new version if that before has one: Spark then need not compute it."""
+        with suppress(OSError, KeyError, TypeError):
+            found = self._checksum(before)
+            if found is None:
+                return
+            files = change.files_after(found["allFiles"])
+            found |= {"numFiles": len(files), "tableSizeBytes": sum(one["size"] for one in files), "allFiles": files}
+            if len(files) > _MAX_LISTED_FILES:
+                del found["allFiles"]
+            if change.replaces:
+                found |= {key: 0 for key in _DELETED_COUNTS if found.get(key) is not None}
+            others = [one for one in found["setTransactions"] if one["appId"] != txn["appId"]]
+            found["setTransactions"] = [*others, txn]
+            file = commit_file(storage_path(self._path), before + 1).with_suffix(".crc")
+            create_file(file, json.dumps({"txnId": txn_id, **found}))
+
+    def _current(self) -> _Known | None:
+        """What is known of the newest version; None without a table."""
+        known = self._known
+        if known is None or not known.commit.is_newest():
+            known = self._known = self._advanced(known) or self._opened()
+        return known
+
+    def _advanced(self, known: _Known | None) -> _Known | None:
+        """The same after the commits that follow; None if the table has to be opened again."""
+        if known is None or not known.commit.exists():
+            return None
+        version = known.commit.version
+        while (actions := commit_actions(self._path, version + 1)) is not None:
+            if not actions or any("metaData" in action or "protocol" in action for action in actions):
+                return None
+            own = [action["txn"]["version"] for action in actions if action.get("txn", {}).get("appId") == self._app_id]
+            known.transaction = max([known.transaction, *own])
+            version += 1
+        known.commit = Commit.of(self._path, version)
+        return known
+
+    def _opened(self) -> _Known | None:
+        table = open_table_log(self._path)
+        if table is None:
+            return None
+        protocol, metadata, text = table.protocol(), table.metadata(), table.schema().to_json()
+        features = {*(protocol.writer_features or ()), *(protocol.reader_features or ())}
+        properties = {key.casefold(): value for key, value in metadata.configuration.items()}
+        plain = (
+            (protocol.min_writer_version <= _LAST_PLAIN_PROTOCOL or features <= _FEATURES)
+            and {key for key in properties if key.startswith("delta.")} <= _PROPERTIES
+            and all(map(_is_plain, json.loads(text)["fields"]))
+        )
+        columns = {column.name: column.json_type for column in Schema.from_json(text).columns}
+        return _Known(
+            Commit.of(self._path, table.version()),
+            columns if plain else None,
+            tuple(metadata.partition_columns),
+            -1 if (found := table.transaction_version(self._app_id)) is None else found,
+            int(properties.get("delta.checkpointinterval", 10)),
+            properties.get("delta.appendonly", "false").casefold() == "true",
+        )
+
+
+def _is_plain(field: Mapping[str, Any]) -> bool:
+    return field["nullable"] and set(field["metadata"]) <= {"comment"} and _is_plain_type(field["type"])
+
+
+def _is_plain_type(found: Any) -> bool:
+    if isinstance(found, str):
+        return found in _TYPES or found.startswith("decimal(")
+    kind = found["type"]
+    if kind == "struct":
+        return all(map(_is_plain, found["fields"]))
+    if kind == "array":
+        return _is_plain_type(found["elementType"])
+    return kind == "map" and _is_plain_type(found["keyType"]) and _is_plain_type(found["valueType"])

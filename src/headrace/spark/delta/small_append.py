@@ -1,0 +1,76 @@
+"""Appends frames of few rows to a Delta table without its Spark jobs: the rows are computed, and committed here."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from headrace.delta_log.append import Appended, TableAppender
+from headrace.model.names import quoted
+from headrace.model.schema import Schema
+
+# A frame with more rows, or whose cached rows take more bytes, is written by executors.
+_MAX_ROWS, _MAX_BYTES = 10_000, 8 << 20
+# Compressed, and before the query.
+_MAX_READ_BYTES = 1 << 20
+
+
+class SmallAppends:
+    """Appends the small ones among the frames of a flow.
+
+    Args:
+        path: the path of the table.
+        app_id: the application of its transactions.
+        partition_by: the partition columns that the table must have.
+    """
+
+    def __init__(self, path: str, app_id: str, partition_by: tuple[str, ...] = ()) -> None:
+        self._path = path
+        self._appender = TableAppender(path, app_id, lambda: int(time.time() * 1000), lambda: str(uuid.uuid4()))
+        self._partition_by = partition_by
+
+    def append(self, rows: DataFrame, row_count: int, transaction: int, *, replace: bool = False) -> bool:
+        """Commit rows of a cached frame as a version of the application's transactions, unless the table has it.
+
+        Args:
+            rows: the rows; computing them again costs nothing and gives the same.
+            row_count: at least their number.
+            transaction: the version of the transaction.
+            replace: they take the place of all rows of the table.
+
+        Returns:
+            False if Delta's own writer has to do it: nothing was written.
+        """
+        if row_count > _MAX_ROWS or _planned_bytes(rows) > _MAX_BYTES:
+            return False
+        order = self._appender.order_of(Schema.from_json(rows.schema.json()), self._partition_by)
+        if order is None:
+            return False
+        ordered = rows if tuple(rows.columns) == order else rows.select(*map(quoted, order))
+        done = self._appender.append(ordered.toArrow(), transaction, replace=replace)
+        if done is Appended.WRITTEN:
+            self._after_commit(rows)
+        return done is not Appended.CHANGED
+
+    def _after_commit(self, rows: DataFrame) -> None:
+        """What Delta does after its own commits: a checkpoint of the log now and then, and no old rows in caches."""
+        if self._appender.needs_checkpoint:
+            session: Any = rows.sparkSession
+            jvm, java_session = session._jvm, session._jsparkSession  # noqa: SLF001 - Delta has no other way
+            jvm.org.apache.spark.sql.delta.DeltaLog.forTable(java_session, self._path).checkpoint()
+
+
+def may_be_small(frame: DataFrame) -> bool:
+    """Whether a frame reads so little that it can be cached to find out how many rows it has."""
+    # The plan of a frame of foreachBatch has the size of what the query reads. Sources of unknown size are infinite.
+    plan: Any = frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - the same
+    return int(str(plan.stats().sizeInBytes())) <= _MAX_READ_BYTES
+
+
+def _planned_bytes(rows: DataFrame) -> int:
+    """The bytes of a frame, from its plan: those of a cached frame are known."""
+    plan: Any = rows._jdf.queryExecution().optimizedPlan()  # noqa: SLF001 - plans have no public form
+    return int(str(plan.stats().sizeInBytes()))

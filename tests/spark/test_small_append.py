@@ -1,0 +1,106 @@
+"""Tables that get their rows without Spark jobs, as Spark reads them."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.spark.delta.small_append import SmallAppends
+
+pytestmark = pytest.mark.spark
+
+# Of each type values that statistics of a file could hide.
+VALUES = {
+    "long": ("-9223372036854775808L", "9223372036854775807L", "NULL"),
+    "double": ("double('NaN')", "double('-Infinity')", "-0.0D", "1e-300D"),
+    "float": ("float('NaN')", "0.1F", "-3.4e38F"),
+    "string": ("''", "repeat('é', 40)", "concat(repeat('a', 32), 'b')", "'\\u10ffff'"),
+    "date": ("date'0001-01-01'", "date'9999-12-31'", "date'1969-12-31'"),
+    "timestamp": ("timestamp'0001-01-02 00:00:00.000001'", "timestamp'9999-12-30 23:59:59.999999'", "NULL"),
+    "timestamp_ntz": ("timestamp_ntz'1969-12-31 23:59:59.999999'", "timestamp_ntz'2026-01-01 00:00:00.0015'"),
+    "decimal(38,18)": ("12345678901234567890.123456789012345678BD", "-0.000000000000000001BD"),
+    "binary": ("X'00FF'", "X''"),
+    "boolean": ("true", "false"),
+    "struct<a: array<timestamp>, b: map<string, date>>": (
+        "named_struct('a', array(timestamp'2026-01-01'), 'b', map('x', date'2026-01-01'))",
+        "named_struct('a', NULL, 'b', map())",
+    ),
+}
+COMPARABLE = [kind for kind in VALUES if not kind.startswith("struct")]
+
+
+def appends(path, app="flow"):
+    return SmallAppends(path, app)
+
+
+@pytest.fixture
+def table(headrace_session, tmp_path):
+    """A clustered table with a column of each type."""
+    columns = ", ".join(f"c{number} {kind}" for number, kind in enumerate(VALUES))
+    path = str(tmp_path / "t")
+    headrace_session.sql(f"CREATE TABLE delta.`{path}` ({columns}) USING delta CLUSTER BY (c0)")
+    return path
+
+
+def row(number):
+    """The values with this number, each as its column."""
+    chosen = (values[number % len(values)] for values in VALUES.values())
+    return ", ".join(
+        f"CAST({value} AS {kind}) AS c{n}" for n, (kind, value) in enumerate(zip(VALUES, chosen, strict=True))
+    )
+
+
+def test_spark_finds_each_value_by_a_filter(headrace_session, table):
+    writer = appends(table)
+
+    for number in range(4):
+        assert writer.append(headrace_session.sql(f"SELECT {row(number)}"), 1, number)
+
+    wanted = [(f"c{n}", value) for n, kind in enumerate(VALUES) if kind in COMPARABLE for value in VALUES[kind]]
+    queries = (
+        f"SELECT '{column} {number}' AS q, count(*) AS n FROM delta.`{table}` WHERE {column} <=> {value}"
+        for number, (column, value) in enumerate(wanted)
+    )
+    found = headrace_session.sql(" UNION ALL ".join(queries)).collect()
+    assert [one["q"] for one in found if not one["n"]] == []
+    expected = headrace_session.sql(" UNION ALL ".join(f"SELECT {row(number)}" for number in range(4)))
+    stored = headrace_session.read.format("delta").load(table)
+    assert sorted(map(repr, stored.collect())) == sorted(map(repr, expected.collect()))
+
+
+def test_the_checksum_is_that_of_the_table(headrace_session, table):
+    writer = appends(table)
+    for number in range(3):
+        writer.append(headrace_session.sql(f"SELECT {row(number)}"), 1, number)
+
+    jvm = headrace_session._jvm
+    snapshot = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(headrace_session._jsparkSession, table).update(
+        False,  # noqa: FBT003 - Java has no keywords
+        jvm.scala.Option.empty(),
+        jvm.scala.Option.empty(),
+    )
+    assert snapshot.checksumOpt().isDefined()
+    assert (snapshot.checksumOpt().get().numFiles(), snapshot.numOfFiles()) == (3, 3)
+    assert snapshot.validateChecksum(jvm.org.apache.spark.api.python.PythonUtils.toScalaMap({}))
+
+
+def test_spark_and_small_appends_take_turns(headrace_session, table):
+    ours, rows = appends(table), headrace_session.sql(f"SELECT {row(0)}")
+    ours.append(rows, 1, 0)
+    options = {"txnAppId": "flow", "txnVersion": "1"}
+    rows.write.format("delta").mode("append").options(**options).save(table)
+
+    assert ours.append(rows, 1, 1)
+    assert ours.append(rows, 1, 2)
+    rows.write.format("delta").mode("append").options(**options | {"txnVersion": "2"}).save(table)
+    assert headrace_session.read.format("delta").load(table).count() == 3
+    headrace_session.sql(f"DELETE FROM delta.`{table}`")
+    headrace_session.sql(f"OPTIMIZE delta.`{table}`")
+    assert headrace_session.read.format("delta").load(table).count() == 0
+
+
+def test_many_rows_and_other_columns_are_left_to_spark(headrace_session, table):
+    ours = appends(table)
+
+    assert not ours.append(headrace_session.sql(f"SELECT {row(0)}"), 1_000_000, 0)
+    assert not ours.append(headrace_session.sql("SELECT 1L AS c0"), 1, 0)
+    assert headrace_session.read.format("delta").load(table).count() == 0
