@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from headrace.atomic_write import create_file
 from headrace.delta_log.parquet_file import statistics, with_utc_times, write_parquet
+from headrace.delta_log.plain_rows import file_values
 from headrace.delta_log.tables import Commit, commit_actions, commit_file, open_table_log
 from headrace.model.schema import Schema
 from headrace.stores.paths import storage_path
@@ -111,6 +112,14 @@ class _Change:
             yield {"remove": {**kept, **stamp}}
         if self.added is not None:
             yield {"add": self.added}
+
+    def totals_after(self, before: Mapping[str, Any]) -> dict[str, int]:
+        """The totals of a checksum afterwards."""
+        files, size = (0, 0) if self.added is None else (1, self.added["size"])
+        if not self.replaces:
+            return {"numFiles": before["numFiles"] + files, "tableSizeBytes": before["tableSizeBytes"] + size}
+        gone = {key: 0 for key in _DELETED_COUNTS if before.get(key) is not None}
+        return {"numFiles": files, "tableSizeBytes": size, **gone}
 
     def files_after(self, before: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         """The files of the table afterwards, as a checksum lists them."""
@@ -235,9 +244,15 @@ class TableAppender:
         return None
 
     def _files(self, known: _Known) -> list[dict[str, Any]] | None:
-        """The files of the table; None if their number is too large to be listed, or unknown."""
+        """The files of the table; None if they are too many for a checksum, if it is wrong, or if they must stay."""
         files = (self._checksum(known.commit.version) or {}).get("allFiles")
-        return None if files is None or known.is_append_only else list(files)
+        if files is None or known.is_append_only:
+            return None
+        # A file that the checksum lacks would keep its rows.
+        table = open_table_log(self._path)
+        if table is None or table.version() != known.commit.version:
+            return None
+        return list(files) if sorted(file_values(table, "size_bytes")) == sorted(one["size"] for one in files) else None
 
     def _add_checksum(self, before: int, txn_id: str, txn: Mapping[str, Any], change: _Change) -> None:
         """Write the checksum of the new version if that before has one: Spark then need not compute it."""
@@ -245,12 +260,10 @@ class TableAppender:
             found = self._checksum(before)
             if found is None:
                 return
-            files = change.files_after(found["allFiles"])
-            found |= {"numFiles": len(files), "tableSizeBytes": sum(one["size"] for one in files), "allFiles": files}
-            if len(files) > _MAX_LISTED_FILES:
-                del found["allFiles"]
-            if change.replaces:
-                found |= {key: 0 for key in _DELETED_COUNTS if found.get(key) is not None}
+            found |= change.totals_after(found)
+            listed = found.pop("allFiles", None)
+            if listed is not None and found["numFiles"] <= _MAX_LISTED_FILES:
+                found["allFiles"] = change.files_after(listed)
             others = [one for one in found["setTransactions"] if one["appId"] != txn["appId"]]
             found["setTransactions"] = [*others, txn]
             file = commit_file(storage_path(self._path), before + 1).with_suffix(".crc")

@@ -130,6 +130,65 @@ def test_a_log_that_went_back_in_time_is_read_again(path, tmp_path):
     assert (ids(path), commits(path)) == ([1, 2], 1)
 
 
+def with_checksum(path):
+    """Let the table have the checksum that Spark writes."""
+    actions = [json.loads(line) for line in (Path(path) / "_delta_log" / f"{0:020d}.json").read_text().splitlines()]
+    empty = {"tableSizeBytes": 0, "numFiles": 0, "setTransactions": [], "domainMetadata": [], "allFiles": []}
+    parts = {key: action[key] for action in actions for key in ("metadata", "protocol") if key in action}
+    (Path(path) / "_delta_log" / f"{0:020d}.crc").write_text(json.dumps({**empty, **parts, "numMetadata": 1}))
+
+
+def checksum(path):
+    return json.loads((Path(path) / "_delta_log" / f"{commits(path):020d}.crc").read_text())
+
+
+def test_rows_take_the_place_of_all_others(path):
+    with_checksum(path)
+    ours = appender(path)
+    ours.append(ROWS, 1)
+
+    assert ours.append(ROWS.slice(1), 2, replace=True) is Appended.WRITTEN
+    assert ids(path) == [2]
+    assert ours.append(ROWS.slice(0, 0), 3, replace=True) is Appended.WRITTEN
+    assert (ids(path), checksum(path)["allFiles"]) == ([], [])
+
+
+@pytest.mark.parametrize("fault", ["none", "torn", "a file less"])
+def test_rows_replace_no_others_unless_all_files_are_known(path, fault):
+    with_checksum(path)
+    ours = appender(path)
+    ours.append(ROWS, 1)
+    file = Path(path) / "_delta_log" / f"{1:020d}.crc"
+    if fault == "none":
+        file.unlink()
+    else:
+        file.write_text(file.read_text()[:50] if fault == "torn" else json.dumps({**checksum(path), "allFiles": []}))
+
+    assert ours.append(ROWS, 2, replace=True) is Appended.CHANGED
+    assert ids(path) == [1, 2]
+
+
+def test_a_table_that_only_grows_is_not_replaced(tmp_path):
+    path = str(tmp_path / "t")
+    write_deltalake(path, ROWS.slice(0, 0), configuration={"delta.appendOnly": "true"})
+    with_checksum(path)
+
+    assert appender(path).append(ROWS, 1) is Appended.WRITTEN
+    assert appender(path).append(ROWS, 2, replace=True) is Appended.CHANGED
+
+
+def test_a_checksum_follows_from_the_one_before(path):
+    with_checksum(path)
+    ours = appender(path)
+    for version in range(60):
+        ours.append(ROWS, version)
+
+    found = checksum(path)
+    sizes = [file.stat().st_size for file in Path(path).glob("*.parquet")]
+    assert (found["numFiles"], found["tableSizeBytes"], "allFiles" in found) == (60, sum(sizes), False)
+    assert [(one["appId"], one["version"]) for one in found["setTransactions"]] == [("flow", 59)]
+
+
 @pytest.mark.parametrize(
     "properties",
     [

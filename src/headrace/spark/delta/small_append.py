@@ -6,11 +6,12 @@ import time
 import uuid
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from headrace.delta_log.append import Appended, TableAppender
 from headrace.model.names import quoted
 from headrace.model.schema import Schema
+from headrace.spark.delta.tables import delta_table
 
 # A frame with more rows, or whose cached rows take more bytes, is written by executors.
 _MAX_ROWS, _MAX_BYTES = 10_000, 8 << 20
@@ -50,17 +51,30 @@ class SmallAppends:
         if order is None:
             return False
         ordered = rows if tuple(rows.columns) == order else rows.select(*map(quoted, order))
-        done = self._appender.append(ordered.toArrow(), transaction, replace=replace)
-        if done is Appended.WRITTEN:
-            self._after_commit(rows)
+        taken = ordered.toArrow()
+        try:
+            done = self._appender.append(taken, transaction, replace=replace)
+        except OSError:
+            # File systems without hard links cannot create commits; if it is another fault, Spark will report it.
+            return False
+        if done is Appended.WRITTEN and self._appender.needs_checkpoint:
+            self._checkpoint(rows.sparkSession)
         return done is not Appended.CHANGED
 
-    def _after_commit(self, rows: DataFrame) -> None:
-        """What Delta does after its own commits: a checkpoint of the log now and then, and no old rows in caches."""
-        if self._appender.needs_checkpoint:
-            session: Any = rows.sparkSession
-            jvm, java_session = session._jvm, session._jsparkSession  # noqa: SLF001 - Delta has no other way
-            jvm.org.apache.spark.sql.delta.DeltaLog.forTable(java_session, self._path).checkpoint()
+    def _checkpoint(self, session: SparkSession) -> None:
+        """Write a checkpoint of the table's log, as Delta does now and then after a commit; it reports no fault."""
+        jvm: Any = session._jvm  # noqa: SLF001 - Delta has no other way
+        log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(session._jsparkSession, self._path)  # noqa: SLF001
+        none = jvm.scala.Option.empty()
+        log.checkpoint(log.update(False, none, none), none)  # noqa: FBT003 - Java has no keywords
+
+
+def refresh_caches(session: SparkSession, path: str) -> None:
+    """Let frames over a table that were cached be computed again, as Spark does after its own writes."""
+    java: Any = session._jsparkSession  # noqa: SLF001 - the same
+    manager = java.sharedState().cacheManager()
+    if not manager.isEmpty():
+        manager.recacheByPlan(java, delta_table(session, path).toDF().queryExecution().analyzed())
 
 
 def may_be_small(frame: DataFrame) -> bool:

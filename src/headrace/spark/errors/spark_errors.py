@@ -29,7 +29,7 @@ from headrace.sources.confluent import PAYLOAD_MARK, UNAVAILABLE_MARK
 from headrace.sources.worker_errors import relayed_problem
 from headrace.spark.errors.changed_sources import CHANGES, changed_input
 from headrace.spark.errors.kafka_errors import kafka_problem
-from headrace.spark.jvm.causes import Cause, chain
+from headrace.spark.jvm.causes import Cause, chain, java_stack
 
 _MAX_REASON_CHARACTERS = 600
 _LINE = re.compile(r"\bline (\d+),? pos")
@@ -188,10 +188,15 @@ def _missing_connector(error: BaseException) -> tuple[str, str] | None:
     return None
 
 
+_JAVA_FRAME = "\tat org.apache.spark"
+
+
 def full_text(error: BaseException) -> str:
-    """The full text of an error: Python's traceback and the message of each cause in Java."""
+    """The full text of an error: Python's traceback, the message of each cause in Java, and Java's stack traces."""
     causes = [f"caused by {cause.type_name}: {cause.message.strip()}\n" for cause in chain(error)]
-    return "".join((*traceback.format_exception(error), *causes))
+    text = "".join((*traceback.format_exception(error), *causes))
+    # Some errors have them in their message.
+    return text if _JAVA_FRAME in text else text + java_stack(error)
 
 
 def innermost(causes: tuple[Cause, ...]) -> Cause:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.errors.exceptions.captured import CapturedException
 
@@ -45,6 +46,18 @@ def chain(error: BaseException) -> Iterator[Cause]:
             str(java.getClass().getName()),
         )
         java = java.getCause()
+
+
+def java_stack(error: BaseException) -> str:
+    """The stack traces of an error and its causes in Java; empty for an error of Python alone."""
+    java, jvm = _java_of(error), SparkContext._jvm  # noqa: SLF001 - PySpark has no public form
+    if java is None or jvm is None:
+        return ""
+    try:
+        return str(jvm.org.apache.spark.util.Utils.exceptionString(java))
+    except Py4JError:
+        # Java has ended, or the object is gone.
+        return ""
 
 
 def _condition(error: PySparkException) -> str | None:

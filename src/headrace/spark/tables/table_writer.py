@@ -8,12 +8,14 @@ quarantined and dropped together are the rows that the flow's function returned.
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Protocol
 
 from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
 from headrace.events.types import BatchDone
@@ -31,7 +33,7 @@ from headrace.spark.delta.commit_counts import (
     rows_of_transaction,
 )
 from headrace.spark.delta.rescued_rows import count_non_null
-from headrace.spark.delta.small_append import may_be_small
+from headrace.spark.delta.small_append import may_be_small, refresh_caches
 from headrace.spark.expectations.evaluation import Evaluation
 from headrace.spark.expectations.quarantine_writer import QuarantineWriter
 from headrace.spark.expectations.samples import SampleWriter
@@ -190,7 +192,9 @@ class TableWriter:
         return self._evaluation.with_row_counts(counts)
 
     def _write_cached(self, frame: DataFrame, batch_id: int, *, may_repeat: bool) -> FlowCounts:
-        rows = self._evaluation.evaluate(frame).persist(StorageLevel.MEMORY_AND_DISK)
+        # Spark shares the cache of equal queries, and would report an error of one flow as that of another.
+        own = F.lit(str(uuid.uuid4()))
+        rows = self._evaluation.evaluate(frame).filter(own.isNotNull()).persist(StorageLevel.MEMORY_AND_DISK)
         quarantines = bool(self._evaluation.rules.with_action(Action.QUARANTINE))
         try:
             counts = self._evaluation.count(rows)
@@ -204,6 +208,8 @@ class TableWriter:
             self._sampler.sample(rows, batch_id, counts)
         finally:
             rows.unpersist()
+        if self._merge is None:
+            refresh_caches(frame.sparkSession, self._target.table)
         return self._evaluation.with_row_counts(counts)
 
     def _commit(self, rows: DataFrame, batch_id: int, evaluated: DataFrame, row_count: int | None = None) -> None:
