@@ -1,4 +1,4 @@
-"""Delta tables read from their logs, without a JVM: versions, files, features, layout, changed sources, lag."""
+"""Delta tables without a JVM: versions, files, features, layout, changed sources and lag from their logs; appends."""
 
 # The modules that other packages may import.
 __all__ = [

@@ -7,16 +7,20 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 from tests.servers.faulty_proxy import Fault, running_proxy
 
+from headrace.delta_log.append import Appended, TableAppender
+from headrace.delta_log.tables import open_table, query_rows
 from headrace.events.envelope import Origin
 from headrace.events.log import EventLog
 from headrace.events.reader import EventReader
 from headrace.events.types import UpdateCreated
 from headrace.project.lease import Lease
 from headrace.project.lease_holders import LeaseTiming
-from headrace.stores.connections import StoreConnection, add_connection
+from headrace.stores.connections import StoreConnection, add_connection, delta_options
 from headrace.stores.paths import storage_path
 
 
@@ -88,3 +92,18 @@ def test_events_are_appended_once(storage, network, fault):
     causes = [row["details"] for row in EventReader(f"{storage}/system/events").events()]
     assert len(causes) == 3
     assert network.injected()[fault] == 2
+
+
+@pytest.mark.parametrize("fault", Fault)
+def test_rows_of_small_batches_are_appended_once(storage, network, fault):
+    path, names = f"{storage}/tables/t", count()
+    write_deltalake(path, pa.table({"id": pa.array([], pa.int64())}), storage_options=delta_options(path))
+    network.fail(fault, "PUT", "_delta_log/0*[1-3].json", times=2)
+    network.fail(fault, "PUT", "/tables/t/part-")
+
+    appender = TableAppender(path, "flow", lambda: 1, lambda: f"{next(names):08}")
+    done = [appender.append(pa.table({"id": [version]}), version) for version in (0, 1, 1, 2)]
+
+    assert done == [Appended.WRITTEN, Appended.WRITTEN, Appended.REPEATED, Appended.WRITTEN]
+    assert sorted(row["id"] for row in query_rows(open_table(path), "SELECT id FROM q")) == [0, 1, 2]
+    assert network.injected()[fault] == 3

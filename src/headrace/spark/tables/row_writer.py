@@ -35,8 +35,11 @@ class RowWriter:
         rows = reject_nulls(rows, self._target.required, self._target.dataset)
         self._failpoint(Failpoint.BEFORE_WRITE)
         self._fence()
-        small = row_count is not None and self._small_appends.append(
-            rows, row_count, batch_id, replace=self._target.replaces
+        # Small appends write one file. And a view that gets partitions is laid out by Spark.
+        small = (
+            row_count is not None
+            and not self._target.partition_by
+            and self._small_appends.append(rows, row_count, batch_id, replace=self._target.replaces)
         )
         if not small:
             self._save(rows, batch_id)
