@@ -8,6 +8,7 @@ __all__ = [
     "lateness",
     "log_files",
     "newest_time",
+    "plain_columns",
     "plain_rows",
     "table_features",
     "table_files",

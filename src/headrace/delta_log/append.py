@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from headrace.atomic_write import create_file
 from headrace.delta_log.parquet_file import statistics, with_utc_times, write_parquet
+from headrace.delta_log.plain_columns import PLAIN_TYPES, is_plain_column
 from headrace.delta_log.plain_rows import file_values
 from headrace.delta_log.tables import Commit, commit_actions, commit_file, open_table_log
 from headrace.model.schema import Schema
@@ -44,12 +45,7 @@ _PROPERTIES = frozenset(
         *("delta.enabledeletionvectors", "delta.logretentionduration", "delta.deletedfileretentionduration"),
     }
 )
-_TYPES = frozenset(
-    {
-        *("boolean", "byte", "short", "integer", "long", "float", "double", "string", "binary", "date"),
-        *("timestamp", "timestamp_ntz"),
-    }
-)
+_TYPES = PLAIN_TYPES | {"timestamp_ntz"}
 # What a checksum says of a table, and what an append leaves as it is or adds to. Delta lists the files of small tables.
 _CHECKSUM = frozenset(
     {
@@ -300,7 +296,7 @@ class TableAppender:
         plain = (
             (protocol.min_writer_version <= _LAST_PLAIN_PROTOCOL or features <= _FEATURES)
             and {key for key in properties if key.startswith("delta.")} <= _PROPERTIES
-            and all(map(_is_plain, json.loads(text)["fields"]))
+            and all(is_plain_column(field, _TYPES) for field in json.loads(text)["fields"])
         )
         columns = {column.name: column.json_type for column in Schema.from_json(text).columns}
         return _Known(
@@ -311,18 +307,3 @@ class TableAppender:
             int(properties.get("delta.checkpointinterval", 10)),
             properties.get("delta.appendonly", "false").casefold() == "true",
         )
-
-
-def _is_plain(field: Mapping[str, Any]) -> bool:
-    return field["nullable"] and set(field["metadata"]) <= {"comment"} and _is_plain_type(field["type"])
-
-
-def _is_plain_type(found: Any) -> bool:
-    if isinstance(found, str):
-        return found in _TYPES or found.startswith("decimal(")
-    kind = found["type"]
-    if kind == "struct":
-        return all(map(_is_plain, found["fields"]))
-    if kind == "array":
-        return _is_plain_type(found["elementType"])
-    return kind == "map" and _is_plain_type(found["keyType"]) and _is_plain_type(found["valueType"])

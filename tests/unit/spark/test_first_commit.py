@@ -37,3 +37,22 @@ def test_an_existing_table_is_unchanged(dataset, tmp_path):
 
     assert not make_plain_table(path, NewTable.of(dataset, {}), 8, "other-id")
     assert DeltaTable(path).metadata().id == "some-id"
+
+
+@pytest.mark.parametrize(
+    ("layout", "is_plain"),
+    [
+        ({"partition_by": ("name",)}, True),
+        ({"cluster_by": ("id", "name")}, True),
+        ({"partition_by": ("nested",)}, False),
+        ({"cluster_by": ("nested.id",)}, False),
+        ({"partition_by": ("id", "name", "nested")}, False),
+        ({"properties": {"delta.appendOnly": "true"}}, False),
+    ],
+)
+def test_delta_creates_what_it_has_to_check(layout, is_plain):
+    inner = {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]}
+    types = {"id": "long", "name": "string", "nested": inner}
+    fields = [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in types.items()]
+
+    assert NewTable(json.dumps({"type": "struct", "fields": fields}), **layout).is_plain is is_plain

@@ -1,7 +1,7 @@
 """Writes the first commit of a plain table without Spark, which would take about a third of a second per table.
 
 A plain table uses only what every Delta reader and writer supports since the first protocol versions (PROTOCOL.md,
-"Change Metadata", "Protocol Evolution", "Version Checksum File"): nullable columns of the types below, a comment, and
+"Change Metadata", "Protocol Evolution", "Version Checksum File"): nullable columns of plain types, a comment, and
 properties that Delta ignores; it may be partitioned or clustered ("Clustered Table"). Delta itself creates all other
 tables, and checks them.
 """
@@ -15,15 +15,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.atomic_write import create_file
+from headrace.delta_log.plain_columns import is_plain_column
 from headrace.delta_log.tables import commit_file
 from headrace.graph.new_tables import SPECIAL_CHARACTERS
 from headrace.graph.resolved import ResolvedDataset
 from headrace.spark.delta.tables import clear_drafts
 from headrace.stores.paths import StoragePath, storage_path
 
-_TYPES = frozenset(
-    ("boolean", "byte", "short", "integer", "long", "float", "double", "string", "binary", "date", "timestamp")
-)
 # Of columns by which Delta partitions and clusters.
 _LAYOUT_TYPES = frozenset(("byte", "short", "integer", "long", "string", "date", "timestamp"))
 _INDEXED_COLUMNS, _MAX_CLUSTERING_COLUMNS = 32, 4
@@ -71,10 +69,10 @@ class NewTable:
         indexed = {name: types[name] for name in list(types)[:_INDEXED_COLUMNS]}
         return (
             own <= _KNOWN_DEFAULTS
-            and all(map(_plain_field, fields))
-            and all(types.get(name) in _LAYOUT_TYPES for name in self.partition_by)
+            and all(is_plain_column(one, special=SPECIAL_CHARACTERS) for one in fields)
+            and all(str(types.get(name)) in _LAYOUT_TYPES for name in self.partition_by)
             and len(self.partition_by) < len(types)
-            and all(indexed.get(name) in _LAYOUT_TYPES for name in self.cluster_by)
+            and all(str(indexed.get(name)) in _LAYOUT_TYPES for name in self.cluster_by)
             and len(self.cluster_by) <= _MAX_CLUSTERING_COLUMNS
             and not (self.partition_by and self.cluster_by)
         )
@@ -149,22 +147,6 @@ def make_plain_table(path: str, table: NewTable, at_ms: int, table_id: str) -> b
     }
     _link_new_file(file.with_suffix(".crc"), json.dumps(checksum))
     return True
-
-
-def _plain_field(found: Mapping[str, Any]) -> bool:
-    known = found["nullable"] and not SPECIAL_CHARACTERS & set(found["name"]) and set(found["metadata"]) <= {"comment"}
-    return bool(known) and _plain_type(found["type"])
-
-
-def _plain_type(found: Any) -> bool:
-    if isinstance(found, str):
-        return found in _TYPES or found.startswith("decimal(")
-    kind = found["type"]
-    if kind == "struct":
-        return all(_plain_field(field) for field in found["fields"])
-    if kind == "array":
-        return _plain_type(found["elementType"])
-    return kind == "map" and _plain_type(found["keyType"]) and _plain_type(found["valueType"])
 
 
 def _link_new_file(file: StoragePath, text: str) -> bool:
