@@ -104,3 +104,12 @@ def test_many_rows_and_other_columns_are_left_to_spark(headrace_session, table):
     assert not ours.append(headrace_session.sql(f"SELECT {row(0)}"), 1_000_000, 0)
     assert not ours.append(headrace_session.sql("SELECT 1L AS c0"), 1, 0)
     assert headrace_session.read.format("delta").load(table).count() == 0
+
+
+def test_what_settings_ask_of_deltas_writer_is_left_to_it(headrace_session, table):
+    key = "spark.databricks.delta.commitInfo.userMetadata"
+    headrace_session.conf.set(key, "by us")
+    try:
+        assert not appends(table).append(headrace_session.sql(f"SELECT {row(0)}"), 1, 0)
+    finally:
+        headrace_session.conf.unset(key)

@@ -63,8 +63,8 @@ class Appended(Enum):
     """How an append ended."""
 
     WRITTEN = "the rows are in the table"
-    REPEATED = "the table had this transaction, or a later one; nothing was written"
-    CHANGED = "the table needs another writer now, or has other columns; nothing was written"
+    REPEATED = "the table had this transaction, or a later one; nothing was committed"
+    CHANGED = "the table needs another writer now, or has other columns; nothing was committed"
 
 
 @dataclass
@@ -164,16 +164,16 @@ class TableAppender:
         *replace*, they take the place of all rows of the table; a table of many files is left to Spark.
 
         Raises:
-            OSError: a file cannot be written; nothing is committed.
+            OSError: a file cannot be written. An object store may have committed the rows all the same; then the table
+                has the transaction.
         """
+        # A file whose commit failed is left to maintenance: it is in use if the commit was stored after all.
         added: dict[str, Any] | None = None
-        result = Appended.CHANGED
         for _ in range(_ATTEMPTS):
             known = self._current()
+            if known is not None and known.transaction >= transaction:
+                return Appended.REPEATED
             if known is None or known.columns is None or list(known.columns) != rows.column_names:
-                break
-            if known.transaction >= transaction:
-                result = Appended.REPEATED
                 break
             replaced = self._files(known) if replace else []
             if replaced is None:
@@ -182,9 +182,7 @@ class TableAppender:
                 added = self._add(with_utc_times(rows), known.partition_by)
             if self._commit(known, _Change(added, rows.num_rows, replace, replaced), transaction):
                 return Appended.WRITTEN
-        if added is not None:
-            (storage_path(self._path) / added["path"]).unlink(missing_ok=True)
-        return result
+        return Appended.CHANGED
 
     def _add(self, rows: pa.Table, partition_by: tuple[str, ...]) -> dict[str, Any]:
         name = f"part-00000-{self._new_id()}-c000.snappy.parquet"

@@ -15,6 +15,12 @@ from headrace.spark.delta.tables import delta_table
 
 # A frame with more rows, or whose cached rows take more bytes, is written by executors.
 _MAX_ROWS, _MAX_BYTES = 10_000, 8 << 20
+# What they ask for, only Delta's own writer does.
+_DELTA_SETTINGS = (
+    "spark.databricks.delta.commitInfo.userMetadata",
+    "spark.databricks.delta.autoCompact.enabled",
+    "spark.databricks.delta.optimizeWrite.enabled",
+)
 # Compressed, and before the query.
 _MAX_READ_BYTES = 1 << 20
 
@@ -32,6 +38,7 @@ class SmallAppends:
         self._path = path
         self._appender = TableAppender(path, app_id, lambda: int(time.time() * 1000), lambda: str(uuid.uuid4()))
         self._partition_by = partition_by
+        self._wants_delta: bool | None = None
 
     def append(self, rows: DataFrame, row_count: int, transaction: int, *, replace: bool = False) -> bool:
         """Commit rows of a cached frame as a version of the application's transactions, unless the table has it.
@@ -45,7 +52,7 @@ class SmallAppends:
         Returns:
             False if Delta's own writer has to do it: nothing was written.
         """
-        if row_count > _MAX_ROWS or _planned_bytes(rows) > _MAX_BYTES:
+        if row_count > _MAX_ROWS or _planned_bytes(rows) > _MAX_BYTES or self._asks_for_more(rows.sparkSession):
             return False
         order = self._appender.order_of(Schema.from_json(rows.schema.json()), self._partition_by)
         if order is None:
@@ -60,6 +67,13 @@ class SmallAppends:
         if done is Appended.WRITTEN and self._appender.needs_checkpoint:
             self._checkpoint(rows.sparkSession)
         return done is not Appended.CHANGED
+
+    def _asks_for_more(self, session: SparkSession) -> bool:
+        """Whether settings of the session ask Delta's writer for more than a commit."""
+        if self._wants_delta is None:
+            given = (session.conf.get(key, None) for key in _DELTA_SETTINGS)
+            self._wants_delta = any(value not in (None, "", "false") for value in given)
+        return self._wants_delta
 
     def _checkpoint(self, session: SparkSession) -> None:
         """Write a checkpoint of the table's log, as Delta does now and then after a commit; it reports no fault."""
