@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
-from headrace.spark.delta.small_append import SmallAppends
+from headrace.spark.delta.small_append import SmallAppends, refresh_caches
 
 pytestmark = pytest.mark.spark
 
@@ -113,3 +116,18 @@ def test_what_settings_ask_of_deltas_writer_is_left_to_it(headrace_session, tabl
         assert not appends(table).append(headrace_session.sql(f"SELECT {row(0)}"), 1, 0)
     finally:
         headrace_session.conf.unset(key)
+
+
+def test_the_log_gets_a_checkpoint_now_and_then_and_caches_get_the_new_rows(headrace_session, table):
+    headrace_session.sql(f"ALTER TABLE delta.`{table}` SET TBLPROPERTIES ('delta.checkpointInterval' = '3')")
+    cached = headrace_session.read.format("delta").load(table).cache()
+    assert cached.count() == 0
+
+    writer = appends(table)
+    for number in range(2):
+        assert writer.append(headrace_session.sql(f"SELECT {row(number)}"), 1, number)
+    refresh_caches(headrace_session, table)
+
+    checkpoint = json.loads((Path(table) / "_delta_log" / "_last_checkpoint").read_text())
+    assert (checkpoint["version"], cached.count()) == (3, 2)
+    cached.unpersist()
