@@ -34,7 +34,7 @@ name: soak
 configuration:
   pipelines.trigger.interval: {every_s:g} seconds
 """
-# A table written by Delta's own sink, one with expectations, and a stateful one.
+# A plain table, one with expectations, and a stateful one.
 TABLES = """\
 from headrace import pipelines as dp
 from pyspark.sql import functions as F

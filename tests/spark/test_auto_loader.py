@@ -80,6 +80,20 @@ def updated(shared_project, tmp_path_factory):
     return pipeline, [*results, pipeline.run()], data
 
 
+def test_small_batches_of_files_and_of_tables_are_committed_without_spark(updated):
+    pipeline, _, _ = updated
+
+    writers = [
+        action["commitInfo"]["engineInfo"]
+        for name in ("bronze", "silver")
+        for file in (pipeline.folder / "storage/tables/default" / name / "_delta_log").glob("*.json")
+        for actions in [[json.loads(line) for line in file.read_text().splitlines()]]
+        for action in actions
+        if "commitInfo" in action and any("add" in other for other in actions)
+    ]
+    assert writers == ["headrace"] * 4
+
+
 def test_files_are_ingested_once_and_a_flow_without_new_files_is_up_to_date(updated):
     pipeline, results, data = updated
 

@@ -23,7 +23,6 @@ PROJECT = """
     def stream():
         return spark.readStream.option("maxFilesPerTrigger", 1).table("source")
 
-    # Without a metric, Delta's own sink would write it.
     @dp.table
     @dp.metric("rows", "count(*)")
     @dp.metric("value", "sum(CAST(amount AS DOUBLE))")

@@ -529,6 +529,16 @@ def test_a_failure_that_does_not_depend_on_the_rows_makes_no_dead_letters(projec
     assert aside(pipeline) == {}
 
 
+def test_a_row_of_a_query_with_the_current_time_becomes_a_dead_letter(project):
+    text = CASTS.replace('rows.select("id"', 'rows.select(F.date_trunc("day", F.current_timestamp()).alias("at"), "id"')
+    pipeline = project(text).given("source", texts(5, bad={2}))
+
+    pipeline.run()
+
+    assert (ids(pipeline), list(aside(pipeline))) == ([0, 1, 3, 4], [2])
+    assert len({row["at"] for row in pipeline.rows("numbers")}) == 1
+
+
 def test_a_flow_with_a_nondeterministic_query_fails_when_a_row_fails(project):
     text = CASTS.replace('rows.select("id"', 'rows.select(F.expr("uuid()").alias("key"), "id"')
     pipeline = project(text).given("source", texts(5, bad={1}))

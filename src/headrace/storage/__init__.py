@@ -3,6 +3,7 @@
 # The modules that other packages may import.
 __all__ = [
     "backfills",
+    "batch_input",
     "change_detection",
     "cleaned_flows",
     "dead_letter_tables",

@@ -27,13 +27,14 @@ _FORMAT = 2
 class FlowRecord:
     """The state of one flow.
 
-    ``counted_version`` is the version of the target up to which the commits of a native stream are in the event log.
-    ``resetting`` is set during a reset, so that the next update finishes a reset that crashed. ``accepted`` is set with
-    it once the reset needs no more approval: clearing has started, or the loss of rows was accepted. ``epoch`` counts
-    the checkpoints the flow has had. ``inputs`` are the versions of the tables that a materialized view was computed
-    from, by name or, outside of the pipeline, by path; ``target_id`` is the id of the table that it was written to.
-    ``confs`` were in force when the checkpoint was made and are applied again (D8). ``sources`` are digests of the
-    sources. ``running`` is set from the start of a stream until all its commits are in the event log.
+    ``counted_version`` is the version of the target up to which the commits of Delta's own sink, which version 0.1
+    used, are in the event log. ``resetting`` is set during a reset, so that the next update finishes a reset that
+    crashed. ``accepted`` is set with it once the reset needs no more approval: clearing has started, or the loss of
+    rows was accepted. ``epoch`` counts the checkpoints the flow has had. ``inputs`` are the versions of the tables that
+    a materialized view was computed from, by name or, outside of the pipeline, by path; ``target_id`` is the id of the
+    table that it was written to. ``confs`` were in force when the checkpoint was made and are applied again (D8).
+    ``sources`` are digests of the sources. ``running`` is set from the start of a stream until all its commits are in
+    the event log.
 
     ``flow`` and ``dataset`` are the names under which the record was written, ``mode`` is the flow's mode. ``identity``
     is the name in the flow's transactions and quarantine rows: its first name, which a rename does not change.

@@ -26,7 +26,7 @@ class FlowStores:
         record: the flow's record; a new one if it is lost.
         file: the path of the record.
         tables: the paths of the tables that the flow writes, by role.
-        transaction: the application id of its commits, unless Delta's own sink makes them.
+        transaction: the application id of its commits, unless Delta's own sink made them, as in version 0.1.
         logged: the newest epoch and its newest batch that the event log has for the flow; None without any.
         has_run: whether the record or the event log shows batches of the flow.
     """

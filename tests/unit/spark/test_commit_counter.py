@@ -1,9 +1,8 @@
-"""The batches that Spark's own Delta sink commits: each is recorded with its own duration."""
+"""The batches that version 0.1 left to Delta's own sink: each is counted once, by the version that continues it."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -13,90 +12,62 @@ from deltalake import write_deltalake
 from headrace.delta_log.tables import commit_file
 from headrace.graph.resolved_flows import Mode
 from headrace.model.batch_commit import BatchCommit
-from headrace.spark.tables.commit_counter import CommitCounter
+from headrace.model.datasets import Kind
+from headrace.spark.tables.commit_counter import count_sink_commits
+from headrace.storage.flow_record import FlowRecord
 
 QUERY_ID = "0b6a3a9c"
 
 
-class Query:
-    """Tells of batches as Spark does: the number of each, and how long it took."""
-
-    def __init__(self):
-        self.isActive = True
-        self.told = []
-        self._jsq = self
-
-    def tell(self, batch_id, duration_ms):
-        self.told.append(SimpleNamespace(batchId=lambda: batch_id, batchDuration=lambda: duration_ms))
-
-    def recentProgress(self):  # noqa: N802 - Spark's name
-        return self.told
-
-
-class Context:
-    """Keeps the events; nothing was counted before."""
-
-    def __init__(self, path):
-        self.events = []
-        self.reporting = SimpleNamespace(emit=self.events.append, known_counts=lambda *_batch: None)
-        self._path = path
-
-    def table_path(self, _target):
-        return self._path
-
-
 @pytest.fixture
-def made(make, tmp_path):
-    """A counter with its query, a function that commits batches, and one that gives what was recorded of each."""
-    path, query = str(tmp_path / "orders"), Query()
-    context = Context(path)
-    write_deltalake(path, pa.table({"id": pa.array([], pa.int32())}))
-    counter = CommitCounter(context, make.flow("orders", "~raw", mode=Mode.APPEND), 0, QUERY_ID, 0, query)
+def counted(make, tmp_path):
+    """Counts the commits of two batches of a query, between which another one committed."""
+    table, checkpoint = tmp_path / "orders", tmp_path / "checkpoint"
+    checkpoint.mkdir()
+    (checkpoint / "metadata").write_text(json.dumps({"id": QUERY_ID}), encoding="utf-8")
+    write_deltalake(table, pa.table({"id": pa.array([], pa.int32())}))
+    for version, query_id, batch_id in ((1, QUERY_ID, 0), (2, "another", 7), (3, QUERY_ID, 1)):
+        parameters = {"queryId": query_id, "epochId": str(batch_id)}
+        actions = (
+            {"commitInfo": {"operation": "STREAMING UPDATE", "operationParameters": parameters}},
+            {"txn": {"appId": query_id, "version": batch_id}},
+            {
+                "add": {
+                    "path": f"{version}.parquet",
+                    "size": 700,
+                    "modificationTime": 0,
+                    "dataChange": True,
+                    "partitionValues": {},
+                }
+            },
+        )
+        commit_file(table, version).write_text("\n".join(map(json.dumps, actions)), encoding="utf-8")
 
-    def commit(batch_id):
-        info = {"operationParameters": {"queryId": QUERY_ID, "epochId": str(batch_id)}}
-        file = commit_file(Path(path), batch_id + 1)
-        added = {"path": f"{batch_id}.parquet", "size": 700 + batch_id, "dataChange": True}
-        actions = ({"commitInfo": {"operation": "STREAMING UPDATE", **info}}, {"add": added})
-        file.write_text("\n".join(map(json.dumps, actions)))
+    flow, events = make.flow("orders", "~raw", mode=Mode.APPEND), []
+    target = SimpleNamespace(kind=Kind.STREAMING_TABLE)
 
-    return counter, query, commit, lambda: [(event.batch_id, event.duration_ms) for event in context.events]
+    def count(record, *known):
+        reporting = SimpleNamespace(
+            emit=events.append, known_counts=lambda _flow, _epoch, batch: batch in known or None
+        )
+        context = SimpleNamespace(
+            graph=SimpleNamespace(by_name={flow.target: target}),
+            reporting=reporting,
+            state=SimpleNamespace(checkpoint=lambda _flow, _epoch: checkpoint),
+            table_path=lambda _name: str(table),
+        )
+        return count_sink_commits(context, flow, record).counted_version, [event.commit for event in events]
 
-
-def test_each_batch_is_recorded_with_the_duration_that_spark_reports(made):
-    counter, query, commit, recorded = made
-    for batch_id, duration_ms in enumerate((70, 1200)):
-        commit(batch_id)
-        query.tell(batch_id, duration_ms)
-    # Spark looked again, and found nothing new.
-    query.tell(2, 3)
-
-    counter.count()
-
-    assert recorded() == [(0, 70), (1, 1200)]
-
-
-def test_a_batch_is_recorded_only_after_spark_reports_its_duration(made):
-    counter, query, commit, recorded = made
-    commit(0)
-    query.tell(0, 70)
-    commit(1)
-
-    counter.count()
-    before = recorded()
-    query.tell(1, 1200)
-    counter.count()
-
-    assert [event.commit for event in counter._context.events] == [BatchCommit(1, 1, 700), BatchCommit(2, 1, 701)]
-    assert before == [(0, 70)]
-    assert recorded() == [(0, 70), (1, 1200)]
+    return count
 
 
-def test_a_batch_has_no_duration_if_the_query_ends_before_reporting_it(made):
-    counter, query, commit, recorded = made
-    commit(0)
-    query.isActive = False
+FIRST, SECOND = BatchCommit(1, 1, 700), BatchCommit(3, 1, 700)
 
-    counter.count()
 
-    assert recorded() == [(0, None)]
+@pytest.mark.parametrize(
+    ("version", "known", "recorded"),
+    [(0, (), [FIRST, SECOND]), (1, (), [SECOND]), (0, (0,), [SECOND]), (3, (), [])],
+    ids=["none counted", "first counted", "first recorded before a crash", "all counted"],
+)
+def test_each_batch_of_the_query_is_recorded_once(counted, version, known, recorded):
+    assert counted(FlowRecord(counted_version=version), *known) == (3, recorded)

@@ -53,6 +53,12 @@ def prune_files(ledger: Ledger, found_before_ms: int, upto: int) -> int:
     ).rowcount
 
 
+def size_of_files(ledger: Ledger, after: int, upto: int) -> int:
+    """The bytes of the files with numbers above *after* and at most *upto*."""
+    query = "select coalesce(sum(size), 0) from files where number > ? and number <= ?"
+    return int(ledger.connection.execute(query, (after, upto)).fetchone()[0])
+
+
 def file_states(ledger: Ledger) -> Iterator[tuple[int, FileState]]:
     """Yield every file with its number, in reading order."""
     rows = ledger.connection.execute(

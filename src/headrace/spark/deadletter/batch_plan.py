@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from headrace.spark.deadletter.failing_expressions import FailingExpressions
-from headrace.spark.jvm.plan_nodes import items, leaves
+from headrace.spark.jvm.plan_nodes import items, leaves, node_kind
 from headrace.spark.session.scoped_confs import with_confs
 
 # A local property of the thread that calls a foreachBatch function: the query's id, from its checkpoint.
@@ -66,13 +66,17 @@ class BatchPlan:
         """False if the query returns other values when it is computed again, such as those of ``uuid()``.
 
         Spark generates them by a seed per batch that our plan does not have, and knows the names of files only while it
-        reads them.
+        reads them. The current time is that of the batch.
         """
-        return bool(self._plan.deterministic())
+        return all(
+            self._with_known_time(expression).deterministic()
+            for node in _nodes(self._plan)
+            for expression in items(node.expressions())
+        )
 
     def consists_of(self, kinds: Collection[str]) -> bool:
         """True if all plan nodes between the sources and the result are of these kinds."""
-        return all(node.nodeName() in kinds for node in _steps(self._plan))
+        return all(node.nodeName() in kinds for node in _nodes(self._plan) if node.children().nonEmpty())
 
     def options_of(self, number: int, provider: str) -> dict[str, str] | None:
         """The options of a source; None if it is not of a provider."""
@@ -150,6 +154,17 @@ class BatchPlan:
             changed.add(self._with(child, given))
         return plan.withNewChildren(self._sequence(changed).toIndexedSeq())
 
+    def _with_known_time(self, expression: Any) -> Any:
+        """An expression with the time of the batch in place of the current one, which Spark calls nondeterministic."""
+        if node_kind(expression) == "CurrentBatchTimestamp":
+            return expression.toLiteral()
+        if expression.deterministic():
+            return expression
+        children = self._jvm.java.util.ArrayList()
+        for child in items(expression.children()):
+            children.add(self._with_known_time(child))
+        return expression.withNewChildren(self._sequence(children).toIndexedSeq())
+
     def _sequence(self, values: Any) -> Any:
         return self._jvm.org.apache.spark.api.python.PythonUtils.toSeq(values)
 
@@ -162,13 +177,11 @@ def _analyzed(frame: DataFrame) -> Any:
     return frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - the same
 
 
-def _steps(plan: Any) -> Iterator[Any]:
-    """The nodes of a plan except its leaves."""
-    below = list(items(plan.children()))
-    if below:
-        yield plan
-    for child in below:
-        yield from _steps(child)
+def _nodes(plan: Any) -> Iterator[Any]:
+    """The nodes of a plan, from the top down."""
+    yield plan
+    for child in items(plan.children()):
+        yield from _nodes(child)
 
 
 def _columns(node: Any) -> list[int]:

@@ -14,15 +14,13 @@ from headrace.model.schema import Schema
 from headrace.spark.delta.tables import delta_table
 
 # A frame with more rows, or whose cached rows take more bytes, is written by executors.
-_MAX_ROWS, _MAX_BYTES = 10_000, 8 << 20
+MAX_ROWS, MAX_BYTES = 10_000, 8 << 20
 # What they ask for, only Delta's own writer does.
 _DELTA_SETTINGS = (
     "spark.databricks.delta.commitInfo.userMetadata",
     "spark.databricks.delta.autoCompact.enabled",
     "spark.databricks.delta.optimizeWrite.enabled",
 )
-# Compressed, and before the query.
-_MAX_READ_BYTES = 1 << 20
 
 
 class SmallAppends:
@@ -52,7 +50,7 @@ class SmallAppends:
         Returns:
             False if Delta's own writer has to do it: nothing was written.
         """
-        if row_count > _MAX_ROWS or _planned_bytes(rows) > _MAX_BYTES or self._asks_for_more(rows.sparkSession):
+        if row_count > MAX_ROWS or _planned_bytes(rows) > MAX_BYTES or self._asks_for_more(rows.sparkSession):
             return False
         order = self._appender.order_of(Schema.from_json(rows.schema.json()), self._partition_by)
         if order is None:
@@ -89,13 +87,6 @@ def refresh_caches(session: SparkSession, path: str) -> None:
     manager = java.sharedState().cacheManager()
     if not manager.isEmpty():
         manager.recacheByPlan(java, delta_table(session, path).toDF().queryExecution().analyzed())
-
-
-def may_be_small(frame: DataFrame) -> bool:
-    """Whether a frame reads so little that it can be cached to find out how many rows it has."""
-    # The plan of a frame of foreachBatch has the size of what the query reads. Sources of unknown size are infinite.
-    plan: Any = frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - the same
-    return int(str(plan.stats().sizeInBytes())) <= _MAX_READ_BYTES
 
 
 def _planned_bytes(rows: DataFrame) -> int:

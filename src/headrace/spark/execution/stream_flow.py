@@ -7,11 +7,7 @@ from dataclasses import replace
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-from headrace.checkpoints.offsets import (
-    query_id_of,
-    read_progress,
-    remove_batch_drafts,
-)
+from headrace.checkpoints.offsets import read_progress, remove_batch_drafts
 from headrace.graph.resolved_flows import StreamingFlow
 from headrace.model.static_inputs import STATIC_INPUTS_KEY, StaticInputs
 from headrace.model.triggers import Trigger, TriggerKind
@@ -92,12 +88,11 @@ class StreamFlowExecution:
         # If this fails from here on, the next update starts the flow, which counts the committed batches.
         delivered_before = bool(record.delivery)
         was_interrupted, record = record.running, replace(with_delivery(context, flow, record), running=True)
+        if was_interrupted:
+            record = self._target.count_rest(record)
         context.guard.fence()
         write_record(context.state.record_file(flow), record)
         remove_batch_drafts(checkpoint)
-        own_sink = self._target.needs_table_writer(checkpoint, record)
-        if own_sink and was_interrupted:
-            record = self._target.count_delta_commits(record, query_id_of(checkpoint))
         confs = {**flow.flow.spark_conf, **record.confs}
         with self._preparation.session_lock, starting(context, checkpoint):
             self._preparation.register_inputs(flow)
@@ -116,7 +111,6 @@ class StreamFlowExecution:
         target = self._target.batch_function(
             record,
             self._trigger,
-            own_sink=own_sink,
             repeats=was_interrupted or is_unfinished(checkpoint),
             delivered_before=delivered_before,
         )

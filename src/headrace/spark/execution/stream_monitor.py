@@ -1,4 +1,4 @@
-"""Monitors a running stream: counts its commits, reports, compacts, and records where it ended."""
+"""Monitors a running stream: reports, compacts, and records where it ended."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.checkpoints.offsets import read_progress
 from headrace.graph.resolved_flows import ResolvedFlow
-from headrace.model.datasets import Kind
 from headrace.model.triggers import Trigger, TriggerKind
 from headrace.runtime.failpoints import Failpoint
 from headrace.runtime.ports import Canceled, Completed, Report
@@ -16,16 +15,12 @@ from headrace.spark.execution.attempt_hooks import Hooks
 from headrace.spark.execution.stream_reports import StreamReports
 from headrace.spark.monitoring.query_monitor import End, QueryMonitor
 from headrace.spark.sinks.progress_counter import ProgressCounter
-from headrace.spark.tables.commit_counter import CommitCounter
 from headrace.spark.tables.compaction import COMPACT_ABOVE_FILES
-from headrace.spark.update.batch_writer import BatchCounter, BatchFunction
+from headrace.spark.update.batch_writer import BatchFunction
 from headrace.spark.update.context import UpdateContext
 from headrace.storage.change_detection import uses_clock_timers
 from headrace.storage.flow_record import FlowRecord, write_record
 from headrace.stores.paths import StoragePath
-
-# How often the counted version is stored while a query runs.
-_STORE_EVERY_S = 60.0
 
 
 class StreamMonitor:
@@ -61,14 +56,13 @@ class StreamMonitor:
         self._trigger = trigger
         self._reports = reports
         self._hooks = hooks
-        self._counter = _counter(context, flow, record, query) if target is None else None
-        self._stored_at = context.reporting.now()
+        self._counter = ProgressCounter(context, flow, record.epoch, query) if target is None else None
         self._compacted_at = 0
         # Whether a batch was finished before the query failed.
         self.progressed = False
 
     def until_end(self, began_at: float, *, repeated: int) -> Report:
-        """Count the commits of the query until it ends, and record where it ended.
+        """Monitor the query until it ends, and record where it ended.
 
         Args:
             began_at: when the attempt began, in seconds since 1970.
@@ -78,7 +72,7 @@ class StreamMonitor:
             Exception: whatever made the query fail.
         """
         context, flow, record = self._context, self._flow, self._record
-        target, counter = self._target, self._counter
+        target = self._target
         ends = uses_clock_timers(flow) and not self._trigger.kind.is_continuous
         monitor = QueryMonitor(
             self._query,
@@ -91,20 +85,17 @@ class StreamMonitor:
         try:
             end = monitor.until_end()
         except Exception as error:
+            self._count()
             self.progressed = self._batches() > 0
-            if counter is not None:
-                counter.count()
             if target is not None and target.error is not None:
                 raise target.error from error
             raise
         self._reports.report(last=True)
-        counted_version = record.counted_version
-        checkpoint = context.state.checkpoint(flow, record.epoch)
-        if counter is not None:
+        if self._counter is not None:
             context.guard.failpoint(Failpoint.WRITTEN)
-            counter.count()
+            self._count()
             context.guard.failpoint(Failpoint.COUNTED)
-            counted_version = counter.counted_version
+        checkpoint = context.state.checkpoint(flow, record.epoch)
         if end is End.WITHIN_BATCH and self._trigger.kind is not TriggerKind.REAL_TIME:
             return Canceled(flow.name)
         done = replace(
@@ -112,7 +103,6 @@ class StreamMonitor:
             fingerprint=flow.analysis.fingerprint,
             sources=tuple(source.digest for source in flow.analysis.sources),
             started_at=began_at,
-            counted_version=counted_version,
             running=end is End.WITHIN_BATCH or (end is End.DRAINED and is_unfinished(checkpoint)),
             state_signature=flow.state_signature,
             table_versions=context.state.stores(flow).table_versions(),
@@ -131,24 +121,17 @@ class StreamMonitor:
         return timeout_s if timeout_s is None or self._trigger.kind is not TriggerKind.REAL_TIME else 0.0
 
     def _poll(self) -> None:
-        """Report and count. Occasionally compact, and store the counted version, in case of a crash after weeks."""
+        """Report, count, and occasionally compact."""
         self._reports.report()
         done = self._batches()
         if done - self._compacted_at >= COMPACT_ABOVE_FILES:
             self._compacted_at = done
             self._hooks.compact()
-        if self._counter is None:
-            return
-        self._counter.count()
-        counted_version = self._counter.counted_version
-        if (
-            counted_version > self._record.counted_version
-            and self._context.reporting.now() - self._stored_at > _STORE_EVERY_S
-        ):
-            self._record = replace(self._record, counted_version=counted_version)
-            self._context.guard.fence()
-            write_record(self._context.state.record_file(self._flow), self._record)
-            self._stored_at = self._context.reporting.now()
+        self._count()
+
+    def _count(self) -> None:
+        if self._counter is not None:
+            self._counter.count()
 
     def _batches(self) -> int:
         counted = 0 if self._counter is None else self._counter.batches
@@ -159,9 +142,3 @@ def is_unfinished(checkpoint: StoragePath) -> bool:
     """Whether the last batch of a checkpoint is planned but not completed."""
     progress = read_progress(checkpoint)
     return progress is not None and not progress.completed
-
-
-def _counter(context: UpdateContext, flow: ResolvedFlow, record: FlowRecord, query: StreamingQuery) -> BatchCounter:
-    if context.graph.by_name[flow.target].kind is Kind.SINK:
-        return ProgressCounter(context, flow, record.epoch, query)
-    return CommitCounter(context, flow, record.epoch, str(query.id), record.counted_version, query)

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from headrace.errors import InternalError
 from headrace.graph.resolved_flows import CompleteFlow, StreamingFlow, UpdateFlow
 from headrace.model.triggers import Trigger, TriggerKind
 from headrace.sinks.formats import KAFKA
@@ -56,19 +57,21 @@ def start_query(
         frame: the frame of its query.
         trigger: when it polls for new input.
         checkpoint: the path of its checkpoint.
-        target: receives its batches; None if Spark writes them itself, into the flow's table or sink.
+        target: receives its batches; None if Spark writes them itself, into the flow's sink.
     """
-    dataset = context.graph.by_name[flow.target].dataset
-    if target is None and dataset.sink is not None:
-        frame = as_records(frame) if dataset.sink.format.casefold() == KAFKA else frame
-        frame = frame.observe(OBSERVED, F.count(F.lit(1)).alias(ROWS))
-    writer = _triggered(frame.writeStream.queryName(flow.name), trigger)
-    writer = writer.option("checkpointLocation", str(checkpoint)).outputMode(_OUTPUT_MODES.get(type(flow), "append"))
+
+    def writer(written: DataFrame) -> DataStreamWriter:
+        named = _triggered(written.writeStream.queryName(flow.name), trigger)
+        return named.option("checkpointLocation", str(checkpoint)).outputMode(_OUTPUT_MODES.get(type(flow), "append"))
+
     if target is not None:
-        return writer.foreachBatch(target).start()
-    if dataset.sink is not None:
-        return writer.format(dataset.sink.format).options(**stream_options(dataset.sink)).start()
-    return writer.format("delta").start(context.table_path(flow.target))
+        return writer(frame).foreachBatch(target).start()
+    sink = context.graph.by_name[flow.target].dataset.sink
+    if sink is None:
+        raise InternalError(f'flow "{flow.name}" has no writer')
+    frame = as_records(frame) if sink.format.casefold() == KAFKA else frame
+    observed = frame.observe(OBSERVED, F.count(F.lit(1)).alias(ROWS))
+    return writer(observed).format(sink.format).options(**stream_options(sink)).start()
 
 
 def _triggered(writer: DataStreamWriter, trigger: Trigger) -> DataStreamWriter:

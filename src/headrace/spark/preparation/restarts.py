@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import uuid
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -26,9 +25,9 @@ from headrace.graph.resolved_flows import ResolvedFlow
 from headrace.plan.source_retention import Restart
 from headrace.runtime.failpoints import Failpoint
 from headrace.spark.preparation.state_formats import new_format
-from headrace.spark.tables.commit_counter import CommitCounter
+from headrace.spark.tables.commit_counter import count_sink_commits
 from headrace.spark.update.context import UpdateContext
-from headrace.storage.flow_record import FlowRecord, next_epoch, write_record
+from headrace.storage.flow_record import next_epoch, write_record
 
 _POSITIONS = (DeltaPosition, FilesPosition, UnreadFiles)
 
@@ -40,7 +39,8 @@ def start_epoch(context: UpdateContext, flow: ResolvedFlow, restart: Restart) ->
     """
     file = context.state.record_file(flow)
     record = context.state.progress_of(flow)
-    _count_rest(context, flow, record)
+    if record.running:
+        count_sink_commits(context, flow, record)
     epoch = next_epoch(file, record)
     fresh = record.restarted(epoch)
     if not context.state.has_run(flow) and not record.running:
@@ -77,13 +77,3 @@ def batch_metadata(session: SparkSession, at_ms: int) -> dict[str, Any]:
     metadata: dict[str, Any] = json.loads(found.apply(0, at_ms, session._jsparkSession.conf()).json())  # noqa: SLF001 - the same
     metadata["conf"] = {key: value for key, value in metadata["conf"].items() if value is not None}
     return metadata
-
-
-def _count_rest(context: UpdateContext, flow: ResolvedFlow, record: FlowRecord) -> None:
-    """Count the commits of the ending epoch that a crash left uncounted."""
-    metadata = context.state.checkpoint(flow, record.epoch) / "metadata"
-    if not record.running or not metadata.is_file():
-        return
-    with suppress(ValueError, KeyError):
-        query_id = str(json.loads(metadata.read_text(encoding="utf-8"))["id"])
-        CommitCounter(context, flow, record.epoch, query_id, record.counted_version).count()

@@ -29,8 +29,6 @@ class ProgressCounter:
         self._epoch = epoch
         self._query = query
         self._last = -1
-        # Sinks have no versions.
-        self.counted_version = -1
         self.batches = 0
 
     def count(self) -> None:

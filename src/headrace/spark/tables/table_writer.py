@@ -33,7 +33,7 @@ from headrace.spark.delta.commit_counts import (
     rows_of_transaction,
 )
 from headrace.spark.delta.rescued_rows import count_non_null
-from headrace.spark.delta.small_append import may_be_small, refresh_caches
+from headrace.spark.delta.small_append import refresh_caches
 from headrace.spark.expectations.evaluation import Evaluation
 from headrace.spark.expectations.quarantine_writer import QuarantineWriter
 from headrace.spark.expectations.samples import SampleWriter
@@ -41,6 +41,7 @@ from headrace.spark.tables.observed_rows import computed_once, was_computed
 from headrace.spark.tables.recount import Recount
 from headrace.spark.tables.row_metrics import RowMetrics
 from headrace.spark.tables.row_writer import RowWriter
+from headrace.spark.tables.small_batches import SmallBatches
 from headrace.spark.update.batch_target import BatchTarget
 
 
@@ -68,6 +69,7 @@ class TableWriter:
         failpoint: called between writes that a crash could separate.
         fence: raises once another process holds the lease.
         merge: merges the rows of a batch that passed; None if they are appended.
+        small_batches: tells which batches may be small; None if rows are merged.
         table_lock: held from reading the table to the commit, if flows into the table need it.
         samples: how many rows to sample per expectation that warns or drops.
         metrics: of the written rows.
@@ -82,6 +84,7 @@ class TableWriter:
         failpoint: Failpoints,
         fence: Callable[[], None],
         merge: RowMerger | None = None,
+        small_batches: SmallBatches | None = None,
         table_lock: AbstractContextManager[object] | None = None,
         samples: int = 0,
         metrics: tuple[CustomMetric, ...] = (),
@@ -95,6 +98,7 @@ class TableWriter:
         self._failpoint = failpoint
         self._fence = fence
         self._merge = merge
+        self._small_batches = small_batches
         self._metrics = RowMetrics(metrics, replaces=target.replaces)
         self._recount = Recount(target, evaluation, merge is not None)
         self._write_rows = RowWriter(target, failpoint, fence)
@@ -128,7 +132,7 @@ class TableWriter:
                     self._may_repeat = False
                     return
                 counts = self._recount.counts(rows, batch_id)
-        elif self._evaluation.evaluates_whole_batches or (self._merge is None and may_be_small(frame)):
+        elif self._evaluation.evaluates_whole_batches or self._may_be_small(frame, batch_id):
             counts = self._write_cached(frame, batch_id, may_repeat=may_repeat)
         elif self._evaluation.rules.expectations:
             counts = self._write_evaluated(frame, batch_id)
@@ -178,6 +182,9 @@ class TableWriter:
         if self._known_counts(target.flow, target.epoch, batch_id) is None:
             metrics = self._metrics_of(batch_id, SparkSession.active())
             self._report(batch_id, FlowCounts(recovered=True, metrics=metrics))
+
+    def _may_be_small(self, frame: DataFrame, batch_id: int) -> bool:
+        return self._small_batches is not None and self._small_batches.may_have(frame, batch_id)
 
     def _write_evaluated(self, frame: DataFrame, batch_id: int) -> FlowCounts:
         observation = Observation()
@@ -234,7 +241,7 @@ class TableWriter:
         if found is not None:
             path, written = found.path, found.written
             counts = replace(counts, rows_upserted=found.upserted, rows_deleted=found.deleted, changes=found.changes)
-        # Delta's own sink may have committed it before the flow got expectations.
+        # In version 0.1, Delta's own sink may have committed it.
         transactions = (target.transaction, target.query_id or target.transaction)
         commit = recent_commit(target.table, transactions, batch_id) if self._committed else None
         self._emit(

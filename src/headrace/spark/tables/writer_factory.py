@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
-
-from pyspark.sql import DataFrame, SparkSession
-
 from headrace.checkpoints.offsets import query_id_of
 from headrace.expectations.compile import Rules
 from headrace.graph.resolved_flows import BatchFlow, ChangeFlow, ResolvedFlow, SnapshotFlow
-from headrace.graph.table_rules import table_rules_of
-from headrace.model.datasets import Dataset
 from headrace.model.expectations import Action, Expectation
-from headrace.model.names import QualifiedName
 from headrace.model.sequence_conflicts import OnTie
 from headrace.spark.cdc.change_writer import ChangeWriter
 from headrace.spark.cdc.event_rules import rules_of, snapshot_rules
@@ -21,7 +14,8 @@ from headrace.spark.cdc.snapshot_writer import SnapshotWriter
 from headrace.spark.delta.rescued_rows import rescued_column
 from headrace.spark.expectations.evaluation import Evaluation
 from headrace.spark.expectations.samples import samples_per_rule
-from headrace.spark.expectations.table_rules import TableRules
+from headrace.spark.tables.small_batches import SmallBatches
+from headrace.spark.tables.table_evaluation import table_evaluation
 from headrace.spark.tables.table_writer import TableWriter
 from headrace.spark.update.batch_target import BatchTarget
 from headrace.spark.update.context import UpdateContext
@@ -115,7 +109,9 @@ class WriterFactory:
         target = self._target(flow, record, replaces=replaces, repeats=repeats)
         if isinstance(flow, ChangeFlow):
             return self._merge_writer(flow, target, dataset.expectations if apply_expectations else ())
-        evaluation, table_lock = _evaluation(context, dataset, target, apply_expectations=apply_expectations)
+        checkpoint = context.state.checkpoint(flow, record.epoch)
+        small_batches = SmallBatches(checkpoint, flow.analysis.sources, target.table if replaces else None)
+        evaluation, table_lock = table_evaluation(context, dataset, target, apply_expectations=apply_expectations)
         samples = samples_per_rule(context, flow)
         return TableWriter(
             target,
@@ -124,6 +120,7 @@ class WriterFactory:
             context.reporting.known_counts,
             context.guard.failpoint,
             context.guard.fence,
+            small_batches=small_batches,
             table_lock=table_lock,
             samples=samples,
             metrics=dataset.metrics,
@@ -159,20 +156,3 @@ class WriterFactory:
             context.guard.fence,
             change_writer,
         )
-
-
-def _evaluation(
-    context: UpdateContext, dataset: Dataset, target: BatchTarget, *, apply_expectations: bool
-) -> tuple[Evaluation, AbstractContextManager[object] | None]:
-    """The evaluation of a table's expectations, and the lock that its flows need, if any."""
-
-    def read_table(session: SparkSession, name: QualifiedName) -> DataFrame:
-        return session.read.format("delta").load(context.table_path(name))
-
-    if not table_rules_of(dataset):
-        return Evaluation(Rules(dataset.expectations if apply_expectations else ())), None
-    table_rules = TableRules(dataset.expectations, read_table, target.table, replaces=target.replaces)
-    # Rows that are written without expectations still affect the rows of other flows.
-    table_lock = context.table_locks[dataset.name].lock if table_rules.needs_table_lock else None
-    evaluation = Evaluation(table_rules.rules, table_rules) if apply_expectations else Evaluation(Rules(()))
-    return evaluation, table_lock

@@ -27,7 +27,7 @@ class BatchTarget:
     update_id: str
     fencing_token: int
     attempt: int
-    # Spark's query id, under which Delta's own sink commits; empty without a query.
+    # Spark's query id, under which Delta's own sink committed in version 0.1; empty without a query.
     query_id: str = ""
     stateful: bool = False
     replaces: bool = False

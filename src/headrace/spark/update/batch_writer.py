@@ -1,4 +1,4 @@
-"""Writers for the batches of a running query, and counters of batches that Spark writes itself."""
+"""Writers for the batches of a running query."""
 
 from __future__ import annotations
 
@@ -37,13 +37,3 @@ class BatchFunction:
         except BaseException as error:
             self.error = error
             raise
-
-
-class BatchCounter(Protocol):
-    """Counts the batches that Spark itself writes."""
-
-    batches: int
-    counted_version: int
-
-    def count(self) -> None:
-        """Count the batches written since the last call."""
