@@ -164,3 +164,14 @@ def is_known(command, grammar):
         return True
     options = {word.partition("=")[0] for word in words if word.startswith("--")}
     return node is not grammar and options <= {*node.get("options", {}), *grammar["options"]}
+
+
+def test_the_keys_of_sample_rows_satisfy_rules(requirements):
+    source = {"kind": "files", "schema": {"id": "BIGINT", "at": "TIMESTAMP"}, "keys": ["id"]}
+    clean = {"name": "good", "kind": "clean", "rules": {"new": "id >= 5", "positive": "id > 0"}}
+
+    made = make_design(requirements(clean, source=source, on_error="fail"))
+
+    rows = [json.loads(line) for name in made.files if "sample/" in name for line in made.files[name].splitlines()]
+    assert rows
+    assert min(row["id"] for row in rows) >= 5

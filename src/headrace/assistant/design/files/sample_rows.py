@@ -6,6 +6,7 @@ The events span the time that the design's results need, so that some windows an
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -67,11 +68,12 @@ class SampleColumns:
         folded = column.name.casefold()
         if self.source.event_time and folded == self.source.event_time.casefold():
             return self.time(number)
+        hint = self.hints.get(folded, Hint())
         if folded in self.grouping:
-            return _identity(column, number % GROUPS + 1)
+            return _identity(column, number % GROUPS + 1, hint)
         if folded in self.unique:
-            return _identity(column, number + 1)
-        return value_of(column.type, folded, number, self.hints.get(folded, Hint()))
+            return _identity(column, number + 1, hint)
+        return value_of(column.type, folded, number, hint)
 
 
 def time_text(seconds: float) -> str:
@@ -168,13 +170,15 @@ def _nested_value(kind: dict[str, Any], name: str, number: int) -> Any:
     return {field["name"]: value_of(field["type"], field["name"], number, Hint()) for field in kind["fields"]}
 
 
-def _identity(column: Column, number: int) -> Any:
+def _identity(column: Column, number: int, hint: Hint) -> Any:
+    # Each source has the same values of a key, so that its rows find each other.
+    number += max(math.ceil(hint.least or 0), 0)
     if column.type in ("byte", "short", "integer", "long") or str(column.type).startswith("decimal"):
         return number
     if column.type in ("float", "double"):
         return float(number)
     if column.is_time or column.type == "date":
-        return value_of(column.type, column.name.casefold(), number, Hint())
+        return value_of(column.type, column.name.casefold(), number, hint)
     return f"{column.name}-{number}"
 
 
