@@ -218,9 +218,12 @@ STORED = """
     def source():
         return spark.readStream.schema("id INT").json("unused")
 
-    @dp.table
-    def numbers():
-        return spark.readStream.option("maxFilesPerTrigger", 1).table("source").repartition(3)
+    dp.create_streaming_table("numbers")
+
+    for name in ("numbers", "again"):
+        @dp.append_flow(name=name, target="numbers")
+        def append():
+            return spark.readStream.option("maxFilesPerTrigger", 1).table("source")
 
     @dp.materialized_view
     def view():

@@ -117,7 +117,7 @@ def test_a_full_refresh_clears_rows_of_a_removed_flow_only_with_accept_data_loss
     assert [(left.dataset, left.flow) for left in pipeline.plan().inactive if left.flow] == [("fed", "two")]
     with pytest.raises(Problems) as found:
         pipeline.run(full_refresh=["fed"])
-    assert 'flow "two" cannot read all of what it read again' in found.value.errors[0].detail
+    assert 'flow "two" cannot read all of its sources again: the flow is no longer' in found.value.errors[0].detail
     pipeline.run(full_refresh=["fed"], accept_data_loss=True)
     assert ids(pipeline.rows("fed")) == [-1, 1]
     code(BRONZE, FED, TWO).run()

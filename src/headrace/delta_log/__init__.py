@@ -10,6 +10,7 @@ __all__ = [
     "newest_time",
     "plain_columns",
     "plain_rows",
+    "plain_tables",
     "table_features",
     "table_files",
     "table_layout",

@@ -24,28 +24,12 @@ import pyarrow as pa
 
 from headrace.atomic_write import create_file
 from headrace.delta_log.parquet_file import statistics, with_utc_times, write_parquet
-from headrace.delta_log.plain_columns import PLAIN_TYPES, is_plain_column
 from headrace.delta_log.plain_rows import file_values
+from headrace.delta_log.plain_tables import needs_of_writers
 from headrace.delta_log.tables import Commit, commit_actions, commit_file, open_table_log
 from headrace.model.schema import Schema
 from headrace.stores.paths import storage_path
 
-# A writer need do nothing for these, unless a property or the metadata of a column asks for it.
-_FEATURES = frozenset(
-    {
-        *("appendOnly", "invariants", "checkConstraints", "changeDataFeed", "generatedColumns"),
-        *("deletionVectors", "timestampNtz", "domainMetadata", "clustering"),
-    }
-)
-_LAST_PLAIN_PROTOCOL = 6
-# Properties of Delta that do not matter to an append.
-_PROPERTIES = frozenset(
-    {
-        *("delta.appendonly", "delta.checkpointinterval", "delta.enablechangedatafeed"),
-        *("delta.enabledeletionvectors", "delta.logretentionduration", "delta.deletedfileretentionduration"),
-    }
-)
-_TYPES = PLAIN_TYPES | {"timestamp_ntz"}
 # What a checksum says of a table, and what an append leaves as it is or adds to. Delta lists the files of small tables.
 _CHECKSUM = frozenset(
     {
@@ -288,18 +272,12 @@ class TableAppender:
         table = open_table_log(self._path)
         if table is None:
             return None
-        protocol, metadata, text = table.protocol(), table.metadata(), table.schema().to_json()
-        features = {*(protocol.writer_features or ()), *(protocol.reader_features or ())}
+        metadata = table.metadata()
         properties = {key.casefold(): value for key, value in metadata.configuration.items()}
-        plain = (
-            (protocol.min_writer_version <= _LAST_PLAIN_PROTOCOL or features <= _FEATURES)
-            and {key for key in properties if key.startswith("delta.")} <= _PROPERTIES
-            and all(is_plain_column(field, _TYPES) for field in json.loads(text)["fields"])
-        )
-        columns = {column.name: column.json_type for column in Schema.from_json(text).columns}
+        columns = {column.name: column.json_type for column in Schema.from_json(table.schema().to_json()).columns}
         return _Known(
             Commit.of(self._path, table.version()),
-            columns if plain else None,
+            None if needs_of_writers(table) else columns,
             tuple(metadata.partition_columns),
             -1 if (found := table.transaction_version(self._app_id)) is None else found,
             int(properties.get("delta.checkpointinterval", 10)),

@@ -59,6 +59,8 @@ class TableReport:
             yield "feature", f"{feature.name} ({feature.does}) excludes: {excluded}"
         for name in facts.features.unknown:
             yield "feature", f"{name} is unknown to this version of Headrace"
+        for need in facts.needs_of_writers:
+            yield "writer", f"small batches are written by Spark because of {need}"
         for text in self.advice:
             yield "advice", text
 
@@ -84,6 +86,7 @@ class TableReport:
                 for feature in facts.features.known
             ]
             + [{"name": name, "needed_by": None, "excludes": []} for name in facts.features.unknown],
+            "small_batches_need_spark": list(facts.needs_of_writers),
             "advice": list(self.advice),
         }
 

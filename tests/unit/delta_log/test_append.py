@@ -14,6 +14,7 @@ from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction, 
 from deltalake.schema import PrimitiveType
 
 from headrace.delta_log.append import Appended, TableAppender
+from headrace.delta_log.plain_tables import needs_of_writers
 from headrace.model.schema import Schema as Columns
 
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64()), "name": ["a", None]})
@@ -210,6 +211,7 @@ def test_a_table_that_asks_more_of_a_writer_is_left_to_spark(path, tmp_path, pro
 
     assert (ours.order_of(JSON), ours.append(ROWS, 1)) == (None, Appended.CHANGED)
     assert commits(path) == 0
+    assert needs_of_writers(DeltaTable(path)) == tuple(f"its property {key}" for key in properties)
 
 
 def test_a_table_without_nulls_is_left_to_spark(tmp_path):
@@ -217,6 +219,8 @@ def test_a_table_without_nulls_is_left_to_spark(tmp_path):
     write_deltalake(tmp_path / "t", pa.table({"id": [1]}, schema=schema))
 
     assert appender(str(tmp_path / "t")).append(pa.table({"id": [2]}), 1) is Appended.CHANGED
+    (need,) = needs_of_writers(DeltaTable(tmp_path / "t"))
+    assert need.startswith('its column "id"')
 
 
 def test_columns_come_in_the_order_of_the_table(path):

@@ -198,6 +198,7 @@ def test_the_report_has_figures_features_and_commands():
         files=(*small(50), LiveFile("large", TARGET_FILE_BYTES, rows=1000, deleted_rows=100)),
         stored=(stored("old", 80, 3 * MIB),),
         features=features_of(["checkConstraints"], {}),
+        needs_of_writers=("its property delta.constraints.positive",),
     )
 
     report = table_report(facts, POLICY, NOW)
@@ -207,6 +208,7 @@ def test_the_report_has_figures_features_and_commands():
         ": 100 deleted rows in these files (10%)",
         ": 1 file, 3.0 MiB on disk are unused",
         ("feature: checkConstraints (checks CHECK constraints) excludes: the creation of tables without Spark jobs"),
+        "writer: small batches are written by Spark because of its property delta.constraints.positive",
         "advice: headrace maintain orders --only compact: 50 small files; 51 files, 178.0 MiB become about 2",
         ("advice: set maintenance.vacuum to all, then run headrace maintain orders: 1 file, 3.0 MiB unused"),
     ]
