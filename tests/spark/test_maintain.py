@@ -37,6 +37,11 @@ TEXT = """
     """
 
 
+def maintained(pipeline, *tables, **given):
+    project = pipeline.project
+    return project.maintain(MaintenanceRequest(*tables, **given), project.plan)
+
+
 def summary(actions):
     return {(action.table, action.task.value): action.state.value for action in actions}
 
@@ -72,8 +77,8 @@ def test_maintenance_rewrites_what_is_due_and_streams_see_nothing_of_it(project,
     headrace_session.sql(f"UPDATE {quarantine} SET quarantined_at = '2020-01-01', status = 'replayed' WHERE row.id < 9")
     protocols = {name: protocol(path) for name, path in paths.items()}
 
-    planned = pipeline.project.maintain(MaintenanceRequest(dry_run=True))
-    done = pipeline.project.maintain(MaintenanceRequest())
+    planned = maintained(pipeline, dry_run=True)
+    done = maintained(pipeline)
 
     wanted = {
         ("landed", "cluster"),
@@ -89,11 +94,11 @@ def test_maintenance_rewrites_what_is_due_and_streams_see_nothing_of_it(project,
     assert Counter(DeltaTable(paths["landed_quarantine"]).to_pyarrow_table().column("status").to_pylist()) == {
         "open": 96
     }
-    assert not summary(pipeline.project.maintain(MaintenanceRequest()))
+    assert not summary(maintained(pipeline))
     # New rows make only their partition due.
     pipeline.land("landing/2.json", [{"id": number} for number in range(200, 300, 4)])
     result = pipeline.run()
-    (again,) = [a for a in pipeline.project.maintain(MaintenanceRequest(("landed",))) if a.task is Task.CLUSTER]
+    (again,) = [a for a in maintained(pipeline, ("landed",)) if a.task is Task.CLUSTER]
     assert [dict(part) for part in again.partitions] == [{"part": "0"}]
     evens = [*range(0, 200, 2), *range(200, 300, 4)]
     assert sorted(row["id"] for row in result.rows("landed")) == evens

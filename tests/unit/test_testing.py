@@ -15,6 +15,7 @@ from headrace.runtime.failpoints import Failpoint, no_failpoint
 from headrace.settings.load import load_settings
 from headrace.testing import Crashed, assert_rows, difference
 from headrace.testing.crash import CrashFailpoint
+from headrace.testing.driver import Pipeline
 from headrace.testing.folder import ProjectFolder
 from headrace.testing.plugin import pytest_assertrepr_compare
 from headrace.testing.rows import SortedRows
@@ -122,6 +123,19 @@ def test_the_plugin_loads_neither_spark_nor_the_engine():
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True)
 
     assert shown.stdout.strip() == "[]"
+
+
+def test_a_copy_of_a_project_has_no_storage_of_any_profile(tmp_path):
+    project = tmp_path / "shop"
+    for folder in ("storage/system/events", "storage-sample/system/events", "transformations", "system"):
+        (project / folder).mkdir(parents=True)
+    text = "name: shop\nprofile: sample\nprofiles:\n  sample: {storage: storage-sample}\n  production: {}\n"
+    (project / "pipeline.yml").write_text(text, encoding="utf-8")
+    (tmp_path / "scratch").mkdir()
+
+    copy = Pipeline.nearest(project, tmp_path / "scratch")
+
+    assert sorted(entry.name for entry in copy.folder.iterdir()) == ["pipeline.yml", "system", "transformations"]
 
 
 def test_a_landed_file_is_already_stable_so_that_no_update_waits_for_it(tmp_path):

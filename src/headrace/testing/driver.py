@@ -26,6 +26,7 @@ from headrace.runtime.failpoints import Failpoint
 from headrace.settings.discover import find_settings
 from headrace.settings.load import load_settings
 from headrace.settings.settings import Settings
+from headrace.settings.storage import StorageLayout
 from headrace.testing.continuous import ContinuousUpdate
 from headrace.testing.crash import CrashFailpoint
 from headrace.testing.folder import ProjectFolder
@@ -63,7 +64,7 @@ class Pipeline(ProjectFolder):
 
     @classmethod
     def nearest(cls, start: Path, scratch: Path) -> Pipeline:
-        """A copy in *scratch* of the project at or above *start*, without its tables and checkpoints."""
+        """A copy in *scratch* of the project at or above *start*, without the storages of its profiles."""
         settings = load_settings(find_settings(start), environ=os.environ)
         number = sum(1 for entry in scratch.iterdir() if entry.name.startswith("project"))
         folder = scratch / f"project{number or ''}"
@@ -248,12 +249,12 @@ def write_project(folder: Path, files: Mapping[str, str], settings: Mapping[str,
 def _copy(settings: Settings, folder: Path) -> None:
     storage = Path(settings.storage)
 
+    def is_storage(entry: Path) -> bool:
+        # Other profiles have storages too, one of which may have the name of the copy's own.
+        return entry.resolve() == storage.resolve() or Path(StorageLayout(str(entry)).events).is_dir()
+
     def excluded(parent: str, names: list[str]) -> set[str]:
-        return {
-            name
-            for name in names
-            if name.startswith(".") or name in _EXCLUDED or Path(parent, name).resolve() == storage.resolve()
-        }
+        return {name for name in names if name.startswith(".") or name in _EXCLUDED or is_storage(Path(parent, name))}
 
     shutil.copytree(settings.root, folder, ignore=excluded, copy_function=_copy_or_link)
 
