@@ -23,6 +23,7 @@ pytestmark = [
     ),
 ]
 
+SLOW_S = 3
 HANGING = """
     import os, time
 
@@ -50,7 +51,7 @@ def test_a_batch_that_hangs_opens_the_alerts_of_its_flow_until_it_is_over(projec
     gate, landing = tmp_path / "gate", tmp_path / "landing"
     landing.mkdir()
     pipeline = project(
-        HANGING.format(gate=str(gate), landing=str(landing)), alerts={"rules": {"batch_slow": {"threshold": 3}}}
+        HANGING.format(gate=str(gate), landing=str(landing)), alerts={"rules": {"batch_slow": {"threshold": SLOW_S}}}
     )
     watch = AlertWatch(pipeline.settings)
 
@@ -65,10 +66,13 @@ def test_a_batch_that_hangs_opens_the_alerts_of_its_flow_until_it_is_over(projec
         update.wait_until(lambda: ("numbers",) in watch.metrics().of(catalogue.PROCESS_RATE))
         (landing / "2.json").write_text('{"id": 11}\n')
         update.wait_until(lambda: unread() == 1)
+        hangs_since = time.monotonic()
 
         assert watch.open_now() == set()
         assert watch.open_after(60) == {"lag_high", "lag_growing", "throughput_low", "no_batches"}
         before_s = busy_s()
+        # Until then, it is not slow.
+        update.wait_until(lambda: time.monotonic() - hangs_since > SLOW_S)
         gate.touch()
         update.wait_until(lambda: unread() == 0 and len(pipeline.rows("numbers")) == 2)
         update.wait_until(lambda: busy_s() > before_s)

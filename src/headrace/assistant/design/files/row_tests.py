@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.assistant.design.blueprint import Dataset, added_columns, event_time_read
+from headrace.assistant.design.blueprint import Dataset, DatasetKind, added_columns, event_time_read
 from headrace.assistant.design.files.python_text import literal
 from headrace.assistant.design.files.sample_rows import time_text
 from headrace.assistant.design.files.test_rows import GivenRows, constants, given_row
@@ -75,10 +75,14 @@ def enrich_tests(given_rows: GivenRows, dataset: Dataset, output: Output) -> str
     ]
     new = added[0] if added else None
     check = f'sorted(row["{new}"] is None for row in rows) == [False, True]' if new else "len(rows) == 2"
-    reads = f'pipeline.given("{table.name}", [KNOWN])'
+    schema = {}
+    if table.kind is DatasetKind.SCD2:
+        # Rows given in place of a table have the columns of its query, which are without the times of versions.
+        schema["SCHEMA"] = ", ".join(column.ddl if column.type else f"{column.name} STRING" for column in table.columns)
+    reads = f'pipeline.given("{table.name}", [KNOWN]{", schema=SCHEMA" if schema else ""})'
     return f'''"""{dataset.name}: rows with columns of {table.name}."""
 
-{constants(KNOWN=known, ROWS=rows)}
+{constants(KNOWN=known, ROWS=rows, **schema)}
 
 
 def test_a_row_without_a_match_is_kept(pipeline):
