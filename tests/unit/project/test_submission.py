@@ -106,6 +106,15 @@ def test_the_exit_code_of_the_driver_comes_back(shop, tmp_path):
     assert run_submitted(submitted_to(script, shop, tmp_path), {**os.environ, "WANTED": str(shop)}) == 3
 
 
+@pytest.fixture
+def _interruptible():
+    """Python's own reaction to SIGINT: a process that is started in the background, or another test, may have none."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_interruptible")
 def test_an_interrupt_stops_the_driver_in_an_orderly_way(shop, tmp_path):
     entry, ready = tmp_path / "main.py", tmp_path / "ready"
     entry.write_text(
