@@ -42,7 +42,7 @@ def checkpoint(tmp_path):
     [
         ({"orders": {"0": 5, "1": 0}}, [{"orders": {"0": 9, "1": 2}}], 0, 6),
         (None, [{"orders": {"0": 9}}, {"orders": {"0": 12}}], 1, 3),
-        # The topic was created anew.
+        # The topic was created again.
         (None, [{"orders": {"0": 9}}, {"orders": {"0": 2}}], 1, 0),
         # Where a new partition starts is unknown.
         (None, [{"orders": {"0": 9}}, {"orders": {"0": 9, "1": 4}}], 1, None),
