@@ -37,12 +37,12 @@ def needs_of_writers(table: DeltaTable) -> tuple[str, ...]:
         features = {*(protocol.writer_features or ()), *(protocol.reader_features or ())} - _FEATURES
     keys = [key for key in metadata.configuration if key.casefold().startswith("delta.")]
     found = (
-        *(f"its feature {name}" for name in sorted(features)),
-        *(f"its property {key}" for key in sorted(keys) if key.casefold() not in _PROPERTIES),
+        *(f"the feature {name}" for name in sorted(features)),
+        *(f"the property {key}" for key in sorted(keys) if key.casefold() not in _PROPERTIES),
     )
     fields = json.loads(table.schema().to_json())["fields"]
     return found or tuple(
-        f'its column "{field["name"]}", which is NOT NULL or has a rule or a special type'
+        f'the column "{field["name"]}", which is NOT NULL or has a rule or a special type'
         for field in fields
         if not is_plain_column(field, _TYPES)
     )

@@ -132,7 +132,6 @@ class TableFacts:
         unknown_streams: why it is unknown which streams read it; empty if it is known.
         log_kept_for: which stream needs commits that Delta may remove with its next checkpoint of the log.
         expired_rows: the quarantined rows or dead letters past their retention; None if they cannot be counted.
-        needs_of_writers: why its small batches are written by Spark, each a phrase.
     """
 
     name: str
@@ -154,7 +153,6 @@ class TableFacts:
     unknown_streams: str = ""
     log_kept_for: str = ""
     expired_rows: int | None = 0
-    needs_of_writers: tuple[str, ...] = ()
 
     @property
     def size(self) -> Size:

@@ -33,11 +33,13 @@ class TableReport:
         facts: what the report was made from.
         unused: files on disk that no reader needs.
         advice: commands and edits, with figures.
+        needs_of_writers: why small batches are written by Spark, each a phrase.
     """
 
     facts: TableFacts
     unused: Size
     advice: tuple[str, ...]
+    needs_of_writers: tuple[str, ...] = ()
 
     def describe(self) -> Iterator[tuple[str, str]]:
         """Lines as label and text."""
@@ -59,7 +61,7 @@ class TableReport:
             yield "feature", f"{feature.name} ({feature.does}) excludes: {excluded}"
         for name in facts.features.unknown:
             yield "feature", f"{name} is unknown to this version of Headrace"
-        for need in facts.needs_of_writers:
+        for need in self.needs_of_writers:
             yield "writer", f"small batches are written by Spark because of {need}"
         for text in self.advice:
             yield "advice", text
@@ -86,7 +88,7 @@ class TableReport:
                 for feature in facts.features.known
             ]
             + [{"name": name, "needed_by": None, "excludes": []} for name in facts.features.unknown],
-            "small_batches_need_spark": list(facts.needs_of_writers),
+            "small_batches_need_spark": list(self.needs_of_writers),
             "advice": list(self.advice),
         }
 
@@ -116,17 +118,20 @@ class TableReport:
         return f"{how} by {columns}, except for {share:.0%} of the bytes" if columns else ""
 
 
-def table_report(facts: TableFacts, policy: MaintenancePolicy, now_s: float) -> TableReport:
+def table_report(
+    facts: TableFacts, policy: MaintenancePolicy, now_s: float, needs_of_writers: tuple[str, ...] = ()
+) -> TableReport:
     """The report on a table.
 
     Args:
         facts: the facts.
         policy: the settings of maintenance.
         now_s: the time, in seconds since 1970.
+        needs_of_writers: why small batches are written by Spark, each a phrase.
     """
     unused = unneeded_files(facts, policy, now_s)
     size = Size(len(unused), sum(file.size for file in unused))
-    return TableReport(facts, size, tuple(_advice(facts, policy, now_s)))
+    return TableReport(facts, size, tuple(_advice(facts, policy, now_s)), needs_of_writers)
 
 
 def _advice(facts: TableFacts, policy: MaintenancePolicy, now_s: float) -> Iterator[str]:

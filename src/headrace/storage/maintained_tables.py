@@ -10,7 +10,6 @@ import pyarrow.parquet as pq
 from deltalake.exceptions import DeltaError
 
 from headrace.delta_log.log_files import newest_checkpoint
-from headrace.delta_log.plain_tables import needs_of_writers
 from headrace.delta_log.table_features import features_of
 from headrace.delta_log.table_files import (
     LiveFile,
@@ -22,15 +21,7 @@ from headrace.delta_log.table_files import (
     unordered_files,
 )
 from headrace.delta_log.table_layout import table_layout
-from headrace.delta_log.tables import (
-    TableState,
-    commit_file,
-    open_table,
-    open_table_log,
-    query_rows,
-    table_exists,
-    table_state,
-)
+from headrace.delta_log.tables import TableState, commit_file, open_table, query_rows, table_exists, table_state
 from headrace.errors import PipelineError
 from headrace.graph.resolved_flows import Mode
 from headrace.model.maintenance import MaintenancePolicy
@@ -47,7 +38,6 @@ from headrace.stores.paths import readable_file, storage_path
 
 _APPENDING = frozenset({Mode.APPEND.value, Mode.ONCE.value})
 _REPLACING = frozenset({Mode.REPLACE.value, Mode.COMPLETE.value})
-_MERGING = frozenset({Mode.MERGE.value, Mode.SNAPSHOT.value})
 _VERBS = {
     Mode.MERGE.value: "merges changes into it",
     Mode.SNAPSHOT.value: "merges snapshots into it",
@@ -117,16 +107,8 @@ def table_facts(
         stored=on_disk,
         streams=tuple(found.reader for found in positions.known if found.table_id == state.table_id),
         expired_rows=_expired_rows(table, files, policy, now_s),
-        needs_of_writers=_needs_of_writers(table),
     )
     return _with_needed(_with_order(facts, files), state, positions, policy, now_s)
-
-
-def _needs_of_writers(table: MaintainedTable) -> tuple[str, ...]:
-    """Why small batches are written by Spark; those of changes always are."""
-    is_written = table.role in (Role.STREAMING, Role.VIEW) and not table.modes & _MERGING
-    log = open_table_log(table.path) if is_written else None
-    return () if log is None else needs_of_writers(log)
 
 
 def known_positions(layout: StorageLayout, naming: Naming) -> Positions:

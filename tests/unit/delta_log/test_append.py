@@ -211,7 +211,7 @@ def test_a_table_that_asks_more_of_a_writer_is_left_to_spark(path, tmp_path, pro
 
     assert (ours.order_of(JSON), ours.append(ROWS, 1)) == (None, Appended.CHANGED)
     assert commits(path) == 0
-    assert needs_of_writers(DeltaTable(path)) == tuple(f"its property {key}" for key in properties)
+    assert needs_of_writers(DeltaTable(path)) == tuple(f"the property {key}" for key in properties)
 
 
 def test_a_table_without_nulls_is_left_to_spark(tmp_path):
@@ -220,7 +220,7 @@ def test_a_table_without_nulls_is_left_to_spark(tmp_path):
 
     assert appender(str(tmp_path / "t")).append(pa.table({"id": [2]}), 1) is Appended.CHANGED
     (need,) = needs_of_writers(DeltaTable(tmp_path / "t"))
-    assert need.startswith('its column "id"')
+    assert need.startswith('the column "id"')
 
 
 def test_columns_come_in_the_order_of_the_table(path):

@@ -198,17 +198,16 @@ def test_the_report_has_figures_features_and_commands():
         files=(*small(50), LiveFile("large", TARGET_FILE_BYTES, rows=1000, deleted_rows=100)),
         stored=(stored("old", 80, 3 * MIB),),
         features=features_of(["checkConstraints"], {}),
-        needs_of_writers=("its property delta.constraints.positive",),
     )
 
-    report = table_report(facts, POLICY, NOW)
+    report = table_report(facts, POLICY, NOW, ("the property delta.constraints.positive",))
 
     assert [f"{label}: {text}" for label, text in report.describe()] == [
         "layout: 51 files, 178.0 MiB, 3.5 MiB on average; 50 small files",
         ": 100 deleted rows in these files (10%)",
         ": 1 file, 3.0 MiB on disk are unused",
         ("feature: checkConstraints (checks CHECK constraints) excludes: the creation of tables without Spark jobs"),
-        "writer: small batches are written by Spark because of its property delta.constraints.positive",
+        "writer: small batches are written by Spark because of the property delta.constraints.positive",
         "advice: headrace maintain orders --only compact: 50 small files; 51 files, 178.0 MiB become about 2",
         ("advice: set maintenance.vacuum to all, then run headrace maintain orders: 1 file, 3.0 MiB unused"),
     ]

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from headrace.delta_log.plain_tables import needs_of_writers
+from headrace.delta_log.tables import open_table_log
 from headrace.errors import PipelineError
 from headrace.graph.resolved import ResolvedDataset
+from headrace.graph.resolved_flows import Mode
 from headrace.plan.table_report import TableReport, table_report
 from headrace.settings.settings import Settings
 from headrace.storage.maintained_tables import known_positions, maintained_tables, table_facts
+
+_MERGING = frozenset({Mode.MERGE.value, Mode.SNAPSHOT.value})
 
 
 def layout_report(
@@ -20,6 +25,9 @@ def layout_report(
             return None, ()
         positions = known_positions(settings.layout, settings.naming)
         facts = table_facts(table, positions, settings.maintenance, now_s, is_held=False)
+        log = open_table_log(table.path)
+        # Changes have a writer of their own.
+        needs = () if log is None or table.modes & _MERGING else needs_of_writers(log)
     except PipelineError as error:
         return None, (error.message,)
-    return (None if facts is None else table_report(facts, settings.maintenance, now_s)), ()
+    return (None if facts is None else table_report(facts, settings.maintenance, now_s, needs)), ()
