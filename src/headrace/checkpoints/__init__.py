@@ -6,6 +6,7 @@ __all__ = [
     "epochs",
     "initial_offsets",
     "offsets",
+    "restored",
     "state_damage",
     "state_formats",
     "state_size",

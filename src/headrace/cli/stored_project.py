@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from headrace.assistant.doctor.checklist import Checklist
     from headrace.assistant.doctor.diagnose import Diagnosis
+    from headrace.errors import PipelineError
     from headrace.model.erasure import Erasure, ErasureRequest
     from headrace.model.lateness import Lateness
     from headrace.model.maintenance import MaintenanceRequest
@@ -22,7 +23,11 @@ if TYPE_CHECKING:
     from headrace.plan.steps import Plan
     from headrace.project.clean import Cleaned, CleanRequest
     from headrace.project.inspection.flow_checkpoint import FlowCheckpoint
+    from headrace.project.savepoints.create import SavepointRequest
+    from headrace.project.savepoints.restore_plan import RestorePlan
+    from headrace.project.savepoints.savepoints import Restored, RestoreRequest
     from headrace.storage.health import FlowHealth
+    from headrace.storage.savepoints.manifest import Savepoint
 
 
 class Erasures(Protocol):
@@ -33,6 +38,34 @@ class Erasures(Protocol):
 
     def erase(self, request: ErasureRequest) -> Erasure:
         """Erase rows from every place of the storage."""
+
+
+class PipelineSavepoints(Protocol):
+    """The savepoints of a pipeline."""
+
+    def all(self) -> Sequence[Savepoint]:
+        """All savepoints that can be read."""
+
+    def problems(self) -> Sequence[PipelineError]:
+        """Why others cannot be read."""
+
+    def find(self, name: str) -> Savepoint:
+        """The savepoint with an id or a name."""
+
+    def create(self, request: SavepointRequest) -> Savepoint:
+        """Make a savepoint."""
+
+    def plan(self, request: RestoreRequest) -> RestorePlan:
+        """What a restore would do."""
+
+    def verify(self, name: str) -> Sequence[PipelineError]:
+        """Why a savepoint cannot be restored, or not completely."""
+
+    def restore(self, request: RestoreRequest) -> Restored:
+        """Restore a savepoint."""
+
+    def drop(self, name: str) -> Savepoint:
+        """Remove a savepoint."""
 
 
 class Checkpoints(Protocol):

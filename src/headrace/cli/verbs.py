@@ -44,6 +44,7 @@ VERBS = {
     "quarantine": "quarantine:app",
     "alerts": "alerts:app",
     "checkpoints": "checkpoints:app",
+    "savepoint": "savepoint:app",
     "state": "state:app",
     "assist": "assist:app",
     "mcp": "assist:mcp",

@@ -40,7 +40,7 @@ from headrace.events.types import (
     UpdateTotals,
     Warned,
 )
-from headrace.events.upkeep import LogTrimmed, RowsErased, TableMaintained
+from headrace.events.upkeep import LogTrimmed, RowsErased, SavepointChanged, TableMaintained
 from headrace.model.batch_commit import BatchCommit
 from headrace.model.custom_metrics import MetricValue
 from headrace.model.expectations import Action, ExpectationCount
@@ -97,6 +97,8 @@ def event_of(event_type: str, details: Json, origin: Json, message: str = "") ->
     if event_type == RowsErased.event_type:
         rows = {str(name): int(count) for name, count in body["rows"].items()}
         return RowsErased(tuple(body["columns"]), rows, bool(body["kept_files"]), body.get("user"))
+    if event_type == SavepointChanged.event_type:
+        return SavepointChanged(body["action"], body["savepoint"], body["name"], body["kind"], body.get("user"))
     if event_type == UpdateTotals.event_type:
         return UpdateTotals(tuple(_total(found) for found in body["flows"]), _reports(body.get("reports")))
     if event_type == TableMaintained.event_type:
@@ -306,20 +308,24 @@ def _body(event: Event) -> dict[str, Any]:
             return _metrics_body(event)
         case RowsSampled() | TableEvaluated():
             return _expectations_event_body(event)
-        case UpdateTotals() | RowsErased() | TableMaintained() | LogTrimmed():
+        case UpdateTotals() | RowsErased() | SavepointChanged() | TableMaintained() | LogTrimmed():
             return _summary_body(event)
         case Warned(code=code, level=level, facts=facts):
             known = {} if level is Level.WARN else {"level": level}
             return {"code": code, **known, **({"facts": facts} if facts else {})}
 
 
-def _summary_body(event: UpdateTotals | RowsErased | TableMaintained | LogTrimmed) -> dict[str, Any]:
+def _summary_body(
+    event: UpdateTotals | RowsErased | SavepointChanged | TableMaintained | LogTrimmed,
+) -> dict[str, Any]:
     match event:
         case UpdateTotals(flows=flows, reports=reports):
             found = [{"flow": one.flow, "dataset": one.dataset, "details": details_of(one)} for one in reports or ()]
             return {"flows": [_total_body(flow) for flow in flows]} | ({} if reports is None else {"reports": found})
         case RowsErased(columns, rows, kept_files, user):
             return {"columns": list(columns), "rows": dict(rows), "kept_files": kept_files, "user": user}
+        case SavepointChanged(action, savepoint, name, kind, user):
+            return {"action": action, "savepoint": savepoint, "name": name, "kind": kind, "user": user}
         case TableMaintained():
             return {key: getattr(event, key) for key in _MAINTENANCE}
         case LogTrimmed(before, metrics_before, metrics):

@@ -33,6 +33,27 @@ class RowsErased:
 
 
 @dataclass(frozen=True)
+class SavepointChanged:
+    """A savepoint was made, restored or dropped: *action* is created, restored or dropped, *user* who did it."""
+
+    action: str
+    savepoint: str
+    name: str
+    kind: str
+    user: str | None = None
+
+    event_type: ClassVar[str] = "savepoint"
+    level: ClassVar[Level] = Level.INFO
+    maturity: ClassVar[Maturity] = Maturity.EVOLVING
+
+    @property
+    def message(self) -> str:
+        """One readable line."""
+        user = f" by {self.user}" if self.user else ""
+        return f"savepoint {self.name or self.savepoint} {self.action}{user}"
+
+
+@dataclass(frozen=True)
 class TableMaintained:
     """An action of maintenance on a table, or on log files; *state* is DONE, SKIPPED or FAILED.
 

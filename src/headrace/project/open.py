@@ -18,7 +18,6 @@ from headrace.model.preview import Preview
 from headrace.model.rows import Rows
 from headrace.plan.backfills import BackfillRequest, ReplayRequest
 from headrace.plan.steps import Plan
-from headrace.project.erasure.erasures import Erasures
 from headrace.project.inspection.dataset_resolution import (
     OneDataset,
     explained,
@@ -29,25 +28,24 @@ from headrace.project.inspection.dataset_resolution import (
 from headrace.project.inspection.explanation import Explanation
 from headrace.project.inspection.monitored_pipelines import monitored_pipelines
 from headrace.project.inspection.sql_access import run_statement
-from headrace.project.inspection.stored_project import StoredProject
 from headrace.project.planning.plan_update import Planning
 from headrace.project.resolution.resolver import Resolver
+from headrace.project.session_project import SessionProject
 from headrace.project.test_harness import REAL, Harness
 from headrace.project.update.update_start import UpdateStart
 from headrace.settings.load import nearest_settings
 from headrace.settings.settings import Settings
 
 
-class Project(StoredProject):
+class Project(SessionProject):
     """A pipeline in a folder. Opening reads the settings; the first method that needs a session opens one."""
 
     def __init__(self, settings: Settings, environ: Mapping[str, str], harness: Harness = REAL) -> None:
-        super().__init__(settings, environ)
+        super().__init__(settings, environ, self.session)
         self._harness = harness
         self._planning = Planning(settings, harness)
         self._state = self._planning.state
         self._resolver = Resolver(settings, self._secrets, environ, harness)
-        self.erasures = Erasures(settings, environ, lambda: self._resolver.catalog().session, self.redact)
 
     @classmethod
     def open(
@@ -265,4 +263,5 @@ class Project(StoredProject):
             self.metrics,
             cause,
         )
+        self.savepoints.finish()
         return start.run(selection, planned, on_event, stop)

@@ -19,8 +19,8 @@ _RECORD = "flow.json"
 _OTHERS_OF_FLOW = frozenset({"failing_rows", "waiting", "auto_loader", "loads", "aside"})
 _OWN_OF_CHECKPOINT = frozenset({"offsets", "commits", "sources", "state"})
 _OWN_OF_TABLE = frozenset({"_delta_log", "_change_data"})
-# Headrace's own folder, below the storage. What is being removed is there too.
-_SYSTEM = "system"
+# Headrace's own folders, below the storage. What is being removed is in the first one.
+_OWN = ("system", "savepoints")
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ class _Listing:
 def find_checkpoints(root: str) -> CheckpointFolders:
     """The checkpoints in a storage that a stream may continue from, sorted by path.
 
-    Follows links. Passes over the old epochs of flows, partitions of tables, and the folder ``system``. A folder that
-    vanishes meanwhile may have been renamed, so it counts as one that cannot be listed.
+    Follows links. Passes over the old epochs of flows, partitions of tables, and the folders ``system`` and
+    ``savepoints``. A folder that vanishes meanwhile may have been renamed, so it counts as one that cannot be listed.
 
     Args:
         root: the folder of the storage.
@@ -111,7 +111,7 @@ def _is_checkpoint(folder: StoragePath, listing: _Listing) -> bool:
 def _passed_over(top: StoragePath, folder: StoragePath, listing: _Listing, *, is_checkpoint: bool) -> Iterator[str]:
     """The folders in a folder that no checkpoint is in."""
     if folder == top:
-        yield _SYSTEM
+        yield from _OWN
     if is_checkpoint:
         yield from _OWN_OF_CHECKPOINT
     if "_delta_log" in listing.folders:

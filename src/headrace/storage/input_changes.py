@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from headrace.checkpoints.offsets import files_seen, newest_listing
@@ -56,6 +57,23 @@ def table_change(source: Source, table: TableState | None, offset: Any) -> str |
         version += 1
     changed = has_data_changes(table.path, version, table.version)
     return f'"{source.detail}" has new rows' if changed else None
+
+
+def has_unread_rows(path: str, newest: int, offset: Mapping[str, Any]) -> bool:
+    """Whether a table has rows after a stream's offset.
+
+    Args:
+        path: of the table.
+        newest: its newest version.
+        offset: the offset as Spark stores it.
+    """
+    version, index = int(offset["reservoirVersion"]), int(offset.get("index", 0))
+    if index != BETWEEN_COMMITS:
+        # Nothing shows how much of the first snapshot a stream has read.
+        if offset.get("isStartingVersion") or _has_more(path, version, index):
+            return True
+        version += 1
+    return has_data_changes(path, version, newest)
 
 
 def _has_more(path: str, version: int, index: int) -> bool:

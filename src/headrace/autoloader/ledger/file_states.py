@@ -46,6 +46,27 @@ def committed_number(ledger: Ledger) -> int:
     return max(row[0] or 0, ledger.first_number)
 
 
+def lost_after(ledger: Ledger, number: int) -> list[str]:
+    """The paths of files after a number that were cleaned up, so that no stream can read them again.
+
+    Files that were forgotten have no path any more; they count as ``(a forgotten file)``.
+    """
+    rows = ledger.connection.execute(
+        "select path, name from files join folders on folders.id = folder join cleaned on cleaned.number = files.number"
+        " where files.number > ? order by files.number",
+        (number,),
+    )
+    found = [join_path(folder, name) for folder, name in rows]
+    (known,) = ledger.connection.execute("select count(*) from files where number > ?", (number,)).fetchone()
+    forgotten = max(ledger.last_number - max(number, ledger.first_number), 0) - int(known)
+    return found + ["(a forgotten file)"] * forgotten
+
+
+def take_back_commits(ledger: Ledger, number: int) -> None:
+    """Make a stream read the files after a number again: they no longer count as being in the target."""
+    ledger.connection.execute("delete from commits where number > ?", (number,))
+
+
 def prune_files(ledger: Ledger, found_before_ms: int, upto: int) -> int:
     """Delete read files (numbers up to *upto*) that were found and changed before a time; return how many."""
     return ledger.connection.execute(

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.autoloader.ledger.file_states import committed_number
+from headrace.autoloader.ledger.file_states import committed_number, lost_after, take_back_commits
 from headrace.autoloader.ledger.ledger import Ledger
-from headrace.autoloader.ledger.stored_ledgers import open_ledger
+from headrace.autoloader.ledger.stored_ledgers import has_ledger, open_ledger
 from headrace.errors import PipelineError
-from headrace.stores.paths import storage_path
+from headrace.stores.paths import StoragePath, storage_path
 
 
 @dataclass(frozen=True)
@@ -73,3 +74,33 @@ def offset_problem(ledgers: str, offset: Mapping[str, Any]) -> PipelineError | N
             ledger.close()
     except PipelineError as error:
         return error
+
+
+def lost_since(folders: Iterable[StoragePath], offset: Mapping[str, Any]) -> list[str] | None:
+    """The files after an offset that no stream can read again, as paths; None if the ledger is gone.
+
+    Args:
+        folders: where the ledger may be.
+        offset: as Spark stores it.
+    """
+    at = Offset.of(offset)
+    root = next((folder for folder in folders if has_ledger(folder, at.ledger)), None)
+    if root is None:
+        return None
+    with closing(open_ledger(root, at.ledger, read_only=True)) as ledger:
+        return lost_after(ledger, at.number)
+
+
+def take_back_to(folders: Iterable[StoragePath], offset: Mapping[str, Any]) -> None:
+    """Make a stream that continues from an offset read all later files again, which may be in a target already.
+
+    Args:
+        folders: where the ledger may be; nothing happens if it is gone.
+        offset: as Spark stores it.
+    """
+    at = Offset.of(offset)
+    root = next((folder for folder in folders if has_ledger(folder, at.ledger)), None)
+    if root is not None:
+        with closing(open_ledger(root, at.ledger)) as ledger:
+            take_back_commits(ledger, at.number)
+            ledger.flush()

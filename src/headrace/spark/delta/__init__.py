@@ -14,6 +14,7 @@ __all__ = [
     "not_null_columns",
     "optimize",
     "rescued_rows",
+    "restore",
     "small_append",
     "tables",
     "transaction",

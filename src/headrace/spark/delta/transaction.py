@@ -135,6 +135,17 @@ class DeltaTransaction:
         changed = delta_table(self.session, self.path).toDF().queryExecution().analyzed()
         java.sharedState().cacheManager().recacheByPlan(java, changed)
 
+    def record(self, transactions: Mapping[str, int]) -> None:
+        """Commit versions of streaming transactions alone, without a change of the table.
+
+        Args:
+            transactions: the version by transaction id.
+        """
+        delta = self._jvm.org.apache.spark.sql.delta
+        now = self._jvm.scala.Option.apply(self.log.clock().getTimeMillis())
+        made = [delta.actions.SetTransaction(name, version, now) for name, version in transactions.items()]
+        self.opened.commit(self._sequence(made), _object(delta, "DeltaOperations$ManualUpdate$"))
+
     def replace_with_empty(self, model: str, transaction: str, version: int) -> None:
         """Replace the table by an empty one with the columns, properties and comment of another, in one commit.
 

@@ -1,0 +1,1 @@
+"""Makes savepoints of a pipeline, checks them, and restores them."""

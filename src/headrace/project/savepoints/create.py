@@ -1,0 +1,218 @@
+"""Makes a savepoint of a storage, under the lease and while no maintenance runs.
+
+A savepoint is a cut between batches: of each flow the checkpoint after its newest completed batch, of each table the
+version that has exactly the batches up to there. So every stream must have read its input tables completely.
+"""
+
+from __future__ import annotations
+
+import platform
+import secrets
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from headrace.checkpoints.offsets import read_progress
+from headrace.delta_log.table_files import live_files
+from headrace.delta_log.tables import TableState, table_state
+from headrace.errors import PipelineError, raise_all
+from headrace.graph.resolved_flows import Mode
+from headrace.model.names import Naming, QualifiedName
+from headrace.plan.agreement import NONE
+from headrace.project.lease_holders import user_name
+from headrace.settings.settings import Settings
+from headrace.storage.backfills import stored_backfills
+from headrace.storage.dead_letter_tables import dead_letter_table
+from headrace.storage.flow_stores import QUARANTINE, RETAINED_EVENTS, TABLE
+from headrace.storage.health import FlowHealth
+from headrace.storage.input_changes import has_unread_rows
+from headrace.storage.savepoints.manifest import SavedFlow, SavedTable, Savepoint, SavepointKind
+from headrace.storage.savepoints.pins import pin
+from headrace.storage.savepoints.stored import Savepoints
+from headrace.stores.copies import Copied, copy_tree
+from headrace.stores.object_path import ObjectPath
+from headrace.stores.paths import StoragePath, relative_path, storage_path
+
+FLOWS, PINS, CHECKPOINT, RECORD = "flows", "tables", "checkpoint", "flow.json"
+DEAD_LETTERS = "dead letters"
+_PACKAGES = ("headrace", "pyspark", "delta-spark", "deltalake")
+_SUFFIXES = {TABLE: "", QUARANTINE: ", quarantine", RETAINED_EVENTS: ", changes", DEAD_LETTERS: ", dead letters"}
+
+
+@dataclass(frozen=True)
+class SavepointRequest:
+    """A savepoint to make.
+
+    Attributes:
+        name: its name; empty for none.
+        kind: why it is made.
+    """
+
+    name: str = ""
+    kind: SavepointKind = SavepointKind.MANUAL
+
+
+def create_savepoint(
+    settings: Settings,
+    environ: Mapping[str, str],
+    request: SavepointRequest,
+    read_health: Callable[[], tuple[FlowHealth, ...]],
+    fence: Callable[[], None],
+) -> Savepoint:
+    """Make a savepoint; the caller holds the lease.
+
+    Args:
+        settings: the pipeline's.
+        environ: the process environment.
+        request: what to make.
+        read_health: reads the current health of the stored flows.
+        fence: returns while the lease is held.
+
+    Raises:
+        PipelineError: SAVEPOINT.NAME, SAVEPOINT.NAME_TAKEN, SAVEPOINT.NOTHING, SAVEPOINT.TABLE_BROKEN.
+        Problems: SAVEPOINT.UNFINISHED for each flow that has something unfinished.
+    """
+    layout, naming = settings.layout, settings.naming
+    stored = Savepoints(layout)
+    if request.name:
+        stored.check_name(request.name)
+    flows = read_health()
+    if not flows:
+        raise PipelineError("SAVEPOINT.NOTHING")
+    raise_all(_unfinished(flows, naming))
+    made_at = time.time()
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(made_at))
+    savepoint_id = f"sp-{stamp}-{secrets.token_hex(2)}"
+    root = storage_path(layout.root)
+    with stored.draft(savepoint_id) as draft:
+        saved_flows = tuple(_save_flow(flow, root, draft, naming) for flow in flows)
+        fence()
+        saved_tables = tuple(_save_table(*table, root, draft) for table in _tables(flows))
+        fence()
+        savepoint = Savepoint(
+            id=savepoint_id,
+            name=request.name,
+            kind=request.kind,
+            made_at=made_at,
+            made_by=user_name(environ),
+            pipeline=settings.id,
+            made_with=dict(_versions()),
+            code_digest="",
+            git_commit=None,
+            has_code=False,
+            tables=saved_tables,
+            flows=saved_flows,
+        )
+        stored.publish(draft, savepoint)
+    return savepoint
+
+
+def _unfinished(flows: Iterable[FlowHealth], naming: Naming) -> Iterator[PipelineError]:
+    """Why flows are not between two batches."""
+    found = [*flows]
+    states = {flow.stored.dataset: table_state(flow.stores.tables[TABLE]) for flow in found}
+    tables = {state.table_id: (name, state) for name, state in states.items() if state is not None}
+    for flow in found:
+        reason = _reason(flow, naming, tables)
+        if reason:
+            yield PipelineError("SAVEPOINT.UNFINISHED", flow=flow.stored.name, reason=reason)
+
+
+def _reason(flow: FlowHealth, naming: Naming, tables: Mapping[str, tuple[QualifiedName, TableState]]) -> str:
+    record = flow.stored.record
+    if flow.problem is not None:
+        return f"it cannot continue ({flow.problem.code})"
+    if record.resetting:
+        return "its reset is not finished"
+    if any(backfill.pending for backfill in stored_backfills(flow.stored.file.parent, naming.canonical)):
+        return "its backfill or replay is not finished"
+    if record.running and flow.stores.mode is Mode.SNAPSHOT:
+        return "its snapshot is not finished"
+    progress = read_progress(flow.stores.checkpoint) if flow.has_checkpoint else None
+    if progress is None:
+        return ""
+    if not progress.completed:
+        return f"its batch {progress.batch_id} is not finished"
+    for offset in progress.offsets:
+        known = tables.get(str(offset.get("reservoirId"))) if isinstance(offset, Mapping) else None
+        if known is not None and has_unread_rows(known[1].path, known[1].version, offset):
+            return f'it has not read all rows of "{known[0]}"'
+    return ""
+
+
+def _save_flow(flow: FlowHealth, root: StoragePath, draft: StoragePath, naming: Naming) -> SavedFlow:
+    stored, stores = flow.stored, flow.stores
+    folder = str(relative_path(stored.file.parent, root))
+    target = draft / FLOWS / folder
+    target.mkdir(parents=True, exist_ok=True)
+    (target / RECORD).write_bytes(stored.file.read_bytes())
+    copied = Copied()
+    has_checkpoint = flow.has_checkpoint and (stores.checkpoint / "metadata").is_file()
+    if has_checkpoint:
+        copied = copy_tree(stores.checkpoint, target / CHECKPOINT)
+    batches = flow.batches
+    return SavedFlow(
+        name=stored.name,
+        dataset=str(stored.dataset),
+        identity=stored.record.identity,
+        mode=stores.mode.value,
+        folder=folder,
+        epoch=stored.record.epoch,
+        batch=batches.done if flow.has_numbered_batches and batches.done != NONE else None,
+        committed=batches.committed if batches.committed not in (None, NONE) else None,
+        files=copied.files,
+        size_bytes=copied.size_bytes,
+        backfills=tuple(backfill.number for backfill in stored_backfills(stored.file.parent, naming.canonical)),
+        is_sink=table_state(stores.tables[TABLE]) is None,
+    )
+
+
+def _tables(flows: Iterable[FlowHealth]) -> Iterator[tuple[str, str, str]]:
+    """The dataset, the role and the path of each table that flows write."""
+    seen: set[str] = set()
+    for flow in flows:
+        letters = dead_letter_table(flow.stored.file.parent)
+        for role, path in (*flow.stores.tables.items(), (DEAD_LETTERS, letters)):
+            if path not in seen and table_state(path) is not None:
+                seen.add(path)
+                yield str(flow.stored.dataset), role, path
+
+
+def _save_table(dataset: str, role: str, path: str, root: StoragePath, draft: StoragePath) -> SavedTable:
+    state = table_state(path)
+    if state is None:
+        raise PipelineError("SAVEPOINT.TABLE_BROKEN", path=path, reason="it is gone")
+    relative = str(relative_path(storage_path(path), root))
+    files = live_files(path, state.version)
+    rows = [file.rows for file in files]
+    known = sum(count for count in rows if count is not None) - sum(file.deleted_rows for file in files)
+    copied = None
+    if not isinstance(draft, ObjectPath):
+        try:
+            copied = pin(path, state.version, Path(draft, PINS, relative))
+        except FileNotFoundError as error:
+            reason = f"its file {error.filename} is missing"
+            raise PipelineError("SAVEPOINT.TABLE_BROKEN", path=path, reason=reason) from error
+    return SavedTable(
+        name=f"{dataset}{_SUFFIXES[role]}",
+        dataset=dataset,
+        role=role,
+        path=relative,
+        table_id=state.table_id,
+        version=state.version,
+        files=len(files),
+        size_bytes=sum(file.size for file in files),
+        rows=None if None in rows else known,
+        pinned=copied is not None,
+    )
+
+
+def _versions() -> Iterator[tuple[str, str]]:
+    yield "python", platform.python_version()
+    for package in _PACKAGES:
+        try:
+            yield package, version(package)
+        except PackageNotFoundError:
+            continue

@@ -1,0 +1,240 @@
+"""The savepoints of a pipeline: what programs and the command line call."""
+
+from __future__ import annotations
+
+import socket
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from headrace.errors import PipelineError, Problems, problems_of, raise_all
+from headrace.events.envelope import Origin
+from headrace.events.last_batches import last_batches
+from headrace.events.log import EventLog
+from headrace.events.upkeep import SavepointChanged
+from headrace.project.lease import Lease
+from headrace.project.lease_holders import host_name, user_name
+from headrace.project.maintenance.lock import maintenance_lock
+from headrace.project.savepoints.create import SavepointRequest, create_savepoint
+from headrace.project.savepoints.restore import (
+    Restore,
+    Unfinished,
+    begin_restore,
+    end_restore,
+    no_failpoint,
+    unfinished_restore,
+)
+from headrace.project.savepoints.restore_plan import RestorePlan, plan_restore
+from headrace.project.savepoints.verify import findings
+from headrace.settings.settings import Settings
+from headrace.settings.storage import MonitoringFile
+from headrace.storage.health import FlowHealth, health_of_flows
+from headrace.storage.savepoints.manifest import Savepoint, SavepointKind
+from headrace.storage.savepoints.stored import Savepoints
+
+
+@dataclass(frozen=True)
+class RestoreRequest:
+    """A restore.
+
+    Attributes:
+        savepoint: its id or its name.
+        datasets: what to restore, with all that streams read from there; everything if empty.
+        accept_data_loss: also if rows cannot be read again.
+    """
+
+    savepoint: str
+    datasets: tuple[str, ...] = ()
+    accept_data_loss: bool = False
+
+
+@dataclass(frozen=True)
+class Restored:
+    """What a restore did.
+
+    Attributes:
+        plan: what was planned, and done.
+        before: the savepoint of the state before it; None if there is none.
+        reason: why there is none.
+    """
+
+    plan: RestorePlan
+    before: Savepoint | None
+    reason: str = ""
+
+
+class PipelineSavepoints:
+    """The savepoints of a pipeline.
+
+    Args:
+        settings: the pipeline's.
+        environ: the process environment.
+        session: opens the session, which only a restore needs.
+        redact: removes secrets from a text.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        environ: Mapping[str, str],
+        session: Callable[[], SparkSession],
+        redact: Callable[[str], str],
+    ) -> None:
+        self._settings = settings
+        self._environ = environ
+        self._session = session
+        self._redact = redact
+        self._stored = Savepoints(settings.layout)
+
+    def all(self) -> tuple[Savepoint, ...]:
+        """All savepoints that can be read, the oldest first."""
+        return self._stored.all()
+
+    def problems(self) -> tuple[PipelineError, ...]:
+        """Why other savepoints cannot be read."""
+        return self._stored.problems()
+
+    def find(self, name: str) -> Savepoint:
+        """The savepoint with an id or a name.
+
+        Raises:
+            PipelineError: SAVEPOINT.UNKNOWN, SAVEPOINT.UNREADABLE.
+        """
+        return self._stored.find(name)
+
+    def create(self, request: SavepointRequest) -> Savepoint:
+        """Make a savepoint.
+
+        Raises:
+            PipelineError: SAVEPOINT.NAME, SAVEPOINT.NAME_TAKEN, SAVEPOINT.NOTHING, SAVEPOINT.TABLE_BROKEN,
+                SAVEPOINT.RESTORING; LEASE.HELD if an update is running, MAINTENANCE.RUNNING if maintenance is.
+            Problems: SAVEPOINT.UNFINISHED for each flow that has something unfinished.
+        """
+        with self._exclusive() as lease:
+            unfinished = unfinished_restore(self._settings)
+            if unfinished is not None:
+                raise PipelineError("SAVEPOINT.RESTORING", savepoint=unfinished.savepoint)
+            return self._create(request, lease.check)
+
+    def plan(self, request: RestoreRequest) -> RestorePlan:
+        """What a restore would do; writes nothing.
+
+        Raises:
+            PipelineError: SAVEPOINT.UNKNOWN, SAVEPOINT.UNREADABLE, SAVEPOINT.NOT_IN_IT.
+        """
+        settings = self._settings
+        savepoint = self._stored.find(request.savepoint)
+        return plan_restore(savepoint, self._health(), settings.layout, settings.naming, request.datasets)
+
+    def verify(self, name: str) -> tuple[PipelineError, ...]:
+        """Why a savepoint cannot be restored, or not completely; empty if it can.
+
+        Raises:
+            PipelineError: SAVEPOINT.UNKNOWN, SAVEPOINT.UNREADABLE.
+        """
+        return findings(self.plan(RestoreRequest(name)), self._settings.layout)
+
+    def restore(self, request: RestoreRequest, reached: Callable[[str], None] = no_failpoint) -> Restored:
+        """Restore a savepoint. A crash at any point leaves it to the next update, or to the same call, to finish.
+
+        Args:
+            request: what to restore.
+            reached: called at each step, for tests that crash there.
+
+        Raises:
+            PipelineError: as :meth:`plan`; SAVEPOINT.LOSES, SAVEPOINT.RESTORING (another one has begun);
+                SAVEPOINT.DELTA_VERSION; LEASE.HELD if an update is running, MAINTENANCE.RUNNING if maintenance is.
+            Problems: why it is not possible; nothing was written.
+        """
+        with self._exclusive() as lease:
+            asked = Unfinished(self._stored.find(request.savepoint).id, request.datasets)
+            begun = unfinished_restore(self._settings)
+            if begun is not None and begun != asked:
+                raise PipelineError("SAVEPOINT.RESTORING", savepoint=begun.savepoint)
+            plan = self.plan(request)
+            raise_all(plan.problems)
+            if plan.losses and not request.accept_data_loss and begun is None:
+                raise PipelineError("SAVEPOINT.LOSES", savepoint=plan.savepoint.label, loss="; ".join(plan.losses))
+            before, reason = (None, "") if begun is not None or not plan.is_needed else self._before(lease.check)
+            if plan.is_needed:
+                begin_restore(self._settings, asked)
+                reached("restore begun")
+                Restore(self._settings, plan, self._session, lease.check, reached).run()
+                self._record("restored", plan.savepoint)
+            end_restore(self._settings)
+            return Restored(plan, before, reason)
+
+    def finish(self) -> None:
+        """Finish a restore that a crash has interrupted; nothing happens if there is none.
+
+        Raises:
+            PipelineError, Problems: as :meth:`restore`.
+        """
+        begun = unfinished_restore(self._settings)
+        if begun is not None:
+            self.restore(RestoreRequest(begun.savepoint, begun.datasets, accept_data_loss=True))
+
+    def drop(self, name: str) -> Savepoint:
+        """Remove a savepoint; returns what it was.
+
+        Raises:
+            PipelineError: SAVEPOINT.UNKNOWN, SAVEPOINT.UNREADABLE; SAVEPOINT.RESTORING if it is being restored;
+                LEASE.HELD if an update is running, MAINTENANCE.RUNNING if maintenance is.
+        """
+        with self._exclusive():
+            savepoint = self._stored.find(name)
+            begun = unfinished_restore(self._settings)
+            if begun is not None and begun.savepoint == savepoint.id:
+                raise PipelineError("SAVEPOINT.RESTORING", savepoint=begun.savepoint)
+            self._stored.drop(savepoint)
+            self._record("dropped", savepoint)
+            return savepoint
+
+    def _create(self, request: SavepointRequest, fence: Callable[[], None]) -> Savepoint:
+        made = create_savepoint(self._settings, self._environ, request, self._health, fence)
+        self._record("created", made)
+        return made
+
+    def _before(self, fence: Callable[[], None]) -> tuple[Savepoint | None, str]:
+        """A savepoint of the present, so that the restore can be undone; or why that is not possible."""
+        try:
+            return self._create(SavepointRequest(kind=SavepointKind.BEFORE_RESTORE), fence), ""
+        except (PipelineError, Problems) as error:
+            # What is broken is a reason to restore.
+            return None, "; ".join(f"{problem.message}: {problem.detail}" for problem in problems_of(error))
+
+    def _health(self) -> tuple[FlowHealth, ...]:
+        settings = self._settings
+        logged = last_batches(settings.layout.events)
+        return health_of_flows(settings.layout, settings.naming, settings.id, logged)
+
+    @contextmanager
+    def _exclusive(self) -> Iterator[Lease]:
+        layout = self._settings.layout
+        with (
+            maintenance_lock(Path(layout.monitoring(MonitoringFile.MAINTENANCE_LOCK))),
+            Lease(layout.lease, host_name(self._environ), _now) as lease,
+        ):
+            yield lease
+
+    def _record(self, action: str, savepoint: Savepoint) -> None:
+        settings = self._settings
+        with EventLog(
+            settings.layout.events,
+            origin=Origin(settings.id, settings.name, str(uuid.uuid4()), host=socket.gethostname()),
+            clock=lambda: datetime.now(tz=UTC),
+            new_id=lambda: str(uuid.uuid4()),
+            redact=self._redact,
+        ) as log:
+            log.emit(
+                SavepointChanged(action, savepoint.id, savepoint.name, savepoint.kind.value, user_name(self._environ))
+            )
+
+
+def _now() -> float:
+    return datetime.now(tz=UTC).timestamp()
