@@ -2,27 +2,59 @@
 
 from __future__ import annotations
 
-import pytest
+import json
+import random
+from dataclasses import dataclass
+from typing import Any
 
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from headrace.delta_log.tables import table_state
+from headrace.errors import PipelineError, Problems
+from headrace.model.erasure import ErasureRequest, parse_criterion
 from headrace.model.outcome import UpdateState
 from headrace.project.savepoints.create import SavepointRequest
 from headrace.project.savepoints.savepoints import RestoreRequest
 
 pytestmark = pytest.mark.spark
 
-SHAPES = """
+LAW = "tests/spark/test_savepoints.py::test_an_interrupted_restore_is_finished_by_the_next_update"
+FILES = """
     from pathlib import Path
 
-    LANDING = str(Path(__file__).parents[1] / "landing")
-    dp.create_streaming_table("current")
-    dp.create_streaming_table("history")
+    HERE = Path(__file__).parents[1]
+    EVENTS = "id LONG, n LONG, at TIMESTAMP"
 
+    def events():
+        files = spark.readStream.format("cloudFiles").option("cloudFiles.format", "json")
+        return files.schema(EVENTS).load(str(HERE / "landing"))
+"""
+KAFKA = """
+    def events():
+        topic = spark.readStream.format("kafka").options(**{options!r}).load()
+        return topic.select(F.from_json(F.col("value").cast("string"), "id LONG, n LONG, at TIMESTAMP").alias("e")) \\
+            .select("e.*")
+"""
+DELTA = """
+    def events():
+        return spark.readStream.format("delta").load({path!r}).withColumn("at", F.col("at").cast("timestamp"))
+"""
+FEW = """
     @dp.table
     @dp.expect_or_drop("positive", "n > 0")
     def bronze():
-        return spark.readStream.format("cloudFiles").option("cloudFiles.format", "json") \\
-            .schema("id LONG, n LONG, at TIMESTAMP").load(LANDING)
+        return events()
 
+    @dp.table
+    def totals():
+        return spark.readStream.table("bronze").groupBy("id").agg(F.sum("n").alias("n"))
+
+    dp.create_streaming_table("current")
+    dp.create_auto_cdc_flow("current", "bronze", keys=["id"], sequence_by="n")
+"""
+MORE = """
     @dp.table
     def appended():
         return spark.readStream.table("bronze").select("id", "n")
@@ -31,15 +63,11 @@ SHAPES = """
     def distinct_ids():
         return spark.readStream.table("bronze").withWatermark("at", "10 minutes").dropDuplicates(["id"])
 
-    @dp.table
-    def totals():
-        return spark.readStream.table("bronze").groupBy("id").agg(F.sum("n").alias("n"))
-
     @dp.materialized_view
     def largest():
         return spark.read.table("bronze").groupBy().agg(F.max("n").alias("n"))
 
-    dp.create_auto_cdc_flow("current", "bronze", keys=["id"], sequence_by="n")
+    dp.create_streaming_table("history")
     dp.create_auto_cdc_flow("history", "bronze", keys=["id"], sequence_by="n", stored_as_scd_type=2)
     dp.create_streaming_table("started")
 
@@ -47,12 +75,52 @@ SHAPES = """
     def start():
         return spark.range(3)
 """
-NAMES = ("bronze", "appended", "distinct_ids", "totals", "largest", "current", "history", "started")
+NEWER = """
+from headrace import pipelines as dp
+
+@dp.table
+def newer():
+    return spark.readStream.table("bronze")
+"""
+SINK = """
+    dp.create_sink("out", "delta", {"path": str(HERE / "out")})
+
+    @dp.append_flow(target="out")
+    def deliver():
+        return spark.readStream.table("bronze").select("id", "n")
+"""
+BATCHES = (((1, 1), (2, 2), (2, -1)), ((1, 3), (3, 4), (3, -2)), ((2, 5), (4, 6)))
 
 
-def land(pipeline, name, *rows):
-    lines = [{"id": key, "n": n, "at": f"2026-01-01T00:{n % 60:02}:00"} for key, n in rows]
-    pipeline.land(f"landing/{name}", lines)
+@dataclass
+class Source:
+    """A source of events, and how rows get into it."""
+
+    code: str
+    kind: str
+    where: Any
+
+    def add(self, pipeline, rows):
+        events = [{"id": key, "n": n, "at": f"2026-01-01T00:{n % 60:02}:00"} for key, n in rows]
+        if self.kind == "files":
+            pipeline.land(f"landing/{len(events)}-{events[0]['n']}.json", events)
+        elif self.kind == "delta":
+            write_deltalake(self.where, pa.Table.from_pylist(events), mode="append")
+        else:
+            broker, topic = self.where
+            broker.produce(topic, *map(json.dumps, events))
+
+
+def source_of(kind, request, tmp_path):
+    if kind == "kafka":
+        broker = request.getfixturevalue("kafka")
+        topic = broker.topic(partitions=2)
+        options = {"kafka.bootstrap.servers": broker.servers, "subscribe": topic, "startingOffsets": "earliest"}
+        return Source(KAFKA.replace("{options!r}", repr(options)), kind, (broker, topic))
+    if kind == "delta":
+        path = str(tmp_path / "outside")
+        return Source(DELTA.replace("{path!r}", repr(path)), kind, path)
+    return Source(FILES, kind, None)
 
 
 def ran(pipeline):
@@ -60,30 +128,175 @@ def ran(pipeline):
     assert outcome.state is UpdateState.COMPLETED, outcome.flows
 
 
-def contents(pipeline):
-    return {name: pipeline.rows(name) for name in NAMES}
+def contents(pipeline, names):
+    return {name: pipeline.rows(name) for name in names}
 
 
-@pytest.mark.timeout(300)
-def test_every_shape_of_flow_goes_on_after_a_restore_as_if_it_had_run_on(project):
-    pipeline = project(SHAPES)
-    land(pipeline, "1.json", (1, 1), (2, 2), (2, -1))
+NAMES = ("bronze", "totals", "current")
+ALL_NAMES = (*NAMES, "appended", "distinct_ids", "largest", "history", "started")
+
+
+@pytest.mark.long(guard=LAW)
+@pytest.mark.parametrize("kind", ["files", "kafka", "delta"])
+def test_flows_go_on_after_a_restore_as_if_they_had_run_on(kind, project, request, tmp_path):
+    source = source_of(kind, request, tmp_path)
+    first, *later = BATCHES
+    pipeline = project(source.code + FEW + MORE)
+    source.add(pipeline, first)
     ran(pipeline)
     savepoints = pipeline.project.savepoints
-    made = savepoints.create(SavepointRequest("calm"))
-    land(pipeline, "2.json", (1, 3), (3, 4), (3, -2))
-    ran(pipeline)
-    land(pipeline, "3.json", (2, 5), (4, 6))
-    ran(pipeline)
-    after = contents(pipeline)
+    savepoints.create(SavepointRequest("calm"))
+    then = contents(pipeline, ALL_NAMES)
+    for rows in later:
+        source.add(pipeline, rows)
+        ran(pipeline)
+    after = contents(pipeline, ALL_NAMES)
 
     restored = savepoints.restore(RestoreRequest("calm"))
 
     assert restored.before is not None
-    assert len(pipeline.rows("appended")) == 2
+    assert contents(pipeline, ALL_NAMES) == then
     ran(pipeline)
-    assert contents(pipeline) == after
-    savepoints.restore(RestoreRequest(made.id))
-    savepoints.restore(RestoreRequest(restored.before.id))
+    assert contents(pipeline, ALL_NAMES) == after
+
+
+class Crash(BaseException):
+    """The process dies."""
+
+
+@pytest.mark.long(guard=LAW)
+def test_a_crash_at_any_step_of_a_restore_is_finished_by_the_next_update(project):
+    pipeline, savepoints, after = with_savepoint(project, FEW)
+    steps = []
+    savepoints.restore(RestoreRequest("calm"), steps.append)
     ran(pipeline)
-    assert contents(pipeline) == after
+    for crashed_at in range(len(steps)):
+        crash_at(savepoints, crashed_at)
+        ran(pipeline)
+
+        assert contents(pipeline, NAMES) == after, steps[crashed_at]
+
+
+def test_an_interrupted_restore_is_finished_by_the_next_update(project):
+    pipeline, savepoints, after = with_savepoint(project, FEW)
+    crash_at(savepoints, random.Random(7).randrange(4, 14))
+
+    with pytest.raises(PipelineError) as refused:
+        savepoints.create(SavepointRequest("meanwhile"))
+
+    assert refused.value.code == "SAVEPOINT.RESTORING"
+    ran(pipeline)
+    assert contents(pipeline, NAMES) == after
+
+
+def with_savepoint(project, code):
+    pipeline = project(FILES + code)
+    source = Source(FILES, "files", None)
+    first, *later = BATCHES
+    source.add(pipeline, first)
+    ran(pipeline)
+    savepoints = pipeline.project.savepoints
+    savepoints.create(SavepointRequest("calm"))
+    source.add(pipeline, [row for rows in later for row in rows])
+    ran(pipeline)
+    return pipeline, savepoints, contents(pipeline, NAMES)
+
+
+def crash_at(savepoints, step):
+    left = [step]
+
+    def reached(_):
+        if not left[0]:
+            raise Crash
+        left[0] -= 1
+
+    with pytest.raises(Crash):
+        savepoints.restore(RestoreRequest("calm"), reached)
+
+
+@pytest.mark.long(guard=LAW)
+def test_files_that_a_vacuum_deleted_are_put_back(project):
+    pipeline, savepoints, after = with_savepoint(project, FEW)
+    session = pipeline.project.session()
+    session.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+    for name in NAMES:
+        table = f"delta.`{pipeline.settings.layout.root}/tables/default/{name}`"
+        session.sql(f"DELETE FROM {table} WHERE n = 1")
+        session.sql(f"VACUUM {table} RETAIN 0 HOURS")
+    assert savepoints.verify("calm") == ()
+
+    savepoints.restore(RestoreRequest("calm"))
+
+    ran(pipeline)
+    assert contents(pipeline, NAMES) == after
+
+
+@pytest.mark.long(guard=LAW)
+def test_a_sink_keeps_what_it_has_and_reads_on_behind_the_restore(project):
+    pipeline, savepoints, after = with_savepoint(project, FEW + SINK)
+    out = str(pipeline.folder / "out")
+    delivered = len(rows_at(out))
+
+    savepoints.restore(RestoreRequest("calm"))
+    ran(pipeline)
+
+    # The rows after the savepoint were read again, and are delivered again.
+    assert (delivered, len(rows_at(out))) == (6, 10)
+    assert contents(pipeline, NAMES) == after
+
+
+def rows_at(path):
+    from deltalake import DeltaTable  # noqa: PLC0415 - for this test alone
+
+    return DeltaTable(path).to_pyarrow_table().to_pylist()
+
+
+@pytest.mark.long(guard=LAW)
+def test_what_came_after_the_savepoint_starts_over_and_what_cannot_be_read_again_needs_consent(project):
+    pipeline, savepoints, _ = with_savepoint(project, FEW)
+    pipeline.write("transformations/more.py", NEWER)
+    ran(pipeline)
+    gone = max((pipeline.folder / "landing").iterdir())
+    savepoints.create(SavepointRequest("later"))
+    pipeline.project.erasures.erase(ErasureRequest((parse_criterion("id=1"),), (), keep_files=False))
+
+    plan = savepoints.plan(RestoreRequest("calm", ("bronze",)))
+    assert {flow.name: flow.action.name for flow in plan.flows}["newer"] == "STARTS_OVER"
+    assert "erased" in plan.notes[-1]
+    gone.unlink()
+    savepoints.restore(RestoreRequest("calm"))
+    ran(pipeline)
+    assert pipeline.rows("newer") == pipeline.rows("bronze")
+
+
+@pytest.mark.long(guard=LAW)
+def test_one_dataset_goes_back_with_what_streams_read_from_it_and_the_others_stay(project):
+    other = "\n    @dp.table\n    def other():\n        return events()\n"
+    pipeline, savepoints, after = with_savepoint(project, FEW + other)
+    table = f"{pipeline.settings.layout.root}/tables/default/other"
+    before = table_state(table).version
+
+    savepoints.restore(RestoreRequest("calm", ("bronze",)))
+
+    assert table_state(table).version == before
+    ran(pipeline)
+    assert contents(pipeline, NAMES) == after
+
+
+def test_a_savepoint_between_two_batches_is_refused_and_names_the_flow(project):
+    pipeline, savepoints, _ = with_savepoint(project, FEW)
+    table = f"{pipeline.settings.layout.root}/tables/default/bronze"
+    rows = pa.Table.from_pylist([{"id": 9, "n": 9, "at": None}], table_schema(table))
+    write_deltalake(table, rows, mode="append")
+
+    with pytest.raises(Problems) as refused:
+        savepoints.create(SavepointRequest())
+
+    assert {problem.code for problem in refused.value.errors} == {"SAVEPOINT.UNFINISHED"}
+    assert {problem.params["flow"] for problem in refused.value.errors} == {"totals", "current"}
+
+
+def table_schema(path):
+    from deltalake import DeltaTable  # noqa: PLC0415 - for this test alone
+
+    return pa.schema(DeltaTable(path).schema())

@@ -134,12 +134,21 @@ def _shown(savepoint: Savepoint, width: int | None) -> Iterator[str]:
     yield ""
     columns = ("table", "version", "rows", "size", "files")
     rows = [
-        (table.name, table.version, table.rows, size_text(table.size_bytes), "linked" if table.pinned else "held")
+        (
+            table.name,
+            table.version,
+            _or_blank(table.rows),
+            size_text(table.size_bytes),
+            "linked" if table.pinned else "held",
+        )
         for table in savepoint.tables
     ]
     yield text_table(columns, rows, width=width)
     yield ""
-    flows = [(flow.name, flow.dataset, flow.epoch, flow.batch, size_text(flow.size_bytes)) for flow in savepoint.flows]
+    flows = [
+        (flow.name, flow.dataset, flow.epoch, _or_blank(flow.batch), size_text(flow.size_bytes))
+        for flow in savepoint.flows
+    ]
     yield text_table(("flow", "dataset", "epoch", "batch", "checkpoint"), flows, width=width)
 
 
@@ -171,13 +180,18 @@ def _closing(done: Restored) -> Iterator[str]:
 
 
 def _table(table: TableRestore) -> tuple[Any, ...]:
-    return (table.saved.name, table.version, table.saved.version, table.saved.rows, table.missing or None)
+    rows = "" if table.saved.rows is None else table.saved.rows
+    return (table.saved.name, _or_blank(table.version), table.saved.version, rows, table.missing or "")
 
 
 def _flow(flow: FlowRestore) -> tuple[Any, ...]:
     now = None if flow.now is None or not flow.now.has_numbered_batches else flow.now.batches.done
     then = flow.saved.batch if flow.saved is not None and flow.action is not FlowAction.STARTS_OVER else None
-    return (flow.name, flow.dataset, now, then, flow.action.value)
+    return (flow.name, flow.dataset, _or_blank(now), _or_blank(then), flow.action.value)
+
+
+def _or_blank(number: int | None) -> Any:
+    return "" if number is None else number
 
 
 def _json(plan: RestorePlan) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from headrace.settings.storage import StorageLayout
 from headrace.storage.backfills import stored_backfills
 from headrace.storage.dead_letter_tables import dead_letter_table
 from headrace.storage.inventory import StoredFlow, stored_flows, stored_tables
+from headrace.storage.savepoints.stored import Savepoints
 from headrace.storage.table_positions import Positions, TablePosition, read_positions
 from headrace.stores.paths import readable_file, storage_path
 
@@ -112,14 +113,23 @@ def table_facts(
 
 
 def known_positions(layout: StorageLayout, naming: Naming) -> Positions:
-    """The positions of all streams; unknown while a flow has an interrupted backfill, which reads old versions."""
+    """The positions of all streams and savepoints; unknown while an interrupted backfill needs old versions.
+
+    Of the tables of a savepoint, those count of whose files it has no links.
+    """
     found = read_positions(layout.root)
+    held = [
+        TablePosition(table.table_id, table.version, f"savepoint {savepoint.label}")
+        for savepoint in Savepoints(layout).all()
+        for table in savepoint.tables
+        if not table.pinned
+    ]
     pending = tuple(
         f'flow "{flow.name}" has an interrupted backfill or replay, which the next update finishes'
         for flow in stored_flows(layout, naming)
         if any(backfill.pending for backfill in stored_backfills(flow.file.parent, naming.canonical))
     )
-    return replace(found, unknown=(*found.unknown, *pending))
+    return replace(found, known=(*found.known, *held), unknown=(*found.unknown, *pending))
 
 
 def expiry_condition(policy: MaintenancePolicy, now_s: float, literal: Callable[[str], str]) -> str:

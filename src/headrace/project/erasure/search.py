@@ -47,8 +47,6 @@ from headrace.stores.object_path import ObjectPath
 from headrace.stores.paths import StoragePath, readable_file, sorted_paths, storage_path
 
 EVENT_LOG_NAME = "events"
-# Where versions of Headrace that have savepoints keep them.
-_SAVEPOINTS = ("savepoints", "system/savepoints")
 # Where scripts keep tables that have a path, but no name.
 _OF_SCRIPTS = ("dbfs", "unnamed")
 
@@ -138,8 +136,9 @@ class Search:
                 label = place.name if place.kind is PlaceKind.TABLE else f"{place.name} ({place.kind.value})"
                 others.append((label, str(reason)))
         root = storage_path(self.layout.root)
-        if any((root / folder).exists() for folder in _SAVEPOINTS):
-            others.append(("savepoints", "their copies of rows stay until you drop them"))
+        for savepoint in sorted_paths((root / "savepoints").glob("sp-*")):
+            drop = f"headrace savepoint drop {savepoint.name}"
+            others.append((f"savepoint {savepoint.name}", f"it keeps the files of then; remove it: {drop}"))
         for folder in _OF_SCRIPTS:
             logs = _table_logs(root / folder)
             others += [(str(log.parent), "a script wrote it to a path; delete the rows in a script") for log in logs]

@@ -6,7 +6,7 @@ import socket
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,7 +16,8 @@ from headrace.errors import PipelineError, Problems, problems_of, raise_all
 from headrace.events.envelope import Origin
 from headrace.events.last_batches import last_batches
 from headrace.events.log import EventLog
-from headrace.events.upkeep import SavepointChanged
+from headrace.events.reader import EVENT_COLUMNS, EventReader
+from headrace.events.upkeep import RowsErased, SavepointChanged
 from headrace.project.lease import Lease
 from headrace.project.lease_holders import host_name, user_name
 from headrace.project.maintenance.lock import maintenance_lock
@@ -129,7 +130,15 @@ class PipelineSavepoints:
         """
         settings = self._settings
         savepoint = self._stored.find(request.savepoint)
-        return plan_restore(savepoint, self._health(), settings.layout, settings.naming, request.datasets)
+        plan = plan_restore(savepoint, self._health(), settings.layout, settings.naming, request.datasets)
+        made_at = datetime.fromtimestamp(savepoint.made_at, UTC)
+        where = f"event_type = '{RowsErased.event_type}'"
+        found = EventReader(settings.layout.events).rows(", ".join(EVENT_COLUMNS), where)
+        erased = [row for row in found if row["timestamp"] > made_at]
+        if not erased:
+            return plan
+        back = f"rows come back that were erased since ({len(erased)} times); erase them again after the restore"
+        return replace(plan, notes=(*plan.notes, back))
 
     def verify(self, name: str) -> tuple[PipelineError, ...]:
         """Why a savepoint cannot be restored, or not completely; empty if it can.
