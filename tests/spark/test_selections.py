@@ -59,6 +59,7 @@ def test_the_hinted_command_mends_a_branch_below_a_table_that_was_rebuilt_alone(
     assert [event.message for event in told if isinstance(event, Warned)][:1] == [notice.message]
     assert [found["code"] for found in alone.outcome.to_json()["notices"]] == ["FLOW.INPUT_CLEARED"]
     assert (failed.outcome.error["code"], alone.state) == ("FLOW.INPUT_REBUILT", UpdateState.COMPLETED)
+    assert failed.outcome.error["hint"].endswith(": headrace run --full-refresh clean+")
     mended = branch.run(full_refresh=selection_of(failed.outcome.error["params"]["command"]))
     assert (mended.state, branch.run().state) == (UpdateState.COMPLETED, UpdateState.COMPLETED)
     for name in ("orders", "clean", "total", "audit"):

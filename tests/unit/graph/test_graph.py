@@ -324,7 +324,7 @@ def test_selection_contains_the_named_datasets(make):
 @pytest.mark.parametrize(
     ("selection", "found"),
     [
-        (Selection(("nope", "v", "no/name")), ["SELECTION.UNKNOWN", "SELECTION.VIEW", "SELECTION.UNKNOWN"]),
+        (Selection(("nope", "v", "no/name")), ["SELECTION.UNKNOWN", "SELECTION.UNKNOWN", "SELECTION.VIEW"]),
         (Selection(("a",), ("a",)), ["SELECTION.OVERLAP"]),
         (Selection(("a",), full_refresh_all=True), ["SELECTION.CONFLICT"]),
         (Selection(full_refresh=("a",), full_refresh_all=True), ["SELECTION.CONFLICT"]),
