@@ -20,13 +20,12 @@ from headrace.graph.resolved_flows import AppendFlow, OneTimeFlow, ResolvedFlow,
 from headrace.model.datasets import Flow, Kind
 from headrace.model.names import QualifiedName
 from headrace.plan.agreement import Disagreement
-from headrace.plan.branches import start_over_command
 from headrace.plan.deployed import NewInput
 from headrace.sinks.formats import format_of
 from headrace.storage.agreement import confirmed, disagreement_of
 from headrace.storage.flow_record import FlowRecord
 from headrace.storage.flow_stores import TABLE
-from headrace.storage.input_changes import files_change, input_change, once_changes, table_change
+from headrace.storage.input_changes import files_change, input_change, once_changes, replaced_source, table_change
 from headrace.storage.spill_queue import SpillFolders, spill_folders, spilled_batches
 from headrace.storage.table_states import StoredTables
 
@@ -110,8 +109,7 @@ class StoredState(StoredTables):
                 continue
             table = self.table(self._naming.canonical(source.detail))
             if table is not None and offset.get("reservoirId") != table.table_id:
-                command = start_over_command(graph, flow)
-                return f'"{source.detail}" was replaced since its last run; to continue, run: {command}'
+                return replaced_source(graph, flow, source.detail)
         return None
 
     def _stream_changes(self, flow: ResolvedFlow, record: FlowRecord) -> NewInput:

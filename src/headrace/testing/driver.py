@@ -16,7 +16,6 @@ from pyspark.sql.types import DataType
 from headrace.errors import PipelineError
 from headrace.events.types import Event
 from headrace.graph.select import Selection
-from headrace.graph.selectors import is_plain_name
 from headrace.model.names import QualifiedName
 from headrace.model.rows import Rows
 from headrace.plan.backfills import BackfillRequest, ReplayRequest
@@ -215,7 +214,7 @@ class Pipeline(ProjectFolder):
     def _opened(self, only: Iterable[str]) -> Project:
         only = tuple(only)
         # What a selector finds is known once everything is resolved.
-        names = frozenset(map(self.settings.naming.canonical, only if all(map(is_plain_name, only)) else ()))
+        names = frozenset(map(self.settings.naming.canonical, only if Selection(only).is_exact else ()))
         given = frozenset(self._stand_ins)
         rewrite = partial(with_stand_ins, stand_ins=self._stand_ins)
         return Project(self.settings, self._environ, Harness(self._failpoint, rewrite, given, names, clock=self.clock))
