@@ -38,7 +38,8 @@ _ARGUMENTS: Mapping[str, tuple[Any, str]] = {
         {"quality": "bronze"},
         (
             "`delta.*` and keys of your own; `pipelines.reset.allowed`, `pipelines.cdc.tombstoneGCThresholdInSeconds`, "
-            "`headrace.strict`, `headrace.private` and `headrace.cdc.on_tie` have an effect"
+            "`headrace.strict`, `headrace.private`, `headrace.cdc.on_tie` and `headrace.tags` (words, separated by commas, "
+            "for selections such as `tag:nightly`) have an effect"
         ),
     ),
     "partition_cols": (["day"], ""),

@@ -77,6 +77,7 @@ class OpenProject(StoredProject, Protocol):
         full_refresh: Sequence[str] = (),
         *,
         full_refresh_all: bool = False,
+        exclude: Sequence[str] = (),
         reset_checkpoint: Sequence[str] = (),
         accept_data_loss: bool = False,
         continuous: bool | None = None,

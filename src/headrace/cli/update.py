@@ -15,6 +15,7 @@ from headrace.cli.update_options import (
     AcceptDataLoss,
     Cause,
     Continuous,
+    Exclude,
     FullRefresh,
     FullRefreshAll,
     Refresh,
@@ -40,6 +41,7 @@ def plan(
     refresh: Refresh = None,
     full_refresh: FullRefresh = None,
     full_refresh_all: FullRefreshAll = False,  # noqa: FBT002 - an option of the command line
+    exclude: Exclude = None,
     reset_checkpoint: ResetCheckpoint = None,
     accept_data_loss: AcceptDataLoss = False,  # noqa: FBT002 - the same
     settings: Settings = None,
@@ -50,6 +52,7 @@ def plan(
         full_refresh or (),
         everything=full_refresh_all,
         settings=settings or (),
+        exclude=exclude or (),
         resets=reset_checkpoint or (),
         lossy=accept_data_loss,
     )
@@ -63,6 +66,7 @@ def run(
     refresh: Refresh = None,
     full_refresh: FullRefresh = None,
     full_refresh_all: FullRefreshAll = False,  # noqa: FBT002 - an option of the command line
+    exclude: Exclude = None,
     reset_checkpoint: ResetCheckpoint = None,
     accept_data_loss: AcceptDataLoss = False,  # noqa: FBT002 - the same
     continuous: Continuous = False,  # noqa: FBT002 - the same
@@ -75,6 +79,7 @@ def run(
         full_refresh or (),
         everything=full_refresh_all,
         settings=settings or (),
+        exclude=exclude or (),
         resets=reset_checkpoint or (),
         lossy=accept_data_loss,
     )
@@ -87,6 +92,7 @@ def run(
                 selection.refresh,
                 selection.full_refresh,
                 full_refresh_all=selection.full_refresh_all,
+                exclude=selection.exclude,
                 reset_checkpoint=selection.reset_checkpoint,
                 accept_data_loss=selection.accept_data_loss,
                 continuous=continuous or None,

@@ -13,19 +13,31 @@ from headrace.graph.select import Selection
 from headrace.model.outcome import UpdateCause
 
 Refresh = Annotated[
-    list[str] | None, typer.Option("--refresh", metavar="A,B", help="Update only these datasets. Can be repeated.")
+    list[str] | None,
+    typer.Option(
+        "--refresh",
+        metavar="A,B",
+        help="Update only these datasets. Each is a name; name+ with all below, +name with all above; or tag:, kind:, "
+        "source: or state:modified. Can be repeated.",
+    ),
 ]
 FullRefresh = Annotated[
-    list[str] | None, typer.Option("--full-refresh", metavar="A,B", help="Clear and recompute these datasets.")
+    list[str] | None,
+    typer.Option("--full-refresh", metavar="A,B", help="Clear and recompute these datasets, selected as by --refresh."),
 ]
 FullRefreshAll = Annotated[bool, typer.Option("--full-refresh-all", help="Clear and recompute all datasets.")]
+Exclude = Annotated[
+    list[str] | None,
+    typer.Option("--exclude", metavar="A,B", help="Leave these datasets out, selected as by --refresh."),
+]
 ResetCheckpoint = Annotated[
     list[str] | None,
     typer.Option(
         "--reset-checkpoint",
         metavar="FLOW[=START]",
         help="Reset the checkpoints of these flows and keep their tables. START: earliest (default), latest, version:N "
-        "or timestamp:T. Separate flows with commas. Can be repeated.",
+        "or timestamp:T. A selector such as orders+ or tag:nightly means all streams into its datasets. Separate flows "
+        "with commas. Can be repeated.",
     ),
 ]
 AcceptDataLoss = Annotated[
@@ -52,6 +64,7 @@ def request_of(
     *,
     everything: bool,
     settings: Sequence[str],
+    exclude: Sequence[str] = (),
     resets: Sequence[str] = (),
     lossy: bool = False,
 ) -> tuple[Selection, dict[str, str]]:
@@ -61,15 +74,18 @@ def request_of(
         Problems: CLI.CONFLICT or CLI.OVERLAP if options contradict each other, CLI.USAGE for an empty list,
             CLI.NOT_KEY_VALUE, or CLI.KEY_TWICE if a key has two values.
     """
-    selection = Selection(names_in(refresh), names_in(full_refresh), everything, names_in(resets), lossy)
+    selection = Selection(
+        names_in(refresh), names_in(full_refresh), everything, names_in(resets), lossy, names_in(exclude)
+    )
     problems: list[PipelineError] = []
     for option, given, names in (
         ("--refresh", refresh, selection.refresh),
         ("--full-refresh", full_refresh, selection.full_refresh),
+        ("--exclude", exclude, selection.exclude),
     ):
         if given and not names:
             problems.append(PipelineError("CLI.USAGE", reason=f'option "{option}" names no dataset'))
-        if given and everything:
+        if given and everything and option != "--exclude":
             problems.append(PipelineError("CLI.CONFLICT", first="--full-refresh-all", second=option))
     if resets and not selection.reset_checkpoint:
         problems.append(PipelineError("CLI.USAGE", reason='option "--reset-checkpoint" names no flow'))

@@ -23,9 +23,11 @@ from headrace.events.types import (
     UpdateCreated,
     UpdateStateChanged,
     UpdateTotals,
+    Warned,
 )
 from headrace.model.outcome import (
     ACTIVE_STATES,
+    NOTICE_CODES,
     FlowCounts,
     FlowOutcome,
     FlowState,
@@ -106,6 +108,7 @@ class OutcomeBuilder:
         self._state = UpdateState.RUNNING
         self._error: dict[str, Any] | None = None
         self._flows: dict[str, FlowOutcome] = {}
+        self._notices: list[Json] = []
         self._tally = Tally()
 
     def apply(self, event: Event, at: datetime) -> None:
@@ -117,10 +120,8 @@ class OutcomeBuilder:
             case UpdateStateChanged(state=state, error=error):
                 self._state, self._error = state, _copied(error)
                 self._ended_at = at if state in TERMINAL_UPDATE_STATES else None
-            case FlowDefined(mode="VIEW"):
-                # A view's query runs inside the flows that read it.
-                pass
-            case FlowDefined(flow=flow, dataset=dataset):
+            # A view's query runs inside the flows that read it.
+            case FlowDefined(flow=flow, dataset=dataset, mode=mode) if mode != "VIEW":
                 self._flows.setdefault(flow, FlowOutcome(flow, dataset, FlowState.QUEUED))
             case FlowStateChanged():
                 self._change_state(event)
@@ -132,6 +133,8 @@ class OutcomeBuilder:
                 self._apply_metrics(event)
             case UpdateTotals():
                 self._restore(event)
+            case Warned(code=code, message=message) if code in NOTICE_CODES:
+                self._notices.append({"code": code, "message": message, **event.facts})
             case _:
                 pass
 
@@ -164,6 +167,7 @@ class OutcomeBuilder:
             ended_at=self._ended_at,
             flows=tuple(self.flow(name) for name in self._flows),
             error=self._error,
+            notices=tuple(self._notices),
         )
 
     def _restore(self, totals: UpdateTotals) -> None:

@@ -51,6 +51,11 @@ class UpdateCreated:
     maturity: ClassVar[Maturity] = Maturity.STABLE
 
     @property
+    def is_whole(self) -> bool:
+        """True if all datasets were selected."""
+        return not any(self.selections.get(key) for key in ("refresh", "full_refresh", "selects_nothing"))
+
+    @property
     def message(self) -> str:
         """One readable line."""
         user = f" of {self.user}" if self.user else ""

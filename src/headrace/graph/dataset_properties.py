@@ -16,7 +16,7 @@ def property_problems(datasets: Iterable[Dataset]) -> Iterator[PipelineError]:
         for key, value in dataset.properties.items():
             if key in KNOWN_PROPERTIES:
                 known = values_of(key)
-                if value.strip().casefold() not in known:
+                if known and value.strip().casefold() not in known:
                     yield PipelineError(
                         "DATASET.PROPERTY_VALUE",
                         location=dataset.location,

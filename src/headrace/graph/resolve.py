@@ -316,7 +316,8 @@ class _Resolution:
         if cause is not None:
             is_view = self._graph.datasets[name].kind.is_view
             blocked = cause.blocked if is_view else f'input "{name}" was not updated'
-            self.unavailable[flow.name] = UnavailableFlow(flow, self._graph.datasets[flow.target], cause.error, blocked)
+            target = self._graph.datasets[flow.target]
+            self.unavailable[flow.name] = UnavailableFlow(flow, target, cause.error, blocked, name)
 
     def _unknown(self, flow: Flow, missing: MissingInput) -> PipelineError:
         return PipelineError(

@@ -14,6 +14,7 @@ from headrace.graph.unavailable_sources import UnavailableFlow
 from headrace.model.datasets import Dataset, Kind
 from headrace.model.names import QualifiedName
 from headrace.model.schema import Schema
+from headrace.model.tags import tags_of
 
 # Sequence types with few values (in Spark's JSON): many events share one.
 _COARSE = frozenset(('"date"', '"boolean"', '"byte"'))
@@ -203,11 +204,17 @@ class ResolvedGraph:
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
-        """The graph as the contract's JSON object. ``warnings`` is present only if there are any."""
+        """The graph as the contract's JSON object. ``warnings`` and ``tags`` are present only if there are any."""
         warnings = [{"flow": flow.name, "reason": reason} for flow, reason in self.warnings]
         return {
             "datasets": [
-                {"name": str(d.name), "kind": d.kind.value, "path": d.path, "private": d.dataset.private}
+                {
+                    "name": str(d.name),
+                    "kind": d.kind.value,
+                    "path": d.path,
+                    "private": d.dataset.private,
+                    **({"tags": list(tags)} if (tags := tags_of(d.dataset.properties)) else {}),
+                }
                 for d in self.datasets
             ],
             "flows": [

@@ -151,6 +151,8 @@ class SnapshotFlow(_Changes):
 
 # Flows that continue from a checkpoint.
 StreamingFlow: TypeAlias = AppendFlow | UpdateFlow | CompleteFlow | MergeFlow
+# Streams whose checkpoint can be reset while their table keeps its rows.
+RestartableFlow: TypeAlias = AppendFlow | UpdateFlow | MergeFlow
 # Flows that change rows of their target by keys.
 ChangeFlow: TypeAlias = MergeFlow | OnceMergeFlow | SnapshotFlow
 # Flows that run once, and again after a full refresh.

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from headrace.errors import ErrorKind, PipelineError, spark_condition
 from headrace.graph.graph_flow import GraphFlow
 from headrace.model.datasets import Dataset
+from headrace.model.names import QualifiedName
 
 
 def is_source_problem(problem: PipelineError) -> bool:
@@ -29,11 +30,13 @@ class UnavailableFlow(GraphFlow):
         dataset: its target, as declared.
         error: the problem with the unavailable source.
         blocked: why it cannot run, if it does not read the source itself; otherwise None.
+        reads: the first dataset without rows that it reads, if it does not read the source itself.
     """
 
     dataset: Dataset
     error: PipelineError
     blocked: str | None = None
+    reads: QualifiedName | None = None
 
     @property
     def reason(self) -> str:

@@ -14,7 +14,12 @@ from headrace.mcp.query_check import check_reads_tables
 from headrace.mcp.results import Explanation, Graph, LintFindings, MeasuredLateness, Rows, UpdatePlan
 from headrace.mcp.verbs import SESSION_S
 
-Names = Annotated[list[str] | None, Field(description="Names of datasets.")]
+Names = Annotated[
+    list[str] | None,
+    Field(
+        description="Datasets, each as name, name+ (and all below), +name, tag:x, kind:x, source:x or state:modified."
+    ),
+]
 Flows = Annotated[
     list[str] | None,
     Field(description="Flows whose checkpoints are reset, each FLOW or FLOW=START (earliest, latest, version:N)."),
@@ -51,10 +56,14 @@ class ProjectTools:
         return await self._answers.result(Graph, ["graph"], timeout_s=SESSION_S)
 
     async def plan(
-        self, refresh: Names = None, full_refresh: Names = None, reset_checkpoint: Flows = None
+        self,
+        refresh: Names = None,
+        full_refresh: Names = None,
+        reset_checkpoint: Flows = None,
+        exclude: Names = None,
     ) -> Annotated[CallToolResult, UpdatePlan]:
         """Show what an update would do and why, and which rows a full refresh would lose. Starts a JVM."""
-        words = ["plan", *update_options(refresh, full_refresh, reset_checkpoint)]
+        words = ["plan", *update_options(refresh, full_refresh, reset_checkpoint, exclude)]
         return await self._answers.result(UpdatePlan, words, timeout_s=SESSION_S)
 
     async def explain(
@@ -106,13 +115,17 @@ class ProjectTools:
 
 
 def update_options(
-    refresh: Sequence[str] | None, full_refresh: Sequence[str] | None, reset_checkpoint: Sequence[str] | None
+    refresh: Sequence[str] | None,
+    full_refresh: Sequence[str] | None,
+    reset_checkpoint: Sequence[str] | None,
+    exclude: Sequence[str] | None,
 ) -> list[str]:
     """The options of an update."""
     return [
         *listed("--refresh", refresh),
         *listed("--full-refresh", full_refresh),
         *listed("--reset-checkpoint", reset_checkpoint),
+        *listed("--exclude", exclude),
     ]
 
 

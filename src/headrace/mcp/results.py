@@ -128,7 +128,7 @@ class FlowStep(Open):
 class UpdatePlan(Result):
     """What an update would do. Nothing is written."""
 
-    data_fields = ("tables", "views", "flows", "losses", "renames", "inactive", "away", "warnings")
+    data_fields = ("tables", "views", "flows", "losses", "renames", "inactive", "away", "notices", "warnings")
 
     empty: bool = Field(description="True if an update would change nothing but new data.")
     tables: list[dict[str, Any]]
@@ -136,6 +136,9 @@ class UpdatePlan(Result):
     flows: list[FlowStep]
     losses: list[dict[str, Any]] = Field(default_factory=list, description="Rows that could not be read again.")
     away: list[dict[str, Any]] = Field(default_factory=list, description="Flows whose source is unavailable.")
+    notices: list[dict[str, Any]] = Field(
+        default_factory=list, description="Streams that would fail later, and the command that includes them."
+    )
 
 
 class Explanation(Result):

@@ -30,11 +30,12 @@ def _run(
     refresh: list[str] | None,
     full_refresh: list[str] | None,
     reset_checkpoint: list[str] | None,
+    exclude: list[str] | None,
     *,
     accept_data_loss: bool,
 ) -> list[str]:
     lossy = ["--accept-data-loss"] if accept_data_loss else []
-    return [*update_options(refresh, full_refresh, reset_checkpoint), *lossy]
+    return [*update_options(refresh, full_refresh, reset_checkpoint, exclude), *lossy]
 
 
 async def ask_to_run(
@@ -42,11 +43,12 @@ async def ask_to_run(
     refresh: list[str] | None,
     full_refresh: list[str] | None,
     reset_checkpoint: list[str] | None,
+    exclude: list[str] | None,
     *,
     accept_data_loss: bool,
 ) -> Question:
     """Show the plan of an update."""
-    options = _run(refresh, full_refresh, reset_checkpoint, accept_data_loss=accept_data_loss)
+    options = _run(refresh, full_refresh, reset_checkpoint, exclude, accept_data_loss=accept_data_loss)
     try:
         plan = await answers_of(context).value(["plan", *options], timeout_s=SESSION_S)
     except VerbFailedError as error:
@@ -60,12 +62,13 @@ async def run(
     refresh: Names = None,
     full_refresh: Names = None,
     reset_checkpoint: Flows = None,
+    exclude: Names = None,
     *,
     accept_data_loss: AcceptDataLoss = False,
     timeout_s: UpdateTimeout = 3_600,
 ) -> Annotated[CallToolResult, Written]:
     """Run one update: process new data. Shows the plan and asks first."""
-    words = ["run", *_run(refresh, full_refresh, reset_checkpoint, accept_data_loss=accept_data_loss)]
+    words = ["run", *_run(refresh, full_refresh, reset_checkpoint, exclude, accept_data_loss=accept_data_loss)]
     return await _write(context, consent, words, timeout_s)
 
 
@@ -176,6 +179,7 @@ async def _write(
 def plan_text(plan: dict[str, Any]) -> str:
     """A plan as the lines that a user decides on: losses first, then tables, views and flows."""
     lines = [f"{loss['dataset']} loses {loss['rows']} rows" for loss in plan.get("losses", ())]
+    lines += [notice["message"] for notice in plan.get("notices", ())]
     lines += [f"table {step['dataset']}: {step['change']}: {step['reason']}" for step in plan["tables"]]
     lines += [f"view {step['dataset']}: {step['change']}: {step['reason']}" for step in plan["views"]]
     lines += [f"flow {step['flow']}: {step['decision']}: {step['reason']}" for step in plan["flows"]]

@@ -194,13 +194,12 @@ class EventFold:
 
     def _apply_to_update(self, event: UpdateCreated | UpdateStateChanged, moment: float, update_id: str) -> None:
         match event:
-            case UpdateCreated(cause=cause, selections=selections):
+            case UpdateCreated(cause=cause):
                 if self.latest is not None and self.running_update is not None:
                     # Its process recorded no end.
                     self.samples.add(all_metrics.UPDATES, 1, UpdateState.LOST.value, self.latest.cause)
                     self.lose_flows()
-                whole = not selections.get("refresh") and not selections.get("full_refresh")
-                self.latest = LatestUpdate(update_id, cause, moment, is_whole=whole)
+                self.latest = LatestUpdate(update_id, cause, moment, is_whole=event.is_whole)
                 self.definitions.begin()
             case UpdateStateChanged(state=state):
                 if self.latest is None or self.latest.update_id != update_id:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
@@ -56,6 +57,10 @@ class FlowState(str, Enum):
 # Why a flow is EXCLUDED.
 NOT_SELECTED = "not selected"
 ACTIVE_STATES = frozenset({FlowState.QUEUED, FlowState.STARTING, FlowState.RUNNING, FlowState.IDLE, FlowState.RETRYING})
+
+
+# Codes of warnings about the selection of an update, which its outcome repeats.
+NOTICE_CODES = frozenset({"FLOW.INPUT_CLEARED", "SELECTION.NOTHING_MODIFIED"})
 
 
 def unselected_text(flows: int) -> str:
@@ -381,6 +386,8 @@ class Outcome:
     ended_at: datetime | None
     flows: tuple[FlowOutcome, ...]
     error: dict[str, Any] | None = None
+    # What the user was told about the selection before the update wrote anything, each as one JSON object.
+    notices: tuple[Mapping[str, Any], ...] = ()
 
     def as_lost(self) -> Outcome:
         """The outcome of an update whose process is gone, although the events do not show it."""
@@ -391,7 +398,7 @@ class Outcome:
         return replace(self, state=UpdateState.LOST, flows=tuple(flows))
 
     def to_json(self) -> dict[str, Any]:
-        """The outcome as the contract's JSON object."""
+        """The outcome as the contract's JSON object. ``notices`` is present only if there are any."""
         return {
             "update_id": self.update_id,
             "state": self.state.value,
@@ -400,4 +407,5 @@ class Outcome:
             "ended_at": self.ended_at.isoformat() if self.ended_at else None,
             "flows": [flow.to_json() for flow in self.flows],
             "error": self.error,
+            **({"notices": [dict(notice) for notice in self.notices]} if self.notices else {}),
         }

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from headrace.model.datasets import PRIVATE_PROPERTY
 from headrace.model.schema import Schema
 from headrace.model.sequence_conflicts import ON_TIE_KEY, OnTie
+from headrace.model.tags import TAGS_PROPERTY
 
 PREFIX = "headrace."
 STRICT_PROPERTY = "headrace.strict"
@@ -16,6 +17,7 @@ KNOWN_PROPERTIES: Mapping[str, str] = {
     PRIVATE_PROPERTY: "the table is for the pipeline alone",
     STRICT_PROPERTY: "the schema of the table does not change, columns that are added included",
     ON_TIE_KEY: "what is done about change events that have the same key and sequence, and are not the same",
+    TAGS_PROPERTY: "words, separated by commas, by which commands select the dataset",
 }
 _SWITCH = ("true", "false")
 _VALUES = {ON_TIE_KEY: tuple(one.value for one in OnTie)}
@@ -41,5 +43,7 @@ def switched_on(properties: Mapping[str, str], key: str) -> bool:
 
 
 def values_of(key: str) -> tuple[str, ...]:
-    """The valid values of a property, in any case."""
+    """The valid values of a property, in any case; none if it is a text of the user's."""
+    if key == TAGS_PROPERTY:
+        return ()
     return _VALUES.get(key, _SWITCH)

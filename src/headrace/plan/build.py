@@ -6,16 +6,16 @@ from dataclasses import replace
 
 from headrace.errors import PipelineError, Problems
 from headrace.graph.resolved import ResolvedGraph
-from headrace.graph.resolved_flows import ResolvedFlow, StoredFlow
+from headrace.graph.resolved_flows import StoredFlow
 from headrace.graph.select import Selected
-from headrace.graph.starts import StartKind
 from headrace.model.names import QualifiedName
 from headrace.plan.backfills import no_backfill_reason, no_replay_reason
+from headrace.plan.branches import failing_below
 from headrace.plan.deployed import DeployedHistory, DeployedState
 from headrace.plan.flow_steps import flow_step
 from headrace.plan.missing_inputs import missing_feeds, missing_inputs
 from headrace.plan.persisted_views import view_steps
-from headrace.plan.restarts import reset_command, restarts, resume_start
+from headrace.plan.restarts import reset_hint, restarts
 from headrace.plan.source_retention import Restart
 from headrace.plan.state_compatibility import changed_states, table_mismatches
 from headrace.plan.steps import Decision, FlowStep, Plan
@@ -67,7 +67,13 @@ def build_plan(graph: ResolvedGraph, state: DeployedState, history: DeployedHist
     views = view_steps(graph, history, selected)
     unavailable = unavailable_steps(graph, selected)
     return Plan(
-        graph, tuple(tables.values()), tuple(steps), losses=cleared.losses, views=views, unavailable=unavailable
+        graph,
+        tuple(tables.values()),
+        tuple(steps),
+        losses=cleared.losses,
+        views=views,
+        unavailable=unavailable,
+        notices=failing_below(graph, tables, steps, state.has_run),
     )
 
 
@@ -92,7 +98,7 @@ def _disagreements(graph: ResolvedGraph, state: DeployedState, selected: Selecte
             location=flow.flow.location,
             flow=flow.name,
             name=flow.target,
-            otherwise=_reset_hint(flow),
+            otherwise=reset_hint(flow),
             **found.params,
         )
         for flow in graph.stored_flows
@@ -100,15 +106,6 @@ def _disagreements(graph: ResolvedGraph, state: DeployedState, selected: Selecte
         and flow.name not in selected.starts
         and (found := state.disagreement(flow)) is not None
     }
-
-
-def _reset_hint(flow: ResolvedFlow) -> str:
-    """How a flow can continue without its checkpoint, as the end of a hint."""
-    start = resume_start(flow)
-    if start is None:
-        return ""
-    what = "read only new data" if start is StartKind.LATEST else "read everything again, which duplicates rows"
-    return f"; or keep its rows and {what}: {reset_command(flow.name, start.value)}"
 
 
 def _stuck_backfills(graph: ResolvedGraph, state: DeployedState, selected: Selected) -> list[PipelineError]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -27,11 +26,6 @@ class NewInput:
 
     is_due: bool
     reason: str
-
-
-def full_refresh_hint(name: QualifiedName) -> str:
-    """How to make a stream continue, in words."""
-    return f"to continue, run: headrace run --full-refresh {shlex.quote(str(name))}"
 
 
 class DeployedTable(Protocol):
@@ -76,6 +70,9 @@ class DeployedState(Protocol):
 
     def detect_changes(self, graph: ResolvedGraph, flow: ResolvedFlow) -> NewInput:
         """Whether the flow has work to do, given the current tables."""
+
+    def is_modified(self, flow: ResolvedFlow) -> bool:
+        """True if the flow last ran with other code or settings, or never."""
 
     def is_resetting(self, flow: ResolvedFlow) -> bool:
         """True if a crash interrupted a reset of the flow. The next update finishes it first."""

@@ -10,7 +10,8 @@ from headrace.graph.select import Selected
 from headrace.model.names import QualifiedName
 from headrace.model.outcome import NOT_SELECTED
 from headrace.model.table_rules import Fresh
-from headrace.plan.deployed import DeployedState, full_refresh_hint
+from headrace.plan.branches import clears_table, start_over_command, streamed
+from headrace.plan.deployed import DeployedState
 from headrace.plan.steps import Decision, FlowStep, TableChange, TableStep
 
 
@@ -37,7 +38,7 @@ def flow_step(
         return FlowStep(flow, Decision.EXCLUDE, f"{NOT_SELECTED}; {stuck}" if stuck else NOT_SELECTED)
     step = tables.get(flow.target)
     if flow.target in selected.full_refresh:
-        reason = step.reason if step is not None and _clears_table(step) else "full refresh"
+        reason = step.reason if step is not None and clears_table(step) else "full refresh"
         return FlowStep(flow, Decision.START, reason, reset=True)
     backfill = state.pending_backfill(flow)
     if backfill is not None:
@@ -59,7 +60,7 @@ def flow_step(
 def _without_changes(graph: ResolvedGraph, flow: StoredFlow, reason: str, updated: set[QualifiedName]) -> FlowStep:
     upstream = [given.name for given in graph.stored_inputs(flow) if given.name in updated]
     if isinstance(flow, StreamingFlow):
-        upstream = [name for name in _streamed(graph, flow) if name in updated]
+        upstream = [name for name in streamed(graph, flow) if name in updated]
     if upstream and not isinstance(flow, OneTimeFlow):
         return FlowStep(flow, Decision.START, f"reads {_listed(upstream)}, updated first", conditional=True)
     if any(isinstance(e.predicate, Fresh) for e in graph.by_name[flow.target].dataset.expectations):
@@ -72,19 +73,10 @@ def _stuck_reason(
     graph: ResolvedGraph, flow: ResolvedFlow, state: DeployedState, tables: Mapping[QualifiedName, TableStep]
 ) -> str:
     """Why a stream cannot continue because tables that it reads are cleared; empty if it can."""
-    cleared = [given for given in _streamed(graph, flow) if _clears_table(tables.get(given))]
+    cleared = [given for given in streamed(graph, flow) if clears_table(tables.get(given))]
     if not cleared or not state.has_run(flow):
         return ""
-    return f"reads {_listed(cleared)}, cleared by this update; {full_refresh_hint(flow.target)}"
-
-
-def _streamed(graph: ResolvedGraph, flow: ResolvedFlow) -> list[QualifiedName]:
-    """The tables that a flow reads as streams."""
-    return [given.name for given in graph.stored_inputs(flow) if given.streaming]
-
-
-def _clears_table(step: TableStep | None) -> bool:
-    return step is not None and step.change is TableChange.RESET
+    return f"reads {_listed(cleared)}, cleared by this update; to continue, run: {start_over_command(graph, flow)}"
 
 
 def _listed(names: Iterable[QualifiedName]) -> str:

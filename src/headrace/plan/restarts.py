@@ -8,15 +8,13 @@ from headrace.errors import PipelineError, Problems, problems_of
 from headrace.graph.analysis import SourceKind
 from headrace.graph.resolved import ResolvedGraph
 from headrace.graph.resolved_flows import (
-    AppendFlow,
     CompleteFlow,
-    MergeFlow,
     OnceFlow,
     OnceMergeFlow,
     RefreshFlow,
     ResolvedFlow,
+    RestartableFlow,
     SnapshotFlow,
-    UpdateFlow,
 )
 from headrace.graph.select import Selected
 from headrace.graph.starts import Start, StartKind
@@ -64,7 +62,7 @@ def resume_start(flow: ResolvedFlow) -> StartKind | None:
 
     A stream that starts at the earliest position reads everything again, like a new flow.
     """
-    if not isinstance(flow, AppendFlow | UpdateFlow | MergeFlow):
+    if not isinstance(flow, RestartableFlow):
         return None
     positions_known = all(source.kind is not SourceKind.OTHER for source in flow.analysis.sources)
     return StartKind.LATEST if positions_known and not flow.analysis.operators else StartKind.EARLIEST
@@ -73,6 +71,15 @@ def resume_start(flow: ResolvedFlow) -> StartKind | None:
 def reset_command(flow: str, start: str) -> str:
     """The command that resets a flow's checkpoint to a start."""
     return f"headrace run --reset-checkpoint {shlex.quote(f'{flow}={start}')}"
+
+
+def reset_hint(flow: ResolvedFlow) -> str:
+    """How a flow can continue without its checkpoint, as the end of a hint."""
+    start = resume_start(flow)
+    if start is None:
+        return ""
+    what = "read only new data" if start is StartKind.LATEST else "read everything again, which duplicates rows"
+    return f"; or keep its rows and {what}: {reset_command(flow.name, start.value)}"
 
 
 def _refused(

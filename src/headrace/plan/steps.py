@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 from typing import Any
@@ -148,6 +148,32 @@ class UnavailableStep:
 
 
 @dataclass(frozen=True)
+class PlanNotice:
+    """What the user should know about the selection before the update writes anything.
+
+    Attributes:
+        code: of the warning in the event log.
+        message: for the reader.
+        facts: names for programs, and ``command`` if there is one to run.
+    """
+
+    code: str
+    message: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """The notice as one JSON object."""
+        return {"code": self.code, "message": self.message, **self.facts}
+
+
+NOTHING_MODIFIED = PlanNotice(
+    "SELECTION.NOTHING_MODIFIED",
+    'nothing is selected, because nothing is modified: "state:modified" finds no dataset whose code or settings differ '
+    "from what is deployed",
+)
+
+
+@dataclass(frozen=True)
 class Plan:
     """Every step of an update, in topological order."""
 
@@ -165,6 +191,7 @@ class Plan:
     renames: tuple[Rename, ...] = ()
     # Flows with unavailable sources.
     unavailable: tuple[UnavailableStep, ...] = ()
+    notices: tuple[PlanNotice, ...] = ()
 
     @property
     def empty(self) -> bool:
@@ -224,10 +251,11 @@ class Plan:
         if self.empty:
             lines.append("nothing to do")
         lines += [found.describe() for found in self.inactive]
+        lines += [f"warning    {notice.message}" for notice in self.notices]
         return "\n".join([*lines, *(f"warning    {flow.name}: {reason}" for flow, reason in self.graph.warnings)])
 
     def to_json(self) -> dict[str, Any]:
-        """The plan for programs. ``warnings`` is present only if there are any."""
+        """The plan for programs. ``warnings`` and ``notices`` are present only if there are any."""
         warnings = [{"flow": flow.name, "reason": reason} for flow, reason in self.graph.warnings]
         return {
             "empty": self.empty,
@@ -278,6 +306,7 @@ class Plan:
                 }
                 for step in self.unavailable
             ],
+            **({"notices": [notice.to_json() for notice in self.notices]} if self.notices else {}),
             **({"warnings": warnings} if warnings else {}),
         }
 

@@ -38,8 +38,8 @@ def table_steps(
         else:
             layout = state.layout(dataset.name)
             full_refresh = dataset.name in selected.full_refresh
-            evolved_by = _evolved_by(graph, dataset)
-            step, problem = evolution(dataset, deployed, layout, evolved_by, full_refresh=full_refresh)
+            by = evolved_by(graph, dataset)
+            step, problem = evolution(dataset, deployed, layout, by, full_refresh=full_refresh)
             if step is not None:
                 tables[dataset.name] = step
             if problem is not None:
@@ -52,7 +52,8 @@ def _recomputed(graph: ResolvedGraph, dataset: ResolvedDataset) -> bool:
     return all(isinstance(flow, RefreshFlow) for flow in graph.flows_into(dataset.name))
 
 
-def _evolved_by(graph: ResolvedGraph, dataset: ResolvedDataset) -> EvolvedBy:
+def evolved_by(graph: ResolvedGraph, dataset: ResolvedDataset) -> EvolvedBy:
+    """What applies a changed schema to the table of a dataset."""
     flows = graph.flows_into(dataset.name)
     if not all(isinstance(flow, RefreshFlow | CompleteFlow) for flow in flows):
         return EvolvedBy.STEP

@@ -78,7 +78,8 @@ class Project(SessionProject):
             Problems: all problems of the project.
         """
         with self._planning.reading():
-            graph = self._resolver.resolve(self._planning.resolve_request(Selection(), skip_unavailable=False)).graph
+            request = self._planning.tables.update_request(Selection(), skip_unavailable=False)
+            graph = self._resolver.resolve(request).graph
             self._planning.plan(graph, Selection())
         return graph
 
@@ -88,7 +89,7 @@ class Project(SessionProject):
         Raises:
             Problems: all problems of the code.
         """
-        return self._resolver.resolve(self._planning.graph_request()).graph
+        return self._resolver.resolve(self._planning.tables.graph_request()).graph
 
     def plan(self, selection: Selection | None = None) -> Plan:
         """What :meth:`run` would do and why; writes nothing.
@@ -96,10 +97,9 @@ class Project(SessionProject):
         Raises:
             Problems: all problems of the project or the selection.
         """
-        selection = selection or Selection()
         with self._planning.reading():
-            request = self._planning.resolve_request(selection, skip_unavailable=True)
-            return self._planning.plan(self._resolver.resolve(request).graph, selection)
+            found = self._planning.resolve(self._resolver.resolve, selection or Selection(), skip_unavailable=True)
+            return self._planning.plan(found.project.graph, found.selection)
 
     def run(
         self,
@@ -107,6 +107,7 @@ class Project(SessionProject):
         full_refresh: Sequence[str] = (),
         *,
         full_refresh_all: bool = False,
+        exclude: Sequence[str] = (),
         reset_checkpoint: Sequence[str] = (),
         accept_data_loss: bool = False,
         continuous: bool | None = None,
@@ -117,11 +118,14 @@ class Project(SessionProject):
         """Run one update: every selected flow processes new data, once or until the update is stopped.
 
         Args:
-            refresh: tables to refresh (default: all).
-            full_refresh: tables to clear first and compute from the start.
+            refresh: datasets to refresh (default: all), each as a name or a selector: ``orders+`` (and all below),
+                ``+orders`` (and all above), ``tag:nightly``, ``kind:sink``, ``source:kafka``, ``state:modified``.
+            full_refresh: datasets to clear first and compute from the start, in the same form.
             full_refresh_all: clear and compute all tables whose properties allow it.
+            exclude: datasets to leave out of all of these, in the same form.
             reset_checkpoint: flows to reset while keeping their tables, each as ``FLOW`` or ``FLOW=START``; a start is
-                ``earliest``, ``latest``, ``version:N`` or ``timestamp:T``.
+                ``earliest``, ``latest``, ``version:N`` or ``timestamp:T``. A selector stands for all streams into its
+                datasets that can be reset.
             accept_data_loss: let a full refresh clear rows that its sources no longer have.
             continuous: run until stopped by a signal or by *stop* (default: from the settings).
             cause: why it runs, for the event log.
@@ -133,7 +137,8 @@ class Project(SessionProject):
             PipelineError: LEASE.HELD if another update of the pipeline is running.
         """
         resets = tuple(reset_checkpoint)
-        selection = Selection(tuple(refresh), tuple(full_refresh), full_refresh_all, resets, accept_data_loss)
+        names = tuple(refresh), tuple(full_refresh), full_refresh_all
+        selection = Selection(*names, resets, accept_data_loss, tuple(exclude))
 
         def planned(graph: ResolvedGraph, selection: Selection) -> Plan:
             return self._planning.plan(graph, selection, continuous=continuous)
@@ -238,7 +243,7 @@ class Project(SessionProject):
         return recomputed_rows(self._one(name), self._state)
 
     def _one(self, name: str, *, partly: bool = False) -> OneDataset:
-        request = self._planning.resolve_request(Selection(), skip_unavailable=True)
+        request = self._planning.tables.update_request(Selection(), skip_unavailable=True)
         return resolve_dataset(self._resolver, request, name, self.settings.naming, partly=partly)
 
     def _update(

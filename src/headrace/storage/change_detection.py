@@ -20,12 +20,12 @@ from headrace.graph.resolved_flows import AppendFlow, OneTimeFlow, ResolvedFlow,
 from headrace.model.datasets import Flow, Kind
 from headrace.model.names import QualifiedName
 from headrace.plan.agreement import Disagreement
-from headrace.plan.deployed import NewInput, full_refresh_hint
+from headrace.plan.deployed import NewInput
 from headrace.sinks.formats import format_of
 from headrace.storage.agreement import confirmed, disagreement_of
 from headrace.storage.flow_record import FlowRecord
 from headrace.storage.flow_stores import TABLE
-from headrace.storage.input_changes import files_change, input_change, once_changes, table_change
+from headrace.storage.input_changes import files_change, input_change, once_changes, replaced_source, table_change
 from headrace.storage.spill_queue import SpillFolders, spill_folders, spilled_batches
 from headrace.storage.table_states import StoredTables
 
@@ -80,14 +80,19 @@ class StoredState(StoredTables):
         spilled = sum(len(spilled_batches(queue)) for queue in queues)
         if spilled:
             return NewInput(is_due=True, reason=f"{spilled} batch{'' if spilled == 1 else 'es'} in the spill queue")
-        replaced = self._replaced_source(flow, record) if streams else None
+        replaced = self._replaced_source(graph, flow, record) if streams else None
         if replaced is not None:
             return NewInput(is_due=True, reason=replaced)
-        if record.fingerprint not in (flow.analysis.fingerprint, flow.analysis.former_fingerprint):
+        if _runs_other_code(flow, record):
             return NewInput(is_due=True, reason="its code, settings or input columns changed")
         if not streams:
             return _view_changes(graph, flow, record, self.table)
         return self._stream_changes(flow, record)
+
+    def is_modified(self, flow: ResolvedFlow) -> bool:
+        """True if the flow last ran with other code or settings, or never."""
+        record = self.record(flow)
+        return record is None or not record.started_at or _runs_other_code(flow, record)
 
     def spill_queues(self, graph: ResolvedGraph, flow: ResolvedFlow) -> SpillFolders:
         """The spill queue of each of a flow's sinks, by name; none if Spark writes them itself."""
@@ -96,7 +101,7 @@ class StoredState(StoredTables):
             return {}
         return spill_folders(self.record_file(flow).parent, str(flow.target), members)
 
-    def _replaced_source(self, flow: ResolvedFlow, record: FlowRecord) -> str | None:
+    def _replaced_source(self, graph: ResolvedGraph, flow: ResolvedFlow, record: FlowRecord) -> str | None:
         """Why a stream cannot continue because a table it reads was replaced, so that Spark would fail; or None."""
         progress = read_progress(self.checkpoint(flow, record.epoch))
         for source, offset in zip(flow.analysis.sources, progress.offsets if progress else (), strict=False):
@@ -104,7 +109,7 @@ class StoredState(StoredTables):
                 continue
             table = self.table(self._naming.canonical(source.detail))
             if table is not None and offset.get("reservoirId") != table.table_id:
-                return f'"{source.detail}" was replaced since its last run; {full_refresh_hint(flow.target)}'
+                return replaced_source(graph, flow, source.detail)
         return None
 
     def _stream_changes(self, flow: ResolvedFlow, record: FlowRecord) -> NewInput:
@@ -144,6 +149,10 @@ class StoredState(StoredTables):
                 return auto_loader_changes(LoaderSource.from_json(source.detail), offset, self.now)
             case _:
                 return f"must start to check {source.detail} for new data"
+
+
+def _runs_other_code(flow: ResolvedFlow, record: FlowRecord) -> bool:
+    return record.fingerprint not in (flow.analysis.fingerprint, flow.analysis.former_fingerprint)
 
 
 def has_closed_results(flow: ResolvedFlow, progress: Progress) -> bool:

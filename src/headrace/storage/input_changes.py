@@ -15,6 +15,9 @@ from headrace.delta_log.tables import (
 )
 from headrace.delta_log.unread_commits import BETWEEN_COMMITS
 from headrace.graph.analysis import Source
+from headrace.graph.resolved import ResolvedGraph
+from headrace.graph.resolved_flows import ResolvedFlow
+from headrace.plan.branches import start_over_command
 from headrace.plan.deployed import NewInput
 from headrace.storage.file_listing import listed_files
 from headrace.storage.flow_record import FlowRecord
@@ -102,3 +105,8 @@ def files_change(detail: str, offset: Any, checkpoint: StoragePath, number: int)
     except OSError as error:
         return f'"{error.filename}" cannot be listed'
     return f"{len(fresh)} new file{'s' if len(fresh) > 1 else ''}" if fresh else None
+
+
+def replaced_source(graph: ResolvedGraph, flow: ResolvedFlow, name: str) -> str:
+    """Why a stream cannot continue whose input was replaced, and the command that starts it again."""
+    return f'"{name}" was replaced since its last run; to continue, run: {start_over_command(graph, flow)}'

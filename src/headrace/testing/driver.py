@@ -101,6 +101,7 @@ class Pipeline(ProjectFolder):
         *names: str,
         full_refresh: Sequence[str] = (),
         full_refresh_all: bool = False,
+        exclude: Sequence[str] = (),
         reset_checkpoint: Sequence[str] = (),
         accept_data_loss: bool = False,
         on_event: Callable[[Event], None] | None = None,
@@ -119,6 +120,7 @@ class Pipeline(ProjectFolder):
             names,
             full_refresh,
             full_refresh_all=full_refresh_all,
+            exclude=exclude,
             reset_checkpoint=reset_checkpoint,
             accept_data_loss=accept_data_loss,
             on_event=on_event,
@@ -168,6 +170,8 @@ class Pipeline(ProjectFolder):
         self,
         *names: str,
         full_refresh: Sequence[str] = (),
+        full_refresh_all: bool = False,
+        exclude: Sequence[str] = (),
         reset_checkpoint: Sequence[str] = (),
         accept_data_loss: bool = False,
     ) -> Plan:
@@ -175,6 +179,8 @@ class Pipeline(ProjectFolder):
         selection = Selection(
             refresh=names,
             full_refresh=tuple(full_refresh),
+            full_refresh_all=full_refresh_all,
+            exclude=tuple(exclude),
             reset_checkpoint=tuple(reset_checkpoint),
             accept_data_loss=accept_data_loss,
         )
@@ -206,7 +212,9 @@ class Pipeline(ProjectFolder):
         return self.project.sql(query)
 
     def _opened(self, only: Iterable[str]) -> Project:
-        names = frozenset(map(self.settings.naming.canonical, only))
+        only = tuple(only)
+        # What a selector finds is known once everything is resolved.
+        names = frozenset(map(self.settings.naming.canonical, only if Selection(only).is_exact else ()))
         given = frozenset(self._stand_ins)
         rewrite = partial(with_stand_ins, stand_ins=self._stand_ins)
         return Project(self.settings, self._environ, Harness(self._failpoint, rewrite, given, names, clock=self.clock))

@@ -112,6 +112,7 @@ class FakeProject:
         full_refresh: Sequence[str] = (),
         *,
         full_refresh_all: bool = False,
+        exclude: Sequence[str] = (),
         reset_checkpoint: Sequence[str] = (),
         accept_data_loss: bool = False,
         continuous: bool | None = None,
@@ -120,7 +121,8 @@ class FakeProject:
     ) -> Outcome:
         more = (tuple(reset_checkpoint), accept_data_loss, continuous)
         more += () if cause is UpdateCause.USER_ACTION else (cause,)
-        self._ask("run", refresh, full_refresh, full_refresh_all, *(more if any(more) else ()))
+        left_out = (tuple(exclude),) if exclude else ()
+        self._ask("run", refresh, full_refresh, full_refresh_all, *left_out, *(more if any(more) else ()))
         assert on_event is not None
         for event in (
             UpdateCreated("USER_ACTION"),

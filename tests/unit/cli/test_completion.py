@@ -36,6 +36,8 @@ def found(*words):
         (["run", "--refresh", ""], ["orders", "daily", "ops.log"]),
         (["run", "--refresh", "orders,"], ["orders,daily", "orders,ops.log"]),
         (["run", "--refresh=o"], ["--refresh=orders", "--refresh=ops.log"]),
+        (["run", "--exclude", "orders,+d"], ["orders,+daily"]),
+        (["run", "--full-refresh", "st"], ["state:modified"]),
         (["run", "--refresh", "orders", "--cont"], ["--continuous"]),
         (["run", "--reset-checkpoint", "l"], ["late"]),
         (["--output", ""], ["text", "json"]),

@@ -26,6 +26,8 @@ from headrace.plan.backfills import BackfillRequest
         (["run"], ("run", (), (), False)),
         (["run", "--refresh", "a", "--full-refresh", "b, c"], ("run", ("a",), ("b", "c"), False)),
         (["run", "--full-refresh-all"], ("run", (), (), True)),
+        (["run", "--exclude", "tag:a,b+"], ("run", (), (), False, ("tag:a", "b+"))),
+        (["plan", "--full-refresh-all", "--exclude", "a"], ("plan", Selection(full_refresh_all=True, exclude=("a",)))),
         (["run", "--continuous"], ("run", (), (), False, (), False, True)),
         (["run", "--cause", "schedule"], ("run", (), (), False, (), False, None, UpdateCause.SCHEDULE)),
         (
@@ -99,6 +101,7 @@ def test_global_options_are_accepted_after_the_command(cli: Any) -> None:
         (["run", "--refresh", "a", "--full-refresh-all"], ["CLI.CONFLICT"]),
         (["plan", "--refresh", "A,b", "--full-refresh", "a"], ["CLI.OVERLAP"]),
         (["run", "--refresh", ","], ["CLI.USAGE"]),
+        (["run", "--exclude", ","], ["CLI.USAGE"]),
         (["run", "--set", "a=1", "--set", "a=2", "--set", "x"], ["CLI.KEY_TWICE", "CLI.NOT_KEY_VALUE"]),
         (["run", "-v", "-q"], ["CLI.CONFLICT"]),
         (["run", "--refresh"], ["CLI.USAGE"]),

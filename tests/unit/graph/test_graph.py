@@ -324,7 +324,7 @@ def test_selection_contains_the_named_datasets(make):
 @pytest.mark.parametrize(
     ("selection", "found"),
     [
-        (Selection(("nope", "v", "no/name")), ["SELECTION.UNKNOWN"] * 3),
+        (Selection(("nope", "v", "no/name")), ["SELECTION.UNKNOWN", "SELECTION.UNKNOWN", "SELECTION.VIEW"]),
         (Selection(("a",), ("a",)), ["SELECTION.OVERLAP"]),
         (Selection(("a",), full_refresh_all=True), ["SELECTION.CONFLICT"]),
         (Selection(full_refresh=("a",), full_refresh_all=True), ["SELECTION.CONFLICT"]),
@@ -458,7 +458,7 @@ def test_persisted_but_not_temporary_view_with_unavailable_source_can_be_selecte
         assert ([str(name) for name in found.refresh], found.full_refresh) == (["v"], frozenset())
     with pytest.raises(Problems) as raised:
         select(graph, Selection(("passing",)), Naming())
-    assert [problem.code for problem in raised.value] == ["SELECTION.UNKNOWN"]
+    assert [problem.code for problem in raised.value] == ["SELECTION.VIEW"]
 
 
 def test_name_of_a_dataset_with_unavailable_source_is_suggested(make):

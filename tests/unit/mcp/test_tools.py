@@ -83,6 +83,7 @@ def test_a_search_finds_pages_and_a_missing_page_is_an_error_with_the_nearest(as
         ("validate", {}, "validate"),
         ("graph", {}, "graph"),
         ("plan", {"refresh": ["a"], "full_refresh": ["--x"]}, "plan --refresh=a --full-refresh=--x"),
+        ("plan", {"exclude": ["tag:a"]}, "plan --exclude=tag:a"),
         ("plan", {"reset_checkpoint": ["a=latest"]}, "plan --reset-checkpoint=a=latest"),
         ("explain", {"name": "--profile"}, "explain -- --profile"),
         ("preview", {"dataset": "-v", "rows": 3}, "preview --rows=3 -- -v"),

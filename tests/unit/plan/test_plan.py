@@ -37,6 +37,7 @@ class Deployed:
 
     tables: dict[str, Any] = field(default_factory=dict)
     fresh: dict[str, str] = field(default_factory=dict)
+    edited: set[str] = field(default_factory=set)
     interrupted: set[str] = field(default_factory=set)
     settled: set[str] = field(default_factory=set)
     did_run: set[str] = field(default_factory=set)
@@ -52,6 +53,9 @@ class Deployed:
 
     def detect_changes(self, _graph, flow):
         return NewInput(is_due=True, reason=self.fresh[flow.name]) if flow.name in self.fresh else REST
+
+    def is_modified(self, flow):
+        return flow.name in self.edited
 
     def is_resetting(self, flow):
         return flow.name in self.interrupted

@@ -127,7 +127,7 @@ class Pipeline:
         """What `headrace plan` reads of the storage: to resolve the project, and to plan it."""
         planning = Planning(self.settings, REAL)
         with reading_storage(self.layout):
-            request = planning.resolve_request(Selection(), skip_unavailable=True)
+            request = planning.tables.update_request(Selection(), skip_unavailable=True)
             assert not request.known
             for flow in self.graph.flows:
                 request.kept_schema(self.graph.by_name[flow.target].dataset, [flow])

@@ -34,7 +34,8 @@ class Check:
         means: what is wrong.
         remedy: what to do.
         reads: where its evidence comes from.
-        errors: codes of errors of flows, each with a command; {dataset} and {flow} are replaced.
+        errors: codes of errors of flows, each with a command; {dataset}, {flow} and the error's own {command}
+            are replaced.
         warnings: codes of warnings in the event log.
         alerts: rules of alerts.
         lint: rules of lint.

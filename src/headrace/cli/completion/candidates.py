@@ -10,6 +10,8 @@ from typing import Any
 FILES, FOLDERS = ":files", ":folders"
 # Names that commas separate: another one may follow.
 _LISTS = {"datasets": "dataset", "flows": "flow"}
+# What may stand there in place of a name; offered once the word has begun.
+_SELECTORS = ("kind:", "source:", "state:modified", "tag:")
 
 
 @dataclass(frozen=True)
@@ -132,8 +134,11 @@ def _values(kind: Any, current: str, place: _Place, names: Names) -> Candidates:
         return Candidates()
     first, comma, last = current.rpartition(",") if kind in _LISTS else ("", "", current)
     chosen = first.split(",")
-    found = (name for name in names.of(_LISTS.get(kind, kind), place.given or {}) if name not in chosen)
-    joined = tuple(Candidate(f"{first}{comma}{one.word}") for one in _matching(map(Candidate, found), last))
+    sign = "+" if kind in _LISTS and last.startswith("+") else ""
+    begun = last.removeprefix(sign)
+    found = [name for name in names.of(_LISTS.get(kind, kind), place.given or {}) if name not in chosen]
+    found += _SELECTORS if kind in _LISTS and begun else ()
+    joined = tuple(Candidate(f"{first}{comma}{sign}{one.word}") for one in _matching(map(Candidate, found), begun))
     return Candidates(joined, is_open=kind in _LISTS)
 
 

@@ -9,9 +9,11 @@ from headrace.graph.resolve import StoredSchema
 from headrace.graph.resolved_flows import ResolvedFlow
 from headrace.graph.select import Selection, cleared_names
 from headrace.model.datasets import Dataset, Definitions, Flow
-from headrace.model.names import Naming, QualifiedName
+from headrace.model.names import QualifiedName
 from headrace.model.schema import Schema
-from headrace.project.resolution.resolve_request import Cleared
+from headrace.project.resolution.resolve_request import Cleared, ResolveRequest
+from headrace.project.storage_folder import storage_problems
+from headrace.settings.settings import Settings
 from headrace.storage.change_detection import StoredState
 
 
@@ -20,12 +22,29 @@ class KeptTables:
 
     Args:
         state: the stored state.
-        naming: resolves names to qualified ones.
+        settings: the pipeline's.
     """
 
-    def __init__(self, state: StoredState, naming: Naming) -> None:
+    def __init__(self, state: StoredState, settings: Settings) -> None:
         self.state = state
-        self._naming = naming
+        self._settings = settings
+
+    def graph_request(self) -> ResolveRequest:
+        """The request to resolve the project for its graph alone, whatever the storage is like."""
+        everything = Selection()
+        return ResolveRequest(
+            self.kept_schema(everything), self.cleared(everything), snapshot_state=self.snapshot_state
+        )
+
+    def update_request(self, selection: Selection, *, skip_unavailable: bool) -> ResolveRequest:
+        """The request to resolve the project for an update of an exact selection."""
+        return ResolveRequest(
+            self.kept_schema(selection),
+            self.cleared(selection),
+            storage_problems(self._settings),
+            skip_unavailable,
+            self.snapshot_state,
+        )
 
     def kept_schema(self, selection: Selection) -> StoredSchema:
         """A function that returns the schema of a table if an update of the selection keeps its rows."""
@@ -57,5 +76,5 @@ class KeptTables:
         return cleared
 
     def _clears(self, selection: Selection) -> Callable[[Dataset], bool]:
-        names = cleared_names(selection, self._naming)
+        names = cleared_names(selection, self._settings.naming)
         return lambda dataset: dataset.name in names or (selection.full_refresh_all and dataset.resettable)

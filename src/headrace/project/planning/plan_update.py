@@ -5,20 +5,21 @@ from __future__ import annotations
 import time
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 
 from headrace.graph.resolved import ResolvedGraph
-from headrace.graph.select import Selection, select
+from headrace.graph.select import Selected, Selection, select
 from headrace.plan.backfills import BackfillRequest, ReplayRequest
 from headrace.plan.build import build_plan
-from headrace.plan.steps import Plan
+from headrace.plan.modified import modified_datasets
+from headrace.plan.steps import NOTHING_MODIFIED, Plan
 from headrace.plan.triggers import with_triggers
 from headrace.project.planning.kept_tables import KeptTables
 from headrace.project.planning.logged_batches import LoggedBatches
 from headrace.project.planning.pending_renames import old_names, pending_renames
 from headrace.project.planning.plan_backfill import with_backfill
 from headrace.project.planning.plan_replay import with_replay
-from headrace.project.resolution.resolve_request import ResolveRequest
-from headrace.project.storage_folder import storage_problems
+from headrace.project.planning.resolve_selection import Resolve, ResolvedSelection, resolve_selection
 from headrace.project.test_harness import Harness
 from headrace.runtime.failpoints import Failpoint, Failpoints
 from headrace.settings.settings import Settings
@@ -47,7 +48,7 @@ class Planning:
         )
         self._logged = LoggedBatches(settings, {str(new): str(old) for new, old in self._before.items()})
         self.state = StoredState(self._layout, settings.naming, settings.id, time.time, self._logged)
-        self.tables = KeptTables(self.state, settings.naming)
+        self.tables = KeptTables(self.state, settings)
 
     def plan(self, graph: ResolvedGraph, selection: Selection, *, continuous: bool | None = None) -> Plan:
         """The plan of an update.
@@ -64,6 +65,8 @@ class Planning:
         selected = select(graph, selection, settings.naming)
         past = self._past()
         plan = build_plan(graph, self.state, past, selected.without(self._harness.given))
+        if selection.selects_nothing:
+            plan = replace(plan, notices=(NOTHING_MODIFIED, *plan.notices))
         plan = replace(plan, renames=pending_renames(graph, settings, self._stored))
         if not self._harness.only:
             plan = replace(plan, inactive=past.inactive(graph))
@@ -74,23 +77,24 @@ class Planning:
         """A context in which a project is resolved and planned from one look at a storage in a bucket."""
         return reading_storage(self._settings.layout)
 
-    def graph_request(self) -> ResolveRequest:
-        """The request to resolve the project for its graph alone, whatever the storage is like."""
-        tables, everything = self.tables, Selection()
-        return ResolveRequest(
-            tables.kept_schema(everything), tables.cleared(everything), snapshot_state=tables.snapshot_state
-        )
+    def resolve(self, resolve: Resolve, selection: Selection, *, skip_unavailable: bool) -> ResolvedSelection:
+        """The project resolved for an update of a selection, and the names that its selectors have found.
 
-    def resolve_request(self, selection: Selection, *, skip_unavailable: bool) -> ResolveRequest:
-        """The request to resolve the project for an update of a selection."""
-        tables = self.tables
-        return ResolveRequest(
-            tables.kept_schema(selection),
-            tables.cleared(selection),
-            storage_problems(self._settings),
-            skip_unavailable,
-            tables.snapshot_state,
-        )
+        Args:
+            resolve: resolves the project.
+            selection: what the user wants.
+            skip_unavailable: skip flows whose sources are unavailable, instead of raising.
+
+        Raises:
+            Problems: all problems of the project, or of the selection.
+        """
+
+        def selected(graph: ResolvedGraph) -> Selected:
+            modified = partial(modified_datasets, graph, self.state, self._past())
+            return select(graph, selection, self._settings.naming, modified)
+
+        request = partial(self.tables.update_request, skip_unavailable=skip_unavailable)
+        return resolve_selection(resolve, request, selection, selected)
 
     def backfill(self, graph: ResolvedGraph, request: BackfillRequest) -> Plan:
         """The plan of a backfill.

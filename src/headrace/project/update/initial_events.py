@@ -96,6 +96,7 @@ def recorded_selection(selection: Selection) -> dict[str, object]:
         "full_refresh_all": selection.full_refresh_all,
         "reset_checkpoint": list(selection.reset_checkpoint),
         "accept_data_loss": selection.accept_data_loss,
+        **({"selects_nothing": True} if selection.selects_nothing else {}),
     }
 
 
@@ -132,12 +133,12 @@ def graph_warnings(graph: ResolvedGraph) -> Iterator[Warned]:
 
 
 def plan_warnings(plan: Plan) -> Iterator[Warned]:
-    """Warnings about the plan: renames, inactive tables, cleared or reclustered tables, dropped progress."""
+    """Warnings about the plan: its selection, renames, inactive, cleared or reclustered tables, dropped progress."""
+    yield from (Warned(notice.code, notice.message, facts=dict(notice.facts)) for notice in plan.notices)
     for rename in plan.renames:
         message = f'{rename.kind.value} "{rename.old}" is renamed to "{rename.new}" and keeps its data and state'
         yield Warned(f"{rename.kind.name}.RENAMED", message, None, str(rename.dataset))
-    for notice in plan.inactive:
-        yield Warned(notice.code, notice.message, notice.flow, notice.dataset)
+    yield from (Warned(notice.code, notice.message, notice.flow, notice.dataset) for notice in plan.inactive)
     for loss in plan.losses:
         read = "".join(f"; {source.describe()}" for source in loss.sources)
         yield Warned(

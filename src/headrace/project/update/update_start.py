@@ -71,9 +71,9 @@ class UpdateStart:
         # Find all problems before writing anything, including the lease.
         with self._refusals_recorded(monitor, host):
             with self.planning.reading():
-                resolved = self.resolver.resolve(
-                    self.planning.resolve_request(selection, skip_unavailable=self.skip_unavailable)
-                )
+                found = self.planning.resolve(self.resolver.resolve, selection, skip_unavailable=self.skip_unavailable)
+                # What an update does changes what is modified, so selectors are asked once.
+                resolved, selection = found.project, found.selection
                 planned(resolved.graph, selection)
             create_storage(self.settings)
         session = resolved.catalog.session
@@ -89,9 +89,8 @@ class UpdateStart:
             nonlocal remaining
             remaining = remaining_selection(remaining, board)
             with self.planning.reading():
-                now = self.resolver.resolve(
-                    self.planning.resolve_request(remaining, skip_unavailable=self.skip_unavailable)
-                )
+                request = self.planning.tables.update_request(remaining, skip_unavailable=self.skip_unavailable)
+                now = self.resolver.resolve(request)
                 return now, planned(now.graph, remaining)
 
         lease = Lease(file, host, time.time, timing=self.harness.lease_timing, update_id=update_id)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -55,12 +56,18 @@ _EMPTY_COMMIT = re.compile(r'the Delta commit "(?P<file>[^"\n]+)" has 0 bytes')
 _DEFAULT_ADVICE = "Correct the query; nothing was read or written."
 
 
+def full_refresh(flow: Flow) -> str:
+    """The command that computes the table of a flow again."""
+    return f"headrace run --full-refresh {shlex.quote(str(flow.target))}"
+
+
 def failure_report(
     flow: Flow,
     error: BaseException,
     root: Path,
     rules: Sequence[Expectation] = (),
     table_name: Callable[[str], str] = str,
+    start_over: Callable[[Flow], str] = full_refresh,
 ) -> Failed:
     """The report of a flow that failed with *error*, located at the user's line if there is one.
 
@@ -70,6 +77,7 @@ def failure_report(
         root: the project's folder.
         rules: the expectations of the flow's target.
         table_name: returns the name of the table at a path.
+        start_over: returns the command after which a flow runs again whose input was rebuilt.
     """
     if isinstance(error, PipelineError):
         located = error.located(user_location(error, root) or flow.location)
@@ -99,7 +107,7 @@ def failure_report(
         return Failed(flow.name, problem, condition=None, transient=isinstance(error, OSError))
     if isinstance(flow.query, SqlQuery):
         location = _line_within(flow.query, inner.message, location)
-    known = _known_problem(flow, inner, location, table_name)
+    known = _known_problem(flow, inner, location, table_name, start_over)
     if known is not None:
         return Failed(flow.name, known, inner.condition or known.code, inner.sql_state)
     problem = PipelineError(
@@ -115,7 +123,11 @@ def failure_report(
 
 
 def _known_problem(
-    flow: Flow, inner: Cause, location: Location | None, table_name: Callable[[str], str]
+    flow: Flow,
+    inner: Cause,
+    location: Location | None,
+    table_name: Callable[[str], str],
+    start_over: Callable[[Flow], str],
 ) -> PipelineError | None:
     """The problem for a condition of Spark or Delta; None for one without our own text."""
     changed = changed_input(flow, inner.message, location, table_name) if inner.condition in CHANGES else None
@@ -126,7 +138,7 @@ def _known_problem(
     reason = first_line(inner.message) if inner.message else ""
     match spark_condition(inner.condition).means:
         case "FLOW.INPUT_REBUILT" as code:
-            more = {"condition": inner.condition, "reason": reason}
+            more = {"condition": inner.condition, "reason": reason, "command": start_over(flow)}
         case "FLOW.STATE_UNREADABLE" as code:
             more = {"reason": reason}
         case "FLOW.STATE_CHANGED" as code:

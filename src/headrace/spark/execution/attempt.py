@@ -11,6 +11,7 @@ from headrace.errors import PipelineError
 from headrace.graph.resolved_flows import RefreshFlow, SnapshotFlow, StoredFlow, StreamingFlow
 from headrace.model.names import QualifiedName
 from headrace.model.triggers import TriggerKind
+from headrace.plan.branches import start_over_command
 from headrace.plan.steps import FlowStep, TableStep
 from headrace.runtime.ports import Canceled, Completed, Current, Failed, Idle, NothingNew, Report, Started
 from headrace.runtime.retry import retryable
@@ -174,7 +175,14 @@ class Attempt:
             return Canceled(flow.name)
         try:
             rules = context.graph.by_name[flow.target].dataset.expectations
-            report = failure_report(flow.flow, error, context.root, rules, lambda path: name_of(path, context))
+            report = failure_report(
+                flow.flow,
+                error,
+                context.root,
+                rules,
+                lambda path: name_of(path, context),
+                lambda _flow: start_over_command(context.graph, flow),
+            )
             report = with_schema_change(report, flow, context)
             if signals.stop.is_set() and retryable(report):
                 # Interrupted work fails in many ways, all of them transient.

@@ -60,7 +60,10 @@ def _failure(failure: Failure, *, retried: bool) -> Finding:
     evidence = f"{error.get('message', 'it failed')} [{code}]" + (f": {detail[0]}" if detail else "")
     template = check.errors.get(code, "headrace run")
     # While the update runs, no other one can start.
-    command = "" if retried else template.format(flow=shlex.quote(flow), dataset=shlex.quote(dataset))
+    words = {"flow": shlex.quote(flow), "dataset": shlex.quote(dataset)}
+    # Some errors know the command better than their code does, but not those in logs of older versions.
+    own = (error.get("params") or {}).get("command") or f"headrace run --full-refresh {words['dataset']}"
+    command = "" if retried else template.format(command=own, **words)
     return found(
         check.check_id,
         f"{'retried: ' if retried else ''}{evidence}",

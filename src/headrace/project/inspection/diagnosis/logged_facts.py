@@ -88,13 +88,9 @@ def _events(reader: EventReader, where: str, newest: int | None) -> Iterator[tup
 
 def _since_whole_update(updates: Sequence[tuple[Mapping[str, Any], Event]]) -> str:
     """The definitions of the newest update of all flows, and of later ones."""
-    whole = (row for row, event in updates if isinstance(event, UpdateCreated) and _is_whole(event))
+    whole = (row for row, event in updates if isinstance(event, UpdateCreated) and event.is_whole)
     first = next(whole, updates[-1][0])
     return f"event_type IN ({_DEFINITIONS}) AND id >= '{id_floor(seq_no_of(first['id']))}'"
-
-
-def _is_whole(event: UpdateCreated) -> bool:
-    return not event.selections.get("refresh") and not event.selections.get("full_refresh")
 
 
 def _failures(reader: EventReader, updates: Sequence[tuple[Mapping[str, Any], Event]]) -> dict[str, Failure]:
