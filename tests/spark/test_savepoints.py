@@ -264,9 +264,12 @@ def test_what_came_after_the_savepoint_starts_over_and_what_cannot_be_read_again
     assert {flow.name: flow.action.name for flow in plan.flows}["newer"] == "STARTS_OVER"
     assert "erased" in plan.notes[-1]
     gone.unlink()
-    savepoints.restore(RestoreRequest("calm"))
+    with pytest.raises(PipelineError) as refused:
+        savepoints.restore(RestoreRequest("calm"))
+    assert (refused.value.code, str(gone) in refused.value.detail) == ("SAVEPOINT.LOSES", True)
+    savepoints.restore(RestoreRequest("calm", accept_data_loss=True))
     ran(pipeline)
-    assert pipeline.rows("newer") == pipeline.rows("bronze")
+    assert pipeline.rows("newer") == pipeline.rows("bronze") != []
 
 
 @pytest.mark.long(guard=LAW)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from headrace.autoloader.ledger.ledger import Ledger, SeenFile, join_path
@@ -46,25 +46,37 @@ def committed_number(ledger: Ledger) -> int:
     return max(row[0] or 0, ledger.first_number)
 
 
-def lost_after(ledger: Ledger, number: int) -> list[str]:
-    """The paths of files after a number that were cleaned up, so that no stream can read them again.
-
-    Files that were forgotten have no path any more; they count as ``(a forgotten file)``.
-    """
+def lost_after(ledger: Ledger, number: int, exists: Callable[[str], bool]) -> list[SeenFile]:
+    """The files after a number that no stream can read again: cleaned up, or deleted by somebody else."""
     rows = ledger.connection.execute(
-        "select path, name from files join folders on folders.id = folder join cleaned on cleaned.number = files.number"
+        "select files.number, path, name, size, files.mtime_ns, cleaned.number is not null from files"
+        " join folders on folders.id = folder left join cleaned on cleaned.number = files.number"
         " where files.number > ? order by files.number",
         (number,),
     )
-    found = [join_path(folder, name) for folder, name in rows]
+    found = [
+        (SeenFile(at, join_path(folder, name), size, mtime_ns), bool(is_cleaned))
+        for at, folder, name, size, mtime_ns, is_cleaned in rows
+    ]
+    return [file for file, is_cleaned in found if is_cleaned or not exists(file.path)]
+
+
+def forgotten_after(ledger: Ledger, number: int) -> int:
+    """How many files after a number the ledger no longer names, because they were older than ``maxFileAge``."""
     (known,) = ledger.connection.execute("select count(*) from files where number > ?", (number,)).fetchone()
-    forgotten = max(ledger.last_number - max(number, ledger.first_number), 0) - int(known)
-    return found + ["(a forgotten file)"] * forgotten
+    return max(ledger.last_number - max(number, ledger.first_number), 0) - int(known)
 
 
-def take_back_commits(ledger: Ledger, number: int) -> None:
-    """Make a stream read the files after a number again: they no longer count as being in the target."""
+def take_back_commits(ledger: Ledger, number: int, lost: Iterable[SeenFile]) -> None:
+    """Make a stream read the files after a number again: they no longer count as being in the target.
+
+    Args:
+        ledger: the ledger.
+        number: of the last file that stays read.
+        lost: files that cannot be read; they are forgotten, so that one that comes back counts as new.
+    """
     ledger.connection.execute("delete from commits where number > ?", (number,))
+    ledger.connection.executemany("delete from files where number = ?", [(file.number,) for file in lost])
 
 
 def prune_files(ledger: Ledger, found_before_ms: int, upto: int) -> int:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.autoloader.ledger.file_states import committed_number, lost_after, take_back_commits
+from headrace.autoloader.ledger.file_states import committed_number, forgotten_after, lost_after, take_back_commits
 from headrace.autoloader.ledger.ledger import Ledger
 from headrace.autoloader.ledger.stored_ledgers import has_ledger, open_ledger
 from headrace.errors import PipelineError
@@ -76,31 +76,36 @@ def offset_problem(ledgers: str, offset: Mapping[str, Any]) -> PipelineError | N
         return error
 
 
-def lost_since(folders: Iterable[StoragePath], offset: Mapping[str, Any]) -> list[str] | None:
-    """The files after an offset that no stream can read again, as paths; None if the ledger is gone.
+def lost_since(
+    folders: Iterable[StoragePath], offset: Mapping[str, Any], exists: Callable[[str], bool]
+) -> list[str] | None:
+    """The files after an offset that no stream can read again, as paths or in words; None if the ledger is gone.
 
     Args:
         folders: where the ledger may be.
         offset: as Spark stores it.
+        exists: whether a source file exists.
     """
     at = Offset.of(offset)
     root = next((folder for folder in folders if has_ledger(folder, at.ledger)), None)
     if root is None:
         return None
     with closing(open_ledger(root, at.ledger, read_only=True)) as ledger:
-        return lost_after(ledger, at.number)
+        forgotten = forgotten_after(ledger, at.number)
+        return [file.path for file in lost_after(ledger, at.number, exists)] + ["a forgotten file"] * forgotten
 
 
-def take_back_to(folders: Iterable[StoragePath], offset: Mapping[str, Any]) -> None:
+def take_back_to(folders: Iterable[StoragePath], offset: Mapping[str, Any], exists: Callable[[str], bool]) -> None:
     """Make a stream that continues from an offset read all later files again, which may be in a target already.
 
     Args:
         folders: where the ledger may be; nothing happens if it is gone.
         offset: as Spark stores it.
+        exists: whether a source file exists.
     """
     at = Offset.of(offset)
     root = next((folder for folder in folders if has_ledger(folder, at.ledger)), None)
     if root is not None:
         with closing(open_ledger(root, at.ledger)) as ledger:
-            take_back_commits(ledger, at.number)
+            take_back_commits(ledger, at.number, lost_after(ledger, at.number, exists))
             ledger.flush()

@@ -22,7 +22,13 @@ from headrace.checkpoints.restored import copy_checkpoint
 from headrace.delta_log.tables import TableVersion, newest_version
 from headrace.errors import PipelineError
 from headrace.project.savepoints.create import CHECKPOINT, FLOWS, PINS, RECORD
-from headrace.project.savepoints.restore_plan import FlowAction, FlowRestore, RestorePlan, TableRestore
+from headrace.project.savepoints.restore_plan import (
+    FlowAction,
+    FlowRestore,
+    RestorePlan,
+    TableRestore,
+    source_exists,
+)
 from headrace.settings.settings import Settings
 from headrace.spark.delta.restore import TableToRestore, restore_tables
 from headrace.storage.backfills import store_backfill, stored_backfills
@@ -161,7 +167,7 @@ class Restore:
         folders = ledger_folders(flow.file.parent)
         for offset in progress.offsets if progress is not None else ():
             if isinstance(offset, Mapping) and {"ledger", "number"} <= offset.keys():
-                take_back_to(folders, offset)
+                take_back_to(folders, offset, source_exists)
 
     def _copy_checkpoint(self, flow: FlowRestore, versions: Mapping[str, TableVersion]) -> None:
         if flow.action is FlowAction.STARTS_OVER:

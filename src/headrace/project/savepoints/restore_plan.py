@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -28,9 +27,6 @@ from headrace.storage.savepoints.manifest import SavedFlow, SavedTable, Savepoin
 from headrace.storage.savepoints.pins import pinned_files, version_files
 from headrace.storage.savepoints.stored import Savepoints
 from headrace.stores.paths import StoragePath, relative_path, storage_path
-
-# Of files that a stream would read again, those that are looked for one by one.
-_MOST_FILES = 1000
 
 
 class FlowAction(str, Enum):
@@ -378,23 +374,24 @@ def _is_lost_data(path: str, name: str) -> bool:
 
 
 def _lost_of_ledger(flow: FlowRestore, offset: Mapping[str, Any]) -> Iterator[str]:
-    lost = lost_since(ledger_folders(flow.file.parent), offset)
+    lost = lost_since(ledger_folders(flow.file.parent), offset, source_exists)
     if lost is None:
         yield f'flow "{flow.name}" cannot tell which files it has read: its ledger {offset["ledger"]} is gone'
     elif lost:
         more = "" if len(lost) == 1 else f" and {len(lost) - 1} more"
-        yield f'flow "{flow.name}" cannot read {lost[0]}{more} again: cleaned up or forgotten since'
+        yield f'flow "{flow.name}" cannot read {lost[0]}{more} again: gone since'
 
 
 def _lost_files(flow: str, then: StoragePath, now: StoragePath, source: int) -> Iterator[str]:
-    later = sorted(files_seen(now, source) - files_seen(then, source))
-    lost = []
-    for file in later[:_MOST_FILES]:
-        with suppress(OSError, ValueError):
-            lost += [] if "://" in file or Path(file).exists() else [file]
+    lost = [file for file in sorted(files_seen(now, source) - files_seen(then, source)) if not source_exists(file)]
     if lost:
         more = "" if len(lost) == 1 else f" and {len(lost) - 1} more"
         yield f'flow "{flow}" cannot read {lost[0]}{more} again: the file is gone'
+
+
+def source_exists(file: str) -> bool:
+    """Whether a source file exists; of a file that is not on this machine, that is assumed."""
+    return "://" in file or os.path.exists(file)  # noqa: PTH110 - thousands of files
 
 
 def _notes(flows: Iterable[FlowRestore]) -> Iterator[str]:
