@@ -18,7 +18,7 @@ from headrace.errors import PipelineError
 
 # Verbs import what they use: all of this takes longer than `status`.
 if TYPE_CHECKING:
-    from headrace.cli.stored_project import Erasures
+    from headrace.cli.stored_project import Erasures, TableDiffs
     from headrace.events.types import Event
     from headrace.graph.select import Selection
     from headrace.model.outcome import Outcome, UpdateCause
@@ -56,6 +56,10 @@ class OpenProject(StoredProject, Protocol):
     @property
     def erasures(self) -> Erasures:
         """Finds and erases rows."""
+
+    @property
+    def diffs(self) -> TableDiffs:
+        """Compares versions of tables."""
 
     @property
     def continuous(self) -> bool:

@@ -27,9 +27,9 @@ from headrace.project.inspection.dataset_resolution import (
     resolve_dataset,
 )
 from headrace.project.inspection.explanation import Explanation
-from headrace.project.inspection.monitored_pipelines import monitored_pipelines
 from headrace.project.inspection.sql_access import run_statement
 from headrace.project.inspection.stored_project import StoredProject
+from headrace.project.inspection.table_diffs import TableDiffs
 from headrace.project.planning.plan_update import Planning
 from headrace.project.resolution.resolver import Resolver
 from headrace.project.test_harness import REAL, Harness
@@ -48,6 +48,7 @@ class Project(StoredProject):
         self._state = self._planning.state
         self._resolver = Resolver(settings, self._secrets, environ, harness)
         self.erasures = Erasures(settings, environ, lambda: self._resolver.catalog().session, self.redact)
+        self.diffs = TableDiffs(settings, self._secrets, environ)
 
     @classmethod
     def open(
@@ -201,7 +202,8 @@ class Project(StoredProject):
             write=write,
             private=private,
             limit=limit,
-            pipelines=lambda: monitored_pipelines(self.settings, also, self._environ, time.time),
+            also=also,
+            environ=self._environ,
             redact=self._secrets.redact,
         )
 
