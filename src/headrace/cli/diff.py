@@ -60,7 +60,7 @@ def diff(
 def _lines(found: TableDiff, width: int | None) -> Iterator[str]:
     yield printable(found.name)
     yield from _side_lines(found)
-    yield folded(_method(found), width)
+    yield from (folded(printable(line), width) for line in _method(found))
     if found.schema:
         yield "\nschema"
         yield from (printable(f"  {difference.describe()}") for difference in found.schema)
@@ -70,7 +70,7 @@ def _lines(found: TableDiff, width: int | None) -> Iterator[str]:
         yield "\nrows"
         yield from _count_lines(found)
     if found.columns:
-        yield "\nchanged rows in which a column differs"
+        yield "\ncolumns that differ in changed rows"
         digits = max(len(f"{rows:,}") for rows in found.columns.values())
         yield from (printable(f"  {rows:>{digits},}  {column}") for column, rows in found.columns.items())
     yield from _example_lines(found, width)
@@ -88,16 +88,14 @@ def _side_lines(found: TableDiff) -> Iterator[str]:
         yield printable(line.rstrip())
 
 
-def _method(found: TableDiff) -> str:
+def _method(found: TableDiff) -> Iterator[str]:
     if found.key:
-        named = ", ".join(found.key)
         origin = " (the keys of AUTO CDC)" if found.key_origin is KeyOrigin.AUTO_CDC else ""
-        text = f"rows matched by {named}{origin}"
-    else:
-        text = "whole rows compared; --key COLUMN also shows what changed within rows"
+        yield f"rows matched by {', '.join(found.key)}{origin}"
+    elif not found.rows.are_equal:
+        yield "whole rows compared; --key COLUMN also shows what changed within rows"
     if found.compared_as_text:
-        text += f"; as text, because their types have no common type: {', '.join(found.compared_as_text)}"
-    return printable(text)
+        yield f"compared as text, because the types have no common type: {', '.join(found.compared_as_text)}"
 
 
 def _count_lines(found: TableDiff) -> Iterator[str]:
@@ -126,7 +124,7 @@ def _example_lines(found: TableDiff, width: int | None) -> Iterator[str]:
     for kind, mark, side in ((ExampleKind.ONLY_FIRST, "-", 0), (ExampleKind.ONLY_SECOND, "+", 1)):
         total = (found.rows.only_first, found.rows.only_second)[side]
         if by_kind[kind]:
-            yield printable(f"\n{mark} only in {labels[side]}{_shown(by_kind[kind], total)}")
+            yield printable(f"\n{mark} only in {labels[side]}{_shown(by_kind[kind], total)}", keep="\n")
             yield _whole_rows(by_kind[kind], side, width)
     repeated = by_kind[ExampleKind.REPEATED_KEY]
     if repeated:
@@ -185,13 +183,12 @@ def _text(value: Any) -> str:
 
 def _reading(found: TableDiff) -> str:
     parts = [
-        f"{side.read_files} of {_files(side.files)} ({size_text(side.read_size)} of {size_text(side.size)})"
-        f" of {side.label}"
+        f"{side.read_files:,} of {_files(side.files)} ({size_text(side.read_size)} of {size_text(side.size)})"
         for side in (found.first, found.second)
     ]
     shared = found.first.files - found.first.read_files
-    rest = f"; both share the other {shared}" if shared else ""
-    return printable(f"read {parts[0]} and {parts[1]}{rest}")
+    rest = f"; both versions share the other {shared:,}" if shared and found.rows.unchanged else ""
+    return f"read {parts[0]} and {parts[1]}{rest}"
 
 
 def _time(side: DiffSide) -> str:

@@ -85,7 +85,9 @@ def _key(field: Field) -> str:
 
 
 def _id(field: Field) -> Any:
-    return field.get("metadata", {}).get(_ID)
+    """What renaming does not change. A table that replaces another numbers its columns anew, with new stored names."""
+    metadata = field.get("metadata", {})
+    return (metadata[_ID], metadata.get(_PHYSICAL)) if _ID in metadata else None
 
 
 def _stored_name(field: Field) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from headrace.delta_log.readable_versions import commit_info, earliest_version_with_files
 from headrace.errors import InternalError, PipelineError
@@ -21,7 +21,7 @@ from headrace.project.resolution.open_catalog import open_catalog
 from headrace.settings.secrets import Secrets
 from headrace.settings.settings import Settings
 from headrace.spark.comparison.row_comparison import RowComparison
-from headrace.spark.comparison.table_versions import FileTotals, TableAtVersion
+from headrace.spark.comparison.table_versions import TableAtVersion, VersionFiles
 from headrace.spark.errors.spark_errors import innermost
 from headrace.spark.jvm.causes import chain
 from headrace.spark.session.scoped_confs import with_confs
@@ -86,23 +86,6 @@ class TableDiffs:
         return PipelineError("DIFF.FAILED", name=first.name, reason=reason)
 
 
-@dataclass(frozen=True)
-class _Side:
-    """A side while it is compared: its files, and those that the other side has not."""
-
-    table: TableAtVersion
-    files: DataFrame
-    differing: DataFrame
-    total: FileTotals
-    read: FileTotals
-
-    @property
-    def rows(self) -> int:
-        """The number of its rows."""
-        # The log says it, unless a writer has stored no statistics.
-        return self.table.rows_of(self.files).count() if self.total.rows is None else self.total.rows
-
-
 def _compared(session: SparkSession, first: VersionToRead, second: VersionToRead, request: DiffRequest) -> TableDiff:
     tables = [TableAtVersion(session, side.path, side.version) for side in (first, second)]
     fields = [table.fields for table in tables]
@@ -110,24 +93,26 @@ def _compared(session: SparkSession, first: VersionToRead, second: VersionToRead
         fields = [without_ids(one) for one in fields]
     columns = compared_columns(*fields)
     shares = first.path == second.path and has_same_storage(*fields)
-    sides = [_side(tables[n], tables[1 - n] if shares and columns else None) for n in (0, 1)]
+    files = [tables[n].files_without(tables[1 - n] if shares else None) for n in (0, 1)]
     key = diff_key(first.name, request.key, columns, tables[1].properties)
-    counts = [side.rows for side in sides]
+    counts = [_row_count(table, of_table) for table, of_table in zip(tables, files, strict=True)]
     labels = _labels(first, second, request)
     diff = TableDiff(
         name=first.name,
-        first=_described(first, sides[0], counts[0], labels[0]),
-        second=_described(second, sides[1], counts[1], labels[1]),
+        first=_described(first, files[0], counts[0], labels[0]),
+        second=_described(second, files[1], counts[1], labels[1]),
         key=tuple(columns[number].name for number in key.positions),
         key_origin=key.origin,
         schema=schema_differences(*fields),
         compared_as_text=tuple(column.name for column in columns if column.is_compared_as_text),
     )
     if not columns:
-        return replace(diff, rows=RowCounts(only_first=counts[0], only_second=counts[1]))
-    if not any(side.read.files for side in sides):
+        sides = [replace(side, read_files=0, read_size=0) for side in (diff.first, diff.second)]
+        rows = RowCounts(only_first=counts[0], only_second=counts[1])
+        return replace(diff, first=sides[0], second=sides[1], rows=rows)
+    if not any(side.differing_total.files for side in files):
         return replace(diff, rows=RowCounts(unchanged=counts[0]))
-    frames = [side.table.rows_of(side.differing) for side in sides]
+    frames = [table.rows_of(of_table.differing) for table, of_table in zip(tables, files, strict=True)]
     comparison = RowComparison(columns, key.positions, request.examples)
     found = comparison.compare(frames[0], frames[1], (fields[0], fields[1]))
     unchanged = [counts[0] - found.changed - found.only_first, counts[1] - found.changed - found.only_second]
@@ -142,14 +127,12 @@ def _compared(session: SparkSession, first: VersionToRead, second: VersionToRead
     )
 
 
-def _side(table: TableAtVersion, other: TableAtVersion | None) -> _Side:
-    files = table.files()
-    differing = files if other is None else table.files_without(other)
-    total = table.total(files)
-    return _Side(table, files, differing, total, table.total(differing))
+def _row_count(table: TableAtVersion, files: VersionFiles) -> int:
+    # The log says it, unless a writer has stored no statistics.
+    return table.rows_of(files.files).count() if files.total.rows is None else files.total.rows
 
 
-def _described(read: VersionToRead, side: _Side, rows: int, label: str) -> DiffSide:
+def _described(read: VersionToRead, found: VersionFiles, rows: int, label: str) -> DiffSide:
     info = commit_info(read.path, read.version)
     return DiffSide(
         label=label,
@@ -157,10 +140,10 @@ def _described(read: VersionToRead, side: _Side, rows: int, label: str) -> DiffS
         operation=info.operation,
         committed_at=info.committed_at,
         rows=rows,
-        files=side.total.files,
-        size=side.total.size,
-        read_files=side.read.files,
-        read_size=side.read.size,
+        files=found.total.files,
+        size=found.total.size,
+        read_files=found.differing_total.files,
+        read_size=found.differing_total.size,
         project=str(read.settings.root),
         profile=read.settings.profile,
     )

@@ -26,9 +26,23 @@ _NAME = ("path", "deletionVector.storageType", "deletionVector.pathOrInlineDv", 
 class FileTotals:
     """Data files: their number, their bytes, and their rows without deleted ones; None if the log does not say."""
 
-    files: int
-    size: int
-    rows: int | None
+    files: int = 0
+    size: int = 0
+    rows: int | None = 0
+
+    def __add__(self, other: FileTotals) -> FileTotals:
+        rows = None if self.rows is None or other.rows is None else self.rows + other.rows
+        return FileTotals(self.files + other.files, self.size + other.size, rows)
+
+
+@dataclass(frozen=True)
+class VersionFiles:
+    """The files of a version, and those of them that another version has not, as the log describes them."""
+
+    files: DataFrame
+    differing: DataFrame
+    total: FileTotals
+    differing_total: FileTotals
 
 
 class TableAtVersion:
@@ -64,15 +78,23 @@ class TableAtVersion:
         )
         return {str(key): str(configuration[key]) for key in configuration}
 
-    def files(self) -> DataFrame:
-        """All files, as the log describes them."""
-        return DataFrame(self._snapshot.allFiles().toDF(), self.session)
-
-    def files_without(self, other: TableAtVersion) -> DataFrame:
-        """The files that another version of the table has not."""
-        ours, theirs = self.files(), other.files().select(*_named("their"))
+    def files_without(self, other: TableAtVersion | None) -> VersionFiles:
+        """All files, and those that another version of the table has not: all of them without another version."""
+        files = DataFrame(self._snapshot.allFiles().toDF(), self.session)
+        if other is None:
+            total = _totals(files, F.lit(False)).get(False, FileTotals())  # noqa: FBT003 - a value
+            return VersionFiles(files, files, total, total)
+        theirs = DataFrame(other._snapshot.allFiles().toDF(), self.session).select(  # noqa: SLF001 - of the same class
+            *(F.col(name).alias(f"their{number}") for number, name in enumerate(_NAME))
+        )
         same = [F.col(name).eqNullSafe(F.col(f"their{number}")) for number, name in enumerate(_NAME)]
-        return ours.join(theirs, same, "left_anti").select(ours["*"])
+        marked = files.join(theirs, same, "left")
+        is_shared = F.col("their0").isNotNull()
+        totals = _totals(marked, is_shared)
+        differing = totals.get(False, FileTotals())
+        return VersionFiles(
+            files, marked.filter(~is_shared).select(files["*"]), differing + totals.get(True, FileTotals()), differing
+        )
 
     def rows_of(self, files: DataFrame) -> DataFrame:
         """The rows of some of the files."""
@@ -81,16 +103,15 @@ class TableAtVersion:
         none = self._jvm.scala.Option.empty()
         return DataFrame(self._log.createDataFrame(self._snapshot, added, False, none), self.session)  # noqa: FBT003 - Scala's
 
-    def total(self, files: DataFrame) -> FileTotals:
-        """The totals of some of the files."""
-        deleted = F.coalesce(F.col("deletionVector.cardinality"), F.lit(0))
-        rows = F.get_json_object("stats", "$.numRecords").cast("bigint") - deleted
-        found = files.agg(
-            F.count(F.lit(1)), F.coalesce(F.sum("size"), F.lit(0)), F.count(rows), F.coalesce(F.sum(rows), F.lit(0))
-        ).first()
-        count, size, known, counted = found or (0, 0, 0, 0)
-        return FileTotals(count, size, counted if known == count else None)
 
-
-def _named(prefix: str) -> list[Column]:
-    return [F.col(name).alias(f"{prefix}{number}") for number, name in enumerate(_NAME)]
+def _totals(files: DataFrame, group: Column) -> dict[bool, FileTotals]:
+    """The totals of files in two groups."""
+    rows = F.get_json_object("stats", "$.numRecords").cast("bigint")
+    deleted = F.coalesce(F.col("deletionVector.cardinality"), F.lit(0))
+    counted = files.groupBy(group.alias("group")).agg(
+        F.count(F.lit(1)), F.sum("size"), F.count(rows), F.sum(rows - deleted)
+    )
+    return {
+        bool(shared): FileTotals(count, size, found if known == count else None)
+        for shared, count, size, known, found in counted.collect()
+    }
