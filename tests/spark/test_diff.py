@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.tiers import examples
 
+from headrace.delta_log.table_files import live_files
 from headrace.delta_log.tables import newest_version
 from headrace.errors import PipelineError
 from headrace.model.table_diff import DiffRequest, KeyOrigin, RowCounts
@@ -34,12 +35,13 @@ TYPES = {
     "c": "CHAR(3)",
     "`a.b ``c' d`": "ARRAY<MAP<INT, STRING>>",
 }
-FIRST = """
-    (1, 1, 1.00, double('NaN'), NULL, map('x', array(1D), 'y', array(double('NaN'), 0D)), parse_json('{"a": 1, "b": [2]}'),
-     X'00FF', TIMESTAMP_NTZ '2024-01-01 10:00:00.5', TIMESTAMP '9999-12-31 23:59:59Z', 'a', array(map(1, 'x', 2, NULL)))"""
-REWRITTEN = """
-    (1, 1, 1.00, double('NaN'), NULL, map('y', array(double('NaN'), -0D), 'x', array(1D)), parse_json('{"b":[2],"a":1}'),
-     X'00FF', TIMESTAMP_NTZ '2024-01-01 10:00:00.5', TIMESTAMP '9999-12-31 23:59:59Z', 'a', array(map(2, NULL, 1, 'x')))"""
+SAME = "X'00FF', TIMESTAMP_NTZ '2024-01-01 10:00:00.5', TIMESTAMP '9999-12-31 23:59:59Z', 'a'"
+FIRST = f"""
+    (1, 1, 1.00, double('NaN'), NULL, map('x', array(1D), 'y', array(double('NaN'), 0D)),
+     parse_json('{{"a": 1, "b": [2]}}'), {SAME}, array(map(1, 'x', 2, NULL)))"""
+REWRITTEN = f"""
+    (1, 1, 1.00, double('NaN'), NULL, map('y', array(double('NaN'), -0D), 'x', array(1D)),
+     parse_json('{{"b":[2],"a":1}}'), {SAME}, array(map(2, NULL, 1, 'x')))"""
 CHANGED = """
     (1, NULL, 2.00, -0D, struct(NULL, NULL), map('x', array(1D), 'y', NULL), parse_json('{"a": 1, "b": [3]}'),
      X'00FE', TIMESTAMP_NTZ '2024-01-01 10:00:00.25', TIMESTAMP '0001-01-02 00:00:00Z', 'b', array(map(1, 'x')))"""
@@ -81,16 +83,8 @@ class Tables:
 
 @pytest.fixture
 def tables(project, headrace_session):
-    return Tables(project(PIPELINE, {"pipeline.yml": PROFILES}), headrace_session)
-
-
-PROFILES = """
-name: shop
-storage: storage
-profiles:
-  prod:
-    storage: production
-"""
+    settings = "name: shop\nprofiles:\n  prod: {storage: production}\n"
+    return Tables(project(PIPELINE, {"pipeline.yml": settings}), headrace_session)
 
 
 def read_files(diff):
@@ -120,7 +114,7 @@ def test_changed_columns_are_matched_by_name_or_by_their_id(tables):
         "ALTER TABLE $T ALTER COLUMN n TYPE BIGINT",
         "ALTER TABLE $T RENAME COLUMN old TO new",
         "ALTER TABLE $T ADD COLUMNS (s.b INT)",
-        "UPDATE $T SET n = 3000000000, s = struct(2, 9) WHERE id = 2",
+        "UPDATE $T SET n = 3000000000, s = named_struct('a', 2, 'b', 9) WHERE id = 2",
         "ALTER TABLE $T DROP COLUMN gone",
         "ALTER TABLE $T ADD COLUMNS (gone STRING)",
     )
@@ -223,8 +217,8 @@ def naive(sides):
             keys[key][side] += count
     changed = sum(counts == [1, 1] for counts in keys.values())
     repeated = {key for key, counts in keys.items() if max(counts) > 1}
-    only = [rows.total() - changed for rows in left]
-    return RowCounts((first & second).total(), changed, *only, len(repeated)), repeated
+    only_first, only_second = (rows.total() - changed for rows in left)
+    return RowCounts((first & second).total(), changed, only_first, only_second, len(repeated)), repeated
 
 
 @pytest.fixture(scope="module")
@@ -255,7 +249,7 @@ def test_tables_of_other_profiles_and_projects_are_compared_without_their_code(t
     assert unknown.value.code == "DIFF.UNKNOWN"
 
 
-def test_a_version_whose_files_are_gone_is_refused_with_the_earliest_that_can_be_read(tables, headrace_session):
+def test_a_version_whose_files_are_gone_is_refused_with_the_earliest_that_can_be_read(tables):
     tables.sql(
         "CREATE TABLE $T (id INT) USING delta",
         "INSERT INTO $T VALUES (1)",
@@ -263,12 +257,19 @@ def test_a_version_whose_files_are_gone_is_refused_with_the_earliest_that_can_be
         "INSERT INTO $T VALUES (3)",
     )
     before = tables.diff(1, 2)
-    (file,) = headrace_session.read.format("delta").option("versionAsOf", 1).load(tables.path()).inputFiles()
-    Path(file.removeprefix("file://")).unlink()
+    (file,) = live_files(tables.path(), 1)
+    Path(tables.path(), file.path).unlink()
 
     with pytest.raises(PipelineError) as refused:
         tables.diff(1, 3)
 
     assert before.rows == RowCounts(only_first=1, only_second=1)
-    assert (refused.value.code, refused.value.params["earliest"]) == ("DIFF.FILES_GONE", 2)
+    assert (refused.value.code, refused.value.params["earliest"]) == ("DIFF.FILES_GONE", "2")
     assert tables.diff(2, 3).rows == RowCounts(unchanged=1, only_second=1)
+    (added,) = {file.path for file in live_files(tables.path(), 3)} - {
+        file.path for file in live_files(tables.path(), 2)
+    }
+    Path(tables.path(), added).write_bytes(b"PAR1 and no more")
+    with pytest.raises(PipelineError) as damaged:
+        tables.diff(2, 3)
+    assert damaged.value.code == "DIFF.FAILED"

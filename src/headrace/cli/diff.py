@@ -110,7 +110,7 @@ def _count_lines(found: TableDiff) -> Iterator[str]:
     digits = max(len(f"{number:,}") for _, number, _ in counts)
     yield from (printable(f"  {mark} {number:>{digits},}  {what}") for mark, number, what in counts)
     if rows.repeated_keys:
-        yield printable(f"    {_keys(rows.repeated_keys)} several of these rows, which count as removed and added")
+        yield printable(f"    {_repeated(rows.repeated_keys)} rows count as removed and added, not as changed")
 
 
 def _example_lines(found: TableDiff, width: int | None) -> Iterator[str]:
@@ -128,7 +128,7 @@ def _example_lines(found: TableDiff, width: int | None) -> Iterator[str]:
             yield _whole_rows(by_kind[kind], side, width)
     repeated = by_kind[ExampleKind.REPEATED_KEY]
     if repeated:
-        yield f"\nkeys of several rows that differ{_shown(repeated, found.rows.repeated_keys)}"
+        yield f"\nrepeated keys{_shown(repeated, found.rows.repeated_keys)}"
         keys = [[*map(_text, example.key.values()), *map(str, example.rows)] for example in repeated]
         yield text_table((*found.key, *(f"rows in {label}" for label in labels)), keys, width=width)
 
@@ -207,5 +207,5 @@ def _files(number: int) -> str:
     return f"{number:,} file{'' if number == 1 else 's'}"
 
 
-def _keys(number: int) -> str:
-    return "1 key has" if number == 1 else f"{number:,} keys have"
+def _repeated(number: int) -> str:
+    return "1 key is repeated: its" if number == 1 else f"{number:,} keys are repeated: their"

@@ -75,23 +75,23 @@ rows
   ~     1  changed
   -     4  only in version 41
   +     6  only in version 42
-    1 key has several of these rows, which count as removed and added
+    1 key is repeated: its rows count as removed and added, not as changed
 
 columns that differ in changed rows
   1  a\\x1b
 
 ~ changed
-id    column    version 41                  version 42
-----  --------  --------------------------  ---------------------------
-1003  status    ""                          "paid "
-      address   …re, zip: 12345, country…   …re, zip: 12346, country…
+id    column   version 41                   version 42
+----  -------  ---------------------------  ---------------------------
+1003  status   ""                           "paid "
+      address  …e, zip: 12345, country: N…  …e, zip: 12346, country: N…
 
 - only in version 41 (1 of 4)
 times  amount  status
 -----  ------  ------
     2       1  null
 
-keys of several rows that differ
+repeated keys
 id    rows in version 41  rows in version 42
 ----  ------------------  ------------------
 null  0                   2
