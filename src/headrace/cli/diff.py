@@ -187,7 +187,8 @@ def _reading(found: TableDiff) -> str:
         for side in (found.first, found.second)
     ]
     shared = found.first.files - found.first.read_files
-    rest = f"; both versions share the other {shared:,}" if shared and found.rows.unchanged else ""
+    others = "file" if shared == 1 else f"{shared:,} files"
+    rest = f"; both versions share the other {others}" if shared and found.rows.unchanged else ""
     return f"read {parts[0]} and {parts[1]}{rest}"
 
 

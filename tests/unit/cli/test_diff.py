@@ -97,7 +97,7 @@ id    rows in version 41  rows in version 42
 null  0                   2
 
 read 2 of 40 files (1.2 MiB of 300.0 MiB) and 3 of 41 files (1.3 MiB of 301.0
-    MiB); both versions share the other 38"""
+    MiB); both versions share the other 38 files"""
 
 
 def test_a_terminal_shows_what_differs_in_long_values():
