@@ -18,7 +18,7 @@ from headrace.errors import PipelineError
 
 # Verbs import what they use: all of this takes longer than `status`.
 if TYPE_CHECKING:
-    from headrace.cli.stored_project import Erasures, PipelineSavepoints
+    from headrace.cli.stored_project import Erasures, PipelineSavepoints, TableDiffs
     from headrace.events.types import Event
     from headrace.graph.select import Selection
     from headrace.model.outcome import Outcome, UpdateCause
@@ -60,6 +60,10 @@ class OpenProject(StoredProject, Protocol):
     @property
     def savepoints(self) -> PipelineSavepoints:
         """Makes, checks and restores savepoints."""
+
+    @property
+    def diffs(self) -> TableDiffs:
+        """Compares versions of tables."""
 
     @property
     def continuous(self) -> bool:

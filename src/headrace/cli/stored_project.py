@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from headrace.model.outcome import FilesBacklog
     from headrace.model.rows import Rows
     from headrace.model.state_rows import StateRequest, StateRows
+    from headrace.model.table_diff import DiffRequest, TableDiff
     from headrace.plan.maintenance import Action
     from headrace.plan.steps import Plan
     from headrace.project.clean import Cleaned, CleanRequest
@@ -66,6 +67,13 @@ class PipelineSavepoints(Protocol):
 
     def drop(self, name: str) -> Savepoint:
         """Remove a savepoint."""
+
+
+class TableDiffs(Protocol):
+    """Compares versions of tables."""
+
+    def compare(self, request: DiffRequest) -> TableDiff:
+        """How two versions of a table differ."""
 
 
 class Checkpoints(Protocol):

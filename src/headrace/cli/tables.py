@@ -38,7 +38,7 @@ def text_table(
             values. None for a table of any width.
     """
     values = [tuple(row) for row in rows]
-    cells = [[_cut(_cell(value), widest) for value in row] for row in values]
+    cells = [[_cut(cell_text(value), widest) for value in row] for row in values]
     names = [_cut(printable(name), widest) for name in columns]
     widths = [max(map(cell_len, column)) for column in zip(names, *cells, strict=True)]
     numeric = [
@@ -48,7 +48,7 @@ def text_table(
     if width is not None and not fits(widths, width):
         limit = _limit(widths, numeric, width)
         if limit is None:
-            return _lists(names, [[_cell(value) for value in row] for row in values])
+            return _lists(names, [[cell_text(value) for value in row] for row in values])
         widths = [size if right else min(size, limit) for size, right in zip(widths, numeric, strict=True)]
     lines = [*_lines(names, widths, numeric), "  ".join("-" * size for size in widths)]
     for row in cells:
@@ -98,16 +98,17 @@ def _stack(cell: str, width: int, *, folds: bool) -> list[str]:
     return [shortened(piece, width) for piece in pieces]
 
 
-def _cell(value: Any) -> str:
+def cell_text(value: Any) -> str:
+    """A value as one line of text; structs and maps as ``{name: value}``."""
     plain = json_value(value)
     if plain is None:
         return "null"
     if isinstance(plain, bool):
         return "true" if plain else "false"
     if isinstance(plain, dict):
-        return "{" + ", ".join(f"{printable(str(key))}: {_cell(item)}" for key, item in plain.items()) + "}"
+        return "{" + ", ".join(f"{printable(str(key))}: {cell_text(item)}" for key, item in plain.items()) + "}"
     if isinstance(plain, list):
-        return "[" + ", ".join(map(_cell, plain)) + "]"
+        return "[" + ", ".join(map(cell_text, plain)) + "]"
     return printable(str(plain))
 
 

@@ -33,6 +33,7 @@ VERBS = {
     "maintain": "maintain:maintain",
     "sql": "inspect:sql",
     "preview": "inspect:preview",
+    "diff": "diff:diff",
     "lint": "lint:lint",
     "files": "inspect:files",
     "lateness": "inspect:lateness",

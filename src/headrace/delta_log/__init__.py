@@ -11,6 +11,7 @@ __all__ = [
     "plain_columns",
     "plain_rows",
     "plain_tables",
+    "readable_versions",
     "table_features",
     "table_files",
     "table_layout",

@@ -157,6 +157,18 @@ def files_needed_since(path: str, version: int, first: int) -> frozenset[str]:
     return frozenset(needed)
 
 
+def removed_files(path: str, version: int) -> frozenset[str]:
+    """The files that the commit of a version removed, with their deletion vectors, as paths relative to the table.
+
+    Raises:
+        PipelineError: STORAGE.TABLE_UNREADABLE, if the log has lost the commit.
+    """
+    table = storage_path(path)
+    removed = [action["remove"] for action in _commit(table, version) if "remove" in action]
+    names = [(_relative(action["path"], table), _vector(action, table)) for action in removed]
+    return frozenset(name for pair in names for name in pair if name)
+
+
 def first_version_since(path: str, version: int, since_s: float) -> int:
     """The oldest version that was committed at or after a time; the version after the newest if there is none."""
     table = storage_path(path)

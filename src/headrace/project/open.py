@@ -26,7 +26,6 @@ from headrace.project.inspection.dataset_resolution import (
     resolve_dataset,
 )
 from headrace.project.inspection.explanation import Explanation
-from headrace.project.inspection.monitored_pipelines import monitored_pipelines
 from headrace.project.inspection.sql_access import run_statement
 from headrace.project.planning.plan_update import Planning
 from headrace.project.resolution.resolver import Resolver
@@ -204,7 +203,8 @@ class Project(SessionProject):
             write=write,
             private=private,
             limit=limit,
-            pipelines=lambda: monitored_pipelines(self.settings, also, self._environ, time.time),
+            also=also,
+            environ=self._environ,
             redact=self._secrets.redact,
         )
 

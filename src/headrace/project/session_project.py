@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 
 from headrace.project.erasure.erasures import Erasures
 from headrace.project.inspection.stored_project import StoredProject
+from headrace.project.inspection.table_diffs import TableDiffs
 from headrace.project.savepoints.savepoints import PipelineSavepoints
 from headrace.settings.settings import Settings
 
@@ -24,4 +25,5 @@ class SessionProject(StoredProject):
     def __init__(self, settings: Settings, environ: Mapping[str, str], session: Callable[[], SparkSession]) -> None:
         super().__init__(settings, environ)
         self.erasures = Erasures(settings, environ, session, self.redact)
+        self.diffs = TableDiffs(settings, self._secrets, environ)
         self.savepoints = PipelineSavepoints(settings, environ, session, self.redact)

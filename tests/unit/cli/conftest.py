@@ -20,6 +20,7 @@ from headrace.model.outcome import FlowCounts, FlowOutcome, FlowState, Outcome, 
 from headrace.model.preview import Preview
 from headrace.model.rows import Rows
 from headrace.model.state_rows import StateRequest, StateRows
+from headrace.model.table_diff import DiffRequest, DiffSide, TableDiff
 from headrace.plan.maintenance import Action as MaintenanceAction
 from headrace.plan.maintenance import ActionState, Size
 from headrace.plan.steps import Plan
@@ -87,6 +88,9 @@ class FakeProject:
     secret: str = ""
     continuous: bool = False
     maintenance_state: ActionState = ActionState.SKIPPED
+    found: TableDiff = field(
+        default_factory=lambda: TableDiff("orders", DiffSide("version 1", 1), DiffSide("version 2", 2))
+    )
 
     def _ask(self, *what: Any) -> None:
         self.asked.append(what)
@@ -166,6 +170,14 @@ class FakeProject:
     def erase(self, request: Any) -> Erasure:
         self._ask("erase", request)
         return Erasure(request.columns, is_done=True, keeps_files=request.keep_files, places=PLACES)
+
+    @property
+    def diffs(self) -> FakeProject:
+        return self
+
+    def compare(self, request: DiffRequest) -> TableDiff:
+        self._ask("diff", request)
+        return self.found
 
     def preview(self, name: str, rows: int = 20) -> Preview:
         self._ask("preview", name, rows)

@@ -12,5 +12,6 @@ __all__ = [
     "pipeline_metrics",
     "sql_access",
     "stored_project",
+    "table_diffs",
     "update_trace",
 ]

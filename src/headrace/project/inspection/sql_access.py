@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,6 +18,7 @@ from headrace.model.datasets import is_private
 from headrace.model.names import QUARANTINE_SUFFIX, InvalidName, QualifiedName, quoted
 from headrace.model.rows import Rows
 from headrace.model.views import ViewDefinition
+from headrace.project.inspection.monitored_pipelines import monitored_pipelines
 from headrace.settings.settings import Settings
 from headrace.settings.storage import MonitoringFile
 from headrace.spark.errors.spark_errors import innermost
@@ -42,7 +44,8 @@ def run_statement(
     write: bool,
     private: bool,
     limit: int | None,
-    pipelines: Callable[[], Sequence[MonitoredPipeline]],
+    also: Sequence[str],
+    environ: Mapping[str, str],
     redact: Callable[[str], str],
 ) -> Rows:
     """The rows of a statement, which reads only unless *write* is true.
@@ -54,7 +57,8 @@ def run_statement(
         write: allow statements that change data.
         private: include private tables.
         limit: the maximum number of rows; None for all.
-        pipelines: what ``system.lakeflow.*`` covers, first this pipeline.
+        also: folders of other projects, or folders whose subfolders are projects, for ``system.lakeflow.*``.
+        environ: the environment variables.
         redact: removes secrets from error messages.
 
     Raises:
@@ -71,7 +75,7 @@ def run_statement(
                 write=write,
                 private=private,
                 limit=limit,
-                pipelines=pipelines(),
+                pipelines=monitored_pipelines(settings, also, environ, time.time),
                 redact=redact,
                 extracts=Path(extracts),
             )
