@@ -18,6 +18,8 @@ from headrace.model.preview import Preview
 from headrace.model.rows import Rows
 from headrace.plan.backfills import BackfillRequest, ReplayRequest
 from headrace.plan.steps import Plan
+from headrace.project.changes.pipeline_changes import PipelineChanges
+from headrace.project.changes.pipeline_updates import PipelineUpdates
 from headrace.project.erasure.erasures import Erasures
 from headrace.project.inspection.dataset_resolution import (
     OneDataset,
@@ -27,13 +29,11 @@ from headrace.project.inspection.dataset_resolution import (
     resolve_dataset,
 )
 from headrace.project.inspection.explanation import Explanation
-from headrace.project.inspection.monitored_pipelines import monitored_pipelines
-from headrace.project.inspection.sql_access import run_statement
+from headrace.project.inspection.pipeline_sql import PipelineSql
 from headrace.project.inspection.stored_project import StoredProject
 from headrace.project.planning.plan_update import Planning
 from headrace.project.resolution.resolver import Resolver
 from headrace.project.test_harness import REAL, Harness
-from headrace.project.update.update_start import UpdateStart
 from headrace.settings.load import nearest_settings
 from headrace.settings.settings import Settings
 
@@ -47,6 +47,10 @@ class Project(StoredProject):
         self._planning = Planning(settings, harness)
         self._state = self._planning.state
         self._resolver = Resolver(settings, self._secrets, environ, harness)
+        self._updates = PipelineUpdates(
+            settings, environ, harness, self._secrets, self._planning, self._resolver, self.alerts, self.metrics
+        )
+        self.changes = PipelineChanges(self._updates)
         self.erasures = Erasures(settings, environ, lambda: self._resolver.catalog().session, self.redact)
 
     @classmethod
@@ -98,10 +102,7 @@ class Project(StoredProject):
         Raises:
             Problems: all problems of the project or the selection.
         """
-        selection = selection or Selection()
-        with self._planning.reading():
-            request = self._planning.resolve_request(selection, skip_unavailable=True)
-            return self._planning.plan(self._resolver.resolve(request).graph, selection)
+        return self.changes.plan(selection or Selection())
 
     def run(
         self,
@@ -132,7 +133,8 @@ class Project(StoredProject):
 
         Raises:
             Problems: all problems of the project; nothing was written.
-            PipelineError: LEASE.HELD if another update of the pipeline is running.
+            PipelineError: LEASE.HELD if another update of the pipeline is running; PLAN.NEEDS_APPROVAL or
+                PLAN.REJECTED if the settings require an approval for it, and nothing was written.
         """
         resets = tuple(reset_checkpoint)
         selection = Selection(tuple(refresh), tuple(full_refresh), full_refresh_all, resets, accept_data_loss)
@@ -140,7 +142,7 @@ class Project(StoredProject):
         def planned(graph: ResolvedGraph, selection: Selection) -> Plan:
             return self._planning.plan(graph, selection, continuous=continuous)
 
-        return self._update(selection, planned, on_event, stop, skip_unavailable=True, cause=cause)
+        return self._updates.run(selection, planned, on_event, stop, cause=cause)
 
     def backfill(self, request: BackfillRequest, *, on_event: Callable[[Event], None] | None = None) -> Outcome:
         """Run an update that executes one stream's query as a batch over a range, into the same table, exactly once.
@@ -155,7 +157,7 @@ class Project(StoredProject):
             del selection
             return self._planning.backfill(graph, request)
 
-        return self._update(Selection(), planned, on_event, None, skip_unavailable=False)
+        return self._updates.run(Selection(), planned, on_event, skip_unavailable=False)
 
     def replay(self, request: ReplayRequest, *, on_event: Callable[[Event], None] | None = None) -> Outcome:
         """Run an update that checks quarantined rows of a dataset again with its current rules, each exactly once.
@@ -171,7 +173,7 @@ class Project(StoredProject):
             del selection
             return self._planning.replay(graph, request)
 
-        return self._update(Selection(), planned, on_event, None, skip_unavailable=False)
+        return self._updates.run(Selection(), planned, on_event, skip_unavailable=False)
 
     def sql(
         self,
@@ -194,16 +196,8 @@ class Project(StoredProject):
         Raises:
             PipelineError: SQL.NOT_READ_ONLY, SQL.PRIVATE, SQL.FAILED; VIEW.UNUSABLE.
         """
-        return run_statement(
-            query,
-            self._resolver.catalog,
-            self.settings,
-            write=write,
-            private=private,
-            limit=limit,
-            pipelines=lambda: monitored_pipelines(self.settings, also, self._environ, time.time),
-            redact=self._secrets.redact,
-        )
+        runner = PipelineSql(self.settings, self._environ, self._resolver.catalog, self._secrets.redact)
+        return runner.run(query, write=write, private=private, also=also, limit=limit)
 
     def preview(self, name: str, rows: int = 20) -> Preview:
         """Compute some rows of one dataset from the current tables; writes nothing.
@@ -242,27 +236,3 @@ class Project(StoredProject):
     def _one(self, name: str, *, partly: bool = False) -> OneDataset:
         request = self._planning.resolve_request(Selection(), skip_unavailable=True)
         return resolve_dataset(self._resolver, request, name, self.settings.naming, partly=partly)
-
-    def _update(
-        self,
-        selection: Selection,
-        planned: Callable[[ResolvedGraph, Selection], Plan],
-        on_event: Callable[[Event], None] | None,
-        stop: threading.Event | None,
-        *,
-        skip_unavailable: bool,
-        cause: UpdateCause = UpdateCause.USER_ACTION,
-    ) -> Outcome:
-        start = UpdateStart(
-            self.settings,
-            self._environ,
-            self._harness,
-            self._secrets,
-            self._planning,
-            self._resolver,
-            skip_unavailable,
-            self.alerts(),
-            self.metrics,
-            cause,
-        )
-        return start.run(selection, planned, on_event, stop)

@@ -10,6 +10,7 @@ __all__ = [
     "monitored_pipelines",
     "pipeline_alerts",
     "pipeline_metrics",
+    "pipeline_sql",
     "sql_access",
     "stored_project",
     "update_trace",
