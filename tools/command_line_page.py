@@ -11,7 +11,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 import typer
 from typer.models import ArgumentInfo
 
-from headrace.cli.failures import DONE, FAILED, INTERRUPTED, LEASED, WRONG
+from headrace.cli.failures import DONE, DRIFTED, FAILED, INTERRUPTED, LEASED, UNAPPROVED, WRONG
 from headrace.cli.main import _global_options
 from headrace.cli.verbs import VERBS, load_verb
 
@@ -40,6 +40,8 @@ _EXIT_CODES = {
     FAILED: "the update or the query failed. `status` also exits with 1 if the last update failed",
     WRONG: "the project, its settings or the command line is invalid. Nothing was written",
     LEASED: "another update of the pipeline is running",
+    UNAPPROVED: "an approval or a confirmation is missing. Nothing was written",
+    DRIFTED: "the project, its tables or their state have changed since the plan was made. Nothing was written",
     INTERRUPTED: (
         "interrupted by SIGINT, or by SIGTERM unless the update is continuous. Committed data is kept, and the next "
         "update continues from there"

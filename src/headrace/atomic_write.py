@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from headrace.stores.object_path import ObjectPath
@@ -65,12 +65,25 @@ def create_file(file: StoragePath, text: str) -> bool:
         return True
 
 
+def create_private_file(file: StoragePath, content: bytes) -> None:
+    """Write a file unless it exists; its folder must exist. On a disk, only its owner may read it.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    if isinstance(file, ObjectPath):
+        file.store.put_if_absent(file.key, content)
+        return
+    with _draft(file, content, mode=0o600) as draft, suppress(FileExistsError):
+        os.link(draft, file)
+
+
 @contextmanager
-def _draft(file: Path, content: bytes) -> Iterator[Path]:
+def _draft(file: Path, content: bytes, mode: int = 0o666) -> Iterator[Path]:
     # Processes of several hosts may have the same id.
     draft = file.with_name(f".{file.name}.{uuid.uuid4().hex}")
     try:
-        with draft.open("wb") as stream:
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as stream:
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())

@@ -1,7 +1,8 @@
 """Turns exceptions into exit codes and messages; no Python traceback reaches a terminal.
 
 Exit codes are those of the contract: 1 the update or query failed, 2 the project or the command line is wrong,
-3 another update holds the lease, 130 interrupted.
+3 another update holds the lease, 4 an approval or a confirmation is missing, 5 something has changed since the plan was
+made, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from headrace.cli.terminal import folded, width_of
 from headrace.errors import PipelineError, Problems, problems_of
 from headrace.settings.storage import DISK_FULL
 
-DONE, FAILED, WRONG, LEASED, INTERRUPTED = 0, 1, 2, 3, 130
+DONE, FAILED, WRONG, LEASED, UNAPPROVED, DRIFTED, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
 
 
 class Terminated(KeyboardInterrupt):

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from headrace.model.preview import Preview
     from headrace.model.rows import Rows
     from headrace.plan.backfills import BackfillRequest, ReplayRequest
+    from headrace.plan.code_diff import CodeDiff
+    from headrace.plan.plan_file import PlanFile
     from headrace.plan.steps import Plan
     from headrace.settings.settings import Settings
 
@@ -46,6 +48,19 @@ class DescribedGraph(Described, Protocol):
         """A Mermaid flowchart."""
 
 
+class Changes(Protocol):
+    """Plans of a pipeline as files."""
+
+    def diff(self, plan: Plan) -> CodeDiff:
+        """The code of changed flows, as they last ran, against the code of now."""
+
+    def file_of(self, plan: Plan, selection: Selection) -> PlanFile:
+        """A plan as a file that can be approved and applied."""
+
+    def apply(self, plan_file: PlanFile, name: str, *, on_event: Callable[[Event], None] | None = None) -> Outcome:
+        """One update, if its plan is still that of the file."""
+
+
 class OpenProject(StoredProject, Protocol):
     """The part of ``headrace.Project`` that the command line uses; errors are PipelineError and Problems."""
 
@@ -64,6 +79,10 @@ class OpenProject(StoredProject, Protocol):
     @property
     def diffs(self) -> TableDiffs:
         """Compares versions of tables."""
+
+    @property
+    def changes(self) -> Changes:
+        """Plans as files."""
 
     @property
     def continuous(self) -> bool:

@@ -1,4 +1,4 @@
-"""The verbs that run or check an update: validate, plan and run."""
+"""The verbs that run or check an update: validate and run."""
 
 from __future__ import annotations
 
@@ -34,31 +34,6 @@ def validate(context: typer.Context, settings: Settings = None) -> None:
     invocation = invocation_of(context)
     graph = invocation.open(configuration_of(settings)).validate()
     invocation.result_redacted(f"{graph.describe()}\n\nthe pipeline is valid", graph.to_json())
-
-
-def plan(
-    context: typer.Context,
-    refresh: Refresh = None,
-    full_refresh: FullRefresh = None,
-    full_refresh_all: FullRefreshAll = False,  # noqa: FBT002 - an option of the command line
-    exclude: Exclude = None,
-    reset_checkpoint: ResetCheckpoint = None,
-    accept_data_loss: AcceptDataLoss = False,  # noqa: FBT002 - the same
-    settings: Settings = None,
-) -> None:
-    """Show what `run` would do and why. Writes nothing."""
-    selection, configuration = request_of(
-        refresh or (),
-        full_refresh or (),
-        everything=full_refresh_all,
-        settings=settings or (),
-        exclude=exclude or (),
-        resets=reset_checkpoint or (),
-        lossy=accept_data_loss,
-    )
-    invocation = invocation_of(context)
-    found = invocation.open(configuration).plan(selection)
-    invocation.result_redacted(found.describe(), found.to_json())
 
 
 def run(

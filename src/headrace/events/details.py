@@ -90,7 +90,7 @@ def event_of(event_type: str, details: Json, origin: Json, message: str = "") ->
         level = Level(body.get("level", Level.WARN))
         return Warned(body["code"], message, flow, dataset, level, body.get("facts", {}))
     if event_type == UpdateCreated.event_type:
-        started_by = (body.get(key) for key in ("user", "headrace_version", "code_digest", "git_commit"))
+        started_by = (body.get(key) for key in ("user", "headrace_version", "code_digest", "git_commit", "plan_id"))
         return UpdateCreated(body["cause"], body["config"], body["selections"], *started_by)
     if event_type == UpdateStateChanged.event_type:
         return UpdateStateChanged(UpdateState(body["state"]), body.get("error"))
@@ -289,6 +289,7 @@ def _body(event: Event) -> dict[str, Any]:
                 "selections": event.selections,
                 **started_by,
                 **code,
+                **({"plan_id": event.plan_id} if event.plan_id else {}),
             }
         case UpdateStateChanged(state, error):
             return {"state": state, "error": error}

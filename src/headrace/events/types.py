@@ -35,7 +35,8 @@ class UpdateCreated:
     """An update started; *settings* and *selections* are JSON values without secrets.
 
     *user* is the operating system's name of the user who started it, *version* that of Headrace. *code_digest* changes
-    with the files of the project; *git_commit* is the commit that was checked out. None in logs of older versions.
+    with the files of the project; *git_commit* is the commit that was checked out. *plan_id* is the id of the plan that
+    is applied; None for none. None in logs of older versions.
     """
 
     cause: str
@@ -45,6 +46,7 @@ class UpdateCreated:
     version: str | None = None
     code_digest: str | None = None
     git_commit: str | None = None
+    plan_id: str | None = None
 
     event_type: ClassVar[str] = "create_update"
     level: ClassVar[Level] = Level.INFO

@@ -35,7 +35,8 @@ def flow_step(
     """
     stuck = _stuck_reason(graph, flow, state, tables)
     if flow.target not in selected.refresh:
-        return FlowStep(flow, Decision.EXCLUDE, f"{NOT_SELECTED}; {stuck}" if stuck else NOT_SELECTED)
+        reason = f"{NOT_SELECTED}; {stuck}" if stuck else NOT_SELECTED
+        return FlowStep(flow, Decision.EXCLUDE, reason, is_stuck=bool(stuck))
     step = tables.get(flow.target)
     if flow.target in selected.full_refresh:
         reason = step.reason if step is not None and clears_table(step) else "full refresh"
@@ -48,7 +49,7 @@ def flow_step(
     if step is not None and step.change is TableChange.CREATE:
         return FlowStep(flow, Decision.START, "first run")
     if stuck:
-        return FlowStep(flow, Decision.START, stuck, conditional=step is None)
+        return FlowStep(flow, Decision.START, stuck, conditional=step is None, is_stuck=True)
     changes = state.detect_changes(graph, flow)
     if changes.is_due:
         return FlowStep(flow, Decision.START, changes.reason)

@@ -18,6 +18,7 @@ from headrace.model.triggers import AVAILABLE_NOW, Trigger
 from headrace.model.type_changes import FieldChange
 from headrace.model.views import ViewDefinition
 from headrace.plan.backfills import Backfill
+from headrace.plan.changes import Change, describe_changes
 from headrace.plan.inactive import Inactive
 from headrace.plan.renames import Rename
 from headrace.plan.source_retention import Loss, Restart, SourceStart
@@ -112,6 +113,8 @@ class FlowStep:
     streams: bool = True
     # Why it fails.
     error: PipelineError | None = None
+    # It reads a table that the update clears, and fails at its next start.
+    is_stuck: bool = False
 
     def describe(self) -> str:
         """One line for the reader, and one for each source with a new start position."""
@@ -192,6 +195,8 @@ class Plan:
     # Flows with unavailable sources.
     unavailable: tuple[UnavailableStep, ...] = ()
     notices: tuple[PlanNotice, ...] = ()
+    # What the steps change in what is deployed, worst first.
+    changes: tuple[Change, ...] = ()
 
     @property
     def empty(self) -> bool:
@@ -236,7 +241,8 @@ class Plan:
     def describe(self) -> str:
         """The plan as stable text; flows that do not run come last, and those outside of the selection as a number."""
         resting = [step for step in self.flows if step.decision not in (Decision.START, Decision.FAIL)]
-        lines = [rename.describe() for rename in self.renames]
+        lines = describe_changes(self.changes)
+        lines += [rename.describe() for rename in self.renames]
         lines += [step.describe() for step in self.tables]
         lines += [step.describe() for step in self.views]
         lines += [loss.describe() for loss in self.losses]
@@ -259,6 +265,7 @@ class Plan:
         warnings = [{"flow": flow.name, "reason": reason} for flow, reason in self.graph.warnings]
         return {
             "empty": self.empty,
+            "changes": [change.to_json() for change in self.changes],
             "tables": [
                 {
                     "dataset": str(step.dataset),

@@ -18,6 +18,8 @@ from headrace.model.preview import Preview
 from headrace.model.rows import Rows
 from headrace.plan.backfills import BackfillRequest, ReplayRequest
 from headrace.plan.steps import Plan
+from headrace.project.changes.pipeline_changes import PipelineChanges
+from headrace.project.changes.pipeline_updates import PipelineUpdates
 from headrace.project.inspection.dataset_resolution import (
     OneDataset,
     explained,
@@ -31,7 +33,6 @@ from headrace.project.planning.plan_update import Planning
 from headrace.project.resolution.resolver import Resolver
 from headrace.project.session_project import SessionProject
 from headrace.project.test_harness import REAL, Harness
-from headrace.project.update.update_start import UpdateStart
 from headrace.settings.load import nearest_settings
 from headrace.settings.settings import Settings
 
@@ -45,6 +46,18 @@ class Project(SessionProject):
         self._planning = Planning(settings, harness)
         self._state = self._planning.state
         self._resolver = Resolver(settings, self._secrets, environ, harness)
+        self._updates = PipelineUpdates(
+            settings,
+            environ,
+            harness,
+            self._secrets,
+            self._planning,
+            self._resolver,
+            self.alerts,
+            self.metrics,
+            self.savepoints,
+        )
+        self.changes = PipelineChanges(self._updates)
 
     @classmethod
     def open(
@@ -96,9 +109,7 @@ class Project(SessionProject):
         Raises:
             Problems: all problems of the project or the selection.
         """
-        with self._planning.reading():
-            found = self._planning.resolve(self._resolver.resolve, selection or Selection(), skip_unavailable=True)
-            return self._planning.plan(found.project.graph, found.selection)
+        return self.changes.plan(selection or Selection())
 
     def run(
         self,
@@ -133,7 +144,8 @@ class Project(SessionProject):
 
         Raises:
             Problems: all problems of the project; nothing was written.
-            PipelineError: LEASE.HELD if another update of the pipeline is running.
+            PipelineError: LEASE.HELD if another update of the pipeline is running; PLAN.NEEDS_APPROVAL or
+                PLAN.REJECTED if the settings require an approval for it, and nothing was written.
         """
         resets = tuple(reset_checkpoint)
         names = tuple(refresh), tuple(full_refresh), full_refresh_all
@@ -142,7 +154,7 @@ class Project(SessionProject):
         def planned(graph: ResolvedGraph, selection: Selection) -> Plan:
             return self._planning.plan(graph, selection, continuous=continuous)
 
-        return self._update(selection, planned, on_event, stop, skip_unavailable=True, cause=cause)
+        return self._updates.run(selection, planned, on_event, stop, cause=cause)
 
     def backfill(self, request: BackfillRequest, *, on_event: Callable[[Event], None] | None = None) -> Outcome:
         """Run an update that executes one stream's query as a batch over a range, into the same table, exactly once.
@@ -157,7 +169,7 @@ class Project(SessionProject):
             del selection
             return self._planning.backfill(graph, request)
 
-        return self._update(Selection(), planned, on_event, None, skip_unavailable=False)
+        return self._updates.run(Selection(), planned, on_event, skip_unavailable=False)
 
     def replay(self, request: ReplayRequest, *, on_event: Callable[[Event], None] | None = None) -> Outcome:
         """Run an update that checks quarantined rows of a dataset again with its current rules, each exactly once.
@@ -173,7 +185,7 @@ class Project(SessionProject):
             del selection
             return self._planning.replay(graph, request)
 
-        return self._update(Selection(), planned, on_event, None, skip_unavailable=False)
+        return self._updates.run(Selection(), planned, on_event, skip_unavailable=False)
 
     def sql(
         self,
@@ -245,28 +257,3 @@ class Project(SessionProject):
     def _one(self, name: str, *, partly: bool = False) -> OneDataset:
         request = self._planning.tables.update_request(Selection(), skip_unavailable=True)
         return resolve_dataset(self._resolver, request, name, self.settings.naming, partly=partly)
-
-    def _update(
-        self,
-        selection: Selection,
-        planned: Callable[[ResolvedGraph, Selection], Plan],
-        on_event: Callable[[Event], None] | None,
-        stop: threading.Event | None,
-        *,
-        skip_unavailable: bool,
-        cause: UpdateCause = UpdateCause.USER_ACTION,
-    ) -> Outcome:
-        start = UpdateStart(
-            self.settings,
-            self._environ,
-            self._harness,
-            self._secrets,
-            self._planning,
-            self._resolver,
-            skip_unavailable,
-            self.alerts(),
-            self.metrics,
-            cause,
-        )
-        self.savepoints.finish()
-        return start.run(selection, planned, on_event, stop)

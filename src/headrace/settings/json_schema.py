@@ -88,6 +88,8 @@ def _value(key: Key, table: KeyTable) -> dict[str, Any]:
         case ValueType.TEXT:
             pattern = {"pattern": key.pattern} if key.pattern else {}
             return {"type": "string", **pattern, **({"enum": list(key.choices)} if key.choices else {})}
+        case ValueType.TEXTS if key.choices:
+            return {"type": "array", "items": {"type": "string", "enum": list(key.choices)}}
         case ValueType.NUMBER:
             return {"type": "integer", **({} if key.least is None else {"minimum": key.least})}
         case ValueType.SECTION:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from headrace.model.change_classes import ApprovalMode, ChangeClass
 from headrace.settings.alert_keys import ALERT_KEYS
 from headrace.settings.key import Key, KeyTable, ValueType, accepted, refused, used
 from headrace.settings.store_keys import STORE_KEYS
@@ -137,6 +138,28 @@ _OURS = (
         _T.MAP,
         "Maps the old name of a flow to the new one. The flow continues from its checkpoint.",
         "empty",
+    ),
+    _used("approval", _T.SECTION, "Which [changes](../how-to/change-safely.md) need an approval.", in_profile=True),
+    _used(
+        "approval.required",
+        _T.TEXTS,
+        "Classes of changes that need one, as `headrace plan` names them.",
+        "`[destructive, rebuild, restart, redeliver]`",
+        choices=tuple(known.value for known in ChangeClass),
+    ),
+    _used(
+        "approval.mode",
+        _T.TEXT,
+        "What an update does whose plan has such a change. `allow`: it runs. `await`: it stops before it writes "
+        "anything; an approved plan is applied. `reject`: it stops, and such plans are not applied either.",
+        "`allow`",
+        choices=tuple(known.value for known in ApprovalMode),
+    ),
+    _used(
+        "approval.four_eyes",
+        _T.BOOLEAN,
+        "The approval of the person who made the plan does not count.",
+        "`false`",
     ),
     _used("maintenance", _T.SECTION, "What `headrace maintain` keeps, and when it works.", in_profile=True),
     _used(

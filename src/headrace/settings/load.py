@@ -39,7 +39,14 @@ from headrace.settings.clusters import spark_conf_of
 from headrace.settings.discover import find_settings
 from headrace.settings.document import read_document
 from headrace.settings.keys import keys_below
-from headrace.settings.named import dependencies_of, event_log_of, event_log_retention_of, libraries_of, maintenance_of
+from headrace.settings.named import (
+    approval_of,
+    dependencies_of,
+    event_log_of,
+    event_log_retention_of,
+    libraries_of,
+    maintenance_of,
+)
 from headrace.settings.settings import (
     DEFAULT_PARALLEL_FLOWS,
     DEFAULT_SCHEMA,
@@ -174,6 +181,7 @@ class _Loader:
             event_log=event_log_of(section, self._problem),
             event_log_retention=event_log_retention_of(section, self._problem),
             maintenance=maintenance_of(section, self._problem),
+            approval=approval_of(section, self._problem),
             profile=profile,
             master=section.text("master"),
             max_parallel_flows=self._number(section, "max_parallel_flows", DEFAULT_PARALLEL_FLOWS),

@@ -1,9 +1,10 @@
-"""Reads the named parts of a settings file: the pipeline's files, its packages, and its event log."""
+"""Reads the named parts of a settings file: the pipeline's files, packages, event log, maintenance and approvals."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from headrace.model.change_classes import ApprovalMode, ApprovalPolicy, ChangeClass
 from headrace.model.location import Location
 from headrace.model.maintenance import DEFAULT_POLICY, MaintenancePolicy, VacuumScope
 from headrace.model.names import InvalidName, Naming, QualifiedName, check_part, quoted
@@ -70,6 +71,35 @@ def event_log_retention_of(section: Section, report: Report) -> tuple[float | No
     # Who keeps events for some time wants all of them.
     metrics_s = all_s if "retain" in named.values else DEFAULT_RETAIN_METRICS_S
     return all_s, _retention_s(named, "event_log.retain_metrics", metrics_s, report)
+
+
+def approval_of(section: Section, report: Report) -> ApprovalPolicy:
+    """Which changes need an approval; problems go to *report*."""
+    found, default = section.section("approval"), ApprovalPolicy()
+    required = found.texts("required") if "required" in found.values else [one.value for one in default.required]
+    classes = [known.value for known in ChangeClass]
+    for name in dict.fromkeys(required):
+        if name not in classes:
+            report(
+                "SETTINGS.WRONG_VALUE",
+                found.line_of("required"),
+                key="approval.required",
+                reason=f'"{name}" is unknown',
+                instead=f"Write classes of changes: {', '.join(classes)}.",
+            )
+    mode = found.text("mode") or default.mode.value
+    modes = [known.value for known in ApprovalMode]
+    if mode not in modes:
+        report(
+            "SETTINGS.WRONG_VALUE",
+            found.line_of("mode"),
+            key="approval.mode",
+            reason=f'"{mode}" is unknown',
+            instead=f"Write {', '.join(modes)}.",
+        )
+        mode = default.mode.value
+    known = tuple(ChangeClass(name) for name in dict.fromkeys(required) if name in classes)
+    return ApprovalPolicy(known, ApprovalMode(mode), found.flag("four_eyes") or False)
 
 
 def maintenance_of(section: Section, report: Report) -> MaintenancePolicy:

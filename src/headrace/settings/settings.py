@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from headrace.errors import PipelineError, raise_all
+from headrace.model.change_classes import ApprovalPolicy
 from headrace.model.dead_letter_policy import NO_DEAD_LETTERS, DeadLetterPolicy
 from headrace.model.location import Location
 from headrace.model.maintenance import DEFAULT_POLICY, MaintenancePolicy
@@ -106,6 +107,7 @@ class Settings:
     paths: Mapping[str, str] = field(default_factory=_no_texts)
     secrets_directory: Path | None = None
     alerts: AlertSettings = field(default_factory=AlertSettings)
+    approval: ApprovalPolicy = field(default_factory=ApprovalPolicy)
     # By the canonical URI of a bucket.
     stores: Mapping[str, StoreSettings] = field(default_factory=dict)
     # Keys that are accepted without effect, and why.

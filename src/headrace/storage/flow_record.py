@@ -48,7 +48,7 @@ class FlowRecord:
     ``unreadable`` says why the file cannot be read: nothing is known of the flow then, and it does not run.
     ``pipeline`` is the pipeline's id in the flow's transactions, which renaming the pipeline does not change; empty in
     records of version 0.1. ``cleaned`` is set once the flow's state was removed because it left the code; its table may
-    still have its rows.
+    still have its rows. ``code`` is the digest of the project's code that it last ran with; empty if unknown.
     """
 
     epoch: int = 0
@@ -76,6 +76,7 @@ class FlowRecord:
     unreadable: str = ""
     pipeline: str = ""
     cleaned: bool = False
+    code: str = ""
 
     def cleared(self, epoch: int, *, rows_lost: bool) -> FlowRecord:
         """The record of a flow whose table was cleared: nothing is read yet in the new epoch.
@@ -127,6 +128,7 @@ class FlowRecord:
             "left": _versions_json(self.table_versions),
             "pipeline": self.pipeline,
             "cleaned": self.cleaned,
+            "code": self.code,
         }
 
 
@@ -181,6 +183,7 @@ def _from_json(raw: Any) -> FlowRecord:
         table_versions=_versions_from(raw.get("left", {})),
         pipeline=str(raw.get("pipeline", "")),
         cleaned=bool(raw.get("cleaned", False)),
+        code=str(raw.get("code", "")),
     )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.plan.test_plan_files import PLAN
 
 from headrace.assistant.doctor.checklist import Checklist, Result, Status
 from headrace.assistant.doctor.criteria import criteria
@@ -21,8 +22,10 @@ from headrace.model.preview import Preview
 from headrace.model.rows import Rows
 from headrace.model.state_rows import StateRequest, StateRows
 from headrace.model.table_diff import DiffRequest, DiffSide, TableDiff
+from headrace.plan.code_diff import CodeDiff, FlowDiff
 from headrace.plan.maintenance import Action as MaintenanceAction
 from headrace.plan.maintenance import ActionState, Size
+from headrace.plan.plan_file import PlanFile
 from headrace.plan.steps import Plan
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -158,6 +161,24 @@ class FakeProject:
         more = (*(("private",) if private else ()), *also, *(() if limit is None else (limit,)))
         self._ask("sql", query, write, *more)
         return Rows(("n", "s"), ((1, None), (20, "x\x1b[31m")))
+
+    @property
+    def changes(self) -> FakeProject:
+        return self
+
+    def file_of(self, plan: Any, selection: Any) -> PlanFile:
+        del plan, selection
+        self._ask("file_of")
+        return PLAN
+
+    def diff(self, plan: Any) -> CodeDiff:
+        del plan
+        return CodeDiff((FlowDiff("orders", "orders", "--- deployed/a.py\n+++ now/a.py\n-x = 1\n+x = 2"),), {})
+
+    def apply(self, plan_file: PlanFile, name: str, *, on_event: Callable[[Event], None] | None = None) -> Outcome:
+        self._ask("apply", plan_file.plan_id, name)
+        assert on_event is not None
+        return outcome(self.state)
 
     @property
     def erasures(self) -> FakeProject:

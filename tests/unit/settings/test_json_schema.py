@@ -142,6 +142,8 @@ def test_the_least_value_of_a_number_is_that_of_the_loader(tmp_path, key):
         ({"name": "a", "event_log": {"retain": "interval 1.5 HOURS"}}, True),
         ({"name": "a", "event_log": {"retain": "soon"}}, False),
         ({"name": "a", "clusters": [{"label": "maintenance"}]}, True),
+        ({"name": "a", "approval": {"mode": "await", "required": ["rebuild"]}}, True),
+        ({"name": "a", "approval": {"required": ["worst"]}}, False),
         ({"name": "a", "clusters": [{"label": ""}]}, False),
         ({"name": "a", "profiles": {"dev": None, "prod": {"schema_prefix": "p_"}}}, True),
         ({"name": " "}, False),

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import Problems
+from headrace.model.change_classes import ApprovalMode, ApprovalPolicy, ChangeClass
 from headrace.model.maintenance import DAY_S, DEFAULT_POLICY, MaintenancePolicy, VacuumScope
 from headrace.model.names import QualifiedName
 from headrace.options.option import Treatment
@@ -257,3 +258,27 @@ def test_an_event_log_without_a_name_or_with_an_invalid_retention_is_refused(fol
 
 def document():
     return json.loads(re.sub(r"\s//.*", "", EXAMPLE.read_text()))
+
+
+def test_approvals_have_defaults_and_configured_classes(folder):
+    def approval(**section):
+        (folder / "pipeline.json").write_text(json.dumps({**document(), "approval": section}))
+        return load(folder).approval
+
+    assert approval() == ApprovalPolicy()
+    assert approval(mode="await", required=["recompute", "blocked"], four_eyes=True) == ApprovalPolicy(
+        (ChangeClass.RECOMPUTE, ChangeClass.BLOCKED), ApprovalMode.AWAIT, four_eyes=True
+    )
+    assert approval(required=[]).required == ()
+
+
+@pytest.mark.parametrize(
+    ("section", "key"), [({"mode": "ask"}, "approval.mode"), ({"required": ["rebuild", "bad"]}, "approval.required")]
+)
+def test_unknown_modes_and_classes_of_approvals_are_refused(folder, section, key):
+    (folder / "pipeline.json").write_text(json.dumps({**document(), "approval": section}))
+
+    with pytest.raises(Problems) as found:
+        load(folder)
+
+    assert [(error.code, error.params["key"]) for error in found.value] == [("SETTINGS.WRONG_VALUE", key)]

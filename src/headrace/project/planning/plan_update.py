@@ -30,7 +30,9 @@ from headrace.storage.renaming import CurrentNames, RelocatedLayout, StoredRenam
 
 
 class Planning:
-    """Plans for one pipeline. ``state`` is its stored state, under old names until renames are applied.
+    """Plans for one pipeline.
+
+    ``state`` is its stored state, and ``layout`` its paths: under old names until renames are applied.
 
     Args:
         settings: the pipeline's.
@@ -43,11 +45,11 @@ class Planning:
         self._stored = StoredRenames(settings.layout, settings.naming)
         self._before = old_names(settings)
         flows_before = {new: old for old, new in settings.renamed_flows.items()}
-        self._layout = RelocatedLayout(
+        self.layout = RelocatedLayout(
             settings.layout.root, settings.layout.local_root, datasets=self._before, flows_before=flows_before
         )
         self._logged = LoggedBatches(settings, {str(new): str(old) for new, old in self._before.items()})
-        self.state = StoredState(self._layout, settings.naming, settings.id, time.time, self._logged)
+        self.state = StoredState(self.layout, settings.naming, settings.id, time.time, self._logged)
         self.tables = KeptTables(self.state, settings)
 
     def plan(self, graph: ResolvedGraph, selection: Selection, *, continuous: bool | None = None) -> Plan:
@@ -128,4 +130,4 @@ class Planning:
     def _past(self) -> StoredHistory:
         datasets = {old: new for new, old in self._before.items()}
         names = CurrentNames(datasets, self._settings.renamed_flows)
-        return StoredHistory(self._layout, self._settings.naming, self.state, names)
+        return StoredHistory(self.layout, self._settings.naming, self.state, names)

@@ -30,7 +30,7 @@ from headrace.options.nearest import nearest
 from headrace.plan.notices import without_effect
 from headrace.plan.steps import Decision, Plan
 from headrace.plan.triggers import partial_inputs
-from headrace.project.update.code_version import code_digest, git_commit
+from headrace.project.update.code_version import git_commit
 from headrace.settings.alert_settings import AlertSettings
 from headrace.settings.memory import driver_memory_bytes
 from headrace.settings.settings import Settings
@@ -69,7 +69,6 @@ def created_event(
         recorded_selection(selection),
         user=user,
         version=version("headrace"),
-        code_digest=code_digest(settings),
         git_commit=git_commit(settings.root),
     )
 

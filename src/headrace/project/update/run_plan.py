@@ -41,6 +41,7 @@ class PlanRun:
     update_id: str
     emit: Callable[[Event], None]
     stop_signals: StopSignals
+    code_digest: str
 
     def run(self, plan: Plan, resolved: Resolved, before: Board | None = None) -> Board:
         """Run a plan until no flow is left to run, or until a flow has to be resolved again.
@@ -85,6 +86,7 @@ class PlanRun:
             table_locks={dataset.name: TableLock() for dataset in resolved.graph.datasets},
             stop_timeout_s=settings.stop_timeout_s,
             max_parallel_flows=settings.max_parallel_flows,
+            code_digest=self.code_digest,
         )
         flows = ThreadedFlows(context)
         self.lease.when_lost(flows.abandon)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Protocol
 
 from headrace.errors import InternalError, PipelineError
 from headrace.events.types import Event, FlowStateChanged, UpdateStateChanged, Warned
@@ -14,6 +15,7 @@ from headrace.plan.steps import Plan
 from headrace.project.lease import Lease
 from headrace.project.resolution.resolve_request import Resolved
 from headrace.project.update.alert_monitor import AlertMonitor
+from headrace.project.update.code_version import archive_code
 from headrace.project.update.early_stop import StopSignals
 from headrace.project.update.initial_events import (
     alert_warnings,
@@ -32,6 +34,24 @@ from headrace.settings.secrets import Secrets
 from headrace.settings.settings import Settings
 from headrace.spark.jvm.process import jvm_pid
 from headrace.storage.change_detection import StoredState
+
+
+class UpdateGate(Protocol):
+    """Decides whether the plan of an update may run, and does what has to be done before it does."""
+
+    @property
+    def plan_id(self) -> str | None:
+        """The id of the plan that is applied, for the event log; None if the update applies none."""
+
+    def check(self, plan: Plan) -> None:
+        """Return if a plan may run. Called before anything is written, and again under the lease.
+
+        Raises:
+            PipelineError: PLAN.*: it may not.
+        """
+
+    def before_run(self, plan: Plan) -> None:
+        """Called once, under the lease, with the plan that was checked, before the update writes anything."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +75,7 @@ class Update:
     # Resolves and plans the remaining flows of a board again, after the schema of a source evolved.
     replan: Callable[[Board], tuple[Resolved, Plan]]
     monitor: AlertMonitor
+    gate: UpdateGate
 
     def run(
         self,
@@ -66,6 +87,8 @@ class Update:
         """Run the plan until it is done or stopped; every event goes to the log and to *on_event*."""
         settings = self.settings
         update_id = self.update_id
+        self.gate.before_run(plan)
+        code_digest = archive_code(settings)
         self.lease.record_jvm(jvm_pid(self.resolved.catalog.session))
         watch = self.monitor.watch(update_id)
 
@@ -81,7 +104,8 @@ class Update:
             ),
             watch.during(emit, continuous=plan.continuous),
         ):
-            emit(created_event(settings, selection, self.cause, self.user, continuous=plan.continuous))
+            created = created_event(settings, selection, self.cause, self.user, continuous=plan.continuous)
+            emit(replace(created, code_digest=code_digest, plan_id=self.gate.plan_id))
             for initial_event in (
                 *settings_warnings(settings),
                 *alert_warnings(settings.alerts, self.resolved.graph),
@@ -103,6 +127,7 @@ class Update:
                     update_id,
                     emit,
                     stop_signals,
+                    code_digest,
                 )
                 board = run.run(plan, self.resolved)
                 while not board.is_finished:

@@ -25,7 +25,7 @@ from headrace.project.test_harness import Harness
 from headrace.project.update.alert_monitor import AlertMonitor, ReadMetrics, UpdateAlerts
 from headrace.project.update.cluster_check import check_cluster, is_cluster, refuse_held_lease
 from headrace.project.update.early_stop import StopSignals
-from headrace.project.update.update import Update
+from headrace.project.update.update import Update, UpdateGate
 from headrace.runtime.board import Board, remaining_selection
 from headrace.settings.secrets import Secrets
 from headrace.settings.settings import Settings
@@ -46,6 +46,7 @@ class UpdateStart:
     alerts: UpdateAlerts
     metrics: ReadMetrics
     cause: UpdateCause
+    gate: UpdateGate
 
     def run(
         self,
@@ -64,7 +65,7 @@ class UpdateStart:
 
         Raises:
             Problems: all problems of the project; nothing was written.
-            PipelineError: LEASE.HELD if another update of the pipeline is running.
+            PipelineError: LEASE.HELD if another update of the pipeline is running; PLAN.* of the gate.
         """
         monitor = AlertMonitor(self.alerts, self.metrics, self.settings.alerts)
         host, file = host_name(self.environ), self.settings.layout.lease
@@ -74,7 +75,7 @@ class UpdateStart:
                 found = self.planning.resolve(self.resolver.resolve, selection, skip_unavailable=self.skip_unavailable)
                 # What an update does changes what is modified, so selectors are asked once.
                 resolved, selection = found.project, found.selection
-                planned(resolved.graph, selection)
+                self.gate.check(planned(resolved.graph, selection))
             create_storage(self.settings)
         session = resolved.catalog.session
         if is_cluster(session):
@@ -97,6 +98,8 @@ class UpdateStart:
         with StopSignals(stop) as stop_signals, lease:
             self.planning.finish_renames()
             plan = planned(resolved.graph, selection)
+            with self._refusals_recorded(monitor, host), self.planning.reading():
+                self.gate.check(plan)
             clear_refusal(self.settings)
             update = Update(
                 update_id=update_id,
@@ -112,6 +115,7 @@ class UpdateStart:
                 apply_renames=lambda plan: self.planning.apply_renames(plan, self.harness.failpoints),
                 replan=replan,
                 monitor=monitor,
+                gate=self.gate,
             )
             return update.run(plan, selection, on_event, stop_signals)
 

@@ -63,6 +63,7 @@ class BatchFlowExecution:
         done = replace(
             record,
             fingerprint=flow.analysis.fingerprint,
+            code=context.code_digest,
             started_at=began_at,
             inputs=inputs,
             resetting=False,

@@ -88,6 +88,7 @@ class SnapshotFlowExecution:
         done = replace(
             _without_abandoned(record),
             fingerprint=flow.analysis.fingerprint,
+            code=context.code_digest,
             started_at=began_at,
             inputs=inputs,
             running=False,

@@ -101,6 +101,7 @@ class StreamMonitor:
         done = replace(
             record,
             fingerprint=flow.analysis.fingerprint,
+            code=context.code_digest,
             sources=tuple(source.digest for source in flow.analysis.sources),
             started_at=began_at,
             running=end is End.WITHIN_BATCH or (end is End.DRAINED and is_unfinished(checkpoint)),

@@ -85,6 +85,8 @@ class UpdateContext:
     stop_timeout_s: float = 10.0
     # How many batches of views run at the same time.
     max_parallel_flows: int = 4
+    # Of the project's code.
+    code_digest: str = ""
 
     @property
     def session(self) -> SparkSession:

@@ -1,0 +1,157 @@
+"""The verbs for changes of a pipeline: plan, approve and apply."""
+
+from __future__ import annotations
+
+import os
+import time
+from datetime import UTC, datetime
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from headrace.atomic_write import replace_file
+from headrace.cli.invocation import Output, invocation_of
+from headrace.cli.live_display import display_for
+from headrace.cli.plan_markdown import PlanMarkdown
+from headrace.cli.printable import printable
+from headrace.cli.update import finish
+from headrace.cli.update_options import (
+    AcceptDataLoss,
+    Exclude,
+    FullRefresh,
+    FullRefreshAll,
+    Refresh,
+    ResetCheckpoint,
+    Settings,
+    configuration_of,
+    request_of,
+)
+from headrace.errors import PipelineError
+from headrace.plan.plan_file import PlanFile
+from headrace.project.lease_holders import user_name
+
+
+class PlanFormat(str, Enum):
+    """How a plan is printed."""
+
+    TEXT = "text"
+    MARKDOWN = "markdown"
+    JSON = "json"
+
+
+PlanArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A plan that `headrace plan --out` has written.")]
+
+
+def plan(
+    context: typer.Context,
+    refresh: Refresh = None,
+    full_refresh: FullRefresh = None,
+    full_refresh_all: FullRefreshAll = False,  # noqa: FBT002 - an option of the command line
+    exclude: Exclude = None,
+    reset_checkpoint: ResetCheckpoint = None,
+    accept_data_loss: AcceptDataLoss = False,  # noqa: FBT002 - the same
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Also write the plan, to be approved and applied.")
+    ] = None,
+    diff: Annotated[bool, typer.Option("--diff", help="Also show what changed in the code of deployed flows.")] = False,  # noqa: FBT002 - the same
+    form: Annotated[
+        PlanFormat | None, typer.Option("--format", help="The output format. Markdown is for pull requests.")
+    ] = None,
+    settings: Settings = None,
+) -> None:
+    """Show what `run` would do and why, worst changes first. Changes nothing in the storage."""
+    selection, configuration = request_of(
+        refresh or (),
+        full_refresh or (),
+        everything=full_refresh_all,
+        settings=settings or (),
+        exclude=exclude or (),
+        resets=reset_checkpoint or (),
+        lossy=accept_data_loss,
+    )
+    invocation = invocation_of(context)
+    if form is PlanFormat.JSON:
+        invocation.output = Output.JSON
+    elif form is not None and invocation.as_json:
+        raise PipelineError("CLI.CONFLICT", first="--output json", second=f"--format {form.value}")
+    project = invocation.open(configuration)
+    found = project.plan(selection)
+    text, value = found.describe(), found.to_json()
+    if diff or form is PlanFormat.MARKDOWN:
+        code = project.changes.diff(found)
+        value = {**value, "code": code.to_json()}
+        shown = "\n\n".join([text, printable(code.describe(), keep="\n\t")])
+        text = PlanMarkdown(invocation.redact).render(found, code) if form is PlanFormat.MARKDOWN else shown
+    if out is not None:
+        plan_file = project.changes.file_of(found, selection)
+        _write(out, plan_file)
+        value |= {"plan_id": plan_file.plan_id, "digest": plan_file.digest, "file": str(out)}
+    # A diff and Markdown are for programs, too.
+    invocation.result_redacted(text, value, folds=not diff and form is not PlanFormat.MARKDOWN)
+    if out is not None:
+        invocation.say(f"plan {plan_file.plan_id} is in {out}, valid until {plan_file.document['expires_at']}")
+
+
+def approve(
+    context: typer.Context,
+    file: PlanArgument,
+    name: Annotated[
+        str | None, typer.Option("--as", metavar="NAME", help="Who approves. [default: the name of the user]")
+    ] = None,
+    note: Annotated[str, typer.Option("--note", metavar="TEXT", help="What to say with the approval.")] = "",
+) -> None:
+    """Approve a plan. The approval is written into its file, and holds for exactly this plan."""
+    invocation = invocation_of(context)
+    before = read_plan(file)
+    by = (name if name is not None else user_name(os.environ) or "").strip()
+    if not by:
+        raise PipelineError("CLI.USAGE", reason="nobody approves; name somebody with --as")
+    found = before.approved(by, datetime.now(tz=UTC), note)
+    _write(file, found)
+    classes = ", ".join(known.value for known in sorted(found.classes, key=lambda known: known.rank)) or "nothing"
+    text = f"plan {found.plan_id} of {found.made_by or 'an unknown user'} is approved by {by}\n  changes: {classes}"
+    invocation.result(text, _approved(found, file))
+
+
+def apply(context: typer.Context, file: PlanArgument, settings: Settings = None) -> None:
+    """Run the update of a plan, if nothing but data has changed since."""
+    invocation = invocation_of(context)
+    found = read_plan(file)
+    display = display_for(invocation, time.monotonic)
+    project = invocation.open(configuration_of(settings))
+    with display.shown():
+        outcome = project.changes.apply(found, str(file), on_event=display.on_event)
+    finish(outcome, invocation)
+
+
+def read_plan(file: Path) -> PlanFile:
+    """The plan of a file.
+
+    Raises:
+        PipelineError: PLAN.UNREADABLE, PLAN.TAMPERED.
+    """
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is not a text file"
+        raise PipelineError("PLAN.UNREADABLE", file=file, reason=reason) from error
+    return PlanFile.parse(text, str(file))
+
+
+def _write(file: Path, plan_file: PlanFile) -> None:
+    try:
+        replace_file(file, plan_file.to_text())
+    except OSError as error:
+        raise PipelineError("PLAN.NOT_WRITTEN", file=file, reason=error.strerror or type(error).__name__) from error
+
+
+def _approved(plan_file: PlanFile, file: Path) -> dict[str, Any]:
+    return {
+        "plan_id": plan_file.plan_id,
+        "digest": plan_file.digest,
+        "file": str(file),
+        "classes": sorted(known.value for known in plan_file.classes),
+        "approvals": [approval.to_json() for approval in plan_file.approvals],
+    }

@@ -1,0 +1,210 @@
+"""The changes of a plan, worst first: what each does, what undoes it, what depends on it and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from headrace.model.change_classes import ChangeClass
+from headrace.model.sizes import size_text
+
+
+class Undo(str, Enum):
+    """What brings back the state before a change."""
+
+    SAVEPOINT = "savepoint"
+    CODE = "code"
+    RENAME = "rename"
+    REMOVAL = "removal"
+    NOTHING = "nothing"
+    NOT_NEEDED = "not needed"
+
+
+UNDO: dict[ChangeClass, Undo] = {
+    ChangeClass.BLOCKED: Undo.NOT_NEEDED,
+    ChangeClass.DESTRUCTIVE: Undo.SAVEPOINT,
+    ChangeClass.REBUILD: Undo.SAVEPOINT,
+    ChangeClass.RESTART: Undo.SAVEPOINT,
+    ChangeClass.REDELIVER: Undo.NOTHING,
+    ChangeClass.RECOMPUTE: Undo.CODE,
+    ChangeClass.FORWARD_ONLY: Undo.CODE,
+    ChangeClass.WIDEN: Undo.NOTHING,
+    ChangeClass.ANNOTATE: Undo.CODE,
+    ChangeClass.ADD: Undo.REMOVAL,
+    ChangeClass.RENAME: Undo.RENAME,
+    ChangeClass.RETIRE: Undo.CODE,
+    ChangeClass.DATA: Undo.SAVEPOINT,
+}
+_UNDO_TEXTS: dict[ChangeClass, str] = {
+    ChangeClass.DESTRUCTIVE: "only a savepoint made before",
+    ChangeClass.REBUILD: "a savepoint made before",
+    ChangeClass.RESTART: "a savepoint made before",
+    ChangeClass.REDELIVER: "nothing",
+    ChangeClass.RECOMPUTE: "the code of before, which computes it again",
+    ChangeClass.FORWARD_ONLY: "the code of before; rows that the new code wrote stay",
+    ChangeClass.WIDEN: "nothing; the table keeps the columns and types",
+    ChangeClass.ANNOTATE: "the code of before",
+}
+# Listed by name alone: the steps of the plan say the rest.
+_SHORT = (ChangeClass.ADD, ChangeClass.RENAME, ChangeClass.RETIRE)
+_CLASS_WIDTH = max(len(known.value) for known in ChangeClass)
+_INDENT = " " * (_CLASS_WIDTH + 4)
+
+
+@dataclass(frozen=True)
+class OldRows:
+    """The rows that older code wrote, and that stay as they are.
+
+    Attributes:
+        rows: in the table; None if unknown, as for a sink.
+        versions: the first and the last version of the table; None for a sink.
+        epoch: of the flow.
+        batch: the newest completed one of the epoch; None before the first, and for flows without a checkpoint.
+        positions: how far each source was read, in words.
+        mend: the command that computes them again with the new code; empty if nothing has to be.
+        caution: what to know before running it.
+    """
+
+    rows: int | None
+    versions: tuple[int, int] | None
+    epoch: int
+    batch: int | None
+    positions: tuple[str, ...] = ()
+    mend: str = ""
+    caution: str = ""
+
+    def describe(self) -> str:
+        """The range in one line."""
+        rows = "the rows" if self.rows is None else _count(self.rows, "row")
+        versions = f" of versions {self.versions[0]} to {self.versions[1]}" if self.versions else ""
+        batches = "" if self.batch is None else f", batches 0 to {self.batch} of epoch {self.epoch}"
+        return f"{rows}{versions}{batches}"
+
+    def to_json(self) -> dict[str, Any]:
+        """The range for programs."""
+        return {
+            "rows": self.rows,
+            "versions": list(self.versions) if self.versions else None,
+            "epoch": self.epoch,
+            "batch": self.batch,
+            "positions": list(self.positions),
+            "mend": self.mend or None,
+            "caution": self.caution or None,
+        }
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is read again because of a change, and what that costs; None where unknown.
+
+    ``core_seconds`` is the time of all cores together, from the rows and the median of the flow's recent batches.
+    """
+
+    rows: int | None = None
+    size_bytes: int | None = None
+    core_seconds: float | None = None
+
+    def describe(self) -> str:
+        """The work in words; empty if nothing is known."""
+        rows = [] if self.rows is None else [_count(self.rows, "row")]
+        size = [] if self.size_bytes is None else [size_text(self.size_bytes)]
+        read = " and ".join([*rows, *size])
+        cost = "" if self.core_seconds is None else f", about {self.core_seconds:.3g} core-seconds"
+        return f"{read}{cost}" if read else ""
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change of a plan.
+
+    Attributes:
+        change_class: its class.
+        dataset: the dataset that changes.
+        flow: the flow, if the change is one of a single flow.
+        why: the reason.
+        downstream: the datasets that depend on it, directly or through others.
+        rows_cleared: rows that are removed, those in quarantine included.
+        work: what is read again; None if nothing is.
+        old_rows: for a change that only new rows see, the rows of before.
+    """
+
+    change_class: ChangeClass
+    dataset: str
+    flow: str | None
+    why: str
+    downstream: tuple[str, ...] = ()
+    rows_cleared: int = 0
+    work: Work | None = None
+    old_rows: OldRows | None = None
+
+    @property
+    def name(self) -> str:
+        """What changes, for the reader."""
+        return self.dataset if self.flow in (None, self.dataset) else f"{self.dataset} (flow {self.flow})"
+
+    @property
+    def undo(self) -> Undo:
+        """What undoes it."""
+        return UNDO[self.change_class]
+
+    @property
+    def undo_text(self) -> str:
+        """What undoes it, in words; empty if that is plain."""
+        return _UNDO_TEXTS.get(self.change_class, "")
+
+    def facts(self) -> Iterator[tuple[str, str]]:
+        """What else is known of it, as labels and texts."""
+        if self.rows_cleared:
+            yield "clears", _count(self.rows_cleared, "row")
+        if self.work is not None and self.work.describe():
+            yield "reads again", self.work.describe()
+        if self.old_rows is not None:
+            yield "keeps", f"{self.old_rows.describe()}, written by older code"
+            yield from (("source", position) for position in self.old_rows.positions)
+            if self.old_rows.mend:
+                yield "to mend", self.old_rows.mend
+            if self.old_rows.caution:
+                yield "but", self.old_rows.caution
+        if self.downstream:
+            yield "below", ", ".join(self.downstream)
+        if self.undo_text:
+            yield "undone by", self.undo_text
+
+    def to_json(self) -> dict[str, Any]:
+        """The change for programs."""
+        work = self.work or Work()
+        return {
+            "class": self.change_class.value,
+            "dataset": self.dataset,
+            "flow": self.flow,
+            "why": self.why,
+            "undone_by": self.undo.value,
+            "downstream": list(self.downstream),
+            "rows_cleared": self.rows_cleared,
+            "rows_read": work.rows,
+            "bytes_read": work.size_bytes,
+            "core_seconds": work.core_seconds,
+            "old_rows": self.old_rows.to_json() if self.old_rows else None,
+        }
+
+
+def describe_changes(changes: Iterable[Change]) -> list[str]:
+    """The lines of a plan about what it changes in what is deployed; none if it only adds, renames or reads data."""
+    shown = [change for change in changes if change.change_class is not ChangeClass.DATA]
+    if not any(change.change_class.rank < ChangeClass.ADD.rank for change in shown):
+        return []
+    lines = ["changes, worst first:"]
+    for change in shown:
+        if change.change_class not in _SHORT:
+            lines.append(f"  {change.change_class.value:<{_CLASS_WIDTH}}  {change.name}: {change.why}")
+            lines += [f"{_INDENT}{label}: {text}" for label, text in change.facts()]
+    for short in _SHORT:
+        names = ", ".join(change.name for change in shown if change.change_class is short)
+        lines += [f"  {short.value:<{_CLASS_WIDTH}}  {names}"] if names else []
+    return [*lines, ""]
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
