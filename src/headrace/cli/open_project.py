@@ -13,12 +13,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from headrace.cli.stored_project import StoredProject
+from headrace.cli.stored_project import SessionProject
 from headrace.errors import PipelineError
 
 # Verbs import what they use: all of this takes longer than `status`.
 if TYPE_CHECKING:
-    from headrace.cli.stored_project import Erasures, PipelineSavepoints, TableDiffs
     from headrace.events.types import Event
     from headrace.graph.select import Selection
     from headrace.model.outcome import Outcome, UpdateCause
@@ -61,24 +60,12 @@ class Changes(Protocol):
         """One update, if its plan is still that of the file."""
 
 
-class OpenProject(StoredProject, Protocol):
+class OpenProject(SessionProject, Protocol):
     """The part of ``headrace.Project`` that the command line uses; errors are PipelineError and Problems."""
 
     @property
     def redact(self) -> Callable[[str], str]:
         """Removes the secrets resolved so far from a text."""
-
-    @property
-    def erasures(self) -> Erasures:
-        """Finds and erases rows."""
-
-    @property
-    def savepoints(self) -> PipelineSavepoints:
-        """Makes, checks and restores savepoints."""
-
-    @property
-    def diffs(self) -> TableDiffs:
-        """Compares versions of tables."""
 
     @property
     def changes(self) -> Changes:

@@ -131,3 +131,19 @@ class StoredProject(Protocol):
 
     def maintain(self, request: MaintenanceRequest, plan: Callable[[], Plan]) -> Sequence[Action]:
         """Maintain the storage; returns what was done, skipped or planned."""
+
+
+class SessionProject(StoredProject, Protocol):
+    """The part of a project that needs a session, and not the project's code."""
+
+    @property
+    def erasures(self) -> Erasures:
+        """Finds and erases rows."""
+
+    @property
+    def savepoints(self) -> PipelineSavepoints:
+        """Makes, checks and restores savepoints."""
+
+    @property
+    def diffs(self) -> TableDiffs:
+        """Compares versions of tables."""
