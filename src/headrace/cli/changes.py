@@ -115,14 +115,21 @@ def approve(
     invocation.result(text, _approved(found, file))
 
 
-def apply(context: typer.Context, file: PlanArgument, settings: Settings = None) -> None:
+def apply(
+    context: typer.Context,
+    file: PlanArgument,
+    savepoint: Annotated[  # noqa: FBT002 - an option of the command line
+        bool, typer.Option("--savepoint/--no-savepoint", help="First make a savepoint, for `headrace rollback`.")
+    ] = True,
+    settings: Settings = None,
+) -> None:
     """Run the update of a plan, if nothing but data has changed since."""
     invocation = invocation_of(context)
     found = read_plan(file)
     display = display_for(invocation, time.monotonic)
     project = invocation.open(configuration_of(settings))
     with display.shown():
-        outcome = project.changes.apply(found, str(file), on_event=display.on_event)
+        outcome = project.changes.apply(found, str(file), on_event=display.on_event, savepoint=savepoint)
     finish(outcome, invocation)
 
 

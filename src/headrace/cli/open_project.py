@@ -56,7 +56,14 @@ class Changes(Protocol):
     def file_of(self, plan: Plan, selection: Selection) -> PlanFile:
         """A plan as a file that can be approved and applied."""
 
-    def apply(self, plan_file: PlanFile, name: str, *, on_event: Callable[[Event], None] | None = None) -> Outcome:
+    def apply(
+        self,
+        plan_file: PlanFile,
+        name: str,
+        *,
+        on_event: Callable[[Event], None] | None = None,
+        savepoint: bool = True,
+    ) -> Outcome:
         """One update, if its plan is still that of the file."""
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from headrace.cli.arguments import names_in
 from headrace.cli.failures import DONE, FAILED
-from headrace.cli.invocation import invocation_of
+from headrace.cli.invocation import Invocation, invocation_of
 from headrace.cli.printable import printable
 from headrace.cli.tables import text_table
+from headrace.errors import PipelineError
 from headrace.model.sizes import size_text
 from headrace.project.inspection.flow_checkpoint import time_text
 from headrace.project.savepoints.create import SavepointRequest
@@ -19,11 +21,18 @@ from headrace.project.savepoints.restore_plan import FlowAction, FlowRestore, Re
 from headrace.project.savepoints.savepoints import Restored, RestoreRequest
 from headrace.storage.savepoints.manifest import Savepoint
 
+if TYPE_CHECKING:
+    from headrace.cli.stored_project import PipelineSavepoints
+
 app = typer.Typer(
     help="Create, list, show, verify, restore and drop savepoints.", no_args_is_help=False, add_completion=False
 )
 
 _ID = typer.Argument(metavar="ID", help="The id or the name of a savepoint.")
+AcceptLoss = Annotated[bool, typer.Option("--accept-data-loss", help="Also if rows cannot be read again.")]
+WithCode = Annotated[
+    Path | None, typer.Option("--with-code", metavar="DIR", help="Also write the code of then into a new folder.")
+]
 _OUTSIDE = """\
 A restore does not take back what left the storage:
   rows that sinks have delivered, and alerts that were sent
@@ -88,9 +97,8 @@ def restore(
         typer.Option("--dataset", metavar="NAMES", help="Only these datasets, and what streams read from them."),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change. Write nothing.")] = False,  # noqa: FBT002 - an option of the command line
-    accept: Annotated[  # noqa: FBT002 - the same
-        bool, typer.Option("--accept-data-loss", help="Also if rows cannot be read again.")
-    ] = False,
+    accept: AcceptLoss = False,  # noqa: FBT002 - the same
+    with_code: WithCode = None,
 ) -> None:
     """Take tables and checkpoints back to a savepoint. No update may run meanwhile.
 
@@ -106,8 +114,39 @@ def restore(
         texts.append("nothing was written")
         invocation.result_redacted(printable("\n\n".join(texts), keep="\n"), _json(plan))
         raise typer.Exit(FAILED if plan.problems else DONE)
+    _restore(invocation, savepoints, request, with_code)
+
+
+def rollback(
+    context: typer.Context,
+    plan_id: Annotated[
+        str, typer.Argument(metavar="[PLAN]", help="The id of an applied plan (default: the last one).")
+    ] = "",
+    accept: AcceptLoss = False,  # noqa: FBT002 - an option of the command line
+    with_code: WithCode = None,
+) -> None:
+    """Take tables and checkpoints back to before a plan was applied. No update may run meanwhile.
+
+    The code stays as it is: put the old code in place before the next update, or the change is made again.
+    """
+    invocation = invocation_of(context)
+    savepoints = invocation.open().savepoints
+    found = [one for one in savepoints.all() if one.plan_id and plan_id in ("", one.plan_id)]
+    if not found:
+        raise PipelineError("SAVEPOINT.NO_PLAN", plan=plan_id or "any plan")
+    _restore(invocation, savepoints, RestoreRequest(found[-1].id, accept_data_loss=accept), with_code)
+
+
+def _restore(
+    invocation: Invocation, savepoints: PipelineSavepoints, request: RestoreRequest, with_code: Path | None
+) -> None:
+    if with_code is not None and with_code.exists():
+        raise PipelineError("SAVEPOINT.CODE_FOLDER", folder=with_code)
     done = savepoints.restore(request)
     texts = [*_planned(done.plan, invocation.width), *_closing(done)]
+    if with_code is not None:
+        written = savepoints.write_code(done.plan.savepoint, with_code)
+        texts.append(f"the code of then is in {with_code}: {_count(written, 'file')}")
     before = None if done.before is None else done.before.id
     invocation.result_redacted(printable("\n\n".join(texts), keep="\n"), {**_json(done.plan), "before": before})
 

@@ -9,6 +9,7 @@ from headrace.stores.paths import StoragePath
 # Verbs import what they use: all of this takes longer than `status`.
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from headrace.assistant.doctor.checklist import Checklist
     from headrace.assistant.doctor.diagnose import Diagnosis
@@ -67,6 +68,9 @@ class PipelineSavepoints(Protocol):
 
     def drop(self, name: str) -> Savepoint:
         """Remove a savepoint."""
+
+    def write_code(self, savepoint: Savepoint, folder: Path) -> int:
+        """Write the code of a savepoint into a new folder; returns the number of files."""
 
 
 class TableDiffs(Protocol):

@@ -48,6 +48,7 @@ VERBS = {
     "alerts": "alerts:app",
     "checkpoints": "checkpoints:app",
     "savepoint": "savepoint:app",
+    "rollback": "savepoint:rollback",
     "state": "state:app",
     "assist": "assist:app",
     "mcp": "assist:mcp",

@@ -209,6 +209,27 @@ _OURS = (
         "How long log files are kept. Above 1 GiB, the oldest ones are removed earlier.",
         "`14 days`",
     ),
+    _used(
+        "savepoints",
+        _T.SECTION,
+        "When updates make [savepoints](../how-to/savepoints.md) by themselves.",
+        in_profile=True,
+    ),
+    _used(
+        "savepoints.every",
+        _T.TEXT,
+        "A completed update makes one if the newest is older, such as `1 hour`, and something has changed. "
+        "`update`: each update makes one.",
+        "never",
+    ),
+    _used(
+        "savepoints.before_clearing",
+        _T.BOOLEAN,
+        "An update makes one before a full refresh or a reset that was asked for.",
+        "`false`",
+    ),
+    _used("savepoints.keep", _T.TEXT, "How long those are kept that updates have made.", "`7 days`"),
+    _used("savepoints.most", _T.NUMBER, "How many of them are kept.", "`48`"),
     _used("secrets", _T.SECTION, "Where to find secrets, in addition to the environment.", in_profile=True),
     _used(
         "secrets.directory",

@@ -46,6 +46,7 @@ from headrace.settings.named import (
     event_log_retention_of,
     libraries_of,
     maintenance_of,
+    savepoints_of,
 )
 from headrace.settings.settings import (
     DEFAULT_PARALLEL_FLOWS,
@@ -181,6 +182,7 @@ class _Loader:
             event_log=event_log_of(section, self._problem),
             event_log_retention=event_log_retention_of(section, self._problem),
             maintenance=maintenance_of(section, self._problem),
+            savepoints=savepoints_of(section, self._problem),
             approval=approval_of(section, self._problem),
             profile=profile,
             master=section.text("master"),

@@ -8,11 +8,13 @@ from headrace.model.change_classes import ApprovalMode, ApprovalPolicy, ChangeCl
 from headrace.model.location import Location
 from headrace.model.maintenance import DEFAULT_POLICY, MaintenancePolicy, VacuumScope
 from headrace.model.names import InvalidName, Naming, QualifiedName, check_part, quoted
+from headrace.model.savepoint_policy import SavepointPolicy
 from headrace.model.time_window import InvalidWindow, TimeWindow
 from headrace.model.triggers import InvalidInterval, parse_interval_s
 from headrace.settings.check import Section
 from headrace.settings.settings import DEFAULT_RETAIN_METRICS_S, DEFAULT_RETAIN_S, DEFAULT_SCHEMA, Library
 
+_EACH_UPDATE = "update"
 _FOREVER = "forever"
 _LIBRARIES = {"glob": "include", "file": "path", "notebook": "path"}
 Report = Callable[..., None]
@@ -140,6 +142,27 @@ def maintenance_of(section: Section, report: Report) -> MaintenancePolicy:
         _retention_s(found.section("inactive"), "maintenance.inactive.retain", None, report),
         _window(found, report),
         None if most_minutes is None else 60.0 * most_minutes,
+    )
+
+
+def savepoints_of(section: Section, report: Report) -> SavepointPolicy:
+    """When updates make savepoints; problems go to *report*."""
+    found, default = section.section("savepoints"), SavepointPolicy()
+    every = found.text("every")
+    every_s = 0.0 if every is not None and every.strip().casefold() == _EACH_UPDATE else None
+    if every is not None and every_s is None:
+        every_s = _interval_s(found, "savepoints.every", report, f'Write it as "1 hour", or as "{_EACH_UPDATE}".')
+    keep_s, most = _interval_s(found, "savepoints.keep", report), found.number("most")
+    if most is not None and most < 1:
+        fix = "Write how many are kept, or leave it out."
+        line = found.line_of("most")
+        report("SETTINGS.WRONG_VALUE", line, key="savepoints.most", reason="it is less than 1", instead=fix)
+        most = None
+    return SavepointPolicy(
+        every_s,
+        bool(found.flag("before_clearing")),
+        default.keep_s if keep_s is None else keep_s,
+        default.most if most is None else most,
     )
 
 

@@ -14,6 +14,7 @@ from headrace.model.dead_letter_policy import NO_DEAD_LETTERS, DeadLetterPolicy
 from headrace.model.location import Location
 from headrace.model.maintenance import DEFAULT_POLICY, MaintenancePolicy
 from headrace.model.names import Naming, QualifiedName
+from headrace.model.savepoint_policy import NO_SAVEPOINTS, SavepointPolicy
 from headrace.model.sequence_conflicts import OnTie
 from headrace.model.tombstone_retention import DEFAULT_RETENTION, Retention
 from headrace.settings.alert_settings import AlertSettings
@@ -92,6 +93,7 @@ class Settings:
     # Another name for the event log in ``headrace sql``.
     event_log: QualifiedName | None = None
     maintenance: MaintenancePolicy = DEFAULT_POLICY
+    savepoints: SavepointPolicy = NO_SAVEPOINTS
     # How long events, and those of the level METRICS, are kept, in seconds; None for forever.
     event_log_retention: tuple[float | None, float | None] = (DEFAULT_RETAIN_S, DEFAULT_RETAIN_METRICS_S)
     profile: str | None = None

@@ -175,8 +175,15 @@ class FakeProject:
         del plan
         return CodeDiff((FlowDiff("orders", "orders", "--- deployed/a.py\n+++ now/a.py\n-x = 1\n+x = 2"),), {})
 
-    def apply(self, plan_file: PlanFile, name: str, *, on_event: Callable[[Event], None] | None = None) -> Outcome:
-        self._ask("apply", plan_file.plan_id, name)
+    def apply(
+        self,
+        plan_file: PlanFile,
+        name: str,
+        *,
+        on_event: Callable[[Event], None] | None = None,
+        savepoint: bool = True,
+    ) -> Outcome:
+        self._ask("apply", plan_file.plan_id, name, *(() if savepoint else ("no savepoint",)))
         assert on_event is not None
         return outcome(self.state)
 

@@ -71,7 +71,7 @@ class PipelineChanges:
         *,
         on_event: Callable[[Event], None] | None = None,
         stop: threading.Event | None = None,
-        prepare: Callable[[Plan], None] | None = None,
+        savepoint: bool = True,
     ) -> Outcome:
         """Run one update if its plan is still that of the file; the plan that is compared is the one that runs.
 
@@ -80,7 +80,7 @@ class PipelineChanges:
             name: of its file, for errors.
             on_event: receives every event as it happens.
             stop: stops the update early when set.
-            prepare: called under the lease, after the comparison and before anything is written.
+            savepoint: make a savepoint before anything is written, to which the plan can be rolled back.
 
         Raises:
             PipelineError: PLAN.NOT_APPROVED, PLAN.REJECTED; PLAN.DRIFTED: nothing was written; LEASE.HELD.
@@ -90,6 +90,11 @@ class PipelineChanges:
         check_approved(plan_file, updates.settings.approval, name)
         # Files could change while they are loaded: they are compared before, and after it with everything else.
         refuse_drift(plan_file, name, early_differences(plan_file, self._documents.early(), now()))
+
+        def prepare(plan: Plan) -> None:
+            if savepoint and not plan.empty:
+                updates.automatic.before_plan(plan_file.plan_id)
+
         gate = PlanGate(plan_file, name, self._documents, updates.flows, now, prepare)
 
         def planned(graph: ResolvedGraph, selection: Selection) -> Plan:

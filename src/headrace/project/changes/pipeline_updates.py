@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from headrace.events.types import Event
 from headrace.graph.resolved import ResolvedGraph
@@ -14,6 +16,8 @@ from headrace.plan.steps import Plan
 from headrace.project.changes.gates import PolicyGate
 from headrace.project.planning.plan_update import Planning
 from headrace.project.resolution.resolver import Resolver
+from headrace.project.savepoints.automatic import AutomaticSavepoints
+from headrace.project.savepoints.recorded import record_event
 from headrace.project.savepoints.savepoints import PipelineSavepoints
 from headrace.project.test_harness import Harness
 from headrace.project.update.alert_monitor import ReadMetrics, UpdateAlerts
@@ -37,7 +41,7 @@ class PipelineUpdates:
         resolver: resolves the project.
         alerts: the alerts that an update checks.
         metrics: reads the metrics that alerts are about.
-        savepoints: finishes a restore that a crash has interrupted.
+        savepoints: finishes a restore that a crash has interrupted, and makes savepoints that are due.
     """
 
     settings: Settings
@@ -90,7 +94,17 @@ class PipelineUpdates:
             gate or PolicyGate(self.settings.approval, self.flows, selection),
         )
         self.savepoints.finish()
-        return start.run(selection, planned, on_event, stop)
+        self.automatic.before(selection)
+        outcome = start.run(selection, planned, on_event, stop)
+        self.automatic.after(outcome)
+        return outcome
+
+    @property
+    def automatic(self) -> AutomaticSavepoints:
+        """Makes savepoints before and after updates."""
+        settings = self.settings
+        record = partial(record_event, settings, self.secrets.redact)
+        return AutomaticSavepoints(self.savepoints, settings.savepoints, time.time, record)
 
     @property
     def flows(self) -> StoredFlows:

@@ -18,12 +18,15 @@ from headrace.checkpoints.offsets import read_progress
 from headrace.delta_log.table_files import live_files
 from headrace.delta_log.tables import TableState, table_state
 from headrace.errors import PipelineError, raise_all
+from headrace.events.reader import EventReader
+from headrace.events.update_code import code_digests
 from headrace.graph.resolved_flows import Mode
 from headrace.model.names import Naming, QualifiedName
 from headrace.plan.agreement import NONE
 from headrace.project.lease_holders import user_name
 from headrace.settings.settings import Settings
 from headrace.storage.backfills import stored_backfills
+from headrace.storage.code_archives import CodeArchives, code_archives
 from headrace.storage.dead_letter_tables import dead_letter_table
 from headrace.storage.flow_stores import QUARANTINE, RETAINED_EVENTS, TABLE
 from headrace.storage.health import FlowHealth
@@ -35,7 +38,7 @@ from headrace.stores.copies import Copied, copy_tree
 from headrace.stores.object_path import ObjectPath
 from headrace.stores.paths import StoragePath, relative_path, storage_path
 
-FLOWS, PINS, CHECKPOINT, RECORD = "flows", "tables", "checkpoint", "flow.json"
+FLOWS, PINS, CODE, CHECKPOINT, RECORD = "flows", "tables", "code", "checkpoint", "flow.json"
 DEAD_LETTERS = "dead letters"
 _PACKAGES = ("headrace", "pyspark", "delta-spark", "deltalake")
 _SUFFIXES = {TABLE: "", QUARANTINE: ", quarantine", RETAINED_EVENTS: ", changes", DEAD_LETTERS: ", dead letters"}
@@ -48,10 +51,12 @@ class SavepointRequest:
     Attributes:
         name: its name; empty for none.
         kind: why it is made.
+        plan_id: the plan that is applied next; empty for none.
     """
 
     name: str = ""
     kind: SavepointKind = SavepointKind.MANUAL
+    plan_id: str = ""
 
 
 def create_savepoint(
@@ -91,6 +96,7 @@ def create_savepoint(
         fence()
         saved_tables = tuple(_save_table(*table, root, draft) for table in _tables(flows))
         fence()
+        code_digest = next(iter(code_digests(EventReader(layout.events), newest=1)), "")
         savepoint = Savepoint(
             id=savepoint_id,
             name=request.name,
@@ -99,9 +105,9 @@ def create_savepoint(
             made_by=user_name(environ),
             pipeline=settings.id,
             made_with=dict(_versions()),
-            code_digest="",
-            git_commit=None,
-            has_code=False,
+            code_digest=code_digest,
+            has_code=_save_code(settings, code_digest, draft),
+            plan_id=request.plan_id,
             tables=saved_tables,
             flows=saved_flows,
         )
@@ -207,6 +213,15 @@ def _save_table(dataset: str, role: str, path: str, root: StoragePath, draft: St
         rows=None if None in rows else known,
         pinned=copied is not None,
     )
+
+
+def _save_code(settings: Settings, digest: str, draft: StoragePath) -> bool:
+    """Copy the files of the newest update, if the storage has them."""
+    files = code_archives(settings.layout).files(digest) if digest else None
+    if files is None:
+        return False
+    CodeArchives(draft / CODE).store(digest, files)
+    return True
 
 
 def _versions() -> Iterator[tuple[str, str]]:

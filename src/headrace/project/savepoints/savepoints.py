@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import socket
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -13,15 +11,14 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from headrace.errors import PipelineError, Problems, problems_of, raise_all
-from headrace.events.envelope import Origin
 from headrace.events.last_batches import last_batches
-from headrace.events.log import EventLog
 from headrace.events.reader import EVENT_COLUMNS, EventReader
 from headrace.events.upkeep import RowsErased, SavepointChanged
 from headrace.project.lease import Lease
 from headrace.project.lease_holders import host_name, user_name
 from headrace.project.maintenance.lock import maintenance_lock
-from headrace.project.savepoints.create import SavepointRequest, create_savepoint
+from headrace.project.savepoints.create import CODE, SavepointRequest, create_savepoint
+from headrace.project.savepoints.recorded import record_event
 from headrace.project.savepoints.restore import (
     Restore,
     Unfinished,
@@ -34,6 +31,7 @@ from headrace.project.savepoints.restore_plan import RestorePlan, plan_restore
 from headrace.project.savepoints.verify import findings
 from headrace.settings.settings import Settings
 from headrace.settings.storage import MonitoringFile
+from headrace.storage.code_archives import CodeArchives
 from headrace.storage.health import FlowHealth, health_of_flows
 from headrace.storage.savepoints.manifest import Savepoint, SavepointKind
 from headrace.storage.savepoints.stored import Savepoints
@@ -120,7 +118,7 @@ class PipelineSavepoints:
             unfinished = unfinished_restore(self._settings)
             if unfinished is not None:
                 raise PipelineError("SAVEPOINT.RESTORING", savepoint=unfinished.savepoint)
-            return self._create(request, lease.check)
+            return self.create_held(request, lease.check)
 
     def plan(self, request: RestoreRequest) -> RestorePlan:
         """What a restore would do; writes nothing.
@@ -130,7 +128,7 @@ class PipelineSavepoints:
         """
         settings = self._settings
         savepoint = self._stored.find(request.savepoint)
-        plan = plan_restore(savepoint, self._health(), settings.layout, settings.naming, request.datasets)
+        plan = plan_restore(savepoint, _health(self._settings), settings.layout, settings.naming, request.datasets)
         made_at = datetime.fromtimestamp(savepoint.made_at, UTC)
         where = f"event_type = '{RowsErased.event_type}'"
         found = EventReader(settings.layout.events).rows(", ".join(EVENT_COLUMNS), where)
@@ -174,7 +172,7 @@ class PipelineSavepoints:
                 begin_restore(self._settings, asked)
                 reached("restore begun")
                 Restore(self._settings, plan, self._session, lease.check, reached).run()
-                self._record("restored", plan.savepoint)
+                self._changed("restored", plan.savepoint)
             end_restore(self._settings)
             return Restored(plan, before, reason)
 
@@ -201,26 +199,45 @@ class PipelineSavepoints:
             if begun is not None and begun.savepoint == savepoint.id:
                 raise PipelineError("SAVEPOINT.RESTORING", savepoint=begun.savepoint)
             self._stored.drop(savepoint)
-            self._record("dropped", savepoint)
+            self._changed("dropped", savepoint)
             return savepoint
 
-    def _create(self, request: SavepointRequest, fence: Callable[[], None]) -> Savepoint:
-        made = create_savepoint(self._settings, self._environ, request, self._health, fence)
-        self._record("created", made)
+    def write_code(self, savepoint: Savepoint, folder: Path) -> int:
+        """Write the code of a savepoint into a new folder; returns the number of files.
+
+        Raises:
+            PipelineError: SAVEPOINT.NO_CODE.
+            OSError: the folder exists, or cannot be written.
+        """
+        archive = CodeArchives(self._stored.folder(savepoint) / CODE)
+        files = archive.files(savepoint.code_digest) if savepoint.has_code else None
+        if files is None:
+            raise PipelineError("SAVEPOINT.NO_CODE", savepoint=savepoint.label)
+        folder.mkdir(parents=True)
+        for name, content in files.items():
+            file = folder / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+        return len(files)
+
+    def create_held(self, request: SavepointRequest, fence: Callable[[], None]) -> Savepoint:
+        """As :meth:`create`, for a caller that holds the lease; *fence* returns while it does."""
+        made = create_savepoint(self._settings, self._environ, request, lambda: _health(self._settings), fence)
+        self._changed("created", made)
         return made
 
     def _before(self, fence: Callable[[], None]) -> tuple[Savepoint | None, str]:
         """A savepoint of the present, so that the restore can be undone; or why that is not possible."""
         try:
-            return self._create(SavepointRequest(kind=SavepointKind.BEFORE_RESTORE), fence), ""
+            return self.create_held(SavepointRequest(kind=SavepointKind.BEFORE_RESTORE), fence), ""
         except (PipelineError, Problems) as error:
             # What is broken is a reason to restore.
             return None, "; ".join(f"{problem.message}: {problem.detail}" for problem in problems_of(error))
 
-    def _health(self) -> tuple[FlowHealth, ...]:
-        settings = self._settings
-        logged = last_batches(settings.layout.events)
-        return health_of_flows(settings.layout, settings.naming, settings.id, logged)
+    def _changed(self, action: str, savepoint: Savepoint) -> None:
+        user = user_name(self._environ)
+        event = SavepointChanged(action, savepoint.id, savepoint.name, savepoint.kind.value, user)
+        record_event(self._settings, self._redact, event)
 
     @contextmanager
     def _exclusive(self) -> Iterator[Lease]:
@@ -231,19 +248,11 @@ class PipelineSavepoints:
         ):
             yield lease
 
-    def _record(self, action: str, savepoint: Savepoint) -> None:
-        settings = self._settings
-        with EventLog(
-            settings.layout.events,
-            origin=Origin(settings.id, settings.name, str(uuid.uuid4()), host=socket.gethostname()),
-            clock=lambda: datetime.now(tz=UTC),
-            new_id=lambda: str(uuid.uuid4()),
-            redact=self._redact,
-        ) as log:
-            log.emit(
-                SavepointChanged(action, savepoint.id, savepoint.name, savepoint.kind.value, user_name(self._environ))
-            )
-
 
 def _now() -> float:
     return datetime.now(tz=UTC).timestamp()
+
+
+def _health(settings: Settings) -> tuple[FlowHealth, ...]:
+    logged = last_batches(settings.layout.events)
+    return health_of_flows(settings.layout, settings.naming, settings.id, logged)

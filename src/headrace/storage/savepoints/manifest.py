@@ -16,6 +16,7 @@ class SavepointKind(str, Enum):
     MANUAL = "manual"
     SCHEDULED = "scheduled"
     BEFORE_UPDATE = "before-update"
+    BEFORE_PLAN = "before-plan"
     BEFORE_RESTORE = "before-restore"
 
 
@@ -93,9 +94,9 @@ class Savepoint:
         made_by: the user; None if the system has no name for them.
         pipeline: the id of the pipeline.
         made_with: the versions of Headrace, Spark, Delta and Python.
-        code_digest: of the project's files then; empty if there was no code.
-        git_commit: that was checked out then, if known.
-        has_code: whether the project's files are in it.
+        code_digest: of the project's files of the newest update; empty if that is unknown.
+        has_code: whether these files are in it.
+        plan_id: the approved plan that was applied next; empty for none.
         tables: the tables.
         flows: the flows.
     """
@@ -108,10 +109,10 @@ class Savepoint:
     pipeline: str
     made_with: Mapping[str, str]
     code_digest: str
-    git_commit: str | None
     has_code: bool
     tables: tuple[SavedTable, ...]
     flows: tuple[SavedFlow, ...]
+    plan_id: str = ""
 
     @property
     def label(self) -> str:
