@@ -13,13 +13,19 @@ from deltalake import write_deltalake
 
 from headrace.delta_log.tables import table_state
 from headrace.errors import PipelineError, Problems
+from headrace.graph.select import Selection
 from headrace.model.erasure import ErasureRequest, parse_criterion
 from headrace.model.outcome import UpdateState
 from headrace.project.savepoints.create import SavepointRequest
 from headrace.project.savepoints.savepoints import RestoreRequest
+from headrace.storage.savepoints.manifest import SavepointKind
 
 pytestmark = pytest.mark.spark
 
+POLICY = (
+    "tests/unit/project/test_automatic_savepoints.py::"
+    "test_a_completed_update_makes_one_if_it_is_due_and_something_has_changed"
+)
 LAW = "tests/spark/test_savepoints.py::test_an_interrupted_restore_is_finished_by_the_next_update"
 FILES = """
     from pathlib import Path
@@ -282,6 +288,38 @@ def test_one_dataset_goes_back_with_what_streams_read_from_it_and_the_others_sta
     savepoints.restore(RestoreRequest("calm", ("bronze",)))
 
     assert table_state(table).version == before
+    ran(pipeline)
+    assert contents(pipeline, NAMES) == after
+
+
+@pytest.mark.long(guard=POLICY)
+def test_an_applied_plan_is_rolled_back_to_the_savepoint_before_it(project, tmp_path):
+    pipeline = project(FILES + FEW, savepoints={"every": "update", "before_clearing": True})
+    source = Source(FILES, "files", None)
+    source.add(pipeline, BATCHES[0])
+    ran(pipeline)
+    before = contents(pipeline, NAMES)
+    source.add(pipeline, BATCHES[1])
+    changes, savepoints = pipeline.project.changes, pipeline.project.savepoints
+    wanted = Selection(full_refresh=("totals",))
+    plan_file = changes.file_of(changes.plan(wanted), wanted)
+    changes.apply(plan_file, "change.plan.json")
+    after = contents(pipeline, NAMES)
+
+    kinds = [one.kind for one in savepoints.all()]
+    assert kinds == [
+        SavepointKind.SCHEDULED,
+        SavepointKind.BEFORE_UPDATE,
+        SavepointKind.BEFORE_PLAN,
+        SavepointKind.SCHEDULED,
+    ]
+    (made,) = (one for one in savepoints.all() if one.plan_id == plan_file.plan_id)
+    savepoints.restore(RestoreRequest(made.id))
+    assert contents(pipeline, NAMES) == before
+    assert savepoints.write_code(made, tmp_path / "then") > 0
+    assert (tmp_path / "then/transformations/project.py").read_text() == (
+        pipeline.folder / "transformations/project.py"
+    ).read_text()
     ran(pipeline)
     assert contents(pipeline, NAMES) == after
 

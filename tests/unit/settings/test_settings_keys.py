@@ -13,6 +13,7 @@ from headrace.errors import Problems
 from headrace.model.change_classes import ApprovalMode, ApprovalPolicy, ChangeClass
 from headrace.model.maintenance import DAY_S, DEFAULT_POLICY, MaintenancePolicy, VacuumScope
 from headrace.model.names import QualifiedName
+from headrace.model.savepoint_policy import SavepointPolicy
 from headrace.options.option import Treatment
 from headrace.settings.key import ValueType
 from headrace.settings.keys import KEYS, keys_below
@@ -282,3 +283,16 @@ def test_unknown_modes_and_classes_of_approvals_are_refused(folder, section, key
         load(folder)
 
     assert [(error.code, error.params["key"]) for error in found.value] == [("SETTINGS.WRONG_VALUE", key)]
+
+
+def test_savepoints_have_defaults_and_an_interval_or_each_update(folder):
+    def policy(section):
+        (folder / "pipeline.json").write_text(json.dumps({**document(), "savepoints": section}))
+        return load(folder).savepoints
+
+    assert policy({}) == SavepointPolicy()
+    assert policy({"every": "update", "keep": "2 days", "most": 5}) == SavepointPolicy(0.0, False, 2 * DAY_S, 5)
+    assert policy({"every": "1 hour", "before_clearing": True}) == SavepointPolicy(3600.0, True)
+    with pytest.raises(Problems) as wrong:
+        policy({"every": "often", "most": 0})
+    assert [problem.params["key"] for problem in wrong.value.errors] == ["savepoints.every", "savepoints.most"]
