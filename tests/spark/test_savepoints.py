@@ -304,6 +304,7 @@ def test_an_applied_plan_is_rolled_back_to_the_savepoint_before_it(project, tmp_
     wanted = Selection(full_refresh=("totals",))
     plan_file = changes.file_of(changes.plan(wanted), wanted)
     changes.apply(plan_file, "change.plan.json")
+    ran(pipeline)
     after = contents(pipeline, NAMES)
 
     kinds = [one.kind for one in savepoints.all()]
@@ -311,6 +312,7 @@ def test_an_applied_plan_is_rolled_back_to_the_savepoint_before_it(project, tmp_
         SavepointKind.SCHEDULED,
         SavepointKind.BEFORE_UPDATE,
         SavepointKind.BEFORE_PLAN,
+        SavepointKind.SCHEDULED,
         SavepointKind.SCHEDULED,
     ]
     (made,) = (one for one in savepoints.all() if one.plan_id == plan_file.plan_id)

@@ -291,8 +291,10 @@ def test_savepoints_have_defaults_and_an_interval_or_each_update(folder):
         return load(folder).savepoints
 
     assert policy({}) == SavepointPolicy()
-    assert policy({"every": "update", "keep": "2 days", "most": 5}) == SavepointPolicy(0.0, False, 2 * DAY_S, 5)
-    assert policy({"every": "1 hour", "before_clearing": True}) == SavepointPolicy(3600.0, True)
+    assert policy({"every": "update", "keep": "2 days", "most": 5}) == SavepointPolicy(
+        every_s=0.0, keep_s=2 * DAY_S, most=5
+    )
+    assert policy({"every": "1 hour", "before_clearing": True}) == SavepointPolicy(every_s=3600.0, before_clearing=True)
     with pytest.raises(Problems) as wrong:
         policy({"every": "often", "most": 0})
     assert [problem.params["key"] for problem in wrong.value.errors] == ["savepoints.every", "savepoints.most"]

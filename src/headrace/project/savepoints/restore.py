@@ -19,7 +19,7 @@ from headrace.autoloader.ledger.positions import take_back_to
 from headrace.checkpoints.initial_offsets import DeltaPosition
 from headrace.checkpoints.offsets import read_progress
 from headrace.checkpoints.restored import copy_checkpoint
-from headrace.delta_log.tables import TableVersion, newest_version
+from headrace.delta_log.tables import TableVersion, newest_version, table_version
 from headrace.errors import PipelineError
 from headrace.project.savepoints.create import CHECKPOINT, FLOWS, PINS, RECORD
 from headrace.project.savepoints.restore_plan import (
@@ -128,7 +128,10 @@ class Restore:
                 self._take_back_files(flow)
         self._reached("ledgers taken back")
         versions = {
-            table.saved.table_id: TableVersion(table.saved.table_id, newest_version(table.path)) for table in changed
+            table_id: now
+            for table in changed
+            if (now := table_version(table.path)) is not None
+            for table_id in table.ids
         }
         for flow in self._flows:
             self._fence()
@@ -196,7 +199,8 @@ class Restore:
         record = self._saved_record(flow)
         is_there = flow.now is not None
         tables = tables_of(self._settings.layout, self._settings.naming, self._settings.naming.canonical(flow.dataset))
-        known = {role: (path, record.table_versions.get(role)) for role, path in tables.items()}
+        known = {role: table_version(tables[role]) for role in record.table_versions}
+        target = table_version(tables[TABLE])
         return replace(
             record,
             flow=flow.name if is_there else record.flow,
@@ -205,12 +209,9 @@ class Restore:
             running=False,
             resetting=False,
             accepted=False,
+            target_id=target.table_id if record.target_id and target is not None else record.target_id,
             inputs={name: _moved(version, self._plan.tables, versions) for name, version in record.inputs.items()},
-            table_versions={
-                role: replace(version, version=newest_version(path))
-                for role, (path, version) in known.items()
-                if version is not None
-            },
+            table_versions={role: version for role, version in known.items() if version is not None},
         )
 
     def _retire_backfills(self, flow: FlowRestore) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from headrace.autoloader.ledger.positions import lost_since
 from headrace.checkpoints.offsets import files_seen, read_progress
-from headrace.delta_log.tables import TableState, commit_actions, table_state
+from headrace.delta_log.tables import TableState, commit_actions, open_table, table_state
 from headrace.errors import PipelineError
 from headrace.graph.resolved_flows import Mode
 from headrace.model.names import InvalidName, Naming
@@ -47,17 +47,24 @@ class TableRestore:
         path: where it is now.
         version: its version now; None if it is gone, and the savepoint has its files.
         missing: files of the saved version that are gone, and that the savepoint has.
+        table_id: its id now, which a full refresh changes; empty if it is gone.
     """
 
     saved: SavedTable
     path: str
     version: int | None
     missing: int = 0
+    table_id: str = ""
 
     @property
     def is_unchanged(self) -> bool:
         """Whether it has the saved version."""
         return self.version == self.saved.version and not self.missing
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """The ids that positions of streams in it can have."""
+        return frozenset({self.saved.table_id, self.table_id} - {""})
 
 
 @dataclass(frozen=True)
@@ -158,7 +165,7 @@ class _Look:
                     tables.append(self._table(saved))
                 except PipelineError as error:
                     problems.append(error)
-        changed = {table.saved.table_id: table for table in tables if not table.is_unchanged}
+        changed = {table_id: table for table in tables if not table.is_unchanged for table_id in table.ids}
         flows = tuple(self._restores(datasets, changed))
         problems += self._problems(flows, changed)
         losses = [loss for flow in flows for loss in self._losses(flow)]
@@ -181,7 +188,7 @@ class _Look:
         """The datasets, and all that streams write from their tables."""
         found = set(datasets)
         while True:
-            ids = {table.table_id for table in self._savepoint.tables if table.dataset in found}
+            ids = self._ids_of(found)
             readers = {
                 str(flow.stored.dataset) for flow in self._flows if not _is_sink(flow) and ids & self._read(flow)
             }
@@ -191,6 +198,13 @@ class _Look:
             if readers <= found:
                 return found
             found |= readers
+
+    def _ids_of(self, datasets: Collection[str]) -> set[str]:
+        """The ids that the tables of datasets have, and had."""
+        saved = [table for table in self._savepoint.tables if table.dataset in datasets]
+        paths = {str(self._root / table.path) for table in saved}
+        now = {state.table_id for path, state in self._states.items() if path in paths}
+        return {table.table_id for table in saved} | now
 
     def _read(self, flow: FlowHealth) -> set[str]:
         """The ids of the tables that a flow reads as a stream or as a snapshot."""
@@ -205,7 +219,7 @@ class _Look:
     def _flow_now(self, saved: SavedFlow) -> FlowHealth | None:
         """The flow of the storage that is a saved one, which may have been renamed since."""
         same = [flow for flow in self._flows if flow.stored.record.identity == saved.identity]
-        ids = {table.table_id for table in self._savepoint.tables if table.dataset == saved.dataset}
+        ids = self._ids_of([saved.dataset])
         for flow in same:
             if str(relative_path(flow.stored.file.parent, self._root)) == saved.folder:
                 return flow
@@ -224,7 +238,7 @@ class _Look:
         pins = Path(str(self._folder), PINS, saved.path)
         if state is None and not saved.pinned:
             raise PipelineError("SAVEPOINT.TABLE_GONE", name=saved.name, path=path, reason="the table does not exist")
-        if state is not None and state.table_id != saved.table_id:
+        if state is not None and state.table_id != saved.table_id and not _was(path, saved):
             raise PipelineError("SAVEPOINT.TABLE_REPLACED", name=saved.name, path=path)
         if state is None:
             return TableRestore(saved, path, None, sum(1 for _ in pinned_files(pins)))
@@ -233,8 +247,8 @@ class _Look:
             if state.version == saved.version:
                 # Delta has cleaned up its log, and the version is still there.
                 missing = sum(1 for name in pinned_files(pins) if _is_lost_data(path, name))
-            return TableRestore(saved, path, state.version, missing)
-        return TableRestore(saved, path, state.version, self._check_unpinned(saved, path))
+            return TableRestore(saved, path, state.version, missing, state.table_id)
+        return TableRestore(saved, path, state.version, self._check_unpinned(saved, path), state.table_id)
 
     def _check_unpinned(self, saved: SavedTable, path: str) -> int:
         """Check that the table still has its version; returns 0."""
@@ -277,7 +291,7 @@ class _Look:
             if backfill.number not in saved.backfills and not backfill.retired
         )
         record = now.stored.record
-        ids = {table.table_id for table in self._savepoint.tables if table.dataset == saved.dataset}
+        ids = self._ids_of([saved.dataset])
         is_same = (
             record.epoch == saved.epoch
             and not record.resetting
@@ -367,6 +381,15 @@ def _ids(checkpoint: StoragePath) -> set[str]:
 
 def _number(batch: int | None) -> int:
     return -1 if batch is None else batch
+
+
+def _was(path: str, saved: SavedTable) -> bool:
+    """Whether the log at a path has the saved version: a full refresh gives a table another id."""
+    try:
+        then = open_table(path, saved.version)
+    except PipelineError:
+        return False
+    return then is not None and str(then.metadata().id) == saved.table_id
 
 
 def _is_lost_data(path: str, name: str) -> bool:
