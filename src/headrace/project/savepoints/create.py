@@ -14,31 +14,28 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from headrace.checkpoints.offsets import read_progress
 from headrace.delta_log.table_files import live_files
-from headrace.delta_log.tables import TableState, table_state
+from headrace.delta_log.tables import table_state
 from headrace.errors import PipelineError, raise_all
 from headrace.events.reader import EventReader
 from headrace.events.update_code import code_digests
-from headrace.graph.resolved_flows import Mode
-from headrace.model.names import Naming, QualifiedName
+from headrace.model.names import Naming
 from headrace.plan.agreement import NONE
 from headrace.project.lease_holders import user_name
+from headrace.project.savepoints.unfinished import unfinished_flows
 from headrace.settings.settings import Settings
 from headrace.storage.backfills import stored_backfills
 from headrace.storage.code_archives import CodeArchives, code_archives
 from headrace.storage.dead_letter_tables import dead_letter_table
 from headrace.storage.flow_stores import QUARANTINE, RETAINED_EVENTS, TABLE
 from headrace.storage.health import FlowHealth
-from headrace.storage.input_changes import has_unread_rows
 from headrace.storage.savepoints.manifest import SavedFlow, SavedTable, Savepoint, SavepointKind
 from headrace.storage.savepoints.pins import pin
-from headrace.storage.savepoints.stored import Savepoints
+from headrace.storage.savepoints.stored import CHECKPOINT, CODE, FLOWS, PINS, RECORD, Savepoints
 from headrace.stores.copies import Copied, copy_tree
 from headrace.stores.object_path import ObjectPath
 from headrace.stores.paths import StoragePath, relative_path, storage_path
 
-FLOWS, PINS, CODE, CHECKPOINT, RECORD = "flows", "tables", "code", "checkpoint", "flow.json"
 DEAD_LETTERS = "dead letters"
 _PACKAGES = ("headrace", "pyspark", "delta-spark", "deltalake")
 _SUFFIXES = {TABLE: "", QUARANTINE: ", quarantine", RETAINED_EVENTS: ", changes", DEAD_LETTERS: ", dead letters"}
@@ -86,7 +83,7 @@ def create_savepoint(
     flows = read_health()
     if not flows:
         raise PipelineError("SAVEPOINT.NOTHING")
-    raise_all(_unfinished(flows, naming))
+    raise_all(unfinished_flows(flows, naming))
     made_at = time.time()
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(made_at))
     savepoint_id = f"sp-{stamp}-{secrets.token_hex(2)}"
@@ -113,39 +110,6 @@ def create_savepoint(
         )
         stored.publish(draft, savepoint)
     return savepoint
-
-
-def _unfinished(flows: Iterable[FlowHealth], naming: Naming) -> Iterator[PipelineError]:
-    """Why flows are not between two batches."""
-    found = [*flows]
-    states = {flow.stored.dataset: table_state(flow.stores.tables[TABLE]) for flow in found}
-    tables = {state.table_id: (name, state) for name, state in states.items() if state is not None}
-    for flow in found:
-        reason = _reason(flow, naming, tables)
-        if reason:
-            yield PipelineError("SAVEPOINT.UNFINISHED", flow=flow.stored.name, reason=reason)
-
-
-def _reason(flow: FlowHealth, naming: Naming, tables: Mapping[str, tuple[QualifiedName, TableState]]) -> str:
-    record = flow.stored.record
-    if flow.problem is not None:
-        return f"it cannot continue ({flow.problem.code})"
-    if record.resetting:
-        return "its reset is not finished"
-    if any(backfill.pending for backfill in stored_backfills(flow.stored.file.parent, naming.canonical)):
-        return "its backfill or replay is not finished"
-    if record.running and flow.stores.mode is Mode.SNAPSHOT:
-        return "its snapshot is not finished"
-    progress = read_progress(flow.stores.checkpoint) if flow.has_checkpoint else None
-    if progress is None:
-        return ""
-    if not progress.completed:
-        return f"its batch {progress.batch_id} is not finished"
-    for offset in progress.offsets:
-        known = tables.get(str(offset.get("reservoirId"))) if isinstance(offset, Mapping) else None
-        if known is not None and has_unread_rows(known[1].path, known[1].version, offset):
-            return f'it has not read all rows of "{known[0]}"'
-    return ""
 
 
 def _save_flow(flow: FlowHealth, root: StoragePath, draft: StoragePath, naming: Naming) -> SavedFlow:

@@ -21,7 +21,6 @@ from headrace.checkpoints.offsets import read_progress
 from headrace.checkpoints.restored import copy_checkpoint
 from headrace.delta_log.tables import TableVersion, newest_version, table_version
 from headrace.errors import PipelineError
-from headrace.project.savepoints.create import CHECKPOINT, FLOWS, PINS, RECORD
 from headrace.project.savepoints.restore_plan import (
     FlowAction,
     FlowRestore,
@@ -37,7 +36,7 @@ from headrace.storage.flow_records import transaction_id
 from headrace.storage.flow_stores import TABLE, tables_of
 from headrace.storage.positions import ledger_folders
 from headrace.storage.savepoints.pins import put_back
-from headrace.storage.savepoints.stored import Savepoints
+from headrace.storage.savepoints.stored import CHECKPOINT, FLOWS, PINS, RECORD, Savepoints
 from headrace.stores.paths import StoragePath
 
 

@@ -15,7 +15,6 @@ from headrace.delta_log.tables import TableState, commit_actions, open_table, ta
 from headrace.errors import PipelineError
 from headrace.graph.resolved_flows import Mode
 from headrace.model.names import InvalidName, Naming
-from headrace.project.savepoints.create import CHECKPOINT, FLOWS, PINS
 from headrace.settings.storage import StorageLayout
 from headrace.storage.backfills import stored_backfills
 from headrace.storage.dead_letter_tables import dead_letter_table
@@ -25,7 +24,7 @@ from headrace.storage.input_changes import has_unread_rows
 from headrace.storage.positions import ledger_folders
 from headrace.storage.savepoints.manifest import SavedFlow, SavedTable, Savepoint
 from headrace.storage.savepoints.pins import pinned_files, version_files
-from headrace.storage.savepoints.stored import Savepoints
+from headrace.storage.savepoints.stored import CHECKPOINT, FLOWS, PINS, Savepoints
 from headrace.stores.paths import StoragePath, relative_path, storage_path
 
 

@@ -17,7 +17,7 @@ from headrace.events.upkeep import RowsErased, SavepointChanged
 from headrace.project.lease import Lease
 from headrace.project.lease_holders import host_name, user_name
 from headrace.project.maintenance.lock import maintenance_lock
-from headrace.project.savepoints.create import CODE, SavepointRequest, create_savepoint
+from headrace.project.savepoints.create import SavepointRequest, create_savepoint
 from headrace.project.savepoints.recorded import record_event
 from headrace.project.savepoints.restore import (
     Restore,
@@ -34,7 +34,7 @@ from headrace.settings.storage import MonitoringFile
 from headrace.storage.code_archives import CodeArchives
 from headrace.storage.health import FlowHealth, health_of_flows
 from headrace.storage.savepoints.manifest import Savepoint, SavepointKind
-from headrace.storage.savepoints.stored import Savepoints
+from headrace.storage.savepoints.stored import CODE, Savepoints
 
 
 @dataclass(frozen=True)

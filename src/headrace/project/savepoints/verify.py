@@ -9,14 +9,13 @@ from pathlib import Path
 from headrace.checkpoints.damage import find_damage
 from headrace.errors import PipelineError
 from headrace.plan.agreement import NONE
-from headrace.project.savepoints.create import CHECKPOINT, FLOWS, PINS, RECORD
 from headrace.project.savepoints.restore_plan import RestorePlan
 from headrace.settings.storage import StorageLayout
 from headrace.storage.flow_record import read_record
 from headrace.storage.removal import size_of
 from headrace.storage.savepoints.manifest import SavedFlow, SavedTable
 from headrace.storage.savepoints.pins import pinned_files
-from headrace.storage.savepoints.stored import Savepoints
+from headrace.storage.savepoints.stored import CHECKPOINT, FLOWS, PINS, RECORD, Savepoints
 from headrace.stores.paths import StoragePath
 
 

@@ -18,6 +18,8 @@ from headrace.stores.object_path import ObjectPath
 from headrace.stores.paths import StoragePath, on_disk, remove_tree, sorted_paths, storage_path
 
 MANIFEST = "manifest.json"
+# What is below the folder of a savepoint: flows, links to the files of tables, and the code; and what each flow has.
+FLOWS, PINS, CODE, CHECKPOINT, RECORD = "flows", "tables", "code", "checkpoint", "flow.json"
 _DRAFT = ".draft-"
 # Names of savepoints are parts of commands; ids have a dash after "sp".
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
