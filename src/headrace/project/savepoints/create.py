@@ -17,21 +17,19 @@ from pathlib import Path
 from headrace.delta_log.table_files import live_files
 from headrace.delta_log.tables import table_state
 from headrace.errors import PipelineError, raise_all
-from headrace.events.reader import EventReader
-from headrace.events.update_code import code_digests
 from headrace.model.names import Naming
 from headrace.plan.agreement import NONE
 from headrace.project.lease_holders import user_name
+from headrace.project.savepoints.saved_code import save_code
 from headrace.project.savepoints.unfinished import unfinished_flows
 from headrace.settings.settings import Settings
 from headrace.storage.backfills import stored_backfills
-from headrace.storage.code_archives import CodeArchives, code_archives
 from headrace.storage.dead_letter_tables import dead_letter_table
 from headrace.storage.flow_stores import QUARANTINE, RETAINED_EVENTS, TABLE
 from headrace.storage.health import FlowHealth
 from headrace.storage.savepoints.manifest import SavedFlow, SavedTable, Savepoint, SavepointKind
 from headrace.storage.savepoints.pins import pin
-from headrace.storage.savepoints.stored import CHECKPOINT, CODE, FLOWS, PINS, RECORD, Savepoints
+from headrace.storage.savepoints.stored import CHECKPOINT, FLOWS, PINS, RECORD, Savepoints
 from headrace.stores.copies import Copied, copy_tree
 from headrace.stores.object_path import ObjectPath
 from headrace.stores.paths import StoragePath, relative_path, storage_path
@@ -93,7 +91,7 @@ def create_savepoint(
         fence()
         saved_tables = tuple(_save_table(*table, root, draft) for table in _tables(flows))
         fence()
-        code_digest = next(iter(code_digests(EventReader(layout.events), newest=1)), "")
+        code_digest, has_code = save_code(settings, draft)
         savepoint = Savepoint(
             id=savepoint_id,
             name=request.name,
@@ -103,7 +101,7 @@ def create_savepoint(
             pipeline=settings.id,
             made_with=dict(_versions()),
             code_digest=code_digest,
-            has_code=_save_code(settings, code_digest, draft),
+            has_code=has_code,
             plan_id=request.plan_id,
             tables=saved_tables,
             flows=saved_flows,
@@ -177,15 +175,6 @@ def _save_table(dataset: str, role: str, path: str, root: StoragePath, draft: St
         rows=None if None in rows else known,
         pinned=copied is not None,
     )
-
-
-def _save_code(settings: Settings, digest: str, draft: StoragePath) -> bool:
-    """Copy the files of the newest update, if the storage has them."""
-    files = code_archives(settings.layout).files(digest) if digest else None
-    if files is None:
-        return False
-    CodeArchives(draft / CODE).store(digest, files)
-    return True
 
 
 def _versions() -> Iterator[tuple[str, str]]:

@@ -28,13 +28,13 @@ from headrace.project.savepoints.restore import (
     unfinished_restore,
 )
 from headrace.project.savepoints.restore_plan import RestorePlan, plan_restore
+from headrace.project.savepoints.saved_code import write_code
 from headrace.project.savepoints.verify import findings
 from headrace.settings.settings import Settings
 from headrace.settings.storage import MonitoringFile
-from headrace.storage.code_archives import CodeArchives
 from headrace.storage.health import FlowHealth, health_of_flows
 from headrace.storage.savepoints.manifest import Savepoint, SavepointKind
-from headrace.storage.savepoints.stored import CODE, Savepoints
+from headrace.storage.savepoints.stored import Savepoints
 
 
 @dataclass(frozen=True)
@@ -209,16 +209,7 @@ class PipelineSavepoints:
             PipelineError: SAVEPOINT.NO_CODE.
             OSError: the folder exists, or cannot be written.
         """
-        archive = CodeArchives(self._stored.folder(savepoint) / CODE)
-        files = archive.files(savepoint.code_digest) if savepoint.has_code else None
-        if files is None:
-            raise PipelineError("SAVEPOINT.NO_CODE", savepoint=savepoint.label)
-        folder.mkdir(parents=True)
-        for name, content in files.items():
-            file = folder / name
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(content)
-        return len(files)
+        return write_code(savepoint, self._stored.folder(savepoint), folder)
 
     def create_held(self, request: SavepointRequest, fence: Callable[[], None]) -> Savepoint:
         """As :meth:`create`, for a caller that holds the lease; *fence* returns while it does."""

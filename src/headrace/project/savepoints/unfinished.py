@@ -16,7 +16,7 @@ from headrace.storage.input_changes import has_unread_rows
 
 
 def unfinished_flows(flows: Iterable[FlowHealth], naming: Naming) -> Iterator[PipelineError]:
-    """SAVEPOINT.UNFINISHED for each flow that is not between two batches, or has not read its input tables to the end."""
+    """SAVEPOINT.UNFINISHED for each flow that is inside a batch, or has not read its input tables to the end."""
     found = [*flows]
     states = {flow.stored.dataset: table_state(flow.stores.tables[TABLE]) for flow in found}
     tables = {state.table_id: (name, state) for name, state in states.items() if state is not None}
