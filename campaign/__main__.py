@@ -50,6 +50,7 @@ SECTIONS = {
     "orders": 500,
     "state_orders": 40,
     "stores": 300,
+    "savepoints": 40,
     "design": 28,  # They cover all 253 pairs of a source, an output and a latency.
     "soak": 1,
 }
@@ -68,6 +69,10 @@ PROPERTIES = {
     "stores": (
         "tests/spark/test_store_laws.py",
         "stores of a flow that are restored, deleted or damaged between updates",
+    ),
+    "savepoints": (
+        "tests/spark/test_savepoints.py",
+        "restores of a savepoint, each interrupted at one of its steps and finished by the next update",
     ),
 }
 # The section whose points are numbered cases of one test, which share a session.
