@@ -39,6 +39,9 @@ from headrace.storage.savepoints.pins import put_back
 from headrace.storage.savepoints.stored import CHECKPOINT, FLOWS, PINS, RECORD, Savepoints
 from headrace.stores.paths import StoragePath
 
+# The client of a store repeats a request that fails, too.
+_ATTEMPTS = 3
+
 
 def no_failpoint(step: str) -> None:
     """Called at each step where nothing shall happen."""
@@ -57,16 +60,29 @@ def unfinished_restore(settings: Settings) -> Unfinished | None:
     """The restore that a crash has interrupted; None if there is none.
 
     Raises:
-        PipelineError: SAVEPOINT.UNREADABLE.
+        PipelineError: SAVEPOINT.UNREADABLE; STORAGE.UNUSABLE if the store does not answer.
     """
     file = _file(settings)
+    text = _read(file)
     try:
-        document = json.loads(file.read_text(encoding="utf-8"))
-        return Unfinished(str(document["savepoint"]), tuple(map(str, document["datasets"])))
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except (OSError, ValueError, LookupError, TypeError) as error:
+        document = None if text is None else json.loads(text)
+        return None if document is None else Unfinished(document["savepoint"], tuple(document["datasets"]))
+    except (ValueError, LookupError, TypeError) as error:
         raise PipelineError("SAVEPOINT.UNREADABLE", file=file, reason=type(error).__name__) from error
+
+
+def _read(file: StoragePath) -> str | None:
+    """The text of the file; None without one. This is an update's first request: a store in trouble is asked again."""
+    for attempt in range(_ATTEMPTS):
+        try:
+            return file.read_text(encoding="utf-8")
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            if attempt + 1 == _ATTEMPTS:
+                reason = error.strerror or type(error).__name__
+                raise PipelineError("STORAGE.UNUSABLE", path=file, reason=reason) from error
+    return None
 
 
 def begin_restore(settings: Settings, unfinished: Unfinished) -> None:
