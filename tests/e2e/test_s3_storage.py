@@ -19,7 +19,7 @@ from headrace.stores.paths import storage_path
 
 pytestmark = [
     pytest.mark.e2e,
-    # Nine updates, each in a JVM of its own.
+    # Twelve updates, each in a JVM of its own.
     pytest.mark.timeout(1800),
     pytest.mark.long(
         guard=(
@@ -122,6 +122,24 @@ def test_tables_on_s3_equal_those_on_a_disk_and_verbs_answer(projects):
     # Nothing of the storage is on this disk.
     assert {path.name for path in on_s3.iterdir()} == {".headrace", "pipeline.yml", "source", "transformations"}
     assert not [path for path in (on_s3 / ".headrace").rglob("*") if path.name in ("_delta_log", "flow.json")]
+
+
+def test_after_a_restore_an_update_on_s3_gives_the_rows_that_running_on_has_given(projects):
+    _, on_s3 = projects
+    run(on_s3, "run")
+    run(on_s3, "savepoint", "create", "calm")
+    then = json.loads(run(on_s3, "--output", "json", "savepoint", "show", "calm"))
+    add_orders(on_s3, 100)
+    run(on_s3, "run")
+    after = rows(on_s3)
+
+    assert run(on_s3, "savepoint", "verify", "calm") == "the savepoint is whole and can be restored\n"
+    run(on_s3, "savepoint", "restore", "calm")
+    run(on_s3, "run")
+
+    assert rows(on_s3) == after
+    # A bucket has no links: the table keeps the files.
+    assert {table["pinned"] for table in then["tables"]} == {False}
 
 
 def test_an_update_that_is_killed_on_s3_is_lost_and_the_next_one_repairs_it(projects, lake):
