@@ -71,8 +71,8 @@ PROPERTIES = {
         "stores of a flow that are restored, deleted or damaged between updates",
     ),
     "savepoints": (
-        "tests/spark/test_savepoints.py",
-        "restores of a savepoint, each interrupted at one of its steps and finished by the next update",
+        "tests/e2e/test_savepoint_kills.py",
+        "processes that are killed at a step of creating a savepoint, and as many of restoring one",
     ),
 }
 # The section whose points are numbered cases of one test, which share a session.

@@ -17,6 +17,9 @@ from headrace.delta_log.tables import newest_version
 from headrace.errors import PipelineError
 from headrace.model.table_diff import DiffRequest, KeyOrigin, RowCounts
 
+OF_EVERY_TYPE = "tests/spark/test_diff.py::test_values_of_every_type_are_compared_and_shown"
+NAIVE = "tests/spark/test_diff.py::test_the_result_is_that_of_a_comparison_of_all_rows"
+VERSIONS = "tests/unit/project/test_diff_versions.py::test_versions_that_left_the_log_are_refused_with_the_range"
 pytestmark = pytest.mark.spark
 
 # Loading it would end the test.
@@ -105,6 +108,7 @@ def test_values_of_every_type_are_compared_and_shown(tables):
     assert [(name, example["first"][name], value) for name, value in example["second"].items()] == SHOWN
 
 
+@pytest.mark.long(guard=OF_EVERY_TYPE)
 def test_changed_columns_are_matched_by_name_or_by_their_id(tables):
     tables.sql(
         "CREATE TABLE $T (id INT NOT NULL, n INT, old STRING, gone STRING, s STRUCT<a: INT>, p STRING) USING delta "
@@ -128,6 +132,7 @@ def test_changed_columns_are_matched_by_name_or_by_their_id(tables):
     assert (again.columns, read_files(again)) == ({"gone": 2, "n": 1}, [(2, 2), (2, 2)])
 
 
+@pytest.mark.long(guard=OF_EVERY_TYPE)
 def test_types_without_a_common_one_and_tables_without_a_common_column(tables):
     write = "CREATE OR REPLACE TABLE $T USING delta AS SELECT"
     tables.sql(
@@ -141,6 +146,7 @@ def test_types_without_a_common_one_and_tables_without_a_common_column(tables):
     assert (nothing.rows, read_files(nothing)) == (RowCounts(only_first=1, only_second=1), [(0, 1), (0, 1)])
 
 
+@pytest.mark.long(guard=NAIVE)
 def test_repeated_rows_and_repeated_keys_are_counted_and_named(tables):
     tables.sql(
         "CREATE TABLE $T (id INT, n INT) USING delta",
@@ -226,6 +232,7 @@ def prepared_tables(shared_project, headrace_session):
     return Tables(shared_project(PIPELINE), headrace_session), iter(range(1000))
 
 
+@pytest.mark.long(guard=NAIVE)
 def test_tables_of_other_profiles_and_projects_are_compared_without_their_code(tables, project, headrace_session):
     cdc = """TBLPROPERTIES ('headrace.cdc.rows' = '{"keys": ["id"], "scd_type": "1"}')"""
     tables.sql("CREATE TABLE $T (id INT, n INT) USING delta", "INSERT INTO $T VALUES (1, 1), (2, 2)")
@@ -249,6 +256,7 @@ def test_tables_of_other_profiles_and_projects_are_compared_without_their_code(t
     assert unknown.value.code == "DIFF.UNKNOWN"
 
 
+@pytest.mark.long(guard=VERSIONS)
 def test_a_version_whose_files_are_gone_is_refused_with_the_earliest_that_can_be_read(tables):
     tables.sql(
         "CREATE TABLE $T (id INT) USING delta",

@@ -82,9 +82,9 @@ def test_a_change_is_planned_approved_and_applied(shop):
 
     not_run = refusal(lambda: opened(shop).run(full_refresh=["silver"]))
     not_approved = refusal(lambda: apply(shop, plan_file))
-    prepared, events = [], []
+    events = []
     approved = plan_file.approved("bob", datetime.now(tz=UTC))
-    outcome = apply(shop, approved, prepare=prepared.append, on_event=events.append)
+    outcome = apply(shop, approved, on_event=events.append)
 
     assert classes(forward)[:1] == [("forward_only", "silver")]
     (change, *_) = forward.document["changes"]
@@ -102,7 +102,7 @@ def test_a_change_is_planned_approved_and_applied(shop):
     assert "headrace plan --full-refresh silver --out change.plan.json" in not_run.hint
     assert outcome.state is UpdateState.COMPLETED
     assert [event.plan_id for event in events if isinstance(event, UpdateCreated)] == [plan_file.plan_id]
-    assert [len(plan.tables) for plan in prepared] == [1]
+    assert [one.plan_id for one in opened(shop).savepoints.all()] == [plan_file.plan_id]
     assert shop.sql("SELECT count(*) AS n FROM silver").rows == ((3,),)
     assert refusal(lambda: apply(shop, approved)).code == "PLAN.DRIFTED"
 

@@ -49,6 +49,12 @@ def branch(project, tmp_path):
     return pipeline
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/unit/plan/test_branches.py::test_all_streams_that_fail_next_are_named_with_the_selection_that_includes_them",
+        "tests/spark/test_selections.py::test_only_what_was_modified_runs",
+    )
+)
 def test_the_hinted_command_mends_a_branch_below_a_table_that_was_rebuilt_alone(branch):
     (notice,) = branch.plan(full_refresh=["orders"]).notices
     told = []

@@ -21,6 +21,7 @@ from headrace.model.names import Naming
 from headrace.plan.agreement import NONE
 from headrace.project.lease_holders import user_name
 from headrace.project.savepoints.saved_code import save_code
+from headrace.project.savepoints.steps import Reached
 from headrace.project.savepoints.unfinished import unfinished_flows
 from headrace.settings.settings import Settings
 from headrace.storage.backfills import stored_backfills
@@ -60,6 +61,7 @@ def create_savepoint(
     request: SavepointRequest,
     read_health: Callable[[], tuple[FlowHealth, ...]],
     fence: Callable[[], None],
+    reached: Reached,
 ) -> Savepoint:
     """Make a savepoint; the caller holds the lease.
 
@@ -69,6 +71,7 @@ def create_savepoint(
         request: what to make.
         read_health: reads the current health of the stored flows.
         fence: returns while the lease is held.
+        reached: called at each step.
 
     Raises:
         PipelineError: SAVEPOINT.NAME, SAVEPOINT.NAME_TAKEN, SAVEPOINT.NOTHING, SAVEPOINT.TABLE_BROKEN.
@@ -87,11 +90,17 @@ def create_savepoint(
     savepoint_id = f"sp-{stamp}-{secrets.token_hex(2)}"
     root = storage_path(layout.root)
     with stored.draft(savepoint_id) as draft:
-        saved_flows = tuple(_save_flow(flow, root, draft, naming) for flow in flows)
+        saved_flows, saved_tables = [], []
+        for flow in flows:
+            saved_flows.append(_save_flow(flow, root, draft, naming))
+            reached("flow saved")
         fence()
-        saved_tables = tuple(_save_table(*table, root, draft) for table in _tables(flows))
+        for dataset, role, path in _tables(flows):
+            saved_tables.append(_save_table(dataset, role, path, root, draft))
+            reached("table saved")
         fence()
         code_digest, has_code = save_code(settings, draft)
+        reached("code saved")
         savepoint = Savepoint(
             id=savepoint_id,
             name=request.name,
@@ -103,8 +112,8 @@ def create_savepoint(
             code_digest=code_digest,
             has_code=has_code,
             plan_id=request.plan_id,
-            tables=saved_tables,
-            flows=saved_flows,
+            tables=tuple(saved_tables),
+            flows=tuple(saved_flows),
         )
         stored.publish(draft, savepoint)
     return savepoint

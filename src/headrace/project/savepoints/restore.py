@@ -28,6 +28,7 @@ from headrace.project.savepoints.restore_plan import (
     TableRestore,
     source_exists,
 )
+from headrace.project.savepoints.steps import Reached, no_step
 from headrace.settings.settings import Settings
 from headrace.spark.delta.restore import TableToRestore, restore_tables
 from headrace.storage.backfills import store_backfill, stored_backfills
@@ -41,11 +42,6 @@ from headrace.stores.paths import StoragePath
 
 # The client of a store repeats a request that fails, too.
 _ATTEMPTS = 3
-
-
-def no_failpoint(step: str) -> None:
-    """Called at each step where nothing shall happen."""
-    del step
 
 
 @dataclass(frozen=True)
@@ -114,7 +110,7 @@ class Restore:
         plan: RestorePlan,
         session: Callable[[], SparkSession],
         fence: Callable[[], None],
-        reached: Callable[[str], None] = no_failpoint,
+        reached: Reached = no_step,
     ) -> None:
         self._settings, self._plan, self._session, self._fence = settings, plan, session, fence
         self._reached = reached

@@ -24,11 +24,11 @@ from headrace.project.savepoints.restore import (
     Unfinished,
     begin_restore,
     end_restore,
-    no_failpoint,
     unfinished_restore,
 )
 from headrace.project.savepoints.restore_plan import RestorePlan, plan_restore
 from headrace.project.savepoints.saved_code import write_code
+from headrace.project.savepoints.steps import Reached, no_step
 from headrace.project.savepoints.verify import findings
 from headrace.settings.settings import Settings
 from headrace.settings.storage import MonitoringFile
@@ -106,8 +106,12 @@ class PipelineSavepoints:
         """
         return self._stored.find(name)
 
-    def create(self, request: SavepointRequest) -> Savepoint:
-        """Make a savepoint.
+    def create(self, request: SavepointRequest, reached: Reached = no_step) -> Savepoint:
+        """Make a savepoint: whole, or not at all.
+
+        Args:
+            request: what to make.
+            reached: called at each step, for tests that crash there.
 
         Raises:
             PipelineError: SAVEPOINT.NAME, SAVEPOINT.NAME_TAKEN, SAVEPOINT.NOTHING, SAVEPOINT.TABLE_BROKEN,
@@ -118,7 +122,7 @@ class PipelineSavepoints:
             unfinished = unfinished_restore(self._settings)
             if unfinished is not None:
                 raise PipelineError("SAVEPOINT.RESTORING", savepoint=unfinished.savepoint)
-            return self.create_held(request, lease.check)
+            return self.create_held(request, lease.check, reached)
 
     def plan(self, request: RestoreRequest) -> RestorePlan:
         """What a restore would do; writes nothing.
@@ -146,7 +150,7 @@ class PipelineSavepoints:
         """
         return findings(self.plan(RestoreRequest(name)), self._settings.layout)
 
-    def restore(self, request: RestoreRequest, reached: Callable[[str], None] = no_failpoint) -> Restored:
+    def restore(self, request: RestoreRequest, reached: Reached = no_step) -> Restored:
         """Restore a savepoint. A crash at any point leaves it to the next update, or to the same call, to finish.
 
         Args:
@@ -211,9 +215,11 @@ class PipelineSavepoints:
         """
         return write_code(savepoint, self._stored.folder(savepoint), folder)
 
-    def create_held(self, request: SavepointRequest, fence: Callable[[], None]) -> Savepoint:
+    def create_held(
+        self, request: SavepointRequest, fence: Callable[[], None], reached: Reached = no_step
+    ) -> Savepoint:
         """As :meth:`create`, for a caller that holds the lease; *fence* returns while it does."""
-        made = create_savepoint(self._settings, self._environ, request, lambda: _health(self._settings), fence)
+        made = create_savepoint(self._settings, self._environ, request, lambda: _health(self._settings), fence, reached)
         self._changed("created", made)
         return made
 
