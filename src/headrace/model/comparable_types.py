@@ -1,4 +1,4 @@
-"""The types in which the values of two schemas are compared: the wider of two types, or text if there is none."""
+"""The types in which the values of two schemas are compared: the wider of two types, or text without a wider one."""
 
 from __future__ import annotations
 

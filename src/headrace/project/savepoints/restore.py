@@ -53,7 +53,7 @@ class Unfinished:
 
 
 def unfinished_restore(settings: Settings) -> Unfinished | None:
-    """The restore that a crash has interrupted; None if there is none.
+    """The restore that a crash has interrupted; None without one.
 
     Raises:
         PipelineError: SAVEPOINT.UNREADABLE; STORAGE.UNUSABLE if the store does not answer.

@@ -58,8 +58,8 @@ class Restored:
 
     Attributes:
         plan: what was planned, and done.
-        before: the savepoint of the state before it; None if there is none.
-        reason: why there is none.
+        before: the savepoint of the state before it; None if it could not be made.
+        reason: why it could not be made.
     """
 
     plan: RestorePlan
@@ -181,7 +181,7 @@ class PipelineSavepoints:
             return Restored(plan, before, reason)
 
     def finish(self) -> None:
-        """Finish a restore that a crash has interrupted; nothing happens if there is none.
+        """Finish a restore that a crash has interrupted; nothing happens without one.
 
         Raises:
             PipelineError, Problems: as :meth:`restore`.
