@@ -85,7 +85,7 @@ def _key(field: Field) -> str:
 
 
 def _id(field: Field) -> Any:
-    """What renaming does not change. A table that replaces another gives its columns new numbers and new stored names."""
+    """What renaming does not change. A table that replaces another gives its columns new numbers and stored names."""
     metadata = field.get("metadata", {})
     return (metadata[_ID], metadata.get(_PHYSICAL)) if _ID in metadata else None
 
