@@ -91,6 +91,13 @@ from headrace import pipelines as dp
 def newer():
     return spark.readStream.table("bronze")
 """
+SECOND = """
+from headrace import pipelines as dp
+
+@dp.append_flow(target="other", once=True)
+def second():
+    return spark.createDataFrame([(77, 77, None)], "id LONG, n LONG, at TIMESTAMP")
+"""
 SINK = """
     dp.create_sink("out", "delta", {"path": str(HERE / "out")})
 
@@ -289,9 +296,33 @@ def test_what_came_after_the_savepoint_starts_over_and_what_cannot_be_read_again
 
 
 @pytest.mark.long(guard=LAW)
+def test_a_quarantine_that_is_newer_than_the_savepoint_has_no_row_twice(project):
+    pipeline = project(FILES + ONE)
+    source = Source(FILES, "files", None)
+    source.add(pipeline, BATCHES[0])
+    ran(pipeline)
+    savepoints = pipeline.project.savepoints
+    savepoints.create(SavepointRequest("calm"))
+    code = pipeline.folder / "transformations/project.py"
+    code.write_text(code.read_text().replace("expect_or_drop", "expect_or_quarantine"))
+    source.add(pipeline, BATCHES[1])
+    ran(pipeline)
+    quarantined = len(pipeline.rows("bronze_quarantine"))
+
+    savepoints.restore(RestoreRequest("calm"))
+
+    assert (quarantined, len(pipeline.rows("bronze_quarantine"))) == (1, 0)
+    ran(pipeline)
+    assert len(pipeline.rows("bronze_quarantine")) == 1
+
+
+@pytest.mark.long(guard=LAW)
 def test_one_dataset_goes_back_with_what_streams_read_from_it_and_the_others_stay(project):
     other = "\n    @dp.table\n    def other():\n        return events()\n"
     pipeline, savepoints, after = with_savepoint(project, FEW + other)
+    pipeline.write("transformations/more.py", SECOND)
+    ran(pipeline)
+    others = pipeline.rows("other")
     table = f"{pipeline.settings.layout.root}/tables/default/other"
     before = table_state(table).version
 
@@ -300,6 +331,7 @@ def test_one_dataset_goes_back_with_what_streams_read_from_it_and_the_others_sta
     assert table_state(table).version == before
     ran(pipeline)
     assert contents(pipeline, NAMES) == after
+    assert pipeline.rows("other") == others
 
 
 @pytest.mark.long(guard=POLICY)

@@ -89,9 +89,12 @@ def test_an_update_that_clears_makes_one_before_and_a_failure_does_not_stop_it()
     automatic(savepoints, policy).before(Selection(refresh=("orders",)))
     automatic(savepoints, policy).before(Selection(full_refresh=("orders",)))
     automatic(Savepoints(error=unfinished), policy, events).before(Selection(full_refresh_all=True))
+    automatic(Savepoints(error=OSError(28, "No space left on device")), policy, events).before(
+        Selection(full_refresh_all=True)
+    )
     automatic(Savepoints(error=PipelineError("SAVEPOINT.NOTHING")), policy, events).before(
         Selection(full_refresh_all=True)
     )
 
     assert [one.kind for one in savepoints.known] == [SavepointKind.BEFORE_UPDATE]
-    assert [event.code for event in events] == ["SAVEPOINT.SKIPPED"]
+    assert [event.code for event in events] == ["SAVEPOINT.SKIPPED"] * 2

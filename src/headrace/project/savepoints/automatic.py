@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from headrace.errors import PipelineError, Problems, problems_of
@@ -38,13 +39,16 @@ class AutomaticSavepoints:
         """Make one before an update that clears a table or resets a checkpoint on request."""
         clears = selection.full_refresh or selection.full_refresh_all or selection.reset_checkpoint
         if clears and self.policy.before_clearing:
-            self._make(SavepointKind.BEFORE_UPDATE)
+            self._try(lambda: self._make(SavepointKind.BEFORE_UPDATE))
 
     def after(self, outcome: Outcome) -> None:
         """Make one after a completed update, if one is due and anything has changed; remove old ones."""
         every_s = self.policy.every_s
         if every_s is None or outcome.state is not UpdateState.COMPLETED:
             return
+        self._try(lambda: self._make_if_due(every_s))
+
+    def _make_if_due(self, every_s: float) -> None:
         newest = next(reversed(self.savepoints.all()), None)
         if newest is not None and self.now() - newest.made_at < every_s:
             return
@@ -57,20 +61,23 @@ class AutomaticSavepoints:
         self._try(lambda: self.savepoints.create_held(request, _held))
 
     def _make(self, kind: SavepointKind) -> None:
-        def make() -> None:
-            self.savepoints.create(SavepointRequest(kind=kind))
-            self._remove_old()
-
-        self._try(make)
+        self.savepoints.create(SavepointRequest(kind=kind))
+        self._remove_old()
 
     def _try(self, make: Callable[[], object]) -> None:
         try:
             make()
+        except OSError as error:
+            self._skipped(error.strerror or type(error).__name__)
         except (PipelineError, Problems) as error:
             problems = problems_of(error)
             if not _BUSY.issuperset(problem.code for problem in problems):
-                reason = "; ".join(problem.message for problem in problems)
-                self.record(Warned("SAVEPOINT.SKIPPED", f"no savepoint was made: {reason}"))
+                self._skipped("; ".join(problem.message for problem in problems))
+
+    def _skipped(self, reason: str) -> None:
+        # What keeps the event from being written, such as a full disk, is reported by what needs the log.
+        with suppress(PipelineError, OSError):
+            self.record(Warned("SAVEPOINT.SKIPPED", f"no savepoint was made: {reason}"))
 
     def _remove_old(self) -> None:
         """Remove automatic savepoints that are too old or too many; the newest savepoint stays."""

@@ -30,7 +30,7 @@ from headrace.project.savepoints.restore_plan import (
 )
 from headrace.project.savepoints.steps import Reached, no_step
 from headrace.settings.settings import Settings
-from headrace.spark.delta.restore import TableToRestore, restore_tables
+from headrace.spark.delta.restore import TableToRestore, empty_table, restore_tables
 from headrace.storage.backfills import store_backfill, stored_backfills
 from headrace.storage.flow_record import FlowRecord, next_epoch, read_record, write_record
 from headrace.storage.flow_records import transaction_id
@@ -132,6 +132,9 @@ class Restore:
         tables = [TableToRestore(path, version, batches.get(path, {})) for path, version in paths.items()]
         if tables:
             restore_tables(self._session(), tables, self._before)
+        for path in dict.fromkeys(self._plan.newer):
+            self._before("emptying a table")
+            empty_table(self._session(), path)
         self._reached("tables restored")
         for flow in self._flows:
             if flow.action is FlowAction.BACK:

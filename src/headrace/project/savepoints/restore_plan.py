@@ -100,6 +100,7 @@ class RestorePlan:
         problems: why it is not possible.
         losses: rows that would be lost, in sentences.
         notes: what it cannot undo, in sentences.
+        newer: the paths of quarantines, dead letters and retained events that are newer than it, and are emptied.
     """
 
     savepoint: Savepoint
@@ -108,6 +109,7 @@ class RestorePlan:
     problems: tuple[PipelineError, ...] = ()
     losses: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    newer: tuple[str, ...] = ()
 
     @property
     def changed_tables(self) -> tuple[TableRestore, ...]:
@@ -168,7 +170,19 @@ class _Look:
         flows = tuple(self._restores(datasets, changed))
         problems += self._problems(flows, changed)
         losses = [loss for flow in flows for loss in self._losses(flow)]
-        return RestorePlan(self._savepoint, tuple(tables), flows, tuple(problems), tuple(losses), tuple(_notes(flows)))
+        newer = tuple(self._newer(flows, {table.path for table in tables}))
+        emptied = (f"{path} is newer than the savepoint, and is emptied" for path in dict.fromkeys(newer))
+        notes = (*_notes(flows), *emptied)
+        return RestorePlan(self._savepoint, tuple(tables), flows, tuple(problems), tuple(losses), notes, newer)
+
+    def _newer(self, flows: Iterable[FlowRestore], saved: Collection[str]) -> Iterator[str]:
+        """What flows that go back have written beside their tables, into tables that the savepoint does not have."""
+        found = (flow.now for flow in flows if flow.action is FlowAction.BACK and flow.now is not None)
+        for flow in found:
+            beside = [path for role, path in flow.stores.tables.items() if role != TABLE]
+            for path in (*beside, dead_letter_table(flow.stored.file.parent)):
+                if path in self._states and path not in saved:
+                    yield path
 
     def _named(self, wanted: Collection[str]) -> set[str]:
         known = {table.dataset for table in self._savepoint.tables}
@@ -271,13 +285,12 @@ class _Look:
             if saved.is_sink or (datasets is not None and saved.dataset not in datasets):
                 continue
             yield self._back(saved, now, changed)
-        tables = {table.dataset for table in self._savepoint.tables if table.role == TABLE}
         for flow in self._flows:
             dataset = str(flow.stored.dataset)
             if _is_sink(flow):
                 if self._read(flow) & changed.keys():
                     yield FlowRestore(flow.stored.name, dataset, FlowAction.MOVED, None, flow.stored.file, flow)
-            elif flow.stored.file not in matched and (datasets is None or dataset in datasets or dataset in tables):
+            elif flow.stored.file not in matched and (datasets is None or dataset in datasets):
                 yield FlowRestore(flow.stored.name, dataset, FlowAction.STARTS_OVER, None, flow.stored.file, flow)
 
     def _back(self, saved: SavedFlow, now: FlowHealth | None, changed: Mapping[str, TableRestore]) -> FlowRestore:

@@ -54,6 +54,11 @@ def restore_tables(session: SparkSession, tables: Sequence[TableToRestore], befo
             _restore(session, table, before)
 
 
+def empty_table(session: SparkSession, path: str) -> None:
+    """Delete all rows of a table, in one commit; its older versions stay. Can be repeated."""
+    delta_table(session, path).delete()
+
+
 def _restore(session: SparkSession, table: TableToRestore, before: Callable[[str], None]) -> None:
     if newest_version(table.path) != table.version:
         before("restoring a table")

@@ -85,17 +85,6 @@ def put_back(folder: Path, path: str) -> int:
     return len(missing)
 
 
-def own_bytes(folder: Path) -> int:
-    """The bytes of files that have no other name, so that dropping the savepoint frees them."""
-    total = 0
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            with suppress(FileNotFoundError):
-                stat = os.lstat(f"{parent}/{name}")
-                total += stat.st_size if stat.st_nlink == 1 else 0
-    return total
-
-
 def _link(source: Path, target: Path, names: Iterable[str]) -> Copied:
     wanted = [*names]
     folders = {os.path.dirname(name) for name in wanted}  # noqa: PTH120 - thousands of names
