@@ -261,21 +261,7 @@ class _Look:
                 # Delta has cleaned up its log, and the version is still there.
                 missing = sum(1 for name in pinned_files(pins) if _is_lost_data(path, name))
             return TableRestore(saved, path, state.version, missing, state.table_id)
-        return TableRestore(saved, path, state.version, self._check_unpinned(saved, path), state.table_id)
-
-    def _check_unpinned(self, saved: SavedTable, path: str) -> int:
-        """Check that the table still has its version; returns 0."""
-        try:
-            wanted = version_files(path, saved.version)
-        except PipelineError as error:
-            raise PipelineError(
-                "SAVEPOINT.TABLE_GONE", name=saved.name, path=path, reason=f"version {saved.version}: {error.detail}"
-            ) from error
-        lost = next((name for name in sorted(wanted) if not (storage_path(path) / name).exists()), None)
-        if lost is not None:
-            reason = f"file {lost} of version {saved.version} was deleted, as VACUUM does"
-            raise PipelineError("SAVEPOINT.TABLE_GONE", name=saved.name, path=path, reason=reason)
-        return 0
+        return TableRestore(saved, path, state.version, _check_unpinned(saved, path), state.table_id)
 
     def _restores(self, datasets: Collection[str] | None, changed: Mapping[str, TableRestore]) -> Iterator[FlowRestore]:
         matched = set()
@@ -393,6 +379,21 @@ def _ids(checkpoint: StoragePath) -> set[str]:
 
 def _number(batch: int | None) -> int:
     return -1 if batch is None else batch
+
+
+def _check_unpinned(saved: SavedTable, path: str) -> int:
+    """Check that the table still has its version; returns 0."""
+    try:
+        wanted = version_files(path, saved.version)
+    except PipelineError as error:
+        raise PipelineError(
+            "SAVEPOINT.TABLE_GONE", name=saved.name, path=path, reason=f"version {saved.version}: {error.detail}"
+        ) from error
+    lost = next((name for name in sorted(wanted) if not (storage_path(path) / name).exists()), None)
+    if lost is not None:
+        reason = f"file {lost} of version {saved.version} was deleted, as VACUUM does"
+        raise PipelineError("SAVEPOINT.TABLE_GONE", name=saved.name, path=path, reason=reason)
+    return 0
 
 
 def _was(path: str, saved: SavedTable) -> bool:
