@@ -100,16 +100,44 @@ def classes(plan):
     return [(change.change_class.value, change.name) for change in plan.changes]
 
 
-def test_every_class_is_found_worst_first(shop):
+@pytest.fixture
+def one_of_each(shop):
+    """The steps of plans that have one change of one class each, by the class."""
     lost = PipelineError("FLOW.CHECKPOINT_LOST", flow="raw", name="raw", checkpoint="/c", otherwise="")
-    steps = {
-        "blocked": {"flows": [FlowStep(shop.by_flow["raw"], Decision.FAIL, "lost", error=lost)]},
-        "destructive": {"tables": [cleared("raw", loses_rows=True)], "flows": [started(shop, "raw", reset=True)]},
-        "rebuild": {"tables": [cleared("orders")], "flows": [started(shop, "orders", reset=True)]},
-        "restart": {"flows": [started(shop, "raw", restart=Restart(Start(StartKind.LATEST), ()))]},
-        "redeliver": {"tables": [cleared("crm")], "flows": [started(shop, "crm", reset=True)]},
-        "recompute": {"flows": [started(shop, "report", reset=True)]},
-        "forward_only": {"flows": [started(shop, "hours")], "deployed": Deployed(changed={"hours"})},
+    gone = SourceRetention("raw", "the files in /in", unrecoverable="1 of 3 files that were read is missing")
+    work = {"orders": Work(98_000, 1_200_000), "hours": Work(98_000, 1_200_000), "report": Work(24, 4000)}
+    ran = Deployed(inputs=work, costs={"orders": 0.0004, "hours": 0.0004})
+    wrote = {"hours": OldRows(24, (0, 41), 1, 40, ('table "orders": read through version 41 of 44',))}
+    return {
+        "blocked": {"flows": [FlowStep(shop.by_flow["raw"], Decision.FAIL, "its checkpoint is lost", error=lost)]},
+        "destructive": {
+            "tables": [cleared("raw", loses_rows=True, accepted=True)],
+            "flows": [started(shop, "raw", "full refresh", reset=True)],
+            "losses": (Loss(QualifiedName("raw"), 98_112, 3, (gone,)),),
+        },
+        "rebuild": {
+            "tables": [cleared("orders")],
+            "flows": [started(shop, "orders", "full refresh", reset=True)],
+            "losses": (Loss(QualifiedName("orders"), 1200, 3),),
+            "deployed": ran,
+        },
+        "restart": {
+            "flows": [started(shop, "hours", restart=Restart(Start(StartKind.EARLIEST), ()))],
+            "deployed": ran,
+        },
+        "redeliver": {
+            "tables": [cleared("crm")],
+            "flows": [started(shop, "crm", "full refresh", reset=True)],
+            "deployed": Deployed(inputs={"crm": Work(7, 900)}),
+        },
+        "recompute": {
+            "flows": [started(shop, "report", "its code, settings or input columns changed")],
+            "deployed": replace(ran, changed={"report"}),
+        },
+        "forward_only": {
+            "flows": [started(shop, "hours")],
+            "deployed": replace(ran, changed={"hours"}, wrote=wrote),
+        },
         "widen": {"tables": [evolved("orders", 'adds "note"', columns=("note",))]},
         "annotate": {"tables": [evolved("orders", "sets the comment", comment="Orders")]},
         "add": {"tables": [TableStep(QualifiedName("orders"), TableChange.CREATE, "new table")]},
@@ -117,6 +145,15 @@ def test_every_class_is_found_worst_first(shop):
         "retire": {"inactive": (Inactive("gone", "/gone"),)},
         "data": {"flows": [started(shop, "raw")]},
     }
+
+
+@pytest.mark.parametrize("name", [known.value for known in ChangeClass])
+def test_the_plan_of_each_class(shop, one_of_each, name):
+    says(f"class-{name.replace('_', '-')}", planned(shop, **one_of_each[name]).describe())
+
+
+def test_every_class_is_found_worst_first(shop, one_of_each):
+    steps = one_of_each
 
     found = {name: [c.change_class.value for c in planned(shop, **of).changes] for name, of in steps.items()}
 
