@@ -51,6 +51,7 @@ SECTIONS = {
     "state_orders": 40,
     "stores": 300,
     "savepoints": 40,
+    "savepoint_law": 5,
     "design": 28,  # They cover all 253 pairs of a source, an output and a latency.
     "soak": 1,
 }
@@ -72,7 +73,11 @@ PROPERTIES = {
     ),
     "savepoints": (
         "tests/e2e/test_savepoint_kills.py",
-        "processes that are killed at a step of creating a savepoint, and as many of restoring one",
+        "processes on each of a disk and S3 that are killed at a numbered step of creating or restoring a savepoint",
+    ),
+    "savepoint_law": (
+        "tests/spark/test_savepoint_law.py",
+        "sequences with a restore of all shapes of flows, for each of three sources, read directly or through a table",
     ),
 }
 # The section whose points are numbered cases of one test, which share a session.

@@ -116,6 +116,7 @@ def create_savepoint(
             flows=tuple(saved_flows),
         )
         stored.publish(draft, savepoint)
+    reached("savepoint published")
     return savepoint
 
 
