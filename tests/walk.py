@@ -34,3 +34,42 @@ def steps() -> list[Step]:
         Step(int(number), command, tuple(line.strip() for line in output.splitlines() if line.strip() not in ("", CUT)))
         for number, command, output in found
     ]
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command in an indented block of a page, and the lines of its output that the page shows."""
+
+    text: str
+    lines: tuple[str, ...]
+
+    def missing(self, output: str) -> list[str]:
+        """The shown lines that an output does not have in this order; ``...`` stands for any text."""
+        left = iter(" ".join(line.split()) for line in output.splitlines())
+        return [line for line in self.lines if not any(re.match(_pattern(line), one) for one in left)]
+
+
+def commands(page: Path) -> list[Command]:
+    """The commands of a page in their order: indented lines after a dollar sign, each with the output that follows.
+
+    Raises:
+        ValueError: an indented block has no command, so that nothing would run it.
+    """
+    blocks: list[list[str]] = [[]]
+    for line in page.read_text(encoding="utf-8").splitlines():
+        if line.startswith("    "):
+            blocks[-1].append(line.strip())
+        elif blocks[-1]:
+            blocks.append([])
+    found = []
+    for block in filter(None, blocks):
+        if not block[0].startswith("$ "):
+            raise ValueError(f"{page.name} shows output without a command: {block[0]}")
+        for text in re.split(r"^\$ ", "\n".join(block), flags=re.MULTILINE)[1:]:
+            command, *output = text.splitlines()
+            found.append(Command(command, tuple(line for line in output if line not in ("", CUT))))
+    return found
+
+
+def _pattern(line: str) -> str:
+    return ".*".join(map(re.escape, " ".join(line.split()).split(CUT)))

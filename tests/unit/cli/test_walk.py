@@ -1,4 +1,4 @@
-"""The page from requirements to a repaired pipeline: ten commands that exist, and what can be seen without Spark."""
+"""Pages that are walked command by command: their commands exist, and what can be seen without Spark."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from tests.walk import requirements, steps
+from tests.walk import commands, requirements, steps
 
+RECOVERY = Path(__file__).parents[3] / "docs" / "how-to" / "recover.md"
 _WORDS = re.compile(r"headrace ([a-z]+(?: [a-z]+)?)([^&]*)")
 
 
@@ -40,3 +41,15 @@ def test_the_requirements_of_the_walk_give_the_design_that_it_shows(cli: Any, tm
     for step, output in ((asked, questions), (designed, design)):
         assert step.lines
         assert [line for line in step.lines if line not in output] == []
+
+
+def test_the_recovery_page_shows_a_command_for_each_output() -> None:
+    grammar = json.loads(files("headrace.cli").joinpath("completion/grammar.json").read_text(encoding="utf-8"))
+
+    named = [found for command in commands(RECOVERY) for found in _WORDS.findall(command.text)]
+
+    assert len(named) > 10
+    for words, rest in named:
+        node = grammar["verbs"][words.split()[0]]
+        node = node.get("verbs", {}).get(words.split()[-1], node)
+        assert set(re.findall(r"--[a-z-]+", rest)) <= {*node.get("options", {}), *grammar["options"]}

@@ -1,0 +1,37 @@
+"""The page about recovering streams: each of its commands, as a reader types them into a shell, and what they print."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.command_line import PROGRAM
+from tests.walk import commands
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "recover.md"
+GUARDS = (
+    "tests/unit/cli/test_walk.py::test_the_recovery_page_shows_a_command_for_each_output",
+    "tests/unit/doctor/test_storage_faults.py::test_the_command_for_a_torn_checkpoint_repairs_it",
+    "tests/spark/test_savepoints.py::test_an_interrupted_restore_is_finished_by_the_next_update",
+)
+# Exits with 1 if it finds something.
+FINDS = "headrace checkpoints verify"
+
+
+@pytest.mark.long(guard=GUARDS)
+def test_each_command_of_the_page_does_what_the_page_shows(tmp_path):
+    environ = {**os.environ, "PATH": f"{PROGRAM.parent}{os.pathsep}{os.environ['PATH']}"}
+    folder, place = str(tmp_path), tmp_path / "folder"
+
+    for command in commands(PAGE):
+        script = f"{command.text}\ncode=$?\npwd > '{place}'\nexit $code"
+        done = subprocess.run(
+            ["bash", "-c", script], cwd=folder, env=environ, capture_output=True, encoding="utf-8", check=False
+        )
+        folder = place.read_text(encoding="utf-8").strip()
+        output = done.stdout + done.stderr
+        assert done.returncode == (1 if command.text == FINDS and "error[" in output else 0), (command.text, output)
+        assert command.missing(output) == [], (command.text, output)
