@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -65,6 +66,7 @@ def _headrace(*words: str) -> None:
 def _make_data(folder: Path, tables: int) -> None:
     if (folder / "_READY").exists():
         return
+    shutil.rmtree(folder, ignore_errors=True)
     shop, later = folder / _SHOP, folder / _LATER
     (shop / "transformations").mkdir(parents=True)
     (shop / "pipeline.yml").write_text("name: savepoints\n", encoding="utf-8")

@@ -31,6 +31,7 @@ from headrace.project.inspection.explanation import Explanation
 from headrace.project.inspection.sql_access import run_statement
 from headrace.project.planning.plan_update import Planning
 from headrace.project.resolution.resolver import Resolver
+from headrace.project.savepoints.brokers import ask_brokers
 from headrace.project.session_project import SessionProject
 from headrace.project.test_harness import REAL, Harness
 from headrace.settings.load import nearest_settings
@@ -41,7 +42,9 @@ class Project(SessionProject):
     """A pipeline in a folder. Opening reads the settings; the first method that needs a session opens one."""
 
     def __init__(self, settings: Settings, environ: Mapping[str, str], harness: Harness = REAL) -> None:
-        super().__init__(settings, environ, self.session)
+        super().__init__(
+            settings, environ, self.session, lambda topics: ask_brokers(self._resolver, self._planning.tables, topics)
+        )
         self._harness = harness
         self._planning = Planning(settings, harness)
         self._state = self._planning.state

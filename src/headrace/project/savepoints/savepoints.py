@@ -29,6 +29,7 @@ from headrace.project.savepoints.restore import (
 from headrace.project.savepoints.restore_plan import RestorePlan, plan_restore
 from headrace.project.savepoints.saved_code import write_code
 from headrace.project.savepoints.steps import Reached, no_step
+from headrace.project.savepoints.topics import AskBrokers, not_asked, saved_topics
 from headrace.project.savepoints.verify import findings
 from headrace.settings.settings import Settings
 from headrace.settings.storage import MonitoringFile
@@ -75,6 +76,7 @@ class PipelineSavepoints:
         environ: the process environment.
         session: opens the session, which only a restore needs.
         redact: removes secrets from a text.
+        ask_brokers: asks whether the records are still there that a restore reads again.
     """
 
     def __init__(
@@ -83,11 +85,13 @@ class PipelineSavepoints:
         environ: Mapping[str, str],
         session: Callable[[], SparkSession],
         redact: Callable[[str], str],
+        ask_brokers: AskBrokers = not_asked,
     ) -> None:
         self._settings = settings
         self._environ = environ
         self._session = session
         self._redact = redact
+        self._ask_brokers = ask_brokers
         self._stored = Savepoints(settings.layout)
 
     def all(self) -> tuple[Savepoint, ...]:
@@ -125,11 +129,18 @@ class PipelineSavepoints:
             return self.create_held(request, lease.check, reached)
 
     def plan(self, request: RestoreRequest) -> RestorePlan:
-        """What a restore would do; writes nothing.
+        """What a restore would do; writes nothing, and asks no broker.
 
         Raises:
             PipelineError: SAVEPOINT.UNKNOWN, SAVEPOINT.UNREADABLE, SAVEPOINT.NOT_IN_IT.
         """
+        return self._with_answers(self._plan(request), not_asked)
+
+    def _with_answers(self, plan: RestorePlan, ask_brokers: AskBrokers) -> RestorePlan:
+        answers = ask_brokers(saved_topics(plan, self._settings.layout))
+        return replace(plan, losses=(*plan.losses, *answers.losses), notes=(*plan.notes, *answers.notes))
+
+    def _plan(self, request: RestoreRequest) -> RestorePlan:
         settings = self._settings
         savepoint = self._stored.find(request.savepoint)
         plan = plan_restore(savepoint, _health(self._settings), settings.layout, settings.naming, request.datasets)
@@ -153,6 +164,8 @@ class PipelineSavepoints:
     def restore(self, request: RestoreRequest, reached: Reached = no_step) -> Restored:
         """Restore a savepoint. A crash at any point leaves it to the next update, or to the same call, to finish.
 
+        If flows read topics again, their brokers are asked first; one that does not answer is a note of the plan.
+
         Args:
             request: what to restore.
             reached: called at each step, for tests that crash there.
@@ -167,8 +180,10 @@ class PipelineSavepoints:
             begun = unfinished_restore(self._settings)
             if begun is not None and begun != asked:
                 raise PipelineError("SAVEPOINT.RESTORING", savepoint=begun.savepoint)
-            plan = self.plan(request)
+            plan = self._plan(request)
             raise_all(plan.problems)
+            if begun is None:
+                plan = self._with_answers(plan, self._ask_brokers)
             if plan.losses and not request.accept_data_loss and begun is None:
                 raise PipelineError("SAVEPOINT.LOSES", savepoint=plan.savepoint.label, loss="; ".join(plan.losses))
             before, reason = (None, "") if begun is not None or not plan.is_needed else self._before(lease.check)

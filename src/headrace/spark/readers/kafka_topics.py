@@ -163,6 +163,20 @@ def earliest_offsets(
         return {partition: bounds.first for partition, bounds in _bounds(session, admin, wanted & available).items()}
 
 
+def lost_records(
+    session: SparkSession, source: TopicSource, flow: ResolvedFlow, read: Positions
+) -> tuple[LostOffsets, ...]:
+    """What a stream that reads on at the positions *read* would not get.
+
+    Raises:
+        PipelineError: why the broker does not answer.
+    """
+    with _admin_client(session, source.options, flow) as admin:
+        partitions = _partitions(session, admin, {topic for topic, _ in read})
+        available = _bounds(session, admin, partitions & read.keys())
+    return losses(read, available)
+
+
 def cached_partition_count(session: SparkSession, options: Mapping[str, str], topic: str, *, refresh: bool) -> int:
     """The number of partitions of a topic, from the cache unless *refresh* is set.
 
