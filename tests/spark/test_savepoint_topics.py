@@ -14,6 +14,7 @@ pytestmark = [
     pytest.mark.long(
         guard=(
             "tests/unit/sources/test_kafka_options.py::test_losses_extend_from_the_read_position_to_the_first_available_offset",
+            "tests/unit/project/test_savepoint_topics.py::test_topics_of_flows_that_go_back_are_asked_about_and_a_dry_run_names_these_flows",
             "tests/spark/test_savepoints.py::test_an_interrupted_restore_is_finished_by_the_next_update",
         )
     ),
