@@ -1,15 +1,16 @@
-"""Savepoints: after a restore, an update gives the tables that running on has given."""
+"""Restores of savepoints: interrupted ones, of one dataset, with sinks, and of what is gone, newer or older.
+
+The law over all shapes of flows and all sources is in `test_savepoint_law.py`.
+"""
 
 from __future__ import annotations
 
-import json
 import random
-from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
+from tests.event_sources import FILES, EventSource
 from tests.tiers import examples
 
 from headrace.delta_log.tables import table_state
@@ -28,26 +29,6 @@ POLICY = (
     "test_a_completed_update_makes_one_if_it_is_due_and_something_has_changed"
 )
 LAW = "tests/spark/test_savepoints.py::test_an_interrupted_restore_is_finished_by_the_next_update"
-FILES = """
-    from pathlib import Path
-
-    HERE = Path(__file__).parents[1]
-    EVENTS = "id LONG, n LONG, at TIMESTAMP"
-
-    def events():
-        files = spark.readStream.format("cloudFiles").option("cloudFiles.format", "json")
-        return files.schema(EVENTS).load(str(HERE / "landing"))
-"""
-KAFKA = """
-    def events():
-        topic = spark.readStream.format("kafka").options(**{options!r}).load()
-        return topic.select(F.from_json(F.col("value").cast("string"), "id LONG, n LONG, at TIMESTAMP").alias("e")) \\
-            .select("e.*")
-"""
-DELTA = """
-    def events():
-        return spark.readStream.format("delta").load({path!r}).withColumn("at", F.col("at").cast("timestamp"))
-"""
 ONE = """
     @dp.table
     @dp.expect_or_drop("positive", "n > 0")
@@ -59,30 +40,6 @@ FEW = f"""{ONE}
     def totals():
         return spark.readStream.table("bronze").groupBy("id").agg(F.sum("n").alias("n"))
 
-"""
-MORE = """
-    dp.create_streaming_table("current")
-    dp.create_auto_cdc_flow("current", "bronze", keys=["id"], sequence_by="n")
-
-    @dp.table
-    def appended():
-        return spark.readStream.table("bronze").select("id", "n")
-
-    @dp.table
-    def distinct_ids():
-        return spark.readStream.table("bronze").withWatermark("at", "10 minutes").dropDuplicates(["id"])
-
-    @dp.materialized_view
-    def largest():
-        return spark.read.table("bronze").groupBy().agg(F.max("n").alias("n"))
-
-    dp.create_streaming_table("history")
-    dp.create_auto_cdc_flow("history", "bronze", keys=["id"], sequence_by="n", stored_as_scd_type=2)
-    dp.create_streaming_table("started")
-
-    @dp.append_flow(target="started", once=True)
-    def start():
-        return spark.range(3)
 """
 NEWER = """
 from headrace import pipelines as dp
@@ -108,37 +65,6 @@ SINK = """
 BATCHES = (((1, 1), (2, 2), (2, -1)), ((1, 3), (3, 4), (3, -2)), ((2, 5), (4, 6)))
 
 
-@dataclass
-class Source:
-    """A source of events, and how rows get into it."""
-
-    code: str
-    kind: str
-    where: Any
-
-    def add(self, pipeline, rows):
-        events = [{"id": key, "n": n, "at": f"2026-01-01T00:{n % 60:02}:00"} for key, n in rows]
-        if self.kind == "files":
-            pipeline.land(f"landing/{len(events)}-{events[0]['n']}.json", events)
-        elif self.kind == "delta":
-            write_deltalake(self.where, pa.Table.from_pylist(events), mode="append")
-        else:
-            broker, topic = self.where
-            broker.produce(topic, *map(json.dumps, events))
-
-
-def source_of(kind, request, tmp_path):
-    if kind == "kafka":
-        broker = request.getfixturevalue("kafka")
-        topic = broker.topic(partitions=2)
-        options = {"kafka.bootstrap.servers": broker.servers, "subscribe": topic, "startingOffsets": "earliest"}
-        return Source(KAFKA.replace("{options!r}", repr(options)), kind, (broker, topic))
-    if kind == "delta":
-        path = str(tmp_path / "outside")
-        return Source(DELTA.replace("{path!r}", repr(path)), kind, path)
-    return Source(FILES, kind, None)
-
-
 def ran(pipeline):
     outcome = pipeline.run().outcome
     assert outcome.state is UpdateState.COMPLETED, outcome.flows
@@ -149,31 +75,6 @@ def contents(pipeline, names):
 
 
 NAMES = ("bronze", "totals")
-ALL_NAMES = (*NAMES, "current", "appended", "distinct_ids", "largest", "history", "started")
-
-
-@pytest.mark.long(guard=LAW)
-@pytest.mark.parametrize("kind", ["files", "kafka", "delta"])
-def test_flows_go_on_after_a_restore_as_if_they_had_run_on(kind, project, request, tmp_path):
-    source = source_of(kind, request, tmp_path)
-    first, *later = BATCHES
-    pipeline = project(source.code + FEW + MORE)
-    source.add(pipeline, first)
-    ran(pipeline)
-    savepoints = pipeline.project.savepoints
-    savepoints.create(SavepointRequest("calm"))
-    then = contents(pipeline, ALL_NAMES)
-    for rows in later:
-        source.add(pipeline, rows)
-        ran(pipeline)
-    after = contents(pipeline, ALL_NAMES)
-
-    restored = savepoints.restore(RestoreRequest("calm"))
-
-    assert restored.before is not None
-    assert contents(pipeline, ALL_NAMES) == then
-    ran(pipeline)
-    assert contents(pipeline, ALL_NAMES) == after
 
 
 class Crash(BaseException):
@@ -209,7 +110,7 @@ def test_an_interrupted_restore_is_finished_by_the_next_update(project):
 
 def with_one_update(project, code):
     pipeline = project(FILES + code)
-    source = Source(FILES, "files", None)
+    source = EventSource(FILES, "files")
     source.add(pipeline, BATCHES[0])
     ran(pipeline)
     return pipeline, source
@@ -298,7 +199,7 @@ def test_what_came_after_the_savepoint_starts_over_and_what_cannot_be_read_again
 @pytest.mark.long(guard=LAW)
 def test_a_quarantine_that_is_newer_than_the_savepoint_has_no_row_twice(project):
     pipeline = project(FILES + ONE)
-    source = Source(FILES, "files", None)
+    source = EventSource(FILES, "files")
     source.add(pipeline, BATCHES[0])
     ran(pipeline)
     savepoints = pipeline.project.savepoints
@@ -337,7 +238,7 @@ def test_one_dataset_goes_back_with_what_streams_read_from_it_and_the_others_sta
 @pytest.mark.long(guard=POLICY)
 def test_an_applied_plan_is_rolled_back_to_the_savepoint_before_it(project, tmp_path):
     pipeline = project(FILES + FEW, savepoints={"every": "update", "before_clearing": True})
-    source = Source(FILES, "files", None)
+    source = EventSource(FILES, "files")
     source.add(pipeline, BATCHES[0])
     ran(pipeline)
     before = contents(pipeline, NAMES)
