@@ -115,8 +115,8 @@ class Shop:
         call = [sys.executable, __file__, str(self.folder), what, str(step), name]
         done = subprocess.run(call, env=environ, capture_output=True, encoding="utf-8", check=False)
         # The other process has made its session that of this JVM.
-        session = SparkSession.getActiveSession()
-        session._jvm.SparkSession.setDefaultSession(session._jsparkSession)
+        session = opened(self.folder).session()
+        SparkSession._get_j_spark_session_class(session._jvm).setDefaultSession(session._jsparkSession)
         if done.returncode != -signal.SIGKILL:
             sys.stderr.write(done.stdout + done.stderr)
         return done.returncode
@@ -147,7 +147,8 @@ def attach() -> None:
     scala = gateway.jvm.org.apache.spark.SparkContext.getOrCreate()
     java = gateway.jvm.JavaSparkContext(scala)
     context = SparkContext(gateway=gateway, jsc=java, conf=SparkConf(_jconf=scala.getConf()))
-    SparkSession(context, gateway.jvm.SparkSession.getDefaultSession().get().newSession())
+    default = SparkSession._get_j_spark_session_class(gateway.jvm).getDefaultSession()
+    SparkSession(context, default.get().newSession())
 
 
 def die(folder: str, what: str, step: str, name: str) -> None:
