@@ -21,7 +21,8 @@ from headrace.storage.agreement import batches_of, damage_of_stores, disagreemen
 from headrace.storage.flow_records import transaction_id
 from headrace.storage.flow_stores import FlowStores, newest_epoch, tables_of
 from headrace.storage.inventory import StoredFlow, stored_flows, stored_tables
-from headrace.stores.paths import StoragePath, move_file, sorted_paths
+from headrace.storage.positions import ledger_folders
+from headrace.stores.paths import StoragePath, move_file
 
 # The folder of damaged files, next to the checkpoints.
 DAMAGED_FOLDER = "aside"
@@ -103,14 +104,15 @@ def _health(flow: StoredFlow, stores: FlowStores, tables: Iterable[TableState]) 
 
 
 def _problem_of_ledgers(stores: FlowStores) -> PipelineError | None:
-    """A disagreement between a flow's checkpoint and the Auto Loader ledgers next to it."""
+    """A disagreement between a flow's checkpoint and the Auto Loader ledgers that it reads."""
     progress = read_progress(stores.checkpoint) if stores.mode.is_streaming else None
     offsets = [one for one in (progress.offsets if progress else ()) if isinstance(one, Mapping) and "ledger" in one]
-    # The readers of a view that the flow reads have their ledgers next to the view.
-    folders = sorted_paths(stores.file.parent.parent.glob("*/auto_loader/*/_ledgers")) if offsets else []
-    for offset in offsets if folders else ():
-        own = next((one for one in folders if has_ledger(one, str(offset["ledger"]))), folders[0])
-        problem = offset_problem(str(own), offset)
+    folders = ledger_folders(stores.file.parent)
+    for offset in offsets:
+        found = next((one for one in folders if has_ledger(one, str(offset["ledger"]))), None)
+        # Without any of its own, its ledger may be where only its code says.
+        expected = found or next(iter(folders.own), None)
+        problem = offset_problem(str(expected), offset) if expected is not None else None
         if problem is not None:
             return problem
     return None

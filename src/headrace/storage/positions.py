@@ -21,6 +21,7 @@ from headrace.sources.kafka_offsets import positions_of
 from headrace.stores.paths import StoragePath, is_below, sorted_paths, storage_path
 
 NOTHING_READ = "nothing read yet"
+_CHECKPOINTS = "checkpoints"
 _LONGEST_OFFSET = 200
 _MOST_PARTITIONS = 4
 
@@ -62,13 +63,12 @@ def source_positions(
     Args:
         checkpoint: the checkpoint.
         tables: the tables of the storage.
-        ledgers: the folders of Auto Loader's ledgers.
+        ledgers: the folders of Auto Loader's ledgers, which are gone through for each source.
     """
     progress = read_progress(checkpoint)
     by_id = {table.state.table_id: table for table in tables}
-    folders = tuple(ledgers)
     offsets = progress.offsets if progress is not None else ()
-    return tuple(_position(number, offset, checkpoint, by_id, folders) for number, offset in enumerate(offsets))
+    return tuple(_position(number, offset, checkpoint, by_id, ledgers) for number, offset in enumerate(offsets))
 
 
 def table_position(offset: Mapping[str, Any], newest: int) -> str:
@@ -84,12 +84,45 @@ def files_position(checkpoint: StoragePath, source: int) -> str:
     return f"{_count(len(files_seen(checkpoint, source)), 'file')} taken"
 
 
-def ledger_folders(flow_folder: StoragePath) -> tuple[StoragePath, ...]:
-    """The folders of the ledgers that a flow can read; those of a view that it reads are next to the view."""
-    beside = sorted_paths(flow_folder.parent.glob(f"*/auto_loader/*/{LEDGERS}"))
-    pointers = sorted_paths(flow_folder.parent.glob(f"*/auto_loader/*/{LEDGER_POINTER}"))
-    elsewhere = [storage_path(pointer.read_text(encoding="utf-8")) for pointer in pointers]
-    return tuple(sorted([*beside, *elsewhere], key=lambda folder: not is_below(folder, flow_folder)))
+@dataclass(frozen=True)
+class LedgerFolders:
+    """The folders of the ledgers that a flow can read, its own first.
+
+    Those of a view that it reads are next to the view, whose name the checkpoint does not have. So all others follow,
+    which is a search of the storage: it begins when the own ones have been passed.
+
+    Attributes:
+        flow_folder: of the flow.
+    """
+
+    flow_folder: StoragePath
+
+    @property
+    def own(self) -> tuple[StoragePath, ...]:
+        """Those next to the flow, and next to the other flows of its dataset."""
+        found = _ledgers_below(self.flow_folder.parent, "*")
+        return tuple(sorted(found, key=lambda folder: not is_below(folder, self.flow_folder)))
+
+    def __iter__(self) -> Iterator[StoragePath]:
+        own = self.own
+        yield from own
+        schema = self.flow_folder.parent.parent
+        # Below it are schemas, or catalogs with schemas.
+        for checkpoints in (schema.parent, schema.parent.parent):
+            if checkpoints.name == _CHECKPOINTS:
+                found = (*_ledgers_below(checkpoints, "*/*/*"), *_ledgers_below(checkpoints, "*/*/*/*"))
+                yield from (folder for folder in found if folder not in own)
+
+
+def ledger_folders(flow_folder: StoragePath) -> LedgerFolders:
+    """The folders of the ledgers that a flow can read."""
+    return LedgerFolders(flow_folder)
+
+
+def _ledgers_below(folder: StoragePath, flows: str) -> tuple[StoragePath, ...]:
+    beside = sorted_paths(folder.glob(f"{flows}/auto_loader/*/{LEDGERS}"))
+    pointers = sorted_paths(folder.glob(f"{flows}/auto_loader/*/{LEDGER_POINTER}"))
+    return (*beside, *(storage_path(pointer.read_text(encoding="utf-8")) for pointer in pointers))
 
 
 def _position(
@@ -97,7 +130,7 @@ def _position(
     offset: Any,
     checkpoint: StoragePath,
     tables: Mapping[str, StoredTable],
-    ledgers: tuple[StoragePath, ...],
+    ledgers: Iterable[StoragePath],
 ) -> SourcePosition:
     if offset is None:
         return SourcePosition(f"source {number}", NOTHING_READ, offset)
@@ -124,7 +157,7 @@ def _in_table(offset: Mapping[str, Any], table: StoredTable | None) -> SourcePos
     return SourcePosition(f'table "{table.name}"', table_position(offset, table.state.version), offset)
 
 
-def _in_ledger(offset: Mapping[str, Any], folders: tuple[StoragePath, ...]) -> SourcePosition:
+def _in_ledger(offset: Mapping[str, Any], folders: Iterable[StoragePath]) -> SourcePosition:
     source, at = "files of Auto Loader", Offset.of(offset)
     root = next((folder for folder in folders if has_ledger(folder, at.ledger)), None)
     if root is None:
