@@ -1,13 +1,14 @@
-"""The page about recovering streams: each of its commands, as a reader types them into a shell, and what they print."""
+"""The page about recovering streams: each of its commands, and what they print, in one session."""
 
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 from pathlib import Path
 
 import pytest
-from tests.command_line import PROGRAM
+from tests.command_line import PROGRAM, Done, in_process
 from tests.walk import commands
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
@@ -21,17 +22,41 @@ GUARDS = (
 FINDS = "headrace checkpoints verify"
 
 
+class Shell:
+    """Runs commands as a shell does that stays in its folder; those of Headrace in this process."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def run(self, text):
+        """The end of a command, or of several with ``&&``, and what they printed."""
+        printed = ""
+        for part in text.split(" && "):
+            done = self._one(part)
+            printed += done.stdout + done.stderr
+            if done.returncode:
+                break
+        return done.returncode, printed
+
+    def _one(self, command):
+        words = shlex.split(command)
+        if words[0] == "cd":
+            self.folder /= words[1]
+            return Done(0, "", "")
+        if words[:2] == ["headrace", "init"] or words[0] != "headrace":
+            environ = {**os.environ, "PATH": f"{PROGRAM.parent}{os.pathsep}{os.environ['PATH']}"}
+            done = subprocess.run(
+                words, cwd=self.folder, env=environ, capture_output=True, encoding="utf-8", check=False
+            )
+            return Done(done.returncode, done.stdout, done.stderr)
+        return in_process(self.folder, *words[1:])
+
+
 @pytest.mark.long(guard=GUARDS)
-def test_each_command_of_the_page_does_what_the_page_shows(tmp_path):
-    environ = {**os.environ, "PATH": f"{PROGRAM.parent}{os.pathsep}{os.environ['PATH']}"}
-    folder, place = str(tmp_path), tmp_path / "folder"
+def test_each_command_of_the_page_does_what_the_page_shows(headrace_session, tmp_path):
+    shell = Shell(tmp_path)
 
     for command in commands(PAGE):
-        script = f"{command.text}\ncode=$?\npwd > '{place}'\nexit $code"
-        done = subprocess.run(
-            ["bash", "-c", script], cwd=folder, env=environ, capture_output=True, encoding="utf-8", check=False
-        )
-        folder = place.read_text(encoding="utf-8").strip()
-        output = done.stdout + done.stderr
-        assert done.returncode == (1 if command.text == FINDS and "error[" in output else 0), (command.text, output)
+        code, output = shell.run(command.text)
+        assert code == (1 if command.text == FINDS and "error[" in output else 0), (command.text, output)
         assert command.missing(output) == [], (command.text, output)

@@ -15,6 +15,7 @@ from headrace.cli.printable import printable
 from headrace.cli.tables import text_table
 from headrace.errors import PipelineError
 from headrace.model.sizes import size_text
+from headrace.plan.agreement import NONE
 from headrace.project.inspection.flow_checkpoint import time_text
 from headrace.project.savepoints.create import SavepointRequest
 from headrace.project.savepoints.restore_plan import FlowAction, FlowRestore, RestorePlan, TableRestore
@@ -225,6 +226,7 @@ def _table(table: TableRestore) -> tuple[Any, ...]:
 
 def _flow(flow: FlowRestore) -> tuple[Any, ...]:
     now = None if flow.now is None or not flow.now.has_numbered_batches else flow.now.batches.done
+    now = None if now == NONE else now
     then = flow.saved.batch if flow.saved is not None and flow.action is not FlowAction.STARTS_OVER else None
     return (flow.name, flow.dataset, _or_blank(now), _or_blank(then), flow.action.value)
 
