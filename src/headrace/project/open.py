@@ -43,7 +43,7 @@ class Project(SessionProject):
 
     def __init__(self, settings: Settings, environ: Mapping[str, str], harness: Harness = REAL) -> None:
         super().__init__(
-            settings, environ, self.session, lambda topics: ask_brokers(self._resolver, self._planning.tables, topics)
+            settings, environ, self.session, lambda topics: ask_brokers(self._resolver, self._planning, topics)
         )
         self._harness = harness
         self._planning = Planning(settings, harness)

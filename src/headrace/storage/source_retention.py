@@ -21,6 +21,8 @@ from headrace.plan.source_retention import SourceRetention
 from headrace.storage.file_listing import listed_files, paths_text
 from headrace.stores.paths import StoragePath, storage_path
 
+# The operations of the commits that restore a savepoint.
+_RESTORES = ("RESTORE", "CLONE")
 _UNKNOWABLE = "it is unknown whether the source still has all input"
 
 
@@ -192,7 +194,7 @@ def first_removal(table: TableState, first: int) -> int | None:
         if any(action.get("metaData", {}).get("id") == table.table_id for action in actions) and _recreates(actions):
             # The rows of the former table are not those that were read.
             removed = None
-        elif removed is None and version >= first and any(_removes(action) for action in actions):
+        elif removed is None and version >= first and not _is_restore(actions) and any(map(_removes, actions)):
             removed = version
     return removed
 
@@ -210,6 +212,15 @@ def _history_start(table: TableState) -> int:
 def _recreates(actions: Sequence[dict[str, Any]]) -> bool:
     operation = str(next((a["commitInfo"].get("operation", "") for a in actions if "commitInfo" in a), ""))
     return operation.startswith(("CREATE", "REPLACE"))
+
+
+def _is_restore(actions: Sequence[dict[str, Any]]) -> bool:
+    """Whether a savepoint was restored: every stream that had read the rows was taken back with the table.
+
+    A RESTORE by somebody else records no batches of flows.
+    """
+    operation = next((a["commitInfo"].get("operation") for a in actions if "commitInfo" in a), None)
+    return operation in _RESTORES and any("txn" in action for action in actions)
 
 
 def _removes(action: dict[str, Any]) -> bool:

@@ -507,6 +507,19 @@ def test_first_removal_ignores_versions_before_the_given_one(table):
     assert (first_removal(table_state(table), 3), first_removal(table_state(table), 4)) == (3, None)
 
 
+@pytest.mark.parametrize(("records_batches", "found"), [(True, None), (False, 3)])
+def test_the_restore_of_a_savepoint_removes_no_rows_that_its_readers_still_have(table, records_batches, found):
+    actions = [
+        {"commitInfo": {"operation": "RESTORE"}},
+        *([{"txn": {"appId": "headrace:1", "version": 0}}] if records_batches else []),
+        {"remove": {"path": "a", "dataChange": True}},
+    ]
+    commit = Path(table) / "_delta_log" / f"{3:020d}.json"
+    commit.write_text("\n".join(map(json.dumps, actions)))
+
+    assert first_removal(table_state(table), 0) == found
+
+
 def test_first_removal_ignores_rows_of_a_replaced_table(table):
     before = table_state(table)
     actions = [

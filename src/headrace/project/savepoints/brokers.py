@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from headrace.errors import PipelineError, Problems, problems_of
 from headrace.graph.resolved_flows import ResolvedFlow
-from headrace.project.planning.kept_tables import KeptTables
+from headrace.project.planning.plan_update import Planning
 from headrace.project.resolution.resolve_request import Resolved
 from headrace.project.resolution.resolver import Resolver
 from headrace.project.savepoints.topics import BrokerAnswers, SavedTopics, unasked
@@ -16,18 +16,18 @@ from headrace.spark.readers.kafka_topics import TopicSource, lost_records, topic
 from headrace.spark.session.scoped_confs import with_confs
 
 
-def ask_brokers(resolver: Resolver, tables: KeptTables, topics: Sequence[SavedTopics]) -> BrokerAnswers:
+def ask_brokers(resolver: Resolver, planning: Planning, topics: Sequence[SavedTopics]) -> BrokerAnswers:
     """What the brokers of flows no longer have; a note for each flow whose broker cannot be asked, which stops nothing.
 
     Args:
         resolver: resolves the project, whose code has the options of the sources.
-        tables: of the storage.
+        planning: knows the tables of the storage.
         topics: of the flows.
     """
     if not topics:
         return BrokerAnswers()
     try:
-        resolved = resolver.resolve(replace(tables.graph_request(), skip_unavailable=True))
+        resolved = resolver.resolve(replace(planning.tables.graph_request(), skip_unavailable=True))
     except (PipelineError, Problems) as error:
         reason = f"the code has a problem: {problems_of(error)[0].message}"
         return BrokerAnswers(notes=tuple(unasked(flow, reason) for flow in _names(topics)))

@@ -29,7 +29,7 @@ from headrace.project.savepoints.restore import (
 from headrace.project.savepoints.restore_plan import RestorePlan, plan_restore
 from headrace.project.savepoints.saved_code import write_code
 from headrace.project.savepoints.steps import Reached, no_step
-from headrace.project.savepoints.topics import AskBrokers, not_asked, saved_topics
+from headrace.project.savepoints.topics import AskBrokers, not_asked, with_answers
 from headrace.project.savepoints.verify import findings
 from headrace.settings.settings import Settings
 from headrace.settings.storage import MonitoringFile
@@ -122,7 +122,7 @@ class PipelineSavepoints:
                 SAVEPOINT.RESTORING; LEASE.HELD if an update is running, MAINTENANCE.RUNNING if maintenance is.
             Problems: SAVEPOINT.UNFINISHED for each flow that has something unfinished.
         """
-        with self._exclusive() as lease:
+        with _exclusive(self._settings, self._environ) as lease:
             unfinished = unfinished_restore(self._settings)
             if unfinished is not None:
                 raise PipelineError("SAVEPOINT.RESTORING", savepoint=unfinished.savepoint)
@@ -134,11 +134,7 @@ class PipelineSavepoints:
         Raises:
             PipelineError: SAVEPOINT.UNKNOWN, SAVEPOINT.UNREADABLE, SAVEPOINT.NOT_IN_IT.
         """
-        return self._with_answers(self._plan(request), not_asked)
-
-    def _with_answers(self, plan: RestorePlan, ask_brokers: AskBrokers) -> RestorePlan:
-        answers = ask_brokers(saved_topics(plan, self._settings.layout))
-        return replace(plan, losses=(*plan.losses, *answers.losses), notes=(*plan.notes, *answers.notes))
+        return with_answers(self._plan(request), self._settings.layout, not_asked)
 
     def _plan(self, request: RestoreRequest) -> RestorePlan:
         settings = self._settings
@@ -175,7 +171,7 @@ class PipelineSavepoints:
                 SAVEPOINT.DELTA_VERSION; LEASE.HELD if an update is running, MAINTENANCE.RUNNING if maintenance is.
             Problems: why it is not possible; nothing was written.
         """
-        with self._exclusive() as lease:
+        with _exclusive(self._settings, self._environ) as lease:
             asked = Unfinished(self._stored.find(request.savepoint).id, request.datasets)
             begun = unfinished_restore(self._settings)
             if begun is not None and begun != asked:
@@ -183,7 +179,7 @@ class PipelineSavepoints:
             plan = self._plan(request)
             raise_all(plan.problems)
             if begun is None:
-                plan = self._with_answers(plan, self._ask_brokers)
+                plan = with_answers(plan, self._settings.layout, self._ask_brokers)
             if plan.losses and not request.accept_data_loss and begun is None:
                 raise PipelineError("SAVEPOINT.LOSES", savepoint=plan.savepoint.label, loss="; ".join(plan.losses))
             before, reason = (None, "") if begun is not None or not plan.is_needed else self._before(lease.check)
@@ -212,7 +208,7 @@ class PipelineSavepoints:
             PipelineError: SAVEPOINT.UNKNOWN, SAVEPOINT.UNREADABLE; SAVEPOINT.RESTORING if it is being restored;
                 LEASE.HELD if an update is running, MAINTENANCE.RUNNING if maintenance is.
         """
-        with self._exclusive():
+        with _exclusive(self._settings, self._environ):
             savepoint = self._stored.find(name)
             begun = unfinished_restore(self._settings)
             if begun is not None and begun.savepoint == savepoint.id:
@@ -251,14 +247,15 @@ class PipelineSavepoints:
         event = SavepointChanged(action, savepoint.id, savepoint.name, savepoint.kind.value, user)
         record_event(self._settings, self._redact, event)
 
-    @contextmanager
-    def _exclusive(self) -> Iterator[Lease]:
-        layout = self._settings.layout
-        with (
-            maintenance_lock(Path(layout.monitoring(MonitoringFile.MAINTENANCE_LOCK))),
-            Lease(layout.lease, host_name(self._environ), _now) as lease,
-        ):
-            yield lease
+
+@contextmanager
+def _exclusive(settings: Settings, environ: Mapping[str, str]) -> Iterator[Lease]:
+    layout = settings.layout
+    with (
+        maintenance_lock(Path(layout.monitoring(MonitoringFile.MAINTENANCE_LOCK))),
+        Lease(layout.lease, host_name(environ), _now) as lease,
+    ):
+        yield lease
 
 
 def _now() -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from headrace.checkpoints.offsets import read_progress
@@ -58,6 +58,12 @@ def _saved_topics(plan: RestorePlan, layout: StorageLayout) -> Iterator[SavedTop
                 read = positions_of(offset)
                 if read:
                     yield SavedTopics(flow.name, number, read)
+
+
+def with_answers(plan: RestorePlan, layout: StorageLayout, ask_brokers: AskBrokers) -> RestorePlan:
+    """The plan of a restore, with what brokers say about it."""
+    answers = ask_brokers(saved_topics(plan, layout))
+    return replace(plan, losses=(*plan.losses, *answers.losses), notes=(*plan.notes, *answers.notes))
 
 
 def not_asked(topics: Sequence[SavedTopics]) -> BrokerAnswers:
