@@ -89,7 +89,7 @@ def test_a_change_is_planned_approved_applied_and_rolled_back(flights):
     assert "PLAN.NOT_APPROVED" in run(flights, "apply", plan, code=NEEDED)
     assert "approved by bob" in run(flights, "approve", plan, "--as", "bob")
     edit(gold, "-- Gold: answers.", "-- Gold.")
-    assert "the code changed: transformations/gold.sql" in run(flights, "apply", plan, code=DRIFTED)
+    assert "The code changed: transformations/gold.sql" in run(flights, "apply", plan, code=DRIFTED)
     edit(gold, "-- Gold.", "-- Gold: answers.")
     assert tables(flights) == before
 
