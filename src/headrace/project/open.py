@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from headrace.events.types import Event
 from headrace.graph.resolved import ResolvedGraph
-from headrace.graph.select import Selection
+from headrace.graph.select import Selected, Selection, select
 from headrace.model.outcome import Outcome, UpdateCause
 from headrace.model.preview import Preview
 from headrace.model.rows import Rows
@@ -41,7 +41,7 @@ class Project(SessionProject):
     """A pipeline in a folder. Opening reads the settings; the first method that needs a session opens one."""
 
     def __init__(self, settings: Settings, environ: Mapping[str, str], harness: Harness = REAL) -> None:
-        super().__init__(settings, environ, self.session)
+        super().__init__(settings, environ, self.session, lambda other: Project(other, environ, harness))
         self._harness = harness
         self._planning = Planning(settings, harness)
         self._state = self._planning.state
@@ -56,6 +56,7 @@ class Project(SessionProject):
             self.alerts,
             self.metrics,
             self.savepoints,
+            self.stages,
         )
         self.changes = PipelineChanges(self._updates)
 
@@ -110,6 +111,17 @@ class Project(SessionProject):
             Problems: all problems of the project or the selection.
         """
         return self.changes.plan(selection or Selection())
+
+    def selected(self, selection: Selection) -> tuple[ResolvedGraph, Selected]:
+        """The graph, and what a selection finds in it, if an update could do it; writes nothing.
+
+        Raises:
+            Problems: all problems of the project or the selection; rows that cannot be read again.
+        """
+        with self._planning.reading():
+            found = self._planning.resolve(self._resolver.resolve, selection, skip_unavailable=False)
+            graph = self._planning.plan(found.project.graph, found.selection).graph
+            return graph, select(graph, found.selection, self.settings.naming)
 
     def run(
         self,

@@ -10,6 +10,8 @@ from headrace.project.erasure.erasures import Erasures
 from headrace.project.inspection.stored_project import StoredProject
 from headrace.project.inspection.table_diffs import TableDiffs
 from headrace.project.savepoints.savepoints import PipelineSavepoints
+from headrace.project.staging.build import CodeProject
+from headrace.project.staging.stages import PipelineStages
 from headrace.settings.settings import Settings
 
 
@@ -20,10 +22,18 @@ class SessionProject(StoredProject):
         settings: the pipeline's.
         environ: the process environment.
         session: opens the session.
+        open_project: opens the project of other settings, to build a stage.
     """
 
-    def __init__(self, settings: Settings, environ: Mapping[str, str], session: Callable[[], SparkSession]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        environ: Mapping[str, str],
+        session: Callable[[], SparkSession],
+        open_project: Callable[[Settings], CodeProject],
+    ) -> None:
         super().__init__(settings, environ)
         self.erasures = Erasures(settings, environ, session, self.redact)
         self.diffs = TableDiffs(settings, self._secrets, environ)
         self.savepoints = PipelineSavepoints(settings, environ, session, self.redact)
+        self.stages = PipelineStages(settings, environ, session, self.redact, self.savepoints, open_project)

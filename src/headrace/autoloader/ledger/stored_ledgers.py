@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from headrace.atomic_write import replace_bytes
 from headrace.autoloader.ledger.ledger import SUFFIX, Ledger
 from headrace.autoloader.ledger.object_ledger import ObjectLedger
 from headrace.stores.object_path import ObjectPath
@@ -28,3 +31,27 @@ def has_ledger(root: StoragePath, ledger_id: str) -> bool:
     """Whether a folder has a ledger."""
     stored = root / f"{ledger_id}{SUFFIX}"
     return stored.is_dir() if isinstance(stored, ObjectPath) else stored.is_file()
+
+
+def copy_ledgers(source: Path, target: Path) -> None:
+    """Copy the ledgers of a folder, which nothing writes meanwhile, into another one; those that it has stay.
+
+    Args:
+        source: the folder, on a disk; nothing happens if it does not exist.
+        target: the other folder, which is created.
+
+    Raises:
+        PipelineError: as :meth:`Ledger.open`.
+    """
+    for file in sorted(source.glob(f"*{SUFFIX}")):
+        copy = target / file.name
+        if copy.exists():
+            continue
+        ledger = Ledger.open(source, file.name.removesuffix(SUFFIX))
+        try:
+            # Some of it may be in the write-ahead log alone.
+            ledger.flush()
+        finally:
+            ledger.close()
+        target.mkdir(parents=True, exist_ok=True)
+        replace_bytes(copy, file.read_bytes())

@@ -35,6 +35,7 @@ from headrace.settings.storage import MonitoringFile
 from headrace.storage.health import FlowHealth, health_of_flows
 from headrace.storage.savepoints.manifest import Savepoint, SavepointKind
 from headrace.storage.savepoints.stored import Savepoints
+from headrace.storage.stages.stored import Stages
 
 
 @dataclass(frozen=True)
@@ -243,6 +244,7 @@ class PipelineSavepoints:
             maintenance_lock(Path(layout.monitoring(MonitoringFile.MAINTENANCE_LOCK))),
             Lease(layout.lease, host_name(self._environ), _now) as lease,
         ):
+            Stages(layout).check_no_swap()
             yield lease
 
 

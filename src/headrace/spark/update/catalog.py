@@ -154,7 +154,7 @@ class Catalog:
         catalog_entries.register(self.session, name, path)
 
     def _drop(self, name: SessionName) -> None:
-        catalog_entries.drop(self.session, name, (storage_path(self._layout.root), self.stubs))
+        catalog_entries.drop(self.session, name, (storage_path(self._layout.outer_root), self.stubs))
         self._registered.pop(name.key, None)
 
     def _make_database(self, database: str) -> None:

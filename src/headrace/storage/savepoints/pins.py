@@ -68,6 +68,20 @@ def pin(path: str, version: int, folder: Path) -> Copied | None:
     return copied
 
 
+def link_version(path: str, version: int, target: str) -> Copied:
+    """Link the data files and deletion vectors of a table version into the folder of another table, under their names.
+
+    Those that are there stay: the names are unique. Safe to repeat after a crash.
+
+    Raises:
+        FileNotFoundError: the table has lost a file.
+        OSError: the file system has no hard links.
+        PipelineError: STORAGE.TABLE_UNREADABLE; STORAGE.NEEDS_DISK.
+    """
+    names = version_files(path, version)
+    return _link(on_disk(storage_path(path), _LINKING), on_disk(storage_path(target), _LINKING), names)
+
+
 def pinned_files(folder: Path) -> Iterator[str]:
     """The pinned files, relative to the table."""
     for parent, _, names in os.walk(folder):
