@@ -1,7 +1,7 @@
-"""Takes a Delta table back to an earlier version, and says in its log which batches it has then.
+"""Takes Delta tables back to earlier versions, and says in their logs which batches they have then.
 
 Delta keeps the transactions of a table when it is restored. So flows go on in new epochs, whose transactions are new,
-and a commit records the batches that the restored rows are from.
+and the commit that restores a table records the batches that its rows are from.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from pyspark.sql import SparkSession
 
 from headrace.delta_log.table_files import live_files
 from headrace.delta_log.tables import newest_version
+from headrace.spark.delta.contents import Contents, set_contents
 from headrace.spark.delta.tables import delta_table
 from headrace.spark.delta.transaction import delta_transaction
 from headrace.spark.session.scoped_confs import with_confs
 
-# Of the actions that a restore compares.
+# Of the files in a table's log.
 _FILES_PER_PARTITION = 20_000
 
 
@@ -37,7 +38,7 @@ class TableToRestore:
 
 
 def restore_tables(session: SparkSession, tables: Sequence[TableToRestore], before: Callable[[str], None]) -> None:
-    """Make earlier versions the contents of tables: two commits each, which can be repeated after a crash.
+    """Make earlier versions the contents of tables: a commit each, which can be repeated after a crash.
 
     Args:
         session: the session.
@@ -47,7 +48,7 @@ def restore_tables(session: SparkSession, tables: Sequence[TableToRestore], befo
     if not tables:
         return
     files = max(len(live_files(table.path, table.version)) for table in tables)
-    # Delta runs a job for each of these partitions, one after the other: 200 of them take 10 s for two files.
+    # Delta reads a log with a task for each of these partitions: 200 of them take seconds for two files.
     partitions = 1 + files // _FILES_PER_PARTITION
     with with_confs(session, {"spark.sql.shuffle.partitions": str(partitions)}):
         for table in tables:
@@ -62,7 +63,7 @@ def empty_table(session: SparkSession, path: str) -> None:
 def _restore(session: SparkSession, table: TableToRestore, before: Callable[[str], None]) -> None:
     if newest_version(table.path) != table.version:
         before("restoring a table")
-        delta_table(session, table.path).restoreToVersion(table.version)
-    if table.batches:
+        set_contents(session, table.path, Contents(table.path, table.version, table.batches))
+    elif table.batches:
         before("recording batches")
         delta_transaction(session, table.path).record(table.batches)

@@ -94,7 +94,7 @@ class DeltaTransaction:
         among = f"EXISTS (SELECT 1 FROM {quoted(name)} AS {_MATCHED} WHERE {same})"  # noqa: S608 - names, quoted
         text = f"DELETE FROM delta.{quoted(self.path)} AS {_TARGET} WHERE {among}"  # noqa: S608 - the same
         java: Any = self.session._jsparkSession  # noqa: SLF001
-        settings = _object(self._jvm.org.apache.spark.sql.delta.sources, "DeltaSQLConf$")
+        settings = scala_object(self._jvm.org.apache.spark.sql.delta.sources, "DeltaSQLConf$")
         allowed = settings.ALLOW_EXISTS_SUBQUERY_IN_DELETE().key()
         # Without a shuffle of the table's rows: after one, they lack the file names that Delta needs.
         F.broadcast(rows).createTempView(name)
@@ -120,16 +120,14 @@ class DeltaTransaction:
         java: Any = self.session._jsparkSession  # noqa: SLF001
         spark = self._jvm.org.apache.spark
         if transaction is not None:
-            name, version = transaction
-            now = self._jvm.scala.Option.apply(self.log.clock().getTimeMillis())
-            self._add(self._sequence([spark.sql.delta.actions.SetTransaction(name, version, now)]))
+            self.add_batches(dict([transaction]))
         counted = self._jvm.java.util.HashMap()
         for name, value in metrics.items():
             metric = spark.sql.execution.metric.SQLMetrics.createMetric(java.sparkContext(), name)
             metric.set(value)
             counted.put(name, metric)
         self.opened.registerSQLMetrics(java, spark.api.python.PythonUtils.toScalaMap(counted))
-        merge = _object(spark.sql.delta, "DeltaOperations$Merge$")
+        merge = scala_object(spark.sql.delta, "DeltaOperations$Merge$")
         nothing = self._sequence([])
         self.opened.commit(self._actions, merge.apply(self._jvm.scala.Option.empty(), nothing, nothing, nothing))
         changed = delta_table(self.session, self.path).toDF().queryExecution().analyzed()
@@ -141,10 +139,22 @@ class DeltaTransaction:
         Args:
             transactions: the version by transaction id.
         """
-        delta = self._jvm.org.apache.spark.sql.delta
+        self.add_batches(transactions)
+        self.end(scala_object(self._jvm.org.apache.spark.sql.delta, "DeltaOperations$ManualUpdate$"))
+
+    def add_batches(self, transactions: Mapping[str, int]) -> None:
+        """Set versions of streaming transactions, by transaction id."""
+        made = self._jvm.org.apache.spark.sql.delta.actions.SetTransaction
         now = self._jvm.scala.Option.apply(self.log.clock().getTimeMillis())
-        made = [delta.actions.SetTransaction(name, version, now) for name, version in transactions.items()]
-        self.opened.commit(self._sequence(made), _object(delta, "DeltaOperations$ManualUpdate$"))
+        self.add_actions([made(name, version, now) for name, version in transactions.items()])
+
+    def add_actions(self, actions: Sequence[Any]) -> None:
+        """Add actions of Delta's own to the commit."""
+        self._add(self._sequence(actions))
+
+    def end(self, operation: Any) -> None:
+        """Commit all changes, as an operation of Delta's."""
+        self.opened.commit(self._actions, operation)
 
     def replace_with_empty(self, model: str, transaction: str, version: int) -> None:
         """Replace the table by an empty one with the columns, properties and comment of another, in one commit.
@@ -166,13 +176,12 @@ class DeltaTransaction:
         self._add(delete.performDelete(java, self.log, self.opened).productElement(0))
         metadata = delta.DeltaLog.forTable(java, model).unsafeVolatileSnapshot().metadata()
         self.opened.updateMetadataForNewTableInReplace(metadata)
-        domains = _object(delta, "DomainMetadataUtils$")
+        domains = scala_object(delta, "DomainMetadataUtils$")
         self._add(domains.handleDomainMetadataForReplaceTable(before, self._sequence([])))
         none = self._jvm.scala.Option.empty()
         operation = getattr(delta, "DeltaOperations$ReplaceTable")(metadata, False, True, False, *([none] * 7))  # noqa: FBT003 - Scala's
-        now = self._jvm.scala.Option.apply(self.log.clock().getTimeMillis())
-        self._add(self._sequence([delta.actions.SetTransaction(transaction, version, now)]))
-        self.opened.commit(self._actions, operation)
+        self.add_batches({transaction: version})
+        self.end(operation)
 
     def _analyzed(self, state: Any, text: str, within: Column | None) -> Any:
         """Delta's command for a DELETE, restricted by an additional condition."""
@@ -180,13 +189,13 @@ class DeltaTransaction:
         plan = state.sqlParser().parsePlan(text)
         if within is not None:
             column: Any = within._jc  # noqa: SLF001 - the same
-            condition = _object(spark.classic, "ColumnNodeToExpressionConverter$").apply(column.node())
+            condition = scala_object(spark.classic, "ColumnNodeToExpressionConverter$").apply(column.node())
             both = spark.catalyst.expressions.And(condition, plan.condition())
             plan = plan.copy(plan.table(), both)
         command = state.analyzer().execute(plan)
         state.analyzer().checkAnalysis(command)
         # Delta skips files only by constants, not by expressions that are still to be evaluated.
-        return _object(spark.catalyst.optimizer, "ConstantFolding$").apply(command)
+        return scala_object(spark.catalyst.optimizer, "ConstantFolding$").apply(command)
 
     def _add(self, actions: Any) -> None:
         self._actions = self._actions.concat(actions)
@@ -199,6 +208,6 @@ class DeltaTransaction:
         return self.session._jvm  # noqa: SLF001 - the same
 
 
-def _object(package: Any, name: str) -> Any:
-    """A Scala object of a package."""
+def scala_object(package: Any, name: str) -> Any:
+    """The single instance of a Scala object of a package."""
     return getattr(getattr(package, name), "MODULE$")
