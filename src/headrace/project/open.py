@@ -56,7 +56,7 @@ class Project(SessionProject):
             self.alerts,
             self.metrics,
             self.savepoints,
-            self.stages,
+            self.stages.swaps,
         )
         self.changes = PipelineChanges(self._updates)
 

@@ -12,6 +12,7 @@ from headrace.project.inspection.table_diffs import TableDiffs
 from headrace.project.savepoints.savepoints import PipelineSavepoints
 from headrace.project.staging.build import CodeProject
 from headrace.project.staging.stages import PipelineStages
+from headrace.project.staging.swaps import StageSwaps
 from headrace.settings.settings import Settings
 
 
@@ -36,4 +37,5 @@ class SessionProject(StoredProject):
         self.erasures = Erasures(settings, environ, session, self.redact)
         self.diffs = TableDiffs(settings, self._secrets, environ)
         self.savepoints = PipelineSavepoints(settings, environ, session, self.redact)
-        self.stages = PipelineStages(settings, environ, session, self.redact, self.savepoints, open_project)
+        swaps = StageSwaps(settings, environ, session, self.redact, self.savepoints)
+        self.stages = PipelineStages(settings, environ, swaps, self.diffs, open_project)

@@ -19,7 +19,7 @@ from headrace.project.resolution.resolver import Resolver
 from headrace.project.savepoints.automatic import AutomaticSavepoints
 from headrace.project.savepoints.recorded import record_event
 from headrace.project.savepoints.savepoints import PipelineSavepoints
-from headrace.project.staging.stages import PipelineStages
+from headrace.project.staging.swaps import StageSwaps
 from headrace.project.test_harness import Harness
 from headrace.project.update.alert_monitor import ReadMetrics, UpdateAlerts
 from headrace.project.update.update import UpdateGate
@@ -43,7 +43,7 @@ class PipelineUpdates:
         alerts: the alerts that an update checks.
         metrics: reads the metrics that alerts are about.
         savepoints: finishes a restore that a crash has interrupted, and makes savepoints that are due.
-        stages: finishes a swap that a crash has interrupted.
+        swaps: finishes a swap that a crash has interrupted.
     """
 
     settings: Settings
@@ -55,7 +55,7 @@ class PipelineUpdates:
     alerts: Callable[[], UpdateAlerts]
     metrics: ReadMetrics
     savepoints: PipelineSavepoints
-    stages: PipelineStages
+    swaps: StageSwaps
 
     def run(
         self,
@@ -97,7 +97,7 @@ class PipelineUpdates:
             gate or PolicyGate(self.settings.approval, self.flows, selection),
         )
         self.savepoints.finish()
-        self.stages.finish()
+        self.swaps.finish()
         self.automatic.before(selection)
         outcome = start.run(selection, planned, on_event, stop)
         self.automatic.after(outcome)

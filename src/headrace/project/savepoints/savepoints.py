@@ -15,9 +15,9 @@ from headrace.events.last_batches import last_batches
 from headrace.events.reader import EVENT_COLUMNS, EventReader
 from headrace.events.upkeep import RowsErased, SavepointChanged
 from headrace.project.lease import Lease
-from headrace.project.lease_holders import host_name, user_name
-from headrace.project.maintenance.lock import maintenance_lock
+from headrace.project.lease_holders import user_name
 from headrace.project.savepoints.create import SavepointRequest, create_savepoint
+from headrace.project.savepoints.exclusive import exclusive
 from headrace.project.savepoints.recorded import record_event
 from headrace.project.savepoints.restore import (
     Restore,
@@ -31,7 +31,6 @@ from headrace.project.savepoints.saved_code import write_code
 from headrace.project.savepoints.steps import Reached, no_step
 from headrace.project.savepoints.verify import findings
 from headrace.settings.settings import Settings
-from headrace.settings.storage import MonitoringFile
 from headrace.storage.health import FlowHealth, health_of_flows
 from headrace.storage.savepoints.manifest import Savepoint, SavepointKind
 from headrace.storage.savepoints.stored import Savepoints
@@ -239,17 +238,9 @@ class PipelineSavepoints:
 
     @contextmanager
     def _exclusive(self) -> Iterator[Lease]:
-        layout = self._settings.layout
-        with (
-            maintenance_lock(Path(layout.monitoring(MonitoringFile.MAINTENANCE_LOCK))),
-            Lease(layout.lease, host_name(self._environ), _now) as lease,
-        ):
-            Stages(layout).check_no_swap()
+        with exclusive(self._settings, self._environ) as lease:
+            Stages(self._settings.layout).check_no_swap()
             yield lease
-
-
-def _now() -> float:
-    return datetime.now(tz=UTC).timestamp()
 
 
 def _health(settings: Settings) -> tuple[FlowHealth, ...]:

@@ -8,11 +8,13 @@ from uuid import uuid4
 
 from headrace.checkpoints.offsets import read_progress
 from headrace.delta_log.table_files import is_outside, live_files
+from headrace.delta_log.table_layout import table_layout
 from headrace.delta_log.tables import TableState, table_state
 from headrace.errors import PipelineError
 from headrace.graph.new_tables import maps_names
 from headrace.graph.resolved_flows import Mode
 from headrace.plan.agreement import NONE
+from headrace.project.staging.same_input import input_difference
 from headrace.settings.settings import Settings
 from headrace.storage.backfills import stored_backfills
 from headrace.storage.dead_letter_tables import dead_letter_table
@@ -25,8 +27,8 @@ from headrace.storage.stages.manifest import FlowStep, FlowToSwap, Stage, Staged
 from headrace.storage.table_positions import read_positions
 from headrace.stores.paths import relative_path, storage_path
 
-from headrace.project.staging.same_input import input_difference
-
+# Features of tables that number rows.
+_NUMBERING = frozenset({"rowtracking", "identitycolumns"})
 _ROLES = {TABLE: "", QUARANTINE: ", quarantine", RETAINED_EVENTS: ", changes"}
 
 
@@ -96,8 +98,12 @@ class _Comparison:
             for name in sorted(self._names)
         }
         # The tables that are replaced, by their ids in production; and by those in the stage.
-        self._replaced = {now.table_id: now for now, own in self._tables.values() if now is not None and own is not None}
-        self._pairs = {own.table_id: now.table_id for now, own in self._tables.values() if now is not None and own is not None}
+        self._replaced = {
+            now.table_id: now for now, own in self._tables.values() if now is not None and own is not None
+        }
+        self._pairs = {
+            own.table_id: now.table_id for now, own in self._tables.values() if now is not None and own is not None
+        }
 
     def plan(self) -> SwapPlan:
         readers = [flow for flow in self._others if _ids(flow) & self._replaced.keys()]
@@ -118,8 +124,11 @@ class _Comparison:
                 yield PipelineError("STAGE.NOT_BUILT", stage=self._stage.name, name=name)
             elif now is None:
                 yield PipelineError("STAGE.NOT_DEPLOYED", name=name)
-            elif maps_names(now.properties) or maps_names(own.properties):
-                reason = "one of the two tables has column mapping, and columns of the same name have other names in files"
+            elif features := sorted(_NUMBERING & (table_layout(now.path).features | table_layout(own.path).features)):
+                reason = f"one of the two tables has {', '.join(features)}, and its numbers could be used twice"
+                yield PipelineError("STAGE.TABLE", name=name, reason=reason)
+            elif maps_names(now.properties) and not maps_names(own.properties):
+                reason = "it has column mapping, which Delta cannot take away, and the staged table does not have it"
                 yield PipelineError("STAGE.TABLE", name=name, reason=reason)
             elif any(is_outside(file.path) for file in live_files(own.path, own.version)):
                 yield PipelineError("STAGE.TABLE", name=name, reason="the staged table has files outside of its folder")
@@ -136,7 +145,9 @@ class _Comparison:
             if reason:
                 yield PipelineError("STAGE.UNFINISHED", flow=then.name, reason=reason, stage=self._stage.name)
         for flow in self._into:
-            pending = any(one.pending for one in stored_backfills(flow.stored.file.parent, self._settings.naming.canonical))
+            pending = any(
+                one.pending for one in stored_backfills(flow.stored.file.parent, self._settings.naming.canonical)
+            )
             if pending:
                 reason = "its backfill or replay is not finished"
                 yield PipelineError("STAGE.READER_BEHIND", flow=flow.stored.name, reason=reason)
@@ -155,7 +166,9 @@ class _Comparison:
         for flow in readers:
             reason = "" if flow.problem is None else f"it cannot continue ({flow.problem.code})"
             if flow.stores.mode is Mode.SNAPSHOT:
-                reason = "it reads the versions of a table as snapshots, and would take the swap for one: stage it as well"
+                reason = (
+                    "it reads the versions of a table as snapshots, and would take the swap for one: stage it as well"
+                )
             reason = reason or _open_batch(flow) or _unread(flow, self._replaced)
             if reason:
                 yield PipelineError("STAGE.READER_BEHIND", flow=flow.stored.name, reason=reason)

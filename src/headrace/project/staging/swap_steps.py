@@ -20,7 +20,7 @@ from headrace.delta_log.tables import TableVersion, committed_transaction, table
 from headrace.errors import PipelineError
 from headrace.project.savepoints.steps import Reached, no_step
 from headrace.settings.settings import Settings
-from headrace.spark.delta.contents import set_contents
+from headrace.spark.delta.contents import Contents, set_contents
 from headrace.spark.delta.restore import empty_table
 from headrace.spark.delta.transaction import delta_transaction
 from headrace.storage.backfills import retire_backfills
@@ -31,7 +31,6 @@ from headrace.storage.stages.manifest import FlowStep, FlowToSwap, Swap, TableSt
 from headrace.stores.copies import copy_tree, sync_folder
 from headrace.stores.paths import on_disk, remove_tree, storage_path
 
-_OPERATION = "headrace stage swap"
 _SWAPPING = "swapping a stage in"
 _RECORD = "flow.json"
 
@@ -95,7 +94,7 @@ class SwapSteps:
                 self._reached("files linked")
                 self._fence()
                 batches = {**(table.batches or {}), self._transaction: 0}
-                set_contents(self._session(), path, own, table.version, batches, _OPERATION)
+                set_contents(self._session(), path, Contents(own, table.version, batches))
             case TableStep.ADDED:
                 _copy_table(Path(own), Path(path))
             case TableStep.EMPTIED:
@@ -107,7 +106,9 @@ class SwapSteps:
             link_version(own, table.version, path)
         except OSError as error:
             reason = error.strerror or type(error).__name__
-            raise PipelineError("STAGE.TABLE", name=table.name, reason=f"its files cannot be linked: {reason}") from error
+            raise PipelineError(
+                "STAGE.TABLE", name=table.name, reason=f"its files cannot be linked: {reason}"
+            ) from error
 
     def _record_batches(self, flow: FlowToSwap) -> None:
         """Say in the table of a flow that is moved which batches of its new epoch it has."""
@@ -153,7 +154,9 @@ class SwapSteps:
             retire_backfills(file.parent, self._settings.naming.canonical)
             write_record(file, self._staged_record(flow, own, known or FlowRecord(), versions))
         elif known is not None and flow.step is FlowStep.MOVED:
-            write_record(file, replace(known, epoch=flow.epoch, running=False, table_versions=self._own_versions(flow, known)))
+            write_record(
+                file, replace(known, epoch=flow.epoch, running=False, table_versions=self._own_versions(flow, known))
+            )
         elif known is not None and known.epoch != flow.epoch:
             retire_backfills(file.parent, self._settings.naming.canonical)
             write_record(file, known.cleared(flow.epoch, rows_lost=False))
@@ -201,7 +204,9 @@ def _table_id(folder: Path) -> str:
 def _readable(file: Path) -> FlowRecord:
     record = read_record(file)
     if record is None or record.unreadable:
-        raise PipelineError("STAGE.UNREADABLE", file=file, reason="it is missing" if record is None else record.unreadable)
+        raise PipelineError(
+            "STAGE.UNREADABLE", file=file, reason="it is missing" if record is None else record.unreadable
+        )
     return record
 
 

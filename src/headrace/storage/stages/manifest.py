@@ -171,7 +171,9 @@ class Swap:
         tables = tuple(
             TableToSwap(**{**_fields(TableToSwap, one), "step": TableStep(one["step"])}) for one in known["tables"]
         )
-        flows = tuple(FlowToSwap(**{**_fields(FlowToSwap, one), "step": FlowStep(one["step"])}) for one in known["flows"])
+        flows = tuple(
+            FlowToSwap(**{**_fields(FlowToSwap, one), "step": FlowStep(one["step"])}) for one in known["flows"]
+        )
         return Swap(known["id"], known["stage"], tables, flows, known["done"])
 
 
