@@ -97,10 +97,8 @@ def event_of(event_type: str, details: Json, origin: Json, message: str = "") ->
     if event_type == RowsErased.event_type:
         rows = {str(name): int(count) for name, count in body["rows"].items()}
         return RowsErased(tuple(body["columns"]), rows, bool(body["kept_files"]), body.get("user"))
-    if event_type == SavepointChanged.event_type:
-        return SavepointChanged(body["action"], body["savepoint"], body["name"], body["kind"], body.get("user"))
-    if event_type == StageSwapped.event_type:
-        return StageSwapped(body["stage"], tuple(body["datasets"]), body.get("user"))
+    if event_type in (SavepointChanged.event_type, StageSwapped.event_type):
+        return _savepoint_or_swap(event_type, body)
     if event_type == UpdateTotals.event_type:
         return UpdateTotals(tuple(_total(found) for found in body["flows"]), _reports(body.get("reports")))
     if event_type == TableMaintained.event_type:
@@ -109,6 +107,12 @@ def event_of(event_type: str, details: Json, origin: Json, message: str = "") ->
     if event_type == LogTrimmed.event_type:
         return LogTrimmed(body["before"], body["metrics_before"], body["metrics"])
     return _about_flow_or_dataset(event_type, body, str(flow), str(dataset))
+
+
+def _savepoint_or_swap(event_type: str, body: Json) -> Event:
+    if event_type == StageSwapped.event_type:
+        return StageSwapped(body["stage"], tuple(body["datasets"]), body.get("user"))
+    return SavepointChanged(body["action"], body["savepoint"], body["name"], body["kind"], body.get("user"))
 
 
 def _about_flow_or_dataset(event_type: str, body: Json, flow: str, dataset: str) -> Event | None:

@@ -1,4 +1,4 @@
-"""The paths of a stage: a storage of its own for some datasets, which reads all others from the storage of production."""
+"""The paths of a stage: a storage of its own for some datasets, which reads the others from that of production."""
 
 from __future__ import annotations
 

@@ -77,9 +77,8 @@ def new_stage(project: CodeProject, settings: Settings, environ: Mapping[str, st
     names = frozenset(name for name in selected.full_refresh if graph.by_name[name].kind.stored)
     left_out = tuple(_left_out(graph, selected, wanted - names))
     if not names:
-        raise PipelineError(
-            "STAGE.NOTHING", selection=", ".join(request.selection), reason="; ".join(left_out) or "nothing"
-        )
+        reason = "; ".join(left_out) or "it selects nothing"
+        raise PipelineError("STAGE.NOTHING", selection=", ".join(request.selection), reason=reason)
     flows = [flow for name in sorted(names) for flow in graph.flows_into(name)]
     raise_all([*_not_deployed(settings, names), *_unsupported(graph, flows, names)])
     return Stage(
@@ -150,9 +149,7 @@ def _why_not(graph: ResolvedGraph, flow: ResolvedFlow, names: frozenset[Qualifie
             if options.schema_location is not None:
                 return "it sets cloudFiles.schemaLocation, which the stage would share with production"
             if options.clean_source.upper() != _OFF:
-                return (
-                    "it sets cloudFiles.cleanSource: the stage would move or delete files before production reads them"
-                )
+                return "it sets cloudFiles.cleanSource: the stage would take files away before production reads them"
             if options.notifications:
                 return "it sets cloudFiles.useNotifications: the stage would take messages that production waits for"
         elif source.lacks_retention:

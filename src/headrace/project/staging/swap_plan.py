@@ -34,7 +34,7 @@ _ROLES = {TABLE: "", QUARANTINE: ", quarantine", RETAINED_EVENTS: ", changes"}
 
 @dataclass(frozen=True)
 class TableChange:
-    """How a swap changes a table, for the reader: versions and rows are None without a table, or if they are unknown."""
+    """How a swap changes a table, for the reader; versions and rows are None if they are unknown."""
 
     name: str
     step: TableStep
@@ -98,12 +98,9 @@ class _Comparison:
             for name in sorted(self._names)
         }
         # The tables that are replaced, by their ids in production; and by those in the stage.
-        self._replaced = {
-            now.table_id: now for now, own in self._tables.values() if now is not None and own is not None
-        }
-        self._pairs = {
-            own.table_id: now.table_id for now, own in self._tables.values() if now is not None and own is not None
-        }
+        pairs = [(now, own) for now, own in self._tables.values() if now is not None and own is not None]
+        self._replaced = {now.table_id: now for now, _ in pairs}
+        self._pairs = {own.table_id: now.table_id for now, own in pairs}
 
     def plan(self) -> SwapPlan:
         readers = [flow for flow in self._others if _ids(flow) & self._replaced.keys()]
@@ -145,10 +142,8 @@ class _Comparison:
             if reason:
                 yield PipelineError("STAGE.UNFINISHED", flow=then.name, reason=reason, stage=self._stage.name)
         for flow in self._into:
-            pending = any(
-                one.pending for one in stored_backfills(flow.stored.file.parent, self._settings.naming.canonical)
-            )
-            if pending:
+            backfills = stored_backfills(flow.stored.file.parent, self._settings.naming.canonical)
+            if any(one.pending for one in backfills):
                 reason = "its backfill or replay is not finished"
                 yield PipelineError("STAGE.READER_BEHIND", flow=flow.stored.name, reason=reason)
 
@@ -166,9 +161,7 @@ class _Comparison:
         for flow in readers:
             reason = "" if flow.problem is None else f"it cannot continue ({flow.problem.code})"
             if flow.stores.mode is Mode.SNAPSHOT:
-                reason = (
-                    "it reads the versions of a table as snapshots, and would take the swap for one: stage it as well"
-                )
+                reason = "it reads the versions of a table as snapshots, and would take the swap for one"
             reason = reason or _open_batch(flow) or _unread(flow, self._replaced)
             if reason:
                 yield PipelineError("STAGE.READER_BEHIND", flow=flow.stored.name, reason=reason)

@@ -105,10 +105,8 @@ class SwapSteps:
         try:
             link_version(own, table.version, path)
         except OSError as error:
-            reason = error.strerror or type(error).__name__
-            raise PipelineError(
-                "STAGE.TABLE", name=table.name, reason=f"its files cannot be linked: {reason}"
-            ) from error
+            reason = f"its files cannot be linked: {error.strerror or type(error).__name__}"
+            raise PipelineError("STAGE.TABLE", name=table.name, reason=reason) from error
 
     def _record_batches(self, flow: FlowToSwap) -> None:
         """Say in the table of a flow that is moved which batches of its new epoch it has."""
@@ -154,9 +152,8 @@ class SwapSteps:
             retire_backfills(file.parent, self._settings.naming.canonical)
             write_record(file, self._staged_record(flow, own, known or FlowRecord(), versions))
         elif known is not None and flow.step is FlowStep.MOVED:
-            write_record(
-                file, replace(known, epoch=flow.epoch, running=False, table_versions=self._own_versions(flow, known))
-            )
+            own_versions = self._own_versions(flow, known)
+            write_record(file, replace(known, epoch=flow.epoch, running=False, table_versions=own_versions))
         elif known is not None and known.epoch != flow.epoch:
             retire_backfills(file.parent, self._settings.naming.canonical)
             write_record(file, known.cleared(flow.epoch, rows_lost=False))
@@ -204,9 +201,8 @@ def _table_id(folder: Path) -> str:
 def _readable(file: Path) -> FlowRecord:
     record = read_record(file)
     if record is None or record.unreadable:
-        raise PipelineError(
-            "STAGE.UNREADABLE", file=file, reason="it is missing" if record is None else record.unreadable
-        )
+        reason = "it is missing" if record is None else record.unreadable
+        raise PipelineError("STAGE.UNREADABLE", file=file, reason=reason)
     return record
 
 
