@@ -295,9 +295,9 @@ def test_what_cannot_be_swapped_is_refused_by_name(project):
     stages.drop("new")
     assert stages.all() == ()
     pipeline.write("transformations/newer.py", NEWER)
-    with pytest.raises(PipelineError) as missing:
+    with pytest.raises(Problems) as missing:
         stages.create(StageRequest(("newer",)))
-    assert missing.value.code == "STAGE.NOT_DEPLOYED"
+    assert [problem.code for problem in missing.value.errors] == ["STAGE.NOT_DEPLOYED"]
 
 
 @pytest.mark.long(guard=LAW)

@@ -20,11 +20,11 @@ class StagedLayout(StorageLayout):
     production: StorageLayout = field(default_factory=lambda: StorageLayout(""))
     datasets: frozenset[QualifiedName] = frozenset()
 
-    @property
-    def outer_root(self) -> str:
-        """The storage of production, which has the stage in it."""
-        return self.production.root
-
     def table(self, naming: Naming, name: QualifiedName) -> str:
         """The table of a dataset; that of production, unless the stage has its own."""
         return super().table(naming, name) if name in self.datasets else self.production.table(naming, name)
+
+
+def outer_root(layout: StorageLayout) -> str:
+    """The folder of all tables of a layout: its storage, or that of production, which has the stage in it."""
+    return layout.production.root if isinstance(layout, StagedLayout) else layout.root

@@ -125,16 +125,6 @@ class StorageLayout:
     root: str
     local_root: str = ""
 
-    @property
-    def outer_root(self) -> str:
-        """The folder of all tables that the layout names."""
-        return self.root
-
-    @property
-    def stages(self) -> str:
-        """The folder of stages, each with a storage of its own."""
-        return self._join("system", "staging")
-
     def table(self, naming: Naming, name: QualifiedName) -> str:
         """The Delta table of a dataset."""
         return self._join("tables", *_dataset_parts(naming, name))

@@ -19,6 +19,7 @@ from headrace.project.savepoints.restore import unfinished_restore
 from headrace.project.savepoints.savepoints import PipelineSavepoints
 from headrace.project.savepoints.steps import Reached, no_step
 from headrace.project.staging.stage_storage import check_disk, health, stage_lease, stage_settings
+from headrace.project.staging.swap_facts import SwapFacts
 from headrace.project.staging.swap_plan import SwapPlan, plan_swap
 from headrace.project.staging.swap_steps import SwapSteps
 from headrace.project.update.code_version import archive_code, code_digest
@@ -88,7 +89,7 @@ class StageSwaps:
         """
         stage, settings = self._stored.find(name), self._settings
         staged = stage_settings(settings, stage)
-        plan = plan_swap(stage, settings, staged, health(settings), health(staged))
+        plan = plan_swap(SwapFacts(stage, settings, staged, health(settings), health(staged)))
         return replace(plan, problems=(*self._refusals(stage), *plan.problems))
 
     def swap(self, request: SwapRequest, reached: Reached = no_step) -> Swapped:

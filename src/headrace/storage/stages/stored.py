@@ -33,7 +33,7 @@ class Stages:
 
     def __init__(self, layout: StorageLayout) -> None:
         self._layout = layout
-        self._folder = storage_path(layout.stages)
+        self._folder = storage_path(layout.root) / "system" / "staging"
         self._swapping = self._folder / _SWAPPING
 
     def folder(self, name: str) -> StoragePath:
