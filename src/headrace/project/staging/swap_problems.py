@@ -42,11 +42,8 @@ def swap_losses(facts: SwapFacts) -> Iterator[str]:
         return
     read = frozenset().union(*map(tables_read, facts.readers)) & facts.replaced.keys()
     above = {state.path for table_id, state in facts.replaced.items() if table_id in facts.upstream(read)}
-    known = {
-        state.table_id: state
-        for flow in facts.production
-        if (state := table_state(flow.stores.tables[TABLE])) is not None
-    }
+    states = (table_state(flow.stores.tables[TABLE]) for flow in facts.production)
+    known = {state.table_id: state for state in states if state is not None}
     below = ", ".join(sorted({str(reader.stored.dataset) for reader in facts.readers}))
     for flow in facts.into:
         own = facts.by_folder.get(facts.folder(flow))
