@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from headrace.checkpoints.offsets import read_progress
-from headrace.delta_log.table_files import is_outside, live_files
+from headrace.delta_log.table_files import is_outside
 from headrace.delta_log.table_layout import table_layout
 from headrace.delta_log.tables import TableState, table_state
 from headrace.errors import PipelineError
@@ -19,6 +19,7 @@ from headrace.storage.flow_record import FlowRecord
 from headrace.storage.flow_stores import TABLE
 from headrace.storage.health import FlowHealth
 from headrace.storage.input_changes import has_unread_rows
+from headrace.storage.savepoints.pins import version_files
 from headrace.storage.stages.manifest import StagedFlow
 from headrace.storage.table_positions import read_positions
 
@@ -83,7 +84,7 @@ def _why_not_replaceable(now: TableState, own: TableState) -> str:
         return f"one of the two tables has {', '.join(numbering)}, and its numbers could be used twice"
     if maps_names(now.properties) and not maps_names(own.properties):
         return "it has column mapping, which Delta cannot take away, and the staged table does not have it"
-    if any(is_outside(file.path) for file in live_files(own.path, own.version)):
+    if any(map(is_outside, version_files(own.path, own.version))):
         return "the staged table has files outside of its folder"
     return ""
 
@@ -132,6 +133,8 @@ def _why_unfinished(flow: FlowHealth, tables: Mapping[str, TableState]) -> str:
 def _why_not_movable(flow: FlowHealth, tables: Mapping[str, TableState]) -> str:
     if flow.problem is not None:
         return f"it cannot continue ({flow.problem.code})"
+    if flow.stored.record.resetting:
+        return "its reset is not finished"
     if flow.stores.mode is Mode.SNAPSHOT:
         return "it reads the versions of a table as snapshots, and would take the swap for one"
     return _open_batch(flow) or _unread_table(flow, tables)
