@@ -17,6 +17,7 @@ from headrace.cli.printable import printable
 from headrace.cli.tables import text_table
 from headrace.cli.update import finish
 from headrace.cli.update_options import AcceptDataLoss, Exclude
+from headrace.model.outcome import UpdateState
 from headrace.project.inspection.flow_checkpoint import time_text
 from headrace.project.staging.build import StageRequest
 from headrace.project.staging.compare import StagedTable
@@ -56,7 +57,10 @@ def create(
         stage, outcome = stages.create(request, on_event=display.on_event)
     for text in stage.left_out:
         invocation.say(printable(text))
-    invocation.say(f"the tables are in stage {stage.name}; next: headrace stage compare {stage.name}")
+    if outcome.state is UpdateState.COMPLETED:
+        invocation.say(f"stage {stage.name} is built; next: headrace stage compare {stage.name}")
+    else:
+        invocation.say(f"stage {stage.name} is not complete; go on with: headrace stage run {stage.name}")
     finish(outcome, invocation)
 
 
