@@ -127,7 +127,7 @@ def known_positions(layout: StorageLayout, naming: Naming) -> Positions:
     ]
     unknown = list(found.unknown)
     for stage in stages.all():
-        staged = read_positions(str(stages.folder(stage.name)))
+        staged = read_positions(str(stages.storage(stage)))
         held += (replace(one, reader=f"stage {stage.name}: {one.reader}") for one in staged.known)
         unknown += (f"stage {stage.name}: {reason}" for reason in staged.unknown)
     pending = tuple(

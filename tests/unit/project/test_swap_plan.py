@@ -54,7 +54,7 @@ def facts(tmp_path):
         file=tmp_path / "pipeline.yml", root=tmp_path, name="shop", id="shop", storage=str(root), root_path=tmp_path
     )
     flow = StagedFlow("bronze", "bronze", FOLDER.format("bronze"), "bronze", 1, 0, "old")
-    stage = Stage("new", ("bronze",), (flow,), ("left out",), 0.0, None, "shop", "digest")
+    stage = Stage("3fa2", "new", ("bronze",), (flow,), ("left out",), 0.0, None, "shop", "digest")
     staged = stage_settings(settings, stage)
     bronze = write_flow(root, "bronze", 0, KAFKA)
     write_flow(root, "below", 2, position(bronze, 1))

@@ -35,7 +35,7 @@ NAMING = Naming()
 
 def stage(name="new"):
     flow = StagedFlow("orders", "orders", "checkpoints/default/orders/orders", "orders", 3, 2, "abc")
-    return Stage(name, ("orders",), (flow,), ("left out",), 1.5, "anna", "shop", "digest")
+    return Stage("3fa2", name, ("orders",), (flow,), ("left out",), 1.5, "anna", "shop", "digest")
 
 
 def swap(**fields):
@@ -55,7 +55,7 @@ def test_a_stage_is_found_as_it_was_stored_until_it_is_dropped(stages):
     assert stages.find("new") == stage()
     assert stages.all() == (stage(),)
     stages.drop("new")
-    assert (stages.all(), stages.folder("new").exists()) == ((), False)
+    assert (stages.all(), stages.storage(stage()).parent.exists()) == ((), False)
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "..", "-x", "a" * 65, "a b"])
@@ -87,8 +87,8 @@ def test_a_name_is_taken_in_any_case_and_an_unknown_one_gets_a_suggestion(stages
 @pytest.mark.parametrize("text", ["", "{", "{}", '{"format": 99}', "[]"])
 def test_a_torn_or_newer_stage_does_not_hide_the_others(stages, text):
     stages.create(stage("good"))
-    file = stages.folder("bad") / "stage.json"
-    file.parent.mkdir()
+    file = stages.storage(stage("bad")).parent / "stage.json"
+    file.parent.mkdir(parents=True)
     file.write_text(text)
 
     assert [one.name for one in stages.all()] == ["good"]

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
+from uuid import uuid4
 
 from headrace.autoloader.source import Source as LoaderSource
 from headrace.delta_log.tables import table_exists
@@ -82,6 +83,7 @@ def new_stage(project: CodeProject, settings: Settings, environ: Mapping[str, st
     flows = [flow for name in sorted(names) for flow in graph.flows_into(name)]
     raise_all([*_not_deployed(settings, names), *_unsupported(graph, flows, names)])
     return Stage(
+        id=uuid4().hex[:8],
         name=request.name or _default_name(request.selection),
         datasets=tuple(map(str, sorted(names))),
         flows=tuple(_staged_flow(settings, flow) for flow in flows),

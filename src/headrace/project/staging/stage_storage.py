@@ -31,7 +31,7 @@ def stage_settings(settings: Settings, stage: Stage) -> Settings:
     """
     return replace(
         settings,
-        storage=str(Stages(settings.layout).folder(stage.name)),
+        storage=str(Stages(settings.layout).storage(stage)),
         production=settings.layout,
         staged=frozenset(map(settings.naming.canonical, stage.datasets)),
         continuous=False,

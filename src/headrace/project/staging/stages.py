@@ -103,8 +103,9 @@ class PipelineStages:
         self._stored.check_no_swap()
         stage = self._stored.find(name)
         if code_digest(self._settings) != stage.code_digest:
-            stage = self._new(StageRequest(stage.datasets, name=name, accept_data_loss=stage.accept_data_loss))
-            self._drop(stage)
+            before = stage
+            stage = self._new(StageRequest(before.datasets, name=name, accept_data_loss=before.accept_data_loss))
+            self._drop(before)
             self._stored.create(stage)
         return stage, self._build(stage, on_event)
 

@@ -38,6 +38,7 @@ class Stage:
     """A stage.
 
     Attributes:
+        id: of its storage, which no other stage of the name has had.
         name: as the user called it, or the first dataset.
         datasets: the datasets that it has itself.
         flows: their flows.
@@ -49,6 +50,7 @@ class Stage:
         accept_data_loss: whether it may have fewer rows than production, because some cannot be read again.
     """
 
+    id: str
     name: str
     datasets: tuple[str, ...]
     flows: tuple[StagedFlow, ...]

@@ -36,9 +36,9 @@ class Stages:
         self._folder = storage_path(layout.root) / "system" / "staging"
         self._swapping = self._folder / _SWAPPING
 
-    def folder(self, name: str) -> StoragePath:
-        """The storage of a stage."""
-        return self._folder / name
+    def storage(self, stage: Stage) -> StoragePath:
+        """The storage of a stage, at a path that is new for each stage: Delta caches tables by their paths."""
+        return self._folder / stage.name / stage.id
 
     def all(self) -> tuple[Stage, ...]:
         """All stages that can be read, by name."""
@@ -77,7 +77,7 @@ class Stages:
         Raises:
             PipelineError: STAGE.NAME_TAKEN, if another process has stored it meanwhile.
         """
-        folder = self.folder(stage.name)
+        folder = self._folder / stage.name
         folder.mkdir(parents=True, exist_ok=True)
         if not create_file(folder / _MANIFEST, _text(stage.to_json())):
             raise PipelineError("STAGE.NAME_TAKEN", stage=stage.name)
@@ -85,8 +85,8 @@ class Stages:
     def drop(self, name: str) -> None:
         """Remove a stage, or what a crash has left of it; safe to repeat."""
         # First of all: a stage of which files are gone must not be swapped in.
-        (self.folder(name) / _MANIFEST).unlink(missing_ok=True)
-        remove(self.folder(name), removal_folder(self._layout))
+        (self._folder / name / _MANIFEST).unlink(missing_ok=True)
+        remove(self._folder / name, removal_folder(self._layout))
 
     def swap(self) -> Swap | None:
         """The swap that has begun and not ended; None without one.
