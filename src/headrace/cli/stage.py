@@ -32,6 +32,7 @@ app = typer.Typer(
     add_completion=False,
 )
 
+_KEY = "Columns that identify a row, with commas, in tables that have them (default: the keys of AUTO CDC)."
 _NAME = typer.Argument(metavar="NAME", help="The name of a stage.")
 
 
@@ -107,7 +108,9 @@ def compare(
     key: Annotated[
         list[str] | None,
         typer.Option(
-            "--key", metavar="COLUMNS", help="Columns that identify a row, with commas (default: the keys of AUTO CDC)."
+            "--key",
+            metavar="COLUMNS",
+            help="Columns that identify a row, in tables that have them (default: the keys of AUTO CDC).",
         ),
     ] = None,
     rows: Annotated[int, typer.Option("--rows", metavar="N", min=0, help="The maximum number of example rows.")] = 5,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.delta_log.tables import table_exists
+from headrace.delta_log.tables import table_exists, table_state
 from headrace.events.epoch_counts import counts_of_epoch
 from headrace.events.reader import EventReader
 from headrace.graph.resolved_flows import Mode
@@ -73,20 +73,35 @@ def compare_stage(
         settings: the pipeline's.
         staged: those of the stage.
         names: the datasets to compare.
-        request: the key and the number of examples.
+        request: the key, for the tables that have its columns, and the number of examples.
         compare: compares a table with that of another storage.
 
     Raises:
         PipelineError: DIFF.*, EVENTS.NOT_READABLE.
     """
+    names = tuple(names)
+    with_key = [name for name in names if _has_columns((settings, staged), name, request.key)]
     for name in names:
+        # If no table has the columns, the first one says so.
+        key = request.key if name in with_key or not with_key else ()
         counts = [_expectations(one, name) for one in (settings, staged)]
         known = dict.fromkeys((*counts[0], *counts[1]))
         quarantines = [one.layout.quarantine(one.naming, name) for one in (settings, staged)]
         rows = [row_count(path) or 0 if table_exists(path) else 0 for path in quarantines]
-        found = compare(staged, DiffRequest(str(name), key=request.key, examples=request.examples))
+        found = compare(staged, DiffRequest(str(name), key=key, examples=request.examples))
         pairs = tuple(ExpectationPair(one, counts[0].get(one), counts[1].get(one)) for one in known)
         yield StagedTable(str(name), found, pairs, (rows[0], rows[1]))
+
+
+def _has_columns(sides: Iterable[Settings], name: QualifiedName, key: Iterable[str]) -> bool:
+    """Whether both tables of a dataset have the columns of a key."""
+    states = (table_state(one.layout.table(one.naming, name)) for one in sides)
+    columns = [set() if state is None else set(map(str.casefold, state.schema.names)) for state in states]
+    known = set.intersection(*columns)
+    texts = map(str.casefold, key)
+    # The name of a column may have a comma.
+    parts = (part.strip() for text in texts for part in ([text] if text in known else text.split(",")))
+    return known.issuperset(filter(None, parts))
 
 
 def _expectations(settings: Settings, name: QualifiedName) -> Mapping[str, ExpectationCount]:
