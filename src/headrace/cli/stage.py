@@ -16,7 +16,7 @@ from headrace.cli.live_display import display_for
 from headrace.cli.printable import printable
 from headrace.cli.tables import text_table
 from headrace.cli.update import finish
-from headrace.cli.update_options import AcceptDataLoss, Exclude
+from headrace.cli.update_options import Exclude
 from headrace.model.outcome import UpdateState
 from headrace.project.inspection.flow_checkpoint import time_text
 from headrace.project.staging.build import StageRequest
@@ -44,7 +44,9 @@ def create(
     ],
     name: Annotated[str, typer.Option("--name", metavar="NAME", help="A name (default: the first dataset).")] = "",
     exclude: Exclude = None,
-    accept: AcceptDataLoss = False,  # noqa: FBT002 - an option of the command line
+    accept: Annotated[  # noqa: FBT002 - an option of the command line
+        bool, typer.Option("--accept-data-loss", help="Also if rows of production cannot be read again.")
+    ] = False,
 ) -> None:
     """Build datasets with the code of now in a storage of their own. Production is only read.
 
