@@ -21,7 +21,7 @@ from headrace.model.outcome import UpdateState
 from headrace.project.inspection.flow_checkpoint import time_text
 from headrace.project.staging.build import StageRequest
 from headrace.project.staging.compare import StagedTable
-from headrace.project.staging.progress import SourceProgress
+from headrace.project.staging.progress import SourceProgress, StagedRows
 from headrace.project.staging.swap_plan import SwapPlan
 from headrace.project.staging.swaps import Swapped, SwapRequest
 from headrace.storage.stages.manifest import Stage
@@ -94,12 +94,13 @@ def list_stages(context: typer.Context) -> None:
 
 @app.command("show")
 def show(context: typer.Context, name: Annotated[str, _NAME]) -> None:
-    """Show how far the flows of a stage are, next to those of production."""
+    """Show the rows of a stage and how far its flows are, next to those of production."""
     invocation = invocation_of(context)
     stages = invocation.open().stages
-    stage, progress = stages.find(name), stages.progress(name)
-    text = "\n".join(_shown(stage, progress, invocation.width))
-    value = {**stage.to_json(), "sources": [one.to_json() for one in progress]}
+    stage, tables, progress = stages.find(name), stages.rows(name), stages.progress(name)
+    text = "\n".join(_shown(stage, tables, progress, invocation.width))
+    sources = [one.to_json() for one in progress]
+    value = {**stage.to_json(), "tables": [one.to_json() for one in tables], "sources": sources}
     invocation.result_redacted(printable(text, keep="\n"), value)
 
 
@@ -175,11 +176,15 @@ def _done(invocation: Invocation, name: str, done: Swapped) -> None:
     invocation.result_redacted(printable("\n\n".join(texts), keep="\n"), value)
 
 
-def _shown(stage: Stage, progress: Iterable[SourceProgress], width: int | None) -> Iterator[str]:
+def _shown(
+    stage: Stage, tables: Iterable[StagedRows], progress: Iterable[SourceProgress], width: int | None
+) -> Iterator[str]:
     by = f" by {stage.made_by}" if stage.made_by else ""
     yield f"stage {stage.name}, made {time_text(stage.made_at)}{by}"
-    yield f"datasets: {', '.join(stage.datasets)}"
     yield from stage.left_out
+    yield ""
+    counts = [(one.dataset, _count(one.staged), _count(one.production)) for one in tables]
+    yield text_table(("rows of", "stage", "production"), counts, width=width)
     yield ""
     rows = [(one.flow, one.source, one.staged, one.production) for one in progress]
     yield text_table(("flow", "source", "stage", "production"), rows, width=width)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from headrace.project.savepoints.savepoints import Restored, RestoreRequest
     from headrace.project.staging.build import StageRequest
     from headrace.project.staging.compare import StagedTable
-    from headrace.project.staging.progress import SourceProgress
+    from headrace.project.staging.progress import SourceProgress, StagedRows
     from headrace.project.staging.swap_plan import SwapPlan
     from headrace.project.staging.swaps import Swapped, SwapRequest
     from headrace.storage.health import FlowHealth
@@ -113,6 +113,9 @@ class PipelineStages(Protocol):
 
     def run(self, name: str, *, on_event: Callable[[Event], None] | None = None) -> tuple[Stage, Outcome]:
         """Read new data into a stage."""
+
+    def rows(self, name: str) -> Sequence[StagedRows]:
+        """The rows of the tables of a stage."""
 
     def progress(self, name: str) -> Sequence[SourceProgress]:
         """How far the flows of a stage are."""

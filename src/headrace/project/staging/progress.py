@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace.delta_log.tables import table_state
+from headrace.project.inspection.stored_tables import row_count
 from headrace.settings.settings import Settings
 from headrace.storage.health import FlowHealth
 from headrace.storage.inventory import stored_tables
@@ -28,6 +29,26 @@ class SourceProgress:
     def to_json(self) -> dict[str, Any]:
         """The positions for programs."""
         return {"flow": self.flow, "source": self.source, "stage": self.staged, "production": self.production}
+
+
+@dataclass(frozen=True)
+class StagedRows:
+    """The rows of a table in the stage and in production; None without a table."""
+
+    dataset: str
+    staged: int | None
+    production: int | None
+
+    def to_json(self) -> dict[str, Any]:
+        """The numbers for programs."""
+        return {"dataset": self.dataset, "stage": self.staged, "production": self.production}
+
+
+def staged_rows(settings: Settings, staged: Settings) -> Iterator[StagedRows]:
+    """The rows of each table of a stage, and of that of production."""
+    for name in sorted(staged.staged):
+        counts = [row_count(one.layout.table(one.naming, name)) for one in (staged, settings)]
+        yield StagedRows(str(name), *counts)
 
 
 def source_progress(

@@ -12,7 +12,7 @@ from headrace.model.table_diff import DiffRequest
 from headrace.project.inspection.table_diffs import TableDiffs
 from headrace.project.staging.build import CodeProject, StageRequest, begin_flows, new_stage
 from headrace.project.staging.compare import StagedTable, compare_stage
-from headrace.project.staging.progress import SourceProgress, source_progress
+from headrace.project.staging.progress import SourceProgress, StagedRows, source_progress, staged_rows
 from headrace.project.staging.stage_storage import check_disk, health, stage_lease, stage_settings
 from headrace.project.staging.swaps import StageSwaps
 from headrace.project.update.code_version import code_digest
@@ -108,6 +108,14 @@ class PipelineStages:
             self._drop(before)
             self._stored.create(stage)
         return stage, self._build(stage, on_event)
+
+    def rows(self, name: str) -> tuple[StagedRows, ...]:
+        """The rows of the tables of a stage, next to those of production.
+
+        Raises:
+            PipelineError: STAGE.UNKNOWN, STAGE.UNREADABLE.
+        """
+        return tuple(staged_rows(self._settings, stage_settings(self._settings, self._stored.find(name))))
 
     def progress(self, name: str) -> tuple[SourceProgress, ...]:
         """How far the flows of a stage are, next to those of production.
