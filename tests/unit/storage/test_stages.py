@@ -18,7 +18,7 @@ from headrace.model.ddl import parse_struct
 from headrace.model.names import Naming
 from headrace.settings.staged_layout import StagedLayout
 from headrace.settings.storage import StorageLayout
-from headrace.storage.savepoints.pins import link_version
+from headrace.storage.savepoints.pins import adopt_version
 from headrace.storage.stages.manifest import (
     FlowStep,
     FlowToSwap,
@@ -169,8 +169,8 @@ def test_the_files_of_a_version_are_links_in_the_folder_of_the_other_table(tmp_p
     write_deltalake(target, pa.table({"p": [9], "n": [9]}), partition_by=["p"])
     names = set(DeltaTable(source, version=0).file_uris())
 
-    link_version(source, 0, target)
-    link_version(source, 0, target)
+    adopt_version(source, 0, target)
+    adopt_version(source, 0, target)
 
     linked = {tmp_path / "production" / name.removeprefix(f"{source}/") for name in names}
     assert all(file.stat().st_nlink == 2 for file in linked)

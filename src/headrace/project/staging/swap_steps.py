@@ -26,12 +26,11 @@ from headrace.spark.delta.transaction import delta_transaction
 from headrace.storage.backfills import retire_backfills
 from headrace.storage.flow_record import FlowRecord, read_record, write_record
 from headrace.storage.flow_stores import tables_of
-from headrace.storage.savepoints.pins import link_version
+from headrace.storage.savepoints.pins import adopt_version
 from headrace.storage.stages.manifest import FlowStep, FlowToSwap, Swap, TableStep, TableToSwap
 from headrace.stores.copies import copy_tree, sync_folder
-from headrace.stores.paths import on_disk, remove_tree, storage_path
+from headrace.stores.paths import StoragePath, relative_path, remove_tree, sorted_paths, storage_path
 
-_SWAPPING = "swapping a stage in"
 _RECORD = "flow.json"
 
 
@@ -61,7 +60,7 @@ class SwapSteps:
         self._swap, self._settings = swap, settings
         self._session, self._fence, self._reached = session, fence, reached
         self._code_digest = code_digest
-        self._root, self._own_root = (on_disk(storage_path(one.storage), _SWAPPING) for one in (settings, staged))
+        self._root, self._own_root = (storage_path(one.layout.root) for one in (settings, staged))
         # In each table that has been replaced.
         self._transaction = f"headrace:swap:{swap.id}"
 
@@ -96,16 +95,16 @@ class SwapSteps:
                 batches = {**(table.batches or {}), self._transaction: 0}
                 set_contents(self._session(), path, Contents(own, table.version, batches))
             case TableStep.ADDED:
-                _copy_table(Path(own), Path(path))
+                _copy_table(self._own_root / table.path, self._root / table.path)
             case TableStep.EMPTIED:
                 empty_table(self._session(), path)
         self._reached("table swapped")
 
     def _link(self, table: TableToSwap, own: str, path: str) -> None:
         try:
-            link_version(own, table.version, path)
+            adopt_version(own, table.version, path)
         except OSError as error:
-            reason = f"its files cannot be linked: {error.strerror or type(error).__name__}"
+            reason = f"its files cannot be taken: {error.strerror or type(error).__name__}"
             raise PipelineError("STAGE.TABLE", name=table.name, reason=reason) from error
 
     def _record_batches(self, flow: FlowToSwap) -> None:
@@ -129,11 +128,12 @@ class SwapSteps:
 
     def _adopt_auto_loader(self) -> None:
         """Copy the ledgers and schemas of flows, and of the views that they read."""
-        for folder in sorted((self._own_root / "checkpoints").glob("**/auto_loader/*")):
-            if not folder.is_dir():
-                continue
+        checkpoints = self._own_root / "checkpoints"
+        # With a catalog, flows are a folder deeper.
+        found = (folder for levels in ("*/*/*", "*/*/*/*") for folder in checkpoints.glob(f"{levels}/auto_loader/*"))
+        for folder in sorted_paths(found):
             self._fence()
-            target = self._root / folder.relative_to(self._own_root)
+            target = self._root / str(relative_path(folder, self._own_root))
             copy_ledgers(folder / LEDGERS, target / LEDGERS)
             adopt_schema(folder, target)
             self._reached("ledgers copied")
@@ -192,13 +192,13 @@ class SwapSteps:
         return {role: version for role, version in found.items() if version is not None}
 
 
-def _table_id(folder: Path) -> str:
+def _table_id(folder: StoragePath) -> str:
     """The id of a table; empty without one."""
     found = table_version(str(folder))
     return "" if found is None else found.table_id
 
 
-def _readable(file: Path) -> FlowRecord:
+def _readable(file: StoragePath) -> FlowRecord:
     record = read_record(file)
     if record is None or record.unreadable:
         reason = "it is missing" if record is None else record.unreadable
@@ -206,8 +206,12 @@ def _readable(file: Path) -> FlowRecord:
     return record
 
 
-def _copy_table(source: Path, target: Path) -> None:
-    """Make a table of links to all files of another one; it appears whole."""
+def _copy_table(source: StoragePath, target: StoragePath) -> None:
+    """Make a table of links to all files of another one; on a disk, it appears whole."""
+    if not (isinstance(source, Path) and isinstance(target, Path)):
+        # Nothing reads it before the swap is finished. Copied again, it is the same.
+        copy_tree(source, target)
+        return
     if table_exists(str(target)):
         return
     draft = target.with_name(f".{target.name}.swapping")
