@@ -142,6 +142,32 @@ def test_after_a_restore_an_update_on_s3_gives_the_rows_that_running_on_has_give
     assert {table["pinned"] for table in then["tables"]} == {False}
 
 
+def test_a_stage_on_s3_gives_the_rows_of_a_full_refresh_on_a_disk(projects):
+    disk, on_s3 = projects
+    for project in projects:
+        run(project, "run")
+        file = project / "transformations" / "shop.py"
+        file.write_text(file.read_text().replace("amount > 0", "amount > 2").replace("amount < 6", "amount < 5"))
+    run(disk, "run", "--full-refresh-all")
+    run(on_s3, "stage", "create", "orders+")
+    compared = in_own_process(on_s3, "stage", "compare", "orders", "--key", "id", "--output", "json")
+    assert compared.returncode == 1, compared.stderr
+    assert {table["table"]: table["rows"]["only_first"] for table in json.loads(compared.stdout)}["orders"] == 2
+
+    run(on_s3, "stage", "swap", "orders")
+
+    for project in projects:
+        add_orders(project, 100)
+        run(project, "run")
+    assert rows(on_s3) == rows(disk)
+    # The stage is gone, and its objects too.
+    assert not storage_path(f"{on_s3_storage(on_s3)}/system/staging").exists()
+
+
+def on_s3_storage(project):
+    return (project / "pipeline.yml").read_text().partition("storage: ")[2].strip()
+
+
 def test_an_update_that_is_killed_on_s3_is_lost_and_the_next_one_repairs_it(projects, lake):
     _, on_s3 = projects
     process = subprocess.Popen([PROGRAM, "run"], cwd=on_s3, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

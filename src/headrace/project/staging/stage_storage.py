@@ -6,7 +6,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 
-from headrace.errors import PipelineError
 from headrace.events.last_batches import last_batches
 from headrace.model.change_classes import ApprovalPolicy
 from headrace.model.savepoint_policy import NO_SAVEPOINTS
@@ -17,7 +16,6 @@ from headrace.settings.settings import Settings
 from headrace.storage.health import FlowHealth, health_of_flows
 from headrace.storage.stages.manifest import Stage
 from headrace.storage.stages.stored import Stages
-from headrace.stores.uris import is_store_uri
 
 
 def stage_settings(settings: Settings, stage: Stage) -> Settings:
@@ -59,13 +57,3 @@ def health(settings: Settings) -> tuple[FlowHealth, ...]:
     """The flows of a storage, healthy or not."""
     logged = last_batches(settings.layout.events)
     return health_of_flows(settings.layout, settings.naming, settings.id, logged)
-
-
-def check_disk(settings: Settings) -> None:
-    """Check that a storage can have stages.
-
-    Raises:
-        PipelineError: STAGE.ON_STORE.
-    """
-    if is_store_uri(settings.storage):
-        raise PipelineError("STAGE.ON_STORE", storage=settings.storage)

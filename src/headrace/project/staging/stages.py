@@ -13,7 +13,7 @@ from headrace.project.inspection.table_diffs import TableDiffs
 from headrace.project.staging.build import CodeProject, StageRequest, begin_flows, new_stage
 from headrace.project.staging.compare import StagedTable, compare_stage
 from headrace.project.staging.progress import SourceProgress, StagedRows, source_progress, staged_rows
-from headrace.project.staging.stage_storage import check_disk, health, stage_lease, stage_settings
+from headrace.project.staging.stage_storage import health, stage_lease, stage_settings
 from headrace.project.staging.swaps import StageSwaps
 from headrace.project.update.code_version import code_digest
 from headrace.settings.settings import Settings
@@ -73,11 +73,10 @@ class PipelineStages:
             on_event: receives every event of the update as it happens.
 
         Raises:
-            PipelineError: STAGE.ON_STORE, STAGE.NAME, STAGE.NAME_TAKEN, STAGE.NOTHING.
+            PipelineError: STAGE.NAME, STAGE.NAME_TAKEN, STAGE.NOTHING.
             Problems: STAGE.NOT_DEPLOYED, STAGE.UNSUPPORTED; all problems of the project; rows that cannot be read
                 again.
         """
-        check_disk(self._settings)
         stage = self._new(request)
         self._stored.check_new(stage.name)
         # What a crash has left of another one.

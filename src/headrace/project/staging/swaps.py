@@ -18,7 +18,7 @@ from headrace.project.savepoints.recorded import record_event
 from headrace.project.savepoints.restore import unfinished_restore
 from headrace.project.savepoints.savepoints import PipelineSavepoints
 from headrace.project.savepoints.steps import Reached, no_step
-from headrace.project.staging.stage_storage import check_disk, health, stage_lease, stage_settings
+from headrace.project.staging.stage_storage import health, stage_lease, stage_settings
 from headrace.project.staging.swap_facts import SwapFacts
 from headrace.project.staging.swap_plan import SwapPlan, plan_swap
 from headrace.project.staging.swap_steps import SwapSteps
@@ -161,7 +161,6 @@ class StageSwaps:
 
     def _refusals(self, stage: Stage) -> Iterator[PipelineError]:
         """Why a stage cannot be swapped in, whatever its tables are like."""
-        check_disk(self._settings)
         if stage.pipeline != self._settings.id:
             yield PipelineError("STAGE.OTHER_PIPELINE", stage=stage.name)
         if code_digest(self._settings) != stage.code_digest:
