@@ -149,7 +149,7 @@ def test_lists_and_shows_stages_and_names_what_cannot_be_read(cli, stages):
 def test_a_build_that_fails_says_how_to_go_on(cli, stages):
     stages.state = UpdateState.FAILED
 
-    code, _, err = cli("stage", "create", "orders")
+    code, out, _ = cli("stage", "create", "orders")
 
     assert code == 1
-    assert "headrace stage run orders" in " ".join(err.split())
+    assert "headrace stage run orders" in " ".join(out.split())
