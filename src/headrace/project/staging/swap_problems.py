@@ -41,7 +41,7 @@ def swap_losses(facts: SwapFacts) -> Iterator[str]:
     """Where streams that are moved behind the swap would miss rows, or get rows again, in sentences."""
     if not facts.readers:
         return
-    read = frozenset().union(*map(tables_read, facts.readers)) & facts.replaced.keys()
+    read = frozenset[str]().union(*map(tables_read, facts.readers)) & facts.replaced.keys()
     above = {state.path for table_id, state in facts.replaced.items() if table_id in facts.upstream(read)}
     states = (table_state(flow.stores.tables[TABLE]) for flow in facts.production)
     known = {state.table_id: state for state in states if state is not None}
