@@ -20,7 +20,7 @@ from headrace.cli.update_options import Exclude
 from headrace.model.outcome import UpdateState
 from headrace.project.inspection.flow_checkpoint import time_text
 from headrace.project.staging.build import StageRequest
-from headrace.project.staging.compare import StagedTable
+from headrace.project.staging.compare import ExpectationPair, StagedTable
 from headrace.project.staging.progress import SourceProgress, StagedRows
 from headrace.project.staging.swap_plan import SwapPlan
 from headrace.project.staging.swaps import Swapped, SwapRequest
@@ -194,11 +194,7 @@ def _compared(table: StagedTable, width: int | None) -> Iterator[str]:
     yield from diff_lines(table.diff, width)
     if table.expectations:
         rows = [
-            (
-                pair.name,
-                *(_count(one and one.passed) for one in (pair.production, pair.staged)),
-                *(_count(one and one.failed) for one in (pair.production, pair.staged)),
-            )
+            (pair.name, *(_count(one) for one in (*_counts(pair, "passed"), *_counts(pair, "failed"))))
             for pair in table.expectations
         ]
         yield "\nexpectations, as far as the event logs have counted them"
@@ -206,6 +202,11 @@ def _compared(table: StagedTable, width: int | None) -> Iterator[str]:
         yield text_table(columns, rows, width=width)
     if any(table.quarantined):
         yield f"\nquarantined rows: {table.quarantined[0]:,} in production, {table.quarantined[1]:,} in the stage"
+
+
+def _counts(pair: ExpectationPair, field: str) -> Iterator[int | None]:
+    for one in (pair.production, pair.staged):
+        yield None if one is None else int(getattr(one, field))
 
 
 def _planned(plan: SwapPlan, width: int | None) -> Iterator[str]:

@@ -78,8 +78,8 @@ def source_progress(
             for flow in then_now
         ]
         if not any(positions):
-            state = [_NOT_RUN if flow is None or not flow.stored.has_run else "has run" for flow in then_now]
-            yield SourceProgress(then.name, "", state[1], state[0])
+            words = [_NOT_RUN if flow is None or not flow.stored.has_run else "has run" for flow in then_now]
+            yield SourceProgress(then.name, "", words[1], words[0])
         for number in range(max(map(len, positions))):
             pair = [one[number] if number < len(one) else None for one in positions]
             source = next(one.source for one in reversed(pair) if one is not None)

@@ -118,7 +118,7 @@ class SwapSteps:
 
     def _versions(self) -> Mapping[str, TableVersion]:
         """By the ids that positions in a replaced table can have, the table with the version of the swap."""
-        found = {}
+        found: dict[str, TableVersion] = {}
         for table in self._swap.tables:
             now = table_version(str(self._root / table.path))
             own = table_version(str(self._own_root / table.path))
