@@ -14,11 +14,10 @@ if TYPE_CHECKING:
     from headrace.assistant.doctor.checklist import Checklist
     from headrace.assistant.doctor.diagnose import Diagnosis
     from headrace.errors import PipelineError
-    from headrace.events.types import Event
     from headrace.model.erasure import Erasure, ErasureRequest
     from headrace.model.lateness import Lateness
     from headrace.model.maintenance import MaintenanceRequest
-    from headrace.model.outcome import FilesBacklog, Outcome
+    from headrace.model.outcome import FilesBacklog
     from headrace.model.rows import Rows
     from headrace.model.state_rows import StateRequest, StateRows
     from headrace.model.table_diff import DiffRequest, TableDiff
@@ -29,14 +28,8 @@ if TYPE_CHECKING:
     from headrace.project.savepoints.create import SavepointRequest
     from headrace.project.savepoints.restore_plan import RestorePlan
     from headrace.project.savepoints.savepoints import Restored, RestoreRequest
-    from headrace.project.staging.build import StageRequest
-    from headrace.project.staging.compare import StagedTable
-    from headrace.project.staging.progress import SourceProgress, StagedRows
-    from headrace.project.staging.swap_plan import SwapPlan
-    from headrace.project.staging.swaps import Swapped, SwapRequest
     from headrace.storage.health import FlowHealth
     from headrace.storage.savepoints.manifest import Savepoint
-    from headrace.storage.stages.manifest import Stage
 
 
 class Erasures(Protocol):
@@ -78,53 +71,6 @@ class PipelineSavepoints(Protocol):
 
     def write_code(self, savepoint: Savepoint, folder: Path) -> int:
         """Write the code of a savepoint into a new folder; returns the number of files."""
-
-
-class StageSwaps(Protocol):
-    """Swaps stages in."""
-
-    def plan(self, name: str) -> SwapPlan:
-        """What a swap would do."""
-
-    def swap(self, request: SwapRequest) -> Swapped:
-        """Swap a stage in."""
-
-
-class PipelineStages(Protocol):
-    """The stages of a pipeline."""
-
-    @property
-    def swaps(self) -> StageSwaps:
-        """Swaps stages in."""
-
-    def all(self) -> Sequence[Stage]:
-        """All stages that can be read."""
-
-    def problems(self) -> Sequence[PipelineError]:
-        """Why others cannot be read."""
-
-    def find(self, name: str) -> Stage:
-        """The stage with a name."""
-
-    def create(
-        self, request: StageRequest, *, on_event: Callable[[Event], None] | None = None
-    ) -> tuple[Stage, Outcome]:
-        """Make a stage and build its datasets."""
-
-    def run(self, name: str, *, on_event: Callable[[Event], None] | None = None) -> tuple[Stage, Outcome]:
-        """Read new data into a stage."""
-
-    def rows(self, name: str) -> Sequence[StagedRows]:
-        """The rows of the tables of a stage."""
-
-    def progress(self, name: str) -> Sequence[SourceProgress]:
-        """How far the flows of a stage are."""
-
-    def compare(self, name: str, key: tuple[str, ...] = (), examples: int = 0) -> Iterable[StagedTable]:
-        """How the tables of a stage differ from those of production."""
-
-    def drop(self, name: str) -> Stage:
-        """Remove a stage."""
 
 
 class TableDiffs(Protocol):
@@ -201,10 +147,6 @@ class SessionProject(StoredProject, Protocol):
     @property
     def savepoints(self) -> PipelineSavepoints:
         """Makes, checks and restores savepoints."""
-
-    @property
-    def stages(self) -> PipelineStages:
-        """Builds stages, compares them and swaps them in."""
 
     @property
     def diffs(self) -> TableDiffs:
