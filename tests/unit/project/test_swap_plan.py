@@ -77,7 +77,7 @@ def test_a_swap_replaces_tables_goes_on_from_the_stage_and_moves_what_reads_them
     assert (staged.step, staged.before, staged.epoch) == (FlowStep.STAGED, 1, 1)
     assert (moved.name, moved.step, moved.before, moved.epoch) == ("below", FlowStep.MOVED, 2, 3)
     assert (moved.transaction, moved.committed, moved.table) == ("headrace:shop:below:3", 0, "tables/default/below")
-    assert plan.notes == ('"below" keeps its rows, which are computed from the old rows', "left out")
+    assert plan.notes == ('"below" keeps its rows, which are computed from the old rows',)
 
 
 def change_record(facts, name, **changes):

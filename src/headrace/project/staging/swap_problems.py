@@ -58,12 +58,13 @@ def swap_losses(facts: SwapFacts) -> Iterator[str]:
 def swap_notes(facts: SwapFacts) -> Iterator[str]:
     """What a swap does not do, in sentences."""
     for flow in facts.readers:
-        yield f'"{flow.stored.dataset}" keeps its rows, which are computed from the old rows'
+        is_sink = table_state(flow.stores.tables[TABLE]) is None
+        kept = "what was delivered from the old rows" if is_sink else "its rows, which are computed from the old rows"
+        yield f'"{flow.stored.dataset}" keeps {kept}'
     folders = [f"{facts.folder(flow)}/".removeprefix("checkpoints/") for flow in facts.production]
     for position in read_positions(facts.settings.layout.root).known:
         if position.table_id in facts.replaced and not any(f"{position.reader}/".startswith(one) for one in folders):
             yield f"the stream with the checkpoint {position.reader} is not of the pipeline, and has to start again"
-    yield from facts.stage.left_out
 
 
 def _problems_of_tables(facts: SwapFacts) -> Iterator[PipelineError]:
