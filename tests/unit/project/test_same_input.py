@@ -30,8 +30,8 @@ def flow(folder, *offsets, streams=True):
 
 
 def difference(tmp_path, then, now, pairs=(), tables=()):
-    flows = [flow(tmp_path / side, *offsets) for side, offsets in (("production", then), ("stage", now))]
-    return input_difference(*flows, dict(pairs), {state.table_id: state for state in tables})
+    production, staged = flow(tmp_path / "production", *then), flow(tmp_path / "stage", *now)
+    return input_difference(production, staged, dict(pairs), {state.table_id: state for state in tables})
 
 
 @pytest.mark.parametrize(
@@ -52,9 +52,9 @@ def test_offsets_that_can_only_be_compared_as_they_are_differ_unless_they_are_eq
 
 
 def test_a_view_has_no_positions(tmp_path):
-    views = [flow(tmp_path / side, streams=False) for side in ("production", "stage")]
+    view = flow(tmp_path, streams=False)
 
-    assert input_difference(*views, {}, {}) is None
+    assert input_difference(view, view, {}, {}) is None
 
 
 def ledger_with(folder, *names):
