@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 
 import pyarrow as pa
@@ -140,6 +141,51 @@ def test_after_a_restore_an_update_on_s3_gives_the_rows_that_running_on_has_give
     assert rows(on_s3) == after
     # A bucket has no links: the table keeps the files.
     assert {table["pinned"] for table in then["tables"]} == {False}
+
+
+def test_a_stage_on_s3_gives_the_rows_of_a_full_refresh_on_a_disk(projects):
+    refreshed, swapped = (changed(project, way) for project, way in zip(projects, ("refresh", "stage"), strict=True))
+
+    assert swapped == refreshed
+
+
+# In one process: changes the code and its tables, in one of two ways, reads new rows, and prints all rows.
+CHANGED = """
+import json, sys
+from pathlib import Path
+import pyarrow as pa
+from deltalake import write_deltalake
+from headrace.project.open import Project
+from headrace.project.staging.build import StageRequest
+from headrace.project.staging.swaps import SwapRequest
+
+folder, way, query = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+Project.open(folder).run()
+file = folder / "transformations" / "shop.py"
+file.write_text(file.read_text().replace("amount > 0", "amount > 2").replace("amount < 6", "amount < 5"))
+project = Project.open(folder)
+if way == "stage":
+    stages = project.stages
+    stages.create(StageRequest(("orders+",), accept_data_loss=True))
+    (removed,) = (one.diff.rows.only_first for one in stages.compare("orders", ("id",)) if one.name == "orders")
+    assert removed == 2, removed
+    stages.swaps.swap(SwapRequest("orders"))
+    assert not stages.all()
+else:
+    project.run(full_refresh_all=True, accept_data_loss=True)
+rows = {"id": list(range(100, 110)), "customer": ["c1"] * 10, "amount": list(range(-1, 9))}
+write_deltalake(folder / "source", pa.table(rows), mode="append")
+project = Project.open(folder)
+project.run()
+print(json.dumps([[list(row) for row in project.sql(query).rows], str(project.quarantine_list())]))
+"""
+
+
+def changed(project, way):
+    call = [sys.executable, "-c", CHANGED, str(project), way, f"{ALL_ROWS} ORDER BY name, row"]
+    done = subprocess.run(call, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def test_an_update_that_is_killed_on_s3_is_lost_and_the_next_one_repairs_it(projects, lake):

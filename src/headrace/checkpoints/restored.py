@@ -14,8 +14,11 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
-from headrace.checkpoints.offsets import newest_batches
+from headrace.checkpoints.initial_offsets import DeltaPosition
+from headrace.checkpoints.offsets import newest_batches, read_progress
+from headrace.delta_log.tables import TableVersion
 from headrace.stores.copies import copy_tree, sync_folder
 from headrace.stores.object_path import ObjectPath
 from headrace.stores.paths import StoragePath, remove_tree
@@ -23,6 +26,25 @@ from headrace.stores.paths import StoragePath, remove_tree
 _METADATA, _OFFSETS = "metadata", "offsets"
 # The lines before the first source: the version, and the metadata of the batch.
 _HEADER_LINES = 2
+
+
+def copy_behind(source: StoragePath, checkpoint: StoragePath, versions: Mapping[str, TableVersion]) -> None:
+    """Copy a checkpoint, with positions in some tables moved behind versions; nothing happens without a checkpoint.
+
+    Args:
+        source: the checkpoint, whose newest batch is completed.
+        checkpoint: the path of the copy; nothing happens if it exists.
+        versions: by the id that positions in a table have, the table and the version behind which reading goes on.
+    """
+    if not (source / _METADATA).is_file():
+        return
+    progress = read_progress(source)
+    moved = {
+        number: DeltaPosition(table.table_id, table.version + 1).offset()
+        for number, offset in enumerate(progress.offsets if progress is not None else ())
+        if isinstance(offset, Mapping) and (table := versions.get(str(offset.get("reservoirId")))) is not None
+    }
+    copy_checkpoint(source, checkpoint, str(uuid4()), moved)
 
 
 def copy_checkpoint(

@@ -52,12 +52,13 @@ def diff(
     invocation = invocation_of(context)
     request = DiffRequest(name, tuple(versions or ()), tuple(key or ()), other_project, other_profile, rows)
     found = invocation.open().diffs.compare(request)
-    text = "\n".join(_lines(found, invocation.width))
+    text = "\n".join(diff_lines(found, invocation.width))
     invocation.result_redacted(text, found.to_json(), folds=False)
     return DONE if found.is_equal else FAILED
 
 
-def _lines(found: TableDiff, width: int | None) -> Iterator[str]:
+def diff_lines(found: TableDiff, width: int | None) -> Iterator[str]:
+    """The comparison as text for a terminal of a width, line by line."""
     yield printable(found.name)
     yield from _side_lines(found)
     yield from (folded(printable(line), width) for line in _method(found))

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from headrace.cli.stored_project import SessionProject
+from headrace.cli.stored_stages import PipelineStages
 from headrace.errors import PipelineError
 
 # Verbs import what they use: all of this takes longer than `status`.
@@ -77,6 +78,10 @@ class OpenProject(SessionProject, Protocol):
     @property
     def changes(self) -> Changes:
         """Plans as files."""
+
+    @property
+    def stages(self) -> PipelineStages:
+        """Builds stages, compares them and swaps them in."""
 
     @property
     def continuous(self) -> bool:

@@ -49,6 +49,7 @@ VERBS = {
     "checkpoints": "checkpoints:app",
     "savepoint": "savepoint:app",
     "rollback": "savepoint:rollback",
+    "stage": "stage:app",
     "state": "state:app",
     "assist": "assist:app",
     "mcp": "assist:mcp",

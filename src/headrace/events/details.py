@@ -40,7 +40,7 @@ from headrace.events.types import (
     UpdateTotals,
     Warned,
 )
-from headrace.events.upkeep import LogTrimmed, RowsErased, SavepointChanged, TableMaintained
+from headrace.events.upkeep import LogTrimmed, RowsErased, SavepointChanged, StageSwapped, TableMaintained
 from headrace.model.batch_commit import BatchCommit
 from headrace.model.custom_metrics import MetricValue
 from headrace.model.expectations import Action, ExpectationCount
@@ -97,8 +97,8 @@ def event_of(event_type: str, details: Json, origin: Json, message: str = "") ->
     if event_type == RowsErased.event_type:
         rows = {str(name): int(count) for name, count in body["rows"].items()}
         return RowsErased(tuple(body["columns"]), rows, bool(body["kept_files"]), body.get("user"))
-    if event_type == SavepointChanged.event_type:
-        return SavepointChanged(body["action"], body["savepoint"], body["name"], body["kind"], body.get("user"))
+    if event_type in (SavepointChanged.event_type, StageSwapped.event_type):
+        return _savepoint_or_swap(event_type, body)
     if event_type == UpdateTotals.event_type:
         return UpdateTotals(tuple(_total(found) for found in body["flows"]), _reports(body.get("reports")))
     if event_type == TableMaintained.event_type:
@@ -107,6 +107,12 @@ def event_of(event_type: str, details: Json, origin: Json, message: str = "") ->
     if event_type == LogTrimmed.event_type:
         return LogTrimmed(body["before"], body["metrics_before"], body["metrics"])
     return _about_flow_or_dataset(event_type, body, str(flow), str(dataset))
+
+
+def _savepoint_or_swap(event_type: str, body: Json) -> Event:
+    if event_type == StageSwapped.event_type:
+        return StageSwapped(body["stage"], tuple(body["datasets"]), body.get("user"))
+    return SavepointChanged(body["action"], body["savepoint"], body["name"], body["kind"], body.get("user"))
 
 
 def _about_flow_or_dataset(event_type: str, body: Json, flow: str, dataset: str) -> Event | None:
@@ -309,7 +315,7 @@ def _body(event: Event) -> dict[str, Any]:
             return _metrics_body(event)
         case RowsSampled() | TableEvaluated():
             return _expectations_event_body(event)
-        case UpdateTotals() | RowsErased() | SavepointChanged() | TableMaintained() | LogTrimmed():
+        case UpdateTotals() | RowsErased() | SavepointChanged() | StageSwapped() | TableMaintained() | LogTrimmed():
             return _summary_body(event)
         case Warned(code=code, level=level, facts=facts):
             known = {} if level is Level.WARN else {"level": level}
@@ -317,7 +323,7 @@ def _body(event: Event) -> dict[str, Any]:
 
 
 def _summary_body(
-    event: UpdateTotals | RowsErased | SavepointChanged | TableMaintained | LogTrimmed,
+    event: UpdateTotals | RowsErased | SavepointChanged | StageSwapped | TableMaintained | LogTrimmed,
 ) -> dict[str, Any]:
     match event:
         case UpdateTotals(flows=flows, reports=reports):
@@ -327,6 +333,8 @@ def _summary_body(
             return {"columns": list(columns), "rows": dict(rows), "kept_files": kept_files, "user": user}
         case SavepointChanged(action, savepoint, name, kind, user):
             return {"action": action, "savepoint": savepoint, "name": name, "kind": kind, "user": user}
+        case StageSwapped(stage, datasets, user):
+            return {"stage": stage, "datasets": list(datasets), "user": user}
         case TableMaintained():
             return {key: getattr(event, key) for key in _MAINTENANCE}
         case LogTrimmed(before, metrics_before, metrics):

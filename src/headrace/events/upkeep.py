@@ -54,6 +54,25 @@ class SavepointChanged:
 
 
 @dataclass(frozen=True)
+class StageSwapped:
+    """A stage was swapped in: *datasets* have the rows that it had for them, *user* is who did it."""
+
+    stage: str
+    datasets: tuple[str, ...]
+    user: str | None = None
+
+    event_type: ClassVar[str] = "stage_swapped"
+    level: ClassVar[Level] = Level.INFO
+    maturity: ClassVar[Maturity] = Maturity.EVOLVING
+
+    @property
+    def message(self) -> str:
+        """One readable line."""
+        user = f" by {self.user}" if self.user else ""
+        return f"stage {self.stage} swapped in{user}: {', '.join(self.datasets)}"
+
+
+@dataclass(frozen=True)
 class TableMaintained:
     """An action of maintenance on a table, or on log files; *state* is DONE, SKIPPED or FAILED.
 

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from headrace.events.types import Event
 from headrace.graph.resolved import ResolvedGraph
-from headrace.graph.select import Selection
+from headrace.graph.select import Selected, Selection, select
 from headrace.model.outcome import Outcome, UpdateCause
 from headrace.model.preview import Preview
 from headrace.model.rows import Rows
@@ -43,7 +43,11 @@ class Project(SessionProject):
 
     def __init__(self, settings: Settings, environ: Mapping[str, str], harness: Harness = REAL) -> None:
         super().__init__(
-            settings, environ, self.session, lambda topics: ask_brokers(self._resolver, self._planning, topics)
+            settings,
+            environ,
+            self.session,
+            lambda other: Project(other, environ, harness),
+            lambda topics: ask_brokers(self._resolver, self._planning, topics),
         )
         self._harness = harness
         self._planning = Planning(settings, harness)
@@ -59,6 +63,7 @@ class Project(SessionProject):
             self.alerts,
             self.metrics,
             self.savepoints,
+            self.stages.swaps,
         )
         self.changes = PipelineChanges(self._updates)
 
@@ -113,6 +118,17 @@ class Project(SessionProject):
             Problems: all problems of the project or the selection.
         """
         return self.changes.plan(selection or Selection())
+
+    def selected(self, selection: Selection) -> tuple[ResolvedGraph, Selected]:
+        """The graph, and what a selection finds in it, if an update could do it; writes nothing.
+
+        Raises:
+            Problems: all problems of the project or the selection; rows that cannot be read again.
+        """
+        with self._planning.reading():
+            found = self._planning.resolve(self._resolver.resolve, selection, skip_unavailable=False)
+            graph = self._planning.plan(found.project.graph, found.selection).graph
+            return graph, select(graph, found.selection, self.settings.naming)
 
     def run(
         self,

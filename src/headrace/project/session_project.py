@@ -11,6 +11,9 @@ from headrace.project.inspection.stored_project import StoredProject
 from headrace.project.inspection.table_diffs import TableDiffs
 from headrace.project.savepoints.savepoints import PipelineSavepoints
 from headrace.project.savepoints.topics import AskBrokers
+from headrace.project.staging.build import CodeProject
+from headrace.project.staging.stages import PipelineStages
+from headrace.project.staging.swaps import StageSwaps
 from headrace.settings.settings import Settings
 
 
@@ -21,6 +24,7 @@ class SessionProject(StoredProject):
         settings: the pipeline's.
         environ: the process environment.
         session: opens the session.
+        open_project: opens the project of other settings, to build a stage.
         ask_brokers: asks whether the records are still there that a restore reads again.
     """
 
@@ -29,9 +33,12 @@ class SessionProject(StoredProject):
         settings: Settings,
         environ: Mapping[str, str],
         session: Callable[[], SparkSession],
+        open_project: Callable[[Settings], CodeProject],
         ask_brokers: AskBrokers,
     ) -> None:
         super().__init__(settings, environ)
         self.erasures = Erasures(settings, environ, session, self.redact)
         self.diffs = TableDiffs(settings, self._secrets, environ)
         self.savepoints = PipelineSavepoints(settings, environ, session, self.redact, ask_brokers)
+        swaps = StageSwaps(settings, environ, session, self.redact, self.savepoints)
+        self.stages = PipelineStages(settings, environ, swaps, self.diffs, open_project)

@@ -20,6 +20,7 @@ from headrace.model.tombstone_retention import DEFAULT_RETENTION, Retention
 from headrace.settings.alert_settings import AlertSettings
 from headrace.settings.keyring import from_keyring
 from headrace.settings.secrets import DIRECTORY_VARIABLE, Secrets, resolve
+from headrace.settings.staged_layout import StagedLayout
 from headrace.settings.storage import StorageLayout
 from headrace.settings.stores import StoreSettings
 from headrace.stores.uris import is_store_uri
@@ -112,6 +113,9 @@ class Settings:
     approval: ApprovalPolicy = field(default_factory=ApprovalPolicy)
     # By the canonical URI of a bucket.
     stores: Mapping[str, StoreSettings] = field(default_factory=dict)
+    # Of a stage alone: the paths of production, and the datasets that the stage has itself.
+    production: StorageLayout | None = None
+    staged: frozenset[QualifiedName] = frozenset()
     # Keys that are accepted without effect, and why.
     notices: tuple[tuple[str, str], ...] = ()
     locations: Mapping[str, Location] = field(default_factory=dict, repr=False, compare=False)
@@ -130,11 +134,19 @@ class Settings:
     @property
     def layout(self) -> StorageLayout:
         """The paths below the storage."""
-        if not is_store_uri(self.storage):
-            return StorageLayout(self.storage)
-        # Profiles may have storages of their own.
-        digest = hashlib.sha256(self.storage.encode()).hexdigest()[:12]
-        return StorageLayout(self.storage, str(self.root / ".headrace" / f"storage-{digest}"))
+        local_root = ""
+        if is_store_uri(self.storage):
+            # Profiles may have storages of their own.
+            digest = hashlib.sha256(self.storage.encode()).hexdigest()[:12]
+            local_root = str(self.root / ".headrace" / f"storage-{digest}")
+        if self.production is not None:
+            return StagedLayout(self.storage, local_root, production=self.production, datasets=self.staged)
+        return StorageLayout(self.storage, local_root)
+
+    @property
+    def production_layout(self) -> StorageLayout:
+        """The paths below the storage; for a stage, those of production."""
+        return self.layout if self.production is None else self.production
 
     @property
     def all_connectors(self) -> tuple[str, ...]:

@@ -34,6 +34,7 @@ __all__ = [
     "savepoints",
     "source_retention",
     "spill_queue",
+    "stages",
     "start_positions",
     "table_positions",
     "view_definitions",

@@ -77,6 +77,20 @@ def link_files(source: Path, target: Path, names: Iterable[str], *, missing_ok: 
     return Copied(files, size)
 
 
+def copy_objects(source: ObjectPath, target: ObjectPath, names: Iterable[str]) -> None:
+    """Copy objects of a folder into another one of the bucket, in place of those that are there.
+
+    Args:
+        source: the folder of the objects.
+        target: the folder of the copies.
+        names: the objects, relative to both folders.
+
+    Raises:
+        OSError: an object cannot be copied.
+    """
+    in_parallel(lambda name: source.store.copy(f"{source.key}/{name}", f"{target.key}/{name}"), list(names))
+
+
 def sync_folder(folder: Path) -> None:
     """Make the names in a folder survive a loss of power."""
     number = os.open(folder, os.O_RDONLY)

@@ -18,9 +18,9 @@ from headrace.autoloader.discovery import Clock
 from headrace.autoloader.ledger import object_ledger
 from headrace.autoloader.ledger.file_states import file_states, prune_files, record_cleaned
 from headrace.autoloader.ledger.ledger import Ledger
-from headrace.autoloader.ledger.positions import offset_problem
+from headrace.autoloader.ledger.positions import files_up_to, offset_problem
 from headrace.autoloader.ledger.seen_files import SeenFiles
-from headrace.autoloader.ledger.stored_ledgers import create_ledger, has_ledger, open_ledger
+from headrace.autoloader.ledger.stored_ledgers import copy_ledgers, create_ledger, has_ledger, open_ledger
 from headrace.autoloader.pending_files import auto_loader_backlog, auto_loader_changes
 from headrace.autoloader.preparing import Place, prepare
 from headrace.autoloader.stores.store import FoundFile
@@ -442,3 +442,18 @@ def test_a_ledger_of_segments_equals_one_on_a_disk(tmp_path_factory, steps, befo
         assert found == (list(file_states(disk)), disk.last_number)
     disk.close()
     object_ledger.SEGMENTS_BEFORE_SNAPSHOT = usual
+
+
+def test_a_copy_in_another_folder_has_the_same_files_and_goes_on_by_itself(bucket, source, update):
+    first = update()
+    root, target = storage_path(source.ledgers), ObjectPath(ROOT, "shop/production/_ledgers", bucket)
+
+    for _ in range(2):
+        copy_ledgers(root, target)
+    second = update(first)
+
+    then, now = first.to_json(), second.to_json()
+    assert files_up_to([target], then) == files_up_to([root], then) != frozenset()
+    # What is found later in the one folder is not in the other.
+    assert len(files_up_to([root], now)) == 2
+    assert len(files_up_to([target], now)) == 1

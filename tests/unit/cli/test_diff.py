@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli.diff import _lines
+from headrace.cli.diff import diff_lines
 from headrace.model.schema_difference import SchemaChangeKind, SchemaDifference
 from headrace.model.table_diff import DiffRequest, DiffSide, Example, ExampleKind, KeyOrigin, RowCounts, TableDiff
 
@@ -60,7 +60,7 @@ def test_a_difference_has_the_exit_code_1(cli):
 
 
 def test_the_output_is_the_one_in_the_guide():
-    assert "\n".join(_lines(DOCUMENTED, None)) in GUIDE.read_text(encoding="utf-8")
+    assert "\n".join(diff_lines(DOCUMENTED, None)) in GUIDE.read_text(encoding="utf-8")
 
 
 TERMINAL = """\
@@ -123,4 +123,4 @@ def test_a_terminal_shows_what_differs_in_long_values():
         ),
     )
 
-    assert "\n".join(_lines(diff, 80)) == TERMINAL
+    assert "\n".join(diff_lines(diff, 80)) == TERMINAL

@@ -109,3 +109,22 @@ def take_back_to(folders: Iterable[StoragePath], offset: Mapping[str, Any], exis
         with closing(open_ledger(root, at.ledger)) as ledger:
             take_back_commits(ledger, at.number, lost_after(ledger, at.number, exists))
             ledger.flush()
+
+
+def files_up_to(folders: Iterable[StoragePath], offset: Mapping[str, Any]) -> frozenset[tuple[str, int, int]] | None:
+    """The files that a stream has read up to an offset, each with its size and its modification time.
+
+    Args:
+        folders: where the ledger may be.
+        offset: as Spark stores it.
+
+    Returns:
+        None if the ledger is gone.
+    """
+    at = Offset.of(offset)
+    root = next((folder for folder in folders if has_ledger(folder, at.ledger)), None)
+    if root is None:
+        return None
+    with closing(open_ledger(root, at.ledger, read_only=True)) as ledger:
+        files = ledger.files(ledger.first_number, at.number)
+        return frozenset((file.path, file.size, file.mtime_ns) for file in files)

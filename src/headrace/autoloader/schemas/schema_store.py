@@ -81,6 +81,25 @@ class SchemaStore:
         return create_file(self._folder / str(number), f"{_HEADER}\n{text}")
 
 
+def adopt_schema(source: StoragePath, target: StoragePath) -> None:
+    """Make the newest schema of one location the newest of another one; can be repeated.
+
+    Args:
+        source: the location that has the schema; nothing happens if it has none.
+        target: the other location, which keeps its older versions.
+
+    Raises:
+        PipelineError: ``AUTO_LOADER.SCHEMA_UNREADABLE``: a file is not a schema.
+    """
+    wanted, store = SchemaStore(source).latest(), SchemaStore(target)
+    if wanted is None:
+        return
+    known = store.latest()
+    if known is None or known.schema != wanted.schema:
+        store.add(wanted.schema, 0 if known is None else known.number + 1)
+    store.mark_current()
+
+
 def mark_schemas_outdated(folder: StoragePath) -> None:
     """Make each reader with a location in *folder* infer its schema again, in this or another process."""
     for schemas in folder.glob(f"*/{FOLDER}"):

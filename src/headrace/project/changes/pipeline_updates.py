@@ -19,6 +19,7 @@ from headrace.project.resolution.resolver import Resolver
 from headrace.project.savepoints.automatic import AutomaticSavepoints
 from headrace.project.savepoints.recorded import record_event
 from headrace.project.savepoints.savepoints import PipelineSavepoints
+from headrace.project.staging.swaps import StageSwaps
 from headrace.project.test_harness import Harness
 from headrace.project.update.alert_monitor import ReadMetrics, UpdateAlerts
 from headrace.project.update.update import UpdateGate
@@ -42,6 +43,7 @@ class PipelineUpdates:
         alerts: the alerts that an update checks.
         metrics: reads the metrics that alerts are about.
         savepoints: finishes a restore that a crash has interrupted, and makes savepoints that are due.
+        swaps: finishes a swap that a crash has interrupted.
     """
 
     settings: Settings
@@ -53,6 +55,7 @@ class PipelineUpdates:
     alerts: Callable[[], UpdateAlerts]
     metrics: ReadMetrics
     savepoints: PipelineSavepoints
+    swaps: StageSwaps
 
     def run(
         self,
@@ -94,6 +97,7 @@ class PipelineUpdates:
             gate or PolicyGate(self.settings.approval, self.flows, selection),
         )
         self.savepoints.finish()
+        self.swaps.finish()
         self.automatic.before(selection)
         outcome = start.run(selection, planned, on_event, stop)
         self.automatic.after(outcome)

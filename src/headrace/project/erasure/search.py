@@ -43,6 +43,7 @@ from headrace.storage.erasable import (
     waiting_batches,
 )
 from headrace.storage.inventory import StoredFlow, stored_flows
+from headrace.storage.stages.stored import Stages
 from headrace.stores.object_path import ObjectPath
 from headrace.stores.paths import StoragePath, readable_file, sorted_paths, storage_path
 
@@ -139,6 +140,9 @@ class Search:
         for savepoint in sorted_paths((root / "savepoints").glob("sp-*")):
             drop = f"headrace savepoint drop {savepoint.name}"
             others.append((f"savepoint {savepoint.name}", f"it keeps the files of then; remove it: {drop}"))
+        for stage in Stages(self.layout).all():
+            drop = f"headrace stage drop {stage.name}"
+            others.append((f"stage {stage.name}", f"it has rows of its own; remove it: {drop}"))
         for folder in _OF_SCRIPTS:
             logs = _table_logs(root / folder)
             others += [(str(log.parent), "a script wrote it to a path; delete the rows in a script") for log in logs]

@@ -12,6 +12,7 @@ __all__ = [
     "pipeline_metrics",
     "sql_access",
     "stored_project",
+    "stored_tables",
     "table_diffs",
     "update_trace",
 ]

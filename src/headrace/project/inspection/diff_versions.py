@@ -71,6 +71,15 @@ def versions_to_read(own: Settings, other: Settings, request: DiffRequest) -> tu
     return _at(first, earlier), _at(second, given.get(1, second.version))
 
 
+def newest_versions(own: Settings, other: Settings, name: str) -> tuple[VersionToRead, VersionToRead]:
+    """The newest versions of a table in two storages.
+
+    Raises:
+        PipelineError: DIFF.UNKNOWN, DIFF.VIEW; STORAGE.*.
+    """
+    return _newest(own, name), _newest(other, name)
+
+
 def _newest(settings: Settings, text: str) -> VersionToRead:
     with reading_storage(settings.layout):
         tables = {str(name): path for name, path in stored_tables(settings.layout, settings.naming)}

@@ -16,7 +16,7 @@ from headrace.model.field_pairs import has_same_storage, without_ids
 from headrace.model.schema_difference import schema_differences
 from headrace.model.table_diff import DiffRequest, DiffSide, RowCounts, TableDiff, shared_examples
 from headrace.project.inspection.diff_keys import diff_key
-from headrace.project.inspection.diff_versions import VersionToRead, other_settings, versions_to_read
+from headrace.project.inspection.diff_versions import VersionToRead, newest_versions, other_settings, versions_to_read
 from headrace.project.resolution.open_catalog import open_catalog
 from headrace.settings.secrets import Secrets
 from headrace.settings.settings import Settings
@@ -53,7 +53,21 @@ class TableDiffs:
             Problems: the settings of the other project are wrong.
         """
         other = other_settings(self._settings, request, self._environ)
-        first, second = versions_to_read(self._settings, other, request)
+        return self._compare(request, other, *versions_to_read(self._settings, other, request))
+
+    def compare_with(self, other: Settings, request: DiffRequest) -> TableDiff:
+        """How the newest versions of a table in two storages differ.
+
+        Args:
+            other: the settings of the second storage.
+            request: the table and its key; without versions, projects and profiles.
+
+        Raises:
+            PipelineError: as :meth:`compare`.
+        """
+        return self._compare(request, other, *newest_versions(self._settings, other, request.name))
+
+    def _compare(self, request: DiffRequest, other: Settings, first: VersionToRead, second: VersionToRead) -> TableDiff:
         session = self._session(other)
         try:
             with with_confs(session, _CONFS):
@@ -152,7 +166,9 @@ def _described(read: VersionToRead, found: VersionFiles, rows: int, label: str) 
 def _labels(first: VersionToRead, second: VersionToRead, request: DiffRequest) -> tuple[str, str]:
     """Short names that tell the sides apart."""
     names = ["", ""]
-    if request.has_other:
+    if second.settings.production is not None:
+        names = ["production ", "stage "]
+    elif request.has_other:
         settings = (first.settings, second.settings)
         names = [f"{one.profile or 'default'} " for one in settings]
         if request.other_project is not None:

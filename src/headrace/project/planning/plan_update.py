@@ -45,9 +45,11 @@ class Planning:
         self._stored = StoredRenames(settings.layout, settings.naming)
         self._before = old_names(settings)
         flows_before = {new: old for old, new in settings.renamed_flows.items()}
-        self.layout = RelocatedLayout(
-            settings.layout.root, settings.layout.local_root, datasets=self._before, flows_before=flows_before
-        )
+        self.layout = settings.layout
+        if self._before or flows_before:
+            self.layout = RelocatedLayout(
+                settings.layout.root, settings.layout.local_root, datasets=self._before, flows_before=flows_before
+            )
         self._logged = LoggedBatches(settings, {str(new): str(old) for new, old in self._before.items()})
         self.state = StoredState(self.layout, settings.naming, settings.id, time.time, self._logged)
         self.tables = KeptTables(self.state, settings)

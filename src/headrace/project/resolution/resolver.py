@@ -68,7 +68,7 @@ class Resolver:
         catalog.cleared = request.cleared(definitions)
         catalog.unmapped = frozenset(d.name for d in definitions.datasets if maps_names(d.properties) is False)
         catalog.register_names([dataset.name for dataset in definitions.datasets], views)
-        for name, path in foreign_tables(settings.layout, settings.naming):
+        for name, path in foreign_tables(settings.production_layout, settings.naming):
             # Do not replace a table that the session itself has under this name.
             exists = catalog.session.catalog.tableExists(catalog.names.of(name).text)
             if name not in graph.datasets and not exists:
@@ -92,7 +92,9 @@ class Resolver:
         unavailable = tuple(
             replace(unavailable, error=self._redacted(unavailable.error)) for unavailable in resolved.unavailable
         )
-        return Resolved(catalog, replace(resolved, unavailable=unavailable), loaded.notices, loaded.hooks)
+        # What a stage computes is nobody's business yet.
+        hooks = loaded.hooks if settings.production is None else ()
+        return Resolved(catalog, replace(resolved, unavailable=unavailable), loaded.notices, hooks)
 
     def _parameters(self) -> str:
         """A digest of the values that queries can read or that affect their results, including secrets."""

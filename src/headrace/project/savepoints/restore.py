@@ -10,15 +10,13 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from uuid import uuid4
 
 from pyspark.sql import SparkSession
 
 from headrace.atomic_write import replace_file
 from headrace.autoloader.ledger.positions import take_back_to
-from headrace.checkpoints.initial_offsets import DeltaPosition
 from headrace.checkpoints.offsets import read_progress
-from headrace.checkpoints.restored import copy_checkpoint
+from headrace.checkpoints.restored import copy_behind
 from headrace.delta_log.tables import TableVersion, newest_version, table_version
 from headrace.errors import PipelineError
 from headrace.project.savepoints.restore_plan import (
@@ -189,16 +187,7 @@ class Restore:
     def _copy_checkpoint(self, flow: FlowRestore, versions: Mapping[str, TableVersion]) -> None:
         if flow.action is FlowAction.STARTS_OVER:
             return
-        source = self._source(flow)
-        progress = read_progress(source)
-        if not (source / "metadata").is_file():
-            return
-        moved = {
-            number: DeltaPosition(table.table_id, table.version + 1).offset()
-            for number, offset in enumerate(progress.offsets if progress is not None else ())
-            if isinstance(offset, Mapping) and (table := versions.get(str(offset.get("reservoirId")))) is not None
-        }
-        copy_checkpoint(source, flow.file.parent / str(self._epochs[flow.file]), str(uuid4()), moved)
+        copy_behind(self._source(flow), flow.file.parent / str(self._epochs[flow.file]), versions)
 
     def _record(self, flow: FlowRestore, versions: Mapping[str, TableVersion]) -> FlowRecord:
         epoch = self._epochs[flow.file]

@@ -15,9 +15,9 @@ from headrace.events.last_batches import last_batches
 from headrace.events.reader import EVENT_COLUMNS, EventReader
 from headrace.events.upkeep import RowsErased, SavepointChanged
 from headrace.project.lease import Lease
-from headrace.project.lease_holders import host_name, user_name
-from headrace.project.maintenance.lock import maintenance_lock
+from headrace.project.lease_holders import user_name
 from headrace.project.savepoints.create import SavepointRequest, create_savepoint
+from headrace.project.savepoints.exclusive import exclusive
 from headrace.project.savepoints.recorded import record_event
 from headrace.project.savepoints.restore import (
     Restore,
@@ -32,10 +32,10 @@ from headrace.project.savepoints.steps import Reached, no_step
 from headrace.project.savepoints.topics import AskBrokers, not_asked, with_answers
 from headrace.project.savepoints.verify import findings
 from headrace.settings.settings import Settings
-from headrace.settings.storage import MonitoringFile
 from headrace.storage.health import FlowHealth, health_of_flows
 from headrace.storage.savepoints.manifest import Savepoint, SavepointKind
 from headrace.storage.savepoints.stored import Savepoints
+from headrace.storage.stages.stored import Stages
 
 
 @dataclass(frozen=True)
@@ -250,16 +250,9 @@ class PipelineSavepoints:
 
 @contextmanager
 def _exclusive(settings: Settings, environ: Mapping[str, str]) -> Iterator[Lease]:
-    layout = settings.layout
-    with (
-        maintenance_lock(Path(layout.monitoring(MonitoringFile.MAINTENANCE_LOCK))),
-        Lease(layout.lease, host_name(environ), _now) as lease,
-    ):
+    with exclusive(settings, environ) as lease:
+        Stages(settings.layout).check_no_swap()
         yield lease
-
-
-def _now() -> float:
-    return datetime.now(tz=UTC).timestamp()
 
 
 def _health(settings: Settings) -> tuple[FlowHealth, ...]:

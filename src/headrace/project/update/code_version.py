@@ -57,7 +57,7 @@ def code_files(settings: Settings) -> dict[str, bytes]:
     files = {settings.file, *source_modules(settings.root_path)}
     with suppress(Problems):
         files |= set(source_files(settings))
-    others = [storage_path(settings.storage), *filter(None, [settings.secrets_directory])]
+    others = [storage_path(settings.production_layout.root), *filter(None, [settings.secrets_directory])]
     found = {}
     for file in sorted(files):
         if any(is_below(file, other) for other in others) or _is_installed(file, settings.root_path):

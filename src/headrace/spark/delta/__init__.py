@@ -7,6 +7,7 @@ __all__ = [
     "commit_counts",
     "conflicts",
     "conform",
+    "contents",
     "erase_conditions",
     "erase_rows",
     "fencing",

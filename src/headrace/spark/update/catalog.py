@@ -17,6 +17,7 @@ from headrace.graph.resolved import ResolvedDataset
 from headrace.graph.session_names import SessionName
 from headrace.model.names import Naming, QualifiedName, quoted
 from headrace.model.schema import Schema
+from headrace.settings.staged_layout import outer_root
 from headrace.settings.storage import StorageLayout
 from headrace.spark.delta.clear import clear_table
 from headrace.spark.delta.fencing import fencing_options
@@ -154,7 +155,7 @@ class Catalog:
         catalog_entries.register(self.session, name, path)
 
     def _drop(self, name: SessionName) -> None:
-        catalog_entries.drop(self.session, name, (storage_path(self._layout.root), self.stubs))
+        catalog_entries.drop(self.session, name, (storage_path(outer_root(self._layout)), self.stubs))
         self._registered.pop(name.key, None)
 
     def _make_database(self, database: str) -> None:

@@ -18,6 +18,7 @@ class SavepointKind(str, Enum):
     BEFORE_UPDATE = "before-update"
     BEFORE_PLAN = "before-plan"
     BEFORE_RESTORE = "before-restore"
+    BEFORE_SWAP = "before-swap"
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from pathlib import Path
 from headrace.delta_log.log_files import newest_checkpoint
 from headrace.delta_log.table_files import is_outside, live_files
 from headrace.delta_log.tables import commit_file
-from headrace.stores.copies import Copied, link_files, sync_folder
+from headrace.stores.copies import Copied, copy_objects, link_files, sync_folder
+from headrace.stores.object_path import ObjectPath
 from headrace.stores.paths import on_disk, sorted_paths, storage_path
 
 _LOG = "_delta_log"
@@ -66,6 +67,23 @@ def pin(path: str, version: int, folder: Path) -> Copied | None:
     except OSError:
         return None
     return copied
+
+
+def adopt_version(path: str, version: int, target: str) -> None:
+    """Link the data files and deletion vectors of a table version into the folder of another table, under their names.
+
+    In an object store, they are copied. Those that are there stay: the names are unique. Safe to repeat after a crash.
+
+    Raises:
+        FileNotFoundError: the table has lost a file.
+        OSError: the file system has no hard links, or the store does not answer.
+        PipelineError: STORAGE.TABLE_UNREADABLE.
+    """
+    names, source, folder = version_files(path, version), storage_path(path), storage_path(target)
+    if isinstance(source, ObjectPath) and isinstance(folder, ObjectPath):
+        copy_objects(source, folder, names)
+    else:
+        _link(on_disk(source, _LINKING), on_disk(folder, _LINKING), names)
 
 
 def pinned_files(folder: Path) -> Iterator[str]:

@@ -1,0 +1,1 @@
+"""Builds changed datasets beside those of production, compares them, and swaps them in."""

@@ -1,0 +1,142 @@
+"""What a swap would do and what it refuses, from the files of two storages alone."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, Transaction, write_deltalake
+
+from headrace.delta_log.tables import table_state
+from headrace.model.names import QualifiedName
+from headrace.project.staging.stage_storage import health, stage_settings
+from headrace.project.staging.swap_facts import SwapFacts
+from headrace.project.staging.swap_plan import plan_swap
+from headrace.settings.settings import Settings
+from headrace.storage.flow_record import FlowRecord, read_record, write_record
+from headrace.storage.flow_records import transaction_id
+from headrace.storage.flow_stores import TABLE
+from headrace.storage.stages.manifest import FlowStep, Stage, StagedFlow, TableStep
+
+FOLDER = "checkpoints/default/{0}/{0}"
+KAFKA = {"topic": {"0": 5}}
+
+
+def write_flow(root, name, epoch, offset, fingerprint="old", **record):
+    """A stream that has written one batch of one row, up to an offset."""
+    folder = Path(root) / FOLDER.format(name)
+    checkpoint = folder / str(epoch)
+    for kind, lines in (("offsets", ["{}", json.dumps(offset)]), ("commits", ["{}"])):
+        (checkpoint / kind).mkdir(parents=True)
+        (checkpoint / kind / "0").write_text("\n".join(["v1", *lines]))
+    (checkpoint / "metadata").write_text(json.dumps({"id": f"{name}-{epoch}"}))
+    known = {"mode": "append", "identity": name, "flow": name, "dataset": name, "pipeline": "shop", "started_at": 1.0}
+    write_record(folder / "flow.json", FlowRecord(epoch=epoch, fingerprint=fingerprint, **known, **record))
+    path = str(Path(root) / "tables/default" / name)
+    done = CommitProperties(app_transactions=[Transaction(transaction_id("shop", name, epoch), 0)])
+    write_deltalake(path, pa.table({"id": [1]}), mode="append", commit_properties=done)
+    return table_state(path)
+
+
+def position(table, version):
+    known = {"sourceVersion": 1, "reservoirId": table.table_id, "reservoirVersion": version, "index": -1}
+    return {**known, "isStartingVersion": False}
+
+
+@pytest.fixture
+def facts(tmp_path):
+    """A stage of ``bronze``, which the stream ``below`` of production reads; both have read the same."""
+    root = tmp_path / "storage"
+    settings = Settings(
+        file=tmp_path / "pipeline.yml", root=tmp_path, name="shop", id="shop", storage=str(root), root_path=tmp_path
+    )
+    flow = StagedFlow("bronze", "bronze", FOLDER.format("bronze"), "bronze", 1, 0, "old")
+    stage = Stage("3fa2", "new", ("bronze",), (flow,), ("left out",), 0.0, None, "shop", "digest")
+    staged = stage_settings(settings, stage)
+    bronze = write_flow(root, "bronze", 0, KAFKA)
+    write_flow(root, "below", 2, position(bronze, 1))
+    write_flow(staged.storage, "bronze", 1, KAFKA, "new")
+
+    def read():
+        return SwapFacts(stage, settings, staged, health(settings), health(staged))
+
+    return read
+
+
+def test_a_swap_replaces_tables_goes_on_from_the_stage_and_moves_what_reads_them(facts):
+    plan = plan_swap(facts())
+
+    assert (plan.problems, plan.losses) == ((), ())
+    (table,) = plan.swap.tables
+    assert (table.path, table.step, table.version) == ("tables/default/bronze", TableStep.REPLACED, 0)
+    assert table.batches == {"headrace:shop:bronze:1": 0}
+    staged, moved = plan.swap.flows
+    assert (staged.step, staged.before, staged.epoch) == (FlowStep.STAGED, 1, 1)
+    assert (moved.name, moved.step, moved.before, moved.epoch) == ("below", FlowStep.MOVED, 2, 3)
+    assert (moved.transaction, moved.committed, moved.table) == ("headrace:shop:below:3", 0, "tables/default/below")
+    assert plan.notes == ('"below" keeps its rows, which are computed from the old rows',)
+
+
+def change_record(facts, name, **changes):
+    flow = next(flow for flow in facts().production if flow.stored.name == name)
+    record = read_record(flow.stored.file)
+    write_record(flow.stored.file, replace(record, **changes))
+
+
+def open_batch(flow):
+    (flow.stores.checkpoint / "commits/0").unlink()
+
+
+def append(flow):
+    write_deltalake(flow.stores.tables[TABLE], pa.table({"id": [2]}), mode="append")
+
+
+def flow_of(flows, name):
+    return next(flow for flow in flows if flow.stored.name == name)
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "reason"),
+    [
+        (lambda facts: change_record(facts, "bronze", fingerprint="new"), "STAGE.PRODUCTION_CHANGED", "other code"),
+        (lambda facts: change_record(facts, "bronze", epoch=4), "STAGE.PRODUCTION_CHANGED", "reset"),
+        (lambda facts: change_record(facts, "below", resetting=True), "STAGE.READER_BEHIND", "reset"),
+        (lambda facts: open_batch(flow_of(facts().own, "bronze")), "STAGE.UNFINISHED", "batch 0"),
+        (lambda facts: open_batch(flow_of(facts().production, "below")), "STAGE.READER_BEHIND", "batch 0"),
+        (lambda facts: append(flow_of(facts().production, "bronze")), "STAGE.READER_BEHIND", "not read all rows"),
+    ],
+)
+def test_what_cannot_be_swapped_is_refused_with_its_reason(facts, change, code, reason):
+    change(facts)
+
+    (problem,) = plan_swap(facts()).problems
+
+    assert (problem.code, reason in problem.detail) == (code, True)
+
+
+def test_rows_that_a_stream_below_would_miss_are_a_loss_and_without_such_a_stream_are_none(facts):
+    offsets = flow_of(facts().own, "bronze").stores.checkpoint / "offsets/0"
+    offsets.write_text(offsets.read_text().replace("5", "6"))
+
+    (loss,) = plan_swap(facts()).losses
+    (facts().root / FOLDER.format("below") / "flow.json").unlink()
+
+    assert 'flow "bronze" has not read the same' in loss
+    assert "below" in loss
+    assert plan_swap(facts()).losses == ()
+
+
+def test_a_flow_that_the_new_code_does_not_have_starts_over_and_a_new_one_is_taken(facts):
+    was = facts()
+    old = Path(str(was.root)) / "checkpoints/default/bronze/second/flow.json"
+    write_record(old, FlowRecord(epoch=5, mode="once", identity="second", flow="second", dataset="bronze"))
+
+    steps = {flow.name: (flow.step, flow.epoch) for flow in plan_swap(facts()).swap.flows}
+
+    assert steps["second"] == (FlowStep.CLEARED, 6)
+    assert was.staged.layout.table(was.settings.naming, QualifiedName("below")) == str(
+        Path(str(was.root)) / "tables/default/below"
+    )
