@@ -27,7 +27,10 @@ if TYPE_CHECKING:
     from headrace.plan.code_diff import CodeDiff
     from headrace.plan.plan_file import PlanFile
     from headrace.plan.steps import Plan
+    from headrace.project.adoption.adoption_plan import AdoptionPlan, AdoptRequest
+    from headrace.project.adoption.release import ReleasePlan, ReleaseRequest
     from headrace.settings.settings import Settings
+    from headrace.storage.adopted_tables import Consent, TableRecord
 
 
 class Described(Protocol):
@@ -67,6 +70,34 @@ class Changes(Protocol):
         """One update, if its plan is still that of the file."""
 
 
+class Adoptions(Protocol):
+    """The tables that come into a pipeline, and leave it."""
+
+    def plan(self, requests: Sequence[AdoptRequest]) -> Sequence[AdoptionPlan]:
+        """What adoptions would do."""
+
+    def adopt(self, requests: Sequence[AdoptRequest]) -> Sequence[AdoptionPlan]:
+        """Adopt tables."""
+
+    def allow(self, name: str, consents: frozenset[Consent], *, revoke: bool = False) -> TableRecord:
+        """Allow things to be done with an adopted table, or no longer."""
+
+    def claim(self, name: str) -> TableRecord:
+        """Make this storage the one whose pipeline writes to a table."""
+
+    def plan_release(self, request: ReleaseRequest) -> ReleasePlan:
+        """What a release would do."""
+
+    def release(self, request: ReleaseRequest) -> ReleasePlan:
+        """Release a table."""
+
+    def undo(self, name: str) -> TableRecord | None:
+        """Undo an adoption that a crash has interrupted."""
+
+    def forget(self, name: str) -> TableRecord:
+        """Forget that a table was released."""
+
+
 class OpenProject(SessionProject, Protocol):
     """The part of ``headrace.Project`` that the command line uses; errors are PipelineError and Problems."""
 
@@ -77,6 +108,10 @@ class OpenProject(SessionProject, Protocol):
     @property
     def changes(self) -> Changes:
         """Plans as files."""
+
+    @property
+    def adoptions(self) -> Adoptions:
+        """Takes tables in, and gives them back."""
 
     @property
     def continuous(self) -> bool:

@@ -40,7 +40,7 @@ from headrace.events.types import (
     UpdateTotals,
     Warned,
 )
-from headrace.events.upkeep import LogTrimmed, RowsErased, SavepointChanged, TableMaintained
+from headrace.events.upkeep import LogTrimmed, RowsErased, SavepointChanged, TableHandedOver, TableMaintained
 from headrace.model.batch_commit import BatchCommit
 from headrace.model.custom_metrics import MetricValue
 from headrace.model.expectations import Action, ExpectationCount
@@ -114,6 +114,8 @@ def _about_flow_or_dataset(event_type: str, body: Json, flow: str, dataset: str)
         return definition_of(event_type, body, flow, dataset)
     if event_type in _ABOUT_BATCHES:
         return _about_batches(event_type, body, flow, dataset)
+    if event_type == TableHandedOver.event_type:
+        return TableHandedOver(body["action"], dataset, body["location"], body.get("user"))
     if event_type != FlowStateChanged.event_type:
         return None
     if "batch_id" in body:
@@ -309,7 +311,7 @@ def _body(event: Event) -> dict[str, Any]:
             return _metrics_body(event)
         case RowsSampled() | TableEvaluated():
             return _expectations_event_body(event)
-        case UpdateTotals() | RowsErased() | SavepointChanged() | TableMaintained() | LogTrimmed():
+        case UpdateTotals() | RowsErased() | SavepointChanged() | TableHandedOver() | TableMaintained() | LogTrimmed():
             return _summary_body(event)
         case Warned(code=code, level=level, facts=facts):
             known = {} if level is Level.WARN else {"level": level}
@@ -317,7 +319,7 @@ def _body(event: Event) -> dict[str, Any]:
 
 
 def _summary_body(
-    event: UpdateTotals | RowsErased | SavepointChanged | TableMaintained | LogTrimmed,
+    event: UpdateTotals | RowsErased | SavepointChanged | TableHandedOver | TableMaintained | LogTrimmed,
 ) -> dict[str, Any]:
     match event:
         case UpdateTotals(flows=flows, reports=reports):
@@ -327,6 +329,8 @@ def _summary_body(
             return {"columns": list(columns), "rows": dict(rows), "kept_files": kept_files, "user": user}
         case SavepointChanged(action, savepoint, name, kind, user):
             return {"action": action, "savepoint": savepoint, "name": name, "kind": kind, "user": user}
+        case TableHandedOver(action=action, location=location, user=user):
+            return {"action": action, "location": location, "user": user}
         case TableMaintained():
             return {key: getattr(event, key) for key in _MAINTENANCE}
         case LogTrimmed(before, metrics_before, metrics):

@@ -22,6 +22,7 @@ from headrace.project.lease_holders import host_name
 from headrace.project.maintenance.lock import maintenance_lock
 from headrace.settings.settings import Settings
 from headrace.settings.storage import MonitoringFile
+from headrace.storage.adopted_tables import AdoptedTables, Handover
 from headrace.storage.cleaned_flows import StateRemoval
 from headrace.storage.health import FlowHealth, flows_named
 from headrace.storage.inactive_parts import check_none_below, inactive_parts, paths_in_use, rows_lost_with
@@ -178,6 +179,7 @@ def _inactive(settings: Settings, request: CleanRequest, plan: Plan) -> list[Old
     used = paths_in_use(plan.graph, layout, naming)
     for name in request.inactive:
         for entry in _entries(plan.inactive, name, naming):
+            _check_not_adopted(entry, settings)
             parts = inactive_parts(entry, layout, naming, used)
             _check_unread(entry, parts, name, plan, naming)
             check_none_below(parts, name, _other_datasets(entry, plan, settings), layout, naming)
@@ -219,6 +221,17 @@ def _other_datasets(entry: Inactive, plan: Plan, settings: Settings) -> list[Qua
     known |= {name for name, _ in stored_tables(layout, naming)}
     known |= {flow.dataset for flow in stored_flows(layout, naming)}
     return sorted(known - {naming.canonical(entry.dataset)}, key=str)
+
+
+def _check_not_adopted(entry: Inactive, settings: Settings) -> None:
+    """Refuse to remove what the storage has of an adopted table: it is released, with its checkpoint."""
+    record = None if entry.view else AdoptedTables(settings.layout).of(entry.dataset, _table(entry, settings))
+    if record is not None and record.state is not Handover.RELEASED:
+        raise PipelineError("ADOPT.NOT_REMOVED", name=entry.dataset, folder=record.location)
+
+
+def _table(entry: Inactive, settings: Settings) -> str:
+    return settings.layout.table(settings.naming, settings.naming.canonical(entry.dataset))
 
 
 def _check_unread(entry: Inactive, parts: Iterable[OldPart], name: str, plan: Plan, naming: Naming) -> None:
