@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,7 +28,7 @@ _DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be tak
 
 def adopt(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The dataset that the table becomes.")],
+    name: Annotated[str, typer.Argument(metavar="[NAME]", help="The dataset that the table becomes.")] = "",
     table: Annotated[
         str, typer.Option("--table", metavar="DIR", help="The folder of the Delta table. It stays where it lies.")
     ] = "",
@@ -51,6 +52,17 @@ def adopt(
     forbid: Annotated[
         list[str] | None, typer.Option("--forbid", metavar="WHAT", help="Take back what --allow has allowed.")
     ] = None,
+    from_spark_pipelines: Annotated[
+        str,
+        typer.Option(
+            "--from-spark-pipelines",
+            metavar="DIR",
+            help="The project, or the storage, of spark-pipelines: adopts all its Delta tables, or the named one.",
+        ),
+    ] = "",
+    warehouse: Annotated[
+        str, typer.Option("--warehouse", metavar="DIR", help="Its warehouse (default: spark-warehouse in that folder).")
+    ] = "",
     claim: Annotated[  # noqa: FBT002 - an option of the command line
         bool, typer.Option("--claim", help="After the storage was copied or moved: write to the table from here.")
     ] = False,
@@ -63,6 +75,15 @@ def adopt(
     invocation = invocation_of(context)
     allowed, forbidden = _consents(allow or ()), _consents(forbid or ())
     adoptions = invocation.open().adoptions
+    if from_spark_pipelines:
+        folder, tables = _absolute(from_spark_pipelines), _absolute(warehouse) if warehouse else ""
+        found = adoptions.find_spark_pipeline(folder, tables, name)
+        requests = [replace(request, consents=allowed) for request in found.requests]
+        plans = adoptions.plan(requests) if dry_run else adoptions.adopt(requests)
+        _show(invocation, plans, dry_run=dry_run, left_out=found.left_out)
+        return
+    if not name:
+        raise PipelineError("CLI.USAGE", reason="the name of a dataset is missing")
     if not table:
         _change(invocation, adoptions, name, allowed, forbidden, claim=claim)
         return
@@ -160,14 +181,23 @@ def _absolute(path: str) -> str:
     return path if "://" in path or path.startswith("file:") else str(Path(path).absolute())
 
 
-def _show(invocation: Invocation, plans: Sequence[AdoptionPlan], *, dry_run: bool) -> None:
+def _show(
+    invocation: Invocation,
+    plans: Sequence[AdoptionPlan],
+    *,
+    dry_run: bool,
+    left_out: Mapping[str, str] | None = None,
+) -> None:
     texts = []
     for plan in plans:
         texts += [*_planned(plan, invocation.width), *(problem.render() for problem in plan.problems)]
     problems = [problem for plan in plans for problem in plan.problems]
+    if left_out:
+        reasons = (f"{name}: {reason}" for name, reason in left_out.items())
+        texts.append(_listed("Not adopted; the next update computes these from the start:", reasons))
     texts.append("nothing was written" if dry_run else "adopted. The next `headrace run` goes on from there.")
-    values = [_json(plan) for plan in plans]
-    invocation.result_redacted(printable("\n\n".join(texts), keep="\n"), values[0] if len(values) == 1 else values)
+    value = {"tables": [_json(plan) for plan in plans], "left_out": dict(left_out or {})}
+    invocation.result_redacted(printable("\n\n".join(texts), keep="\n"), value)
     raise typer.Exit(FAILED if problems else DONE)
 
 

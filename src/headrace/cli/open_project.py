@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from headrace.plan.steps import Plan
     from headrace.project.adoption.adoption_plan import AdoptionPlan, AdoptRequest
     from headrace.project.adoption.release import ReleasePlan, ReleaseRequest
+    from headrace.project.adoption.spark_pipelines import Found
     from headrace.settings.settings import Settings
     from headrace.storage.adopted_tables import Consent, TableRecord
 
@@ -75,6 +76,9 @@ class Adoptions(Protocol):
 
     def plan(self, requests: Sequence[AdoptRequest]) -> Sequence[AdoptionPlan]:
         """What adoptions would do."""
+
+    def find_spark_pipeline(self, folder: str, warehouse: str = "", only: str = "") -> Found:
+        """What Spark's own declarative pipelines have left of the project."""
 
     def adopt(self, requests: Sequence[AdoptRequest]) -> Sequence[AdoptionPlan]:
         """Adopt tables."""

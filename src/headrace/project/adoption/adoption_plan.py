@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -116,7 +116,12 @@ class AdoptionPlan:
 
 
 def plan_adoption(
-    graph: ResolvedGraph, request: AdoptRequest, settings: Settings, state: StoredState, now_s: float
+    graph: ResolvedGraph,
+    request: AdoptRequest,
+    settings: Settings,
+    state: StoredState,
+    now_s: float,
+    coming: Mapping[str, str],
 ) -> AdoptionPlan:
     """What an adoption would do; writes nothing.
 
@@ -126,6 +131,7 @@ def plan_adoption(
         settings: the pipeline's.
         state: the stored state of the pipeline.
         now_s: the time, in seconds since 1970.
+        coming: the ids of tables that are adopted before, by the names of their datasets.
 
     Raises:
         PipelineError: DATASET.UNKNOWN; ADOPT.KIND, ADOPT.NOT_LOCAL, ADOPT.NO_TABLE, ADOPT.INSIDE.
@@ -147,11 +153,17 @@ def plan_adoption(
     problems = [*_place_problems(records, dataset, location, path, known)]
     step, problem = evolution(dataset, table, table_layout(location), evolved_by(graph, dataset), full_refresh=False)
     problems += [] if problem is None else [problem]
+
+    def table_id(text: str) -> str | None:
+        known = settings.naming.canonical(text)
+        deployed = state.table(known)
+        return coming.get(str(known), None if deployed is None else deployed.table_id)
+
     notes: list[str] = []
     flows = []
     for flow, checkpoint in _paired(graph, dataset, request):
         try:
-            taken, found = _flow(flow, checkpoint, table, state, settings)
+            taken, found = _flow(flow, checkpoint, table, table_id)
         except PipelineError as error:
             problems.append(error)
             continue
@@ -226,7 +238,7 @@ def _paired(
 
 
 def _flow(
-    flow: ResolvedFlow, checkpoint: str, table: TableState, state: StoredState, settings: Settings
+    flow: ResolvedFlow, checkpoint: str, table: TableState, table_id: Callable[[str], str | None]
 ) -> tuple[FlowAdoption, list[PipelineError]]:
     if not checkpoint:
         return FlowAdoption(flow, None), []
@@ -238,7 +250,7 @@ def _flow(
         raise PipelineError("ADOPT.DATABRICKS", location=location, parts="; ".join(job.vendor_parts), **params)
     problems = [
         PipelineError("ADOPT.OTHER_SOURCES", location=location, reason=reason, **params)
-        for reason in _source_mismatches(flow, job, state, settings)
+        for reason in _source_mismatches(flow, job, table_id)
     ]
     reason = state_mismatch(job.operators, [operator.kind for operator in flow.analysis.operators])
     if reason and job.done != NONE:
@@ -252,7 +264,7 @@ def _flow(
 
 
 def _source_mismatches(
-    flow: ResolvedFlow, job: ForeignCheckpoint, state: StoredState, settings: Settings
+    flow: ResolvedFlow, job: ForeignCheckpoint, table_id: Callable[[str], str | None]
 ) -> Iterator[str]:
     """Why the sources of a job are not those of a flow, a reason for each."""
     sources = flow.analysis.sources
@@ -262,7 +274,7 @@ def _source_mismatches(
         yield f"the checkpoint has {_count(len(job.sources))}, and the flow reads {_count(len(sources))}"
         return
     for number, (source, known) in enumerate(zip(sources, job.sources, strict=True)):
-        reason = _source_mismatch(number, source, known, job, state, settings)
+        reason = _source_mismatch(number, source, known, job, table_id)
         if reason:
             yield f"source {number} of the checkpoint is {known.kind.value}, the flow reads {source.name}: {reason}"
 
@@ -272,15 +284,13 @@ def _source_mismatch(
     source: Source,
     known: ForeignSource,
     job: ForeignCheckpoint,
-    state: StoredState,
-    settings: Settings,
+    table_id: Callable[[str], str | None],
 ) -> str:
     if known.kind is OffsetKind.NOTHING:
         return ""
     match source.kind, known.kind:
         case SourceKind.DATASET, OffsetKind.DELTA:
-            table = state.table(settings.naming.canonical(source.detail))
-            return _table_mismatch(None if table is None else table.table_id, known.offset)
+            return _table_mismatch(table_id(source.detail), known.offset)
         case SourceKind.OTHER, OffsetKind.DELTA if source.detail.startswith(_OTHER_FORMAT):
             version = table_version_or_none(local_path(source.detail.removeprefix(_OTHER_FORMAT)))
             return _table_mismatch(None if version is None else version.table_id, known.offset)

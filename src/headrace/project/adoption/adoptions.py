@@ -14,11 +14,13 @@ from headrace.errors import PipelineError, raise_all
 from headrace.events.last_batches import last_batches
 from headrace.events.upkeep import TableHandedOver
 from headrace.graph.resolved import ResolvedGraph
+from headrace.graph.select import dataset_name
 from headrace.model.names import InvalidName
 from headrace.options.nearest import did_you_mean
 from headrace.project.adoption.adopt import Adoption, claim
 from headrace.project.adoption.adoption_plan import AdoptionPlan, AdoptRequest, plan_adoption
 from headrace.project.adoption.release import Release, ReleasePlan, ReleaseRequest, plan_release, undo_adoption
+from headrace.project.adoption.spark_pipelines import Found, find_tables, spark_pipeline
 from headrace.project.lease import Lease
 from headrace.project.lease_holders import host_name, user_name
 from headrace.project.maintenance.lock import maintenance_lock
@@ -82,7 +84,31 @@ class PipelineAdoptions:
         """
         project, now_s = self._project, time.time()
         graph = project.graph()
-        return tuple(plan_adoption(graph, one, project.settings, project.state, now_s) for one in requests)
+        plans: list[AdoptionPlan] = []
+        for request in requests:
+            coming = {plan.dataset: plan.table.table_id for plan in plans if plan.table is not None}
+            plans.append(plan_adoption(graph, request, project.settings, project.state, now_s, coming))
+        return tuple(plans)
+
+    def find_spark_pipeline(self, folder: str, warehouse: str = "", only: str = "") -> Found:
+        """The tables and checkpoints that Spark's own declarative pipelines have left of this project.
+
+        Args:
+            folder: of its project, or of its storage.
+            warehouse: the folder of its tables; empty for ``spark-warehouse`` in the project.
+            only: the name of a dataset; empty for all.
+
+        Raises:
+            Problems: all problems of the project.
+            PipelineError: ADOPT.NO_SPARK_PIPELINE, DATASET.UNKNOWN.
+        """
+        pipeline, graph = spark_pipeline(folder, warehouse, self._project.environ), self._project.graph()
+        found = find_tables(graph, self._settings.naming, pipeline)
+        if not only:
+            return found
+        name = str(dataset_name(graph, only, self._settings.naming))
+        chosen = tuple(request for request in found.requests if request.dataset == name)
+        return Found(chosen, {one: reason for one, reason in found.left_out.items() if one == name})
 
     def adopt(self, requests: Sequence[AdoptRequest], reached: Reached = no_step) -> tuple[AdoptionPlan, ...]:
         """Adopt tables, one after the other. A crash leaves a table to the same call, which finishes it.

@@ -1,7 +1,7 @@
 """Releases a table: it leaves the pipeline, stays where it lies, and its checkpoints are written out for Spark jobs.
 
-A job goes on with a checkpoint under a query id of its own. If a batch was planned and not done, the table records under
-that id whether it has it, as Delta's own sink does, so that the job writes it again or not.
+A job goes on with a checkpoint under a query id of its own. If a batch was planned and not done, the table records
+under that id whether it has it, as Delta's own sink does, so that the job writes it again or not.
 """
 
 from __future__ import annotations

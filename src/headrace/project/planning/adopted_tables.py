@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from headrace.errors import PipelineError
+from headrace.graph.resolved_flows import RefreshFlow
 from headrace.model.location import Location
 from headrace.model.names import Naming
 from headrace.plan.agreement import Disagreement
@@ -25,7 +26,7 @@ def adoption_problems(plan: Plan, layout: StorageLayout, naming: Naming) -> Iter
     """
     records = AdoptedTables(layout)
     steps = {step.dataset: step.change for step in plan.tables}
-    starting = {step.flow.target: step.flow.name for step in plan.flows if step.decision is Decision.START}
+    starting = {step.flow.target: step.flow for step in plan.flows if step.decision is Decision.START}
     for dataset in plan.graph.datasets:
         name = dataset.name
         if not dataset.kind.stored or name not in steps.keys() | starting.keys():
@@ -35,17 +36,18 @@ def adoption_problems(plan: Plan, layout: StorageLayout, naming: Naming) -> Iter
         if record is None:
             continue
         location = dataset.dataset.location
-        flow = starting.get(name, str(name))
+        flow = starting.get(name)
+        recomputes = isinstance(flow, RefreshFlow)
         problem = records.problem_of(record, path) if name in starting else None
         if problem is not None:
-            yield _problem(problem, location, flow, str(name))
-        elif steps.get(name) is TableChange.RESET and not record.allows(Consent.CLEAR):
+            yield _problem(problem, location, str(name) if flow is None else flow.name, str(name))
+        elif (recomputes or steps.get(name) is TableChange.RESET) and not record.allows(Consent.CLEAR):
             yield PipelineError(
                 "ADOPT.NEEDS_CONSENT",
                 location=location,
                 name=name,
                 folder=record.location,
-                what="a full refresh",
+                what="a materialized view that is computed as a whole" if recomputes else "a full refresh",
                 consent=Consent.CLEAR.value,
             )
 
