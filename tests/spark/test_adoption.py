@@ -264,7 +264,7 @@ def test_a_released_table_goes_on_in_a_plain_job(project, job):
     ran(pipeline)
     to = job.folder / "handed-over"
 
-    plan = pipeline.project.adoptions.release(ReleaseRequest("orders", str(to)))
+    plan = pipeline.project.adoptions.releases.release(ReleaseRequest("orders", str(to)))
     assert (plan.rows, plan.is_adopted, query_id_of(to) != query_id_of(job.checkpoint)) == (6, True, True)
     job.add(4, (9, 9))
     job.run(to)
@@ -288,7 +288,7 @@ def test_a_table_that_was_made_here_is_released_where_it_lies(project, headrace_
     ran(pipeline)
     table, to = Path(pipeline.settings.storage, "tables", "default", "orders"), job.folder / "handed-over"
 
-    plan = pipeline.project.adoptions.release(ReleaseRequest("orders", str(to)))
+    plan = pipeline.project.adoptions.releases.release(ReleaseRequest("orders", str(to)))
     (job.folder / "orders").symlink_to(table)
     job.add(2, *SECOND)
     job.run(to)
@@ -332,9 +332,9 @@ def test_crashes_at_any_step_are_finished_by_the_same_command(project, job):
     ran(pipeline)
     to = job.folder / "handed-over"
     for step in random.Random(6).sample(range(5), examples(few=2, many=5)):
-        crash_at(lambda reached: adoptions.release(ReleaseRequest("orders", str(to)), reached), step)
+        crash_at(lambda reached: adoptions.releases.release(ReleaseRequest("orders", str(to)), reached), step)
         assert pipeline.run().flow("orders").error["code"] == "ADOPT.UNFINISHED"
-    adoptions.release(ReleaseRequest("orders", str(to)))
+    adoptions.releases.release(ReleaseRequest("orders", str(to)))
     job.add(4, (9, 9))
     job.run(to)
 

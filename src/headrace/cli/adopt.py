@@ -112,7 +112,7 @@ def release(
     invocation = invocation_of(context)
     adoptions = invocation.open().adoptions
     if forget:
-        forgotten = adoptions.forget(name)
+        forgotten = adoptions.releases.forget(name)
         text = f'the pipeline may make a table "{forgotten.dataset}" again; {forgotten.location} stays as it is'
         invocation.result(printable(text), forgotten.to_json())
         return
@@ -121,7 +121,8 @@ def release(
         invocation.result(printable(text), undone.to_json())
         return
     request = ReleaseRequest(name, _absolute(checkpoint_to) if checkpoint_to else "", without_checkpoint)
-    plan = adoptions.plan_release(request) if dry_run else adoptions.release(request)
+    releases = adoptions.releases
+    plan = releases.plan(request) if dry_run else releases.release(request)
     texts = [*_released(plan, invocation.width), *(problem.render() for problem in plan.problems)]
     texts.append("nothing was written" if dry_run else _after_release(plan))
     invocation.result_redacted(printable("\n\n".join(texts), keep="\n"), _release_json(plan))

@@ -71,6 +71,19 @@ class Changes(Protocol):
         """One update, if its plan is still that of the file."""
 
 
+class Releases(Protocol):
+    """The tables that leave a pipeline."""
+
+    def plan(self, request: ReleaseRequest) -> ReleasePlan:
+        """What a release would do."""
+
+    def release(self, request: ReleaseRequest) -> ReleasePlan:
+        """Release a table."""
+
+    def forget(self, name: str) -> TableRecord:
+        """Forget that a table was released."""
+
+
 class Adoptions(Protocol):
     """The tables that come into a pipeline, and leave it."""
 
@@ -89,17 +102,12 @@ class Adoptions(Protocol):
     def claim(self, name: str) -> TableRecord:
         """Make this storage the one whose pipeline writes to a table."""
 
-    def plan_release(self, request: ReleaseRequest) -> ReleasePlan:
-        """What a release would do."""
-
-    def release(self, request: ReleaseRequest) -> ReleasePlan:
-        """Release a table."""
-
     def undo(self, name: str) -> TableRecord | None:
         """Undo an adoption that a crash has interrupted."""
 
-    def forget(self, name: str) -> TableRecord:
-        """Forget that a table was released."""
+    @property
+    def releases(self) -> Releases:
+        """Lets tables leave the pipeline."""
 
 
 class OpenProject(SessionProject, Protocol):

@@ -67,17 +67,28 @@ class FakeAdoptions:
     def undo(self, name):
         del name
 
+    @property
+    def releases(self):
+        return FakeReleases(self.asked)
+
+
+@dataclass
+class FakeReleases:
+    """The same for releases."""
+
+    asked: list[Any]
+
     def forget(self, name):
         self.asked.append(("forget", name))
         return RECORD
 
-    def plan_release(self, request):
+    def plan(self, request):
         self.asked.append(("plan release", request))
         return ReleasePlan("orders", "/data/orders", "p", TABLE, 1200, ("deletionVectors",), (), is_adopted=True)
 
     def release(self, request):
         self.asked.append(("release", request))
-        return self.plan_release(request)
+        return self.plan(request)
 
 
 @pytest.fixture

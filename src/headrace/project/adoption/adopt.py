@@ -14,18 +14,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from uuid import uuid4
 
-from pyspark.sql import SparkSession
-
 from headrace.checkpoints.restored import copy_checkpoint
 from headrace.delta_log.tables import committed_transaction, table_version
 from headrace.errors import InternalError, PipelineError
 from headrace.plan.agreement import NONE
 from headrace.project.adoption.adoption_plan import AdoptionPlan, FlowAdoption, is_running
+from headrace.project.adoption.handover_project import HandoverProject
 from headrace.project.steps import Reached, no_step
-from headrace.settings.settings import Settings
 from headrace.spark.delta.transaction import delta_transaction
 from headrace.storage.adopted_tables import AdoptedTables, Consent, Handover, MovedFlow, TableRecord
-from headrace.storage.change_detection import StoredState
 from headrace.storage.flow_record import FlowRecord, next_epoch, write_record
 from headrace.storage.flow_records import transaction_id
 from headrace.storage.flow_stores import TABLE
@@ -36,11 +33,9 @@ class Adoption:
     """The steps of one adoption.
 
     Args:
-        settings: the pipeline's.
-        state: the stored state of the pipeline.
+        project: the pipeline; its session is opened if the table has to record batches.
         plan: what to do; it has no problems.
         consents: what the user allows to be done with the table.
-        session: opens the session, if the table has to be told of batches.
         fence: returns while the lease is held; called before each change.
         now_s: the time, in seconds since 1970.
         reached: called at each step, for tests that crash there.
@@ -48,18 +43,16 @@ class Adoption:
 
     def __init__(
         self,
-        settings: Settings,
-        state: StoredState,
+        project: HandoverProject,
         plan: AdoptionPlan,
         consents: frozenset[Consent],
-        session: Callable[[], SparkSession],
         fence: Callable[[], None],
         now_s: float,
         reached: Reached = no_step,
     ) -> None:
-        self._settings, self._state, self._plan = settings, state, plan
-        self._session, self._fence, self._now_s, self._reached = session, fence, now_s, reached
-        self._records = AdoptedTables(settings.layout)
+        self._settings, self._state, self._plan = project.settings, project.state, plan
+        self._session, self._fence, self._now_s, self._reached = project.session, fence, now_s, reached
+        self._records = project.records
         self._consents = consents
 
     def run(self) -> TableRecord:

@@ -1,71 +1,54 @@
-"""Adoptions and releases of a pipeline: what programs and the command line call."""
+"""The tables that come into a pipeline: what programs and the command line call."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
 from headrace.errors import PipelineError, raise_all
-from headrace.events.last_batches import last_batches
-from headrace.events.upkeep import TableHandedOver
 from headrace.graph.resolved import ResolvedGraph
 from headrace.graph.select import dataset_name
-from headrace.model.names import InvalidName
 from headrace.options.nearest import did_you_mean
 from headrace.project.adoption.adopt import Adoption, claim
 from headrace.project.adoption.adoption_plan import AdoptionPlan, AdoptRequest, plan_adoption
-from headrace.project.adoption.release import Release, ReleasePlan, ReleaseRequest, plan_release, undo_adoption
+from headrace.project.adoption.handover_project import HandoverProject
+from headrace.project.adoption.release import undo_adoption
+from headrace.project.adoption.releases import PipelineReleases
 from headrace.project.adoption.spark_pipelines import Found, find_tables, spark_pipeline
-from headrace.project.lease import Lease
-from headrace.project.lease_holders import host_name, user_name
-from headrace.project.maintenance.lock import maintenance_lock
-from headrace.project.outside_events import record_event
 from headrace.project.steps import Reached, no_step
 from headrace.project.storage_folder import create_storage
 from headrace.settings.settings import Settings
-from headrace.settings.storage import MonitoringFile
-from headrace.storage.adopted_tables import AdoptedTables, Consent, Handover, TableRecord
+from headrace.storage.adopted_tables import Consent, Handover, TableRecord
 from headrace.storage.change_detection import StoredState
-from headrace.storage.health import FlowHealth, health_of_flows
-
-
-@dataclass(frozen=True)
-class AdoptingProject:
-    """What an adoption needs of a project.
-
-    Attributes:
-        settings: the pipeline's.
-        environ: the process environment.
-        state: the stored state.
-        graph: resolves the project's code.
-        session: opens the session.
-        redact: removes secrets from a text.
-    """
-
-    settings: Settings
-    environ: Mapping[str, str]
-    state: StoredState
-    graph: Callable[[], ResolvedGraph]
-    session: Callable[[], SparkSession]
-    redact: Callable[[str], str]
 
 
 class PipelineAdoptions:
-    """The tables that come into a pipeline, and leave it.
+    """The tables that come into a pipeline; ``releases`` lets them leave it.
 
     Args:
         project: the pipeline.
     """
 
-    def __init__(self, project: AdoptingProject) -> None:
+    def __init__(self, project: HandoverProject) -> None:
         self._project = project
         self._settings = project.settings
-        self._records = AdoptedTables(project.settings.layout)
+        self.releases = PipelineReleases(project)
+
+    @classmethod
+    def of(
+        cls,
+        settings: Settings,
+        environ: Mapping[str, str],
+        state: StoredState,
+        graph: Callable[[], ResolvedGraph],
+        session: Callable[[], SparkSession],
+        redact: Callable[[str], str],
+    ) -> PipelineAdoptions:
+        """Those of a pipeline; the arguments are the attributes of :class:`HandoverProject`."""
+        return cls(HandoverProject(settings, environ, state, graph, session, redact))
 
     def all(self) -> tuple[TableRecord, ...]:
         """The tables that were adopted or released.
@@ -73,7 +56,7 @@ class PipelineAdoptions:
         Raises:
             PipelineError: ADOPT.RECORD_UNREADABLE.
         """
-        return self._records.all()
+        return self._project.records.all()
 
     def plan(self, requests: Sequence[AdoptRequest]) -> tuple[AdoptionPlan, ...]:
         """What adoptions would do; writes nothing.
@@ -125,21 +108,14 @@ class PipelineAdoptions:
         # The code is resolved, and all problems are found, before anything is written.
         raise_all([problem for plan in self.plan(requests) for problem in plan.problems])
         create_storage(self._settings)
-        with self._exclusive() as lease:
+        project = self._project
+        with project.exclusive() as lease:
             plans = self.plan(requests)
             raise_all([problem for plan in plans for problem in plan.problems])
             for request, plan in zip(requests, plans, strict=True):
-                Adoption(
-                    self._settings,
-                    self._project.state,
-                    plan,
-                    request.consents,
-                    self._project.session,
-                    lease.check,
-                    time.time(),
-                    reached,
-                ).run()
-                self._record_event("adopted", plan.dataset, plan.location)
+                steps = Adoption(project, plan, request.consents, lease.check, time.time(), reached)
+                steps.run()
+                project.record_event("adopted", plan.dataset, plan.location)
         return plans
 
     def allow(self, name: str, consents: frozenset[Consent], *, revoke: bool = False) -> TableRecord:
@@ -148,13 +124,14 @@ class PipelineAdoptions:
         Raises:
             PipelineError: ADOPT.NOT_ADOPTED; LEASE.HELD, MAINTENANCE.RUNNING.
         """
-        with self._exclusive():
+        with self._project.exclusive():
             record = self._adopted(name)
             now = record.consents - consents if revoke else record.consents | consents
             changed = replace(record, consents=now)
-            self._records.store(changed)
+            self._project.records.store(changed)
         words = ", ".join(sorted(consent.value for consent in consents))
-        self._record_event(f"{'no longer allows' if revoke else 'allows'} {words} of", record.dataset, record.location)
+        action = f"no longer allowed: {words}" if revoke else f"allowed: {words}"
+        self._project.record_event(action, record.dataset, record.location)
         return changed
 
     def claim(self, name: str) -> TableRecord:
@@ -163,36 +140,10 @@ class PipelineAdoptions:
         Raises:
             PipelineError: ADOPT.NOT_ADOPTED; LEASE.HELD, MAINTENANCE.RUNNING.
         """
-        with self._exclusive():
-            record = claim(self._records, self._adopted(name), time.time())
-        self._record_event("claimed", record.dataset, record.location)
+        with self._project.exclusive():
+            record = claim(self._project.records, self._adopted(name), time.time())
+        self._project.record_event("claimed", record.dataset, record.location)
         return record
-
-    def plan_release(self, request: ReleaseRequest) -> ReleasePlan:
-        """What a release would do; writes nothing.
-
-        Raises:
-            PipelineError: RELEASE.UNKNOWN, RELEASE.RELEASED, RELEASE.HOW, RELEASE.NOT_LOCAL.
-        """
-        return plan_release(self._settings, self._health(), request)
-
-    def release(self, request: ReleaseRequest, reached: Reached = no_step) -> ReleasePlan:
-        """Release a table. A crash leaves the rest to the same call, which finishes it.
-
-        Args:
-            request: what to release.
-            reached: called at each step, for tests that crash there.
-
-        Raises:
-            PipelineError: as :meth:`plan_release`; LEASE.HELD, MAINTENANCE.RUNNING.
-            Problems: why it is not possible; nothing was written.
-        """
-        with self._exclusive() as lease:
-            plan = self.plan_release(request)
-            raise_all(plan.problems)
-            Release(self._settings, plan, self._project.session, lease.check, time.time(), reached).run()
-        self._record_event("released", plan.dataset, plan.location)
-        return plan
 
     def undo(self, name: str) -> TableRecord | None:
         """Undo an adoption that a crash has interrupted; None, and nothing happens, if there is none.
@@ -200,58 +151,17 @@ class PipelineAdoptions:
         Raises:
             PipelineError: LEASE.HELD, MAINTENANCE.RUNNING.
         """
-        record = self._find(name)
+        record = self._project.find(name)
         if record is None or record.state is not Handover.ADOPTING:
             return None
-        with self._exclusive():
+        with self._project.exclusive():
             undo_adoption(self._settings, record)
-        self._record_event("not adopted", record.dataset, record.location)
-        return record
-
-    def forget(self, name: str) -> TableRecord:
-        """Forget that a table was released, so that the pipeline can make another one of its name.
-
-        Raises:
-            PipelineError: RELEASE.NOT_RELEASED; RELEASE.IN_PLACE if it lies where the other one would be; LEASE.HELD,
-                MAINTENANCE.RUNNING.
-        """
-        record = self._find(name)
-        if record is None or record.state is not Handover.RELEASED:
-            raise PipelineError("RELEASE.NOT_RELEASED", name=name)
-        if Path(record.location).exists() and Path(record.location).is_relative_to(record.storage):
-            raise PipelineError("RELEASE.IN_PLACE", name=name, folder=record.location)
-        with self._exclusive():
-            self._records.remove(record)
+        self._project.record_event("not adopted", record.dataset, record.location)
         return record
 
     def _adopted(self, name: str) -> TableRecord:
-        record = self._find(name)
+        record = self._project.find(name)
         if record is None or record.state is not Handover.ADOPTED:
-            known = [one.dataset for one in self._records.all() if one.state is Handover.ADOPTED]
+            known = [one.dataset for one in self.all() if one.state is Handover.ADOPTED]
             raise PipelineError("ADOPT.NOT_ADOPTED", name=name, suggestion=did_you_mean(name, known))
         return record
-
-    def _find(self, name: str) -> TableRecord | None:
-        naming = self._settings.naming
-        try:
-            dataset = naming.canonical(name)
-        except InvalidName:
-            return None
-        return self._records.of(str(dataset), self._settings.layout.table(naming, dataset))
-
-    def _health(self) -> tuple[FlowHealth, ...]:
-        settings = self._settings
-        return health_of_flows(settings.layout, settings.naming, settings.id, last_batches(settings.layout.events))
-
-    def _record_event(self, action: str, dataset: str, location: str) -> None:
-        event = TableHandedOver(action, dataset, location, user_name(self._project.environ))
-        record_event(self._settings, self._project.redact, event)
-
-    @contextmanager
-    def _exclusive(self) -> Iterator[Lease]:
-        layout = self._settings.layout
-        with (
-            maintenance_lock(Path(layout.monitoring(MonitoringFile.MAINTENANCE_LOCK))),
-            Lease(layout.lease, host_name(self._project.environ), time.time) as lease,
-        ):
-            yield lease

@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
 
-from pyspark.sql import SparkSession
-
 from headrace.checkpoints.offsets import read_progress
 from headrace.checkpoints.state_formats import format_of, format_text
 from headrace.checkpoints.state_stores import state_operators
@@ -22,10 +20,10 @@ from headrace.delta_log.table_layout import table_layout
 from headrace.delta_log.tables import TableState, committed_transaction, count_rows, open_table_log, table_state
 from headrace.errors import PipelineError
 from headrace.graph.resolved_flows import Mode
-from headrace.model.names import QualifiedName
 from headrace.options.nearest import did_you_mean
 from headrace.plan.agreement import NONE
 from headrace.project.adoption.adopt import take_checkpoint
+from headrace.project.adoption.handover_project import HandoverProject
 from headrace.project.steps import Reached, no_step
 from headrace.settings.settings import Settings
 from headrace.spark.delta.transaction import delta_transaction
@@ -144,7 +142,7 @@ def plan_release(settings: Settings, flows: Sequence[FlowHealth], request: Relea
         features,
         released,
         record is not None and on_disk(storage_path(path), "releasing").is_symlink(),
-        tuple(_notes(released, flows, "" if table is None else table.table_id, name)),
+        tuple(_notes(released, flows, "" if table is None else table.table_id, str(name))),
         problems,
         record,
     )
@@ -198,9 +196,7 @@ def _no_export(one: FlowRelease) -> str:
     return ""
 
 
-def _notes(
-    released: Iterable[FlowRelease], flows: Iterable[FlowHealth], table_id: str, name: QualifiedName
-) -> Iterator[str]:
+def _notes(released: Iterable[FlowRelease], flows: Iterable[FlowHealth], table_id: str, dataset: str) -> Iterator[str]:
     for one in released:
         if not one.checkpoint:
             continue
@@ -210,7 +206,7 @@ def _notes(
             confs = ", ".join(f"{key}={value}" for key, value in sorted(one.settings.items()))
             yield f"its state is in the format {format_text(one.settings)}: the job needs {confs}"
     for flow in flows:
-        if flow.stored.dataset != name and flow.has_checkpoint and _reads(flow, table_id):
+        if str(flow.stored.dataset) != dataset and flow.has_checkpoint and _reads(flow, table_id):
             yield f'flow "{flow.stored.name}" reads the table: read it by its path from now on'
 
 
@@ -224,9 +220,8 @@ class Release:
     """The steps of one release; each can be repeated after a crash.
 
     Args:
-        settings: the pipeline's.
+        project: the pipeline; its session is opened if the table has to record a batch.
         plan: what to do; it has no problems.
-        session: opens the session, if the table has to be told of a batch.
         fence: returns while the lease is held; called before each change.
         now_s: the time, in seconds since 1970.
         reached: called at each step, for tests that crash there.
@@ -234,16 +229,15 @@ class Release:
 
     def __init__(
         self,
-        settings: Settings,
+        project: HandoverProject,
         plan: ReleasePlan,
-        session: Callable[[], SparkSession],
         fence: Callable[[], None],
         now_s: float,
         reached: Reached = no_step,
     ) -> None:
-        self._settings, self._plan, self._session = settings, plan, session
+        self._settings, self._plan, self._session = project.settings, plan, project.session
         self._fence, self._now_s, self._reached = fence, now_s, reached
-        self._records = AdoptedTables(settings.layout)
+        self._records = project.records
 
     def run(self) -> TableRecord:
         """Do all steps."""

@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 
-from headrace.errors import raise_all
 from headrace.graph.resolved import ResolvedGraph
 from headrace.graph.select import Selected, Selection, select
 from headrace.plan.backfills import BackfillRequest, ReplayRequest
@@ -15,7 +14,6 @@ from headrace.plan.build import build_plan
 from headrace.plan.modified import modified_datasets
 from headrace.plan.steps import NOTHING_MODIFIED, Plan
 from headrace.plan.triggers import with_triggers
-from headrace.project.planning.adopted_tables import adoption_problems
 from headrace.project.planning.kept_tables import KeptTables
 from headrace.project.planning.logged_batches import LoggedBatches
 from headrace.project.planning.pending_renames import old_names, pending_renames
@@ -69,7 +67,7 @@ class Planning:
         selected = select(graph, selection, settings.naming)
         past = self._past()
         plan = build_plan(graph, self.state, past, selected.without(self._harness.given))
-        raise_all([*adoption_problems(plan, self.layout, settings.naming)])
+        self.tables.check_adopted(plan, self.layout)
         if selection.selects_nothing:
             plan = replace(plan, notices=(NOTHING_MODIFIED, *plan.notices))
         plan = replace(plan, renames=pending_renames(graph, settings, self._stored))
