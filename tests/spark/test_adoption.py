@@ -17,7 +17,7 @@ from headrace.delta_log.tables import newest_version, table_state
 from headrace.errors import PipelineError, Problems
 from headrace.model.outcome import UpdateState
 from headrace.project.adoption.adoption_plan import AdoptRequest
-from headrace.project.adoption.release import ReleaseRequest
+from headrace.project.adoption.release_plan import ReleaseRequest
 from headrace.project.savepoints.create import SavepointRequest
 from headrace.project.savepoints.savepoints import RestoreRequest
 from headrace.storage.adopted_tables import Consent

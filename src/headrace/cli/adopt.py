@@ -17,7 +17,7 @@ from headrace.cli.tables import text_table
 from headrace.errors import PipelineError
 from headrace.plan.agreement import NONE
 from headrace.project.adoption.adoption_plan import AdoptionPlan, AdoptRequest, FlowAdoption
-from headrace.project.adoption.release import ReleasePlan, ReleaseRequest
+from headrace.project.adoption.release_plan import ReleasePlan, ReleaseRequest
 from headrace.storage.adopted_tables import Consent
 
 if TYPE_CHECKING:

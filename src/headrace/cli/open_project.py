@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from headrace.plan.plan_file import PlanFile
     from headrace.plan.steps import Plan
     from headrace.project.adoption.adoption_plan import AdoptionPlan, AdoptRequest
-    from headrace.project.adoption.release import ReleasePlan, ReleaseRequest
+    from headrace.project.adoption.release_plan import ReleasePlan, ReleaseRequest
     from headrace.project.adoption.spark_pipelines import Found
     from headrace.settings.settings import Settings
     from headrace.storage.adopted_tables import Consent, TableRecord

@@ -8,7 +8,8 @@ from pathlib import Path
 from headrace.errors import PipelineError, raise_all
 from headrace.events.last_batches import last_batches
 from headrace.project.adoption.handover_project import HandoverProject
-from headrace.project.adoption.release import Release, ReleasePlan, ReleaseRequest, plan_release
+from headrace.project.adoption.release import Release
+from headrace.project.adoption.release_plan import ReleasePlan, ReleaseRequest, plan_release
 from headrace.project.steps import Reached, no_step
 from headrace.storage.adopted_tables import Handover, TableRecord
 from headrace.storage.health import health_of_flows
