@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 
 from headrace.delta_log.tables import committed_transaction
 from headrace.plan.agreement import NONE
