@@ -16,7 +16,8 @@ from headrace.cli.printable import printable
 from headrace.cli.tables import text_table
 from headrace.errors import PipelineError
 from headrace.plan.agreement import NONE
-from headrace.project.adoption.adoption_plan import AdoptionPlan, AdoptRequest, FlowAdoption
+from headrace.project.adoption.adoption_plan import AdoptionPlan, AdoptRequest
+from headrace.project.adoption.job_comparison import FlowAdoption
 from headrace.project.adoption.release_plan import ReleasePlan, ReleaseRequest
 from headrace.storage.adopted_tables import Consent
 

@@ -15,7 +15,8 @@ from headrace.cli.main import call
 from headrace.delta_log.tables import TableState
 from headrace.errors import PipelineError
 from headrace.model.schema import Schema
-from headrace.project.adoption.adoption_plan import AdoptionPlan, AdoptRequest, FlowAdoption
+from headrace.project.adoption.adoption_plan import AdoptionPlan, AdoptRequest
+from headrace.project.adoption.job_comparison import FlowAdoption
 from headrace.project.adoption.release_plan import ReleasePlan, ReleaseRequest
 from headrace.project.adoption.spark_pipelines import Found
 from headrace.storage.adopted_tables import Consent, Handover, TableRecord

@@ -18,8 +18,9 @@ from headrace.checkpoints.restored import copy_checkpoint
 from headrace.delta_log.tables import committed_transaction, table_version
 from headrace.errors import InternalError, PipelineError
 from headrace.plan.agreement import NONE
-from headrace.project.adoption.adoption_plan import AdoptionPlan, FlowAdoption, is_running
+from headrace.project.adoption.adoption_plan import AdoptionPlan
 from headrace.project.adoption.handover_project import HandoverProject
+from headrace.project.adoption.job_comparison import FlowAdoption, is_running
 from headrace.project.steps import Reached, no_step
 from headrace.spark.delta.transaction import delta_transaction
 from headrace.storage.adopted_tables import AdoptedTables, Consent, Handover, MovedFlow, TableRecord
