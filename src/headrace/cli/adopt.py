@@ -69,7 +69,7 @@ def adopt(
     ] = False,
     dry_run: _DryRun = False,  # noqa: FBT002 - the same
 ) -> None:
-    """Take a Delta table and the checkpoint of the job that fills it into the pipeline. The table is not copied.
+    """Take a Delta table and its checkpoint into the pipeline, without a copy.
 
     Stop the job first. The next update goes on where it has stopped.
     """
