@@ -12,7 +12,7 @@ import json
 import os
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -193,6 +193,12 @@ class AdoptedTables:
         file = self._file(record.table_id)
         file.parent.mkdir(parents=True, exist_ok=True)
         replace_file(file, json.dumps(record.to_json(), indent=1))
+
+    def rename(self, old: str, new: str) -> None:
+        """Store the new name of a dataset in the record of its adopted table; safe to repeat."""
+        for record in self._read_all():
+            if record.dataset.casefold() == old.casefold() and record.state is Handover.ADOPTED:
+                self.store(replace(record, dataset=new))
 
     def remove(self, record: TableRecord) -> None:
         """Remove a record; nothing happens if there is none."""

@@ -127,14 +127,17 @@ def test_a_link_without_a_record_is_a_table_of_the_pipeline(adopted):
 
 
 def test_a_renamed_dataset_keeps_its_record(adopted):
-    """Guards that the link, and not the name, says which table is meant."""
+    """Guards that the link says which table is meant, at any step of a rename, and that the old name is free then."""
     renamed = adopted.link.with_name("sales")
+    adopted.records.rename("orders", "sales")
+    assert adopted.records.of("sales", str(adopted.link)).location == str(adopted.location)
     adopted.link.rename(renamed)
 
     found = adopted.records.of("sales", str(renamed))
 
-    assert found == adopted.record
+    assert found == replace(adopted.record, dataset="sales")
     assert adopted.records.problem_of(found, str(renamed)) is None
+    assert adopted.records.of("orders", str(adopted.link)) is None
 
 
 @pytest.mark.parametrize("text", ["", '{"format": 1}', '{"format": 99}'])

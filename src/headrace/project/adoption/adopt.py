@@ -97,6 +97,7 @@ class Adoption:
         if plan.table is None:
             raise InternalError("an adoption without a table")
         if plan.begun is not None:
+            self._check_same(plan.begun)
             return plan.begun
         record = TableRecord(
             plan.dataset,
@@ -110,6 +111,19 @@ class Adoption:
         )
         self._records.store(record)
         return record
+
+    def _check_same(self, begun: TableRecord) -> None:
+        """Check that an interrupted adoption was of the same checkpoints, which have not changed since."""
+        now = {
+            taken.flow.name: (str(taken.job.path), taken.job.planned, taken.committed) if taken.job else None
+            for taken in self._plan.flows
+        }
+        then = {
+            moved.flow: (moved.checkpoint, moved.planned, moved.committed) if moved.checkpoint else None
+            for moved in begun.flows
+        }
+        if (begun.dataset, then) != (self._plan.dataset, now):
+            raise PipelineError("ADOPT.OTHER_BEGUN", name=begun.dataset)
 
     def _moved(self, taken: FlowAdoption) -> MovedFlow:
         epoch = self._unused_epoch(taken)
