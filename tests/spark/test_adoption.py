@@ -243,6 +243,24 @@ def test_a_job_that_writes_again_stops_the_flow(project, job):
     assert rows_at(str(job.table)) == all_rows(job)
 
 
+def test_a_job_that_writes_meanwhile_is_not_adopted(project, job):
+    """Guards the moment between the look at a checkpoint and its copy: nothing is left of the adoption."""
+    pipeline = project(code_of(job))
+
+    def job_goes_on(_):
+        job.add(3, *THIRD)
+        job.run()
+
+    refused = code_of_failure(lambda: pipeline.project.adoptions.adopt([request_of(job)], job_goes_on))
+
+    assert refused == "ADOPT.JOB_RUNS"
+    assert pipeline.project.adoptions.all() == ()
+    pipeline.project.adoptions.adopt([request_of(job)])
+    job.add(4, (9, 9))
+    ran(pipeline)
+    assert rows_at(str(job.table)) == all_rows(job)
+
+
 def test_a_table_without_a_checkpoint_waits_for_a_start(project, job):
     """Guards that rows are not read again by default, and that new input alone is read when that is asked for."""
     pipeline = project(code_of(job))
@@ -287,6 +305,9 @@ def test_a_table_that_was_made_here_is_released_where_it_lies(project, headrace_
     pipeline = project(code_of(job))
     ran(pipeline)
     table, to = Path(pipeline.settings.storage, "tables", "default", "orders"), job.folder / "handed-over"
+    other = project(code_of(job)).project.adoptions
+    taken = AdoptRequest("orders", str(table), {"": str(job.checkpoint)})
+    assert code_of_failure(lambda: other.plan([taken])) == "ADOPT.OTHER_PIPELINE"
 
     plan = pipeline.project.adoptions.releases.release(ReleaseRequest("orders", str(to)))
     (job.folder / "orders").symlink_to(table)

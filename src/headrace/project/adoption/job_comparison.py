@@ -12,7 +12,7 @@ from headrace.checkpoints.offsets import files_seen, open_batch_planned_at
 from headrace.delta_log.tables import TableState, committed_transaction, table_version_or_none
 from headrace.errors import PipelineError
 from headrace.graph.analysis import Source, SourceKind
-from headrace.graph.resolved_flows import ResolvedFlow
+from headrace.graph.resolved_flows import CompleteFlow, ResolvedFlow
 from headrace.model.local_path import local_path
 from headrace.plan.adoption import (
     JobProgress,
@@ -65,7 +65,8 @@ def compare(
         PipelineError: ADOPT.NOT_LOCAL, ADOPT.NOT_A_CHECKPOINT, ADOPT.CHECKPOINT_DAMAGED, ADOPT.DATABRICKS.
     """
     if not checkpoint:
-        return FlowAdoption(flow, None), []
+        problems = [_no_start(flow)] if isinstance(flow, CompleteFlow) else []
+        return FlowAdoption(flow, None), problems
     if "://" in checkpoint.removeprefix("file://"):
         raise PipelineError("ADOPT.NOT_LOCAL", name=flow.target, folder=checkpoint)
     job = read_foreign(storage_path(os.path.realpath(local_path(checkpoint))))
@@ -85,6 +86,12 @@ def compare(
         problems.append(PipelineError(committed.code, location=location, reason=committed.reason, **params))
         committed = NONE
     return FlowAdoption(flow, job, committed), problems
+
+
+def _no_start(flow: ResolvedFlow) -> PipelineError:
+    """The problem of a flow that starts with a full refresh alone, which would clear the table."""
+    reason = f'flow "{flow.name}" replaces all of its rows in each batch, and cannot start without a checkpoint'
+    return PipelineError("ADOPT.KIND", location=flow.flow.location, name=flow.target, reason=reason)
 
 
 def _source_mismatches(
