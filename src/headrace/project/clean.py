@@ -22,7 +22,7 @@ from headrace.project.lease_holders import host_name
 from headrace.project.maintenance.lock import maintenance_lock
 from headrace.settings.settings import Settings
 from headrace.settings.storage import MonitoringFile
-from headrace.storage.adopted_tables import AdoptedTables, Handover
+from headrace.storage.adopted_tables import AdoptedTables
 from headrace.storage.cleaned_flows import StateRemoval
 from headrace.storage.health import FlowHealth, flows_named
 from headrace.storage.inactive_parts import check_none_below, inactive_parts, paths_in_use, rows_lost_with
@@ -225,13 +225,10 @@ def _other_datasets(entry: Inactive, plan: Plan, settings: Settings) -> list[Qua
 
 def _check_not_adopted(entry: Inactive, settings: Settings) -> None:
     """Refuse to remove what the storage has of an adopted table: it is released, with its checkpoint."""
-    record = None if entry.view else AdoptedTables(settings.layout).of(entry.dataset, _table(entry, settings))
-    if record is not None and record.state is not Handover.RELEASED:
+    table = settings.layout.table(settings.naming, settings.naming.canonical(entry.dataset))
+    record = None if entry.view else AdoptedTables(settings.layout).at(table)
+    if record is not None:
         raise PipelineError("ADOPT.NOT_REMOVED", name=entry.dataset, folder=record.location)
-
-
-def _table(entry: Inactive, settings: Settings) -> str:
-    return settings.layout.table(settings.naming, settings.naming.canonical(entry.dataset))
 
 
 def _check_unread(entry: Inactive, parts: Iterable[OldPart], name: str, plan: Plan, naming: Naming) -> None:

@@ -88,7 +88,10 @@ class Adoption:
         for taken in self._plan.flows:
             write_record(self._state.record_file(taken.flow), self._flow_record(taken, moved[taken.flow.name]))
             self._reached("flow written")
-        done = replace(record, state=Handover.ADOPTED, changed_at=self._now_s)
+        # A table that was made here, released and taken back, is an own one again.
+        is_own = not os.path.islink(self._plan.path)  # noqa: PTH114 - a place of the storage
+        consents = frozenset(Consent) if is_own else record.consents
+        done = replace(record, state=Handover.ADOPTED, changed_at=self._now_s, consents=consents)
         self._records.store(done)
         return done
 

@@ -127,7 +127,7 @@ class ExpiredParts:
                 entries += [Inactive(dataset, view, view=True)] if storage_path(view).is_file() else []
             used_at = [last_used_at(found.file.parent / str(found.record.epoch)) for found in own]
             used_at += [found.record.started_at for found in own] + ([] if flow else [_written_at(table, view)])
-            if AdoptedTables(self.settings.layout).of(dataset, table) is not None:
+            if AdoptedTables(self.settings.layout).at(table) is not None:
                 # It is released by a command of its own.
                 continue
             parts = [part for entry in entries for part in inactive_parts(entry, layout, naming, frozenset())]
