@@ -201,7 +201,7 @@ class AdoptedTables:
                 self.store(replace(record, dataset=new))
 
     def remove(self, record: TableRecord) -> None:
-        """Remove a record; nothing happens if there is none."""
+        """Remove a record; nothing happens if it does not exist."""
         self._file(record.table_id).unlink(missing_ok=True)
 
     def problem_of(self, record: TableRecord, path: str) -> Disagreement | None:

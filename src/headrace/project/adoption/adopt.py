@@ -1,7 +1,7 @@
 """Adopts a table under the lease, in steps that can be repeated after a crash.
 
 The record of the table comes first: while it says that the adoption is under way, no flow writes to the table. The
-table itself is told the batches that it has, under the transaction of the flow's epoch, so that all checks that compare
+table itself records the batches that it has, under the transaction of the flow's epoch, so that all checks that compare
 tables with checkpoints hold as they are. The query gets an id of its own: what the job would still commit under its id
 is not taken for a batch of the flow.
 """

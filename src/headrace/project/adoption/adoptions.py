@@ -146,7 +146,7 @@ class PipelineAdoptions:
         return record
 
     def undo(self, name: str) -> TableRecord | None:
-        """Undo an adoption that a crash has interrupted; None, and nothing happens, if there is none.
+        """Undo an adoption that a crash has interrupted; None, and nothing happens, without one.
 
         Raises:
             PipelineError: LEASE.HELD, MAINTENANCE.RUNNING.
