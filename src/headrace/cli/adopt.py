@@ -238,7 +238,7 @@ def _released(plan: ReleasePlan, width: int | None) -> Iterator[str]:
 
 
 def _after_release(plan: ReleasePlan) -> str:
-    text = f'released. Remove "{plan.dataset}" from the code: flows into it fail now.'
+    text = f'released. Remove "{plan.dataset}" from the code: no update starts before.'
     if any(one.checkpoint for one in plan.flows):
         text += " A job goes on with the same query, and the option checkpointLocation."
     if not plan.is_adopted:

@@ -11,7 +11,7 @@ from headrace.model.names import Naming
 from headrace.plan.agreement import Disagreement
 from headrace.plan.steps import Decision, Plan, TableChange
 from headrace.settings.storage import StorageLayout
-from headrace.storage.adopted_tables import AdoptedTables, Consent
+from headrace.storage.adopted_tables import AdoptedTables, Consent, Handover
 
 
 def adoption_problems(plan: Plan, layout: StorageLayout, naming: Naming) -> Iterator[PipelineError]:
@@ -26,10 +26,11 @@ def adoption_problems(plan: Plan, layout: StorageLayout, naming: Naming) -> Iter
     """
     records = AdoptedTables(layout)
     steps = {step.dataset: step.change for step in plan.tables}
+    selected = {step.flow.target for step in plan.flows if step.decision is not Decision.EXCLUDE}
     starting = {step.flow.target: step.flow for step in plan.flows if step.decision is Decision.START}
     for dataset in plan.graph.datasets:
         name = dataset.name
-        if not dataset.kind.stored or name not in steps.keys() | starting.keys():
+        if not dataset.kind.stored or name not in steps.keys() | selected:
             continue
         path = layout.table(naming, name)
         record = records.of(str(name), path)
@@ -38,7 +39,9 @@ def adoption_problems(plan: Plan, layout: StorageLayout, naming: Naming) -> Iter
         location = dataset.dataset.location
         flow = starting.get(name)
         recomputes = isinstance(flow, RefreshFlow)
-        problem = records.problem_of(record, path) if name in starting else None
+        # Code that still names a table that has left is wrong, whatever its flows would do.
+        is_checked = name in starting or record.state is Handover.RELEASED
+        problem = records.problem_of(record, path) if is_checked else None
         if problem is not None:
             yield _problem(problem, location, str(name) if flow is None else flow.name, str(name))
         elif (recomputes or steps.get(name) is TableChange.RESET) and not record.allows(Consent.CLEAR):
