@@ -4,6 +4,7 @@
 __all__ = [
     "damage",
     "epochs",
+    "foreign",
     "initial_offsets",
     "offsets",
     "restored",

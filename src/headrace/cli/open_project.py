@@ -28,7 +28,11 @@ if TYPE_CHECKING:
     from headrace.plan.code_diff import CodeDiff
     from headrace.plan.plan_file import PlanFile
     from headrace.plan.steps import Plan
+    from headrace.project.adoption.adoption_plan import AdoptionPlan, AdoptRequest
+    from headrace.project.adoption.release_plan import ReleasePlan, ReleaseRequest
+    from headrace.project.adoption.spark_pipelines import Found
     from headrace.settings.settings import Settings
+    from headrace.storage.adopted_tables import Consent, TableRecord
 
 
 class Described(Protocol):
@@ -68,6 +72,45 @@ class Changes(Protocol):
         """One update, if its plan is still that of the file."""
 
 
+class Releases(Protocol):
+    """The tables that leave a pipeline."""
+
+    def plan(self, request: ReleaseRequest) -> ReleasePlan:
+        """What a release would do."""
+
+    def release(self, request: ReleaseRequest) -> ReleasePlan:
+        """Release a table."""
+
+    def forget(self, name: str) -> TableRecord:
+        """Forget that a table was released."""
+
+
+class Adoptions(Protocol):
+    """The tables that come into a pipeline, and leave it."""
+
+    def plan(self, requests: Sequence[AdoptRequest]) -> Sequence[AdoptionPlan]:
+        """What adoptions would do."""
+
+    def find_spark_pipeline(self, folder: str, warehouse: str = "", only: str = "") -> Found:
+        """What Spark's own declarative pipelines have left of the project."""
+
+    def adopt(self, requests: Sequence[AdoptRequest]) -> Sequence[AdoptionPlan]:
+        """Adopt tables."""
+
+    def allow(self, name: str, consents: frozenset[Consent], *, revoke: bool = False) -> TableRecord:
+        """Allow things to be done with an adopted table, or no longer."""
+
+    def claim(self, name: str) -> TableRecord:
+        """Make this storage the one whose pipeline writes to a table."""
+
+    def undo(self, name: str) -> TableRecord | None:
+        """Undo an adoption that a crash has interrupted."""
+
+    @property
+    def releases(self) -> Releases:
+        """Lets tables leave the pipeline."""
+
+
 class OpenProject(SessionProject, Protocol):
     """The part of ``headrace.Project`` that the command line uses; errors are PipelineError and Problems."""
 
@@ -82,6 +125,10 @@ class OpenProject(SessionProject, Protocol):
     @property
     def stages(self) -> PipelineStages:
         """Builds stages, compares them and swaps them in."""
+
+    @property
+    def adoptions(self) -> Adoptions:
+        """Takes tables in, and gives them back."""
 
     @property
     def continuous(self) -> bool:

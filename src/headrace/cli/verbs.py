@@ -25,6 +25,8 @@ VERBS = {
     "run": "update:run",
     "submit": "submit:submit",
     "backfill": "backfill:backfill",
+    "adopt": "adopt:adopt",
+    "release": "adopt:release",
     "graph": "inspect:graph",
     "status": "status:status",
     "events": "status:events",

@@ -40,7 +40,14 @@ from headrace.events.types import (
     UpdateTotals,
     Warned,
 )
-from headrace.events.upkeep import LogTrimmed, RowsErased, SavepointChanged, StageSwapped, TableMaintained
+from headrace.events.upkeep import (
+    LogTrimmed,
+    RowsErased,
+    SavepointChanged,
+    StageSwapped,
+    TableHandedOver,
+    TableMaintained,
+)
 from headrace.model.batch_commit import BatchCommit
 from headrace.model.custom_metrics import MetricValue
 from headrace.model.expectations import Action, ExpectationCount
@@ -120,6 +127,8 @@ def _about_flow_or_dataset(event_type: str, body: Json, flow: str, dataset: str)
         return definition_of(event_type, body, flow, dataset)
     if event_type in _ABOUT_BATCHES:
         return _about_batches(event_type, body, flow, dataset)
+    if event_type == TableHandedOver.event_type:
+        return TableHandedOver(body["action"], dataset, body["location"], body.get("user"))
     if event_type != FlowStateChanged.event_type:
         return None
     if "batch_id" in body:
@@ -315,7 +324,15 @@ def _body(event: Event) -> dict[str, Any]:
             return _metrics_body(event)
         case RowsSampled() | TableEvaluated():
             return _expectations_event_body(event)
-        case UpdateTotals() | RowsErased() | SavepointChanged() | StageSwapped() | TableMaintained() | LogTrimmed():
+        case (
+            UpdateTotals()
+            | RowsErased()
+            | SavepointChanged()
+            | StageSwapped()
+            | TableHandedOver()
+            | TableMaintained()
+            | LogTrimmed()
+        ):
             return _summary_body(event)
         case Warned(code=code, level=level, facts=facts):
             known = {} if level is Level.WARN else {"level": level}
@@ -323,7 +340,13 @@ def _body(event: Event) -> dict[str, Any]:
 
 
 def _summary_body(
-    event: UpdateTotals | RowsErased | SavepointChanged | StageSwapped | TableMaintained | LogTrimmed,
+    event: UpdateTotals
+    | RowsErased
+    | SavepointChanged
+    | StageSwapped
+    | TableHandedOver
+    | TableMaintained
+    | LogTrimmed,
 ) -> dict[str, Any]:
     match event:
         case UpdateTotals(flows=flows, reports=reports):
@@ -335,6 +358,8 @@ def _summary_body(
             return {"action": action, "savepoint": savepoint, "name": name, "kind": kind, "user": user}
         case StageSwapped(stage, datasets, user):
             return {"stage": stage, "datasets": list(datasets), "user": user}
+        case TableHandedOver(action=action, location=location, user=user):
+            return {"action": action, "location": location, "user": user}
         case TableMaintained():
             return {key: getattr(event, key) for key in _MAINTENANCE}
         case LogTrimmed(before, metrics_before, metrics):

@@ -11,7 +11,14 @@ from typing import ClassVar, TypeAlias
 from headrace.cdc.feed import MergePath
 from headrace.cdc.merge_commit import WritePath
 from headrace.events.levels import Json, Level, Maturity
-from headrace.events.upkeep import LogTrimmed, RowsErased, SavepointChanged, StageSwapped, TableMaintained
+from headrace.events.upkeep import (
+    LogTrimmed,
+    RowsErased,
+    SavepointChanged,
+    StageSwapped,
+    TableHandedOver,
+    TableMaintained,
+)
 from headrace.model.batch_commit import BatchCommit
 from headrace.model.datasets import Kind
 from headrace.model.executor_time import ExecutorTime
@@ -456,7 +463,7 @@ class Warned:
 Event: TypeAlias = (
     "UpdateCreated | UpdateStateChanged | DatasetDefined | SinkDefined | FlowDefined | FlowStateChanged | BatchDone"
     " | FlowLagMetrics | FlowStateMetrics | StreamProgress | BatchRunning | RowsSampled | TableEvaluated | UpdateTotals"
-    " | RowsErased | SavepointChanged | StageSwapped | Warned | TableMaintained | LogTrimmed"
+    " | RowsErased | SavepointChanged | StageSwapped | TableHandedOver | Warned | TableMaintained | LogTrimmed"
 )
 
 # The code of a warning: offsets of a topic were deleted before a stream read them. Its facts have the topic, the
@@ -469,7 +476,15 @@ TERMINAL_UPDATE_STATES = frozenset({UpdateState.COMPLETED, UpdateState.FAILED, U
 def is_durable(event: Event) -> bool:
     """True if the event must be in the table before the update continues (D3: counts before Spark's commit)."""
     match event:
-        case UpdateCreated() | BatchDone() | RowsErased() | SavepointChanged() | StageSwapped() | LogTrimmed():
+        case (
+            UpdateCreated()
+            | BatchDone()
+            | RowsErased()
+            | SavepointChanged()
+            | StageSwapped()
+            | TableHandedOver()
+            | LogTrimmed()
+        ):
             return True
         case UpdateStateChanged(state=state):
             return state in TERMINAL_UPDATE_STATES

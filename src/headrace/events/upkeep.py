@@ -73,6 +73,29 @@ class StageSwapped:
 
 
 @dataclass(frozen=True)
+class TableHandedOver:
+    """A table came into the pipeline, or left it: *action* is adopted or released, or what has become allowed.
+
+    *location* is its folder, *user* who did it.
+    """
+
+    action: str
+    dataset: str
+    location: str
+    user: str | None = None
+
+    event_type: ClassVar[str] = "adoption"
+    level: ClassVar[Level] = Level.INFO
+    maturity: ClassVar[Maturity] = Maturity.EVOLVING
+
+    @property
+    def message(self) -> str:
+        """One readable line."""
+        user = f" by {self.user}" if self.user else ""
+        return f'table "{self.dataset}" at {self.location}: {self.action}{user}'
+
+
+@dataclass(frozen=True)
 class TableMaintained:
     """An action of maintenance on a table, or on log files; *state* is DONE, SKIPPED or FAILED.
 

@@ -117,6 +117,7 @@ class TableFacts:
         path: its folder.
         role: what it is.
         managed: False if the project excludes it from maintenance.
+        protected: why its files must stay as they are; empty if they need not.
         busy: why a running update may conflict with a rewrite of its files; empty if none does.
         partition_by: its partition columns.
         cluster_by: the columns of its liquid clustering.
@@ -138,6 +139,7 @@ class TableFacts:
     path: str
     role: Role
     managed: bool = True
+    protected: str = ""
     busy: str = ""
     partition_by: tuple[str, ...] = ()
     cluster_by: tuple[str, ...] = ()
@@ -178,6 +180,13 @@ def table_action(task: Task, table: TableFacts, policy: MaintenancePolicy, now_s
     """
     if not table.managed or table.role is Role.OTHER:
         return None
+    action = _due_action(task, table, policy, now_s)
+    if action is not None and table.protected and action.state is ActionState.PLANNED:
+        return action.skipped(table.protected)
+    return action
+
+
+def _due_action(task: Task, table: TableFacts, policy: MaintenancePolicy, now_s: float) -> Action | None:
     match task:
         case Task.RETENTION:
             return _retention(table)

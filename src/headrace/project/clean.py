@@ -22,6 +22,7 @@ from headrace.project.lease_holders import host_name
 from headrace.project.maintenance.lock import maintenance_lock
 from headrace.settings.settings import Settings
 from headrace.settings.storage import MonitoringFile
+from headrace.storage.adopted_tables import AdoptedTables
 from headrace.storage.cleaned_flows import StateRemoval
 from headrace.storage.health import FlowHealth, flows_named
 from headrace.storage.inactive_parts import check_none_below, inactive_parts, paths_in_use, rows_lost_with
@@ -178,6 +179,7 @@ def _inactive(settings: Settings, request: CleanRequest, plan: Plan) -> list[Old
     used = paths_in_use(plan.graph, layout, naming)
     for name in request.inactive:
         for entry in _entries(plan.inactive, name, naming):
+            _check_not_adopted(entry, settings)
             parts = inactive_parts(entry, layout, naming, used)
             _check_unread(entry, parts, name, plan, naming)
             check_none_below(parts, name, _other_datasets(entry, plan, settings), layout, naming)
@@ -219,6 +221,14 @@ def _other_datasets(entry: Inactive, plan: Plan, settings: Settings) -> list[Qua
     known |= {name for name, _ in stored_tables(layout, naming)}
     known |= {flow.dataset for flow in stored_flows(layout, naming)}
     return sorted(known - {naming.canonical(entry.dataset)}, key=str)
+
+
+def _check_not_adopted(entry: Inactive, settings: Settings) -> None:
+    """Refuse to remove what the storage has of an adopted table: it is released, with its checkpoint."""
+    table = settings.layout.table(settings.naming, settings.naming.canonical(entry.dataset))
+    record = None if entry.view else AdoptedTables(settings.layout).at(table)
+    if record is not None:
+        raise PipelineError("ADOPT.NOT_REMOVED", name=entry.dataset, folder=record.location)
 
 
 def _check_unread(entry: Inactive, parts: Iterable[OldPart], name: str, plan: Plan, naming: Naming) -> None:

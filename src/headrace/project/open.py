@@ -18,6 +18,7 @@ from headrace.model.preview import Preview
 from headrace.model.rows import Rows
 from headrace.plan.backfills import BackfillRequest, ReplayRequest
 from headrace.plan.steps import Plan
+from headrace.project.adoption.adoptions import PipelineAdoptions
 from headrace.project.changes.pipeline_changes import PipelineChanges
 from headrace.project.changes.pipeline_updates import PipelineUpdates
 from headrace.project.inspection.dataset_resolution import (
@@ -66,6 +67,7 @@ class Project(SessionProject):
             self.stages.swaps,
         )
         self.changes = PipelineChanges(self._updates)
+        self.adoptions = PipelineAdoptions.of(settings, environ, self._state, self.graph, self.session, self.redact)
 
     @classmethod
     def open(

@@ -2,6 +2,7 @@
 
 # The modules that other packages may import.
 __all__ = [
+    "adopted_tables",
     "backfills",
     "batch_input",
     "change_detection",

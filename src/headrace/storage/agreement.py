@@ -37,6 +37,8 @@ def disagreement_of(stores: FlowStores, tables_read: Iterable[TableState]) -> Di
         stores: the stores of the flow.
         tables_read: the current states of the pipeline's tables that it may read.
     """
+    if stores.adoption is not None and stores.adoption.problem is not None:
+        return stores.adoption.problem
     if stores.record.unreadable:
         return Disagreement("FLOW.RECORD_UNREADABLE", {"file": str(stores.file), "reason": stores.record.unreadable})
     if not stores.mode.is_streaming and stores.mode is not Mode.SNAPSHOT:
@@ -45,7 +47,8 @@ def disagreement_of(stores: FlowStores, tables_read: Iterable[TableState]) -> Di
     if lost and (stores.has_run or committed_transaction(stores.tables[TABLE], stores.transaction) is not None):
         # A flow without rules commits under an id that is in its checkpoint: its record or the event log shows that it
         # ran. A flow with rules has transactions in its table, even if record and event log are lost.
-        return Disagreement("FLOW.CHECKPOINT_LOST", {"checkpoint": str(stores.checkpoint)})
+        code = "FLOW.CHECKPOINT_LOST" if stores.adoption is None else "ADOPT.NO_START"
+        return Disagreement(code, {"checkpoint": str(stores.checkpoint)})
     batches = batches_of(stores)
     damage = _damage(stores, batches)
     if damage is not None:

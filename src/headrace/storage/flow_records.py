@@ -17,7 +17,7 @@ from headrace.settings.storage import StorageLayout
 from headrace.storage.backfills import stored_backfills
 from headrace.storage.deliveries import last_delivered
 from headrace.storage.flow_record import FlowRecord, read_record
-from headrace.storage.flow_stores import FlowStores, newest_epoch, tables_of
+from headrace.storage.flow_stores import FlowStores, adoption_of, newest_epoch, tables_of
 from headrace.storage.inventory import first_record, flows_of
 from headrace.stores.paths import StoragePath, storage_path
 
@@ -93,6 +93,7 @@ class StoredRecords:
             transaction=self.transaction(record),
             logged=self._logged(flow.name, str(flow.target)),
             has_run=self.has_run(flow),
+            adoption=adoption_of(self._layout, self._naming, flow.target),
         )
 
     def has_committed(self, flow: Flow | GraphFlow, record: FlowRecord, number: int) -> bool:

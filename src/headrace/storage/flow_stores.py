@@ -9,12 +9,20 @@ from headrace.checkpoints.epochs import newest_started_epoch
 from headrace.delta_log.tables import TableVersion, table_version
 from headrace.graph.resolved_flows import Mode
 from headrace.model.names import Naming, QualifiedName
-from headrace.plan.agreement import NONE
+from headrace.plan.agreement import NONE, Disagreement
 from headrace.settings.storage import StorageLayout
+from headrace.storage.adopted_tables import AdoptedTables
 from headrace.storage.flow_record import FlowRecord
 from headrace.stores.paths import StoragePath
 
 TABLE, QUARANTINE, RETAINED_EVENTS = "table", "quarantine", "memory"
+
+
+@dataclass(frozen=True)
+class Adoption:
+    """A table that was adopted or released, and why its flows must not write to it; None if they may."""
+
+    problem: Disagreement | None
 
 
 @dataclass(frozen=True)
@@ -29,6 +37,7 @@ class FlowStores:
         transaction: the application id of its commits, unless Delta's own sink made them, as in version 0.1.
         logged: the newest epoch and its newest batch that the event log has for the flow; None without any.
         has_run: whether the record or the event log shows batches of the flow.
+        adoption: what is known of its table if that lies outside of the storage, or has left the pipeline.
     """
 
     mode: Mode
@@ -38,6 +47,7 @@ class FlowStores:
     transaction: str
     logged: tuple[int, int] | None
     has_run: bool
+    adoption: Adoption | None = None
 
     @property
     def checkpoint(self) -> StoragePath:
@@ -69,6 +79,13 @@ def newest_epoch(file: StoragePath, logged: tuple[int, int] | None) -> int:
     """
     started = newest_started_epoch(file.parent)
     return max(started, NONE if logged is None else logged[0])
+
+
+def adoption_of(layout: StorageLayout, naming: Naming, dataset: QualifiedName) -> Adoption | None:
+    """What is known of the table of a dataset that was adopted or released; None for any other."""
+    records, path = AdoptedTables(layout), layout.table(naming, dataset)
+    record = records.of(str(dataset), path)
+    return None if record is None else Adoption(records.problem_of(record, path))
 
 
 def tables_of(layout: StorageLayout, naming: Naming, dataset: QualifiedName) -> dict[str, str]:

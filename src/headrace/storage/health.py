@@ -19,7 +19,7 @@ from headrace.plan.agreement import NONE, KnownBatches
 from headrace.settings.storage import StorageLayout
 from headrace.storage.agreement import batches_of, damage_of_stores, disagreement_of
 from headrace.storage.flow_records import transaction_id
-from headrace.storage.flow_stores import FlowStores, newest_epoch, tables_of
+from headrace.storage.flow_stores import FlowStores, adoption_of, newest_epoch, tables_of
 from headrace.storage.inventory import StoredFlow, stored_flows, stored_tables
 from headrace.storage.positions import ledger_folders
 from headrace.stores.paths import StoragePath, move_file
@@ -135,6 +135,7 @@ def _stores(
         transaction=transaction_id(record.pipeline or pipeline_id, record.identity, record.epoch),
         logged=known,
         has_run=flow.has_run or known is not None,
+        adoption=adoption_of(layout, naming, flow.dataset),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -9,6 +10,7 @@ from dataclasses import dataclass, replace
 from headrace.delta_log.tables import has_log, table_exists
 from headrace.model.names import QUARANTINE_SUFFIX, InvalidName, Naming, QualifiedName
 from headrace.settings.storage import StorageLayout, path_safe
+from headrace.storage.adopted_tables import AdoptedTables
 from headrace.storage.flow_record import FlowRecord, read_record
 from headrace.stores.paths import StoragePath, relative_path, snapshot_of, sorted_paths, storage_path
 
@@ -33,16 +35,17 @@ class StoredFlow:
 def stored_tables(layout: StorageLayout, naming: Naming) -> Iterator[tuple[QualifiedName, str]]:
     """Every Delta table below the storage's ``tables``: its canonical name and path, sorted by path.
 
-    A log without a commit, left by a crash, is not a table. In a snapshot of a bucket, the folder of a table is not
-    searched for tables of a schema that has its name: it may hold millions of files.
+    Omits tables that have left the pipeline, and a log without a commit, which a crash left. In a snapshot of a bucket,
+    the folder of a table is not searched for tables of a schema that has its name: it may hold millions of files.
     """
     root = storage_path(layout.root) / "tables"
+    released = AdoptedTables(layout).released()
     folders = {folder: has_log(str(folder)) for folder in sorted_paths(root.glob("*/*"))}
     searched = [folder for folder, is_table in folders.items() if not is_table or snapshot_of(root) is None]
     nested = [path for folder in searched for path in sorted_paths(folder.glob("*")) if has_log(str(path))]
     for folder in [*(folder for folder, is_table in folders.items() if is_table), *nested]:
         parts = relative_path(folder, root).parts
-        if not table_exists(str(folder)):
+        if not table_exists(str(folder)) or (released and os.path.realpath(str(folder)) in released):
             continue
         try:
             yield naming.canonical(".".join(f"`{part}`" for part in parts)), str(folder)

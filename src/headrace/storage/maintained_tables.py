@@ -30,6 +30,7 @@ from headrace.model.pipeline_keys import MANAGED_KEY, z_order_columns
 from headrace.model.triggers import InvalidInterval, parse_interval_s
 from headrace.plan.maintenance import Role, TableFacts
 from headrace.settings.storage import StorageLayout
+from headrace.storage.adopted_tables import AdoptedTables, Consent, needs_consent
 from headrace.storage.backfills import stored_backfills
 from headrace.storage.dead_letter_tables import dead_letter_table
 from headrace.storage.inventory import StoredFlow, stored_flows, stored_tables
@@ -56,7 +57,7 @@ _STATUSES = "status IN ('replayed', 'released')"
 class MaintainedTable:
     """A table of the storage, what it is, and the modes of the flows that write it.
 
-    ``owner`` is the name of the dataset that it belongs to.
+    ``owner`` is the name of the dataset that it belongs to, ``protected`` says why its files must stay as they are.
     """
 
     name: str
@@ -64,6 +65,7 @@ class MaintainedTable:
     role: Role
     owner: QualifiedName
     modes: frozenset[str] = frozenset()
+    protected: str = ""
 
 
 def maintained_tables(layout: StorageLayout, naming: Naming) -> tuple[MaintainedTable, ...]:
@@ -99,6 +101,7 @@ def table_facts(
         path=table.path,
         role=table.role,
         managed=state.properties.get(MANAGED_KEY, "true").strip().casefold() != "false",
+        protected=table.protected,
         busy=_busy(table, positions) if is_held else "",
         partition_by=state.partition_by,
         cluster_by=layout.cluster_by or (),
@@ -171,7 +174,8 @@ def _tables(layout: StorageLayout, naming: Naming, flows: Sequence[StoredFlow]) 
             yield MaintainedTable(str(name), path, Role.QUARANTINE, base, _modes(flows, base))
             continue
         role = Role.OTHER if not modes else Role.VIEW if modes <= _REPLACING else Role.STREAMING
-        yield MaintainedTable(str(name), path, role, name, modes)
+        adopted = AdoptedTables(layout).at(path)
+        yield MaintainedTable(str(name), path, role, name, modes, needs_consent(adopted, Consent.MAINTAIN))
     for name in dict.fromkeys(flow.dataset for flow in flows):
         memory = layout.cdc_state(naming, name)
         if table_exists(memory):

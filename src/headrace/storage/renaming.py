@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from headrace.model.names import Naming, QualifiedName
 from headrace.plan.renames import Rename, RenameKind
 from headrace.settings.storage import StorageLayout, path_safe
+from headrace.storage.adopted_tables import AdoptedTables
 from headrace.storage.flow_record import write_record
 from headrace.storage.inventory import StoredFlow, flows_of, stored_flows
 from headrace.storage.moves import Moves, has_content
@@ -151,7 +152,9 @@ class StoredRenames:
         yield storage_path(layout.table(naming, old)), storage_path(layout.table(naming, new))
 
     def _sign(self, rename: Rename) -> None:
-        """Store the flows' current names in their records before the names change."""
+        """Store the current names in the records of flows, and of an adopted table, before the names change."""
+        if rename.kind is RenameKind.DATASET:
+            AdoptedTables(self._layout).rename(str(rename.old_dataset), str(rename.dataset))
         for dataset in (rename.old_dataset, rename.dataset):
             for flow in flows_of(self._layout, self._naming, dataset):
                 record = flow.record

@@ -27,7 +27,7 @@ from headrace.events.types import (
     UpdateTotals,
     Warned,
 )
-from headrace.events.upkeep import LogTrimmed
+from headrace.events.upkeep import LogTrimmed, TableHandedOver
 from headrace.model.batch_commit import BatchCommit
 from headrace.model.custom_metrics import MetricValue
 from headrace.model.datasets import Kind
@@ -100,6 +100,7 @@ events: st.SearchStrategy[Event] = st.one_of(
     st.builds(StreamProgress, texts, texts, numbers, texts, texts, progress),
     st.builds(UpdateCreated, texts, objects, objects),
     st.builds(UpdateStateChanged, st.sampled_from(UpdateState), errors),
+    st.builds(TableHandedOver, texts, texts, texts, st.none() | texts),
     st.builds(
         DatasetDefined,
         *(texts, st.sampled_from(Kind), st.none() | texts, st.lists(texts).map(tuple), st.none() | objects),

@@ -14,10 +14,10 @@ from headrace.graph.select import Selection
 from headrace.model.outcome import Outcome, UpdateCause
 from headrace.plan.steps import Plan
 from headrace.project.changes.gates import PolicyGate
+from headrace.project.outside_events import record_event
 from headrace.project.planning.plan_update import Planning
 from headrace.project.resolution.resolver import Resolver
 from headrace.project.savepoints.automatic import AutomaticSavepoints
-from headrace.project.savepoints.recorded import record_event
 from headrace.project.savepoints.savepoints import PipelineSavepoints
 from headrace.project.staging.swaps import StageSwaps
 from headrace.project.test_harness import Harness

@@ -32,6 +32,7 @@ from headrace.settings.storage import MonitoringFile
 from headrace.spark.delta.erase_conditions import condition_of
 from headrace.spark.delta.erase_rows import find_rows
 from headrace.spark.sinks.spilled_rows import find_spilled_rows
+from headrace.storage.adopted_tables import AdoptedTables, Consent, Handover, needs_consent
 from headrace.storage.dead_letter_tables import dead_letter_table
 from headrace.storage.dead_letters import count_errors, matching_dead_letters
 from headrace.storage.erasable import (
@@ -130,12 +131,21 @@ class Search:
             state = table_state(place.path)
             if state is None or not self._is_selected(place.dataset):
                 continue
+            reason = needs_consent(AdoptedTables(self.layout).at(place.path), Consent.ERASE)
+            if reason:
+                others.append((place.name, reason))
+                continue
             try:
                 condition = condition_of(self.request.criteria, state.schema, place.prefixes)
                 found.append(Target(place, state, condition))
-            except NotComparable as reason:
+            except NotComparable as error:
                 label = place.name if place.kind is PlaceKind.TABLE else f"{place.name} ({place.kind.value})"
-                others.append((label, str(reason)))
+                others.append((label, str(error)))
+        others += [
+            (record.dataset, f"it has left the pipeline and lies at {record.location}")
+            for record in AdoptedTables(self.layout).all()
+            if record.state is Handover.RELEASED
+        ]
         root = storage_path(self.layout.root)
         for savepoint in sorted_paths((root / "savepoints").glob("sp-*")):
             drop = f"headrace savepoint drop {savepoint.name}"

@@ -19,6 +19,7 @@ from headrace.project.lease import Lease
 from headrace.project.lease_holders import host_name
 from headrace.project.maintenance.maintain import maintenance_of
 from headrace.settings.settings import Settings
+from headrace.storage.adopted_tables import AdoptedTables
 from headrace.storage.health import FlowHealth
 from headrace.storage.inactive_parts import inactive_parts, rows_lost_with
 from headrace.storage.inventory import stored_flows
@@ -126,6 +127,9 @@ class ExpiredParts:
                 entries += [Inactive(dataset, view, view=True)] if storage_path(view).is_file() else []
             used_at = [last_used_at(found.file.parent / str(found.record.epoch)) for found in own]
             used_at += [found.record.started_at for found in own] + ([] if flow else [_written_at(table, view)])
+            if AdoptedTables(self.settings.layout).at(table) is not None:
+                # It is released by a command of its own.
+                continue
             parts = [part for entry in entries for part in inactive_parts(entry, layout, naming, frozenset())]
             if parts and max(used_at) < unused_since:
                 yield f"{dataset}.{flow}" if flow else dataset, tuple(parts)

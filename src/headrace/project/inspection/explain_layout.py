@@ -19,8 +19,9 @@ def layout_report(
 ) -> tuple[TableReport | None, tuple[str, ...]]:
     """The report, None if no flow has written the table yet; and why it could not be made."""
     try:
+        path = settings.layout.table(settings.naming, dataset.name)
         tables = maintained_tables(settings.layout, settings.naming)
-        table = next((table for table in tables if table.path == dataset.path), None)
+        table = next((table for table in tables if table.path == path), None)
         if table is None:
             return None, ()
         positions = known_positions(settings.layout, settings.naming)

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from headrace.cdc.snapshot_versions import SnapshotState
+from headrace.errors import raise_all
 from headrace.graph.resolve import StoredSchema
 from headrace.graph.resolved_flows import ResolvedFlow
 from headrace.graph.select import Selection, cleared_names
 from headrace.model.datasets import Dataset, Definitions, Flow
 from headrace.model.names import QualifiedName
 from headrace.model.schema import Schema
+from headrace.plan.steps import Plan
+from headrace.project.planning.adopted_tables import adoption_problems
 from headrace.project.resolution.resolve_request import Cleared, ResolveRequest
 from headrace.project.storage_folder import storage_problems
 from headrace.settings.settings import Settings
+from headrace.settings.storage import StorageLayout
 from headrace.storage.change_detection import StoredState
 
 
@@ -45,6 +49,14 @@ class KeptTables:
             skip_unavailable,
             self.snapshot_state,
         )
+
+    def check_adopted(self, plan: Plan, layout: StorageLayout) -> None:
+        """Check that a plan keeps the rows of adopted tables, and leaves those alone that are not the pipeline's.
+
+        Raises:
+            Problems: ADOPT.NEEDS_CONSENT and others of tables that were adopted or released.
+        """
+        raise_all([*adoption_problems(plan, layout, self._settings.naming)])
 
     def kept_schema(self, selection: Selection) -> StoredSchema:
         """A function that returns the schema of a table if an update of the selection keeps its rows."""

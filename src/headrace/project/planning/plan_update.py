@@ -69,6 +69,7 @@ class Planning:
         selected = select(graph, selection, settings.naming)
         past = self._past()
         plan = build_plan(graph, self.state, past, selected.without(self._harness.given))
+        self.tables.check_adopted(plan, self.layout)
         if selection.selects_nothing:
             plan = replace(plan, notices=(NOTHING_MODIFIED, *plan.notices))
         plan = replace(plan, renames=pending_renames(graph, settings, self._stored))

@@ -25,6 +25,7 @@ from headrace.settings.settings import Settings
 from headrace.settings.source_files import source_files
 from headrace.spark.analyzer import StubAnalyzer
 from headrace.spark.update.catalog import Catalog
+from headrace.storage.adopted_tables import AdoptedTables
 from headrace.storage.inventory import foreign_tables
 
 
@@ -103,7 +104,9 @@ class Resolver:
         return parameters_digest(configuration, settings.resolved_spark_conf(self._secrets, self._environ))
 
     def _path_of(self, name: QualifiedName) -> str:
-        return self._settings.layout.table(self._settings.naming, name)
+        path = self._settings.layout.table(self._settings.naming, name)
+        adopted = AdoptedTables(self._settings.layout).at(path)
+        return path if adopted is None else adopted.location
 
     def _redacted(self, error: PipelineError) -> PipelineError:
         params = {key: self._secrets.redact(value) for key, value in error.params.items()}

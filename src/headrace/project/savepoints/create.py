@@ -21,8 +21,8 @@ from headrace.model.names import Naming
 from headrace.plan.agreement import NONE
 from headrace.project.lease_holders import user_name
 from headrace.project.savepoints.saved_code import save_code
-from headrace.project.savepoints.steps import Reached
 from headrace.project.savepoints.unfinished import unfinished_flows
+from headrace.project.steps import Reached
 from headrace.settings.settings import Settings
 from headrace.storage.backfills import stored_backfills
 from headrace.storage.dead_letter_tables import dead_letter_table

@@ -26,7 +26,7 @@ from headrace.project.savepoints.restore_plan import (
     TableRestore,
     source_exists,
 )
-from headrace.project.savepoints.steps import Reached, no_step
+from headrace.project.steps import Reached, no_step
 from headrace.settings.settings import Settings
 from headrace.spark.delta.restore import TableToRestore, empty_table, restore_tables
 from headrace.storage.backfills import store_backfill, stored_backfills

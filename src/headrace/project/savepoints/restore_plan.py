@@ -15,6 +15,7 @@ from headrace.delta_log.tables import TableState, commit_actions, open_table, ta
 from headrace.errors import PipelineError
 from headrace.graph.resolved_flows import Mode
 from headrace.model.names import InvalidName, Naming
+from headrace.project.savepoints.adopted import adoption_problems
 from headrace.settings.storage import StorageLayout
 from headrace.storage.backfills import stored_backfills
 from headrace.storage.dead_letter_tables import dead_letter_table
@@ -151,7 +152,7 @@ class _Look:
         self, savepoint: Savepoint, flows: Sequence[FlowHealth], layout: StorageLayout, naming: Naming
     ) -> None:
         self._savepoint, self._flows, self._naming = savepoint, flows, naming
-        self._root = storage_path(layout.root)
+        self._layout, self._root = layout, storage_path(layout.root)
         self._folder = Savepoints(layout).folder(savepoint)
         self._states = dict(_tables_now(flows))
         self._now = {saved: self._flow_now(saved) for saved in savepoint.flows}
@@ -169,6 +170,9 @@ class _Look:
         changed = {table_id: table for table in tables if not table.is_unchanged for table_id in table.ids}
         flows = tuple(self._restores(datasets, changed))
         problems += self._problems(flows, changed)
+        cleared = [table.saved.dataset for table in changed.values()]
+        cleared += [flow.dataset for flow in flows if flow.action is FlowAction.STARTS_OVER]
+        problems += adoption_problems(self._layout, self._naming, cleared, self._savepoint.id)
         losses = [loss for flow in flows for loss in self._losses(flow)]
         newer = tuple(self._newer(flows, {table.path for table in tables}))
         emptied = (f"{path} is newer than the savepoint, and is emptied" for path in dict.fromkeys(newer))

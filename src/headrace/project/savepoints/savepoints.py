@@ -16,9 +16,9 @@ from headrace.events.reader import EVENT_COLUMNS, EventReader
 from headrace.events.upkeep import RowsErased, SavepointChanged
 from headrace.project.lease import Lease
 from headrace.project.lease_holders import user_name
+from headrace.project.outside_events import record_event
 from headrace.project.savepoints.create import SavepointRequest, create_savepoint
 from headrace.project.savepoints.exclusive import exclusive
-from headrace.project.savepoints.recorded import record_event
 from headrace.project.savepoints.restore import (
     Restore,
     Unfinished,
@@ -28,9 +28,9 @@ from headrace.project.savepoints.restore import (
 )
 from headrace.project.savepoints.restore_plan import RestorePlan, plan_restore
 from headrace.project.savepoints.saved_code import write_code
-from headrace.project.savepoints.steps import Reached, no_step
 from headrace.project.savepoints.topics import AskBrokers, not_asked, with_answers
 from headrace.project.savepoints.verify import findings
+from headrace.project.steps import Reached, no_step
 from headrace.settings.settings import Settings
 from headrace.storage.health import FlowHealth, health_of_flows
 from headrace.storage.savepoints.manifest import Savepoint, SavepointKind

@@ -18,7 +18,7 @@ from headrace.autoloader.source import LEDGERS
 from headrace.checkpoints.restored import copy_behind
 from headrace.delta_log.tables import TableVersion, committed_transaction, table_exists, table_version
 from headrace.errors import PipelineError
-from headrace.project.savepoints.steps import Reached, no_step
+from headrace.project.steps import Reached, no_step
 from headrace.settings.settings import Settings
 from headrace.spark.delta.contents import Contents, set_contents
 from headrace.spark.delta.restore import empty_table

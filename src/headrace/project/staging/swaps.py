@@ -14,10 +14,10 @@ from headrace.plan.plan_file import needs_approval
 from headrace.project.lease_holders import user_name
 from headrace.project.savepoints.create import SavepointRequest
 from headrace.project.savepoints.exclusive import exclusive
-from headrace.project.savepoints.recorded import record_event
+from headrace.project.outside_events import record_event
 from headrace.project.savepoints.restore import unfinished_restore
 from headrace.project.savepoints.savepoints import PipelineSavepoints
-from headrace.project.savepoints.steps import Reached, no_step
+from headrace.project.steps import Reached, no_step
 from headrace.project.staging.stage_storage import health, stage_lease, stage_settings
 from headrace.project.staging.swap_facts import SwapFacts
 from headrace.project.staging.swap_plan import SwapPlan, plan_swap

@@ -21,6 +21,7 @@ from headrace.model.pipeline_keys import MANAGED_KEY
 from headrace.plan.maintenance import SMALL_FILE_BYTES
 from headrace.spark.delta.optimize import compact
 from headrace.spark.update.context import UpdateContext
+from headrace.storage.adopted_tables import AdoptedTables, Consent, needs_consent
 
 # A table with more small files is compacted; each file is rewritten about once, because the result is not small.
 COMPACT_ABOVE_FILES = 256
@@ -91,6 +92,8 @@ class Compaction:
 
     def _compact_if_needed(self, path: str) -> None:
         if count_small_files(path) <= COMPACT_ABOVE_FILES:
+            return
+        if needs_consent(AdoptedTables(self._context.layout).at(path), Consent.MAINTAIN):
             return
         self._context.guard.fence()
         compact(self._context.session, path)

@@ -1,4 +1,4 @@
-"""Events about savepoints in the event log, which no update writes."""
+"""Events in the event log that no update writes: about savepoints, and about tables that come and go."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The steps of creating and restoring a savepoint, as tests see them that stop the process there."""
+"""The steps of work on a storage that no update does, as tests see them that stop the process there."""
 
 from __future__ import annotations
 

@@ -1,0 +1,77 @@
+"""What adoptions and releases need of a project, and how they exclude updates and maintenance."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from headrace.events.upkeep import TableHandedOver
+from headrace.graph.resolved import ResolvedGraph
+from headrace.model.names import InvalidName
+from headrace.project.lease import Lease
+from headrace.project.lease_holders import host_name, user_name
+from headrace.project.maintenance.lock import maintenance_lock
+from headrace.project.outside_events import record_event
+from headrace.settings.settings import Settings
+from headrace.settings.storage import MonitoringFile
+from headrace.storage.adopted_tables import AdoptedTables, TableRecord
+from headrace.storage.change_detection import StoredState
+
+
+@dataclass(frozen=True)
+class HandoverProject:
+    """A project into which tables come, and which they leave.
+
+    Attributes:
+        settings: the pipeline's.
+        environ: the process environment.
+        state: the stored state.
+        graph: resolves the project's code.
+        session: opens the session.
+        redact: removes secrets from a text.
+    """
+
+    settings: Settings
+    environ: Mapping[str, str]
+    state: StoredState
+    graph: Callable[[], ResolvedGraph]
+    session: Callable[[], SparkSession]
+    redact: Callable[[str], str]
+
+    @property
+    def records(self) -> AdoptedTables:
+        """The records of tables that were adopted or released."""
+        return AdoptedTables(self.settings.layout)
+
+    def find(self, name: str) -> TableRecord | None:
+        """The record of a dataset, in any spelling; None without one."""
+        naming = self.settings.naming
+        try:
+            dataset = naming.canonical(name)
+        except InvalidName:
+            return None
+        return self.records.of(str(dataset), self.settings.layout.table(naming, dataset))
+
+    def record_event(self, action: str, dataset: str, location: str) -> None:
+        """Write to the event log what has happened with a table."""
+        event = TableHandedOver(action, dataset, location, user_name(self.environ))
+        record_event(self.settings, self.redact, event)
+
+    @contextmanager
+    def exclusive(self) -> Iterator[Lease]:
+        """The lease, while no maintenance runs.
+
+        Raises:
+            PipelineError: LEASE.HELD if an update is running, MAINTENANCE.RUNNING if maintenance is.
+        """
+        layout = self.settings.layout
+        with (
+            maintenance_lock(Path(layout.monitoring(MonitoringFile.MAINTENANCE_LOCK))),
+            Lease(layout.lease, host_name(self.environ), time.time) as lease,
+        ):
+            yield lease
