@@ -10,8 +10,10 @@ __all__ = [
     "monitored_pipelines",
     "pipeline_alerts",
     "pipeline_metrics",
+    "pipeline_view",
     "sql_access",
     "stored_project",
     "table_diffs",
+    "table_history",
     "update_trace",
 ]
