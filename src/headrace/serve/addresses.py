@@ -9,7 +9,6 @@ from urllib.parse import urlsplit
 
 from headrace.errors import PipelineError
 
-
 _ADDRESS = re.compile(r"(?:\[(?P<ipv6>[0-9a-fA-F:.]+)\]|(?P<host>[A-Za-z0-9.-]+)):(?P<port>\d{1,5})")
 _HTTP, _HTTPS = 80, 443
 

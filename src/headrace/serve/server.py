@@ -96,6 +96,8 @@ def _bound(reached: Addresses) -> socket.socket:
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind((reached.host, reached.port))
+        # From now on, browsers that are faster than the server wait.
+        bound.listen()
     except OSError as error:
         bound.close()
         reason = error.strerror or str(error)

@@ -6,8 +6,10 @@ import asyncio
 import itertools
 import json
 import re
+import shutil
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -152,16 +154,21 @@ def progress(number: int, at: datetime, *, flow: str = "orders") -> StreamProgre
     return StreamProgress(flow, flow, 0, "query", "run", done)
 
 
+def new_shop(folder: Path) -> Shop:
+    (folder / "pipeline.yml").write_text("name: shop\n")
+    (folder / "transformations").mkdir()
+    return Shop(folder, Clock())
+
+
 @pytest.fixture
 def shop(tmp_path):
-    (tmp_path / "pipeline.yml").write_text("name: shop\n")
-    (tmp_path / "transformations").mkdir()
-    return Shop(tmp_path, Clock())
+    return new_shop(tmp_path)
 
 
-@pytest.fixture
-def busy_shop(shop):
+@pytest.fixture(scope="session")
+def seen_shop(tmp_path_factory):
     """Two updates: one that completed, and one in which a flow failed."""
+    shop = new_shop(tmp_path_factory.mktemp("shop"))
     shop.update(
         "aaaa1111-0000",
         *definitions(),
@@ -195,6 +202,13 @@ def busy_shop(shop):
         write_deltalake(shop.table("orders"), pa.table({"id": [number]}), mode="append")
     shop.clock.at += timedelta(minutes=5)
     return shop
+
+
+@pytest.fixture
+def busy_shop(seen_shop, tmp_path):
+    """A copy of it, which a test may change."""
+    shutil.copytree(seen_shop.root, tmp_path / "shop")
+    return Shop(tmp_path / "shop", Clock(seen_shop.clock.at))
 
 
 @dataclass
@@ -264,27 +278,29 @@ class Browser:
         return self
 
 
+def browser_of(
+    folder: Path, *shops: Shop, environ: Any = None, listen: str = HOST, root_url: str | None = None
+) -> Browser:
+    tokens = TokenFile(folder / "serve.json")
+    token = tokens.create(replace=True)
+    clock = shops[0].clock
+    pipelines = served_pipelines(
+        [one.root for one in shops], None, environ or {"HEADRACE_HOST": "here"}, clock.seconds, clock.seconds
+    )
+    reached = addresses(listen, root_url)
+    return Browser(create_app(Server(reached, pipelines, tokens.read, clock.seconds, clock.seconds)), token)
+
+
 @pytest.fixture
 def served(tmp_path_factory):
     """The application over shops, and a browser that is not signed in."""
-    folder = tmp_path_factory.mktemp("serve")
-
-    def serve(*shops: Shop, environ: Any = None, listen: str = HOST, root_url: str | None = None) -> Browser:
-        tokens = TokenFile(folder / "serve.json")
-        token = tokens.create(replace=True)
-        clock = shops[0].clock
-        pipelines = served_pipelines(
-            [one.root for one in shops], None, environ or {"HEADRACE_HOST": "here"}, clock.seconds, clock.seconds
-        )
-        reached = addresses(listen, root_url)
-        return Browser(create_app(Server(reached, pipelines, tokens.read, clock.seconds, clock.seconds)), token)
-
-    return serve
+    return partial(browser_of, tmp_path_factory.mktemp("serve"))
 
 
-@pytest.fixture
-def browser(busy_shop, served):
-    return served(busy_shop).sign_in()
+@pytest.fixture(scope="session")
+def browser(seen_shop, tmp_path_factory):
+    """A browser that is signed in, over a shop that no test changes."""
+    return browser_of(tmp_path_factory.mktemp("serve"), seen_shop).sign_in()
 
 
 def stable(html: str, shop: Shop) -> str:

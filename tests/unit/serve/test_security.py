@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import stat
 from dataclasses import replace
 from html.parser import HTMLParser
+from urllib.parse import quote, unquote
 
 import pytest
+from tests.unit.serve.conftest import FAILURE, HOST, definitions
 
 from headrace.errors import PipelineError
 from headrace.events.types import FlowStateChanged, UpdateStateChanged, Warned
@@ -17,7 +20,6 @@ from headrace.serve.addresses import addresses
 from headrace.serve.guard import ANSWER_HEADERS
 from headrace.serve.sessions import Sessions, Tries
 from headrace.serve.tokens import TokenFile
-from tests.unit.serve.conftest import FAILURE, HOST, definitions
 
 PAGES = ("/", "/p/shop", "/p/shop/graph", "/p/shop/updates", "/p/shop/d/orders", "/p/shop/f/orders")
 ATTACKS = (
@@ -244,39 +246,51 @@ def test_addresses_of_this_machine_and_behind_https_are_taken():
     assert addresses("0.0.0.0:8741", "https://ETL.example.com:443/").origins == {"https://etl.example.com"}
 
 
-@pytest.mark.parametrize("attack", ATTACKS)
-def test_names_and_texts_of_others_are_shown_and_never_run(shop, served, attack):
-    named = [replace(one, dataset=attack) if one.dataset == "orders" else one for one in definitions()]
-    named = [replace(one, flow=attack) if getattr(one, "flow", None) == "orders" else one for one in named]
-    named = [replace(one, comment=attack) if hasattr(one, "comment") else one for one in named]
-    error = {**FAILURE, "message": attack, "detail": attack, "hint": attack, "location": {"file": attack, "line": 1}}
-    failed = FlowStateChanged(attack, attack, FlowState.FAILED, reason=attack, attempt=1, error=error)
-    start = FlowStateChanged(attack, attack, FlowState.STARTING, attempt=1)
-    shop.update(
-        "u1", *named, start, failed, Warned(attack, attack, flow=attack), UpdateStateChanged(UpdateState.FAILED, error)
-    )
-    (shop.root / "pipeline.yml").write_text(f"name: {attack!r}\n" if '"' not in attack else "name: shop\n")
-    browser = served(shop).sign_in()
-    slug = browser.call("/.json").json["pipelines"][0]["slug"]
+@pytest.fixture
+def attacked(shop, served):
+    """A pipeline in which every text that others choose is an attack."""
+    defined, failed = [], []
+    for attack in ATTACKS:
+        table, _, _, flow, *_ = definitions()
+        defined += [replace(table, dataset=attack, comment=attack, expectations=(attack,))]
+        defined += [replace(flow, flow=attack, dataset=attack, comment=attack, trigger=attack, inputs=(attack + "x",))]
+        error = {"code": attack, "message": attack, "detail": attack, "hint": attack, "location": {"file": attack}}
+        failed += [FlowStateChanged(attack, attack, FlowState.STARTING, attempt=1)]
+        failed += [FlowStateChanged(attack, attack, FlowState.FAILED, reason=attack, attempt=1, error=error)]
+        failed += [Warned(attack, attack, flow=attack, dataset=attack)]
+    shop.update("u1", *defined, *failed, UpdateStateChanged(UpdateState.FAILED, error), cause=ATTACKS[0])
+    (shop.root / "pipeline.yml").write_text(f"name: {json.dumps(''.join(ATTACKS[:4]))}\n")
+    return served(shop).sign_in()
 
-    paths = ["/", f"/p/{slug}", f"/p/{slug}/graph", f"/p/{slug}/updates", f"/p/{slug}/u/u1", f"/p/{slug}/doctor"]
-    paths += [
-        f"/p/{slug}/d/{attack}",
-        f"/p/{slug}/f/{attack}",
-        f"/p/{slug}/d/no{attack}",
-        f"/help/{attack}",
-        f"/{attack}",
-    ]
+
+def test_names_and_texts_of_others_are_shown_and_never_run(attacked):
+    slug = attacked.call("/.json").json["pipelines"][0]["slug"]
+    paths = ["/", f"/p/{slug}", *(f"/p/{slug}/{name}" for name in ("graph", "updates", "u/u1", "doctor"))]
+    paths += [f"/p/{slug}/{kind}/{attack}" for kind in "df" for attack in ATTACKS]
+    paths += [f"{path}{attack}" for path in (f"/p/{slug}/d/no", f"/p/{slug}/u/", "/help/", "/") for attack in ATTACKS]
+
     for path in paths:
-        answer = browser.call(path)
+        answer = attacked.call(path)
         page = Reader(answer.text)
-        assert answer.status in (200, 404), path
+        assert answer.status in (200, 303, 404), path
         assert page.elements.isdisjoint({"iframe", "object", "embed", "style", "base"}), path
         assert not any(name.startswith("on") or name in ("style", "srcdoc") for name in page.attributes), path
-        assert all(link.startswith("/") and not link.startswith("//") for link in page.links), path
-        assert {link for link in page.links if link.endswith(".js")} <= {"/static/live.js"}
-        assert "49" not in re.findall(r"7\*7|49", answer.text) or "{{7*7}}" not in attack
-    assert "\\u003cscript" in browser.call(f"/p/{slug}.json").text or "<script" not in attack
+        assert all(re.match("/(?!/)|#content$", link) for link in page.links), path
+        assert {link for link in page.links if link.endswith(".js")} <= {"/static/live.js"}, path
+        assert "49${" not in answer.text, path
+
+
+def test_a_page_of_a_name_of_any_text_is_reached_by_its_link_and_has_json(attacked):
+    slug = attacked.call("/.json").json["pipelines"][0]["slug"]
+    links = Reader(attacked.call(f"/p/{slug}").text).links
+
+    for attack in ATTACKS:
+        (path,) = {link for link in links if link == f"/p/{slug}/d/{quote(attack, safe='')}"}
+        assert attacked.call(unquote(path)).status == 200
+        answer = attacked.call(f"{unquote(path)}.json")
+        assert answer.json["dataset"] == attack
+        # Nobody may take the JSON for HTML.
+        assert (answer.headers["content-type"], b"<" in answer.body) == ("application/json", False)
 
 
 def test_secrets_are_not_shown_even_if_the_event_log_has_them(shop, served):
