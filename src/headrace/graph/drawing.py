@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 # More sweeps hardly change the order of any graph that was tried.
 _SWEEPS = 6
@@ -75,8 +76,8 @@ DEFAULT_SIZES = Sizes()
 def draw(nodes: Iterable[str], edges: Iterable[tuple[str, str]], sizes: Sizes = DEFAULT_SIZES) -> Drawing:
     """A drawing of a graph.
 
-    Laws: boxes do not overlap; each edge goes from a layer to a later one, unless it closes a cycle; the drawing depends
-    on the order of the nodes and edges alone.
+    Laws: boxes do not overlap. Each edge goes from a layer to a later one, unless it closes a cycle. Equal nodes and
+    edges in the same order have equal drawings.
 
     Args:
         nodes: their names.
@@ -173,7 +174,7 @@ class _Layered:
         self.before: list[list[int]] = [[] for _ in self.layer_of]
         self.after: list[list[int]] = [[] for _ in self.layer_of]
         for chain in self.chains.values():
-            for first, second in zip(chain, chain[1:], strict=False):
+            for first, second in pairwise(chain):
                 self.after[first].append(second)
                 self.before[second].append(first)
         self.layers: list[list[int]] = [[] for _ in range(max(self.layer_of, default=-1) + 1)]
@@ -216,7 +217,7 @@ def _heights(graph: _Layered, sizes: Sizes) -> list[float]:
     for layer in graph.layers:
         # How far the middle of each one is below that of the first one, at least.
         offsets = [0.0]
-        for first, second in zip(layer, layer[1:], strict=False):
+        for first, second in pairwise(layer):
             offsets.append(offsets[-1] + half[first] + half[second] + sizes.between_nodes)
         apart.append(offsets[: len(layer)])
         middle = offsets[-1] / 2

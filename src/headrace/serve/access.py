@@ -109,6 +109,7 @@ class Door:
         self._access = access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
         if scope["type"] != "http" or scope["path"] in _OPEN or scope["path"].startswith("/static/"):
             await self._app(scope, receive, send)
             return

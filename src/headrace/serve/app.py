@@ -146,7 +146,9 @@ class _Pages:
                     raise
                 page = await run_in_threadpool(make, pipeline, request, name.removesuffix(_JSON))
                 wants_json = True
-            return self._answer(request, page, Frame(slug, pipeline.name, section, pipeline.redact), wants_json)
+            return self._answer(
+                request, page, Frame(slug, pipeline.name, section, pipeline.redact), wants_json=wants_json
+            )
 
         return endpoint
 
@@ -165,7 +167,7 @@ class _Pages:
             return PlainTextResponse(f"{error.detail}\n", error.status_code, error.headers)
         return await self.failed(request, PipelineError("SERVE.NO_PAGE", what=request.url.path, suggestion=""))
 
-    def _answer(self, request: Request, page: Page, frame: Frame, wants_json: bool | None = None) -> Response:
+    def _answer(self, request: Request, page: Page, frame: Frame, *, wants_json: bool | None = None) -> Response:
         if _wants_json(request) if wants_json is None else wants_json:
             return self._renderer.json(page, frame)
         return self._renderer.html(page, frame, _json_path(request))

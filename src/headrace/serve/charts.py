@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
+from itertools import pairwise
 from math import sqrt
 from typing import Any
 
@@ -129,7 +130,7 @@ def graph_picture(drawing: Drawing) -> dict[str, Any]:
 def _curve(points: Sequence[tuple[int, int]]) -> str:
     """A path that leaves and enters each point horizontally."""
     parts = [f"M{points[0][0]},{points[0][1]}"]
-    for (x, y), (to_x, to_y) in zip(points, points[1:], strict=False):
+    for (x, y), (to_x, to_y) in pairwise(points):
         if y == to_y:
             parts.append(f"H{to_x}")
         else:

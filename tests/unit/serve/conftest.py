@@ -67,7 +67,7 @@ class Clock:
     """Time that a test moves."""
 
     at: datetime = NOON
-    ticks: Any = field(default_factory=lambda: itertools.count())
+    ticks: Any = field(default_factory=itertools.count)
 
     def now(self) -> datetime:
         return self.at

@@ -1,4 +1,4 @@
-"""The newest commits of a dataset's table, each with the flow and the update that made it, if the event log knows them."""
+"""The newest commits of a dataset's table, each with the flow and the update that made it."""
 
 from __future__ import annotations
 

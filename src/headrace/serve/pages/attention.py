@@ -14,7 +14,7 @@ from headrace.metrics.dataset_health import Health, Signal
 from headrace.model.outcome import UpdateState
 from headrace.project.inspection.pipeline_view import PipelineView
 from headrace.serve.formats import duration, iso, plural
-from headrace.serve.pages.facts import error_facts, flow_facts, flow_states, healths, mark_of
+from headrace.serve.pages.facts import error_facts, flow_facts, flow_values, healths, mark_of
 
 _BAD, _WARN, _INFO = "bad", "warn", "info"
 _ORDER = (_BAD, _WARN, _INFO)
@@ -106,8 +106,8 @@ def _quiet(view: PipelineView) -> Iterator[dict[str, Any]]:
 
 def _slow_flows(view: PipelineView) -> Iterator[dict[str, Any]]:
     """Running streams that are behind, the most behind first, with where their time goes."""
-    states = flow_states(view)
-    flows = [flow_facts(view, flow, states) for flow in view.logged.flows]
+    values = flow_values(view)
+    flows = [flow_facts(view, flow, values) for flow in view.logged.flows]
     behind = [flow for flow in flows if flow["is_active"] and (flow["lag_s"] or 0) >= 1 and flow["bottleneck"]]
     for flow in sorted(behind, key=lambda flow: -flow["lag_s"]):
         if flow["bottleneck"] == WAITING:

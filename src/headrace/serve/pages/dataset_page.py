@@ -18,7 +18,7 @@ from headrace.project.inspection.pipeline_view import PipelineView
 from headrace.project.inspection.table_history import table_history
 from headrace.serve.charts import sparkline
 from headrace.serve.formats import iso
-from headrace.serve.pages.facts import datasets_of, flow_facts, flow_states, health_of, kind_of, value_of
+from headrace.serve.pages.facts import datasets_of, flow_facts, flow_values, health_of, kind_of, value_of
 from headrace.serve.pipelines import ServedPipeline
 from headrace.serve.render import Page
 
@@ -39,7 +39,7 @@ def dataset_page(pipeline: ServedPipeline, name: str) -> Page:
     if name not in known:
         raise PipelineError("SERVE.NO_PAGE", what=f'dataset "{name}"', suggestion=did_you_mean(name, known))
     flows = [flow for flow, defined in view.logged.flows.items() if defined.dataset == name]
-    states, reports = flow_states(view), pipeline.reports(flows)
+    values, reports = flow_values(view), pipeline.reports(flows)
     defined = view.logged.datasets.get(name)
     rules = _expectations(reports, name)
     commits, why = _history(pipeline, name, defined, reports)
@@ -51,7 +51,7 @@ def dataset_page(pipeline: ServedPipeline, name: str) -> Page:
         "is_private": defined is not None and defined.private,
         **health_of(view.samples, name),
         "now": _now(view, name),
-        "flows": [flow_facts(view, flow, states) for flow in flows],
+        "flows": [flow_facts(view, flow, values) for flow in flows],
         "reads": list(dict.fromkeys(given for flow in flows for given in view.logged.flows[flow].inputs)),
         "read_by": [flow.dataset for flow in view.logged.flows.values() if name in flow.inputs],
         "sources": _sources(view, flows),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from headrace.events.past_updates import PastUpdate
@@ -55,17 +56,29 @@ def healths(samples: Samples) -> dict[str, dict[str, Any]]:
     return found
 
 
-def flow_states(view: PipelineView) -> dict[str, str]:
-    """The state of each flow in the latest update that includes it."""
-    return {flow: state for flow, _, state in view.samples.of(catalogue.FLOW_STATE)}
+@dataclass(frozen=True)
+class FlowValues:
+    """Values of all flows by name, found in one pass: the state in the latest update, the lag, where time goes."""
+
+    states: Mapping[str, str]
+    lag_s: Mapping[str, float]
+    causes: Mapping[str, str]
 
 
-def flow_facts(view: PipelineView, flow: str, states: Mapping[str, str]) -> dict[str, Any]:
+def flow_values(view: PipelineView) -> FlowValues:
+    """The values of all flows."""
+    samples = view.samples
+    lag_s: dict[str, float] = {}
+    for (flow, _), seconds in samples.of(catalogue.LAG_SECONDS).items():
+        lag_s[flow] = max(lag_s.get(flow, 0), seconds)
+    states = {flow: state for flow, _, state in samples.of(catalogue.FLOW_STATE)}
+    return FlowValues(states, lag_s, {labels[0]: labels[1] for labels in samples.of(catalogue.BOTTLENECK)})
+
+
+def flow_facts(view: PipelineView, flow: str, values: FlowValues) -> dict[str, Any]:
     """The state of a flow, its rates and its lag; None for what is unknown."""
     samples, defined = view.samples, view.logged.flows.get(flow)
-    state = states.get(flow, UNKNOWN_STATE)
-    lags = {source: seconds for (name, source), seconds in samples.of(catalogue.LAG_SECONDS).items() if name == flow}
-    causes = [cause for name, cause in samples.of(catalogue.BOTTLENECK) if name == flow]
+    state = values.states.get(flow, UNKNOWN_STATE)
     return {
         "flow": flow,
         "dataset": defined.dataset if defined is not None else None,
@@ -74,10 +87,10 @@ def flow_facts(view: PipelineView, flow: str, states: Mapping[str, str]) -> dict
         "is_active": state in ACTIVE,
         "rows_per_second": value_of(samples, catalogue.PROCESS_RATE, flow),
         "input_rows_per_second": value_of(samples, catalogue.INPUT_RATE, flow),
-        "lag_s": max(lags.values(), default=None),
+        "lag_s": values.lag_s.get(flow),
         "watermark_delay_s": value_of(samples, catalogue.WATERMARK_DELAY, flow),
         "last_batch_at": iso(value_of(samples, catalogue.LAST_BATCH, flow)),
-        "bottleneck": causes[0] if causes else None,
+        "bottleneck": values.causes.get(flow),
     }
 
 

@@ -15,7 +15,7 @@ from headrace.options.nearest import did_you_mean
 from headrace.project.inspection.pipeline_view import PipelineView
 from headrace.serve.charts import stacked_bars
 from headrace.serve.formats import iso
-from headrace.serve.pages.facts import error_facts, flow_facts, flow_states
+from headrace.serve.pages.facts import error_facts, flow_facts, flow_values
 from headrace.serve.pipelines import ServedPipeline
 from headrace.serve.render import Page
 
@@ -50,7 +50,7 @@ def flow_page(pipeline: ServedPipeline, name: str) -> Page:
     failure = view.logged.failures.get(name)
     outcome = next((one for one in view.outcome.flows if one.flow == name), None) if view.outcome is not None else None
     document = {
-        **flow_facts(view, name, flow_states(view)),
+        **flow_facts(view, name, flow_values(view)),
         "as_of": iso(view.as_of),
         **_definition(defined),
         "reason": None if outcome is None else outcome.reason,

@@ -13,7 +13,7 @@ from headrace.options.nearest import did_you_mean
 from headrace.project.inspection.pipeline_view import PipelineView
 from headrace.serve.charts import graph_picture
 from headrace.serve.formats import iso
-from headrace.serve.pages.facts import datasets_of, flow_facts, flow_states, healths, kind_of, value_of
+from headrace.serve.pages.facts import datasets_of, flow_facts, flow_values, healths, kind_of, value_of
 from headrace.serve.pipelines import ServedPipeline
 from headrace.serve.render import Page
 
@@ -62,13 +62,13 @@ def graph_page(pipeline: ServedPipeline, focus: str = "", hops: int = 1) -> Page
 
 def _graph(view: PipelineView) -> tuple[dict[str, dict[str, Any]], list[dict[str, Any]]]:
     """The nodes by name, sources first, and the edges: each is a flow that reads a node and writes another one."""
-    known, states = healths(view.samples), flow_states(view)
+    known, values = healths(view.samples), flow_values(view)
     datasets = datasets_of(view)
     flows_of: dict[str, list[dict[str, Any]]] = {name: [] for name in datasets}
     sources: dict[str, dict[str, Any]] = {}
     edges: list[dict[str, Any]] = []
     for name, flow in view.logged.flows.items():
-        facts = flow_facts(view, name, states)
+        facts = flow_facts(view, name, values)
         flows_of[flow.dataset].append(facts)
         inputs = [*flow.inputs]
         for given in flow.external_inputs:
@@ -79,6 +79,10 @@ def _graph(view: PipelineView) -> tuple[dict[str, dict[str, Any]], list[dict[str
             if given not in flows_of and given not in sources:
                 sources[given] = _source(given, "table")
             edges.append({"source": given, "target": flow.dataset, "flow": name, "mark": facts["mark"]})
+    reads: dict[str, list[str]] = {name: [] for name in datasets}
+    for edge in edges:
+        if edge["source"] not in reads[edge["target"]]:
+            reads[edge["target"]].append(edge["source"])
     nodes = dict(sources)
     for name in datasets:
         health = known.get(name, {"health": Health.UNKNOWN.value, "signals": []})
@@ -88,6 +92,7 @@ def _graph(view: PipelineView) -> tuple[dict[str, dict[str, Any]], list[dict[str
             "kind": kind_of(view, name),
             **health,
             "flows": [flow["flow"] for flow in flows_of[name]],
+            "reads": reads[name],
             "state": _states(flows_of[name]),
             "rows_per_second": _sum(flow["rows_per_second"] for flow in flows_of[name]),
             "lag_s": value_of(view.samples, catalogue.LOCAL_LAG, name),
@@ -98,7 +103,15 @@ def _graph(view: PipelineView) -> tuple[dict[str, dict[str, Any]], list[dict[str
 
 def _source(name: str, kind: str) -> dict[str, Any]:
     empty = dict.fromkeys(("health", "state", "rows_per_second", "lag_s", "rows"))
-    return {"name": name, "is_source": True, "kind": f"{kind} {_SOURCE}", "signals": [], "flows": [], **empty}
+    return {
+        "name": name,
+        "is_source": True,
+        "kind": f"{kind} {_SOURCE}",
+        "signals": [],
+        "flows": [],
+        "reads": [],
+        **empty,
+    }
 
 
 def _states(flows: Iterable[dict[str, Any]]) -> str | None:

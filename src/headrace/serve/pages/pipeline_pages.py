@@ -14,7 +14,7 @@ from headrace.serve.pages.attention import attention
 from headrace.serve.pages.facts import (
     datasets_of,
     flow_facts,
-    flow_states,
+    flow_values,
     healths,
     kind_of,
     lease_facts,
@@ -59,11 +59,11 @@ def _row(pipeline: ServedPipeline) -> dict[str, Any]:
 def overview_page(pipeline: ServedPipeline) -> Page:
     """What needs attention, who runs the pipeline, its datasets and flows, and its last updates."""
     view = pipeline.view()
-    known, states = healths(view.samples), flow_states(view)
+    known, values = healths(view.samples), flow_values(view)
     names = datasets_of(view)
     unknown: dict[str, Any] = {"health": Health.UNKNOWN.value, "signals": []}
     datasets = [{"dataset": name, "kind": kind_of(view, name), **known.get(name, unknown)} for name in names]
-    flows = [flow_facts(view, name, states) for name in view.logged.flows]
+    flows = [flow_facts(view, name, values) for name in view.logged.flows]
     updates = [update_facts(update) for update in view.updates]
     document = {
         "name": pipeline.name,
