@@ -38,10 +38,10 @@ def serve(
     ] = None,
     new_token: Annotated[bool, typer.Option("--new-token", help="Replace the token, and print the new one.")] = False,  # noqa: FBT002 - an option of the command line
 ) -> None:
-    """Show pipelines as web pages: what needs attention, the graph, tables, batches and updates.
+    """Show pipelines as web pages.
 
-    Reads the event log and the storage, and changes neither. The first start prints a URL to sign in. Stop it with
-    Ctrl-C or SIGTERM.
+    They show what needs attention, the graph, tables, batches and updates. Reads the event log and the storage, and
+    changes neither. The first start prints a URL to sign in. Stop it with Ctrl-C or SIGTERM.
     """
     invocation = invocation_of(context)
     own = invocation.location.directory or Path.cwd()

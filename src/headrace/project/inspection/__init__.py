@@ -2,6 +2,7 @@
 
 # The modules that other packages may import.
 __all__ = [
+    "code_places",
     "dataset_resolution",
     "diagnosis",
     "explain_dataset",

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from headrace.errors import PipelineError
+from headrace.errors import PipelineError, Problems
 from headrace.events.recorded import Recorded
 from headrace.events.types import BatchDone, DatasetDefined, TableEvaluated
 from headrace.metrics import catalogue
@@ -14,6 +14,7 @@ from headrace.model.expectations import ExpectationCount
 from headrace.model.names import InvalidName
 from headrace.model.schema import Schema
 from headrace.options.nearest import did_you_mean
+from headrace.project.inspection.code_places import code_places
 from headrace.project.inspection.pipeline_view import PipelineView
 from headrace.project.inspection.table_history import table_history
 from headrace.serve.charts import sparkline
@@ -59,6 +60,7 @@ def dataset_page(pipeline: ServedPipeline, name: str) -> Page:
         "declared_expectations": [] if defined is None else list(defined.expectations),
         "history": commits,
         "no_history": why,
+        "code": _code(pipeline, name),
         "columns": _columns(defined),
         "no_columns": None if defined is not None and defined.schema else _OLD_LOG,
         "partition_by": [] if defined is None else list(defined.partition_by),
@@ -145,6 +147,14 @@ def _history(
     except PipelineError as error:
         return [], f"{error.message}: {error.detail or error.hint}"
     return commits, None if commits else _NO_TABLE
+
+
+def _code(pipeline: ServedPipeline, name: str) -> list[dict[str, Any]]:
+    """Where the code of now defines it; none if that cannot be read from its text."""
+    try:
+        return [place.to_json() for place in code_places(pipeline.settings, name)]
+    except (PipelineError, Problems, OSError, ValueError):
+        return []
 
 
 def _columns(defined: DatasetDefined | None) -> list[dict[str, Any]]:
