@@ -45,9 +45,9 @@ class Access:
         return self.sessions.has(request.cookies.get(self.addresses.cookie, ""))
 
     def has_token(self, request: HTTPConnection) -> bool:
-        """Whether a request has the token as a bearer token. Wrong ones count as attempts to sign in."""
+        """Whether a request has the token as a bearer token."""
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        return scheme.lower() == "bearer" and self._opens(request, token.strip())
+        return scheme.lower() == "bearer" and self.token().opens(token.strip())
 
     async def login(self, request: Request) -> Response:
         """The page for signing in; with the token in the URL or the form, the session begins."""
@@ -61,7 +61,8 @@ class Access:
         wait_s = self.tries.wait_s(_address(request))
         if wait_s:
             return self._form(goes_to, f"Too many attempts. Try again in {math.ceil(wait_s)} seconds.", 429, wait_s)
-        if not await run_in_threadpool(self._opens, request, token):
+        if not await run_in_threadpool(lambda: self.token().opens(token)):
+            self.tries.fail(_address(request))
             return self._form(goes_to, "This is not the token of this server.", 401)
         answer = RedirectResponse(goes_to, 303)
         answer.set_cookie(
@@ -83,15 +84,6 @@ class Access:
             self.addresses.cookie, path="/", secure=self.addresses.is_https, httponly=True, samesite="strict"
         )
         return answer
-
-    def _opens(self, request: HTTPConnection, token: str) -> bool:
-        address = _address(request)
-        if self.tries.wait_s(address):
-            return False
-        if self.token().opens(token):
-            return True
-        self.tries.fail(address)
-        return False
 
     def _form(self, goes_to: str, problem: str = "", status: int = 200, wait_s: float = 0) -> Response:
         page = Page("login.html", "Sign in", {"next": goes_to, "problem": problem}, status=status)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 
@@ -25,7 +25,7 @@ from headrace.serve.pages.graph_page import MOST_HOPS, graph_page
 from headrace.serve.pages.help_page import help_page
 from headrace.serve.pages.pipeline_pages import doctor_page, overview_page, pipelines_page
 from headrace.serve.pages.update_pages import update_page, updates_page
-from headrace.serve.pipelines import ServedPipeline
+from headrace.serve.pipelines import ServedPipeline, redact_all
 from headrace.serve.render import Frame, Page, Renderer, json_answer
 from headrace.serve.sessions import Sessions, Tries
 from headrace.serve.tokens import TokenDigest
@@ -122,7 +122,7 @@ class _Pages:
         pipelines = self._server.pipelines.values()
         page = await run_in_threadpool(pipelines_page, pipelines)
         # Each pipeline knows its own secrets.
-        return self._answer(request, page, Frame("", "", redact=_all_of(pipelines)))
+        return self._answer(request, page, Frame("", "", redact=redact_all(pipelines)))
 
     async def help(self, request: Request) -> Response:
         name = request.path_params["name"]
@@ -147,7 +147,10 @@ class _Pages:
                 page = await run_in_threadpool(make, pipeline, request, name.removesuffix(_JSON))
                 wants_json = True
             return self._answer(
-                request, page, Frame(slug, pipeline.name, section, pipeline.redact), wants_json=wants_json
+                request,
+                page,
+                Frame(slug, pipeline.redact(pipeline.name), section, pipeline.redact),
+                wants_json=wants_json,
             )
 
         return endpoint
@@ -157,7 +160,7 @@ class _Pages:
         if not isinstance(error, PipelineError):
             raise error
         page = Page("error.html", error.message, error.to_json(), status=404 if error.code in _MISSING else 503)
-        return self._answer(request, page, Frame("", "", redact=_all_of(self._server.pipelines.values())))
+        return self._answer(request, page, Frame("", "", redact=redact_all(self._server.pipelines.values())))
 
     async def refused(self, request: Request, error: Exception) -> Response:
         """The page of an unknown path, or of a method that it does not have."""
@@ -211,18 +214,6 @@ def _json_path(request: Request) -> str:
 
 def _sequence(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
-
-
-def _all_of(pipelines: Iterable[ServedPipeline]) -> Callable[[str], str]:
-    """Removes the secrets of all pipelines."""
-    redactions = [one.redact for one in pipelines]
-
-    def redact(text: str) -> str:
-        for one in redactions:
-            text = one(text)
-        return text
-
-    return redact
 
 
 async def _healthy(_request: Request) -> Response:

@@ -127,6 +127,18 @@ def served_pipelines(
     return found
 
 
+def redact_all(pipelines: Iterable[ServedPipeline]) -> Callable[[str], str]:
+    """Removes the secrets of all pipelines."""
+    redactions = [one.redact for one in pipelines]
+
+    def redact(text: str) -> str:
+        for one in redactions:
+            text = one(text)
+        return text
+
+    return redact
+
+
 def _slugs(name: str) -> Iterator[str]:
     """The name as a part of a URL, and others in case that it is taken."""
     slug = _UNSAFE.sub("-", name).strip("-") or "pipeline"

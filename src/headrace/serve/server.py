@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import uvicorn
 from headrace.errors import PipelineError
 from headrace.serve.addresses import Addresses, addresses
 from headrace.serve.app import Server, create_app
-from headrace.serve.pipelines import served_pipelines
+from headrace.serve.pipelines import ServedPipeline, redact_all, served_pipelines
 from headrace.serve.tokens import TokenFile, default_token_file
 
 # How long open pages may take to end when the server stops.
@@ -64,6 +65,7 @@ def serve(options: ServeOptions, environ: Mapping[str, str], say: Callable[[str]
         port=reached.port,
         # Its log would have the token of the first request.
         access_log=False,
+        log_config=None,
         log_level="warning",
         server_header=False,
         proxy_headers=False,
@@ -74,6 +76,7 @@ def serve(options: ServeOptions, environ: Mapping[str, str], say: Callable[[str]
         timeout_graceful_shutdown=_STOP_TIMEOUT_S,
     )
     server = uvicorn.Server(config)
+    _log_without_secrets(pipelines.values())
     with _bound(reached) as bound:
         token = token_file.create(replace=options.new_token)
         names = ", ".join(pipeline.name for pipeline in pipelines.values())
@@ -88,6 +91,24 @@ def serve(options: ServeOptions, environ: Mapping[str, str], say: Callable[[str]
         except KeyboardInterrupt:
             # The signal that ended it, again.
             say("stopped")
+
+
+class _Redacting(logging.Formatter):
+    """Formats records, and stack traces with them, without the secrets of the pipelines."""
+
+    def __init__(self, pipelines: Iterable[ServedPipeline]) -> None:
+        super().__init__("%(levelname)s: %(message)s")
+        self._redact = redact_all(pipelines)
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The text of a record."""
+        return self._redact(super().format(record))
+
+
+def _log_without_secrets(pipelines: Iterable[ServedPipeline]) -> None:
+    handler, log = logging.StreamHandler(), logging.getLogger("uvicorn")
+    handler.setFormatter(_Redacting(pipelines))
+    log.handlers, log.propagate = [handler], False
 
 
 def _bound(reached: Addresses) -> socket.socket:

@@ -87,6 +87,25 @@ def test_streams_send_a_heartbeat_and_end_when_the_server_stops(busy_shop):
     assert not live._clients
 
 
+def test_a_browser_that_does_not_read_is_sent_away(busy_shop, monkeypatch):
+    monkeypatch.setattr("headrace.serve.live_events._MOST_WAITING", 1)
+
+    async def scenario():
+        live = LiveEvents(pipeline_of(busy_shop), lambda: False, poll_s=0.01)
+        stream = live.listen(None)
+        await anext(stream)
+        waiting = asyncio.create_task(anext(stream, "the end"))
+        await asyncio.sleep(0.3)
+        # Two events at once are more than it may have waiting.
+        busy_shop.update("cccc", UpdateStateChanged(UpdateState.COMPLETED))
+        return await waiting, live
+
+    found, live = asyncio.run(asyncio.wait_for(scenario(), 60))
+
+    # It ends, instead of growing, and the browser comes back with the number of the last event.
+    assert (found, live._clients) == ("the end", set())
+
+
 def test_events_are_a_list_for_programs(browser):
     rows = browser.call("/api/v1/pipelines/shop/events").json
     after = browser.call(f"/api/v1/pipelines/shop/events?after={rows[-2]['sequence']}").json

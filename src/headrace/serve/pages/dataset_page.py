@@ -67,7 +67,7 @@ def dataset_page(pipeline: ServedPipeline, name: str) -> Page:
         "cluster_by": [] if defined is None else list(defined.cluster_by),
         "path": None if defined is None else defined.path,
     }
-    lines = {rule["name"]: sparkline([_rate(one) for one in rule["over_time"]]) for rule in rules}
+    lines = [sparkline([_rate(one) for one in rule["over_time"]]) for rule in rules]
     return Page("dataset.html", name, document, {"sparklines": lines})
 
 

@@ -23,6 +23,10 @@ _BATCHES = 60
 # The time of a batch that Spark does not count to any phase, and of batches that are no stream's.
 _REST = "rest"
 _ORDER = (*PHASES.values(), _REST)
+_OF_BATCH = (
+    *("started_at", "recorded_at", "duration_ms", "rows_read", "rows_written", "rows_dropped", "rows_quarantined"),
+    *("version", "update_id"),
+)
 _LAGS: Mapping[str, Metric] = {
     "seconds": catalogue.LAG_SECONDS,
     "rows": catalogue.LAG_ROWS,
@@ -119,9 +123,7 @@ def _batches(reports: Iterable[Recorded]) -> list[dict[str, Any]]:
 
 
 def _entry(epoch: int, batch_id: int) -> dict[str, Any]:
-    unknown = ("started_at", "recorded_at", "duration_ms", "rows_read", "rows_written", "rows_dropped")
-    unknown += ("rows_quarantined", "version", "update_id")
-    return {"epoch": epoch, "batch_id": batch_id, **dict.fromkeys(unknown), "phases_ms": {}}
+    return {"epoch": epoch, "batch_id": batch_id, **dict.fromkeys(_OF_BATCH), "phases_ms": {}}
 
 
 def _recorded(one: Recorded, done: BatchDone) -> dict[str, Any]:

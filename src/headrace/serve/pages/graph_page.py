@@ -75,10 +75,10 @@ def _graph(view: PipelineView) -> tuple[dict[str, dict[str, Any]], list[dict[str
             source = given.name if given.name not in flows_of else f"{given.kind}: {given.name}"
             sources.setdefault(source, _source(source, given.kind))
             inputs.append(source)
-        for given in dict.fromkeys(inputs):
-            if given not in flows_of and given not in sources:
-                sources[given] = _source(given, "table")
-            edges.append({"source": given, "target": flow.dataset, "flow": name, "mark": facts["mark"]})
+        for read in dict.fromkeys(inputs):
+            if read not in flows_of and read not in sources:
+                sources[read] = _source(read, "table")
+            edges.append({"source": read, "target": flow.dataset, "flow": name, "mark": facts["mark"]})
     reads: dict[str, list[str]] = {name: [] for name in datasets}
     for edge in edges:
         if edge["source"] not in reads[edge["target"]]:
