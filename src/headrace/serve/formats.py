@@ -13,6 +13,8 @@ def duration(seconds: float | None) -> str:
     """A duration, such as ``14 min``; two units at most."""
     if seconds is None:
         return NO_DATA
+    if seconds == 0:
+        return "0 s"
     if seconds < 0:
         return f"-{duration(-seconds)}"
     if seconds < 1:

@@ -16,7 +16,7 @@ from headrace.project.inspection.pipeline_view import PipelineView
 from headrace.serve.formats import iso
 
 ACTIVE = frozenset(state.value for state in ACTIVE_STATES)
-UNKNOWN_STATE = "UNKNOWN"
+UNKNOWN_STATE, VIEW_STATE = "UNKNOWN", "VIEW"
 # The mark of each state: a shape and a colour, always beside its word.
 MARKS = {
     FlowState.FAILED.value: Health.BAD.value,
@@ -26,6 +26,7 @@ MARKS = {
     FlowState.CANCELED.value: Health.WARN.value,
     FlowState.EXCLUDED.value: Health.UNKNOWN.value,
     UNKNOWN_STATE: Health.UNKNOWN.value,
+    VIEW_STATE: Health.UNKNOWN.value,
 }
 
 
@@ -78,7 +79,8 @@ def flow_values(view: PipelineView) -> FlowValues:
 def flow_facts(view: PipelineView, flow: str, values: FlowValues) -> dict[str, Any]:
     """The state of a flow, its rates and its lag; None for what is unknown."""
     samples, defined = view.samples, view.logged.flows.get(flow)
-    state = values.states.get(flow, UNKNOWN_STATE)
+    # A view computes nothing itself.
+    state = values.states.get(flow, VIEW_STATE if defined is not None and defined.mode == "VIEW" else UNKNOWN_STATE)
     return {
         "flow": flow,
         "dataset": defined.dataset if defined is not None else None,
