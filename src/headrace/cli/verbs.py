@@ -55,6 +55,7 @@ VERBS = {
     "state": "state:app",
     "assist": "assist:app",
     "mcp": "assist:mcp",
+    "serve": "serve:serve",
     "docs": "docs:app",
     "practice": "practice:app",
     "jars": "jars:app",

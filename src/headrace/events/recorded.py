@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,6 +18,7 @@ from headrace.events.types import (
     Event,
     FlowStateChanged,
     StreamProgress,
+    TableEvaluated,
     UpdateCreated,
     UpdateStateChanged,
 )
@@ -89,6 +90,43 @@ def events_of_update(reader: EventReader, update_id: str, newest: int) -> Iterat
         f"OR id IN (SELECT id FROM ({numbered}) WHERE number <= {int(newest)}))"
     )
     yield from _recorded(reader.rows(", ".join(EVENT_COLUMNS), where))
+
+
+def recorded_rows(reader: EventReader, where: str, order: str = "id") -> list[Recorded]:
+    """The events of the rows that a condition selects; those of other versions are left out.
+
+    Args:
+        reader: of the log.
+        where: SQL of our own, with numbers and ids; never user input.
+        order: SQL of our own.
+
+    Raises:
+        PipelineError: EVENTS.NOT_READABLE.
+    """
+    return list(_recorded(reader.rows(", ".join(EVENT_COLUMNS), where, order)))
+
+
+def reports_of_flows(reader: EventReader, flows: Collection[str], newest: int) -> list[Recorded]:
+    """The newest batches, results of table rules, and reports of streams, lag and state, of some flows; oldest first.
+
+    Args:
+        reader: of the log.
+        flows: their names.
+        newest: so many events of each flow, at most.
+
+    Raises:
+        PipelineError: EVENTS.NOT_READABLE.
+    """
+    if not flows:
+        return []
+    names = ", ".join(map(sql_literal, sorted(flows)))
+    kinds = ", ".join(f"'{kind.event_type}'" for kind in (BatchDone, StreamProgress, TableEvaluated))
+    numbered = (
+        "SELECT id, row_number() OVER (PARTITION BY origin['flow_name'], event_type ORDER BY id DESC) AS number "  # noqa: S608 - our words
+        f"FROM events WHERE level = '{Level.METRICS.value}' AND event_type IN ({kinds}) "
+        f"AND origin['flow_name'] IN ({names})"
+    )
+    return recorded_rows(reader, f"id IN (SELECT id FROM ({numbered}) WHERE number <= {int(newest)})")  # noqa: S608 - the same
 
 
 def batches_of_update(reader: EventReader, update_id: str) -> dict[str, int]:

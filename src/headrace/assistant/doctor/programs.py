@@ -93,6 +93,15 @@ def defined_datasets(files: Sequence[ProgramFile]) -> set[str]:
     }
 
 
+def python_definitions(files: Sequence[ProgramFile]) -> Iterator[tuple[str, str, int]]:
+    """The dataset that each decorated function of a Python file defines or writes to, with file and line."""
+    for file in files:
+        # A notebook has no lines that a reader could find.
+        for function in _functions(file) if file.name.endswith(".py") else ():
+            if function.decorator_list:
+                yield _dataset(function), file.name, function.decorator_list[0].lineno
+
+
 def _has_literal_name(decorator: ast.expr) -> bool:
     named = _keyword(decorator, "name") if isinstance(decorator, ast.Call) else None
     return named is None or _text(named) is not None

@@ -22,6 +22,22 @@ def sql_readers(files: Sequence[ProgramFile]) -> Iterator[StreamReader]:
             yield from _readers(file, lex(file.text).tokens)
 
 
+def sql_definitions(files: Sequence[ProgramFile]) -> Iterator[tuple[str, str, int]]:
+    """The dataset that each statement of a SQL file creates, or creates a flow into, with file and line."""
+    for file in files:
+        if not file.is_sql:
+            continue
+        statement: list[Token] = []
+        for token in (*lex(file.text).tokens, None):
+            if token is not None and not token.is_symbol(";"):
+                statement.append(token)
+                continue
+            dataset = _dataset(statement)
+            if dataset is not None:
+                yield dataset, file.name, statement[0].line
+            statement = []
+
+
 def _readers(file: ProgramFile, tokens: Sequence[Token]) -> Iterator[StreamReader]:
     pairs, start = bracket_pairs(tokens), 0
     for index, token in enumerate(tokens):

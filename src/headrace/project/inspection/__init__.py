@@ -2,6 +2,7 @@
 
 # The modules that other packages may import.
 __all__ = [
+    "code_places",
     "dataset_resolution",
     "diagnosis",
     "explain_dataset",
@@ -10,9 +11,11 @@ __all__ = [
     "monitored_pipelines",
     "pipeline_alerts",
     "pipeline_metrics",
+    "pipeline_view",
     "sql_access",
     "stored_project",
     "stored_tables",
     "table_diffs",
+    "table_history",
     "update_trace",
 ]

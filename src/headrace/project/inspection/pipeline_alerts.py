@@ -19,7 +19,7 @@ from headrace.alerts.messages import Message, Pipeline, test_message
 from headrace.alerts.notices import due_messages
 from headrace.alerts.outbox import Answer, Delivery, Letter, Outbox, Verdict
 from headrace.alerts.prometheus_rules import prometheus_rules
-from headrace.alerts.store import Reached, read_alerts, write_alerts
+from headrace.alerts.store import Reached, StoredAlerts, read_alerts, write_alerts
 from headrace.alerts.undecided import undecided
 from headrace.alerts.update_notices import update_messages
 from headrace.errors import PipelineError
@@ -110,6 +110,14 @@ class PipelineAlerts:
         """
         return self._outbox.letters()
 
+    def current(self, samples: Samples) -> tuple[Alert, ...]:
+        """The alerts that a check would find now, the most urgent first; nothing is stored, and no message is sent.
+
+        Raises:
+            PipelineError: ALERTS.NOT_READABLE.
+        """
+        return _advanced(self._messaging.settings, read_alerts(self._file), samples, self._now())
+
     def check(self, samples: Samples, *, is_last_check: bool = True) -> tuple[Alert, ...]:
         """Check every rule, store the messages that are due, and return all alerts, the most urgent first.
 
@@ -123,9 +131,7 @@ class PipelineAlerts:
         settings = self._messaging.settings
         with self._locked():
             stored, now = read_alerts(self._file), self._now()
-            facts = Facts(samples, stored.history, now, settings.lag_limits_s, settings.freshness_s)
-            found = findings(facts, settings.rules)
-            alerts = advance(stored.alerts, found, now, settings.rules, undecided(stored.alerts, samples))
+            alerts = _advanced(settings, stored, samples, now)
             if not self._file.parent.is_dir():
                 # Before the first update there is no storage.
                 return alerts
@@ -246,3 +252,9 @@ class PipelineAlerts:
                 reason = f"another process has kept it locked for {self._patience_s:g} seconds"
                 raise PipelineError("ALERTS.NOT_WRITTEN", path=self._file, reason=reason)
             yield
+
+
+def _advanced(settings: AlertSettings, stored: StoredAlerts, samples: Samples, now: float) -> tuple[Alert, ...]:
+    facts = Facts(samples, stored.history, now, settings.lag_limits_s, settings.freshness_s)
+    found = findings(facts, settings.rules)
+    return advance(stored.alerts, found, now, settings.rules, undecided(stored.alerts, samples))

@@ -1,4 +1,4 @@
 """Reads what the doctor looks at: storage, event log, settings, program text and machine. Starts no JVM."""
 
 # The modules that other packages may import.
-__all__ = ["crash_tests", "pipeline_doctor"]
+__all__ = ["careful_reading", "crash_tests", "logged_facts", "pipeline_doctor"]

@@ -1,0 +1,73 @@
+"""The verb that shows pipelines as web pages. It starts no JVM."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated
+
+import typer
+
+from headrace.cli.invocation import invocation_of
+from headrace.errors import PipelineError
+
+# Loaded by name: what it needs is optional, and slow to import.
+_SERVER = "headrace.serve.server"
+_PACKAGES = ("jinja2", "markupsafe", "starlette", "uvicorn")
+_LISTEN = "127.0.0.1:8741"
+
+
+def serve(
+    context: typer.Context,
+    also: Annotated[
+        list[Path] | None,
+        typer.Option("--also", metavar="DIR", help="Another project. Can be repeated."),
+    ] = None,
+    listen: Annotated[str, typer.Option("--listen", metavar="ADDRESS:PORT", help="Where to listen.")] = _LISTEN,
+    root_url: Annotated[
+        str | None,
+        typer.Option("--root-url", metavar="URL", help="The https:// URL of a proxy in front of it."),
+    ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option("--token-file", metavar="PATH", help="The file with the digest of the token."),
+    ] = None,
+    new_token: Annotated[bool, typer.Option("--new-token", help="Replace the token, and print the new one.")] = False,  # noqa: FBT002 - an option of the command line
+) -> None:
+    """Show pipelines as web pages.
+
+    They show what needs attention, the graph, tables, batches and updates. Reads the event log and the storage, and
+    changes neither. The first start prints a URL to sign in. Stop it with Ctrl-C or SIGTERM.
+    """
+    invocation = invocation_of(context)
+    own = invocation.location.directory or Path.cwd()
+    server = _server_module()
+    # Requests are not logged: their URLs may have the token.
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s", stream=sys.stderr)
+    options = server.ServeOptions(
+        folders=(own, *(also or ())),
+        listen=listen,
+        root_url=root_url,
+        profile=invocation.location.profile,
+        token_file=token_file,
+        new_token=new_token,
+    )
+    server.serve(options, os.environ, _say)
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def _server_module() -> ModuleType:
+    try:
+        return import_module(_SERVER)
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] in _PACKAGES:
+            raise PipelineError("SERVE.NOT_INSTALLED", packages=(error.name or "").split(".")[0]) from error
+        raise

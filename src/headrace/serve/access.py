@@ -1,0 +1,142 @@
+"""Signing in and out, and who may see pages: a cookie for browsers, a bearer token for programs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from urllib.parse import parse_qs, quote, urlsplit
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from headrace.serve.addresses import Addresses
+from headrace.serve.render import Page, Renderer
+from headrace.serve.sessions import SESSION_S, Sessions, Tries
+from headrace.serve.tokens import TokenDigest
+
+_OPEN = ("/login", "/healthz")
+_MAX_FORM_BYTES = 4096
+_UNAUTHORIZED = {"error": {"code": "UNAUTHORIZED", "message": "sign in, or send the token as a bearer token"}}
+
+
+@dataclass(frozen=True)
+class Access:
+    """Who may see pages.
+
+    Attributes:
+        addresses: how the server is reached.
+        token: what tokens are checked against; read for each check, so that a new token holds at once.
+        sessions: of browsers.
+        tries: failed attempts.
+        renderer: makes the page for signing in.
+    """
+
+    addresses: Addresses
+    token: Callable[[], TokenDigest]
+    sessions: Sessions
+    tries: Tries
+    renderer: Renderer
+
+    def is_signed_in(self, request: HTTPConnection) -> bool:
+        """Whether a request has the cookie of a session."""
+        return self.sessions.has(request.cookies.get(self.addresses.cookie, ""))
+
+    def has_token(self, request: HTTPConnection) -> bool:
+        """Whether a request has the token as a bearer token."""
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        return scheme.lower() == "bearer" and self.token().opens(token.strip())
+
+    async def login(self, request: Request) -> Response:
+        """The page for signing in; with the token in the URL or the form, the session begins."""
+        if request.method == "POST":
+            fields = parse_qs((await _body(request)).decode("utf-8", "replace"))
+        else:
+            fields = parse_qs(request.url.query)
+        token, goes_to = fields.get("token", [""])[0], own_path(fields.get("next", ["/"])[0])
+        if not token:
+            return self._form(goes_to)
+        wait_s = self.tries.wait_s(_address(request))
+        if wait_s:
+            return self._form(goes_to, f"Too many attempts. Try again in {math.ceil(wait_s)} seconds.", 429, wait_s)
+        if not await run_in_threadpool(lambda: self.token().opens(token)):
+            self.tries.fail(_address(request))
+            return self._form(goes_to, "This is not the token of this server.", 401)
+        answer = RedirectResponse(goes_to, 303)
+        answer.set_cookie(
+            self.addresses.cookie,
+            self.sessions.open(),
+            max_age=SESSION_S,
+            path="/",
+            secure=self.addresses.is_https,
+            httponly=True,
+            samesite="strict",
+        )
+        return answer
+
+    async def logout(self, request: Request) -> Response:
+        """End the session."""
+        self.sessions.close(request.cookies.get(self.addresses.cookie, ""))
+        answer = RedirectResponse("/login", 303)
+        answer.delete_cookie(
+            self.addresses.cookie, path="/", secure=self.addresses.is_https, httponly=True, samesite="strict"
+        )
+        return answer
+
+    def _form(self, goes_to: str, problem: str = "", status: int = 200, wait_s: float = 0) -> Response:
+        page = Page("login.html", "Sign in", {"next": goes_to, "problem": problem}, status=status)
+        answer = self.renderer.html(page)
+        if wait_s:
+            answer.headers["Retry-After"] = str(math.ceil(wait_s))
+        return answer
+
+
+class Door:
+    """Lets in who is signed in or has the token; others get the page for signing in, programs an error."""
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self._app = app
+        self._access = access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http" or scope["path"] in _OPEN or scope["path"].startswith("/static/"):
+            await self._app(scope, receive, send)
+            return
+        request = HTTPConnection(scope)
+        if self._access.is_signed_in(request) or await run_in_threadpool(self._access.has_token, request):
+            await self._app(scope, receive, send)
+            return
+        path = scope["path"]
+        if path.startswith("/api/") or path.endswith(".json") or "authorization" in request.headers:
+            answer: Response = JSONResponse(_UNAUTHORIZED, 401, {"WWW-Authenticate": "Bearer"})
+        else:
+            query = f"?{request.url.query}" if request.url.query else ""
+            wanted = own_path(f"{request.url.path}{query}")
+            answer = RedirectResponse(f"/login?next={quote(wanted, safe='')}", 303)
+        await answer(scope, receive, send)
+
+
+def own_path(text: str) -> str:
+    """A path of this server with its query; ``/`` for anything that leads elsewhere."""
+    is_own = text.startswith("/") and not text.startswith(("//", "/\\")) and text.isprintable() and "\\" not in text
+    if not is_own:
+        return "/"
+    parts = urlsplit(text)
+    return text if not parts.scheme and not parts.netloc and parts.path != "/login" else "/"
+
+
+async def _body(request: Request) -> bytes:
+    """The form; empty if it is larger than any of ours."""
+    found = b""
+    async for chunk in request.stream():
+        found += chunk
+        if len(found) > _MAX_FORM_BYTES:
+            return b""
+    return found
+
+
+def _address(request: HTTPConnection) -> str:
+    return request.client.host if request.client is not None else ""

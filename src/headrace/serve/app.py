@@ -1,0 +1,228 @@
+"""The application: which page is where, and what is answered if it cannot be made."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from headrace.errors import PipelineError
+from headrace.serve.access import Access, Door
+from headrace.serve.addresses import Addresses
+from headrace.serve.guard import Guard
+from headrace.serve.live_events import LiveEvents, event_rows
+from headrace.serve.pages.dataset_page import dataset_page
+from headrace.serve.pages.flow_page import flow_page
+from headrace.serve.pages.graph_page import MOST_HOPS, graph_page
+from headrace.serve.pages.help_page import help_page
+from headrace.serve.pages.pipeline_pages import doctor_page, overview_page, pipelines_page
+from headrace.serve.pages.update_pages import update_page, updates_page
+from headrace.serve.pipelines import ServedPipeline, redact_all
+from headrace.serve.render import Frame, Page, Renderer, json_answer
+from headrace.serve.sessions import Sessions, Tries
+from headrace.serve.tokens import TokenDigest
+
+_STATIC = {
+    "site.css": "text/css",
+    "live.js": "text/javascript",
+    "mark.svg": "image/svg+xml",
+}
+_JSON = ".json"
+_MISSING = frozenset({"SERVE.NO_PAGE", "TRACE.NO_UPDATE"})
+_MOST_EVENTS = 1000
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+PageOf = Callable[[ServedPipeline, Request, str], Page]
+
+
+@dataclass(frozen=True)
+class Server:
+    """What the pages are made from.
+
+    Attributes:
+        addresses: how it is reached.
+        pipelines: by their names in URLs.
+        token: what tokens are checked against.
+        now: the time in seconds since 1970.
+        clock: seconds that never go back.
+        is_stopping: true once it stops.
+    """
+
+    addresses: Addresses
+    pipelines: Mapping[str, ServedPipeline]
+    token: Callable[[], TokenDigest]
+    now: Callable[[], float]
+    clock: Callable[[], float]
+    is_stopping: Callable[[], bool] = bool
+
+
+def create_app(server: Server) -> ASGIApp:
+    """The application; every request goes through the guard, and all but a few through the door."""
+    renderer = Renderer(server.now)
+    access = Access(server.addresses, server.token, Sessions(server.clock), Tries(server.clock), renderer)
+    pages = _Pages(server, renderer)
+    events = _Events(server)
+    routes = [
+        Route("/", pages.home),
+        Route("/.json", pages.home),
+        Route("/login", access.login, methods=["GET", "POST"]),
+        Route("/logout", access.logout, methods=["POST"]),
+        Route("/healthz", _healthy),
+        Route("/static/{file}", _static),
+        Route("/help/{name:path}", pages.help),
+        *(Route(path, pages.of_pipeline(make, section)) for path, make, section in _PAGES),
+        Route("/api/v1/pipelines", pages.home),
+        Route("/api/v1/pipelines/{slug}", pages.of_pipeline(_overview, "overview")),
+        Route("/api/v1/pipelines/{slug}/events", events.answer),
+    ]
+    app = Starlette(routes=routes, exception_handlers={HTTPException: pages.refused, PipelineError: pages.failed})
+    return Guard(Door(app, access), server.addresses)
+
+
+def _overview(pipeline: ServedPipeline, _request: Request, _name: str) -> Page:
+    return overview_page(pipeline)
+
+
+def _graph(pipeline: ServedPipeline, request: Request, _name: str) -> Page:
+    text = request.query_params.get("hops", "1")
+    hops = min(int(text), MOST_HOPS) if text.isascii() and text.isdigit() and len(text) < 4 else 1
+    return graph_page(pipeline, request.query_params.get("focus", ""), hops)
+
+
+_PAGES: tuple[tuple[str, PageOf, str], ...] = (
+    ("/p/{slug}/graph", _graph, "graph"),
+    ("/p/{slug}/graph.json", _graph, "graph"),
+    ("/p/{slug}/updates", lambda pipeline, _request, _name: updates_page(pipeline), "updates"),
+    ("/p/{slug}/updates.json", lambda pipeline, _request, _name: updates_page(pipeline), "updates"),
+    ("/p/{slug}/doctor", lambda pipeline, _request, _name: doctor_page(pipeline), "doctor"),
+    ("/p/{slug}/doctor.json", lambda pipeline, _request, _name: doctor_page(pipeline), "doctor"),
+    ("/p/{slug}/d/{name:path}", lambda pipeline, _request, name: dataset_page(pipeline, name), "graph"),
+    ("/p/{slug}/f/{name:path}", lambda pipeline, _request, name: flow_page(pipeline, name), "graph"),
+    ("/p/{slug}/u/{name:path}", lambda pipeline, _request, name: update_page(pipeline, name), "updates"),
+    ("/p/{slug}", _overview, "overview"),
+)
+
+
+class _Pages:
+    """Answers with pages as HTML or JSON. Pages are made in threads, because they read storages."""
+
+    def __init__(self, server: Server, renderer: Renderer) -> None:
+        self._server = server
+        self._renderer = renderer
+
+    async def home(self, request: Request) -> Response:
+        pipelines = self._server.pipelines.values()
+        page = await run_in_threadpool(pipelines_page, pipelines)
+        # Each pipeline knows its own secrets.
+        return self._answer(request, page, Frame("", "", redact=redact_all(pipelines)))
+
+    async def help(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        return self._answer(request, help_page(name.removesuffix(_JSON)), Frame("", ""))
+
+    def of_pipeline(self, make: PageOf, section: str) -> Endpoint:
+        """The endpoint of a page of a pipeline."""
+
+        async def endpoint(request: Request) -> Response:
+            slug = request.path_params["slug"].removesuffix(_JSON)
+            pipeline = self._server.pipelines.get(slug)
+            if pipeline is None:
+                raise PipelineError("SERVE.NO_PAGE", what=f'pipeline "{slug}"', suggestion="")
+            name = request.path_params.get("name", "")
+            try:
+                page = await run_in_threadpool(make, pipeline, request, name)
+                wants_json = _wants_json(request) and not name
+            except PipelineError as error:
+                # A flow may have a name that ends like this.
+                if error.code not in _MISSING or not name.endswith(_JSON):
+                    raise
+                page = await run_in_threadpool(make, pipeline, request, name.removesuffix(_JSON))
+                wants_json = True
+            return self._answer(
+                request,
+                page,
+                Frame(slug, pipeline.redact(pipeline.name), section, pipeline.redact),
+                wants_json=wants_json,
+            )
+
+        return endpoint
+
+    async def failed(self, request: Request, error: Exception) -> Response:
+        """The page of an error of ours."""
+        if not isinstance(error, PipelineError):
+            raise error
+        page = Page("error.html", error.message, error.to_json(), status=404 if error.code in _MISSING else 503)
+        return self._answer(request, page, Frame("", "", redact=redact_all(self._server.pipelines.values())))
+
+    async def refused(self, request: Request, error: Exception) -> Response:
+        """The page of an unknown path, or of a method that it does not have."""
+        if not isinstance(error, HTTPException):
+            raise error
+        if error.status_code != 404:
+            return PlainTextResponse(f"{error.detail}\n", error.status_code, error.headers)
+        return await self.failed(request, PipelineError("SERVE.NO_PAGE", what=request.url.path, suggestion=""))
+
+    def _answer(self, request: Request, page: Page, frame: Frame, *, wants_json: bool | None = None) -> Response:
+        if _wants_json(request) if wants_json is None else wants_json:
+            return self._renderer.json(page, frame)
+        return self._renderer.html(page, frame, _json_path(request))
+
+
+class _Events:
+    """Answers with events: as a list, or as they come."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._live = {slug: LiveEvents(pipeline, server.is_stopping) for slug, pipeline in server.pipelines.items()}
+
+    async def answer(self, request: Request) -> Response:
+        slug = request.path_params["slug"]
+        pipeline = self._server.pipelines.get(slug)
+        if pipeline is None:
+            raise PipelineError("SERVE.NO_PAGE", what=f'pipeline "{slug}"', suggestion="")
+        after = _sequence(request.headers.get("last-event-id") or request.query_params.get("after", ""))
+        if "text/event-stream" not in request.headers.get("accept", ""):
+            first = -1 if after is None else after
+            rows = await run_in_threadpool(event_rows, pipeline.events(), first, _MOST_EVENTS, pipeline.redact)
+            return json_answer(rows)
+        live = self._live[slug]
+        if live.is_full:
+            return PlainTextResponse("Too many browsers listen.\n", 503)
+        return StreamingResponse(
+            live.listen(after), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"}
+        )
+
+
+def _wants_json(request: Request) -> bool:
+    path = request.url.path
+    return path.endswith(_JSON) or path.startswith("/api/")
+
+
+def _json_path(request: Request) -> str:
+    """The path of the same page as JSON."""
+    query = f"?{request.url.query}" if request.url.query else ""
+    return f"{request.url.path}{_JSON}{query}"
+
+
+def _sequence(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
+
+
+async def _healthy(_request: Request) -> Response:
+    return PlainTextResponse("ok\n")
+
+
+async def _static(request: Request) -> Response:
+    name = request.path_params["file"]
+    if name not in _STATIC:
+        raise HTTPException(404)
+    content = files("headrace.serve").joinpath("static", name).read_bytes()
+    return Response(content, media_type=_STATIC[name])

@@ -1,0 +1,147 @@
+"""Coordinates of charts, in the units of their view boxes. Pure; templates draw them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import datetime
+from itertools import pairwise
+from math import sqrt
+from typing import Any
+
+from headrace.graph.drawing import Drawing
+from headrace.metrics.trace import Span
+
+_BAR_WIDTH, _BAR_STEP, _BAR_HEIGHT = 7, 10, 26
+_SPARK_WIDTH, _SPARK_HEIGHT = 180, 30
+_CHART_WIDTH, _CHART_HEIGHT = 920, 180
+_ROW_HEIGHT = 28
+_TICKS = 4
+
+
+def update_bars(updates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """One bar for each update, oldest first; the area of long ones does not hide the others.
+
+    Args:
+        updates: their JSON, the newest first.
+    """
+    longest = max((update["duration_s"] or 0 for update in updates), default=0)
+    bars = []
+    for place, update in enumerate(reversed(updates)):
+        part = sqrt((update["duration_s"] or 0) / longest) if longest else 0
+        height = max(round(part * _BAR_HEIGHT), 3)
+        bars.append({"x": place * _BAR_STEP, "y": _BAR_HEIGHT - height, "height": height, "of": update})
+    return {
+        "width": max(len(bars) * _BAR_STEP, _BAR_STEP),
+        "height": _BAR_HEIGHT + 10,
+        "bar": _BAR_WIDTH,
+        "marks": _BAR_HEIGHT + 2,
+        "bars": bars,
+    }
+
+
+def sparkline(values: Sequence[float]) -> dict[str, Any] | None:
+    """A line through values from 0 to 1; None for fewer than two. The bottom is the lowest value, or 0.9."""
+    if len(values) < 2:
+        return None
+    bottom = min(0.9, *values)
+    step = (_SPARK_WIDTH - 6) / (len(values) - 1)
+    points = [
+        (round(3 + place * step, 1), round(3 + (1 - value) / (1 - bottom) * (_SPARK_HEIGHT - 6), 1))
+        for place, value in enumerate(values)
+    ]
+    line = " ".join(f"{x},{y}" for x, y in points)
+    return {"width": _SPARK_WIDTH, "height": _SPARK_HEIGHT, "line": line, "last": points[-1], "lowest": min(values)}
+
+
+def stacked_bars(batches: Sequence[Mapping[str, Any]], phases: Sequence[str]) -> dict[str, Any] | None:
+    """Durations of batches by phase, oldest first; None without one.
+
+    Args:
+        batches: their JSON, the newest first.
+        phases: in the order from bottom to top.
+    """
+    if not batches:
+        return None
+    longest_ms = max(max((batch["duration_ms"] for batch in batches), default=0), 1)
+    top_ms = _round_up(longest_ms)
+    step = _CHART_WIDTH / max(len(batches), 12)
+    bars = []
+    for place, batch in enumerate(reversed(batches)):
+        parts, base = [], 0.0
+        for phase in phases:
+            height = batch["phases_ms"].get(phase, 0) / top_ms * _CHART_HEIGHT
+            if height > 0:
+                base += height
+                parts.append({"phase": phase, "y": round(_CHART_HEIGHT - base, 2), "height": round(height, 2)})
+        x, width = round(place * step + step * 0.1, 2), round(step * 0.8, 2)
+        bars.append({"x": x, "width": width, "parts": parts, "batch": batch})
+    ticks = [
+        {"y": round(_CHART_HEIGHT * (1 - place / _TICKS), 1), "seconds": top_ms * place / _TICKS / 1000}
+        for place in range(_TICKS + 1)
+    ]
+    return {"width": _CHART_WIDTH, "height": _CHART_HEIGHT, "bars": bars, "ticks": ticks}
+
+
+def gantt(root: Span) -> dict[str, Any] | None:
+    """The attempts of flows in the time of an update; None without one."""
+    if not root.children:
+        return None
+    whole_s = max(root.duration_s, 0.001)
+
+    def x(moment: datetime) -> float:
+        part = (moment - root.start).total_seconds() / whole_s
+        return round(min(max(part, 0), 1) * _CHART_WIDTH, 2)
+
+    rows = []
+    for place, span in enumerate(root.children):
+        start, end = x(span.start), x(span.end)
+        batches = [{"x": x(one.start), "width": max(round(x(one.end) - x(one.start), 2), 1)} for one in span.children]
+        rows.append(
+            {
+                "y": place * _ROW_HEIGHT,
+                "x": start,
+                "width": max(round(end - start, 2), 3),
+                "batches": batches,
+                "flow": span.attributes["flow"],
+                "attempt": span.attributes["headrace.attempt"],
+                "state": span.attributes["headrace.state"],
+                "duration_s": span.duration_s,
+            }
+        )
+    ticks = [
+        {"x": round(_CHART_WIDTH * place / _TICKS, 1), "seconds": whole_s * place / _TICKS}
+        for place in range(_TICKS + 1)
+    ]
+    height = len(rows) * _ROW_HEIGHT
+    return {"width": _CHART_WIDTH, "height": height, "row": _ROW_HEIGHT, "rows": rows, "ticks": ticks}
+
+
+def graph_picture(drawing: Drawing) -> dict[str, Any]:
+    """The boxes of a graph by name, and its lines as curves."""
+    lines = [
+        {"source": line.source, "target": line.target, "path": _curve(line.points), "is_back": line.is_back}
+        for line in drawing.lines
+    ]
+    boxes = [asdict(box) for box in drawing.boxes]
+    return {"width": drawing.width, "height": drawing.height, "boxes": boxes, "lines": lines}
+
+
+def _curve(points: Sequence[tuple[int, int]]) -> str:
+    """A path that leaves and enters each point horizontally."""
+    parts = [f"M{points[0][0]},{points[0][1]}"]
+    for (x, y), (to_x, to_y) in pairwise(points):
+        if y == to_y:
+            parts.append(f"H{to_x}")
+        else:
+            middle = (x + to_x) // 2
+            parts.append(f"C{middle},{y} {middle},{to_y} {to_x},{to_y}")
+    return " ".join(parts)
+
+
+def _round_up(number: float) -> float:
+    """The next of 1, 2, 4, 5 and 8 times a power of ten, so that quarters of it are round."""
+    power = 1.0
+    while power * 10 <= number:
+        power *= 10
+    return next((factor * power for factor in (1, 2, 4, 5, 8) if factor * power >= number), 10 * power)

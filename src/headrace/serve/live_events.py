@@ -1,0 +1,158 @@
+"""New events of a pipeline as they are stored: one reader for all browsers that look at it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+
+from headrace.errors import PipelineError
+from headrace.serve.pipelines import ServedPipeline
+
+POLL_S, HEARTBEAT_S = 1.0, 15.0
+# A browser that is so far behind is sent away; it comes back with the number of the last event that it got.
+_MOST_WAITING = 1000
+_MOST_MISSED = 1000
+MOST_CLIENTS = 500
+
+Row = Mapping[str, Any]
+
+
+class LiveEvents:
+    """The new events of one pipeline. Used from one event loop.
+
+    Args:
+        pipeline: the pipeline.
+        is_stopping: true once the server stops, which ends all streams.
+        poll_s: how often the event log is looked at while somebody listens.
+        heartbeat_s: after so long without an event, a line is sent, so that the connection is known to work.
+    """
+
+    def __init__(
+        self,
+        pipeline: ServedPipeline,
+        is_stopping: Callable[[], bool],
+        poll_s: float = POLL_S,
+        heartbeat_s: float = HEARTBEAT_S,
+    ) -> None:
+        self._pipeline = pipeline
+        self._is_stopping = is_stopping
+        self._poll_s = poll_s
+        self._heartbeat_s = heartbeat_s
+        self._clients: set[asyncio.Queue[Row | None]] = set()
+        self._reading: asyncio.Task[None] | None = None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more clients are served."""
+        return len(self._clients) >= MOST_CLIENTS
+
+    async def listen(self, after: int | None) -> AsyncIterator[str]:
+        """The events as server-sent events, until the server stops or the client is too slow.
+
+        Args:
+            after: the number of the last event that the client has; None for new ones only.
+        """
+        queue: asyncio.Queue[Row | None] = asyncio.Queue(_MOST_WAITING)
+        self._clients.add(queue)
+        try:
+            if self._reading is None or self._reading.done():
+                self._reading = asyncio.create_task(self._read())
+            yield "retry: 3000\n: events of the pipeline\n\n"
+            last = -1 if after is None else after
+            for row in [] if after is None else await run_in_threadpool(self._missed, after):
+                last = row["sequence"]
+                yield _message(row)
+            while True:
+                try:
+                    found = await asyncio.wait_for(queue.get(), self._heartbeat_s)
+                except TimeoutError:
+                    yield ": no event\n\n"
+                    continue
+                if found is None:
+                    return
+                if found["sequence"] > last:
+                    last = found["sequence"]
+                    yield _message(found)
+        finally:
+            self._clients.discard(queue)
+
+    async def _read(self) -> None:
+        """Hand out new events, until nobody listens."""
+        reader = self._pipeline.events()
+        last: int | None = None
+        while self._clients:
+            if self._is_stopping():
+                for queue in self._clients:
+                    _end(queue)
+                return
+            rows: list[Row] = []
+            # The storage may be away for a moment.
+            with suppress(PipelineError):
+                if last is None:
+                    last = await run_in_threadpool(_newest, reader)
+                else:
+                    rows = await run_in_threadpool(event_rows, reader, last, None, self._pipeline.redact)
+            for row in rows:
+                last = row["sequence"]
+                for queue in self._clients:
+                    try:
+                        queue.put_nowait(row)
+                    except asyncio.QueueFull:
+                        _end(queue)
+            await asyncio.sleep(self._poll_s)
+
+    def _missed(self, after: int) -> list[Row]:
+        with suppress(PipelineError):
+            return event_rows(self._pipeline.events(), after, _MOST_MISSED, self._pipeline.redact)
+        return []
+
+
+def event_rows(reader: Any, after: int, newest: int | None, redact: Callable[[str], str]) -> list[Row]:
+    """The events after a number as JSON objects, oldest first.
+
+    Args:
+        reader: of the event log.
+        after: the number of the last event that is known; -1 for none.
+        newest: only so many, the newest; None for all.
+        redact: removes secrets from a text.
+
+    Raises:
+        PipelineError: EVENTS.NOT_READABLE.
+    """
+    found = reader.events(after={"data_plane_id": {"seq_no": after}}, newest=newest)
+    return [
+        {
+            "sequence": row["sequence"]["data_plane_id"]["seq_no"],
+            "timestamp": row["timestamp"].isoformat(),
+            "event_type": row["event_type"],
+            "level": row["level"],
+            "message": redact(row["message"]),
+            "update_id": row["origin"]["update_id"],
+            "flow": row["origin"]["flow_name"],
+            "dataset": row["origin"]["dataset_name"],
+        }
+        for row in found
+    ]
+
+
+def _newest(reader: Any) -> int:
+    """The number of the newest event; -1 without one."""
+    rows = list(reader.events(newest=1))
+    return int(rows[0]["sequence"]["data_plane_id"]["seq_no"]) if rows else -1
+
+
+def _message(row: Row) -> str:
+    """One server-sent event; JSON in one line, so that no text of an event can begin another one."""
+    return f"id: {row['sequence']}\nevent: event\ndata: {json.dumps(row)}\n\n"
+
+
+def _end(queue: asyncio.Queue[Row | None]) -> None:
+    with suppress(asyncio.QueueEmpty):
+        while True:
+            queue.get_nowait()
+    queue.put_nowait(None)

@@ -1,0 +1,1 @@
+"""What each page shows, as a document: the same for HTML and for JSON."""

@@ -1,0 +1,149 @@
+"""The pipelines that the server shows: where they are, and what was last read of them."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from headrace.assistant.doctor.diagnose import Diagnosis
+from headrace.errors import PipelineError, Problems
+from headrace.events.reader import EventReader
+from headrace.events.recorded import Recorded, reports_of_flows
+from headrace.metrics.trace import Trace
+from headrace.project.inspection.diagnosis.pipeline_doctor import PipelineDoctor
+from headrace.project.inspection.pipeline_view import PipelineView, pipeline_view
+from headrace.project.inspection.update_trace import update_trace
+from headrace.settings.discover import find_settings
+from headrace.settings.load import load_settings
+from headrace.settings.settings import Settings
+
+NEWEST_UPDATES = 50
+NEWEST_REPORTS = 200
+# A view is used again for so long, and for so many times as long as it took to read: looking must not load the machine.
+_LEAST_AGE_S = 2.0
+_TIMES_ITS_COST = 5
+_UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
+
+
+class ServedPipeline:
+    """A pipeline, read from its storage.
+
+    Args:
+        slug: its name in URLs.
+        settings: the pipeline's.
+        environ: the environment variables.
+        now: the time in seconds since 1970.
+        clock: seconds that never go back.
+    """
+
+    def __init__(
+        self,
+        slug: str,
+        settings: Settings,
+        environ: Mapping[str, str],
+        now: Callable[[], float],
+        clock: Callable[[], float],
+    ) -> None:
+        self.slug = slug
+        self.settings = settings
+        self._environ = environ
+        self._now = now
+        self._clock = clock
+        self._secrets = settings.open_secrets(environ)
+        for resolve in (settings.resolved_configuration, settings.resolved_spark_conf, settings.resolved_parameters):
+            # Only what was looked up can be redacted.
+            with suppress(PipelineError, Problems):
+                resolve(self._secrets, environ)
+        self.redact: Callable[[str], str] = self._secrets.redact
+        self._reading = threading.Lock()
+        self._view: tuple[float, PipelineView] | None = None
+
+    @property
+    def name(self) -> str:
+        """The name in its settings."""
+        return self.settings.name
+
+    def events(self) -> EventReader:
+        """A reader of its event log, for one thread."""
+        return EventReader(self.settings.layout.events)
+
+    def view(self) -> PipelineView:
+        """What it is like now, or was a moment ago. Several threads that ask at once wait for one reading."""
+        with self._reading:
+            if self._view is None or self._view[0] <= self._clock():
+                started = self._clock()
+                view = pipeline_view(self.settings, self._environ, self._secrets, self._now, NEWEST_UPDATES)
+                cost_s = self._clock() - started
+                self._view = (self._clock() + max(_LEAST_AGE_S, _TIMES_ITS_COST * cost_s), view)
+            return self._view[1]
+
+    def reports(self, flows: Iterable[str]) -> list[Recorded]:
+        """The newest batches and reports of flows, oldest first.
+
+        Raises:
+            PipelineError: EVENTS.NOT_READABLE.
+        """
+        return reports_of_flows(self.events(), set(flows), NEWEST_REPORTS)
+
+    def trace(self, update_id: str) -> Trace | None:
+        """Where the time of an update went.
+
+        Raises:
+            PipelineError: TRACE.NO_UPDATE, EVENTS.NOT_READABLE.
+        """
+        return update_trace(self.settings, self._environ, update_id, NEWEST_REPORTS)
+
+    def diagnosis(self) -> Diagnosis:
+        """What is wrong with it."""
+        return PipelineDoctor(self.settings, self._environ).diagnose()
+
+
+def served_pipelines(
+    folders: Iterable[Path],
+    profile: str | None,
+    environ: Mapping[str, str],
+    now: Callable[[], float],
+    clock: Callable[[], float],
+) -> dict[str, ServedPipeline]:
+    """The pipelines of some folders, by their names in URLs; two folders with one storage are one pipeline.
+
+    Raises:
+        PipelineError, Problems: a folder has no project, or its settings are wrong.
+    """
+    found: dict[str, ServedPipeline] = {}
+    storages: set[str] = set()
+    for folder in folders:
+        if not folder.is_dir():
+            raise PipelineError("CLI.NO_FOLDER", folder=folder)
+        settings = load_settings(find_settings(folder), profile=profile, environ=environ)
+        if settings.layout.root in storages:
+            continue
+        storages.add(settings.layout.root)
+        slug = next(one for one in _slugs(settings.name) if one not in found)
+        found[slug] = ServedPipeline(slug, settings, environ, now, clock)
+    return found
+
+
+def redact_all(pipelines: Iterable[ServedPipeline]) -> Callable[[str], str]:
+    """Removes the secrets of all pipelines."""
+    redactions = [one.redact for one in pipelines]
+
+    def redact(text: str) -> str:
+        for one in redactions:
+            text = one(text)
+        return text
+
+    return redact
+
+
+def _slugs(name: str) -> Iterator[str]:
+    """The name as a part of a URL, and others in case that it is taken."""
+    slug = _UNSAFE.sub("-", name).strip("-") or "pipeline"
+    yield slug
+    number = 1
+    while True:
+        number += 1
+        yield f"{slug}-{number}"

@@ -1,0 +1,126 @@
+"""Runs the server until it is stopped, and says how to sign in."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvicorn
+
+from headrace.errors import PipelineError
+from headrace.serve.addresses import Addresses, addresses
+from headrace.serve.app import Server, create_app
+from headrace.serve.pipelines import ServedPipeline, redact_all, served_pipelines
+from headrace.serve.tokens import TokenFile, default_token_file
+
+# How long open pages may take to end when the server stops.
+_STOP_TIMEOUT_S = 5
+_MAX_HEADER_BYTES = 32 * 1024
+_MOST_CONNECTIONS = 1000
+
+
+@dataclass(frozen=True)
+class ServeOptions:
+    """What is served, and where.
+
+    Attributes:
+        folders: of projects.
+        listen: address and port.
+        root_url: the URL that browsers use; None on this machine alone.
+        profile: of the settings.
+        token_file: None for the user's own.
+        new_token: replace the token.
+    """
+
+    folders: Sequence[Path]
+    listen: str
+    root_url: str | None = None
+    profile: str | None = None
+    token_file: Path | None = None
+    new_token: bool = False
+
+
+def serve(options: ServeOptions, environ: Mapping[str, str], say: Callable[[str], None]) -> None:
+    """Serve until SIGINT or SIGTERM; answers that are under way are finished.
+
+    Args:
+        options: what is served, and where.
+        environ: the environment variables.
+        say: shows a line. The line with a new token is shown once, and nothing stores or logs it.
+
+    Raises:
+        PipelineError, Problems: a project, the address or the file of the token is wrong, or the port is taken.
+    """
+    reached = addresses(options.listen, options.root_url)
+    pipelines = served_pipelines(options.folders, options.profile, environ, time.time, time.monotonic)
+    file = options.token_file or default_token_file(environ)
+    token_file = TokenFile(file)
+    config = uvicorn.Config(
+        create_app(Server(reached, pipelines, token_file.read, time.time, time.monotonic, lambda: server.should_exit)),
+        host=reached.host,
+        port=reached.port,
+        # Its log would have the token of the first request.
+        access_log=False,
+        log_config=None,
+        log_level="warning",
+        server_header=False,
+        proxy_headers=False,
+        lifespan="off",
+        ws="none",
+        limit_concurrency=_MOST_CONNECTIONS,
+        h11_max_incomplete_event_size=_MAX_HEADER_BYTES,
+        timeout_graceful_shutdown=_STOP_TIMEOUT_S,
+    )
+    server = uvicorn.Server(config)
+    _log_without_secrets(pipelines.values())
+    with _bound(reached) as bound:
+        token = token_file.create(replace=options.new_token)
+        names = ", ".join(pipeline.name for pipeline in pipelines.values())
+        say(f"serving {names}")
+        if token is not None:
+            say(f"sign in, once: {reached.url}/login?token={token}")
+            say(f"{file} has its digest. The token is not shown again; --new-token makes another one.")
+        else:
+            say(f"{reached.url}/")
+        try:
+            server.run(sockets=[bound])
+        except KeyboardInterrupt:
+            # The signal that ended it, again.
+            say("stopped")
+
+
+class _Redacting(logging.Formatter):
+    """Formats records, and stack traces with them, without the secrets of the pipelines."""
+
+    def __init__(self, pipelines: Iterable[ServedPipeline]) -> None:
+        super().__init__("%(levelname)s: %(message)s")
+        self._redact = redact_all(pipelines)
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The text of a record."""
+        return self._redact(super().format(record))
+
+
+def _log_without_secrets(pipelines: Iterable[ServedPipeline]) -> None:
+    handler, log = logging.StreamHandler(), logging.getLogger("uvicorn")
+    handler.setFormatter(_Redacting(pipelines))
+    log.handlers, log.propagate = [handler], False
+
+
+def _bound(reached: Addresses) -> socket.socket:
+    family = socket.AF_INET6 if ":" in reached.host else socket.AF_INET
+    bound = socket.socket(family)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((reached.host, reached.port))
+        # From now on, browsers that are faster than the server wait.
+        bound.listen()
+    except OSError as error:
+        bound.close()
+        reason = error.strerror or str(error)
+        raise PipelineError("SERVE.PORT", host=reached.host, port=reached.port, reason=reason) from error
+    return bound

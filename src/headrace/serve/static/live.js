@@ -1,0 +1,35 @@
+// Replaces the live parts of a page when the pipeline has new events. The page is complete without it.
+
+const LEAST_PAUSE_MS = 3000;
+const events = document.body.dataset.events;
+let waiting = false;
+let refreshedAt = 0;
+
+async function refresh() {
+  waiting = false;
+  refreshedAt = Date.now();
+  const answer = await fetch(location.href, { headers: { Accept: "text/html" }, redirect: "error" });
+  if (!answer.ok) return;
+  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  for (const part of page.querySelectorAll("[data-live]")) {
+    const shown = document.getElementById(part.id);
+    // What is being used stays as it is.
+    if (shown && !shown.contains(document.activeElement) && shown.innerHTML !== part.innerHTML) {
+      shown.replaceWith(document.importNode(part, true));
+    }
+  }
+}
+
+function schedule() {
+  if (waiting || document.hidden) return;
+  waiting = true;
+  const pause = Math.max(0, refreshedAt + LEAST_PAUSE_MS - Date.now());
+  setTimeout(() => refresh().catch(() => {}), pause + 300);
+}
+
+if (events) {
+  const source = new EventSource(events);
+  source.addEventListener("event", schedule);
+  document.addEventListener("visibilitychange", schedule);
+  addEventListener("pagehide", () => source.close());
+}

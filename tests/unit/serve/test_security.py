@@ -1,0 +1,326 @@
+"""Nothing gets in without the token, from another name or page; and nothing that is shown can run."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import stat
+from dataclasses import replace
+from html.parser import HTMLParser
+from urllib.parse import quote, unquote
+
+import pytest
+from tests.unit.serve.conftest import FAILURE, HOST, definitions
+
+from headrace.errors import PipelineError
+from headrace.events.types import Event, FlowStateChanged, UpdateStateChanged, Warned
+from headrace.model.outcome import FlowState, UpdateState
+from headrace.serve.addresses import addresses
+from headrace.serve.guard import ANSWER_HEADERS
+from headrace.serve.sessions import Sessions, Tries
+from headrace.serve.tokens import TokenFile
+
+PAGES = ("/", "/p/shop", "/p/shop/graph", "/p/shop/updates", "/p/shop/d/orders", "/p/shop/f/orders")
+ATTACKS = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "'};alert(1);//",
+    "<svg/onload=alert(1)>",
+    "javascript:alert(1)",
+    "{{7*7}}${7*7}",
+    "</title></script><iframe src=//evil>",
+    "a\u202eb\u2028c",
+    "../../etc/passwd",
+    "%3Cscript%3E",
+)
+
+
+class Reader(HTMLParser):
+    """What a browser would run or load: elements, handlers, styles, and where links lead."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.elements, self.attributes, self.links = set(), set(), []
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.add(tag)
+        for name, value in attrs:
+            self.attributes.add(name)
+            if name in ("href", "src", "action"):
+                self.links.append(value)
+
+
+def test_without_a_token_only_the_page_for_signing_in_is_shown(busy_shop, served):
+    stranger = served(busy_shop)
+
+    answers = [stranger.call(path) for path in PAGES]
+    programs = [stranger.call(path) for path in ("/.json", "/p/shop.json", "/api/v1/pipelines/shop/events")]
+
+    assert {(one.status, one.headers["location"].partition("=")[0]) for one in answers} == {(303, "/login?next")}
+    assert {(one.status, one.headers["www-authenticate"]) for one in programs} == {(401, "Bearer")}
+    assert not any(b"orders" in one.body for one in (*answers, *programs))
+    assert stranger.call("/healthz").body == b"ok\n"
+    assert "Sign in" in stranger.call("/login").text
+
+
+def test_the_token_opens_a_session_or_comes_with_each_request(busy_shop, served):
+    stranger = served(busy_shop)
+
+    login = stranger.call(f"/login?token={stranger.token}&next=/p/shop/graph")
+    bearer = stranger.call("/p/shop.json", authorization=f"Bearer {stranger.token}")
+
+    assert (login.status, login.headers["location"]) == (303, "/p/shop/graph")
+    cookie = login.headers["set-cookie"].lower()
+    assert cookie.startswith("headrace-8741=")
+    assert {"httponly", "samesite=strict", "path=/", "max-age=43200"} <= {part.strip() for part in cookie.split(";")}
+    assert "secure" not in cookie
+    assert bearer.json["name"] == "shop"
+    browser = stranger.sign_in()
+    assert browser.call("/p/shop").status == 200
+    browser.call("/logout", "POST", sec_fetch_site="same-origin")
+    assert browser.call("/p/shop").status == 303
+
+
+def test_over_https_the_cookie_belongs_to_the_host_alone(busy_shop, served):
+    stranger = served(busy_shop, listen="0.0.0.0:8741", root_url="https://etl.example.com")
+
+    login = stranger.call(f"/login?token={stranger.token}", host="etl.example.com")
+
+    assert login.headers["set-cookie"].startswith("__Host-headrace=")
+    assert "; secure" in login.headers["set-cookie"].lower()
+    assert stranger.call("/login").status == 421
+
+
+def test_the_form_takes_the_token_from_our_own_page_alone(busy_shop, served):
+    stranger = served(busy_shop)
+    body = f"token={stranger.token}&next=%2F%2Fevil.example".encode()
+    ours = {"sec_fetch_site": "same-origin", "origin": f"http://{HOST}"}
+
+    accepted = stranger.call("/login", "POST", body, **ours)
+    refused = [
+        stranger.call("/login", "POST", body, **headers)
+        for headers in (
+            {},
+            {"origin": "http://evil.example"},
+            {"origin": "null"},
+            {"origin": "null", "sec_fetch_site": "cross-site"},
+            {"origin": "http://127.0.0.1:3000", "sec_fetch_site": "same-site"},
+            {"sec_fetch_site": "cross-site"},
+            {"sec_fetch_site": "same-origin", "origin": "http://evil.example"},
+        )
+    ]
+
+    # Browsers send this for a form of a page without referrer.
+    assert stranger.call("/login", "POST", body, sec_fetch_site="same-origin", origin="null").status == 303
+    # What leads elsewhere leads home.
+    assert (accepted.status, accepted.headers["location"]) == (303, "/")
+    assert {one.status for one in refused} == {403}
+    assert stranger.call("/login", "POST", b"token=" + b"x" * 10_000, **ours).status == 200
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:8741", "127.0.0.1:9999", "127.0.0.1", "", None])
+def test_another_host_name_gets_no_answer(browser, host):
+    answer = browser.call("/p/shop", host=host)
+
+    assert (answer.status, b"orders" in answer.body) == (421, False)
+
+
+def test_names_of_this_machine_are_answered(browser):
+    assert {browser.call("/p/shop", host=host).status for host in (HOST, "localhost:8741", "LOCALHOST:8741")} == {200}
+
+
+def test_pages_of_others_cannot_use_what_the_browser_would_send(browser):
+    fetched = browser.call("/p/shop.json", sec_fetch_site="same-site", sec_fetch_mode="no-cors", sec_fetch_dest="empty")
+    framed = browser.call("/p/shop", sec_fetch_site="cross-site", sec_fetch_mode="navigate", sec_fetch_dest="iframe")
+    link = browser.call("/p/shop", sec_fetch_site="cross-site", sec_fetch_mode="navigate", sec_fetch_dest="document")
+
+    assert (fetched.status, framed.status, link.status) == (403, 403, 200)
+    assert not any(name.startswith("access-control") for name in link.headers)
+
+
+def test_other_methods_and_large_bodies_are_refused(browser):
+    assert {browser.call("/p/shop", method).status for method in ("PUT", "DELETE", "OPTIONS", "TRACE")} == {405}
+    assert browser.call("/p/shop", "POST", sec_fetch_site="same-origin").status == 405
+    assert {browser.call("/", content_length=size).status for size in (1 << 21, "-1", "x")} == {413}
+
+
+def test_every_answer_has_the_headers_that_keep_others_out(busy_shop, served):
+    stranger = served(busy_shop)
+    answers = [stranger.call("/p/shop"), stranger.call("/login"), stranger.call("/", host="evil")]
+    answers += [stranger.sign_in().call(path) for path in (*PAGES, "/static/site.css", "/nothing", "/p/shop.json")]
+
+    for answer in answers:
+        assert {name: answer.headers.get(name.lower()) for name in ANSWER_HEADERS} == dict(ANSWER_HEADERS)
+    assert "unsafe" not in ANSWER_HEADERS["Content-Security-Policy"]
+
+
+def test_attempts_to_sign_in_are_limited_by_address(busy_shop, served):
+    stranger = served(busy_shop)
+
+    statuses = [stranger.call("/login?token=hr_wrong").status for _ in range(5)]
+
+    limited = stranger.call(f"/login?token={stranger.token}")
+    assert (statuses, limited.status, limited.headers["retry-after"]) == ([401] * 5, 429, "60")
+    # Programs with the token work meanwhile, and a program with an old one keeps nobody out.
+    assert stranger.call("/.json", authorization=f"Bearer {stranger.token}").status == 200
+    assert stranger.call("/.json", authorization="Bearer hr_wrong").status == 401
+    busy_shop.clock.at = busy_shop.clock.at.replace(minute=busy_shop.clock.at.minute + 2)
+    assert stranger.call(f"/login?token={stranger.token}").status == 303
+
+
+def test_sessions_end_after_hours_and_the_oldest_makes_room():
+    seconds = [0.0]
+    sessions = Sessions(lambda: seconds[0])
+    first = sessions.open()
+
+    assert (sessions.has(first), sessions.has("x"), sessions.has("")) == (True, False, False)
+    for _ in range(1000):
+        newest = sessions.open()
+    assert (sessions.has(first), sessions.has(newest)) == (False, True)
+    seconds[0] = 12 * 3600.0
+    assert not sessions.has(newest)
+
+
+def test_failed_attempts_of_many_addresses_need_bounded_memory():
+    tries = Tries(lambda: 0.0)
+
+    for number in range(20_000):
+        tries.fail(f"10.0.{number // 256}.{number % 256}")
+
+    assert len(tries._failures) == 10_000
+
+
+def test_the_file_of_the_token_has_its_digest_alone_and_is_the_owners(tmp_path):
+    file = TokenFile(tmp_path / "new" / "serve.json")
+
+    token = file.create()
+
+    stored = tmp_path / "new" / "serve.json"
+    assert re.fullmatch(r"hr_[0-9a-f]{8}_[\w-]{43}", token)
+    assert (token in stored.read_text(), stat.S_IMODE(stored.stat().st_mode)) == (False, 0o600)
+    assert (file.create(), file.read().opens(token), file.read().opens(token[:-1])) == (None, True, False)
+    replaced = file.create(replace=True)
+    assert (file.read().opens(token), file.read().opens(replaced)) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("content", "mode"),
+    [("{", 0o600), ("[]", 0o600), ('{"format": 2, "sha256": "x"}', 0o600), (None, 0o644), (None, 0o620)],
+)
+def test_a_file_of_a_token_that_others_may_change_or_that_is_damaged_opens_nothing(tmp_path, content, mode):
+    file = TokenFile(tmp_path / "serve.json")
+    file.create()
+    if content is not None:
+        (tmp_path / "serve.json").write_text(content)
+    (tmp_path / "serve.json").chmod(mode)
+
+    with pytest.raises(PipelineError) as caught:
+        file.read()
+
+    assert caught.value.code == "SERVE.TOKEN_FILE"
+
+
+@pytest.mark.parametrize(
+    ("listen", "root_url", "code"),
+    [
+        ("0.0.0.0:8741", None, "SERVE.NOT_LOOPBACK"),
+        ("[::]:8741", None, "SERVE.NOT_LOOPBACK"),
+        ("192.168.1.5:8741", None, "SERVE.NOT_LOOPBACK"),
+        ("0.0.0.0:8741", "http://etl.example.com", "SERVE.ROOT_URL"),
+        ("0.0.0.0:8741", "https://etl.example.com/headrace", "SERVE.ROOT_URL"),
+        ("0.0.0.0:8741", "https://ann:x@etl.example.com", "SERVE.ROOT_URL"),
+        ("127.0.0.1", None, "SERVE.LISTEN"),
+        ("127.0.0.1:0", None, "SERVE.LISTEN"),
+        ("127.0.0.1:70000", None, "SERVE.LISTEN"),
+        ("evil.example:80", None, "SERVE.LISTEN"),
+    ],
+)
+def test_addresses_that_others_could_reach_in_clear_text_are_refused(listen, root_url, code):
+    with pytest.raises(PipelineError) as caught:
+        addresses(listen, root_url)
+
+    assert caught.value.code == code
+
+
+def test_addresses_of_this_machine_and_behind_https_are_taken():
+    assert addresses("[::1]:8741").url == "http://[::1]:8741"
+    assert addresses("127.0.0.1:80").hosts >= {"127.0.0.1", "127.0.0.1:80", "localhost"}
+    assert addresses("0.0.0.0:8741", "https://ETL.example.com:443/").origins == {"https://etl.example.com"}
+
+
+@pytest.fixture
+def attacked(shop, served):
+    """A pipeline in which every text that others choose is an attack."""
+    defined: list[Event] = []
+    failed: list[Event] = []
+    for attack in ATTACKS:
+        table, _, _, flow, *_ = definitions()
+        defined += [replace(table, dataset=attack, comment=attack, expectations=(attack,))]
+        defined += [replace(flow, flow=attack, dataset=attack, comment=attack, trigger=attack, inputs=(attack + "x",))]
+        error = {"code": attack, "message": attack, "detail": attack, "hint": attack, "location": {"file": attack}}
+        failed += [FlowStateChanged(attack, attack, FlowState.STARTING, attempt=1)]
+        failed += [FlowStateChanged(attack, attack, FlowState.FAILED, reason=attack, attempt=1, error=error)]
+        failed += [Warned(attack, attack, flow=attack, dataset=attack)]
+    shop.update("u1", *defined, *failed, UpdateStateChanged(UpdateState.FAILED, error), cause=ATTACKS[0])
+    (shop.root / "pipeline.yml").write_text(f"name: {json.dumps(''.join(ATTACKS[:4]))}\n")
+    return served(shop).sign_in()
+
+
+def test_names_and_texts_of_others_are_shown_and_never_run(attacked):
+    slug = attacked.call("/.json").json["pipelines"][0]["slug"]
+    paths = ["/", f"/p/{slug}", *(f"/p/{slug}/{name}" for name in ("graph", "updates", "u/u1", "doctor"))]
+    paths += [f"/p/{slug}/{kind}/{attack}" for kind in "df" for attack in ATTACKS]
+    paths += [f"{path}{attack}" for path in (f"/p/{slug}/d/no", f"/p/{slug}/u/", "/help/", "/") for attack in ATTACKS]
+
+    for path in paths:
+        answer = attacked.call(path)
+        page = Reader(answer.text)
+        assert answer.status in (200, 303, 404), path
+        assert page.elements.isdisjoint({"iframe", "object", "embed", "style", "base"}), path
+        assert not any(name.startswith("on") or name in ("style", "srcdoc") for name in page.attributes), path
+        assert all(re.match("/(?!/)|#content$", link) for link in page.links), path
+        assert {link for link in page.links if link.endswith(".js")} <= {"/static/live.js"}, path
+        assert "49${" not in answer.text, path
+
+
+def test_a_page_of_a_name_of_any_text_is_reached_by_its_link_and_has_json(attacked):
+    slug = attacked.call("/.json").json["pipelines"][0]["slug"]
+    links = Reader(attacked.call(f"/p/{slug}").text).links
+
+    for attack in ATTACKS:
+        (path,) = {link for link in links if link == f"/p/{slug}/d/{quote(attack, safe='')}"}
+        assert attacked.call(unquote(path)).status == 200
+        answer = attacked.call(f"{unquote(path)}.json")
+        assert answer.json["dataset"] == attack
+        # Nobody may take the JSON for HTML.
+        assert (answer.headers["content-type"], b"<" in answer.body) == ("application/json", False)
+
+
+def test_secrets_are_not_shown_even_if_the_event_log_has_them(shop, served):
+    secret = "s3cr3t-passw0rd-of-shop"
+    (shop.root / "pipeline.yml").write_text("name: shop\nconfiguration:\n  shop.key: ${secret:shop/key}\n")
+    error = {**FAILURE, "message": f"cannot log in with {secret}"}
+    shop.update(
+        "u1",
+        *definitions(),
+        FlowStateChanged("orders", "orders", FlowState.FAILED, error=error),
+        UpdateStateChanged(UpdateState.FAILED, error),
+    )
+    browser = served(shop, environ={"HEADRACE_HOST": "here", "HEADRACE_SECRET_SHOP_KEY": secret}).sign_in()
+
+    paths = ("/", "/p/shop", "/p/shop/u/u1", "/p/shop/f/orders", "/api/v1/pipelines/shop/events")
+    answers = [browser.call(path + suffix).text for path in paths for suffix in ("", ".json")]
+
+    assert not any(secret in answer for answer in answers)
+    assert any("[REDACTED]" in answer for answer in answers)
+
+
+def test_the_token_is_in_no_log_and_no_page(busy_shop, served, caplog, capsys):
+    caplog.set_level(logging.DEBUG)
+    browser = served(busy_shop).sign_in()
+
+    texts = [browser.call(path).text for path in (*PAGES, f"/login?token={browser.token}x")]
+
+    assert not any(browser.token in text for text in (*texts, caplog.text, *capsys.readouterr()))
