@@ -340,13 +340,7 @@ def _body(event: Event) -> dict[str, Any]:
 
 
 def _summary_body(
-    event: UpdateTotals
-    | RowsErased
-    | SavepointChanged
-    | StageSwapped
-    | TableHandedOver
-    | TableMaintained
-    | LogTrimmed,
+    event: UpdateTotals | RowsErased | SavepointChanged | StageSwapped | TableHandedOver | TableMaintained | LogTrimmed,
 ) -> dict[str, Any]:
     match event:
         case UpdateTotals(flows=flows, reports=reports):

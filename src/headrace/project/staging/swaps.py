@@ -12,16 +12,16 @@ from headrace.events.upkeep import StageSwapped
 from headrace.model.change_classes import ChangeClass
 from headrace.plan.plan_file import needs_approval
 from headrace.project.lease_holders import user_name
+from headrace.project.outside_events import record_event
 from headrace.project.savepoints.create import SavepointRequest
 from headrace.project.savepoints.exclusive import exclusive
-from headrace.project.outside_events import record_event
 from headrace.project.savepoints.restore import unfinished_restore
 from headrace.project.savepoints.savepoints import PipelineSavepoints
-from headrace.project.steps import Reached, no_step
 from headrace.project.staging.stage_storage import health, stage_lease, stage_settings
 from headrace.project.staging.swap_facts import SwapFacts
 from headrace.project.staging.swap_plan import SwapPlan, plan_swap
 from headrace.project.staging.swap_steps import SwapSteps
+from headrace.project.steps import Reached, no_step
 from headrace.project.update.code_version import archive_code, code_digest
 from headrace.settings.settings import Settings
 from headrace.storage.savepoints.manifest import Savepoint, SavepointKind
