@@ -16,6 +16,7 @@ from headrace.project.staging.stage_storage import health, stage_settings
 from headrace.project.staging.swap_facts import SwapFacts
 from headrace.project.staging.swap_plan import plan_swap
 from headrace.settings.settings import Settings
+from headrace.storage.adopted_tables import AdoptedTables, Consent, Handover, TableRecord
 from headrace.storage.flow_record import FlowRecord, read_record, write_record
 from headrace.storage.flow_records import transaction_id
 from headrace.storage.flow_stores import TABLE
@@ -115,6 +116,24 @@ def test_what_cannot_be_swapped_is_refused_with_its_reason(facts, change, code, 
     (problem,) = plan_swap(facts()).problems
 
     assert (problem.code, reason in problem.detail) == (code, True)
+
+
+def test_an_adopted_table_is_swapped_only_with_consent(facts, tmp_path):
+    was = facts()
+    flow = flow_of(was.production, "bronze")
+    place, outside = Path(flow.stores.tables[TABLE]), tmp_path / "outside"
+    place.rename(outside)
+    place.symlink_to(outside)
+    storage, records = str(was.root), AdoptedTables(was.settings.layout)
+    record = TableRecord("bronze", str(outside), "id", storage, Handover.ADOPTED, changed_at=0.0)
+    records.store(record)
+
+    (problem,) = plan_swap(facts()).problems
+    records.store(replace(record, consents=frozenset({Consent.CLEAR})))
+
+    assert problem.code == "STAGE.TABLE"
+    assert "headrace adopt bronze --allow clear" in problem.detail
+    assert plan_swap(facts()).problems == ()
 
 
 def test_rows_that_a_stream_below_would_miss_are_a_loss_and_without_such_a_stream_are_none(facts):

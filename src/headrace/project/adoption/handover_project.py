@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from headrace.errors import PipelineError
 from headrace.events.upkeep import TableHandedOver
 from headrace.graph.resolved import ResolvedGraph
 from headrace.model.names import InvalidName
 from headrace.project.lease import Lease
-from headrace.project.lease_holders import host_name, user_name
-from headrace.project.maintenance.lock import maintenance_lock
+from headrace.project.lease_holders import user_name
 from headrace.project.outside_events import record_event
+from headrace.project.savepoints.exclusive import exclusive
+from headrace.project.savepoints.restore import unfinished_restore
 from headrace.settings.settings import Settings
-from headrace.settings.storage import MonitoringFile
 from headrace.storage.adopted_tables import AdoptedTables, TableRecord
 from headrace.storage.change_detection import StoredState
+from headrace.storage.stages.stored import Stages
 
 
 @dataclass(frozen=True)
@@ -64,14 +64,15 @@ class HandoverProject:
 
     @contextmanager
     def exclusive(self) -> Iterator[Lease]:
-        """The lease, while no maintenance runs.
+        """The lease, while no maintenance runs and no restore or swap is unfinished.
 
         Raises:
-            PipelineError: LEASE.HELD if an update is running, MAINTENANCE.RUNNING if maintenance is.
+            PipelineError: LEASE.HELD if an update is running, MAINTENANCE.RUNNING if maintenance is; SAVEPOINT.RESTORING,
+                STAGE.SWAPPING.
         """
-        layout = self.settings.layout
-        with (
-            maintenance_lock(Path(layout.monitoring(MonitoringFile.MAINTENANCE_LOCK))),
-            Lease(layout.lease, host_name(self.environ), time.time) as lease,
-        ):
+        with exclusive(self.settings, self.environ) as lease:
+            restore = unfinished_restore(self.settings)
+            if restore is not None:
+                raise PipelineError("SAVEPOINT.RESTORING", savepoint=restore.savepoint)
+            Stages(self.settings.layout).check_no_swap()
             yield lease

@@ -14,6 +14,7 @@ from headrace.graph.resolved_flows import Mode
 from headrace.plan.agreement import NONE
 from headrace.project.staging.same_input import input_difference
 from headrace.project.staging.swap_facts import SwapFacts, tables_read
+from headrace.storage.adopted_tables import AdoptedTables, Consent, needs_consent
 from headrace.storage.backfills import stored_backfills
 from headrace.storage.flow_record import FlowRecord
 from headrace.storage.flow_stores import TABLE
@@ -74,7 +75,8 @@ def _problems_of_tables(facts: SwapFacts) -> Iterator[PipelineError]:
         elif now is None:
             yield PipelineError("STAGE.NOT_DEPLOYED", name=name)
         else:
-            reason = _why_not_replaceable(now, own)
+            adopted = AdoptedTables(facts.settings.layout).at(now.path)
+            reason = needs_consent(adopted, Consent.CLEAR) or _why_not_replaceable(now, own)
             if reason:
                 yield PipelineError("STAGE.TABLE", name=name, reason=reason)
 
