@@ -67,8 +67,8 @@ class HandoverProject:
         """The lease, while no maintenance runs and no restore or swap is unfinished.
 
         Raises:
-            PipelineError: LEASE.HELD if an update is running, MAINTENANCE.RUNNING if maintenance is; SAVEPOINT.RESTORING,
-                STAGE.SWAPPING.
+            PipelineError: LEASE.HELD if an update is running, MAINTENANCE.RUNNING if maintenance is;
+                SAVEPOINT.RESTORING, STAGE.SWAPPING.
         """
         with exclusive(self.settings, self.environ) as lease:
             restore = unfinished_restore(self.settings)
