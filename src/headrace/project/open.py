@@ -32,7 +32,6 @@ from headrace.project.inspection.explanation import Explanation
 from headrace.project.inspection.sql_access import run_statement
 from headrace.project.planning.plan_update import Planning
 from headrace.project.resolution.resolver import Resolver
-from headrace.project.savepoints.brokers import ask_brokers
 from headrace.project.session_project import SessionProject
 from headrace.project.test_harness import REAL, Harness
 from headrace.settings.load import nearest_settings
@@ -48,7 +47,7 @@ class Project(SessionProject):
             environ,
             self.session,
             lambda other: Project(other, environ, harness),
-            lambda topics: ask_brokers(self._resolver, self._planning, topics),
+            lambda topics: self._updates.ask_brokers(topics),  # noqa: PLW0108 - it does not exist yet
         )
         self._harness = harness
         self._planning = Planning(settings, harness)

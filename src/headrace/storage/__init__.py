@@ -18,6 +18,7 @@ __all__ = [
     "flow_records",
     "flow_stores",
     "health",
+    "held_versions",
     "history",
     "inactive_parts",
     "initial_snapshot",

@@ -31,12 +31,9 @@ from headrace.model.triggers import InvalidInterval, parse_interval_s
 from headrace.plan.maintenance import Role, TableFacts
 from headrace.settings.storage import StorageLayout
 from headrace.storage.adopted_tables import AdoptedTables, Consent, needs_consent
-from headrace.storage.backfills import stored_backfills
 from headrace.storage.dead_letter_tables import dead_letter_table
 from headrace.storage.inventory import StoredFlow, stored_flows, stored_tables
-from headrace.storage.savepoints.stored import Savepoints
-from headrace.storage.stages.stored import Stages
-from headrace.storage.table_positions import Positions, TablePosition, read_positions
+from headrace.storage.table_positions import Positions, TablePosition
 from headrace.stores.paths import readable_file, storage_path
 
 _APPENDING = frozenset({Mode.APPEND.value, Mode.ONCE.value})
@@ -114,31 +111,6 @@ def table_facts(
         expired_rows=_expired_rows(table, files, policy, now_s),
     )
     return _with_needed(_with_order(facts, files), state, positions, policy, now_s)
-
-
-def known_positions(layout: StorageLayout, naming: Naming) -> Positions:
-    """The positions of all streams, stages and savepoints; unknown while an interrupted backfill needs old versions.
-
-    Of the tables of a savepoint, those count of whose files it has no links.
-    """
-    found, stages = read_positions(layout.root), Stages(layout)
-    held = [
-        TablePosition(table.table_id, table.version, f"savepoint {savepoint.label}")
-        for savepoint in Savepoints(layout).all()
-        for table in savepoint.tables
-        if not table.pinned
-    ]
-    unknown = list(found.unknown)
-    for stage in stages.all():
-        staged = read_positions(str(stages.storage(stage)))
-        held += (replace(one, reader=f"stage {stage.name}: {one.reader}") for one in staged.known)
-        unknown += (f"stage {stage.name}: {reason}" for reason in staged.unknown)
-    pending = tuple(
-        f'flow "{flow.name}" has an interrupted backfill or replay, which the next update finishes'
-        for flow in stored_flows(layout, naming)
-        if any(backfill.pending for backfill in stored_backfills(flow.file.parent, naming.canonical))
-    )
-    return replace(found, known=(*found.known, *held), unknown=(*unknown, *pending))
 
 
 def expiry_condition(policy: MaintenancePolicy, now_s: float, literal: Callable[[str], str]) -> str:

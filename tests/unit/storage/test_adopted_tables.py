@@ -18,8 +18,9 @@ from headrace.plan.maintenance import ActionState, table_action
 from headrace.settings.storage import StorageLayout
 from headrace.storage.adopted_tables import AdoptedTables, Consent, Handover, MovedFlow, TableRecord
 from headrace.storage.flow_record import FlowRecord, write_record
+from headrace.storage.held_versions import known_positions
 from headrace.storage.inventory import stored_tables
-from headrace.storage.maintained_tables import known_positions, maintained_tables, table_facts
+from headrace.storage.maintained_tables import maintained_tables, table_facts
 from headrace.stores.paths import storage_path
 
 ORDERS, NAMING = QualifiedName("orders"), Naming()

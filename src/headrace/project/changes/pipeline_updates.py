@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from headrace.events.types import Event
 from headrace.graph.resolved import ResolvedGraph
@@ -14,11 +12,12 @@ from headrace.graph.select import Selection
 from headrace.model.outcome import Outcome, UpdateCause
 from headrace.plan.steps import Plan
 from headrace.project.changes.gates import PolicyGate
-from headrace.project.outside_events import record_event
 from headrace.project.planning.plan_update import Planning
 from headrace.project.resolution.resolver import Resolver
 from headrace.project.savepoints.automatic import AutomaticSavepoints
+from headrace.project.savepoints.brokers import ask_brokers
 from headrace.project.savepoints.savepoints import PipelineSavepoints
+from headrace.project.savepoints.topics import BrokerAnswers, SavedTopics
 from headrace.project.staging.swaps import StageSwaps
 from headrace.project.test_harness import Harness
 from headrace.project.update.alert_monitor import ReadMetrics, UpdateAlerts
@@ -103,12 +102,14 @@ class PipelineUpdates:
         self.automatic.after(outcome)
         return outcome
 
+    def ask_brokers(self, topics: Sequence[SavedTopics]) -> BrokerAnswers:
+        """What the brokers of flows no longer have, of what flows read again after a restore."""
+        return ask_brokers(self.resolver, self.planning, topics)
+
     @property
     def automatic(self) -> AutomaticSavepoints:
         """Makes savepoints before and after updates."""
-        settings = self.settings
-        record = partial(record_event, settings, self.secrets.redact)
-        return AutomaticSavepoints(self.savepoints, settings.savepoints, time.time, record)
+        return AutomaticSavepoints.of(self.settings, self.savepoints, self.secrets.redact)
 
     @property
     def flows(self) -> StoredFlows:

@@ -27,12 +27,13 @@ from headrace.model.erasure import (
 from headrace.model.names import InvalidName, QualifiedName
 from headrace.model.schema import Schema
 from headrace.options.nearest import did_you_mean
+from headrace.project.erasure.rows_elsewhere import rows_elsewhere
 from headrace.settings.settings import Settings
 from headrace.settings.storage import MonitoringFile
 from headrace.spark.delta.erase_conditions import condition_of
 from headrace.spark.delta.erase_rows import find_rows
 from headrace.spark.sinks.spilled_rows import find_spilled_rows
-from headrace.storage.adopted_tables import AdoptedTables, Consent, Handover, needs_consent
+from headrace.storage.adopted_tables import AdoptedTables, Consent, needs_consent
 from headrace.storage.dead_letter_tables import dead_letter_table
 from headrace.storage.dead_letters import count_errors, matching_dead_letters
 from headrace.storage.erasable import (
@@ -44,13 +45,9 @@ from headrace.storage.erasable import (
     waiting_batches,
 )
 from headrace.storage.inventory import StoredFlow, stored_flows
-from headrace.storage.stages.stored import Stages
-from headrace.stores.object_path import ObjectPath
 from headrace.stores.paths import StoragePath, readable_file, sorted_paths, storage_path
 
 EVENT_LOG_NAME = "events"
-# Where scripts keep tables that have a path, but no name.
-_OF_SCRIPTS = ("dbfs", "unnamed")
 
 
 @dataclass(frozen=True)
@@ -141,21 +138,7 @@ class Search:
             except NotComparable as error:
                 label = place.name if place.kind is PlaceKind.TABLE else f"{place.name} ({place.kind.value})"
                 others.append((label, str(error)))
-        others += [
-            (record.dataset, f"it has left the pipeline and lies at {record.location}")
-            for record in AdoptedTables(self.layout).all()
-            if record.state is Handover.RELEASED
-        ]
-        root = storage_path(self.layout.root)
-        for savepoint in sorted_paths((root / "savepoints").glob("sp-*")):
-            drop = f"headrace savepoint drop {savepoint.name}"
-            others.append((f"savepoint {savepoint.name}", f"it keeps the files of then; remove it: {drop}"))
-        for stage in Stages(self.layout).all():
-            drop = f"headrace stage drop {stage.name}"
-            others.append((f"stage {stage.name}", f"it has rows of its own; remove it: {drop}"))
-        for folder in _OF_SCRIPTS:
-            logs = _table_logs(root / folder)
-            others += [(str(log.parent), "a script wrote it to a path; delete the rows in a script") for log in logs]
+        others += rows_elsewhere(self.layout)
         return found, others
 
     def check_found(self, targets: list[Target], places: Iterable[SearchedPlace]) -> None:
@@ -242,13 +225,6 @@ def kept_files(tables: Iterable[tuple[str, UnusedFiles]]) -> KeptFiles:
         "" if last is None else last.strftime("%Y-%m-%d"),
         tuple((name, unused.kept_for) for name, unused in found if unused.kept_for),
     )
-
-
-def _table_logs(folder: StoragePath) -> list[StoragePath]:
-    """The logs of the Delta tables at any depth below a folder."""
-    if isinstance(folder, ObjectPath):
-        return sorted_paths({file.parent: file for file in folder.rglob("*.json") if file.parent.name == "_delta_log"})
-    return sorted_paths(folder.rglob("_delta_log"))
 
 
 def _text_of(file: StoragePath) -> str:

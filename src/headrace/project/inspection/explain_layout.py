@@ -9,7 +9,8 @@ from headrace.graph.resolved import ResolvedDataset
 from headrace.graph.resolved_flows import Mode
 from headrace.plan.table_report import TableReport, table_report
 from headrace.settings.settings import Settings
-from headrace.storage.maintained_tables import known_positions, maintained_tables, table_facts
+from headrace.storage.held_versions import known_positions
+from headrace.storage.maintained_tables import maintained_tables, table_facts
 
 _MERGING = frozenset({Mode.MERGE.value, Mode.SNAPSHOT.value})
 

@@ -30,10 +30,10 @@ from headrace.project.maintenance.log_files import expired_logs, remove_logs
 from headrace.project.resolution.open_catalog import open_catalog
 from headrace.settings.settings import Settings
 from headrace.settings.storage import MonitoringFile
+from headrace.storage.held_versions import known_positions
 from headrace.storage.listed_storage import reading_storage
 from headrace.storage.maintained_tables import (
     MaintainedTable,
-    known_positions,
     maintained_tables,
     table_facts,
 )

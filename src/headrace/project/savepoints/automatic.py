@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from headrace.errors import PipelineError, Problems, problems_of
 from headrace.events.types import Event, Warned
 from headrace.graph.select import Selection
 from headrace.model.outcome import Outcome, UpdateState
 from headrace.model.savepoint_policy import SavepointPolicy
+from headrace.project.outside_events import record_event
 from headrace.project.savepoints.create import SavepointRequest
 from headrace.project.savepoints.savepoints import PipelineSavepoints, RestoreRequest
+from headrace.settings.settings import Settings
 from headrace.storage.savepoints.manifest import SavepointKind
 
 # Another update, or maintenance, has begun.
@@ -34,6 +38,13 @@ class AutomaticSavepoints:
     policy: SavepointPolicy
     now: Callable[[], float]
     record: Callable[[Event], None]
+
+    @classmethod
+    def of(
+        cls, settings: Settings, savepoints: PipelineSavepoints, redact: Callable[[str], str]
+    ) -> AutomaticSavepoints:
+        """Those of a pipeline, with the clock and the event log; *redact* removes secrets from a text."""
+        return cls(savepoints, settings.savepoints, time.time, partial(record_event, settings, redact))
 
     def before(self, selection: Selection) -> None:
         """Make one before an update that clears a table or resets a checkpoint on request."""
