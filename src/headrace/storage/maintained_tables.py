@@ -32,6 +32,7 @@ from headrace.plan.maintenance import Role, TableFacts
 from headrace.settings.storage import StorageLayout
 from headrace.storage.adopted_tables import AdoptedTables, Consent, needs_consent
 from headrace.storage.dead_letter_tables import dead_letter_table
+from headrace.storage.held_versions import known_positions
 from headrace.storage.inventory import StoredFlow, stored_flows, stored_tables
 from headrace.storage.table_positions import Positions, TablePosition
 from headrace.stores.paths import readable_file, storage_path
@@ -72,13 +73,20 @@ def maintained_tables(layout: StorageLayout, naming: Naming) -> tuple[Maintained
 
 
 def table_facts(
-    table: MaintainedTable, positions: Positions, policy: MaintenancePolicy, now_s: float, *, is_held: bool
+    table: MaintainedTable,
+    layout: StorageLayout,
+    naming: Naming,
+    policy: MaintenancePolicy,
+    now_s: float,
+    *,
+    is_held: bool,
 ) -> TableFacts | None:
-    """What maintenance must know of a table; None if there is none.
+    """What maintenance must know of a table, and of the streams that read it at this moment; None without the table.
 
     Args:
         table: the table.
-        positions: the positions of all streams.
+        layout: the paths in the storage.
+        naming: resolves names to qualified ones.
         policy: the settings.
         now_s: the time, in seconds since 1970.
         is_held: whether an update is running.
@@ -86,12 +94,13 @@ def table_facts(
     Raises:
         PipelineError: STORAGE.TABLE_UNREADABLE, STORAGE.EMPTY_COMMIT.
     """
+    positions = known_positions(layout, naming)
     # Before the log: a file that is committed meanwhile is then not among them.
     on_disk = stored_files(table.path, _partition_columns(table.path))
     state = table_state(table.path)
     if state is None:
         return None
-    layout = table_layout(table.path)
+    laid_out = table_layout(table.path)
     files = live_files(table.path, state.version)
     facts = TableFacts(
         name=table.name,
@@ -101,11 +110,11 @@ def table_facts(
         protected=table.protected,
         busy=_busy(table, positions) if is_held else "",
         partition_by=state.partition_by,
-        cluster_by=layout.cluster_by or (),
-        z_order=() if layout.cluster_by else z_order_columns(state.properties),
+        cluster_by=laid_out.cluster_by or (),
+        z_order=() if laid_out.cluster_by else z_order_columns(state.properties),
         files=files,
         commits=state.version - newest_checkpoint(storage_path(table.path) / "_delta_log", state.version)[0],
-        features=features_of(layout.features, state.properties),
+        features=features_of(laid_out.features, state.properties),
         stored=on_disk,
         streams=tuple(found.reader for found in positions.known if found.table_id == state.table_id),
         expired_rows=_expired_rows(table, files, policy, now_s),

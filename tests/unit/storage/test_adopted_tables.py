@@ -18,7 +18,6 @@ from headrace.plan.maintenance import ActionState, table_action
 from headrace.settings.storage import StorageLayout
 from headrace.storage.adopted_tables import AdoptedTables, Consent, Handover, MovedFlow, TableRecord
 from headrace.storage.flow_record import FlowRecord, write_record
-from headrace.storage.held_versions import known_positions
 from headrace.storage.inventory import stored_tables
 from headrace.storage.maintained_tables import maintained_tables, table_facts
 from headrace.stores.paths import storage_path
@@ -175,7 +174,7 @@ def test_files_are_maintained_only_with_consent(adopted, consents, expected):
 
     (table,) = maintained_tables(adopted.layout, NAMING)
     policy = MaintenancePolicy()
-    facts = table_facts(table, known_positions(adopted.layout, NAMING), policy, 0.0, is_held=False)
+    facts = table_facts(table, adopted.layout, NAMING, policy, 0.0, is_held=False)
     action = table_action(Task.COMPACT, facts, policy, 0.0)
 
     assert action.state is expected

@@ -9,7 +9,6 @@ from headrace.graph.resolved import ResolvedDataset
 from headrace.graph.resolved_flows import Mode
 from headrace.plan.table_report import TableReport, table_report
 from headrace.settings.settings import Settings
-from headrace.storage.held_versions import known_positions
 from headrace.storage.maintained_tables import maintained_tables, table_facts
 
 _MERGING = frozenset({Mode.MERGE.value, Mode.SNAPSHOT.value})
@@ -25,8 +24,8 @@ def layout_report(
         table = next((table for table in tables if table.path == path), None)
         if table is None:
             return None, ()
-        positions = known_positions(settings.layout, settings.naming)
-        facts = table_facts(table, positions, settings.maintenance, now_s, is_held=False)
+        policy = settings.maintenance
+        facts = table_facts(table, settings.layout, settings.naming, policy, now_s, is_held=False)
         log = open_table_log(table.path)
         # Changes have a writer of their own.
         needs = () if log is None or table.modes & _MERGING else needs_of_writers(log)

@@ -30,7 +30,6 @@ from headrace.project.maintenance.log_files import expired_logs, remove_logs
 from headrace.project.resolution.open_catalog import open_catalog
 from headrace.settings.settings import Settings
 from headrace.settings.storage import MonitoringFile
-from headrace.storage.held_versions import known_positions
 from headrace.storage.listed_storage import reading_storage
 from headrace.storage.maintained_tables import (
     MaintainedTable,
@@ -208,8 +207,8 @@ class Maintenance:
     def _facts(self, table: MaintainedTable) -> TableFacts | None:
         settings = self.settings
         # Read each time: streams have moved on.
-        positions = known_positions(settings.layout, settings.naming)
-        return table_facts(table, positions, settings.maintenance, self.now(), is_held=self.is_held())
+        layout, naming, policy = settings.layout, settings.naming, settings.maintenance
+        return table_facts(table, layout, naming, policy, self.now(), is_held=self.is_held())
 
     def _log(self) -> EventLog:
         settings = self.settings
