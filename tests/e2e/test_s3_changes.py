@@ -86,7 +86,7 @@ def test_a_change_on_s3_is_planned_approved_applied_and_rolled_back(shop):
     write(shop, "n > 2")
 
     assert '+    return spark.readStream.table("bronze").where("n > 2")' in run(
-        shop, "plan", "--diff", "--full-refresh", "silver", "--out", "change.plan.json"
+        shop, "plan", "--diff", "--full-refresh", "silver+", "--out", "change.plan.json"
     )
     assert "PLAN.NOT_APPROVED" in run(shop, "apply", "change.plan.json", code=NEEDED)
     run(shop, "approve", "change.plan.json", "--as", "bob")
