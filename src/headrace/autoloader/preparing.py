@@ -10,6 +10,7 @@ from pathlib import Path
 
 from headrace.autoloader.checks import check_plan
 from headrace.autoloader.globs import InvalidGlob
+from headrace.autoloader.ledger.places import LEDGERS
 from headrace.autoloader.option_table import PATH_OPTIONS
 from headrace.autoloader.options import RESCUED, LoaderOptions, loader_options
 from headrace.autoloader.reading.column_names import can_be_column
@@ -22,7 +23,7 @@ from headrace.autoloader.schemas.schema_sample import infer_schema
 from headrace.autoloader.schemas.schema_store import SchemaStore, SchemaVersion
 from headrace.autoloader.schemas.type_widening import MODE as WIDENS
 from headrace.autoloader.schemas.type_widening import widen
-from headrace.autoloader.source import LEDGERS, Source, tree_of
+from headrace.autoloader.source import Source, tree_of
 from headrace.autoloader.stores.paths import local_path, normalize_path, replace_prefix
 from headrace.autoloader.tree import Tree
 from headrace.errors import PipelineError

@@ -12,10 +12,6 @@ from headrace.autoloader.options import LoaderOptions, loader_options
 from headrace.autoloader.reading.plan import ReadPlan
 from headrace.autoloader.tree import Selection, Tree
 
-LEDGERS = "_ledgers"
-# If the user sets the schema location, this file of the flow contains the folder of its ledgers.
-LEDGER_POINTER = "ledgers_are_in"
-
 
 @dataclass(frozen=True)
 class Source:

@@ -9,9 +9,9 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
+from headrace.autoloader.ledger.places import LEDGER_POINTER, LEDGERS
 from headrace.autoloader.ledger.positions import Offset
 from headrace.autoloader.ledger.stored_ledgers import has_ledger, open_ledger
-from headrace.autoloader.source import LEDGER_POINTER, LEDGERS
 from headrace.checkpoints.offsets import files_seen, read_progress
 from headrace.delta_log.tables import TableState
 from headrace.delta_log.unread_commits import BETWEEN_COMMITS

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 from headrace.autoloader.ledger.file_states import FileState, committed_number, file_states
 from headrace.autoloader.ledger.ledger import Ledger
+from headrace.autoloader.ledger.places import LEDGER_POINTER, LEDGERS
 from headrace.autoloader.ledger.stored_ledgers import has_ledger, open_ledger
-from headrace.autoloader.source import LEDGER_POINTER, LEDGERS
 from headrace.checkpoints.offsets import read_progress
 from headrace.errors import PipelineError
 from headrace.model.names import InvalidName, Naming, QualifiedName

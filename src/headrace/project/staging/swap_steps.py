@@ -12,9 +12,9 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from headrace.autoloader.ledger.places import LEDGERS
 from headrace.autoloader.ledger.stored_ledgers import copy_ledgers
 from headrace.autoloader.schemas.schema_store import adopt_schema
-from headrace.autoloader.source import LEDGERS
 from headrace.checkpoints.restored import copy_behind
 from headrace.delta_log.tables import TableVersion, committed_transaction, table_exists, table_version
 from headrace.errors import PipelineError

@@ -22,10 +22,10 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StructType
 
 from headrace.atomic_write import replace_file
+from headrace.autoloader.ledger.places import LEDGER_POINTER
 from headrace.autoloader.options import function_options, options_without_effect
 from headrace.autoloader.preparing import Place, prepare
 from headrace.autoloader.reading.plan import METADATA
-from headrace.autoloader.source import LEDGER_POINTER
 from headrace.errors import PipelineError, Problems
 from headrace.model.ddl import InvalidDdl, parse_struct
 from headrace.spark.data_sources.cloud_files import NAME, CloudFiles, source_options
