@@ -23,7 +23,7 @@ from threading import Lock
 from urllib.parse import urlsplit
 
 _START_TIMEOUT_S = 60
-_CONTROL = "/-faults"
+_CONTROL, _REQUESTS = "/-faults", "/-requests"
 
 
 class Fault(Enum):
@@ -49,9 +49,13 @@ class Proxy:
         """How many faults of each kind happened since the last call."""
         return Counter({Fault(name): number for name, number in json.loads(self._ask("GET")).items()})
 
-    def _ask(self, method, document=None):
+    def requests(self):
+        """The requests since the last call, each as its method and path."""
+        return json.loads(self._ask("GET", path=_REQUESTS))
+
+    def _ask(self, method, document=None, path=_CONTROL):
         data = None if document is None else json.dumps(document).encode()
-        with urllib.request.urlopen(urllib.request.Request(self.url + _CONTROL, data, method=method)) as answer:
+        with urllib.request.urlopen(urllib.request.Request(self.url + path, data, method=method)) as answer:
             return answer.read()
 
 
@@ -75,10 +79,11 @@ def running_proxy(target):
 
 
 class _Faults:
-    """The faults that are still to happen, and those that did."""
+    """The faults that are still to happen, those that did, and the requests."""
 
     def __init__(self):
         self._wanted = []
+        self._requests = []
         self._injected = Counter()
         self._lock = Lock()
 
@@ -91,8 +96,14 @@ class _Faults:
             found, self._injected = self._injected, Counter()
             return found
 
+    def requests(self):
+        with self._lock:
+            found, self._requests = self._requests, []
+            return found
+
     def next(self, method, path):
         with self._lock:
+            self._requests.append(f"{method} {path}")
             for one in self._wanted:
                 if one["times"] and one["method"] == method and re.search(one["pattern"], path):
                     one["times"] -= 1
@@ -106,6 +117,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_any(self):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if self.path == _REQUESTS:
+            self._answer(200, [], json.dumps(self.server.faults.requests()).encode())
+            return
         if self.path == _CONTROL:
             self._control(body)
             return

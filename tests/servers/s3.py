@@ -6,7 +6,6 @@ A library that waits for the server in Rust may hold Python's lock, so that a se
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import socket
 import subprocess
@@ -20,16 +19,13 @@ ACCESS_KEY, SECRET_KEY = "AKIAHIDDENHIDDEN", "hidden-5ecret-key"
 REGION = "us-east-1"
 GATEWAY = Path(sys.executable).with_name("versitygw")
 _START_TIMEOUT_S = 60
-# In the logs of both servers.
-_REQUEST = re.compile(r"\b(GET|HEAD|PUT|POST|DELETE)(?: \| | )(/\S*)")
 
 
 @dataclass(frozen=True)
 class S3:
-    """Where the server listens, and the file in which it logs requests."""
+    """Where the server listens."""
 
     url: str
-    log: Path
 
     @property
     def environ(self):
@@ -41,11 +37,6 @@ class S3:
             "AWS_REGION": REGION,
             "AWS_DEFAULT_REGION": REGION,
         }
-
-    def requests(self, bucket):
-        """The requests about a bucket so far, each with its method."""
-        found = map(_REQUEST.search, self.log.read_text(errors="replace").splitlines())
-        return [match.group() for match in found if match is not None and re.match(rf"/{bucket}\b", match[2])]
 
     def client(self):
         """The client of Amazon's own library, for what no other one can write."""
@@ -83,7 +74,7 @@ def running_s3(folder):
             if process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError((folder.parent / "s3.log").read_text())
             time.sleep(0.05)
-        yield S3(f"http://127.0.0.1:{port}", folder.parent / "s3.log")
+        yield S3(f"http://127.0.0.1:{port}")
     finally:
         process.kill()
         process.wait()
