@@ -10,7 +10,6 @@ from pathlib import Path
 
 from headrace.autoloader.checks import check_plan
 from headrace.autoloader.globs import InvalidGlob
-from headrace.autoloader.ledger.places import LEDGERS
 from headrace.autoloader.option_table import PATH_OPTIONS
 from headrace.autoloader.options import RESCUED, LoaderOptions, loader_options
 from headrace.autoloader.reading.column_names import can_be_column
@@ -23,7 +22,7 @@ from headrace.autoloader.schemas.schema_sample import infer_schema
 from headrace.autoloader.schemas.schema_store import SchemaStore, SchemaVersion
 from headrace.autoloader.schemas.type_widening import MODE as WIDENS
 from headrace.autoloader.schemas.type_widening import widen
-from headrace.autoloader.source import Source, tree_of
+from headrace.autoloader.source import Source, ledgers_in, tree_of
 from headrace.autoloader.stores.paths import local_path, normalize_path, replace_prefix
 from headrace.autoloader.tree import Tree
 from headrace.errors import PipelineError
@@ -126,7 +125,7 @@ def prepare(
         given={name: str(value) for name, value in given.items()},
         path=full_path,
         plan=plan,
-        ledgers=str(ledgers or (place.schema_location / LEDGERS if place.schema_location else place.ledgers)),
+        ledgers=str(ledgers or (ledgers_in(place.schema_location) if place.schema_location else place.ledgers)),
         schema_location=str(place.schema_location) if place.schema_location and schema is None else None,
         tasks=place.tasks,
         version=version,

@@ -8,9 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headrace.autoloader.globs import name_pattern
+from headrace.autoloader.ledger.places import LEDGERS
 from headrace.autoloader.options import LoaderOptions, loader_options
 from headrace.autoloader.reading.plan import ReadPlan
 from headrace.autoloader.tree import Selection, Tree
+from headrace.stores.paths import StoragePath
 
 
 @dataclass(frozen=True)
@@ -59,3 +61,8 @@ def tree_of(path: str, options: LoaderOptions) -> Tree:
         empty_files=options.file_format == "binaryFile",
     )
     return Tree.of(path, selection)
+
+
+def ledgers_in(schema_location: StoragePath) -> StoragePath:
+    """The folder of the ledgers of a reader that stores its schema in a folder."""
+    return schema_location / LEDGERS
