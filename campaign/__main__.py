@@ -81,7 +81,7 @@ PROPERTIES = {
     ),
 }
 # The section whose points are numbered cases of one test, which share a session.
-DESIGN, DESIGN_CASES = "design", "tests/spark/test_designs.py::test_every_pair_runs_on_its_sample"
+DESIGN, DESIGN_CASES = "design", "tests/spark/test_designs.py::test_pairs_pass_their_own_tests"
 # The section that runs one update for hours, and the seconds between its input files.
 SOAK, FEED_EVERY_S = "soak", 1.0
 SOAK_PAGE = PAGE.with_name("long-run.md")

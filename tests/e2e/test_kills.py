@@ -1,4 +1,4 @@
-"""Nine points of the campaign and one zombie: real processes are hit, and nothing of it shows afterwards.
+"""Seven points of the campaign and one zombie: real processes are hit, and nothing of it shows afterwards.
 
 `make campaign` has hundreds of them, on other masters too.
 """
@@ -38,9 +38,7 @@ def shot(commit, moment, at, who, delay_ms=0, scenario=Scenario.NEXT):
 
 KILLS = [
     shot("native commit", Moment.DURING, File(BRONZE, drafts=True), Who.JVM),
-    shot("quarantine commit", Moment.AFTER, Pass(Failpoint.QUARANTINED.value, 1), Who.PYTHON),
     shot("target commit", Moment.DURING, Pass(Failpoint.BEFORE_WRITE.value, 2), Who.GROUP, delay_ms=120),
-    shot("event log commit", Moment.BEFORE, Pass(Failpoint.WRITTEN.value, 4), Who.GROUP),
     shot("Spark's commits", Moment.DURING, File(COMMITS, drafts=True), Who.PYTHON),
 ]
 STATES = shot(

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 
 import pyarrow as pa
@@ -14,13 +13,14 @@ import pytest
 from deltalake import write_deltalake
 from tests.command_line import PROGRAM, in_own_process
 from tests.servers.faulty_proxy import Fault, running_proxy
+from tests.warm_process import warm_process
 
 from headrace.stores.delta_tables import open_delta
 from headrace.stores.paths import storage_path
 
 pytestmark = [
     pytest.mark.e2e,
-    # Twelve updates, each in a JVM of its own.
+    # Updates in JVMs of their own.
     pytest.mark.timeout(1800),
     pytest.mark.long(
         guard=(
@@ -91,101 +91,88 @@ def projects(tmp_path, lake):
     return made
 
 
-def run(project, *words):
-    done = in_own_process(project, *words)
+@pytest.fixture
+def warm(lake, tmp_path):
+    """Runs commands in one JVM that reaches the bucket."""
+    with warm_process("s3", tmp_path) as process:
+        yield process.run
+
+
+def output(how, project, *words):
+    """What a successful command prints, run in one of two ways."""
+    done = how(project, *words)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
-def rows(project):
+def rows(how, project):
     """All rows of all tables, and how many rows each quarantine has."""
-    found = json.loads(run(project, "--output", "json", "sql", "--limit", "1000", f"{ALL_ROWS} ORDER BY name, row"))
-    return found, run(project, "quarantine", "list")
+    query = f"{ALL_ROWS} ORDER BY name, row"
+    found = json.loads(output(how, project, "--output", "json", "sql", "--limit", "1000", query))
+    return found, output(how, project, "quarantine", "list")
 
 
-def test_tables_on_s3_equal_those_on_a_disk_and_verbs_answer(projects):
+def test_tables_on_s3_equal_those_on_a_disk_and_verbs_answer(projects, warm):
     disk, on_s3 = projects
-    for first in (0, 100):
-        for project in projects:
-            if first:
-                add_orders(project, first)
-            run(project, "run")
+    # As its user starts them; what follows shares a JVM.
+    output(in_own_process, on_s3, "run")
+    output(warm, disk, "run")
+    for project in projects:
+        add_orders(project, 100)
+        output(warm, project, "run")
 
-    assert rows(on_s3) == rows(disk)
+    assert rows(warm, on_s3) == rows(warm, disk)
     # Nothing new is not computed again, and no verb needs a file of the other machine.
-    again = json.loads(run(on_s3, "--output", "json", "run"))
+    again = json.loads(output(warm, on_s3, "--output", "json", "run"))
     assert {flow["flow"]: flow["rows_written"] for flow in again["flows"]} == dict.fromkeys(TABLES, 0)
-    assert json.loads(run(on_s3, "--output", "json", "status"))["state"] == "COMPLETED"
+    assert json.loads(output(in_own_process, on_s3, "--output", "json", "status"))["state"] == "COMPLETED"
     events = "SELECT DISTINCT state FROM event_log_updates UNION ALL SELECT status FROM system.streaming.queries"
-    assert json.loads(run(on_s3, "--output", "json", "sql", events))
+    assert json.loads(output(in_own_process, on_s3, "--output", "json", "sql", events))
     for words in (["events"], ["checkpoints", "list"], ["checkpoints", "verify"], ["metrics"]):
-        run(on_s3, *words)
+        output(in_own_process, on_s3, *words)
     # Nothing of the storage is on this disk.
     assert {path.name for path in on_s3.iterdir()} == {".headrace", "pipeline.yml", "source", "transformations"}
     assert not [path for path in (on_s3 / ".headrace").rglob("*") if path.name in ("_delta_log", "flow.json")]
 
 
-def test_after_a_restore_an_update_on_s3_gives_the_rows_that_running_on_has_given(projects):
+def test_after_a_restore_an_update_on_s3_gives_the_rows_that_running_on_has_given(projects, warm):
     _, on_s3 = projects
-    run(on_s3, "run")
-    run(on_s3, "savepoint", "create", "calm")
-    then = json.loads(run(on_s3, "--output", "json", "savepoint", "show", "calm"))
+    output(warm, on_s3, "run")
+    output(warm, on_s3, "savepoint", "create", "calm")
+    then = json.loads(output(warm, on_s3, "--output", "json", "savepoint", "show", "calm"))
     add_orders(on_s3, 100)
-    run(on_s3, "run")
-    after = rows(on_s3)
+    output(warm, on_s3, "run")
+    after = rows(warm, on_s3)
 
-    assert run(on_s3, "savepoint", "verify", "calm") == "the savepoint is whole and can be restored\n"
-    run(on_s3, "savepoint", "restore", "calm")
-    run(on_s3, "run")
+    assert output(warm, on_s3, "savepoint", "verify", "calm") == "the savepoint is whole and can be restored\n"
+    output(warm, on_s3, "savepoint", "restore", "calm")
+    output(warm, on_s3, "run")
 
-    assert rows(on_s3) == after
+    assert rows(warm, on_s3) == after
     # A bucket has no links: the table keeps the files.
     assert {table["pinned"] for table in then["tables"]} == {False}
 
 
-def test_a_stage_on_s3_gives_the_rows_of_a_full_refresh_on_a_disk(projects):
-    refreshed, swapped = (changed(project, way) for project, way in zip(projects, ("refresh", "stage"), strict=True))
+def test_a_stage_on_s3_gives_the_rows_of_a_full_refresh_on_a_disk(projects, warm):
+    disk, on_s3 = projects
+    for project in projects:
+        output(warm, project, "run")
+        file = project / "transformations" / "shop.py"
+        file.write_text(file.read_text().replace("amount > 0", "amount > 2").replace("amount < 6", "amount < 5"))
 
-    assert swapped == refreshed
+    output(warm, disk, "run", "--full-refresh-all", "--accept-data-loss")
+    output(warm, on_s3, "stage", "create", "orders+", "--accept-data-loss")
+    compared = warm(on_s3, "--output", "json", "stage", "compare", "orders", "--key", "id")
+    assert compared.returncode == 1
+    only_first = {one["table"]: one["rows"]["only_first"] for one in json.loads(compared.stdout)}
+    assert only_first["orders"] == 2
+    output(warm, on_s3, "stage", "swap", "orders")
 
-
-# In one process: changes the code and its tables, in one of two ways, reads new rows, and prints all rows.
-CHANGED = """
-import json, sys
-from pathlib import Path
-import pyarrow as pa
-from deltalake import write_deltalake
-from headrace.project.open import Project
-from headrace.project.staging.build import StageRequest
-from headrace.project.staging.swaps import SwapRequest
-
-folder, way, query = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
-Project.open(folder).run()
-file = folder / "transformations" / "shop.py"
-file.write_text(file.read_text().replace("amount > 0", "amount > 2").replace("amount < 6", "amount < 5"))
-project = Project.open(folder)
-if way == "stage":
-    stages = project.stages
-    stages.create(StageRequest(("orders+",), accept_data_loss=True))
-    (removed,) = (one.diff.rows.only_first for one in stages.compare("orders", ("id",)) if one.name == "orders")
-    assert removed == 2, removed
-    stages.swaps.swap(SwapRequest("orders"))
-    assert not stages.all()
-else:
-    project.run(full_refresh_all=True, accept_data_loss=True)
-rows = {"id": list(range(100, 110)), "customer": ["c1"] * 10, "amount": list(range(-1, 9))}
-write_deltalake(folder / "source", pa.table(rows), mode="append")
-project = Project.open(folder)
-project.run()
-print(json.dumps([[list(row) for row in project.sql(query).rows], str(project.quarantine_list())]))
-"""
-
-
-def changed(project, way):
-    call = [sys.executable, "-c", CHANGED, str(project), way, f"{ALL_ROWS} ORDER BY name, row"]
-    done = subprocess.run(call, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    for project in projects:
+        add_orders(project, 100)
+        output(warm, project, "run")
+    assert rows(warm, on_s3) == rows(warm, disk)
+    assert json.loads(output(warm, on_s3, "--output", "json", "stage", "list")) == []
 
 
 def test_an_update_that_is_killed_on_s3_is_lost_and_the_next_one_repairs_it(projects, lake):
@@ -199,8 +186,8 @@ def test_an_update_that_is_killed_on_s3_is_lost_and_the_next_one_repairs_it(proj
     process.wait()
 
     assert json.loads(in_own_process(on_s3, "--output", "json", "status").stdout)["state"] == "LOST"
-    run(on_s3, "run")
-    assert json.loads(run(on_s3, "--output", "json", "status"))["state"] == "COMPLETED"
+    output(in_own_process, on_s3, "run")
+    assert json.loads(output(in_own_process, on_s3, "--output", "json", "status"))["state"] == "COMPLETED"
     # The amounts of ten orders, without the two that are not positive.
     assert (
         sum(row["total"] for row in open_delta(f"{lake}/shop/tables/default/totals").to_pyarrow_table().to_pylist())
@@ -208,9 +195,8 @@ def test_an_update_that_is_killed_on_s3_is_lost_and_the_next_one_repairs_it(proj
     )
 
 
-def test_a_network_that_loses_answers_loses_no_rows_and_repeats_none(projects, s3, monkeypatch):
+def test_a_network_that_loses_answers_loses_no_rows_and_repeats_none(projects, s3, tmp_path, monkeypatch):
     disk, on_s3 = projects
-    run(disk, "run")
     with running_proxy(s3.url) as network:
         monkeypatch.setenv("AWS_ENDPOINT_URL", network.url)
         for written in (r"_delta_log/\d{20}\.json", r"/offsets/\d+$", r"/commits/\d+$", "flow.json", r"\.parquet"):
@@ -219,8 +205,11 @@ def test_a_network_that_loses_answers_loses_no_rows_and_repeats_none(projects, s
         for fault in Fault:
             network.fail(fault, "GET", "shop", times=5)
 
-        run(on_s3, "run")
+        with warm_process("s3", tmp_path) as process:
+            output(process.run, disk, "run")
+            output(process.run, on_s3, "run")
         assert set(network.injected()) == set(Fault)
 
     monkeypatch.setenv("AWS_ENDPOINT_URL", s3.url)
-    assert rows(on_s3) == rows(disk)
+    with warm_process("s3", tmp_path) as process:
+        assert rows(process.run, on_s3) == rows(process.run, disk)
