@@ -131,3 +131,15 @@ def test_the_log_gets_a_checkpoint_now_and_then_and_caches_get_the_new_rows(head
     checkpoint = json.loads((Path(table) / "_delta_log" / "_last_checkpoint").read_text())
     assert (checkpoint["version"], cached.count()) == (3, 2)
     cached.unpersist()
+
+
+def test_frames_of_more_rows_than_the_setting_are_left_to_spark(headrace_session, table):
+    """Guards that the limit is the setting of the session that a flow runs in."""
+    headrace_session.conf.set("headrace.small_batches.rows", "2")
+    try:
+        writer = appends(table)
+        rows = headrace_session.sql(f"SELECT {row(0)}")
+
+        assert [writer.append(rows, count, count) for count in (3, 2)] == [False, True]
+    finally:
+        headrace_session.conf.unset("headrace.small_batches.rows")

@@ -23,6 +23,7 @@ from headrace.model.dead_letter_policy import (
     InvalidDeadLetterPolicy,
 )
 from headrace.model.expectations import Action
+from headrace.model.flow_confs import wrong_flow_confs
 from headrace.model.names import (
     MAX_PART_LENGTH,
     QUARANTINE_SUFFIX,
@@ -32,7 +33,6 @@ from headrace.model.names import (
     check_in_catalog,
 )
 from headrace.model.pipeline_keys import KeyScope, invalid_keys
-from headrace.model.static_inputs import STATIC_INPUTS_KEY, InvalidStaticInputs, StaticInputs
 from headrace.model.tombstone_retention import RETENTION_KEYS, is_seconds
 from headrace.model.triggers import INTERVAL_KEY, TRIGGER_KEY, InvalidInterval, TriggerKind, parse_interval_s
 from headrace.options.nearest import did_you_mean
@@ -387,12 +387,10 @@ def _failing_row_confs_are_valid(graph: Graph) -> Iterator[PipelineError]:
                 yield PipelineError("ROWS.BAD_CONF", location=flow.location, flow=flow.name, key=key, reason=invalid)
 
 
-def _static_inputs_are_valid(graph: Graph) -> Iterator[PipelineError]:
+def _flow_confs_are_valid(graph: Graph) -> Iterator[PipelineError]:
     for flow in graph.definitions.flows:
-        try:
-            StaticInputs.of(flow.spark_conf.get(STATIC_INPUTS_KEY))
-        except InvalidStaticInputs as invalid:
-            yield PipelineError("FLOW.STATIC_INPUTS", location=flow.location, flow=flow.name, reason=invalid)
+        for wrong in wrong_flow_confs(flow.spark_conf):
+            yield PipelineError(wrong.code, location=flow.location, flow=flow.name, reason=wrong.reason)
 
 
 def _retention_is_in_seconds(graph: Graph) -> Iterator[PipelineError]:
@@ -468,7 +466,7 @@ RULES: tuple[Rule, ...] = (
     _triggers_are_known,
     _real_time_is_possible,
     _failing_row_confs_are_valid,
-    _static_inputs_are_valid,
+    _flow_confs_are_valid,
     _retention_is_in_seconds,
     _session_names_are_unique,
     _tables_do_not_nest,

@@ -18,6 +18,7 @@ from headrace.model.dead_letter_policy import (
     DeadLetterPolicy,
     InvalidDeadLetterPolicy,
 )
+from headrace.model.flow_confs import wrong_flow_confs
 from headrace.model.location import Location
 from headrace.model.names import InvalidName, check_in_catalog, check_part
 from headrace.model.pipeline_keys import (
@@ -29,7 +30,6 @@ from headrace.model.pipeline_keys import (
     pipeline_key,
 )
 from headrace.model.sequence_conflicts import ON_TIE_KEY, OnTie
-from headrace.model.static_inputs import STATIC_INPUTS_KEY, InvalidStaticInputs, StaticInputs
 from headrace.model.tombstone_retention import DEFAULT_RETENTION, RETENTION_KEYS, Retention, is_seconds
 from headrace.model.triggers import INTERVAL_KEY, InvalidInterval, parse_interval_s
 from headrace.options.nearest import nearest
@@ -157,7 +157,7 @@ class _Loader:
         development = section.flag("development") or False
         clusters = spark_conf_of(section.sections("clusters"), self._problem)
         retention, on_tie = _cdc_settings(configuration, partial(self._invalid, section))
-        _check_static_inputs(configuration, partial(self._invalid, section))
+        _check_flow_confs(configuration, partial(self._invalid, section))
         return Settings(
             file=self.file,
             root=self.file.parent,
@@ -314,12 +314,9 @@ def _absolute(paths: Mapping[str, str], folder: Path) -> Mapping[str, str]:
     )
 
 
-def _check_static_inputs(configuration: Mapping[str, str], wrong: Callable[[str, str, str], None]) -> None:
-    try:
-        StaticInputs.of(configuration.get(STATIC_INPUTS_KEY))
-    except InvalidStaticInputs as invalid:
-        key = f"configuration.{STATIC_INPUTS_KEY}"
-        wrong(key, str(invalid), 'Write newest, start, or an interval such as "10 minutes".')
+def _check_flow_confs(configuration: Mapping[str, str], wrong: Callable[[str, str, str], None]) -> None:
+    for found in wrong_flow_confs(configuration):
+        wrong(f"configuration.{found.key}", found.reason, found.hint)
 
 
 def _on_failing_rows(configuration: Mapping[str, str], wrong: Callable[[str, str, str], None]) -> DeadLetterPolicy:

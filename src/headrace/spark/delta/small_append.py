@@ -11,16 +11,22 @@ from pyspark.sql import DataFrame, SparkSession
 from headrace.delta_log.append import Appended, TableAppender
 from headrace.model.names import quoted
 from headrace.model.schema import Schema
+from headrace.model.small_batches import SMALL_BATCH_ROWS_KEY, small_batch_rows
 from headrace.spark.delta.tables import delta_table
 
-# A frame with more rows, or whose cached rows take more bytes, is written by executors.
-MAX_ROWS, MAX_BYTES = 10_000, 8 << 20
+# A frame whose cached rows take more bytes is written by executors.
+MAX_BYTES = 8 << 20
 # What they ask for, only Delta's own writer does.
 _DELTA_SETTINGS = (
     "spark.databricks.delta.commitInfo.userMetadata",
     "spark.databricks.delta.autoCompact.enabled",
     "spark.databricks.delta.optimizeWrite.enabled",
 )
+
+
+def most_rows(session: SparkSession) -> int:
+    """The number of rows of the largest frame that is small, by the settings of a flow's session."""
+    return small_batch_rows(session.conf.get(SMALL_BATCH_ROWS_KEY, None))
 
 
 class SmallAppends:
@@ -50,7 +56,8 @@ class SmallAppends:
         Returns:
             False if Delta's own writer has to do it: nothing was written.
         """
-        if row_count > MAX_ROWS or _planned_bytes(rows) > MAX_BYTES or self._asks_for_more(rows.sparkSession):
+        session = rows.sparkSession
+        if row_count > most_rows(session) or _planned_bytes(rows) > MAX_BYTES or self._asks_for_more(session):
             return False
         order = self._appender.order_of(Schema.from_json(rows.schema.json()), self._partition_by)
         if order is None:

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 
 from headrace.delta_log.tables import open_table, table_size
 from headrace.graph.analysis import Source
-from headrace.spark.delta.small_append import MAX_BYTES, MAX_ROWS
+from headrace.spark.delta.small_append import MAX_BYTES, most_rows
 from headrace.storage.batch_input import batch_input
 from headrace.stores.paths import StoragePath
 
@@ -36,12 +36,13 @@ class SmallBatches:
         # The plan of a frame of foreachBatch has the size of what the query reads. For topics and for data sources in
         # Python, Auto Loader among them, it is that of the greatest number.
         plan: Any = frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - plans have no public form
-        if self._replaces_much():
+        most = most_rows(frame.sparkSession)
+        if not most or self._replaces_much():
             return False
         if int(str(plan.stats().sizeInBytes())) <= _MAX_READ_BYTES:
             return True
         found = batch_input(self._checkpoint, batch_id, self._sources)
-        return found is not None and found.records <= MAX_ROWS and found.file_bytes <= _MAX_READ_BYTES
+        return found is not None and found.records <= most and found.file_bytes <= _MAX_READ_BYTES
 
     def _replaces_much(self) -> bool:
         """Whether the table is large: few input rows may change a large result, all of which is written."""
