@@ -21,7 +21,7 @@ from campaign.arena import ROOT, Arena, CampaignError, environment
 from campaign.case_verdicts import FILE
 from campaign.kills import Verdict, hit_all
 from campaign.maintain import maintain_all
-from campaign.places import Choice, Shot, Spans, choose_shots, merge_choices, state_choices
+from campaign.places import Choice, Shot, Spans, choose_shots, merge_choices, small_choices, state_choices
 from campaign.report import VerdictStore, command, entry, page, stored
 from campaign.soak import WHOLE_MINUTES, Sample, growing_measures, read_samples, soak
 from campaign.soak import page as soak_page
@@ -45,6 +45,7 @@ SECTIONS = {
     "maintain": 40,
     "changes": 100,
     "state": 40,
+    "small": 60,
     "sequences": 300,
     "schedules": 200,
     "orders": 500,
@@ -85,11 +86,14 @@ DESIGN, DESIGN_CASES = "design", "tests/spark/test_designs.py::test_pairs_pass_t
 # The section that runs one update for hours, and the seconds between its input files.
 SOAK, FEED_EVERY_S = "soak", 1.0
 SOAK_PAGE = PAGE.with_name("long-run.md")
-# Sections whose victims run their own project: its scenario, and the points to hit in it.
+# Sections with their own points: the scenario of their victims, and the points to hit in it.
 OWN_CHOICES: Mapping[str, tuple[Scenario, Callable[[Spans], Iterator[Choice]]]] = {
     "changes": (Scenario.CHANGES, merge_choices),
     "state": (Scenario.STATE, state_choices),
+    "small": (Scenario.NEXT, small_choices),
 }
+# These scenarios have a project of their own, which the other sections do not run.
+_OWN_PROJECTS = (Scenario.CHANGES, Scenario.STATE)
 # How much of each fault the terminal shows; the results file has all of it.
 _SHOWN_LINES, _SHOWN_WIDTH = 5, 300
 
@@ -171,9 +175,8 @@ def _scenarios(sections: Sequence[str]) -> list[Scenario]:
     if set(sections) == {"maintain"}:
         return [Scenario.ENDLESS]
     own = {section: scenario for section, (scenario, _) in OWN_CHOICES.items()}
-    others = [scenario for scenario in Scenario if scenario not in own.values()]
-    found = others if set(sections) - own.keys() else []
-    return [*found, *(scenario for section, scenario in own.items() if section in sections)]
+    found = [scenario for scenario in Scenario if scenario not in _OWN_PROJECTS] if set(sections) - own.keys() else []
+    return list(dict.fromkeys([*found, *(scenario for section, scenario in own.items() if section in sections)]))
 
 
 def _parse_arguments(words: Sequence[str]) -> Arguments:
@@ -244,6 +247,7 @@ _WHOM = {
     "kill": tuple(Who),
     "changes": tuple(Who),
     "state": tuple(Who),
+    "small": tuple(Who),
     "term": (Who.PYTHON, Who.GROUP),
     "zombie": (Who.GROUP, Who.PYTHON, Who.GROUP, Who.JVM),
 }

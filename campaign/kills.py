@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from campaign.arena import Arena, Victim
-from campaign.places import File, Pass, Shot
+from campaign.places import DataFile, File, Pass, Shot
 from campaign.strike import Who, kill_leftovers, strike
 from campaign.victim import Order
 from campaign.workload import Scenario, command_of
@@ -127,7 +127,7 @@ def run_until_hit(victim: Victim, shot: Shot, sent: signal.Signals) -> bool:
     return _watched(victim, shot.at, shot.delay_ms / 1000, shot.who, sent)
 
 
-def _watched(victim: Victim, file: File, delay_s: float, who: Who, sent: signal.Signals) -> bool:
+def _watched(victim: Victim, file: File | DataFile, delay_s: float, who: Who, sent: signal.Signals) -> bool:
     """Hit a victim from outside, once a file appears or changes."""
     storage = victim.folder / "storage"
     happened = file.watch(storage)

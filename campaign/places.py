@@ -77,13 +77,31 @@ class File:
 
 
 @dataclass(frozen=True)
+class DataFile:
+    """The *files*-th time that a table gets a data file, whether or not a commit names it."""
+
+    table: str
+    files: int = 1
+
+    def describe(self) -> str:
+        """A short description."""
+        return f"data file {self.files} of {self.table}"
+
+    def watch(self, storage: Path) -> Callable[[], bool]:
+        """A function that returns whether it has happened since this call."""
+        folder = storage / self.table
+        before = _data_files(folder)
+        return lambda: len(_data_files(folder) - before) >= self.files
+
+
+@dataclass(frozen=True)
 class Shot:
     """One point of the campaign: who is hit, where, and with which delay."""
 
     scenario: Scenario
     commit: str
     moment: Moment
-    at: Pass | File
+    at: Pass | File | DataFile
     delay_ms: int = 0
     who: Who = Who.PYTHON
 
@@ -196,6 +214,26 @@ def state_choices(spans: Spans) -> Iterator[Choice]:
     yield from _commit_choices(spans, scenarios, "event log commit", (Failpoint.WRITTEN, 12), Failpoint.COUNTED)
     for _ in range(4):
         yield partial(_any_time_shot, scenario=Scenario.STATE, longest_ms=_MAX_STATE_MS)
+
+
+def small_choices(spans: Spans) -> Iterator[Choice]:
+    """The choices around commits of small batches: behind the data file, at the commit, and behind it.
+
+    The milliseconds behind a commit are those in which its checksum is written.
+    """
+    commits = spans[Scenario.NEXT].commits
+    for table in (path for path in sorted(commits) if path.startswith("tables/") and commits[path]):
+        for moment in Moment:
+            yield partial(_small_shot, table=table, versions=commits[table], moment=moment)
+
+
+def _small_shot(chance: Random, table: str, versions: range, moment: Moment) -> Shot:
+    number = chance.randrange(len(versions))
+    if moment is Moment.BEFORE:
+        at: File | DataFile = DataFile(table, number + 1)
+    else:
+        at = File(f"{table}/_delta_log/{versions[number]:020d}.json", drafts=moment is Moment.DURING)
+    return Shot(Scenario.NEXT, "commit of a small batch", moment, at, chance.choice((0, 0, 1, 2, 5, 10, 20)))
 
 
 def _merge_shot(chance: Random, spans: Spans, folder: str, commit: str, moment: Moment) -> Shot:
@@ -314,6 +352,10 @@ def _identity(file: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_ino, found.st_mtime_ns
+
+
+def _data_files(folder: Path) -> frozenset[str]:
+    return frozenset(file.name for file in folder.rglob("*.parquet") if "_delta_log" not in file.parts)
 
 
 def _has_draft(file: Path) -> bool:

@@ -11,7 +11,17 @@ from campaign.__main__ import SECTIONS
 from campaign.changes import MERGED
 from campaign.kills import Verdict
 from campaign.oracle import Snapshot, differences
-from campaign.places import File, Moment, Pass, Span, choose_shots, merge_choices, state_choices
+from campaign.places import (
+    DataFile,
+    File,
+    Moment,
+    Pass,
+    Span,
+    choose_shots,
+    merge_choices,
+    small_choices,
+    state_choices,
+)
 from campaign.report import VerdictStore, entry, page, stored
 from campaign.soak import Sample, growing_measures, read_samples
 from campaign.soak import page as soak_page
@@ -67,6 +77,28 @@ def test_crash_points_of_stateful_streams_cover_batch_logs_and_random_times():
     hits = {(shot.commit, shot.moment) for shot in shots}
     assert {(f"Spark's {log}", moment) for log in ("offsets", "commits") for moment in Moment} < hits
     assert ("any time", Moment.DURING) in hits
+
+
+def test_crash_points_of_small_batches_hit_each_table_at_its_data_file_and_at_its_commit():
+    shots = choose_shots(1, SECTIONS["small"], {Scenario.NEXT: SPAN}, places=small_choices)
+
+    hits = {(shot.moment, type(shot.at)) for shot in shots}
+    assert hits == {(Moment.BEFORE, DataFile), (Moment.DURING, File), (Moment.AFTER, File)}
+    assert {shot.who for shot in shots} == set(Who)
+    # The event log and retained events have commits of another kind.
+    assert {getattr(shot.at, "table", "tables") for shot in shots} == {"tables/default/kept", "tables"}
+
+
+def test_a_data_file_counts_once_it_is_there(tmp_path):
+    happened = DataFile("tables/kept", 2).watch(tmp_path)
+    folder = tmp_path / "tables" / "kept" / "_delta_log"
+    folder.mkdir(parents=True)
+    seen = []
+    for name in ("_delta_log/1.checkpoint.parquet", "part-0.parquet", "part-1.parquet"):
+        (folder.parent / name).touch()
+        seen.append(happened())
+
+    assert seen == [False, False, True]
 
 
 def test_events_of_stateful_streams_are_never_late():
