@@ -1,10 +1,15 @@
-"""The page that leads from requirements to a repaired pipeline: its requirements, its commands and what they print."""
+"""Pages whose commands a test runs: the commands, what they print, and a shell that runs them."""
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.command_line import PROGRAM, Done, in_process
 
 PAGE = Path(__file__).parents[1] / "docs" / "how-to" / "from-requirements-to-repair.md"
 _REQUIREMENTS = re.compile(r'^```yaml title="requirements.yml"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
@@ -69,6 +74,37 @@ def commands(page: Path) -> list[Command]:
             command, *output = text.splitlines()
             found.append(Command(command, tuple(line for line in output if line not in ("", CUT))))
     return found
+
+
+class Shell:
+    """Runs commands as a shell does that stays in its folder; those on a project in this process and its session."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def run(self, text: str) -> tuple[int, str]:
+        """The end of a command, or of several with ``&&``, and what they printed."""
+        printed, code = "", 0
+        for part in text.split(" && "):
+            done = self._one(part)
+            printed += done.stdout + done.stderr
+            code = done.returncode
+            if code:
+                break
+        return code, printed
+
+    def _one(self, command: str) -> Done:
+        words = shlex.split(command)
+        if words[0] == "cd":
+            self.folder /= words[1]
+            return Done(0, "", "")
+        if words[0] != "headrace" or not (self.folder / "pipeline.yml").exists():
+            environ = {**os.environ, "PATH": f"{PROGRAM.parent}{os.pathsep}{os.environ['PATH']}"}
+            done = subprocess.run(
+                words, cwd=self.folder, env=environ, capture_output=True, encoding="utf-8", check=False
+            )
+            return Done(done.returncode, done.stdout, done.stderr)
+        return in_process(self.folder, *words[1:])
 
 
 def _pattern(line: str) -> str:

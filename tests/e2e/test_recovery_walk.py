@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import shlex
-import subprocess
 from pathlib import Path
 
 import pytest
-from tests.command_line import PROGRAM, Done, in_process
-from tests.walk import commands
+from tests.walk import Shell, commands
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "recover.md"
@@ -20,36 +16,6 @@ GUARDS = (
 )
 # Exits with 1 if it finds something.
 FINDS = "headrace checkpoints verify"
-
-
-class Shell:
-    """Runs commands as a shell does that stays in its folder; those of Headrace in this process."""
-
-    def __init__(self, folder):
-        self.folder = folder
-
-    def run(self, text):
-        """The end of a command, or of several with ``&&``, and what they printed."""
-        printed = ""
-        for part in text.split(" && "):
-            done = self._one(part)
-            printed += done.stdout + done.stderr
-            if done.returncode:
-                break
-        return done.returncode, printed
-
-    def _one(self, command):
-        words = shlex.split(command)
-        if words[0] == "cd":
-            self.folder /= words[1]
-            return Done(0, "", "")
-        if words[:2] == ["headrace", "init"] or words[0] != "headrace":
-            environ = {**os.environ, "PATH": f"{PROGRAM.parent}{os.pathsep}{os.environ['PATH']}"}
-            done = subprocess.run(
-                words, cwd=self.folder, env=environ, capture_output=True, encoding="utf-8", check=False
-            )
-            return Done(done.returncode, done.stdout, done.stderr)
-        return in_process(self.folder, *words[1:])
 
 
 @pytest.mark.long(guard=GUARDS)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from tests.command_line import in_own_process
+from tests.command_line import in_process
 from tests.tiers import examples
 
 pytestmark = [
@@ -64,7 +64,7 @@ NEVER = 10_000
 
 
 @pytest.fixture
-def shop(tmp_path):
+def shop(headrace_session, tmp_path):
     """A project whose code has changed since its only update."""
     (tmp_path / "transformations").mkdir()
     (tmp_path / "landing").mkdir()
@@ -84,7 +84,7 @@ def land(project, number):
 
 
 def run(project, *words):
-    done = in_own_process(project, *words)
+    done = in_process(project, *words)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

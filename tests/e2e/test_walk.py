@@ -1,13 +1,9 @@
-"""The page from requirements to a repaired pipeline: each of its commands, as a reader types them into a shell."""
+"""The page from requirements to a repaired pipeline: each of its commands, in a shell and one session."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-
 import pytest
-from tests.command_line import PROGRAM
-from tests.walk import requirements, steps
+from tests.walk import Shell, requirements, steps
 
 pytestmark = pytest.mark.spark
 GUARDS = (
@@ -18,23 +14,18 @@ GUARDS = (
 
 
 @pytest.mark.long(guard=GUARDS)
-def test_ten_commands_lead_from_requirements_to_a_repaired_pipeline(tmp_path):
+def test_ten_commands_lead_from_requirements_to_a_repaired_pipeline(headrace_session, tmp_path):
     (tmp_path / "requirements.yml").write_text(requirements(), encoding="utf-8")
-    environ = {**os.environ, "PATH": f"{PROGRAM.parent}{os.pathsep}{os.environ['PATH']}"}
-    folder, place, outputs, codes = str(tmp_path), tmp_path / "folder", [], []
+    shell, outputs, codes = Shell(tmp_path), [], []
 
     for step in steps():
-        script = f"{step.command}\ncode=$?\npwd > '{place}'\nexit $code"
-        done = subprocess.run(
-            ["bash", "-c", script], cwd=folder, env=environ, capture_output=True, encoding="utf-8", check=False
-        )
-        folder = place.read_text(encoding="utf-8").strip()
-        codes.append(done.returncode)
-        outputs.append(done.stdout)
-        shown = [" ".join(line.split()) for line in done.stdout.splitlines()]
+        code, output = shell.run(step.command)
+        codes.append(code)
+        outputs.append(output)
+        shown = [" ".join(line.split()) for line in output.splitlines()]
         # A line of the page may leave out the last columns.
         missing = [line for line in step.lines if not any(one.startswith(" ".join(line.split())) for one in shown)]
-        assert missing == [], f"step {step.number}:\n{done.stdout}\n{done.stderr}"
+        assert missing == [], f"step {step.number}:\n{output}"
 
     # The doctor exits with 1 while there is an error.
     assert codes == [0, 0, 0, 0, 0, 0, 1, 0, 0, 0]
