@@ -355,7 +355,8 @@ def test_crashes_at_any_step_are_finished_by_the_same_command(project, job):
     job.add(3, *THIRD)
     ran(pipeline)
     to = job.folder / "handed-over"
-    for step in random.Random(6).sample(range(5), examples(few=2, many=5)):
+    # A flow that is retired is no step of the next call, so the last step comes last.
+    for step in sorted(random.Random(6).sample(range(5), examples(few=2, many=5))):
         crash_at(lambda reached: adoptions.releases.release(ReleaseRequest("orders", str(to)), reached), step)
         assert refusal(pipeline) == "ADOPT.UNFINISHED"
     adoptions.releases.release(ReleaseRequest("orders", str(to)))
