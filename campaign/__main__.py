@@ -53,6 +53,8 @@ SECTIONS = {
     "stores": 300,
     "savepoints": 40,
     "savepoint_law": 5,
+    "s3_commits": 100,
+    "design_ways": 1,
     "design": 28,  # They cover all 253 pairs of a source, an output and a latency.
     "soak": 1,
 }
@@ -75,6 +77,11 @@ PROPERTIES = {
     "savepoints": (
         "tests/e2e/test_savepoint_kills.py",
         "processes on each of a disk and S3 that are killed at a numbered step of creating or restoring a savepoint",
+    ),
+    "s3_commits": ("tests/e2e/test_s3_commits.py", "commits of each of two drivers to a table on S3"),
+    "design_ways": (
+        "tests/spark/test_designs.py tests/spark/test_designs_from_samples.py",
+        "designs of each format, policy, example and sample, with their own tests",
     ),
     "savepoint_law": (
         "tests/spark/test_savepoint_law.py",

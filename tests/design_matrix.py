@@ -144,13 +144,12 @@ def bundles():
     }
 
 
-# Designs that cover eight pairs, and ten more, in few updates: source, outputs and latency.
+# Designs that cover eight pairs in few updates: source, outputs and latency.
 EIGHT = {
     "kafka": ("kafka", ("bronze", "dedup", "windows", "sink"), "10 seconds"),
     "files": ("files", ("enrich", "join"), "1 day"),
     "cdc": ("cdc", ("scd1", "scd2"), "15 minutes"),
 }
-TEN = {"eventhubs": ("eventhubs", OUTPUT_KINDS, "10 seconds")}
 
 
 def written_design(made, folder):

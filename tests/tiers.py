@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
 
 # How many examples of a law a campaign asks for.
 ASKED = os.environ.get("HEADRACE_EXAMPLES")
@@ -16,3 +20,8 @@ def examples(few: int, many: int) -> int:
     if ASKED is not None:
         return int(ASKED)
     return many if EVERYTHING else few
+
+
+def cases(tried: Sequence[T], rest: Sequence[T]) -> list[T]:
+    """The cases of a parameter that costs minutes: *tried*, and in a campaign the *rest* too."""
+    return [*tried, *(rest if ASKED is not None else ())]

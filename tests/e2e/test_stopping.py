@@ -110,38 +110,24 @@ def without_java(shop: Path, *words: str) -> subprocess.CompletedProcess[str]:
         "tests/unit/cli/test_signals.py::test_sigterm_raises_keyboard_interrupt_as_soon_as_the_command_starts",
         "tests/e2e/test_stopping.py::test_an_interrupt_cancels_an_update_and_the_next_one_completes_its_work",
         "tests/spark/test_continuous.py::test_an_interrupt_cancels_a_continuous_update_that_waits_for_input",
+        "tests/unit/project/test_lease.py::test_a_held_lease_refuses_a_second_holder_and_names_the_first",
+        "tests/unit/cli/test_verbs.py::test_exit_code_depends_on_the_error",
     )
 )
-def test_sigterm_completes_a_continuous_update_with_all_rows_written(shop: Path) -> None:
+def test_a_continuous_update_refuses_a_second_one_and_completes_by_sigterm_with_all_rows_written(shop: Path) -> None:
     update = started(shop, "--continuous")
     wait_until_in(shop, "revenue_by_day", FlowState.IDLE)
     status, events = (without_java(shop, word, "--output", "json") for word in ("status", "events"))
     assert json.loads(status.stdout)["state"] == "RUNNING", status.stderr
     assert json.loads(events.stdout)[0]["event_type"] == "create_update", events.stderr
+    second = subprocess.run([*HEADRACE, "run"], cwd=shop, capture_output=True, text=True, check=False)
+    assert (second.returncode, f"Process {update.pid} " in second.stderr) == (3, True), second.stderr
     os.killpg(update.pid, signal.SIGTERM)
     stdout, _ = update.communicate(timeout=DEADLINE_S)
 
     assert update.returncode == 0
     assert json.loads(stdout)["state"] == "COMPLETED"
     assert totals(shop) == WHOLE
-
-
-@pytest.mark.long(
-    guard=(
-        "tests/unit/project/test_lease.py::test_a_held_lease_refuses_a_second_holder_and_names_the_first",
-        "tests/unit/cli/test_verbs.py::test_exit_code_depends_on_the_error",
-    )
-)
-def test_a_second_update_exits_with_code_3_and_names_the_running_one(shop: Path) -> None:
-    update = started(shop, "--continuous")
-    wait_until_in(shop, "revenue_by_day", FlowState.IDLE)
-    second = subprocess.run([*HEADRACE, "run"], cwd=shop, capture_output=True, text=True, check=False)
-    os.killpg(update.pid, signal.SIGTERM)
-    update.communicate(timeout=DEADLINE_S)
-
-    assert second.returncode == 3
-    assert f"Process {update.pid} " in second.stderr
-    assert update.returncode == 0
 
 
 GUARD = (

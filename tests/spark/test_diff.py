@@ -184,7 +184,7 @@ STEPS = st.one_of(
 )
 
 
-@settings(max_examples=examples(1, 8))
+@settings(max_examples=examples(1, 3))
 @given(before=st.lists(ROWS, min_size=2, max_size=3), steps=st.lists(STEPS, min_size=1, max_size=3))
 def test_the_result_is_that_of_a_comparison_of_all_rows(prepared_tables, before, steps):
     tables, number = prepared_tables
