@@ -37,20 +37,22 @@ if TYPE_CHECKING:
     from typing import Self
 
 FLUSH_INTERVAL_S = 0.5
-# Above this many files, closing the log compacts the small ones; a continuous update compacts from time to time.
-COMPACT_ABOVE_FILES = 64
+# Above this many small files, closing the log compacts them; a continuous update compacts from time to time. In an object
+# store, each file and each commit after the last checkpoint costs every reader a request.
+COMPACT_ABOVE_FILES, COMPACT_ABOVE_OBJECTS = 64, 16
 # Readers open each file: 400 small ones took longer than everything else that `status` does.
 COMPACT_EVERY_APPENDS = 100
 # Opening the log reads the commits after the last checkpoint; delta-rs uses one thread per commit. These threads stay
 # while some of them have work.
 CHECKPOINT_EVERY_APPENDS = 25
 
+_TARGET_FILE_BYTES = 1 << 20
 # Statistics on two columns only: ids are in time order, so every query can skip files by them, and statistics on all
 # leaf columns doubled the time of an append. Compaction mixes the rows of the files that it merges, and does not
 # rewrite files that reached the target size; with small ones, each file has the events of a short time.
 TABLE_PROPERTIES = {
     "delta.dataSkippingStatsColumns": "id,event_type",
-    "delta.targetFileSize": str(1024 * 1024),
+    "delta.targetFileSize": str(_TARGET_FILE_BYTES),
     # Nobody reads an old version of the log: the next compaction deletes replaced files, except those of the last ten
     # minutes, which a reader may still be using.
     "delta.deletedFileRetentionDuration": "interval 10 minutes",
@@ -334,7 +336,8 @@ def maintain(path: str, compact: bool) -> None:  # noqa: FBT001 - its only optio
     try:
         table = open_delta(path)
         if compact:
-            if len(table.file_uris()) <= COMPACT_ABOVE_FILES:
+            most = COMPACT_ABOVE_FILES if delta_options(path) is None else COMPACT_ABOVE_OBJECTS
+            if _small_files(table) <= most:
                 return
             table.optimize.compact(post_commithook_properties=_NO_CHECKPOINT, writer_properties=COMPACTED)
             # A full vacuum, because checkpoints no longer list files that were removed long ago.
@@ -344,6 +347,12 @@ def maintain(path: str, compact: bool) -> None:  # noqa: FBT001 - its only optio
     except STORAGE_ERRORS as error:
         # Optional for readers; the next maintenance tries again.
         _LOGGER.info("the event log was not compacted: %s", error)
+
+
+def _small_files(table: DeltaTable) -> int:
+    """How many files compaction would merge."""
+    sizes = pa.table(table.get_add_actions()).column("size_bytes").to_pylist()
+    return sum(size < _TARGET_FILE_BYTES for size in sizes)
 
 
 def _with_properties(table: DeltaTable) -> DeltaTable:

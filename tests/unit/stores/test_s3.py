@@ -12,7 +12,7 @@ import pytest
 from headrace.autoloader.ledger.segments import Segment, SegmentLog
 from headrace.errors import PipelineError
 from headrace.events.envelope import Origin
-from headrace.events.log import EventLog
+from headrace.events.log import COMPACT_ABOVE_OBJECTS, EventLog
 from headrace.events.reader import EventReader
 from headrace.events.types import UpdateCreated
 from headrace.model.outcome import UpdateState
@@ -22,6 +22,7 @@ from headrace.project.lease_holders import Holder, LeaseTiming, Process, latest_
 from headrace.storage.flow_record import FlowRecord, read_record, write_record
 from headrace.storage.moves import Moves, has_content
 from headrace.stores.connections import add_connection, connection_of
+from headrace.stores.delta_tables import open_delta
 from headrace.stores.paths import storage_path
 from headrace.stores.uris import StoreUri
 
@@ -114,16 +115,29 @@ def test_a_dead_holder_on_another_host_is_seen_by_the_clock_of_the_store(storage
     assert [one.is_held for one in found] == [True, False]
 
 
-def test_the_event_log_is_written_and_read(storage):
+def event_log(storage):
     ids, clock = count(), datetime(2026, 1, 1, tzinfo=UTC)
-    origin = Origin(pipeline_id="p", pipeline_name="shop", update_id="u1")
-
-    with EventLog(
+    return EventLog(
         f"{storage}/system/events",
-        origin=origin,
+        origin=Origin(pipeline_id="p", pipeline_name="shop", update_id="u1"),
         clock=lambda: clock + timedelta(seconds=next(ids)),
         new_id=lambda: f"{next(ids):08}",
-    ) as log:
+    )
+
+
+def test_a_log_in_a_bucket_has_few_files_and_a_checkpoint(storage):
+    """Guards what a reader of a log costs: a request for each file, and for each commit behind the checkpoint."""
+    with event_log(storage) as log:
+        for _ in range(COMPACT_ABOVE_OBJECTS + 1):
+            log.emit(UpdateCreated(cause="USER_ACTION"))
+
+    assert len(open_delta(f"{storage}/system/events").file_uris()) == 1
+    assert (storage / "system/events/_delta_log/_last_checkpoint").exists()
+    assert len(list(EventReader(f"{storage}/system/events").events())) == COMPACT_ABOVE_OBJECTS + 1
+
+
+def test_the_event_log_is_written_and_read(storage):
+    with event_log(storage) as log:
         log.emit(UpdateCreated(cause="USER_ACTION"))
 
     reader = EventReader(f"{storage}/system/events")
