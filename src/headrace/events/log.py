@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from typing import Self
 
 FLUSH_INTERVAL_S = 0.5
-# Above this many small files, closing the log compacts them; a continuous update compacts from time to time. In an object
-# store, each file and each commit after the last checkpoint costs every reader a request.
+# Above this many small files, closing the log compacts them; a continuous update compacts from time to time. In an
+# object store, each file and each commit after the last checkpoint costs every reader a request.
 COMPACT_ABOVE_FILES, COMPACT_ABOVE_OBJECTS = 64, 16
 # Readers open each file: 400 small ones took longer than everything else that `status` does.
 COMPACT_EVERY_APPENDS = 100
