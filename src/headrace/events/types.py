@@ -43,7 +43,8 @@ class UpdateCreated:
 
     *user* is the operating system's name of the user who started it, *version* that of Headrace. *code_digest* changes
     with the files of the project; *git_commit* is the commit that was checked out. *plan_id* is the id of the plan that
-    is applied; None for none. None in logs of older versions.
+    is applied; None for none. *request_id* is the id of the request that it answers; None for none. None in logs of
+    older versions.
     """
 
     cause: str
@@ -54,6 +55,7 @@ class UpdateCreated:
     code_digest: str | None = None
     git_commit: str | None = None
     plan_id: str | None = None
+    request_id: str | None = None
 
     event_type: ClassVar[str] = "create_update"
     level: ClassVar[Level] = Level.INFO
@@ -105,6 +107,7 @@ class DatasetDefined:
     """A dataset of the update's graph.
 
     *path* is None if nothing is stored. *schema* is the JSON of Spark's type of a row; None in logs of older versions.
+    *schedule* is the clause of its schedule; empty for none.
     """
 
     dataset: str
@@ -117,6 +120,7 @@ class DatasetDefined:
     partition_by: tuple[str, ...] = ()
     cluster_by: tuple[str, ...] = ()
     freshness: tuple[FreshnessTarget, ...] = ()
+    schedule: str = ""
 
     event_type: ClassVar[str] = "dataset_definition"
     level: ClassVar[Level] = Level.INFO

@@ -22,6 +22,7 @@ from headrace.model.location import Location
 from headrace.model.names import InvalidName, check_in_catalog, check_part
 from headrace.model.pipeline_keys import (
     RETRIES_KEY,
+    UPDATE_RETRIES_KEY,
     KeyScope,
     invalid_keys,
     is_pipeline_key,
@@ -48,11 +49,13 @@ from headrace.settings.named import (
     maintenance_of,
     savepoints_of,
 )
+from headrace.settings.schedules import schedules_of
 from headrace.settings.settings import (
     DEFAULT_PARALLEL_FLOWS,
     DEFAULT_SCHEMA,
     DEFAULT_STOP_TIMEOUT_S,
     DEFAULT_STORAGE,
+    DEFAULT_UPDATE_RETRIES,
     Settings,
 )
 from headrace.settings.storage import resolve_storage
@@ -63,6 +66,7 @@ _SCHEMA_KEYS = ("schema", "target", "database")
 # Two pipelines with the same name get the same id: the storage, not the id, distinguishes pipelines.
 _IDS = uuid.UUID("5b0b4a1e-6f0c-5d0e-9a57-3f6f8c1f2d10")
 _NONE: Mapping[str, str] = MappingProxyType({})
+_WHOLE = re.compile(r"[0-9]{1,9}")
 
 
 def nearest_settings(
@@ -158,6 +162,9 @@ class _Loader:
         clusters = spark_conf_of(section.sections("clusters"), self._problem)
         retention, on_tie = _cdc_settings(configuration, partial(self._invalid, section))
         _check_static_inputs(configuration, partial(self._invalid, section))
+        update_retries = _update_retries(
+            configuration, 0 if development else DEFAULT_UPDATE_RETRIES, partial(self._invalid, section)
+        )
         return Settings(
             file=self.file,
             root=self.file.parent,
@@ -194,6 +201,8 @@ class _Loader:
             paths=_absolute(section.mapping("paths"), self.file.parent),
             secrets_directory=self.file.parent / secrets if secrets else None,
             alerts=alerts_of(section, self.file.name, self._problem),
+            schedules=schedules_of(section, self.file.parent, update_retries, self._problem),
+            update_retries=update_retries,
             stores=stores_of(section, self.file.name, self._problem),
             notices=(*notices.items(), *clusters.notices, *_vendor_confs(configuration)),
             locations=self._locations(section, clusters.lines, overrides),
@@ -254,7 +263,7 @@ class _Loader:
         written = configuration.get(RETRIES_KEY)
         if written is None:
             return default
-        if not re.fullmatch(r"[0-9]{1,9}", written):
+        if not _WHOLE.fullmatch(written):
             key = f"configuration.{RETRIES_KEY}"
             self._invalid(section, key, "it is not a whole number", "Write 0 or more.")
             return default
@@ -320,6 +329,17 @@ def _check_static_inputs(configuration: Mapping[str, str], wrong: Callable[[str,
     except InvalidStaticInputs as invalid:
         key = f"configuration.{STATIC_INPUTS_KEY}"
         wrong(key, str(invalid), 'Write newest, start, or an interval such as "10 minutes".')
+
+
+def _update_retries(configuration: Mapping[str, str], default: int, wrong: Callable[[str, str, str], None]) -> int:
+    """How often a scheduler starts a failed update again."""
+    written = configuration.get(UPDATE_RETRIES_KEY)
+    if written is None:
+        return default
+    if not _WHOLE.fullmatch(written):
+        wrong(f"configuration.{UPDATE_RETRIES_KEY}", "it is not a whole number", "Write 0 or more.")
+        return default
+    return int(written)
 
 
 def _on_failing_rows(configuration: Mapping[str, str], wrong: Callable[[str, str, str], None]) -> DeadLetterPolicy:
