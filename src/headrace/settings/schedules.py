@@ -164,20 +164,21 @@ class _Schedules:
             return None
 
     def _files(self, section: Section, key: str) -> Timing | None:
-        path = (section.text("files") or "").strip()
+        path, pace = (section.text("files") or "").strip(), self._pace(section, key)
         if not path:
             self.wrong(section.line_of("files"), f"{key}.files", "it is empty", "Write the path of a folder.")
             return None
         is_absolute = path.startswith("/") or re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", path) is not None
-        return FileArrival(path if is_absolute else str(self._folder / path), self._pace(section, key))
+        return FileArrival(path if is_absolute else str(self._folder / path), pace)
 
     def _tables(self, section: Section, key: str) -> Timing | None:
-        tables = section.texts("tables")
+        tables, pace = section.texts("tables"), self._pace(section, key)
+        when = self._word(section, "when", key, When, When.ANY)
         if not tables or not all(table.strip() for table in tables):
             if not section.has_errors:
                 self.wrong(section.line_of("tables"), f"{key}.tables", "it names no table", "Write [orders].")
             return None
-        return TableUpdate(tables, self._word(section, "when", key, When, When.ANY), self._pace(section, key))
+        return TableUpdate(tables, when, pace)
 
     def _freshness(self, section: Section, key: str) -> Timing | None:
         targets: dict[str, float] = {}
