@@ -26,7 +26,7 @@ class Mark:
     """How far a schedule is decided; times are seconds since 1970.
 
     Attributes:
-        digest: of the timing. A schedule with another one starts anew.
+        digest: of the timing. A schedule with another one starts over.
         since: when it was first seen; periods are counted from here.
         until: times up to this one are decided.
         seen: what was observed when it last fired; empty for nothing.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,31 +11,28 @@ from types import MappingProxyType
 from typing import Any
 
 from headrace.errors import PipelineError, Problems, raise_all
-from headrace.model.dead_letter_policy import (
-    FAILING_ROWS_KEYS,
-    NO_DEAD_LETTERS,
-    DeadLetterPolicy,
-    InvalidDeadLetterPolicy,
-)
 from headrace.model.location import Location
 from headrace.model.names import InvalidName, check_in_catalog, check_part
 from headrace.model.pipeline_keys import (
     RETRIES_KEY,
-    UPDATE_RETRIES_KEY,
     KeyScope,
     invalid_keys,
     is_pipeline_key,
     normalize_keys,
     pipeline_key,
 )
-from headrace.model.sequence_conflicts import ON_TIE_KEY, OnTie
-from headrace.model.static_inputs import STATIC_INPUTS_KEY, InvalidStaticInputs, StaticInputs
-from headrace.model.tombstone_retention import DEFAULT_RETENTION, RETENTION_KEYS, Retention, is_seconds
 from headrace.model.triggers import INTERVAL_KEY, InvalidInterval, parse_interval_s
 from headrace.options.nearest import nearest
 from headrace.settings.alerts import alerts_of
 from headrace.settings.check import Checker, Section
 from headrace.settings.clusters import spark_conf_of
+from headrace.settings.configuration import (
+    WHOLE,
+    change_settings_of,
+    check_static_inputs,
+    dead_letters_of,
+    update_retries_of,
+)
 from headrace.settings.discover import find_settings
 from headrace.settings.document import read_document
 from headrace.settings.keys import keys_below
@@ -66,7 +62,6 @@ _SCHEMA_KEYS = ("schema", "target", "database")
 # Two pipelines with the same name get the same id: the storage, not the id, distinguishes pipelines.
 _IDS = uuid.UUID("5b0b4a1e-6f0c-5d0e-9a57-3f6f8c1f2d10")
 _NONE: Mapping[str, str] = MappingProxyType({})
-_WHOLE = re.compile(r"[0-9]{1,9}")
 
 
 def nearest_settings(
@@ -160,9 +155,9 @@ class _Loader:
         configuration = _configuration(section, overrides, partial(self._invalid, section))
         development = section.flag("development") or False
         clusters = spark_conf_of(section.sections("clusters"), self._problem)
-        retention, on_tie = _cdc_settings(configuration, partial(self._invalid, section))
-        _check_static_inputs(configuration, partial(self._invalid, section))
-        update_retries = _update_retries(
+        retention, on_tie = change_settings_of(configuration, partial(self._invalid, section))
+        check_static_inputs(configuration, partial(self._invalid, section))
+        update_retries = update_retries_of(
             configuration, 0 if development else DEFAULT_UPDATE_RETRIES, partial(self._invalid, section)
         )
         return Settings(
@@ -178,7 +173,7 @@ class _Loader:
             trigger_interval_s=self._interval(section, configuration),
             retention=retention,
             on_tie=on_tie,
-            on_failing_rows=_on_failing_rows(configuration, partial(self._invalid, section)),
+            on_failing_rows=dead_letters_of(configuration, partial(self._invalid, section)),
             stop_timeout_s=self._number(section, "stop_grace_seconds", DEFAULT_STOP_TIMEOUT_S),
             development=development,
             configuration=MappingProxyType(configuration),
@@ -263,7 +258,7 @@ class _Loader:
         written = configuration.get(RETRIES_KEY)
         if written is None:
             return default
-        if not _WHOLE.fullmatch(written):
+        if not WHOLE.fullmatch(written):
             key = f"configuration.{RETRIES_KEY}"
             self._invalid(section, key, "it is not a whole number", "Write 0 or more.")
             return default
@@ -321,44 +316,3 @@ def _absolute(paths: Mapping[str, str], folder: Path) -> Mapping[str, str]:
     return MappingProxyType(
         {prefix: target if "://" in target else str(folder / target) for prefix, target in paths.items()}
     )
-
-
-def _check_static_inputs(configuration: Mapping[str, str], wrong: Callable[[str, str, str], None]) -> None:
-    try:
-        StaticInputs.of(configuration.get(STATIC_INPUTS_KEY))
-    except InvalidStaticInputs as invalid:
-        key = f"configuration.{STATIC_INPUTS_KEY}"
-        wrong(key, str(invalid), 'Write newest, start, or an interval such as "10 minutes".')
-
-
-def _update_retries(configuration: Mapping[str, str], default: int, wrong: Callable[[str, str, str], None]) -> int:
-    """How often a scheduler starts a failed update again."""
-    written = configuration.get(UPDATE_RETRIES_KEY)
-    if written is None:
-        return default
-    if not _WHOLE.fullmatch(written):
-        wrong(f"configuration.{UPDATE_RETRIES_KEY}", "it is not a whole number", "Write 0 or more.")
-        return default
-    return int(written)
-
-
-def _on_failing_rows(configuration: Mapping[str, str], wrong: Callable[[str, str, str], None]) -> DeadLetterPolicy:
-    """How records that fail processing are handled."""
-    found = NO_DEAD_LETTERS
-    for key in sorted(FAILING_ROWS_KEYS & configuration.keys()):
-        try:
-            found = found.with_confs({key: configuration[key]})
-        except InvalidDeadLetterPolicy as invalid:
-            wrong(f"configuration.{key}", str(invalid), "Correct it, or leave it out.")
-    return found
-
-
-def _cdc_settings(configuration: Mapping[str, str], wrong: Callable[[str, str, str], None]) -> tuple[Retention, OnTie]:
-    """The tombstone retention and the handling of sequence conflicts of change flows."""
-    for key in RETENTION_KEYS & configuration.keys():
-        if not is_seconds(configuration[key]):
-            wrong(f"configuration.{key}", "it is not a whole number", "Write seconds, 0 or more.")
-    if ON_TIE_KEY in configuration and OnTie.of(configuration[ON_TIE_KEY]) is None:
-        reason = f'"{configuration[ON_TIE_KEY]}" is not one of {", ".join(OnTie)}'
-        wrong(f"configuration.{ON_TIE_KEY}", reason, "Write one of them, or leave it out.")
-    return DEFAULT_RETENTION.with_confs(configuration), OnTie.RESOLVE.with_confs(configuration)

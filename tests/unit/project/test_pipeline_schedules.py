@@ -177,7 +177,7 @@ def test_an_update_that_still_runs_or_may_begin_is_awaited(project):
 
 
 def test_the_outcome_of_a_request_is_that_of_the_update_with_its_id(project):
-    """Guards `run --request-id`: under the lease, an update without an end is lost, and another id is another request."""
+    """Guards `run --request-id`: an update without an end is lost, and another id is another request."""
     project.update("u1", request_id="night-1")
     project.update("u2", state=None, request_id="night-10")
     settings = project.settings()

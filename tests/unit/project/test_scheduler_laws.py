@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -179,7 +180,8 @@ class Simulation:
                 self.scheduler = world.scheduler()
             if what == "stop":
                 self.scheduler.finish(60.0)
-                raise Killed
+                world.kill_at = "stopped"
+                world.point("stopped")
             wait_s = self.scheduler.step()
             assert wait_s >= LEAST_WAIT_S
             world.now += wait_s + late_s
@@ -225,7 +227,7 @@ def test_each_time_of_a_schedule_fires_once_wherever_schedulers_die(steps, fates
     simulation = simulated(steps, fates)
     done, world = completed(simulation), simulation.world
 
-    assert {count for count in done.values()} <= {1}
+    assert set(done.values()) <= {1}
     last_start = max(update.started_at for update in world.updates.values())
     # The first scheduler may die before it has seen the schedules.
     first = next(iter(sorted(mark.since for mark in world.read().marks.values())))
@@ -263,7 +265,7 @@ def test_one_update_runs_at_a_time(steps, fates):
     """Guards that a scheduler that follows a dead one starts nothing beside what runs."""
     spans = sorted((one.started_at, one.ends_at) for one in simulated(steps, fates).world.updates.values())
 
-    assert all(first[1] <= second[0] for first, second in zip(spans, spans[1:], strict=False))
+    assert all(first[1] <= second[0] for first, second in pairwise(spans))
 
 
 def test_an_idle_scheduler_writes_nothing_and_sleeps():
@@ -307,7 +309,7 @@ def test_an_update_that_a_stop_cuts_short_runs_again_with_the_next_scheduler():
 
 
 def test_in_a_copy_of_a_storage_the_process_of_the_original_is_nobodys():
-    """Guards restored copies: the process that the state names runs on the original, and is neither awaited nor stopped."""
+    """Guards restored copies: the process that the state names is of the original: neither awaited nor stopped."""
     world = World(fates=[(900.0, Ending.DONE)])
     simulation = Simulation(world)
     while not world.updates:

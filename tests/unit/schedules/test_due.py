@@ -69,7 +69,7 @@ def test_periods_are_counted_from_the_first_look_and_do_not_drift():
     assert [due_at for _, due_at in fired(state)] == [1600.0, 2200.0, 4000.0]
 
 
-def test_another_timing_starts_anew_and_other_datasets_do_not():
+def test_another_timing_starts_over_and_other_datasets_do_not():
     """Guards edits of a schedule: neither the time that has fired nor one before the edit fires again."""
     state = at(11 * HOUR + 1, at(10 * HOUR + 1, State(), NIGHTLY), NIGHTLY)
     other_times = Schedule("nightly", Cron(CronTimes.unix("30 * * * *", "UTC")), ("gold",))

@@ -35,8 +35,8 @@ class Observer(Protocol):
 class FileObserver:
     """Watches a folder: new files, and files that were written again.
 
-    The token is a digest of all files, so a scheduler that starts anew finds out that something has changed, but not
-    what: files that were deleted meanwhile start an update, which finds nothing to do.
+    The token is a digest of all files. So a scheduler that has just started finds out that something has changed, but
+    not what: files that were deleted meanwhile start an update, which finds nothing to do.
     """
 
     def __init__(self, path: str, paths: Mapping[str, str], now: Callable[[], float]) -> None:
