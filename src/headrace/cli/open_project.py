@@ -151,6 +151,7 @@ class OpenProject(SessionProject, Protocol):
         accept_data_loss: bool = False,
         continuous: bool | None = None,
         cause: UpdateCause = ...,
+        request_id: str | None = None,
         on_event: Callable[[Event], None] | None = None,
     ) -> Outcome:
         """One update."""

@@ -37,11 +37,12 @@ def serve(
         typer.Option("--token-file", metavar="PATH", help="The file with the digest of the token."),
     ] = None,
     new_token: Annotated[bool, typer.Option("--new-token", help="Replace the token, and print the new one.")] = False,  # noqa: FBT002 - an option of the command line
+    no_schedules: Annotated[bool, typer.Option("--no-schedules", help="Start no updates.")] = False,  # noqa: FBT002 - the same
 ) -> None:
-    """Show pipelines as web pages.
+    """Show pipelines as web pages, and start updates by their schedules.
 
-    They show what needs attention, the graph, tables, batches and updates. Reads the event log and the storage, and
-    changes neither. The first start prints a URL to sign in. Stop it with Ctrl-C or SIGTERM.
+    The pages show what needs attention, the graph, tables, batches and updates. The first start prints a URL to sign
+    in. Stop it with Ctrl-C or SIGTERM: it stops the updates that it has started, and waits for them.
     """
     invocation = invocation_of(context)
     own = invocation.location.directory or Path.cwd()
@@ -55,6 +56,7 @@ def serve(
         profile=invocation.location.profile,
         token_file=token_file,
         new_token=new_token,
+        runs_schedules=not no_schedules,
     )
     server.serve(options, os.environ, _say)
 

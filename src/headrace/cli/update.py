@@ -19,8 +19,10 @@ from headrace.cli.update_options import (
     FullRefresh,
     FullRefreshAll,
     Refresh,
+    RequestId,
     ResetCheckpoint,
     Settings,
+    checked_request_id,
     configuration_of,
     request_of,
 )
@@ -46,6 +48,7 @@ def run(
     accept_data_loss: AcceptDataLoss = False,  # noqa: FBT002 - the same
     continuous: Continuous = False,  # noqa: FBT002 - the same
     cause: Cause = UpdateCause.USER_ACTION,
+    request_id: RequestId = None,
     settings: Settings = None,
 ) -> None:
     """Run one update: process new data and show the result."""
@@ -58,6 +61,7 @@ def run(
         resets=reset_checkpoint or (),
         lossy=accept_data_loss,
     )
+    request = checked_request_id(request_id)
     invocation = invocation_of(context)
     display = display_for(invocation, time.monotonic)
     project = invocation.open(configuration)
@@ -72,6 +76,7 @@ def run(
                 accept_data_loss=selection.accept_data_loss,
                 continuous=continuous or None,
                 cause=cause,
+                request_id=request,
                 on_event=display.on_event,
             )
     except Terminated:

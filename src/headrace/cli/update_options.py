@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -11,6 +12,8 @@ from headrace.cli.arguments import names_in
 from headrace.errors import PipelineError, raise_all
 from headrace.graph.select import Selection
 from headrace.model.outcome import UpdateCause
+
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._:@-]{1,100}")
 
 Refresh = Annotated[
     list[str] | None,
@@ -51,6 +54,15 @@ Cause = Annotated[
         metavar="CAUSE",
         case_sensitive=False,
         help=f"Why the update runs, for the event log: {', '.join(cause.value for cause in UpdateCause)}.",
+    ),
+]
+RequestId = Annotated[
+    str | None,
+    typer.Option(
+        "--request-id",
+        metavar="ID",
+        help="An id of your own, up to 100 letters, digits and -_.:@. If an update with this id has run, nothing runs, "
+        "and its result is shown.",
     ),
 ]
 Settings = Annotated[
@@ -95,6 +107,18 @@ def request_of(
     configuration = _configuration(settings, problems)
     raise_all(problems)
     return selection, configuration
+
+
+def checked_request_id(text: str | None) -> str | None:
+    """The id of a request.
+
+    Raises:
+        PipelineError: CLI.USAGE: it has other characters.
+    """
+    if text is not None and not _REQUEST_ID.fullmatch(text):
+        reason = 'option "--request-id" takes up to 100 letters, digits and -_.:@'
+        raise PipelineError("CLI.USAGE", reason=reason)
+    return text
 
 
 def configuration_of(settings: Sequence[str] | None) -> dict[str, str]:

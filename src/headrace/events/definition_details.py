@@ -1,7 +1,7 @@
 """The JSON of the definitions of datasets, sinks and flows: the vendor's field names, and our own.
 
 Ours are ``path``, ``schema``, ``comment``, ``private``, ``partition_by``, ``cluster_by``, ``freshness``,
-``external_inputs``, ``trigger`` and ``query_digest``.
+``schedule``, ``external_inputs``, ``trigger`` and ``query_digest``.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ def definition_body(event: DatasetDefined | SinkDefined | FlowDefined) -> dict[s
                 "partition_by": list(event.partition_by),
                 "cluster_by": list(event.cluster_by),
                 "freshness": [{"column": one.column, "within_s": one.within_s} for one in event.freshness],
+                **({"schedule": event.schedule} if event.schedule else {}),
             }
         case SinkDefined(_, form, options):
             return {"format": form, "options": options}
@@ -73,6 +74,7 @@ def definition_of(event_type: str, body: Json, flow: str, dataset: str) -> Datas
             partition_by=tuple(body.get("partition_by", ())),
             cluster_by=tuple(body.get("cluster_by", ())),
             freshness=tuple(FreshnessTarget(one["column"], one["within_s"]) for one in body.get("freshness", ())),
+            schedule=body.get("schedule", ""),
         )
     if event_type == SinkDefined.event_type:
         return SinkDefined(dataset, body["format"], body["options"])

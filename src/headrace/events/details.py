@@ -1,6 +1,7 @@
 """The JSON of an event's ``details`` column: the vendor's field names, and our own.
 
-Ours are ``selections``, ``user``, ``headrace_version``, ``code_digest``, ``git_commit``, ``path``, ``reason``,
+Ours are ``selections``, ``user``, ``headrace_version``, ``code_digest``, ``git_commit``, ``request_id``, ``path``,
+``reason``,
 ``attempt``, ``error``, ``duration_s``, ``duration_ms``, ``epoch``, ``batch_id``, ``quarantined_records``,
 ``num_rescued_rows``, ``rescued_share``, ``num_tied_events``, ``num_late_events``, ``num_null_overwrites``,
 ``num_new_versions``, ``num_lone_changes``, ``lone_column``, ``merge_path``, ``write_path``, ``recovered``,
@@ -97,7 +98,8 @@ def event_of(event_type: str, details: Json, origin: Json, message: str = "") ->
         level = Level(body.get("level", Level.WARN))
         return Warned(body["code"], message, flow, dataset, level, body.get("facts", {}))
     if event_type == UpdateCreated.event_type:
-        started_by = (body.get(key) for key in ("user", "headrace_version", "code_digest", "git_commit", "plan_id"))
+        keys = ("user", "headrace_version", "code_digest", "git_commit", "plan_id", "request_id")
+        started_by = (body.get(key) for key in keys)
         return UpdateCreated(body["cause"], body["config"], body["selections"], *started_by)
     if event_type == UpdateStateChanged.event_type:
         return UpdateStateChanged(UpdateState(body["state"]), body.get("error"))
@@ -305,6 +307,7 @@ def _body(event: Event) -> dict[str, Any]:
                 **started_by,
                 **code,
                 **({"plan_id": event.plan_id} if event.plan_id else {}),
+                **({"request_id": event.request_id} if event.request_id else {}),
             }
         case UpdateStateChanged(state, error):
             return {"state": state, "error": error}

@@ -68,6 +68,22 @@ def find_update(reader: EventReader, beginning: str) -> str | None:
     return next((update_id for update_id in found if update_id.startswith(beginning)), None)
 
 
+def find_request(reader: EventReader, request_id: str) -> str | None:
+    """The id of the newest update that answers a request; None without one.
+
+    Raises:
+        PipelineError: EVENTS.NOT_READABLE.
+    """
+    if not reader.exists:
+        return None
+    # The text of JSON may have the id elsewhere, too.
+    where = f"event_type = '{UpdateCreated.event_type}' AND strpos(details, {sql_literal(request_id)}) > 0"
+    for found in recorded_rows(reader, where, "id DESC"):
+        if isinstance(found.event, UpdateCreated) and found.event.request_id == request_id:
+            return found.update_id
+    return None
+
+
 def events_of_update(reader: EventReader, update_id: str, newest: int) -> Iterator[Recorded]:
     """The states of one update and of its flows, and their newest batches and reports of streams, oldest first.
 

@@ -42,8 +42,8 @@ class UpdateCreated:
     """An update started; *settings* and *selections* are JSON values without secrets.
 
     *user* is the operating system's name of the user who started it, *version* that of Headrace. *code_digest* changes
-    with the files of the project; *git_commit* is the commit that was checked out. *plan_id* is the id of the plan that
-    is applied; None for none. None in logs of older versions.
+    with the files of the project; *git_commit* is checked out. *plan_id* is the plan that is applied, *request_id* the
+    request that it answers; None for none. None in logs of older versions.
     """
 
     cause: str
@@ -54,6 +54,7 @@ class UpdateCreated:
     code_digest: str | None = None
     git_commit: str | None = None
     plan_id: str | None = None
+    request_id: str | None = None
 
     event_type: ClassVar[str] = "create_update"
     level: ClassVar[Level] = Level.INFO
@@ -104,7 +105,7 @@ class FreshnessTarget:
 class DatasetDefined:
     """A dataset of the update's graph.
 
-    *path* is None if nothing is stored. *schema* is the JSON of Spark's type of a row; None in logs of older versions.
+    *path* is None if nothing is stored. *schema* is Spark's type of a row; None in old logs. *schedule* is a clause.
     """
 
     dataset: str
@@ -117,6 +118,7 @@ class DatasetDefined:
     partition_by: tuple[str, ...] = ()
     cluster_by: tuple[str, ...] = ()
     freshness: tuple[FreshnessTarget, ...] = ()
+    schedule: str = ""
 
     event_type: ClassVar[str] = "dataset_definition"
     level: ClassVar[Level] = Level.INFO
@@ -399,8 +401,7 @@ class StreamProgress:
         if not done.batches:
             return f'flow "{self.flow}" waits for its first input'
         batches = "a batch" if done.batches == 1 else f"{done.batches} batches"
-        rate = done.processed_rows_per_second
-        speed = f", {rate:,.0f} rows/s" if rate else ""
+        speed = f", {rate:,.0f} rows/s" if (rate := done.processed_rows_per_second) else ""
         return f'flow "{self.flow}" read {done.input_rows} rows in {batches} ({done.duration_ms} ms{speed})'
 
 
@@ -408,7 +409,7 @@ class StreamProgress:
 class FlowTotal:
     """The totals of one flow in an update so far; its newest batch is ``batch_id`` of ``epoch``.
 
-    ``batches`` is the number of its batches; None if an older version recorded the totals.
+    ``batches`` is their number; None in logs of older versions.
     """
 
     flow: str
@@ -423,9 +424,8 @@ class FlowTotal:
 class UpdateTotals:
     """The totals of the update so far, recorded from time to time in a continuous update, and at its end.
 
-    Law: the totals and the batches after them give the same counts as all batches. The same holds for the reports,
-    which are the newest ones of each flow about its lag, its state, and a batch that takes long; None if an older
-    version recorded the totals.
+    Law: the totals and the batches after them give the same counts as all batches. The same holds for the reports: the
+    newest of each flow about its lag, its state, and a batch that takes long; None in logs of older versions.
     """
 
     flows: tuple[FlowTotal, ...]

@@ -62,7 +62,8 @@ class Dataset:
     """A streaming table, a materialized view, a view or a sink.
 
     ``schema`` is a DDL string or a Spark ``StructType``, opaque here. ``column_comments`` are comments of columns whose
-    types come from the query. ``sink`` is the definition of a sink; None for other kinds.
+    types come from the query. ``sink`` is the definition of a sink; None for other kinds. ``schedule`` is the clause
+    that says when it is refreshed (``headrace.schedules.clause``); empty for none.
     """
 
     name: QualifiedName
@@ -77,6 +78,7 @@ class Dataset:
     column_comments: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
     sink: SinkDefinition | None = None
     metrics: tuple[CustomMetric, ...] = ()
+    schedule: str = ""
 
     def with_kind(self, kind: Kind) -> Dataset:
         """The same dataset with another kind."""

@@ -19,6 +19,7 @@ RESET_KEY = "pipelines.reset.allowed"
 MANAGED_KEY = "pipelines.autoOptimize.managed"
 Z_ORDER_KEY = "pipelines.autoOptimize.zOrderCols"
 RETRIES_KEY = "pipelines.maxFlowRetryAttempts"
+UPDATE_RETRIES_KEY = "pipelines.numUpdateRetryAttempts"
 SWITCH = ("true", "false")
 
 
@@ -57,9 +58,9 @@ PIPELINE_KEYS: tuple[PipelineKey, ...] = (
     PipelineKey(INTERVAL_KEY, (_T, _F, _P)),
     PipelineKey(TRIGGER_KEY, (_T, _F)),
     PipelineKey(RETRIES_KEY, (_P,)),
+    PipelineKey(UPDATE_RETRIES_KEY, (_P,)),
     *(PipelineKey(key, (_T, _P)) for key in sorted(RETENTION_KEYS)),
     PipelineKey("pipelines.channel", (_T, _P), without_effect="the installed version is used"),
-    PipelineKey("pipelines.numUpdateRetryAttempts", (_P,), without_effect="your scheduler retries updates"),
     PipelineKey("pipelines.clusterShutdown.delay", (_P,), without_effect="no cluster outlives the update"),
     PipelineKey(
         "pipelines.tableManagedByMultiplePipelinesCheck.enabled", (_T, _P), is_boolean=True, without_effect=_ONE_OWNER

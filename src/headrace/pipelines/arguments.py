@@ -44,6 +44,7 @@ _EXPECTED: Mapping[str, Expected] = {
     "comment": Expected.TEXT,
     "format": Expected.TEXT,
     "sql": Expected.TEXT,
+    "schedule": Expected.TEXT,
     "partition_cols": Expected.TEXTS,
     "cluster_by": Expected.TEXTS,
     "target": Expected.TEXTS,

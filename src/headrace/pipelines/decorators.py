@@ -17,6 +17,8 @@ from headrace.model.location import Location
 from headrace.pipelines.arguments import column, fitting, place_of, texts
 from headrace.pipelines.metrics import metrics_of
 from headrace.pipelines.registry import Registry, current_reader, current_registry
+from headrace.schedules.clause import USAGE, clause_text, parse_clause
+from headrace.schedules.cron import InvalidSchedule
 
 F = TypeVar("F", bound=Callable[[], Any])
 Decorator = Callable[[F], F]
@@ -42,7 +44,8 @@ def table(query_function: Any = None, /, **options: Any) -> Any:
         query_function: the decorated function, when used without parentheses.
         options: ``name`` (default: the function's), ``comment``, ``schema`` (DDL or StructType),
             ``table_properties``, ``partition_cols``, ``cluster_by``, ``spark_conf``, ``format`` (only ``delta``),
-            ``private`` (older: ``temporary``): the table is only for the pipeline.
+            ``private`` (older: ``temporary``): the table is only for the pipeline; ``schedule``: when it is refreshed,
+            as SQL says it: ``SCHEDULE EVERY 2 HOURS``, ``TRIGGER ON UPDATE``.
 
     Raises:
         PipelineError: DEFINITION.OUTSIDE: it was called outside of a pipeline's files.
@@ -184,9 +187,10 @@ _DATASET_OPTIONS = {
     "cluster_by",
     "spark_conf",
     "format",
+    "schedule",
 }
 # Options of stored tables, which views do not have.
-_STORED_OPTIONS = {"schema", "table_properties", "partition_cols", "cluster_by", "format"}
+_STORED_OPTIONS = {"schema", "table_properties", "partition_cols", "cluster_by", "format", "schedule"}
 # Options of tables; both have the same meaning.
 _PRIVATE_OPTIONS = {"private", "temporary"}
 
@@ -248,7 +252,20 @@ def _dataset(
         partition_by=_columns(options.get("partition_cols")),
         cluster_by=_columns(options.get("cluster_by")),
         expectations=tuple(expectations),
+        schedule=_schedule(registry, options.get("schedule"), location),
     )
+
+
+def _schedule(registry: Registry, text: str | None, location: Location) -> str:
+    """The clause of a schedule in its stored form; a problem if it is invalid."""
+    if text is None:
+        return ""
+    try:
+        return clause_text(parse_clause(text))
+    except InvalidSchedule as invalid:
+        given = {"clause": text, "reason": str(invalid), "usage": USAGE}
+        registry.problems.append(PipelineError("SCHEDULE.INVALID", location=location, **given))
+        return ""
 
 
 def _check_option(registry: Registry, word: str, option: str, value: Any, location: Location) -> None:

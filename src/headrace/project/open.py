@@ -142,6 +142,7 @@ class Project(SessionProject):
         accept_data_loss: bool = False,
         continuous: bool | None = None,
         cause: UpdateCause = UpdateCause.USER_ACTION,
+        request_id: str | None = None,
         stop: threading.Event | None = None,
         on_event: Callable[[Event], None] | None = None,
     ) -> Outcome:
@@ -159,6 +160,8 @@ class Project(SessionProject):
             accept_data_loss: let a full refresh clear rows that its sources no longer have.
             continuous: run until stopped by a signal or by *stop* (default: from the settings).
             cause: why it runs, for the event log.
+            request_id: an id of the caller's. If an update with this id has run, nothing runs, and its outcome is
+                returned: LOST if its process died.
             stop: stops the update early when set, from any thread; running batches may finish within the stop timeout.
             on_event: receives every event as it happens.
 
@@ -174,7 +177,7 @@ class Project(SessionProject):
         def planned(graph: ResolvedGraph, selection: Selection) -> Plan:
             return self._planning.plan(graph, selection, continuous=continuous)
 
-        return self._updates.run(selection, planned, on_event, stop, cause=cause)
+        return self._updates.run(selection, planned, on_event, stop, cause=cause, request_id=request_id)
 
     def backfill(self, request: BackfillRequest, *, on_event: Callable[[Event], None] | None = None) -> Outcome:
         """Run an update that executes one stream's query as a batch over a range, into the same table, exactly once.

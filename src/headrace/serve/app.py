@@ -82,6 +82,7 @@ def create_app(server: Server) -> ASGIApp:
         Route("/api/v1/pipelines", pages.home),
         Route("/api/v1/pipelines/{slug}", pages.of_pipeline(_overview, "overview")),
         Route("/api/v1/pipelines/{slug}/events", events.answer),
+        Route("/api/v1/pipelines/{slug}/schedules", pages.schedules),
     ]
     app = Starlette(routes=routes, exception_handlers={HTTPException: pages.refused, PipelineError: pages.failed})
     return Guard(Door(app, access), server.addresses)
@@ -127,6 +128,15 @@ class _Pages:
     async def help(self, request: Request) -> Response:
         name = request.path_params["name"]
         return self._answer(request, help_page(name.removesuffix(_JSON)), Frame("", ""))
+
+    async def schedules(self, request: Request) -> Response:
+        """The schedules of a pipeline as JSON."""
+        pipeline = self._server.pipelines.get(request.path_params["slug"])
+        if pipeline is None:
+            raise PipelineError("SERVE.NO_PAGE", what=request.url.path, suggestion="")
+        found = await run_in_threadpool(pipeline.schedules)
+        frame = Frame(pipeline.slug, pipeline.redact(pipeline.name), redact=pipeline.redact)
+        return self._renderer.json(Page("", "Schedules", found.to_json()), frame)
 
     def of_pipeline(self, make: PageOf, section: str) -> Endpoint:
         """The endpoint of a page of a pipeline."""

@@ -16,6 +16,7 @@ from headrace.metrics.trace import Trace
 from headrace.project.inspection.diagnosis.pipeline_doctor import PipelineDoctor
 from headrace.project.inspection.pipeline_view import PipelineView, pipeline_view
 from headrace.project.inspection.update_trace import update_trace
+from headrace.project.scheduling.schedule_view import ScheduleView, schedule_view
 from headrace.settings.discover import find_settings
 from headrace.settings.load import load_settings
 from headrace.settings.settings import Settings
@@ -95,6 +96,14 @@ class ServedPipeline:
             PipelineError: TRACE.NO_UPDATE, EVENTS.NOT_READABLE.
         """
         return update_trace(self.settings, self._environ, update_id, NEWEST_REPORTS)
+
+    def schedules(self) -> ScheduleView:
+        """Its schedules now.
+
+        Raises:
+            PipelineError: EVENTS.NOT_READABLE, SCHEDULE.STATE_UNREADABLE.
+        """
+        return schedule_view(self.settings, self._environ, self._now)
 
     def diagnosis(self) -> Diagnosis:
         """What is wrong with it."""

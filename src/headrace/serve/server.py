@@ -12,6 +12,7 @@ from pathlib import Path
 import uvicorn
 
 from headrace.errors import PipelineError
+from headrace.project.scheduling.start_schedulers import ScheduledPipeline, running_schedulers
 from headrace.serve.addresses import Addresses, addresses
 from headrace.serve.app import Server, create_app
 from headrace.serve.pipelines import ServedPipeline, redact_all, served_pipelines
@@ -34,6 +35,7 @@ class ServeOptions:
         profile: of the settings.
         token_file: None for the user's own.
         new_token: replace the token.
+        runs_schedules: start updates by the schedules of the projects.
     """
 
     folders: Sequence[Path]
@@ -42,6 +44,7 @@ class ServeOptions:
     profile: str | None = None
     token_file: Path | None = None
     new_token: bool = False
+    runs_schedules: bool = True
 
 
 def serve(options: ServeOptions, environ: Mapping[str, str], say: Callable[[str], None]) -> None:
@@ -86,11 +89,17 @@ def serve(options: ServeOptions, environ: Mapping[str, str], say: Callable[[str]
             say(f"{file} has its digest. The token is not shown again; --new-token makes another one.")
         else:
             say(f"{reached.url}/")
-        try:
-            server.run(sockets=[bound])
-        except KeyboardInterrupt:
-            # The signal that ended it, again.
-            say("stopped")
+        scheduled = [
+            ScheduledPipeline(pipeline.settings, options.profile, pipeline.redact)
+            for pipeline in pipelines.values()
+            if options.runs_schedules
+        ]
+        with running_schedulers(scheduled, environ, say):
+            try:
+                server.run(sockets=[bound])
+            except KeyboardInterrupt:
+                # The signal that ended it, again.
+                say("stopped")
 
 
 class _Redacting(logging.Formatter):

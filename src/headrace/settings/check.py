@@ -100,8 +100,8 @@ class Section:
         """This section overridden by *other*: mappings of strings are merged, anything else is replaced."""
         values = dict(self.values)
         for key, value in other.values.items():
-            merged = self.mapping(key) if isinstance(value, dict) else {}
-            values[key] = {**merged, **other.mapping(key)} if isinstance(value, dict) else value
+            is_map = isinstance(value, dict) and not other.named_sections(key)
+            values[key] = {**self.mapping(key), **other.mapping(key)} if is_map else value
         return Section(self.line, values, {**self.lines, **other.lines})
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from headrace.model.change_classes import ApprovalMode, ChangeClass
 from headrace.settings.alert_keys import ALERT_KEYS
 from headrace.settings.key import Key, KeyTable, ValueType, accepted, refused, used
+from headrace.settings.schedule_keys import SCHEDULE_KEYS
 from headrace.settings.store_keys import STORE_KEYS
 
 _T, _used, _accepted, _refused = ValueType, used, accepted, refused
@@ -360,15 +361,15 @@ _SERVICE = (
         "Use headrace validate.",
         "`false`",
     ),
-    _accepted("trigger", _T.SECTION, "Older form of `continuous`.", _TRIGGERED),
+    _used("trigger", _T.SECTION, "Older form of `continuous`, in the vendor's format."),
     _accepted("trigger.manual", _T.ANY_MAP, "Updates are started manually.", _TRIGGERED),
-    _refused(
-        "trigger.cron",
-        _T.ANY_MAP,
-        "Updates are started on a schedule.",
-        "there is no scheduler",
-        "Start headrace run from cron or from your scheduler.",
+    _used("trigger.cron", _T.SECTION, "A schedule in the vendor's format. Its name is `trigger`."),
+    _used(
+        "trigger.cron.quartz_cron_schedule",
+        _T.TEXT,
+        "Times, as a Quartz expression: `0 0 2 * * ?`. Required.",
     ),
+    _used("trigger.cron.timezone_id", _T.TEXT, "Time zone of the times.", "`UTC`"),
     _accepted("allow_duplicate_names", _T.BOOLEAN, "Allows a second pipeline with the same name.", _NO_SERVER),
     _accepted("serverless", _T.BOOLEAN, "Runs on the vendor's own compute.", _NO_SERVER),
     _accepted("photon", _T.BOOLEAN, "Uses the vendor's native engine.", "queries run on open-source Spark"),
@@ -461,6 +462,7 @@ KEYS: tuple[Key, ...] = (
     *_PIPELINE,
     *_OURS,
     *ALERT_KEYS,
+    *SCHEDULE_KEYS,
     *STORE_KEYS,
     *_SERVICE,
     *_CLUSTERS,

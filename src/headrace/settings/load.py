@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,13 +11,6 @@ from types import MappingProxyType
 from typing import Any
 
 from headrace.errors import PipelineError, Problems, raise_all
-from headrace.model.dead_letter_policy import (
-    FAILING_ROWS_KEYS,
-    NO_DEAD_LETTERS,
-    DeadLetterPolicy,
-    InvalidDeadLetterPolicy,
-)
-from headrace.model.flow_confs import wrong_flow_confs
 from headrace.model.location import Location
 from headrace.model.names import InvalidName, check_in_catalog, check_part
 from headrace.model.pipeline_keys import (
@@ -29,13 +21,18 @@ from headrace.model.pipeline_keys import (
     normalize_keys,
     pipeline_key,
 )
-from headrace.model.sequence_conflicts import ON_TIE_KEY, OnTie
-from headrace.model.tombstone_retention import DEFAULT_RETENTION, RETENTION_KEYS, Retention, is_seconds
 from headrace.model.triggers import INTERVAL_KEY, InvalidInterval, parse_interval_s
 from headrace.options.nearest import nearest
 from headrace.settings.alerts import alerts_of
 from headrace.settings.check import Checker, Section
 from headrace.settings.clusters import spark_conf_of
+from headrace.settings.configuration import (
+    WHOLE,
+    change_settings_of,
+    check_flow_confs,
+    dead_letters_of,
+    update_retries_of,
+)
 from headrace.settings.discover import find_settings
 from headrace.settings.document import read_document
 from headrace.settings.keys import keys_below
@@ -48,11 +45,13 @@ from headrace.settings.named import (
     maintenance_of,
     savepoints_of,
 )
+from headrace.settings.schedules import schedules_of
 from headrace.settings.settings import (
     DEFAULT_PARALLEL_FLOWS,
     DEFAULT_SCHEMA,
     DEFAULT_STOP_TIMEOUT_S,
     DEFAULT_STORAGE,
+    DEFAULT_UPDATE_RETRIES,
     Settings,
 )
 from headrace.settings.storage import resolve_storage
@@ -156,8 +155,11 @@ class _Loader:
         configuration = _configuration(section, overrides, partial(self._invalid, section))
         development = section.flag("development") or False
         clusters = spark_conf_of(section.sections("clusters"), self._problem)
-        retention, on_tie = _cdc_settings(configuration, partial(self._invalid, section))
-        _check_flow_confs(configuration, partial(self._invalid, section))
+        retention, on_tie = change_settings_of(configuration, partial(self._invalid, section))
+        check_flow_confs(configuration, partial(self._invalid, section))
+        update_retries = update_retries_of(
+            configuration, 0 if development else DEFAULT_UPDATE_RETRIES, partial(self._invalid, section)
+        )
         return Settings(
             file=self.file,
             root=self.file.parent,
@@ -171,7 +173,7 @@ class _Loader:
             trigger_interval_s=self._interval(section, configuration),
             retention=retention,
             on_tie=on_tie,
-            on_failing_rows=_on_failing_rows(configuration, partial(self._invalid, section)),
+            on_failing_rows=dead_letters_of(configuration, partial(self._invalid, section)),
             stop_timeout_s=self._number(section, "stop_grace_seconds", DEFAULT_STOP_TIMEOUT_S),
             development=development,
             configuration=MappingProxyType(configuration),
@@ -194,6 +196,8 @@ class _Loader:
             paths=_absolute(section.mapping("paths"), self.file.parent),
             secrets_directory=self.file.parent / secrets if secrets else None,
             alerts=alerts_of(section, self.file.name, self._problem),
+            schedules=schedules_of(section, self.file.parent, update_retries, self._problem),
+            update_retries=update_retries,
             stores=stores_of(section, self.file.name, self._problem),
             notices=(*notices.items(), *clusters.notices, *_vendor_confs(configuration)),
             locations=self._locations(section, clusters.lines, overrides),
@@ -254,7 +258,7 @@ class _Loader:
         written = configuration.get(RETRIES_KEY)
         if written is None:
             return default
-        if not re.fullmatch(r"[0-9]{1,9}", written):
+        if not WHOLE.fullmatch(written):
             key = f"configuration.{RETRIES_KEY}"
             self._invalid(section, key, "it is not a whole number", "Write 0 or more.")
             return default
@@ -312,30 +316,3 @@ def _absolute(paths: Mapping[str, str], folder: Path) -> Mapping[str, str]:
     return MappingProxyType(
         {prefix: target if "://" in target else str(folder / target) for prefix, target in paths.items()}
     )
-
-
-def _check_flow_confs(configuration: Mapping[str, str], wrong: Callable[[str, str, str], None]) -> None:
-    for found in wrong_flow_confs(configuration):
-        wrong(f"configuration.{found.key}", found.reason, found.hint)
-
-
-def _on_failing_rows(configuration: Mapping[str, str], wrong: Callable[[str, str, str], None]) -> DeadLetterPolicy:
-    """How records that fail processing are handled."""
-    found = NO_DEAD_LETTERS
-    for key in sorted(FAILING_ROWS_KEYS & configuration.keys()):
-        try:
-            found = found.with_confs({key: configuration[key]})
-        except InvalidDeadLetterPolicy as invalid:
-            wrong(f"configuration.{key}", str(invalid), "Correct it, or leave it out.")
-    return found
-
-
-def _cdc_settings(configuration: Mapping[str, str], wrong: Callable[[str, str, str], None]) -> tuple[Retention, OnTie]:
-    """The tombstone retention and the handling of sequence conflicts of change flows."""
-    for key in RETENTION_KEYS & configuration.keys():
-        if not is_seconds(configuration[key]):
-            wrong(f"configuration.{key}", "it is not a whole number", "Write seconds, 0 or more.")
-    if ON_TIE_KEY in configuration and OnTie.of(configuration[ON_TIE_KEY]) is None:
-        reason = f'"{configuration[ON_TIE_KEY]}" is not one of {", ".join(OnTie)}'
-        wrong(f"configuration.{ON_TIE_KEY}", reason, "Write one of them, or leave it out.")
-    return DEFAULT_RETENTION.with_confs(configuration), OnTie.RESOLVE.with_confs(configuration)

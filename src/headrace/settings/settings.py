@@ -17,6 +17,7 @@ from headrace.model.names import Naming, QualifiedName
 from headrace.model.savepoint_policy import NO_SAVEPOINTS, SavepointPolicy
 from headrace.model.sequence_conflicts import OnTie
 from headrace.model.tombstone_retention import DEFAULT_RETENTION, Retention
+from headrace.schedules.definition import Schedule
 from headrace.settings.alert_settings import AlertSettings
 from headrace.settings.keyring import from_keyring
 from headrace.settings.secrets import DIRECTORY_VARIABLE, Secrets, resolve
@@ -35,6 +36,8 @@ DEFAULT_RETAIN_S = 400 * 86_400.0
 DEFAULT_RETAIN_METRICS_S = 30 * 86_400.0
 # pipelines.maxFlowRetryAttempts of lakeflow.md 1.7.
 DEFAULT_FLOW_RETRIES = 2
+# pipelines.numUpdateRetryAttempts, for triggered updates.
+DEFAULT_UPDATE_RETRIES = 5
 DEFAULT_STOP_TIMEOUT_S = 10
 
 
@@ -110,6 +113,9 @@ class Settings:
     paths: Mapping[str, str] = field(default_factory=_no_texts)
     secrets_directory: Path | None = None
     alerts: AlertSettings = field(default_factory=AlertSettings)
+    schedules: tuple[Schedule, ...] = ()
+    # How often a scheduler starts a failed update again, unless its schedule says otherwise.
+    update_retries: int = DEFAULT_UPDATE_RETRIES
     approval: ApprovalPolicy = field(default_factory=ApprovalPolicy)
     # By the canonical URI of a bucket.
     stores: Mapping[str, StoreSettings] = field(default_factory=dict)

@@ -96,7 +96,8 @@ class MonitoringFile(str, Enum):
     """The files of monitoring: caches of the metrics of events that were already folded, and of what the storage has.
 
     Alerts; messages to send; why the latest update did not start. And of maintenance: its log, a Delta table like the
-    event log, which has one writer each; and its lock.
+    event log, which has one writer each; and its lock. And of the process that starts updates by schedules: its lease,
+    what it has decided, and the schedules that users have paused.
     """
 
     METRICS = "metrics.json"
@@ -109,6 +110,20 @@ class MonitoringFile(str, Enum):
     OUTBOX = "outbox"
     OPERATIONS = "operations"
     MAINTENANCE_LOCK = "maintenance.lock"
+    SCHEDULE_LEASE = "serve.lease.json"
+    SCHEDULES = "serve/schedules.json"
+    PAUSES = "serve/pauses.json"
+
+
+# What all machines share; the other files are caches, or about a machine.
+_SHARED = frozenset(
+    {
+        MonitoringFile.OPERATIONS,
+        MonitoringFile.SCHEDULE_LEASE,
+        MonitoringFile.SCHEDULES,
+        MonitoringFile.PAUSES,
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -174,7 +189,7 @@ class StorageLayout:
 
     def monitoring(self, file: MonitoringFile) -> str:
         """A file of what readers of the event log store, or maintenance."""
-        if file is MonitoringFile.OPERATIONS:
+        if file in _SHARED:
             return self._join("system", file.value)
         return f"{self.local_root or self.root.rstrip('/')}/system/{file.value}"
 

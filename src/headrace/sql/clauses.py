@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from headrace.errors import PipelineError
 from headrace.model.custom_metrics import CustomMetric, is_metric_name, metric_name_of
+from headrace.schedules.clause import USAGE, clause_text, parse_clause
+from headrace.schedules.cron import InvalidSchedule
 from headrace.sql.columns import ColumnList, column_list, plain_name
 from headrace.sql.cursor import Cursor
 from headrace.sql.lexer import Kind
@@ -28,18 +30,21 @@ class Clauses:
     metrics: list[CustomMetric] = field(default_factory=list)
     partition_by: tuple[str, ...] = ()
     cluster_by: tuple[str, ...] = ()
+    # In the form of headrace.schedules.clause; empty for none.
+    schedule: str = ""
+    zone: str = "UTC"
     seen: set[str] = field(default_factory=set)
 
 
-def clauses(cursor: Cursor, problems: list[PipelineError], resolve_name: ResolveName) -> Clauses:
+def clauses(cursor: Cursor, problems: list[PipelineError], resolve_name: ResolveName, zone: str = "UTC") -> Clauses:
     """Parse the column list and the clauses up to AS or the end; unsupported ones are added to *problems*.
 
-    *resolve_name* returns the dataset for a spelling.
+    *resolve_name* returns the dataset for a spelling; *zone* is the time zone of schedules that name none.
 
     Raises:
         PipelineError: SQL.SYNTAX, NAME.INVALID.
     """
-    found = Clauses()
+    found = Clauses(zone=zone)
     if not cursor.done and cursor.rest[0].is_symbol("("):
         found.columns = column_list(cursor, problems, resolve_name)
     while not cursor.done and not any(cursor.ahead(*words) for words in _ENDS):
@@ -75,12 +80,16 @@ def _clause(cursor: Cursor, found: Clauses, problems: list[PipelineError]) -> No
 
 def _skip_to_next(cursor: Cursor) -> None:
     """Skip the tokens of an unsupported clause, so that the rest of the statement is checked too."""
-    starts = [*_READERS, *CLAUSES, *FLOW_CLAUSES, ("AS",)]
-    while not cursor.done and not any(cursor.ahead(*words) for words in starts):
+    while not cursor.done and not _starts_clause(cursor):
         if cursor.rest[0].is_symbol("("):
             cursor.brackets("what belongs to the clause")
         else:
             cursor.position += 1
+
+
+def _starts_clause(cursor: Cursor) -> bool:
+    starts = (*_READERS, *CLAUSES, *FLOW_CLAUSES, ("AS",))
+    return any(cursor.ahead(*words) for words in starts)
 
 
 def _using(cursor: Cursor, _found: Clauses, problems: list[PipelineError]) -> None:
@@ -100,6 +109,25 @@ def _clustered(cursor: Cursor, found: Clauses, _problems: list[PipelineError]) -
 
 def _comment(cursor: Cursor, found: Clauses, _problems: list[PipelineError]) -> None:
     found.comment = cursor.string("a comment in quotes")
+
+
+def _schedule(cursor: Cursor, found: Clauses, problems: list[PipelineError]) -> None:
+    location, begin = cursor.location, cursor.position
+    while not cursor.done and not _starts_clause(cursor):
+        cursor.position += 1
+    tokens = cursor.part(begin, cursor.position).rest
+    words = " ".join(token.text for token in tokens)
+    start = cursor.statement.tokens[begin - 1].text.upper()
+    start = "SCHEDULE" if start == "SCHEDULE" else "TRIGGER ON UPDATE"
+    try:
+        if {"SCHEDULE", "TRIGGER"} <= found.seen:
+            raise InvalidSchedule("a dataset has one of SCHEDULE and TRIGGER ON UPDATE")  # noqa: TRY301 - as the parser
+        found.schedule = clause_text(parse_clause(f"{start} {words}", found.zone))
+    except InvalidSchedule as invalid:
+        # Values of parameters are not shown.
+        shown = (token.text if token.parameter is None else token.parameter for token in tokens)
+        given = {"clause": " ".join((start, *shown)), "reason": str(invalid), "usage": USAGE}
+        problems.append(PipelineError("SCHEDULE.INVALID", location=location, **given))
 
 
 def _properties(cursor: Cursor, found: Clauses, problems: list[PipelineError]) -> None:
@@ -126,6 +154,8 @@ _READERS: Mapping[tuple[str, ...], _Reader] = {
     ("CLUSTER", "BY"): _clustered,
     ("COMMENT",): _comment,
     ("TBLPROPERTIES",): _properties,
+    ("SCHEDULE",): _schedule,
+    ("TRIGGER", "ON", "UPDATE"): _schedule,
 }
 
 

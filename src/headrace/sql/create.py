@@ -63,7 +63,15 @@ _KINDS: Mapping[tuple[frozenset[str], str], Kind] = {
     )
 }
 _EXPECTED = "STREAMING TABLE, MATERIALIZED VIEW, TEMPORARY VIEW, VIEW or FLOW"
-_STORED_CLAUSES = {"USING": "USING", "PARTITIONED": "PARTITIONED BY", "CLUSTER": "CLUSTER BY"}
+_STORED_CLAUSES = {
+    "USING": "USING",
+    "PARTITIONED": "PARTITIONED BY",
+    "CLUSTER": "CLUSTER BY",
+    "SCHEDULE": "SCHEDULE",
+    "TRIGGER": "TRIGGER ON UPDATE",
+}
+# Its value applies to schedules without a time zone.
+_ZONE_KEY = "spark.sql.session.timeZone"
 _AFTER_TARGET = ("SELECT", "WITH", "FROM", "VALUES", "BY")
 _CHANGING = ("INSERT", "UPDATE", "DELETE", "MERGE")
 
@@ -122,7 +130,8 @@ def _dataset(state: FileState, cursor: Cursor, kind: Kind, *, private: bool = Fa
     location = Location(state.file, cursor.statement.line)
     cursor.accept("IF", "NOT", "EXISTS")
     name = state.name(cursor.name(f"the name of the {kind.label}"), location, used=kind is not Kind.TEMPORARY_VIEW)
-    found = clauses(cursor, state.problems, state.name)
+    zone = state.conf.get(_ZONE_KEY) or state.values.get(_ZONE_KEY) or "UTC"
+    found = clauses(cursor, state.problems, state.name, zone)
     if found.columns.untyped is not None and (found.columns.typed or kind is Kind.STREAMING_TABLE):
         raise found.columns.untyped
     if kind.is_view:
@@ -149,6 +158,7 @@ def _dataset(state: FileState, cursor: Cursor, kind: Kind, *, private: bool = Fa
             expectations=tuple(found.columns.expectations),
             column_comments=found.columns.comments,
             metrics=tuple(found.metrics),
+            schedule=found.schedule,
         ),
         None,
     )

@@ -33,7 +33,6 @@ _BARE_QUERY = Refusal(
 _WRITTEN_BY_FLOWS = Refusal(
     "Only flows write to a pipeline's tables", "Write CREATE FLOW name AS INSERT INTO target query"
 )
-_TIMES = Refusal("Pipeline files do not schedule updates", "Remove the clause, and start updates from your scheduler")
 _KEYS = Refusal(
     "A key needs an action for rows that violate it",
     "Write CONSTRAINT name EXPECT (PRIMARY KEY (id)), or UNIQUE or FOREIGN KEY there",
@@ -85,8 +84,6 @@ CLAUSES: Mapping[Words, Refusal] = {
     ("LOCATION",): Refusal(
         "Tables are stored below the pipeline's storage", "Remove it, and set storage in the settings"
     ),
-    ("SCHEDULE",): _TIMES,
-    ("TRIGGER",): _TIMES,
     ("WITH", "ROW", "FILTER"): Refusal("Row filters are not supported yet", "Filter the rows in the query"),
     ("CLUSTER", "BY", "AUTO"): Refusal("Headrace does not choose clustering columns", "Name them: CLUSTER BY (a, b)"),
     ("CLUSTER", "BY", "NONE"): Refusal("Clustering is off unless columns are named", "Remove the clause"),

@@ -124,10 +124,12 @@ class FakeProject:
         accept_data_loss: bool = False,
         continuous: bool | None = None,
         cause: UpdateCause = UpdateCause.USER_ACTION,
+        request_id: str | None = None,
         on_event: Callable[[Event], None] | None = None,
     ) -> Outcome:
         more = (tuple(reset_checkpoint), accept_data_loss, continuous)
         more += () if cause is UpdateCause.USER_ACTION else (cause,)
+        more += () if request_id is None else (request_id,)
         left_out = (tuple(exclude),) if exclude else ()
         self._ask("run", refresh, full_refresh, full_refresh_all, *left_out, *(more if any(more) else ()))
         assert on_event is not None

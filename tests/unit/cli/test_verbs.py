@@ -30,6 +30,7 @@ from headrace.plan.backfills import BackfillRequest
         (["plan", "--full-refresh-all", "--exclude", "a"], ("plan", Selection(full_refresh_all=True, exclude=("a",)))),
         (["run", "--continuous"], ("run", (), (), False, (), False, True)),
         (["run", "--cause", "schedule"], ("run", (), (), False, (), False, None, UpdateCause.SCHEDULE)),
+        (["run", "--request-id", "nightly:1"], ("run", (), (), False, (), False, None, "nightly:1")),
         (
             ["run", "--reset-checkpoint", "a=latest,b", "--accept-data-loss"],
             ("run", (), (), False, ("a=latest", "b"), True, None),

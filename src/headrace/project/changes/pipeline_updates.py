@@ -65,6 +65,7 @@ class PipelineUpdates:
         *,
         skip_unavailable: bool = True,
         cause: UpdateCause = UpdateCause.USER_ACTION,
+        request_id: str | None = None,
         gate: UpdateGate | None = None,
     ) -> Outcome:
         """Run an update to its end.
@@ -76,6 +77,7 @@ class PipelineUpdates:
             stop: stops the update early when set.
             skip_unavailable: leave out flows whose sources are unavailable, instead of stopping the update.
             cause: why it runs, for the event log.
+            request_id: of the request that it answers; if an update has answered it, its outcome is returned.
             gate: decides whether the plan may run (default: by the settings).
 
         Raises:
@@ -93,6 +95,7 @@ class PipelineUpdates:
             self.alerts(),
             self.metrics,
             cause,
+            request_id,
             gate or PolicyGate(self.settings.approval, self.flows, selection),
         )
         self.savepoints.finish()

@@ -207,6 +207,7 @@ def definition_events(graph: ResolvedGraph, plan: Plan) -> Iterator[Event]:
                 for rule in (expectation.predicate for expectation in dataset.dataset.expectations)
                 if isinstance(rule, Fresh)
             ),
+            schedule=dataset.dataset.schedule,
         )
     for flow in graph.flows:
         yield FlowDefined(

@@ -16,7 +16,9 @@ from headrace.events.expiry import Retention
 from headrace.events.log import EventLog
 from headrace.events.outcome import COUNTED_IN_TOTALS, TOTALS_AFTER_EVENTS, OutcomeBuilder
 from headrace.events.reader import EventReader
+from headrace.events.recorded import find_request
 from headrace.events.types import TERMINAL_UPDATE_STATES, BatchDone, Event, UpdateStateChanged
+from headrace.model.outcome import Outcome, UpdateState
 from headrace.project.resolution.resolve_request import Resolved
 from headrace.project.update.event_hooks import Hooks
 from headrace.project.update.java_garbage import GarbageCollection
@@ -24,6 +26,20 @@ from headrace.project.update.log_trimming import record_trimming
 from headrace.settings.secrets import Secrets
 from headrace.settings.settings import Settings
 from headrace.spark.session.active_session import make_active
+
+
+def outcome_of_request(settings: Settings, request_id: str) -> Outcome | None:
+    """How the update ended that answers a request, for the holder of the lease; None without one.
+
+    An update without an end is LOST: its process held the lease before.
+
+    Raises:
+        PipelineError: EVENTS.NOT_READABLE.
+    """
+    reader = EventReader(settings.layout.events)
+    update_id = find_request(reader, request_id)
+    outcome = None if update_id is None else reader.outcome(update_id)
+    return outcome.as_lost() if outcome is not None and outcome.state is UpdateState.RUNNING else outcome
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from headrace.project.update.initial_events import (
     plan_warnings,
     settings_warnings,
 )
-from headrace.project.update.recorded_events import recorded_events
+from headrace.project.update.recorded_events import outcome_of_request, recorded_events
 from headrace.project.update.run_plan import PlanRun
 from headrace.runtime.board import Board
 from headrace.runtime.failpoints import Failpoints
@@ -70,12 +70,18 @@ class Update:
     # Why, and who starts it; None if unknown.
     cause: UpdateCause
     user: str | None
+    # Of the request that it answers; None for none.
+    request_id: str | None
     # Applies renames, after the event log has recorded them.
     apply_renames: Callable[[Plan], None]
     # Resolves and plans the remaining flows of a board again, after the schema of a source evolved.
     replan: Callable[[Board], tuple[Resolved, Plan]]
     monitor: AlertMonitor
     gate: UpdateGate
+
+    def earlier_outcome(self) -> Outcome | None:
+        """How an earlier update ended that answers the same request; None without one."""
+        return None if self.request_id is None else outcome_of_request(self.settings, self.request_id)
 
     def run(
         self,
@@ -105,7 +111,7 @@ class Update:
             watch.during(emit, continuous=plan.continuous),
         ):
             created = created_event(settings, selection, self.cause, self.user, continuous=plan.continuous)
-            emit(replace(created, code_digest=code_digest, plan_id=self.gate.plan_id))
+            emit(replace(created, code_digest=code_digest, plan_id=self.gate.plan_id, request_id=self.request_id))
             for initial_event in (
                 *settings_warnings(settings),
                 *alert_warnings(settings.alerts, self.resolved.graph),

@@ -46,6 +46,7 @@ class UpdateStart:
     alerts: UpdateAlerts
     metrics: ReadMetrics
     cause: UpdateCause
+    request_id: str | None
     gate: UpdateGate
 
     def run(
@@ -96,11 +97,6 @@ class UpdateStart:
 
         lease = Lease(file, host, time.time, timing=self.harness.lease_timing, update_id=update_id)
         with StopSignals(stop) as stop_signals, lease:
-            self.planning.finish_renames()
-            plan = planned(resolved.graph, selection)
-            with self._refusals_recorded(monitor, host), self.planning.reading():
-                self.gate.check(plan)
-            clear_refusal(self.settings)
             update = Update(
                 update_id=update_id,
                 settings=self.settings,
@@ -112,11 +108,21 @@ class UpdateStart:
                 clock=self.harness.clock,
                 cause=self.cause,
                 user=user_name(self.environ),
+                request_id=self.request_id,
                 apply_renames=lambda plan: self.planning.apply_renames(plan, self.harness.failpoints),
                 replan=replan,
                 monitor=monitor,
                 gate=self.gate,
             )
+            # Under the lease: whoever started it twice gets one update.
+            earlier = update.earlier_outcome()
+            if earlier is not None:
+                return earlier
+            self.planning.finish_renames()
+            plan = planned(resolved.graph, selection)
+            with self._refusals_recorded(monitor, host), self.planning.reading():
+                self.gate.check(plan)
+            clear_refusal(self.settings)
             return update.run(plan, selection, on_event, stop_signals)
 
     @contextmanager
