@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from headrace.errors import Problems
+from headrace.model.change_classes import ChangeClass
 from headrace.model.outcome import FlowState, UpdateState
 
 pytestmark = pytest.mark.spark
@@ -145,6 +146,8 @@ def test_an_incompatible_state_change_is_rejected_and_names_the_operator(changed
     with pytest.raises(Problems) as found:
         changed(*(REFUSED[case][:2] for case in cases)).plan()
 
+    blocked = [change for change in found.value.plan.changes if change.change_class is ChangeClass.BLOCKED]
+    assert [change.error for change in blocked] == list(found.value)
     state = [error for error in found.value if error.code == "FLOW.STATE_CHANGED"]
     assert sorted(error.params["changes"] for error in state) == sorted(REFUSED[case][2] for case in cases)
     for error in state:

@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.testing import assertDataFrameEqual
 
+from headrace.delta_log.table_layout import table_layout
 from headrace.delta_log.tables import newest_version, table_version
 from headrace.errors import PipelineError
 from headrace.spark.delta.contents import Contents, set_contents
@@ -87,6 +88,26 @@ def test_an_old_version_can_be_taken_whose_files_exist(headrace_session, tmp_pat
     assert [row.id for row in headrace_session.read.format("delta").load(path).collect()] == [1]
 
 
+def test_a_version_whose_files_are_gone_is_not_committed(headrace_session, tmp_path):
+    """Guards that no commit names files that a VACUUM has deleted since the restore was planned, in any folder."""
+    path = _path(tmp_path)
+    _create(headrace_session, path, "id BIGINT, name STRING", "PARTITIONED BY (name)")
+    headrace_session.sql(f"INSERT INTO delta.`{path}` VALUES (1, 'a b/c%'), (2, 'b')")
+    headrace_session.sql(f"DELETE FROM delta.`{path}` WHERE id = 1")
+    (file,) = (file for file in Path(path).rglob("*.parquet") if "name=a" in str(file))
+    kept = file.rename(tmp_path / file.name)
+    with pytest.raises(PipelineError) as refused:
+        set_contents(headrace_session, path, Contents(path, 1, {}))
+    assert (refused.value.code, refused.value.params["file"]) == (
+        "STORAGE.FILES_MISSING",
+        str(file.relative_to(path)),
+    )
+    assert newest_version(path) == 2
+    kept.rename(file)
+    set_contents(headrace_session, path, Contents(path, 1, {}))
+    assert headrace_session.read.format("delta").load(path).count() == 2
+
+
 def test_a_table_gets_the_contents_of_another_table(headrace_session, tmp_path):
     # Guards: id and history stay, columns and partitions are the other table's, and the files are its own.
     path, other = _path(tmp_path), _path(tmp_path, "other")
@@ -101,6 +122,31 @@ def test_a_table_gets_the_contents_of_another_table(headrace_session, tmp_path):
     after = headrace_session.read.format("delta").load(path)
     assert [tuple(row) for row in after.orderBy("id").collect()] == [(5, "x", "a"), (6, "y", "b")]
     assert table_version(path).table_id == table_id
+
+
+@pytest.mark.parametrize(
+    ("layout", "other_layout"),
+    [
+        ("", "CLUSTER BY (name)"),
+        ("CLUSTER BY (id)", "PARTITIONED BY (name)"),
+        ("PARTITIONED BY (id)", "CLUSTER BY (name)"),
+        ("CLUSTER BY (id)", ""),
+    ],
+)
+def test_a_table_gets_the_clustering_of_another_table(headrace_session, tmp_path, layout, other_layout):
+    """Guards what Delta's own action for a RESTORE gets wrong: a clustering that the table of now does not have."""
+    path, other = _path(tmp_path), _path(tmp_path, "other")
+    for table, how in ((path, layout), (other, other_layout)):
+        _create(headrace_session, table, "id BIGINT, name STRING", how)
+        headrace_session.sql(f"INSERT INTO delta.`{table}` VALUES (1, 'a'), (2, 'b')")
+    shutil.copytree(other, path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("_delta_log"))
+    set_contents(headrace_session, path, Contents(other, 1, {}))
+    headrace_session.sql(f"OPTIMIZE delta.`{path}`")
+    headrace_session.sql(f"INSERT INTO delta.`{path}` VALUES (3, 'c')")
+    found, wanted = (headrace_session.sql(f"DESCRIBE DETAIL delta.`{one}`").first() for one in (path, other))
+    assert (found.clusteringColumns, found.partitionColumns) == (wanted.clusteringColumns, wanted.partitionColumns)
+    assert table_layout(path).cluster_by == table_layout(other).cluster_by
+    assert headrace_session.read.format("delta").load(path).count() == 3
 
 
 def test_numbered_rows_of_another_table_are_refused(headrace_session, tmp_path):

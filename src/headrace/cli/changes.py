@@ -30,6 +30,8 @@ from headrace.cli.update_options import (
 )
 from headrace.errors import PipelineError
 from headrace.plan.plan_file import PlanFile
+from headrace.plan.refused import RefusedPlan
+from headrace.plan.steps import Plan
 from headrace.project.lease_holders import user_name
 
 
@@ -77,19 +79,34 @@ def plan(
     elif form is not None and invocation.as_json:
         raise PipelineError("CLI.CONFLICT", first="--output json", second=f"--format {form.value}")
     project = invocation.open(configuration)
-    found = project.plan(selection)
-    text, value = found.describe(), found.to_json()
-    if diff or form is PlanFormat.MARKDOWN:
+
+    def shown(found: Plan) -> tuple[str, dict[str, Any]]:
+        text, value = found.describe(), found.to_json()
+        if not diff and form is not PlanFormat.MARKDOWN:
+            return text, value
         code = project.changes.diff(found)
         value = {**value, "code": code.to_json()}
-        shown = "\n\n".join([text, printable(code.describe(), keep="\n\t")])
-        text = PlanMarkdown(invocation.redact).render(found, code) if form is PlanFormat.MARKDOWN else shown
+        if form is PlanFormat.MARKDOWN:
+            return PlanMarkdown(invocation.redact).render(found, code), value
+        return "\n\n".join([text, printable(code.describe(), keep="\n\t")]), value
+
+    # A diff and Markdown are for programs, too.
+    folds = not diff and form is not PlanFormat.MARKDOWN
+    try:
+        found = project.plan(selection)
+    except RefusedPlan as refused:
+        text, value = shown(refused.plan)
+        if invocation.as_json:
+            invocation.more_of_error = {"plan": invocation.redacted(value)}
+        else:
+            invocation.result_redacted(text, value, folds=folds)
+        raise
+    text, value = shown(found)
     if out is not None:
         plan_file = project.changes.file_of(found, selection)
         _write(out, plan_file)
         value |= {"plan_id": plan_file.plan_id, "digest": plan_file.digest, "file": str(out)}
-    # A diff and Markdown are for programs, too.
-    invocation.result_redacted(text, value, folds=not diff and form is not PlanFormat.MARKDOWN)
+    invocation.result_redacted(text, value, folds=folds)
     if out is not None:
         invocation.say(f"plan {plan_file.plan_id} is in {out}, valid until {plan_file.document['expires_at']}")
 

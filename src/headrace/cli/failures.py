@@ -38,7 +38,7 @@ def report(error: PipelineError | Problems, invocation: Invocation) -> int:
     """Show every problem, and return the exit code."""
     problems = problems_of(error)
     if invocation.as_json:
-        _print_json(problem.to_json() for problem in problems)
+        _print_json((problem.to_json() for problem in problems), invocation.more_of_error)
     else:
         for problem in problems:
             show(problem)
@@ -65,7 +65,7 @@ def report_defect(error: Exception, invocation: Invocation) -> int:
     log = _write_log(invocation.redact("".join(traceback.format_exception(error))), invocation.location.logs())
     message = printable(f"{type(error).__name__}: {(invocation.redact(str(error)).splitlines() or [''])[0]}")
     if invocation.as_json:
-        _print_json([_internal(message, str(log))])
+        _print_json([_internal(message, str(log))], {})
     else:
         text = f"error[INTERNAL]: unexpected {message} (a bug in Headrace, please report it with {log})"
         print_folded(error_console(), text)
@@ -113,9 +113,9 @@ def _lines_of(text: str, width: int | None) -> list[str]:
     return folded(printable(text), width).split("\n")
 
 
-def _print_json(problems: Iterable[Mapping[str, Any]]) -> None:
+def _print_json(problems: Iterable[Mapping[str, Any]], more: Mapping[str, Any]) -> None:
     everything = list(problems)
-    sys.stdout.write(json_text({"error": everything[0], "problems": everything}) + "\n")
+    sys.stdout.write(json_text({"error": everything[0], "problems": everything, **more}) + "\n")
     sys.stdout.flush()
 
 

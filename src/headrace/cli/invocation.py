@@ -50,6 +50,8 @@ class Invocation:
     verbosity: Verbosity = Verbosity.NORMAL
     # Removes secrets from a text; there are none before a project is opened.
     redact: Callable[[str], str] = str
+    # What a verb has found although it fails; part of the document that has the error.
+    more_of_error: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def as_json(self) -> bool:
@@ -88,14 +90,15 @@ class Invocation:
 
     def result_redacted(self, text: str, value: Any, *, folds: bool = True) -> None:
         """Print a result with the secrets removed; it may quote the project's own texts, which can contain some."""
-        self.result(self.redact(text), self._redacted(value), folds=folds)
+        self.result(self.redact(text), self.redacted(value), folds=folds)
 
-    def _redacted(self, value: Any) -> Any:
+    def redacted(self, value: Any) -> Any:
+        """A value for programs, with the secrets removed from its texts."""
         if isinstance(value, str):
             return self.redact(value)
         if isinstance(value, Mapping):
-            return {key: self._redacted(item) for key, item in value.items()}
-        return [self._redacted(item) for item in value] if isinstance(value, list | tuple) else value
+            return {key: self.redacted(item) for key, item in value.items()}
+        return [self.redacted(item) for item in value] if isinstance(value, list | tuple) else value
 
     def say(self, text: str) -> None:
         """Print a notice; nothing depends on it."""

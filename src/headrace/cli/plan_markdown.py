@@ -44,6 +44,9 @@ class PlanMarkdown:
         else:
             lines += ["Nothing to do." if plan.empty else "Nothing that is deployed changes.", ""]
         for change in changes:
+            if change.error is not None:
+                way_on = f" To continue: {self._text(change.way_on)}" if change.way_on else ""
+                lines += [f"{self._code(change.name)} is blocked: {self._code(change.error.code)}.{way_on}", ""]
             if change.old_rows is not None:
                 lines += [*self._old_rows(change, change.old_rows), ""]
         lines += _folded("Steps", "", self.redact(replace(plan, changes=()).describe()))

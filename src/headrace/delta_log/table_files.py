@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from headrace.delta_log.tables import commit_file
 from headrace.errors import PipelineError
 from headrace.model.local_path import local_path
 from headrace.stores.object_path import ObjectPath
+from headrace.stores.parallel import in_parallel
 from headrace.stores.paths import StoragePath, storage_path
 
 # Not the statistics as columns, which may have times that Python has not.
@@ -38,6 +39,8 @@ _DATA_FILE = re.compile(r".*\.parquet|deletion_vector_[0-9a-f-]{36}\.bin")
 # The alphabet of Z85, which writes 4 bytes as 5 letters.
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _UUID_LETTERS = 20
+# From so many files on, a bucket is listed, 1,000 objects a request, in place of a request for each file.
+_LISTED_FROM = 1_000
 
 
 @dataclass(frozen=True)
@@ -129,6 +132,37 @@ def _stored_objects(table: ObjectPath) -> tuple[StoredFile, ...]:
         for meta, name in below
         if not name.startswith((f"{_LOG}/", *others)) and _DATA_FILE.fullmatch(name.rpartition("/")[2])
     )
+
+
+def added_files(add: Mapping[str, Any], path: str) -> tuple[str, ...]:
+    """The data file that an action ``add`` of a table names, and its deletion vector, relative to the table."""
+    table = storage_path(path)
+    vector = _vector(add, table)
+    return (_relative(add["path"], table), *([vector] if vector else []))
+
+
+def missing_files(path: str, names: Collection[str]) -> tuple[str, ...]:
+    """Those of the files of a table that do not exist, sorted. Files in other stores are assumed to exist.
+
+    Args:
+        path: of the table.
+        names: the files, as :attr:`LiveFile.path` and :attr:`LiveFile.vector` are.
+
+    Raises:
+        OSError: the store does not answer.
+    """
+    table = storage_path(path)
+    if not isinstance(table, ObjectPath):
+        # Many thousands of files: no Path objects.
+        return tuple(
+            sorted(n for n in names if _SCHEME.match(n) is None and not os.path.lexists(os.path.join(path, n)))  # noqa: PTH118
+        )
+    own = sorted(name for name in names if not is_outside(name))
+    if len(own) >= _LISTED_FROM:
+        known = {file.path for file in _stored_objects(table)}
+        return tuple(name for name in own if name not in known)
+    found = in_parallel(lambda name: (table / name).is_file(), own)
+    return tuple(name for name, is_there in zip(own, found, strict=True) if not is_there)
 
 
 def files_needed_since(path: str, version: int, first: int) -> frozenset[str]:

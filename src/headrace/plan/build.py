@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headrace.errors import PipelineError, Problems
+from headrace.errors import PipelineError
 from headrace.graph.resolved import ResolvedGraph
 from headrace.graph.resolved_flows import StoredFlow
 from headrace.graph.select import Selected
@@ -15,6 +15,7 @@ from headrace.plan.deployed import DeployedHistory, DeployedState
 from headrace.plan.flow_steps import flow_step
 from headrace.plan.missing_inputs import missing_feeds, missing_inputs
 from headrace.plan.persisted_views import view_steps
+from headrace.plan.refused import RefusedPlan, refused_by_flow, refused_datasets
 from headrace.plan.restarts import reset_hint, restarts
 from headrace.plan.source_retention import Restart
 from headrace.plan.state_compatibility import changed_states, table_mismatches
@@ -30,9 +31,17 @@ def build_plan(graph: ResolvedGraph, state: DeployedState, history: DeployedHist
     """The plan of an update.
 
     Raises:
-        Problems: a deployed table cannot evolve to its declaration, rows would be lost without the user's consent, or
-            a flow cannot start at the requested position.
+        RefusedPlan: a deployed table cannot evolve to its declaration, rows would be lost without the user's consent,
+            or a flow cannot start at the requested position.
     """
+    plan = draft_plan(graph, state, history, selected)
+    if plan.refused:
+        raise RefusedPlan(plan)
+    return plan
+
+
+def draft_plan(graph: ResolvedGraph, state: DeployedState, history: DeployedHistory, selected: Selected) -> Plan:
+    """The plan of an update, which must not run if anything of it is refused. Flows that are refused fail in it."""
     # Interrupted full refreshes, which are finished now, need no new consent.
     stranded_problems = stranded(graph, history, selected)
     pending = pending_clears(graph, state, selected)
@@ -51,15 +60,15 @@ def build_plan(graph: ResolvedGraph, state: DeployedState, history: DeployedHist
     problems += _stuck_backfills(graph, state, checked)
     problems += missing_inputs(graph, state, selected)
     problems += missing_feeds(graph, state, selected)
-    if problems:
-        raise Problems(problems)
+    left_out = refused_datasets(graph, problems)
+    tables = {name: step for name, step in tables.items() if name not in left_out}
+    refused = refused_by_flow(graph, problems)
     updated: set[QualifiedName] = set()
     steps: list[FlowStep] = []
     for flow in graph.stored_flows:
-        step = flow_step(graph, flow, state, selected, tables, updated)
-        if flow.name in failing:
-            step = _failing(flow, failing[flow.name])
-        elif flow.name in restarted:
+        error = refused.get(flow.name) or failing.get(flow.name)
+        step = _failing(flow, error) if error else flow_step(graph, flow, state, selected, tables, updated)
+        if error is None and flow.name in restarted:
             step = _restart(step, restarted[flow.name])
         if step.decision is Decision.START:
             updated.add(flow.target)
@@ -70,10 +79,11 @@ def build_plan(graph: ResolvedGraph, state: DeployedState, history: DeployedHist
         graph,
         tuple(tables.values()),
         tuple(steps),
-        losses=cleared.losses,
+        losses=tuple(loss for loss in cleared.losses if loss.dataset not in left_out),
         views=views,
         unavailable=unavailable,
         notices=failing_below(graph, tables, steps, state.has_run),
+        refused=tuple(problems),
     )
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
+from headrace.errors import PipelineError
 from headrace.graph.resolved import ResolvedGraph
 from headrace.graph.resolved_flows import OneTimeFlow, RefreshFlow, ResolvedFlow
 from headrace.model.change_classes import ChangeClass
 from headrace.model.datasets import Kind
 from headrace.model.names import QualifiedName
 from headrace.plan.changes import Change
+from headrace.plan.refused import dataset_of
 from headrace.plan.steps import Decision, FlowStep, Plan, TableChange, TableStep, ViewChange, ViewStep
 
 _VIEW_CLASSES = {
@@ -65,6 +67,8 @@ class _Finder:
 
     def changes(self) -> Iterator[Change]:
         """The changes, in the order of the plan's steps."""
+        for error in self.plan.refused:
+            yield self._refused(error)
         for rename in self.plan.renames:
             yield Change(ChangeClass.RENAME, rename.new, None, f'was "{rename.old}"')
         for table in self.plan.tables:
@@ -75,10 +79,20 @@ class _Finder:
             yield _of_view(view)
         for step in self.plan.flows:
             change_class = self._class_of(step)
-            if change_class is not None:
-                yield self._change(change_class, step.flow.target, step.flow.name, self._why(step, change_class))
+            if change_class is not None and step.error not in self.plan.refused:
+                found = self._change(change_class, step.flow.target, step.flow.name, self._why(step, change_class))
+                yield replace(found, error=step.error)
         for inactive in self.plan.inactive:
             yield Change(ChangeClass.RETIRE, inactive.dataset, inactive.flow, "is not in the code")
+
+    def _refused(self, error: PipelineError) -> Change:
+        location = f" ({error.location})" if error.location else ""
+        dataset, flow = dataset_of(self.plan.graph, error), error.params.get("flow")
+        why = f"{error.message}{location}"
+        if dataset is None:
+            return Change(ChangeClass.BLOCKED, "", None, why, error=error)
+        is_known = flow in self.plan.graph.by_flow
+        return replace(self._change(ChangeClass.BLOCKED, dataset, flow if is_known else None, why), error=error)
 
     def _of_table(self, step: TableStep) -> Change | None:
         match step.change:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from headrace.errors import PipelineError
 from headrace.model.change_classes import ChangeClass
 from headrace.model.sizes import size_text
 
@@ -128,6 +129,7 @@ class Change:
         rows_cleared: rows that are removed, those in quarantine included.
         work: what is read again; None if nothing is.
         old_rows: for a change that only new rows see, the rows of before.
+        error: why it is blocked; None for a change that is not, or whose reason says it all.
     """
 
     change_class: ChangeClass
@@ -138,10 +140,13 @@ class Change:
     rows_cleared: int = 0
     work: Work | None = None
     old_rows: OldRows | None = None
+    error: PipelineError | None = None
 
     @property
     def name(self) -> str:
         """What changes, for the reader."""
+        if not self.dataset:
+            return "the update"
         return self.dataset if self.flow in (None, self.dataset) else f"{self.dataset} (flow {self.flow})"
 
     @property
@@ -154,8 +159,17 @@ class Change:
         """What undoes it, in words; empty if that is plain."""
         return _UNDO_TEXTS.get(self.change_class, "")
 
+    @property
+    def way_on(self) -> str:
+        """What the user can do about a blocked change, on one line; empty if the reason says it."""
+        return "" if self.error is None else " ".join(self.error.hint.split())
+
     def facts(self) -> Iterator[tuple[str, str]]:
         """What else is known of it, as labels and texts."""
+        if self.error is not None:
+            yield "error", self.error.code
+        if self.way_on:
+            yield "to continue", self.way_on
         if self.rows_cleared:
             yield "clears", _count(self.rows_cleared, "row")
         if self.work is not None and self.work.describe():
@@ -187,6 +201,7 @@ class Change:
             "bytes_read": work.size_bytes,
             "core_seconds": work.core_seconds,
             "old_rows": self.old_rows.to_json() if self.old_rows else None,
+            **({"error": self.error.to_json()} if self.error else {}),
         }
 
 

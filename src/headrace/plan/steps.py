@@ -197,11 +197,13 @@ class Plan:
     notices: tuple[PlanNotice, ...] = ()
     # What the steps change in what is deployed, worst first.
     changes: tuple[Change, ...] = ()
+    # Why the update does not run.
+    refused: tuple[PipelineError, ...] = ()
 
     @property
     def empty(self) -> bool:
         """True if ``run`` would do nothing."""
-        if any(step.decision is not Decision.EXCLUDE for step in self.unavailable):
+        if self.refused or any(step.decision is not Decision.EXCLUDE for step in self.unavailable):
             return False
         if any(step.decision is Decision.FAIL for step in self.flows):
             return False

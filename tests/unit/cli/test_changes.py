@@ -17,10 +17,12 @@ from markdown_it import MarkdownIt
 from tests.unit.plan.test_plan_files import PLAN
 
 from headrace.cli.plan_markdown import PlanMarkdown, as_code, as_text
+from headrace.errors import PipelineError
 from headrace.graph.select import Selection
 from headrace.model.change_classes import ChangeClass
 from headrace.plan.changes import Change, OldRows, Work
 from headrace.plan.code_diff import CodeDiff, FlowDiff
+from headrace.plan.refused import RefusedPlan
 from headrace.plan.steps import Plan
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -68,6 +70,29 @@ def test_formats_that_contradict_each_other_are_refused(cli):
 
     assert code == 2
     assert "CLI.CONFLICT" in err + _ or "CONFLICT" in _
+
+
+def test_a_refused_plan_is_shown_before_its_errors_and_not_written(cli, plan, tmp_path):
+    """Guards that the rest of a plan is visible when something of it is refused, and that nobody can approve it."""
+    error = PipelineError("FLOW.STATE_CHANGED", flow="orders", name="orders", changes="a key is new", otherwise="")
+    cli.project.error = RefusedPlan(replace(plan, refused=(error,), changes=(blocked := _blocked(error), *CHANGES)))
+
+    code, out, err = cli("plan", "--out", "p.json")
+    _, as_json, _ = cli("--output", "json", "plan")
+    _, markdown, _ = cli("plan", "--format", "markdown")
+
+    assert (code, out.splitlines()[1]) == (2, f"  blocked       orders: {error.message}")
+    assert "rebuild       orders" in out
+    assert "error[FLOW.STATE_CHANGED]" in err
+    assert not (tmp_path / "p.json").exists()
+    document = json.loads(as_json)
+    assert document["error"]["code"] == "FLOW.STATE_CHANGED"
+    assert document["plan"]["changes"][0] == blocked.to_json()
+    assert "headrace run" in unescape(markdown).partition("To continue")[2]
+
+
+def _blocked(error):
+    return Change(ChangeClass.BLOCKED, "orders", "orders", error.message, error=error)
 
 
 def test_an_approval_is_added_to_the_file(cli, file):

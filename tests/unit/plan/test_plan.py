@@ -12,6 +12,7 @@ from headrace.cdc.feed import ChangeFeed
 from headrace.cdc.scd_spec import ScdSpec, ScdType
 from headrace.delta_log.table_layout import TableLayout
 from headrace.errors import Problems
+from headrace.graph.analysis import StatefulOperator
 from headrace.graph.resolved_flows import Mode, StateSignature
 from headrace.graph.select import Selected
 from headrace.graph.starts import Start, StartKind
@@ -20,8 +21,10 @@ from headrace.model.names import QualifiedName
 from headrace.plan.agreement import Disagreement
 from headrace.plan.backfills import Backfill, TableRange
 from headrace.plan.build import build_plan
+from headrace.plan.change_work import with_changes
 from headrace.plan.deployed import NewInput
 from headrace.plan.notices import without_effect
+from headrace.plan.refused import RefusedPlan
 from headrace.plan.renames import Rename, RenameKind
 from headrace.plan.steps import Decision
 from headrace.plan.unavailable_sources import unavailable_steps
@@ -163,6 +166,41 @@ def test_full_refresh_clears_streaming_tables_and_recomputes_views(planned, make
 
     assert [(str(step.dataset), step.change.value) for step in plan.tables] == [("s", "reset")]
     assert [step.reset for step in plan.flows] == [True, True]
+
+
+def test_what_is_refused_is_in_the_plan_with_the_way_on_and_so_is_the_rest(planned, make, there):
+    """Guards that a refused change has a class, that its flow has no other, and that nothing else is hidden by it."""
+    was, now = (StatefulOperator("aggregate", digest, f"aggregate by {digest}", "a string") for digest in "xy")
+    graph = make.graph(
+        make.flow("totals", operators=(now,), mode=Mode.APPEND), make.flow("rows"), make.flow("below", "totals")
+    )
+    state = Deployed(there("totals", "rows", "below"), {"rows": "3 new files", "totals": "1 new file"})
+    state.made["totals"] = StateSignature(Mode.APPEND, (was,))
+
+    with pytest.raises(RefusedPlan) as refused:
+        planned(graph, state)
+
+    plan = with_changes(refused.value.plan, Nothing())
+    found = [(change.change_class.value, change.name, change.downstream) for change in plan.changes]
+    assert found == [("blocked", "totals", ("below",)), ("data", "rows", ())]
+    assert [error.code for error in refused.value] == [plan.changes[0].error.code] == ["FLOW.STATE_CHANGED"]
+    assert "to continue: " in plan.describe()
+    assert "headrace run --full-refresh totals" in plan.changes[0].way_on
+    assert plan.step_for("totals").decision is Decision.FAIL
+
+
+@dataclass
+class Nothing:
+    """Flows that ran, of which nothing else is known."""
+
+    def has_run(self, _flow):
+        return True
+
+    def has_new_code(self, _flow):
+        return False
+
+    def core_seconds_per_row(self, _flows):
+        return {}
 
 
 def test_interrupted_reset_is_finished_first(planned, make, there):

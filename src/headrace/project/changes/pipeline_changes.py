@@ -14,6 +14,7 @@ from headrace.plan.change_work import with_changes
 from headrace.plan.code_diff import CodeDiff
 from headrace.plan.drift import early_differences
 from headrace.plan.plan_file import PlanFile, check_approved
+from headrace.plan.refused import RefusedPlan
 from headrace.plan.steps import Plan
 from headrace.project.changes.deployed_code import diff_of_plan
 from headrace.project.changes.gates import PlanGate, refuse_drift
@@ -38,10 +39,14 @@ class PipelineChanges:
 
         Raises:
             Problems: all problems of the project or the selection.
+            RefusedPlan: the update would not run; has its plan, with what blocks it.
         """
         with self.updates.planning.reading():
             found = self._resolved(selection)
-            plan = self.updates.planning.plan(found.project.graph, found.selection)
+            try:
+                plan = self.updates.planning.plan(found.project.graph, found.selection)
+            except RefusedPlan as refused:
+                raise RefusedPlan(with_changes(refused.plan, self.updates.flows)) from None
             return with_changes(plan, self.updates.flows)
 
     def diff(self, plan: Plan) -> CodeDiff:

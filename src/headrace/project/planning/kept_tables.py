@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from headrace.cdc.snapshot_versions import SnapshotState
-from headrace.errors import raise_all
+from headrace.errors import PipelineError
 from headrace.graph.resolve import StoredSchema
 from headrace.graph.resolved_flows import ResolvedFlow
 from headrace.graph.select import Selection, cleared_names
@@ -50,13 +50,12 @@ class KeptTables:
             self.snapshot_state,
         )
 
-    def check_adopted(self, plan: Plan, layout: StorageLayout) -> None:
-        """Check that a plan keeps the rows of adopted tables, and leaves those alone that are not the pipeline's.
+    def problems_of_adopted(self, plan: Plan, layout: StorageLayout) -> tuple[PipelineError, ...]:
+        """Where a plan clears rows of adopted tables, or writes to tables that are not the pipeline's.
 
-        Raises:
-            Problems: ADOPT.NEEDS_CONSENT and others of tables that were adopted or released.
+        ADOPT.NEEDS_CONSENT and others of tables that were adopted or released.
         """
-        raise_all([*adoption_problems(plan, layout, self._settings.naming)])
+        return tuple(adoption_problems(plan, layout, self._settings.naming))
 
     def kept_schema(self, selection: Selection) -> StoredSchema:
         """A function that returns the schema of a table if an update of the selection keeps its rows."""

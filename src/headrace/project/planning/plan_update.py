@@ -10,8 +10,9 @@ from functools import partial
 from headrace.graph.resolved import ResolvedGraph
 from headrace.graph.select import Selected, Selection, select
 from headrace.plan.backfills import BackfillRequest, ReplayRequest
-from headrace.plan.build import build_plan
+from headrace.plan.build import draft_plan
 from headrace.plan.modified import modified_datasets
+from headrace.plan.refused import RefusedPlan
 from headrace.plan.steps import NOTHING_MODIFIED, Plan
 from headrace.plan.triggers import with_triggers
 from headrace.project.planning.kept_tables import KeptTables
@@ -58,7 +59,8 @@ class Planning:
         """The plan of an update.
 
         Raises:
-            Problems: all problems of the selection, and all conflicts between the storage and the declarations.
+            Problems: all problems of the selection.
+            RefusedPlan: all conflicts between the storage and the declarations.
         """
         with planning_from_storage(self._settings.layout):
             return self._plan(graph, selection, continuous=continuous)
@@ -68,15 +70,19 @@ class Planning:
         self._logged.invalidate()
         selected = select(graph, selection, settings.naming)
         past = self._past()
-        plan = build_plan(graph, self.state, past, selected.without(self._harness.given))
-        self.tables.check_adopted(plan, self.layout)
+        plan = draft_plan(graph, self.state, past, selected.without(self._harness.given))
+        if not plan.refused:
+            plan = replace(plan, refused=self.tables.problems_of_adopted(plan, self.layout))
         if selection.selects_nothing:
             plan = replace(plan, notices=(NOTHING_MODIFIED, *plan.notices))
         plan = replace(plan, renames=pending_renames(graph, settings, self._stored))
         if not self._harness.only:
             plan = replace(plan, inactive=past.inactive(graph))
         is_continuous = settings.continuous if continuous is None else continuous
-        return with_triggers(plan, continuous=is_continuous, interval_s=settings.trigger_interval_s)
+        plan = with_triggers(plan, continuous=is_continuous, interval_s=settings.trigger_interval_s)
+        if plan.refused:
+            raise RefusedPlan(plan)
+        return plan
 
     def reading(self) -> AbstractContextManager[None]:
         """A context in which a project is resolved and planned from one look at a storage in a bucket."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from headrace.autoloader.ledger.positions import lost_since
 from headrace.checkpoints.offsets import files_seen, read_progress
+from headrace.delta_log.table_files import missing_files
 from headrace.delta_log.tables import TableState, commit_actions, open_table, table_state
 from headrace.errors import PipelineError
 from headrace.graph.resolved_flows import Mode
@@ -393,7 +394,7 @@ def _check_unpinned(saved: SavedTable, path: str) -> int:
         raise PipelineError(
             "SAVEPOINT.TABLE_GONE", name=saved.name, path=path, reason=f"version {saved.version}: {error.detail}"
         ) from error
-    lost = next((name for name in sorted(wanted) if not (storage_path(path) / name).exists()), None)
+    lost = next(iter(missing_files(path, wanted)), None)
     if lost is not None:
         reason = f"file {lost} of version {saved.version} was deleted, as VACUUM does"
         raise PipelineError("SAVEPOINT.TABLE_GONE", name=saved.name, path=path, reason=reason)

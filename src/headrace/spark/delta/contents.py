@@ -10,12 +10,13 @@ Source: what ``RestoreTableCommand`` of Delta 4.4 commits; this module takes the
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import SparkSession
 
+from headrace.delta_log.table_files import added_files, missing_files
 from headrace.errors import PipelineError
 from headrace.spark.delta.tables import delta_table
 from headrace.spark.delta.transaction import delta_transaction, is_supported, scala_object
@@ -23,6 +24,7 @@ from headrace.spark.session.scoped_confs import with_confs
 
 # They number rows. Only Delta's own commands see to it that no number is used twice.
 _NUMBERING = {"RowTrackingFeature$": "rowTracking", "IdentityColumnsTableFeature$": "identityColumns"}
+_DOMAIN = "delta.clustering"
 _RETENTION = "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration"
 
 
@@ -45,7 +47,8 @@ def set_contents(session: SparkSession, path: str, contents: Contents) -> None:
     """Make the rows, columns, properties and clustering of a table those of a version of a table, in one commit.
 
     The id of the table, its history and its other transactions stay, and so do table features that the source does not
-    have. A concurrent commit makes this one fail.
+    have. A concurrent commit makes this one fail. That all files that the table gets exist is checked right before the
+    commit: a VACUUM by somebody else knows nothing of the lease, and may have deleted files that were there before.
 
     Args:
         session: the session.
@@ -55,7 +58,7 @@ def set_contents(session: SparkSession, path: str, contents: Contents) -> None:
 
     Raises:
         PipelineError: STORAGE.CONTENTS_NOT_REPLACED, if the source is another table and one of the two numbers its
-            rows.
+            rows; STORAGE.FILES_MISSING.
     """
     is_itself = contents.source == path
     if is_itself and not is_supported(session):
@@ -83,17 +86,45 @@ def set_contents(session: SparkSession, path: str, contents: Contents) -> None:
     transaction.opened.updateMetadata(_with_id(after, before.id()), True)  # noqa: FBT003 - Scala's
     to_action = scala_object(delta.actions, "Action$").fromJson
     ended_ms = transaction.log.clock().getTimeMillis()
-    domains = scala_object(delta, "DomainMetadataUtils$").handleDomainMetadataForRestoreTable(wanted, now)
     removed = [files_now[one] for one in files_now if one not in files]
-    transaction.add_actions([to_action(_as_change(files[one].json())) for one in files if one not in files_now])
+    added = [json.loads(files[one].json()) for one in files if one not in files_now]
+    transaction.add_actions([to_action(_as_change(document)) for document in added])
     transaction.add_actions([file.removeWithTimestamp(ended_ms, True) for file in removed])  # noqa: FBT003 - Scala's
-    transaction.add_actions(list(jvm.scala.jdk.javaapi.CollectionConverters.asJava(domains)))
+    transaction.add_actions([to_action(action) for action in _clustering(jvm, wanted, now)])
     transaction.add_batches(contents.batches)
     operation = getattr(delta, "DeltaOperations$Clone")(contents.source, contents.version)
     if is_itself and after.partitionColumns().equals(before.partitionColumns()):
         # Delta does not let it change the partitioning.
         operation = getattr(delta, "DeltaOperations$Restore")(jvm.scala.Option.apply(contents.version), none)
+    _check_files(path, contents.version, [document["add"] for document in added])
     transaction.end(operation)
+
+
+def _clustering(jvm: Any, wanted: Any, now: Any) -> Iterator[str]:
+    """The action that gives a table the clustering of a version.
+
+    That of Delta's own RESTORE removes it, if the table of now was never clustered, or no longer is.
+    """
+    before, after = (
+        [
+            one
+            for one in jvm.scala.jdk.javaapi.CollectionConverters.asJava(snapshot.domainMetadata())
+            if one.domain() == _DOMAIN
+        ]
+        for snapshot in (now, wanted)
+    )
+    if after:
+        yield from (one.json() for one in after)
+    elif before:
+        # As after CLUSTER BY NONE. An action that removes it is forgotten by the next checkpoint of the log.
+        configuration = json.dumps({"clusteringColumns": [], "domainName": _DOMAIN})
+        yield json.dumps({"domainMetadata": {"domain": _DOMAIN, "configuration": configuration, "removed": False}})
+
+
+def _check_files(path: str, version: int, adds: Iterable[Mapping[str, Any]]) -> None:
+    missing = missing_files(path, [name for add in adds for name in added_files(add, path)])
+    if missing:
+        raise PipelineError("STORAGE.FILES_MISSING", path=path, version=version, file=missing[0], number=len(missing))
 
 
 def _files(snapshot: Any) -> Iterator[tuple[tuple[str, str], Any]]:
@@ -102,11 +133,9 @@ def _files(snapshot: Any) -> Iterator[tuple[tuple[str, str], Any]]:
         yield (file.path(), file.getDeletionVectorUniqueId().toString()), file
 
 
-def _as_change(action: str) -> str:
+def _as_change(document: Mapping[str, Any]) -> str:
     """A file to add, as one that changes rows for those who read the table as a stream."""
-    document = json.loads(action)
-    document["add"]["dataChange"] = True
-    return json.dumps(document)
+    return json.dumps({**document, "add": {**document["add"], "dataChange": True}})
 
 
 def _with_id(metadata: Any, table_id: str) -> Any:
