@@ -85,7 +85,7 @@ def last_state(shop: Path, name: str) -> str | None:
 
 @pytest.mark.parametrize("killed_when", ["decided", "started"])
 def test_an_update_whose_server_is_killed_around_the_firing_runs_once(shop: Path, killed_when: str) -> None:
-    """Guards the whole way with real processes: kill -9 around the noted start, the schedule of SQL, a stop."""
+    """Guards the whole way with real processes: kill -9 around the start, the schedule of SQL, a stop."""
     first = served(shop)
     is_noted = (lambda: True) if killed_when == "decided" else (lambda: state(shop)["running"]["pid"])
     wait_for(lambda: state(shop)["running"] and is_noted(), "the firing")

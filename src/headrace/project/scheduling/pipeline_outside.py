@@ -23,7 +23,7 @@ from headrace.settings.settings import Settings
 from headrace.settings.storage import MonitoringFile
 from headrace.stores.paths import storage_path
 
-# Between two looks at files or tables, and so many times as long as one took.
+# Between two looks at files, tables or the event log, and for the first two so many times as long as one took.
 _LEAST_PAUSE_S, _TIMES_ITS_COST = 10.0, 10
 _UPDATES = 50
 _Found = TypeVar("_Found")
@@ -66,14 +66,21 @@ class PipelineOutside:
         self._say = say
         self._declared = DeclaredSchedules(settings)
         self._known: Sequence[Schedule] | None = None
+        self._read_again_at = 0.0
         self._watched: dict[str, _Watched] = {}
         self._reader = EventReader(settings.layout.events)
         # What was said of a failure, until it is over.
         self._said: dict[str, str] = {}
 
     def schedules(self) -> Sequence[Schedule] | None:
-        """See :class:`headrace.project.scheduling.scheduler.Outside`; the last ones while they cannot be read."""
+        """See :class:`headrace.project.scheduling.scheduler.Outside`; the last ones while they cannot be read.
+
+        The event log, which changes all the time while an update runs, is looked at some seconds after the last time.
+        """
+        if self._known is not None and self._clock() < self._read_again_at:
+            return self._known
         declared = self._trying("the schedules", self._declared.current)
+        self._read_again_at = self._clock() + _LEAST_PAUSE_S
         if declared is not None:
             self._known = declared.schedules
             for name, problem in declared.problems.items():
