@@ -6,6 +6,7 @@ import json
 import random
 import shutil
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -189,6 +190,10 @@ def test_a_job_that_died_in_a_function_must_finish_its_batch_first(project, head
     assert not Path(pipeline.settings.storage, "system", "adopted").exists()
 
 
+MERGED = """
+    dp.create_streaming_table("current")
+    dp.create_auto_cdc_flow("current", "orders", keys=["id"], sequence_by="n")
+"""
 OTHER_STATE = 'return events().groupBy("id").agg(F.sum("n").alias("n"))'
 TWO_SOURCES = "return events().union(events())"
 RATE = 'return spark.readStream.format("rate").load().selectExpr("value AS id", "value AS n", "timestamp AS at")'
@@ -299,6 +304,57 @@ def test_a_released_table_goes_on_in_a_plain_job(project, job):
     job.add(5, (10, 10))
     ran(pipeline)
     assert rows_at(str(job.table)) == all_rows(job)
+
+
+def plain(session):
+    """A session of the process in which the state store is Spark's own default, as in a plain job."""
+    found = session.newSession()
+    default = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+    found.conf.set("spark.sql.streaming.stateStore.providerClass", default)
+    found.conf.set("spark.sql.streaming.stateStore.checkpointFormatVersion", "1")
+    return found
+
+
+@pytest.mark.long(guard="tests/spark/test_adoption.py::test_a_released_table_goes_on_in_a_plain_job")
+@pytest.mark.parametrize(("query", "mode"), [(totals, "complete"), (distinct, "append")])
+def test_the_state_of_a_released_table_counts_in_a_plain_job(project, headrace_session, tmp_path, query, mode):
+    """Guards that a job opens the state with the settings that the release names: sums go on, known ids stay known."""
+    job = Job(plain(headrace_session), tmp_path / "job", query, mode)
+    job.add(1, *FIRST)
+    pipeline = project(code_of(job))
+    ran(pipeline)
+    job.add(2, *SECOND)
+    ran(pipeline)
+    table, to = Path(pipeline.settings.storage, "tables", "default", "orders"), job.folder / "handed-over"
+
+    plan = pipeline.project.adoptions.releases.release(ReleaseRequest("orders", str(to)))
+    for key, value in plan.flows[0].settings.items():
+        job.session.conf.set(key, value)
+    (job.folder / "orders").symlink_to(table)
+    job.add(3, *THIRD)
+    job.run(to)
+
+    assert rows_at(str(table)) == all_rows(replace(job, session=headrace_session), query)
+    assert any("its state is in the format" in note for note in plan.notes)
+
+
+@pytest.mark.long(guard="tests/spark/test_adoption.py::test_a_released_table_goes_on_in_a_plain_job")
+def test_state_that_spark_does_not_keep_is_not_released_as_a_checkpoint(project, headrace_session, tmp_path):
+    """Guards the flows whose rows depend on more than Spark's state: refused by name, and released without progress."""
+    job = Job(headrace_session, tmp_path / "job")
+    job.add(1, *FIRST)
+    pipeline = project(code_of(job) + MERGED)
+    ran(pipeline)
+    releases = pipeline.project.adoptions.releases
+
+    with pytest.raises(Problems) as refused:
+        releases.release(ReleaseRequest("current", str(job.folder / "to")))
+    released = releases.release(ReleaseRequest("current", drops_progress=True))
+
+    (problem,) = refused.value
+    assert (problem.code, "--without-checkpoint" in problem.hint) == ("RELEASE.NOT_POSSIBLE", True)
+    assert not (job.folder / "to").exists()
+    assert released.rows == len(FIRST)
 
 
 def test_a_table_that_was_made_here_is_released_where_it_lies(project, headrace_session, tmp_path):

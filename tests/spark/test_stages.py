@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import random
+import textwrap
 
 import pytest
 from tests.command_line import in_process
 from tests.tiers import examples
 
-from headrace.delta_log.tables import table_version
+from headrace.delta_log.table_layout import table_layout
+from headrace.delta_log.tables import table_state, table_version
 from headrace.errors import PipelineError, Problems
 from headrace.model.outcome import UpdateState
 from headrace.project.savepoints.create import SavepointRequest
@@ -90,8 +92,8 @@ def ran(pipeline):
     assert outcome.state is UpdateState.COMPLETED, outcome.flows
 
 
-def with_one_update(project, code):
-    pipeline = project(code)
+def with_one_update(project, code, **settings):
+    pipeline = project(code, **settings)
     land(pipeline, 0)
     ran(pipeline)
     return pipeline
@@ -252,17 +254,29 @@ def rows_at(path):
 
 
 @pytest.mark.long(guard=LAW)
-def test_a_stage_is_compared_and_swapped_on_the_command_line(project):
-    pipeline = with_one_update(project, BEFORE)
+def test_a_stage_is_compared_approved_and_swapped_on_the_command_line(project):
+    pipeline = with_one_update(project, BEFORE, approval={"mode": "await"})
     change(pipeline)
     folder = pipeline.folder
 
     made = in_process(folder, "stage", "create", "bronze")
     compared = in_process(folder, "stage", "compare", "bronze", "--key", "id", "--output", "json")
     planned = in_process(folder, "stage", "swap", "bronze", "--dry-run")
-    swapped = in_process(folder, "stage", "swap", "bronze", "--output", "json")
+    refused = in_process(folder, "stage", "swap", "bronze")
+    written = in_process(folder, "stage", "swap", "bronze", "--out", "swap.plan.json")
+    unapproved = in_process(folder, "apply", "swap.plan.json")
+    in_process(folder, "approve", "swap.plan.json", "--as", "bob")
+    # Rows that arrive meanwhile are no difference.
+    land(pipeline, 1)
+    assert in_process(folder, "stage", "run", "bronze").returncode == 0
+    swapped = in_process(folder, "apply", "swap.plan.json", "--output", "json")
 
-    assert (made.returncode, compared.returncode, planned.returncode, swapped.returncode) == (0, 1, 0, 0), made.stderr
+    assert (made.returncode, compared.returncode, planned.returncode) == (0, 1, 1), made.stderr
+    assert (refused.returncode, written.returncode, unapproved.returncode) == (4, 0, 4)
+    assert "STAGE.NEEDS_APPROVAL" in refused.stderr
+    assert swapped.returncode == 0, swapped.stderr
+    (savepoint,) = pipeline.project.savepoints.all()
+    assert savepoint.plan_id == json.loads((folder / "swap.plan.json").read_text())["plan_id"]
     (table,) = json.loads(compared.stdout)
     assert [table["first"]["rows"], table["second"]["rows"]] == [2, 1]
     assert table["quarantined"] == {"production": 1, "stage": 2}
@@ -314,3 +328,138 @@ def test_a_stage_is_built_again_when_the_code_has_changed(project):
     assert pipeline.project.stages.swaps.plan("new").problems == ()
     pipeline.project.stages.swaps.swap(SwapRequest("new", savepoint=False))
     assert pipeline.rows("bronze") == [{"id": 2, "n": 2, "double": 4}]
+
+
+def swapped_and_refreshed(pipeline, names):
+    """The rows that an update gives after a swap, and those that a full refresh with the same code gives."""
+    ran(pipeline)
+    after = contents(pipeline, names)
+    outcome = pipeline.run(full_refresh=names, accept_data_loss=True).outcome
+    assert outcome.state is UpdateState.COMPLETED, outcome.flows
+    return after, contents(pipeline, names)
+
+
+LAYOUT = """
+    DAY = F.expr("CASE WHEN id = 3 THEN NULL ELSE concat('a b/', id, '%=') END")
+
+    @dp.table({options})
+    def bronze():
+        files = spark.readStream.schema("id LONG, n LONG").json(str(Path(__file__).parents[1] / "landing"))
+        return files.where("n > 0").withColumn("day", DAY)
+
+    dp.create_streaming_table("current", {options})
+    dp.create_auto_cdc_flow("current", "bronze", keys=["id"], sequence_by="n")
+
+    @dp.materialized_view({options})
+    def largest():
+        return spark.read.table("bronze").groupBy("day", "id").agg(F.max("n").alias("n"))
+"""
+LAYOUTS = {
+    "becomes partitioned": ("", 'partition_cols=["day"]'),
+    "other partitions": ('partition_cols=["id"]', 'partition_cols=["day", "id"]'),
+    "no partitions": ('partition_cols=["day"]', ""),
+    "becomes clustered": ("", 'cluster_by=["id"]'),
+    "other clustering": ('cluster_by=["id"]', 'cluster_by=["day", "id"]'),
+    "no clustering": ('cluster_by=["id"]', ""),
+    "partitions to clustering": ('partition_cols=["day"]', 'cluster_by=["id"]'),
+    "clustering to partitions": ('cluster_by=["id"]', 'partition_cols=["day"]'),
+}
+
+
+def layouts(pipeline, names):
+    paths = [f"{pipeline.settings.layout.root}/tables/default/{name}" for name in names]
+    return [(table_state(path).partition_by, table_layout(path).cluster_by) for path in paths]
+
+
+@pytest.mark.long(guard=LAW)
+@pytest.mark.parametrize("change_of_layout", LAYOUTS)
+def test_a_swapped_table_has_the_layout_of_the_new_code(project, headrace_session, change_of_layout):
+    """Guards partitions, clustering and names of folders: after a swap they are those of a full refresh, and so are
+    the rows."""
+    before, after = LAYOUTS[change_of_layout]
+    names = ("bronze", "current", "largest")
+    pipeline = project("from pathlib import Path\n" + textwrap.dedent(LAYOUT.format(options=before)))
+    for number in (0, 1):
+        land(pipeline, number)
+    ran(pipeline)
+    file = pipeline.folder / "transformations/project.py"
+    file.write_text(file.read_text().replace(before, after) if before else with_options(file.read_text(), after))
+
+    staged(pipeline, "bronze+")
+    pipeline.project.stages.swaps.swap(SwapRequest("new", savepoint=False))
+    for name in names:
+        path = f"{pipeline.settings.layout.root}/tables/default/{name}"
+        headrace_session.sql(f"OPTIMIZE delta.`{path}`")
+    land(pipeline, 2)
+    swapped = layouts(pipeline, names)
+    after_swap, refreshed = swapped_and_refreshed(pipeline, names)
+
+    assert after_swap == refreshed
+    assert swapped == layouts(pipeline, names)
+    partitions, clusters = swapped[0]
+    assert (bool(partitions), bool(clusters)) == ("partition" in after, "cluster" in after)
+
+
+def with_options(text, options):
+    text = text.replace("@dp.table()", f"@dp.table({options})").replace('("current", )', f'("current", {options})')
+    return text.replace("@dp.materialized_view()", f"@dp.materialized_view({options})")
+
+
+TOPIC = """
+    @dp.table
+    def records():
+        records = spark.readStream.format("kafka").options(**{options!r}).load()
+        return records.selectExpr("CAST(value AS STRING) AS value", "offset").where("value > 'a'")
+
+    @dp.table
+    def counted():
+        return spark.readStream.table("records").groupBy("value").count()
+
+    @dp.table
+    def below():
+        return spark.readStream.table("records").select("value")
+"""
+
+
+@pytest.mark.long(guard=LAW)
+def test_a_stage_reads_a_topic_from_the_start_and_goes_on_at_its_offsets(kafka, project):
+    """Guards topics: rows may be gone from them, so consent is asked; after a swap no record is missing or twice."""
+    topic, staged_names = kafka.topic(partitions=2), ("records", "counted")
+    options = {
+        "kafka.bootstrap.servers": kafka.servers,
+        "subscribe": topic,
+        "startingOffsets": "earliest",
+        "maxOffsetsPerTrigger": "2",
+    }
+    pipeline = project(TOPIC.format(options=options))
+    kafka.produce(topic, "a", "b", "c", "c")
+    kafka.produce(topic, "d", partition=1)
+    ran(pipeline)
+    file = pipeline.folder / "transformations/project.py"
+    file.write_text(file.read_text().replace("value > 'a'", "value > 'b'"))
+    stages = pipeline.project.stages
+
+    with pytest.raises(Problems) as refused:
+        stages.create(StageRequest(staged_names, name="new"))
+    assert {problem.code for problem in refused.value} == {"PLAN.DATA_LOSS"}
+    assert stages.all() == ()
+    _, outcome = stages.create(StageRequest(staged_names, name="new", accept_data_loss=True))
+    assert outcome.state is UpdateState.COMPLETED, outcome.flows
+    kafka.produce(topic, "e", "c")
+    stages.run("new")
+    # "below" has not had these records.
+    with pytest.raises(PipelineError) as behind:
+        stages.swaps.swap(SwapRequest("new"))
+    assert behind.value.code == "STAGE.LOSES"
+    new = file.read_text()
+    file.write_text(new.replace("value > 'b'", "value > 'a'"))
+    ran(pipeline)
+    file.write_text(new)
+    stages.swaps.swap(SwapRequest("new"))
+    kafka.produce(topic, "f", partition=1)
+    ran(pipeline)
+
+    assert sorted(row["value"] for row in pipeline.rows("below")) == ["b", "c", "c", "c", "d", "e", "f"]
+    after_swap, refreshed = swapped_and_refreshed(pipeline, staged_names)
+    assert after_swap == refreshed
+    assert len(after_swap["records"]) == 6

@@ -278,7 +278,12 @@ def _release_json(plan: ReleasePlan) -> dict[str, Any]:
         "rows": plan.rows,
         "features": list(plan.features),
         "flows": [
-            {"flow": one.flow.stored.name, "checkpoint": one.checkpoint or None, "query_id": one.query_id or None}
+            {
+                "flow": one.flow.stored.name,
+                "checkpoint": one.checkpoint or None,
+                "query_id": one.query_id or None,
+                "settings": dict(one.settings),
+            }
             for one in plan.flows
         ],
         "notes": list(plan.notes),

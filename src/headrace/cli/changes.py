@@ -1,9 +1,8 @@
-"""The verbs for changes of a pipeline: plan, approve and apply."""
+"""The verbs for changes of a pipeline: plan and approve."""
 
 from __future__ import annotations
 
 import os
-import time
 from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
@@ -11,12 +10,10 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.atomic_write import replace_file
 from headrace.cli.invocation import Output, invocation_of
-from headrace.cli.live_display import display_for
+from headrace.cli.plan_files import read_plan, write_plan
 from headrace.cli.plan_markdown import PlanMarkdown
 from headrace.cli.printable import printable
-from headrace.cli.update import finish
 from headrace.cli.update_options import (
     AcceptDataLoss,
     Exclude,
@@ -25,7 +22,6 @@ from headrace.cli.update_options import (
     Refresh,
     ResetCheckpoint,
     Settings,
-    configuration_of,
     request_of,
 )
 from headrace.errors import PipelineError
@@ -104,7 +100,7 @@ def plan(
     text, value = shown(found)
     if out is not None:
         plan_file = project.changes.file_of(found, selection)
-        _write(out, plan_file)
+        write_plan(out, plan_file)
         value |= {"plan_id": plan_file.plan_id, "digest": plan_file.digest, "file": str(out)}
     invocation.result_redacted(text, value, folds=folds)
     if out is not None:
@@ -126,49 +122,10 @@ def approve(
     if not by:
         raise PipelineError("CLI.USAGE", reason="nobody approves; name somebody with --as")
     found = before.approved(by, datetime.now(tz=UTC), note)
-    _write(file, found)
+    write_plan(file, found)
     classes = ", ".join(known.value for known in sorted(found.classes, key=lambda known: known.rank)) or "nothing"
     text = f"plan {found.plan_id} of {found.made_by or 'an unknown user'} is approved by {by}\n  changes: {classes}"
     invocation.result(text, _approved(found, file))
-
-
-def apply(
-    context: typer.Context,
-    file: PlanArgument,
-    savepoint: Annotated[  # noqa: FBT002 - an option of the command line
-        bool, typer.Option("--savepoint/--no-savepoint", help="First make a savepoint, for `headrace rollback`.")
-    ] = True,
-    settings: Settings = None,
-) -> None:
-    """Run the update of a plan, if nothing but data has changed since."""
-    invocation = invocation_of(context)
-    found = read_plan(file)
-    display = display_for(invocation, time.monotonic)
-    project = invocation.open(configuration_of(settings))
-    with display.shown():
-        outcome = project.changes.apply(found, str(file), on_event=display.on_event, savepoint=savepoint)
-    finish(outcome, invocation)
-
-
-def read_plan(file: Path) -> PlanFile:
-    """The plan of a file.
-
-    Raises:
-        PipelineError: PLAN.UNREADABLE, PLAN.TAMPERED.
-    """
-    try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is not a text file"
-        raise PipelineError("PLAN.UNREADABLE", file=file, reason=reason) from error
-    return PlanFile.parse(text, str(file))
-
-
-def _write(file: Path, plan_file: PlanFile) -> None:
-    try:
-        replace_file(file, plan_file.to_text())
-    except OSError as error:
-        raise PipelineError("PLAN.NOT_WRITTEN", file=file, reason=error.strerror or type(error).__name__) from error
 
 
 def _approved(plan_file: PlanFile, file: Path) -> dict[str, Any]:

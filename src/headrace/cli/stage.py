@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -13,10 +14,12 @@ from headrace.cli.diff import diff_lines
 from headrace.cli.failures import DONE, FAILED
 from headrace.cli.invocation import Invocation, invocation_of
 from headrace.cli.live_display import display_for
+from headrace.cli.plan_files import write_plan
 from headrace.cli.printable import printable
 from headrace.cli.tables import text_table
 from headrace.cli.update import finish
 from headrace.cli.update_options import Exclude
+from headrace.errors import PipelineError
 from headrace.model.outcome import UpdateState
 from headrace.project.inspection.flow_checkpoint import time_text
 from headrace.project.staging.build import StageRequest
@@ -140,20 +143,35 @@ def swap(
     accept: Annotated[  # noqa: FBT002 - the same
         bool, typer.Option("--accept-data-loss", help="Also if streams below miss rows, or get rows again.")
     ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="FILE", help="Write the swap as a plan, to be approved and applied. Swap nothing."
+        ),
+    ] = None,
 ) -> None:
     """Make the tables of a stage those of production, in one commit each. No update may run meanwhile.
 
     The next update goes on where the stage has stopped reading. Streams that read the tables go on behind the swap.
     """
     invocation = invocation_of(context)
+    if out is not None and dry_run:
+        raise PipelineError("CLI.CONFLICT", first="--dry-run", second="--out")
     swaps = invocation.open().stages.swaps
+    if out is not None:
+        plan_file = swaps.plan_file(name, accept_data_loss=accept)
+        write_plan(out, plan_file)
+        text = f"the swap is plan {plan_file.plan_id} in {out}, valid until {plan_file.document['expires_at']}"
+        value = {"plan_id": plan_file.plan_id, "digest": plan_file.digest, "file": str(out)}
+        invocation.result(printable(text), value)
+        return
     if dry_run:
         plan = swaps.plan(name)
         texts = [*_planned(plan, invocation.width), *(problem.render() for problem in plan.problems)]
         texts.append("nothing was written")
         invocation.result_redacted(printable("\n\n".join(texts), keep="\n"), _json(plan))
         raise typer.Exit(FAILED if plan.problems else DONE)
-    _done(invocation, name, swaps.swap(SwapRequest(name, savepoint, accept)))
+    show_swapped(invocation, name, swaps.swap(SwapRequest(name, savepoint, accept)))
 
 
 @app.command("drop")
@@ -164,7 +182,8 @@ def drop(context: typer.Context, name: Annotated[str, _NAME]) -> None:
     invocation.result(printable(f"stage {dropped.name} removed"), dropped.to_json())
 
 
-def _done(invocation: Invocation, name: str, done: Swapped) -> None:
+def show_swapped(invocation: Invocation, name: str, done: Swapped) -> None:
+    """Print what a swap did."""
     texts = [] if done.plan is None else [*_planned(done.plan, invocation.width)]
     texts.append(f"stage {name} is swapped in. `headrace run` goes on from there.")
     if done.before is not None:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from headrace.errors import PipelineError
     from headrace.events.types import Event
     from headrace.model.outcome import Outcome
+    from headrace.plan.plan_file import PlanFile
     from headrace.project.staging.build import StageRequest
     from headrace.project.staging.compare import StagedTable
     from headrace.project.staging.progress import SourceProgress, StagedRows
@@ -24,6 +25,9 @@ class StageSwaps(Protocol):
 
     def plan(self, name: str) -> SwapPlan:
         """What a swap would do."""
+
+    def plan_file(self, name: str, *, accept_data_loss: bool = False) -> PlanFile:
+        """A swap as a plan that can be approved and applied."""
 
     def swap(self, request: SwapRequest) -> Swapped:
         """Swap a stage in."""

@@ -21,7 +21,7 @@ VERBS = {
     "validate": "update:validate",
     "plan": "changes:plan",
     "approve": "changes:approve",
-    "apply": "changes:apply",
+    "apply": "apply:apply",
     "run": "update:run",
     "submit": "submit:submit",
     "backfill": "backfill:backfill",

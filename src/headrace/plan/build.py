@@ -16,8 +16,7 @@ from headrace.plan.flow_steps import flow_step
 from headrace.plan.missing_inputs import missing_feeds, missing_inputs
 from headrace.plan.persisted_views import view_steps
 from headrace.plan.refused import RefusedPlan, refused_by_flow, refused_datasets
-from headrace.plan.restarts import reset_hint, restarts
-from headrace.plan.source_retention import Restart
+from headrace.plan.restarts import reset_hint, restart_step, restarts
 from headrace.plan.state_compatibility import changed_states, table_mismatches
 from headrace.plan.steps import Decision, FlowStep, Plan
 from headrace.plan.table_kinds import changed_kinds
@@ -34,7 +33,15 @@ def build_plan(graph: ResolvedGraph, state: DeployedState, history: DeployedHist
         RefusedPlan: a deployed table cannot evolve to its declaration, rows would be lost without the user's consent,
             or a flow cannot start at the requested position.
     """
-    plan = draft_plan(graph, state, history, selected)
+    return checked(draft_plan(graph, state, history, selected))
+
+
+def checked(plan: Plan) -> Plan:
+    """The plan, if it may run.
+
+    Raises:
+        RefusedPlan: something of it is refused.
+    """
     if plan.refused:
         raise RefusedPlan(plan)
     return plan
@@ -69,7 +76,7 @@ def draft_plan(graph: ResolvedGraph, state: DeployedState, history: DeployedHist
         error = refused.get(flow.name) or failing.get(flow.name)
         step = _failing(flow, error) if error else flow_step(graph, flow, state, selected, tables, updated)
         if error is None and flow.name in restarted:
-            step = _restart(step, restarted[flow.name])
+            step = restart_step(step, restarted[flow.name])
         if step.decision is Decision.START:
             updated.add(flow.target)
         steps.append(step)
@@ -85,11 +92,6 @@ def draft_plan(graph: ResolvedGraph, state: DeployedState, history: DeployedHist
         notices=failing_below(graph, tables, steps, state.has_run),
         refused=tuple(problems),
     )
-
-
-def _restart(step: FlowStep, restart: Restart) -> FlowStep:
-    reason = f"checkpoint reset: starts at {restart.start}, the table keeps its rows"
-    return replace(step, decision=Decision.START, reason=reason, conditional=False, restart=restart)
 
 
 def _failing(flow: StoredFlow, error: PipelineError) -> FlowStep:

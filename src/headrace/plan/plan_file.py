@@ -1,4 +1,4 @@
-"""A plan as a file: what an update would change, and who has approved exactly that.
+"""A plan as a file: what an update, or the swap of a stage, would change, and who has approved exactly that.
 
 The digest covers all but the approvals, so a file whose text was changed is found, and an approval belongs to one text.
 """
@@ -17,6 +17,8 @@ from headrace.graph.select import Selection
 from headrace.model.change_classes import ApprovalMode, ApprovalPolicy, ChangeClass
 
 FORMAT = 1
+# Of the swap of a stage. A version that does not know swaps would take it for an update of nothing.
+SWAP_FORMAT = 2
 _APPROVALS, _DIGEST = "approvals", "digest"
 
 
@@ -67,7 +69,7 @@ class PlanFile:
             )
             written = raw.pop(_DIGEST)
             found = cls(raw, approvals)
-            if raw["format"] > FORMAT:
+            if raw["format"] > SWAP_FORMAT:
                 raise PipelineError(
                     "PLAN.UNREADABLE",
                     file=name,
@@ -75,9 +77,17 @@ class PlanFile:
                 )
             if written != found.digest:
                 raise PipelineError("PLAN.TAMPERED", file=name)
-            _ = found.plan_id, found.made_by, found.expires_at, found.selection, found.classes, found.rows_limit
+            _ = (
+                found.plan_id,
+                found.made_by,
+                found.expires_at,
+                found.selection,
+                found.classes,
+                found.rows_limit,
+                found.stage,
+            )
         except (ValueError, LookupError, TypeError, AttributeError) as error:
-            raise PipelineError("PLAN.UNREADABLE", file=name, reason="it is not the plan of an update") from error
+            raise PipelineError("PLAN.UNREADABLE", file=name, reason="it is not a plan") from error
         return found
 
     @property
@@ -113,6 +123,11 @@ class PlanFile:
             accept_data_loss=bool(raw["accept_data_loss"]),
             selects_nothing=bool(raw.get("selects_nothing", False)),
         )
+
+    @property
+    def stage(self) -> str:
+        """The name of the stage that it swaps in; empty for the plan of an update."""
+        return str(self.document["stage"]["name"]) if self.document["format"] == SWAP_FORMAT else ""
 
     @property
     def classes(self) -> frozenset[ChangeClass]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 
 from headrace.errors import PipelineError, Problems, problems_of
 from headrace.graph.analysis import SourceKind
@@ -21,6 +22,7 @@ from headrace.graph.starts import Start, StartKind
 from headrace.model.names import QualifiedName
 from headrace.plan.deployed import DeployedHistory
 from headrace.plan.source_retention import Restart
+from headrace.plan.steps import Decision, FlowStep
 
 _NO_RESTART_REASONS: dict[type, str] = {
     SnapshotFlow: "it compares each snapshot with the rows in the table",
@@ -55,6 +57,12 @@ def restarts(
         except (PipelineError, Problems) as error:
             problems += problems_of(error)
     return found, problems
+
+
+def restart_step(step: FlowStep, restart: Restart) -> FlowStep:
+    """The step of a flow whose checkpoint is reset while its table keeps its rows."""
+    reason = f"checkpoint reset: starts at {restart.start}, the table keeps its rows"
+    return replace(step, decision=Decision.START, reason=reason, conditional=False, restart=restart)
 
 
 def resume_start(flow: ResolvedFlow) -> StartKind | None:

@@ -12,9 +12,11 @@ from headrace.errors import PipelineError
 from headrace.model.expectations import Action, ExpectationCount
 from headrace.model.outcome import Outcome, UpdateState
 from headrace.model.table_diff import DiffSide, RowCounts, TableDiff
+from headrace.plan.plan_file import PlanFile
 from headrace.project.staging.build import StageRequest
 from headrace.project.staging.compare import ExpectationPair, StagedTable
 from headrace.project.staging.progress import SourceProgress, StagedRows
+from headrace.project.staging.swap_document import swap_document
 from headrace.project.staging.swap_plan import SwapPlan, TableChange
 from headrace.project.staging.swaps import Swapped, SwapRequest
 from headrace.storage.stages.manifest import FlowStep, FlowToSwap, Stage, Swap, TableStep
@@ -45,7 +47,7 @@ class FakeStages:
     def __init__(self, outcome=UpdateState.COMPLETED, plan=PLAN):
         self.asked = []
         self.state, self.found = outcome, plan
-        self.swaps = SimpleNamespace(plan=lambda _: self.found, swap=self._swap)
+        self.swaps = SimpleNamespace(plan=lambda _: self.found, swap=self._swap, plan_file=self._plan_file)
 
     def all(self):
         return (STAGE,)
@@ -79,6 +81,10 @@ class FakeStages:
 
     def drop(self, name):
         return self.find(name)
+
+    def _plan_file(self, name, *, accept_data_loss):
+        self.asked.append((name, accept_data_loss))
+        return swap_document(STAGE, PLAN, "anna", NOON, accept_data_loss=accept_data_loss)
 
     def _swap(self, request):
         self.asked.append(request)
@@ -124,6 +130,23 @@ def test_a_comparison_shows_rows_expectations_and_the_quarantine_and_exits_with_
         "",
         "quarantined rows: 1 in production, 3 in the stage",
     ]
+
+
+def test_a_swap_is_written_as_a_plan_approved_and_applied(cli, stages, tmp_path):
+    """Guards that `apply` swaps the stage of such a plan, with its consents, and runs no update."""
+    written, out, _ = cli("stage", "swap", "orders", "--accept-data-loss", "--out", "swap.plan.json")
+    approved, said, _ = cli("approve", "swap.plan.json", "--as", "bob")
+    applied, _, _ = cli("apply", "swap.plan.json", "--no-savepoint")
+
+    assert (written, approved, applied) == (0, 0, 0)
+    assert "swap.plan.json, valid until" in out
+    assert "changes: rebuild" in said
+    (asked, request) = stages.asked
+    assert asked == ("orders", True)
+    plan = PlanFile.parse((tmp_path / "swap.plan.json").read_text(), "swap.plan.json")
+    assert request == SwapRequest.of(plan, "swap.plan.json", savepoint=False)
+    assert (request.stage, request.accept_data_loss, len(plan.approvals)) == ("orders", True, 1)
+    assert cli.project.asked == []
 
 
 def test_a_dry_run_shows_the_steps_and_exits_with_1_if_they_are_not_possible(cli, stages):

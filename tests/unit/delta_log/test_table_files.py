@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from obstore.store import MemoryStore
 
 from headrace.delta_log.table_features import features_of
 from headrace.delta_log.table_files import (
@@ -16,10 +17,13 @@ from headrace.delta_log.table_files import (
     files_needed_since,
     is_outside,
     live_files,
+    missing_files,
     stored_files,
     unordered_files,
 )
 from headrace.errors import PipelineError
+from headrace.stores.object_path import ObjectPath
+from headrace.stores.object_store import ObjectStore
 
 
 @pytest.fixture
@@ -73,6 +77,31 @@ def test_files_of_a_table_within_the_folder_of_another_are_not_its_files(tmp_pat
         (tmp_path / name).touch()
 
     assert {file.path for file in stored_files(str(tmp_path))} == {"a.parquet", "plain/d.parquet"}
+
+
+def test_missing_files_are_found_on_a_disk_wherever_they_are(tmp_path):
+    """Guards the names that a log can have: within the table, outside of it, and in stores that cannot be asked."""
+    table = tmp_path / "t"
+    for file in (table / "p=a%20b" / "1.parquet", tmp_path / "other" / "2.parquet"):
+        file.parent.mkdir(parents=True)
+        file.touch()
+    there = ["p=a%20b/1.parquet", "../other/2.parquet", str(tmp_path / "other/2.parquet"), "s3://b/3.parquet"]
+
+    assert missing_files(str(table), there) == ()
+    assert missing_files(str(table), [*there, "p=c/9.parquet", "8.parquet"]) == ("8.parquet", "p=c/9.parquet")
+
+
+@pytest.mark.parametrize("number", [2, 1_200])
+def test_missing_files_are_found_in_a_bucket_one_by_one_and_by_a_listing(monkeypatch, number):
+    """Guards both ways to ask a bucket: they agree, also about folders of partitions and deletion vectors."""
+    bucket = ObjectPath("s3a://lake", "t", ObjectStore("s3a://lake", MemoryStore()))
+    monkeypatch.setattr("headrace.delta_log.table_files.storage_path", lambda _: bucket)
+    vector = f"x/deletion_vector_{'0' * 8}-{'0' * 4}-{'0' * 4}-{'0' * 4}-{'0' * 12}.bin"
+    names = [vector, *(f"p={at}/{at}.parquet" for at in range(number))]
+    for name in names[:-1]:
+        (bucket / name).write_bytes(b"x")
+
+    assert missing_files("s3a://lake/t", names) == (names[-1],)
 
 
 def test_absolute_paths_are_related_to_the_table_through_links(tmp_path):

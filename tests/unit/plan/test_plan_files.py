@@ -151,7 +151,7 @@ def test_a_file_that_is_no_plan_is_named(text):
 
 
 def test_a_plan_of_a_later_version_is_not_read():
-    text = PlanFile({**DOCUMENT, "format": 2}).to_text()
+    text = PlanFile({**DOCUMENT, "format": 3}).to_text()
 
     assert "later version" in codes(lambda: PlanFile.parse(text, "p.json")).params["reason"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,8 +12,11 @@ import pytest
 from deltalake import CommitProperties, Transaction, write_deltalake
 
 from headrace.delta_log.tables import table_state
+from headrace.model.change_classes import ChangeClass
 from headrace.model.names import QualifiedName
+from headrace.plan.plan_file import PlanFile
 from headrace.project.staging.stage_storage import health, stage_settings
+from headrace.project.staging.swap_document import swap_changes, swap_differences, swap_document
 from headrace.project.staging.swap_facts import SwapFacts
 from headrace.project.staging.swap_plan import plan_swap
 from headrace.settings.settings import Settings
@@ -23,6 +27,7 @@ from headrace.storage.flow_stores import TABLE
 from headrace.storage.stages.manifest import FlowStep, Stage, StagedFlow, TableStep
 
 FOLDER = "checkpoints/default/{0}/{0}"
+NOON = datetime(2026, 11, 25, 12, tzinfo=UTC)
 KAFKA = {"topic": {"0": 5}}
 
 
@@ -159,3 +164,33 @@ def test_a_flow_that_the_new_code_does_not_have_starts_over_and_a_new_one_is_tak
     assert was.staged.layout.table(was.settings.naming, QualifiedName("below")) == str(
         Path(str(was.root)) / "tables/default/below"
     )
+
+
+def test_the_plan_of_a_swap_holds_until_anything_but_data_changes(facts):
+    """Guards what an approval of a swap covers: another build of the stage, other steps and more rows are refused."""
+    stage, plan = facts().stage, plan_swap(facts())
+    file = PlanFile.parse(swap_document(stage, plan, "anna", NOON, accept_data_loss=False).to_text(), "p.json")
+    grown = tuple(replace(change, rows=9) for change in plan.changes)
+    moved = tuple(replace(flow, epoch=flow.epoch + 1) for flow in plan.swap.flows)
+
+    def differences(stage=stage, plan=plan, at=NOON):
+        return swap_differences(file, stage, plan, at)
+
+    assert (file.stage, file.classes, file.rows_limit) == ("new", {ChangeClass.REBUILD}, 1)
+    assert differences() == ()
+    assert differences(replace(stage, id="77ab")) == ("stage new was built again",)
+    assert differences(plan=replace(plan, changes=grown)) == ("it replaces 9 rows, and the plan allows 1",)
+    assert differences(plan=replace(plan, swap=replace(plan.swap, flows=moved))) == (
+        "other steps are planned for the flow below, bronze",
+    )
+    assert len(differences(at=NOON + timedelta(days=2))) == 1
+    assert differences(plan=replace(plan, losses=("rows",))) == ("change that was not planned: restart of below",)
+
+
+def test_a_stage_that_has_lost_rows_is_a_destructive_change(facts):
+    """Guards that a policy for lost rows alone also stops such a swap."""
+    stage, plan = replace(facts().stage, accept_data_loss=True), plan_swap(facts())
+
+    (change,) = swap_changes(stage, plan)
+
+    assert (change.change_class, change.rows_cleared, change.downstream) == (ChangeClass.DESTRUCTIVE, 1, ("below",))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
@@ -47,17 +47,19 @@ class ReleaseRequest:
 
 @dataclass(frozen=True)
 class FlowRelease:
-    """A flow that is retired, and where its checkpoint goes; empty if it is not written out."""
+    """A flow that is retired.
+
+    Attributes:
+        flow: the flow.
+        checkpoint: where its checkpoint goes; empty if it is not written out.
+        query_id: the id under which a job goes on; empty the same way.
+        settings: of Spark, that a job needs to open the state; empty without state.
+    """
 
     flow: FlowHealth
     checkpoint: str
     query_id: str
-
-    @property
-    def settings(self) -> Mapping[str, str]:
-        """The settings of Spark that a job needs to open the state; empty without state."""
-        path = self.flow.stores.checkpoint
-        return dict(format_of(path)) if self.checkpoint and state_operators(path) else {}
+    settings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -151,7 +153,9 @@ def _released(own: list[FlowHealth], request: ReleaseRequest, record: TableRecor
         else:
             base = os.path.abspath(request.checkpoint_to)  # noqa: PTH100 - resolves no links
             folder = base if len(streams) == 1 else f"{base}/{flow.stored.file.parent.name}"
-            yield FlowRelease(flow, folder, str(uuid4()))
+            # Read now: what the pipeline has of the flow is moved away.
+            path = flow.stores.checkpoint
+            yield FlowRelease(flow, folder, str(uuid4()), dict(format_of(path)) if state_operators(path) else {})
 
 
 def _problems(released: Iterable[FlowRelease], settings: Settings) -> Iterator[PipelineError]:

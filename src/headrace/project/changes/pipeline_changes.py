@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from headrace.errors import PipelineError
 from headrace.events.types import Event
 from headrace.graph.resolved import ResolvedGraph
 from headrace.graph.select import Selection
@@ -88,10 +89,13 @@ class PipelineChanges:
             savepoint: make a savepoint before anything is written, to which the plan can be rolled back.
 
         Raises:
-            PipelineError: PLAN.NOT_APPROVED, PLAN.REJECTED; PLAN.DRIFTED: nothing was written; LEASE.HELD.
+            PipelineError: PLAN.UNREADABLE, PLAN.NOT_APPROVED, PLAN.REJECTED, PLAN.DRIFTED: nothing was written;
+                LEASE.HELD.
             Problems: all problems of the project; nothing was written.
         """
         updates, now = self.updates, self.updates.harness.clock
+        if plan_file.stage:
+            raise PipelineError("PLAN.UNREADABLE", file=name, reason="it is the plan of a swap, and not of an update")
         check_approved(plan_file, updates.settings.approval, name)
         # Files could change while they are loaded: they are compared before, and after it with everything else.
         refuse_drift(plan_file, name, early_differences(plan_file, self._documents.early(), now()))

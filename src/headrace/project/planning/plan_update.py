@@ -10,9 +10,8 @@ from functools import partial
 from headrace.graph.resolved import ResolvedGraph
 from headrace.graph.select import Selected, Selection, select
 from headrace.plan.backfills import BackfillRequest, ReplayRequest
-from headrace.plan.build import draft_plan
+from headrace.plan.build import checked, draft_plan
 from headrace.plan.modified import modified_datasets
-from headrace.plan.refused import RefusedPlan
 from headrace.plan.steps import NOTHING_MODIFIED, Plan
 from headrace.plan.triggers import with_triggers
 from headrace.project.planning.kept_tables import KeptTables
@@ -79,10 +78,7 @@ class Planning:
         if not self._harness.only:
             plan = replace(plan, inactive=past.inactive(graph))
         is_continuous = settings.continuous if continuous is None else continuous
-        plan = with_triggers(plan, continuous=is_continuous, interval_s=settings.trigger_interval_s)
-        if plan.refused:
-            raise RefusedPlan(plan)
-        return plan
+        return checked(with_triggers(plan, continuous=is_continuous, interval_s=settings.trigger_interval_s))
 
     def reading(self) -> AbstractContextManager[None]:
         """A context in which a project is resolved and planned from one look at a storage in a bucket."""

@@ -58,6 +58,10 @@ _STORES = re.compile(rf"{cloud_files.STORES_OPTION}=\*+\(redacted\), |, {cloud_f
 # The start of an Auto Loader reader's text.
 _READER = '{"given": '
 
+# A stream with another reader beside it, and the columns of that reader.
+_FALLBACK = re.compile(r"(StreamingRelationV2 [^\n]*\], StreamingRelation [\w.]+, \[)([^\]\n]*)")
+_COLUMN_ID = re.compile(r"#\d+")
+
 # Definitions of a WITH clause and references to them; Spark numbers them process-wide.
 _WITH_CLAUSE = re.compile(r"\b(CTERelation(?:Def|Ref)) (\d+)")
 
@@ -154,6 +158,15 @@ def without_reader_paths(plan: str) -> str:
             position = begin + len(_READER)
             parts.append(_READER)
     return "".join((*parts, plan[position:]))
+
+
+def without_ids_of_fallbacks(plan: str) -> str:
+    """The text of a plan without the ids of columns that differ each time a source is read.
+
+    Spark keeps another reader beside some streams, such as those of Kafka, and leaves its columns out when it numbers
+    columns for a comparison.
+    """
+    return _FALLBACK.sub(lambda found: found[1] + _COLUMN_ID.sub("#", found[2]), plan)
 
 
 def fingerprint(plan: str, reading: PlanReading, *extra: str) -> str:

@@ -12,7 +12,13 @@ from pyspark.sql import DataFrame
 from headrace.model.cdc import ApplyChanges, CompareSnapshots
 from headrace.model.datasets import Dataset, Flow
 from headrace.model.names import QualifiedName
-from headrace.spark.analysis.plans import PlanReading, fingerprint, plan_identity, without_reader_paths
+from headrace.spark.analysis.plans import (
+    PlanReading,
+    fingerprint,
+    plan_identity,
+    without_ids_of_fallbacks,
+    without_reader_paths,
+)
 
 
 class QueryIdentity(NamedTuple):
@@ -59,8 +65,9 @@ class QueryIdentities:
         views = [self._views.get(name, QueryIdentity("", "")) for name in reading.inputs]
         tables = () if frame.isStreaming else reading.tables
         plan = plan_identity(frame, self._stubs)
+        stable = without_ids_of_fallbacks(without_reader_paths(plan))
         identity = QueryIdentity(
-            fingerprint(without_reader_paths(plan), reading, *tables, *settings, *(view.now for view in views)),
+            fingerprint(stable, reading, *tables, *settings, *(view.now for view in views)),
             fingerprint(plan, reading, *settings, *(view.former for view in views)),
         )
         if dataset is not None and dataset.kind.is_view:

@@ -9,6 +9,7 @@ from uuid import uuid4
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from headrace.delta_log.table_layout import table_layout
 from headrace.graph.resolved import ResolvedDataset
 from headrace.model.names import quoted
 from headrace.spark.delta.tables import build_table, empty_frame
@@ -30,8 +31,10 @@ def clear_table(
             columns (``CreateDeltaTableCommand``), so that their table is replaced in another way.
     """
     declared = dataset.dataset
-    if dataset.schema != dataset.schema.nullable and options and is_supported(session):
-        _clear_not_null(session, dataset, path, options)
+    # Delta's own command makes no partitioned table of one that was ever clustered.
+    is_refused = bool(declared.partition_by) and "clustering" in table_layout(path).features
+    if (is_refused or dataset.schema != dataset.schema.nullable) and options and is_supported(session):
+        _clear_by_model(session, dataset, path, options)
         return
     if dataset.schema != dataset.schema.nullable:
         build_table(session, "createOrReplace", name, dataset, path)
@@ -46,8 +49,8 @@ def clear_table(
     writer.createOrReplace()
 
 
-def _clear_not_null(session: SparkSession, dataset: ResolvedDataset, path: str, options: Mapping[str, str]) -> None:
-    """Replace a table with NOT NULL columns, in one commit that carries a transaction.
+def _clear_by_model(session: SparkSession, dataset: ResolvedDataset, path: str, options: Mapping[str, str]) -> None:
+    """Replace a table in one commit that carries a transaction, whatever columns and layout it had and gets.
 
     Delta creates an empty table next to it, from which the commit takes the declaration.
     """

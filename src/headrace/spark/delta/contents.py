@@ -115,10 +115,8 @@ def _clustering(jvm: Any, wanted: Any, now: Any) -> Iterator[str]:
     )
     if after:
         yield from (one.json() for one in after)
-    elif before:
-        # As after CLUSTER BY NONE. An action that removes it is forgotten by the next checkpoint of the log.
-        configuration = json.dumps({"clusteringColumns": [], "domainName": _DOMAIN})
-        yield json.dumps({"domainMetadata": {"domain": _DOMAIN, "configuration": configuration, "removed": False}})
+    else:
+        yield from (one.copy(_DOMAIN, one.configuration(), True).json() for one in before)  # noqa: FBT003 - Scala's
 
 
 def _check_files(path: str, version: int, adds: Iterable[Mapping[str, Any]]) -> None:
