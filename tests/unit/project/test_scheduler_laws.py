@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.tiers import examples
 
@@ -244,6 +244,7 @@ def test_each_time_of_a_schedule_fires_once_wherever_schedulers_die(steps, fates
 
 @settings(max_examples=examples(25, 2000), deadline=None)
 @given(STEPS, FATES)
+@example([(0.0, "", 0.0, "change"), (0.0, "after a start", 0.0, ""), (0.0, "", 0.0, "stop")], [])
 def test_no_request_is_lost_by_merging(steps, fates):
     """Guards the queue: after each change of the table, an update of its dataset starts and completes."""
     simulation = simulated(steps, fates)

@@ -94,7 +94,8 @@ class Scheduler:
             # A copy of a storage: the process belongs to the original.
             self._state = replace(self._state, running=replace(run, pid=None, host=""))
         self._update: RunningUpdate | None = None
-        self._retries: Mapping[str, int | None] = {}
+        # Of the schedules that are known; None before the first look at them.
+        self._retries: Mapping[str, int | None] | None = None
         file.write(self._state)
 
     @property
@@ -147,6 +148,9 @@ class Scheduler:
             self._place.sleep(LEAST_WAIT_S)
         if result is None:
             self._place.say(f"the update for {_names(self._state.running)} is still stopping")
+        elif self._retries is None:
+            # Without schedules, nothing says what has to run again: the next scheduler will find how the update ended.
+            self._place.say(f"the update for {_names(self._state.running)} has stopped")
         elif result.ending is not Ending.NOT_STARTED or self._state.running.pid is not None:
             self._end(result, self._place.now())
 
@@ -170,6 +174,7 @@ class Scheduler:
     def _end(self, result: Result, now: float) -> None:
         run = self._state.running
         assert run is not None  # noqa: S101 - from the callers
+        assert self._retries is not None  # noqa: S101 - the same
         self._update = None
         self._store(ended(self._state, result, now, self._retries))
         waiting = self._state.waiting
@@ -206,7 +211,7 @@ class Scheduler:
     def _stop_unwanted(self, pauses: Mapping[str, Pause]) -> None:
         """Stop a continuous update whose schedule is paused or gone."""
         run = self._state.running
-        if run is None or self._update is None or not run.is_continuous:
+        if run is None or self._update is None or not run.is_continuous or self._retries is None:
             return
         names = [firing.schedule for firing in run.firings if firing.is_continuous]
         if not any(name in self._retries and not _is_paused(pauses, name) for name in names):
