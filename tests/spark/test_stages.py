@@ -263,20 +263,21 @@ def test_a_stage_is_compared_approved_and_swapped_on_the_command_line(project):
     compared = in_process(folder, "stage", "compare", "bronze", "--key", "id", "--output", "json")
     planned = in_process(folder, "stage", "swap", "bronze", "--dry-run")
     refused = in_process(folder, "stage", "swap", "bronze")
-    written = in_process(folder, "stage", "swap", "bronze", "--out", "swap.plan.json")
-    unapproved = in_process(folder, "apply", "swap.plan.json")
-    in_process(folder, "approve", "swap.plan.json", "--as", "bob")
+    plan_file = folder / "swap.plan.json"
+    written = in_process(folder, "stage", "swap", "bronze", "--out", str(plan_file))
+    unapproved = in_process(folder, "apply", str(plan_file))
+    in_process(folder, "approve", str(plan_file), "--as", "bob")
     # Rows that arrive meanwhile are no difference.
     land(pipeline, 1)
     assert in_process(folder, "stage", "run", "bronze").returncode == 0
-    swapped = in_process(folder, "apply", "swap.plan.json", "--output", "json")
+    swapped = in_process(folder, "apply", str(plan_file), "--output", "json")
 
     assert (made.returncode, compared.returncode, planned.returncode) == (0, 1, 1), made.stderr
     assert (refused.returncode, written.returncode, unapproved.returncode) == (4, 0, 4)
     assert "STAGE.NEEDS_APPROVAL" in refused.stderr
     assert swapped.returncode == 0, swapped.stderr
     (savepoint,) = pipeline.project.savepoints.all()
-    assert savepoint.plan_id == json.loads((folder / "swap.plan.json").read_text())["plan_id"]
+    assert savepoint.plan_id == json.loads(plan_file.read_text())["plan_id"]
     (table,) = json.loads(compared.stdout)
     assert [table["first"]["rows"], table["second"]["rows"]] == [2, 1]
     assert table["quarantined"] == {"production": 1, "stage": 2}
