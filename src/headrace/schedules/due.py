@@ -36,7 +36,7 @@ class Change:
     """What was seen of the files or tables of a schedule.
 
     Attributes:
-        token: identifies what is there; stored when the schedule fires.
+        token: identifies the current contents; stored when the schedule fires.
         is_new: it is other than what was seen when the schedule last fired, in a way that asks for an update.
         changed_at: when it was last seen to change.
     """

@@ -22,7 +22,7 @@ class Observer(Protocol):
     """Watches for one schedule."""
 
     def look(self, seen: str) -> Change | Age | None:
-        """What is there now; None if it cannot be told.
+        """The current contents; None if they cannot be read.
 
         Args:
             seen: the token with which the schedule last fired; empty for none.

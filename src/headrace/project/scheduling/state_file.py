@@ -24,7 +24,7 @@ class StateFile(Protocol):
     """The place of a state. All methods raise OSError if it cannot be read or written."""
 
     def read(self) -> State:
-        """The stored state; the first state if there is none.
+        """The stored state; the first state before anything is stored.
 
         Raises:
             PipelineError: SCHEDULE.STATE_UNREADABLE.
@@ -104,7 +104,7 @@ def read_state(file: StoragePath) -> State:
     """The state in a file.
 
     Raises:
-        FileNotFoundError: there is none.
+        FileNotFoundError: no state is stored yet.
         PipelineError: SCHEDULE.STATE_UNREADABLE.
     """
     return _parsed(file, file.read_bytes())
