@@ -158,7 +158,13 @@ def test_an_adopted_job_equals_the_job(project, headrace_session, tmp_path, quer
     assert now == rows_at(str(job.table))
 
 
-@pytest.mark.parametrize("has_batch", [True, False], ids=["written", "not written"])
+@pytest.mark.parametrize(
+    "has_batch",
+    [
+        pytest.param(True, id="written"),
+        pytest.param(False, id="not written", marks=pytest.mark.long(guard="its other cases")),
+    ],
+)
 def test_a_planned_batch_is_written_once(project, job, has_batch):
     """Guards the batch in which the job died: the table's transaction decides whether it is written again."""
     if has_batch:
@@ -357,6 +363,7 @@ def test_state_that_spark_does_not_keep_is_not_released_as_a_checkpoint(project,
     assert released.rows == len(FIRST)
 
 
+@pytest.mark.long(guard="tests/spark/test_adoption.py::test_a_released_table_goes_on_in_a_plain_job")
 def test_a_table_that_was_made_here_is_released_where_it_lies(project, headrace_session, tmp_path):
     """Guards the release of an own table: it stays, nothing of the pipeline touches it, and it can come back."""
     job = Job(headrace_session, tmp_path / "job")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.model.outcome import UpdateState
 from headrace.spark.delta.small_append import SmallAppends, refresh_caches
 
 pytestmark = pytest.mark.spark
@@ -143,3 +144,37 @@ def test_frames_of_more_rows_than_the_setting_are_left_to_spark(headrace_session
         assert [writer.append(rows, count, count) for count in (3, 2)] == [False, True]
     finally:
         headrace_session.conf.unset("headrace.small_batches.rows")
+
+
+WRITERS = """
+    def numbers():
+        return spark.readStream.schema("n LONG").json({landing!r})
+
+    @dp.table
+    def small():
+        return numbers()
+
+    @dp.table(spark_conf={{"headrace.small_batches.rows": "0"}})
+    def large():
+        return numbers()
+"""
+
+
+def test_the_setting_of_a_flow_decides_who_commits_its_batches(project, tmp_path):
+    """Guards the way of the setting into the session in which batches are written; each flow has its own."""
+    (tmp_path / "landing").mkdir()
+    (tmp_path / "landing" / "1.json").write_text('{"n": 1}')
+    pipeline = project(WRITERS.format(landing=str(tmp_path / "landing")))
+
+    assert pipeline.run().state is UpdateState.COMPLETED
+
+    writers = {}
+    for name in ("small", "large"):
+        log = Path(pipeline.settings.layout.root, "tables/default", name, "_delta_log")
+        actions = [json.loads(line) for file in log.glob("*.json") for line in file.read_text().splitlines()]
+        (writers[name],) = {
+            one["commitInfo"]["engineInfo"].split("/")[0]
+            for one in actions
+            if one.get("commitInfo", {}).get("operation") in ("WRITE", "STREAMING UPDATE")
+        }
+    assert writers == {"small": "headrace", "large": "Apache-Spark"}

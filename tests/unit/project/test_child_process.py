@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 import time
@@ -10,7 +11,7 @@ import time
 import pytest
 
 from headrace.model.outcome import UpdateCause
-from headrace.project.scheduling.child_process import ChildRunner, Printed, result_of
+from headrace.project.scheduling.child_process import KEPT_FILES, ChildRunner, Printed, result_of
 from headrace.project.scheduling.runner import RunRequest
 from headrace.schedules.queue import Ending
 
@@ -92,3 +93,21 @@ def test_output_that_is_no_document_is_no_obstacle(tmp_path):
     printed.out.write_text('{"state": "COMP')
 
     assert result_of(-9, printed, is_stopped=False).message == "the process was ended by signal 9"
+
+
+def test_what_old_updates_printed_is_removed(tmp_path):
+    """Guards the disk: a schedule of each minute would leave thousands of files a day."""
+    starter, logs = runner(tmp_path, ""), tmp_path / "logs"
+    logs.mkdir()
+    for number in range(KEPT_FILES + 6):
+        file = logs / f"schedule-{number}-x-1.out.log"
+        file.touch()
+        os.utime(file, (number, number))
+    (logs / "spark.log").touch()
+    os.utime(logs / "spark.log", (0, 0))
+
+    ended(starter.start(REQUEST))
+
+    left = {file.name for file in logs.iterdir()}
+    assert len(left) == KEPT_FILES + 3
+    assert {"spark.log", "schedule-1-ab-1.out.log", "schedule-6-x-1.out.log"} < left

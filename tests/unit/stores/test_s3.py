@@ -19,6 +19,10 @@ from headrace.model.outcome import UpdateState
 from headrace.project.lease import Lease
 from headrace.project.lease_files import LeaseTaken, ObjectLeaseFile
 from headrace.project.lease_holders import Holder, LeaseTiming, Process, latest_outcome, liveness
+from headrace.project.scheduling.pauses import read_pauses, write_pause
+from headrace.project.scheduling.state_file import Replaced, state_file
+from headrace.schedules.due import Pause
+from headrace.schedules.state import State
 from headrace.storage.flow_record import FlowRecord, read_record, write_record
 from headrace.storage.moves import Moves, has_content
 from headrace.stores.connections import add_connection, connection_of
@@ -163,3 +167,33 @@ def test_hadoops_markers_of_folders_do_not_block_a_move(storage, s3):
     assert Moves(storage).move(storage / "old", storage / "new")
     assert (storage / "new" / "0" / "offsets" / "0").read_bytes() == b"v1"
     assert not has_content(storage / "old")
+
+
+def test_a_scheduler_that_was_replaced_writes_no_state_into_a_bucket(storage):
+    """Guards the state of schedules where no lock excludes an old scheduler: the store compares, and numbers decide."""
+    file = storage / "system/serve/schedules.json"
+    old, new = state_file(file), state_file(file)
+    assert (old.read(), new.read()) == (State(), State())
+    old.write(State(leader=1))
+
+    new.write(State(leader=2, storage="new"))
+
+    with pytest.raises(Replaced):
+        old.write(State(leader=1, storage="late"))
+    assert state_file(file).read() == State(leader=2, storage="new")
+    # One with a lower number that came in between does not count.
+    late = state_file(file)
+    late.read()
+    late.write(State(leader=1, storage="late"))
+    new.write(State(leader=2, storage="again"))
+    assert state_file(file).read().storage == "again"
+
+
+def test_pauses_of_two_processes_are_both_kept_in_a_bucket(storage):
+    """Guards the writes of several users: each reads what the other has written."""
+    file = storage / "system/serve/pauses.json"
+    with ThreadPoolExecutor(4) as threads:
+        for _ in threads.map(lambda n: write_pause(file, f"s{n}", Pause(is_paused=True, at=float(n))), range(4)):
+            pass
+
+    assert {name: pause.at for name, pause in read_pauses(file).items()} == {f"s{n}": float(n) for n in range(4)}

@@ -23,6 +23,8 @@ from headrace.schedules.queue import Ending, Result
 # Exit codes of the command line.
 _FAILED, _LEASED, _UNAPPROVED, _INTERRUPTED = 1, 3, 4, 130
 _LONGEST_MESSAGE = 500
+# What each update printed is in two files.
+KEPT_FILES = 400
 _MOST_BYTES = 1 << 20
 
 
@@ -66,6 +68,7 @@ class ChildRunner:
         """See :class:`headrace.project.scheduling.runner.Runner`."""
         self.logs.mkdir(parents=True, exist_ok=True)
         printed = Printed.of(self.logs, request.request_id)
+        _remove_oldest(self.logs)
         with printed.out.open("wb") as out, printed.errors.open("wb") as errors:
             child = subprocess.Popen(
                 [*self.command, *self._words(request)],
@@ -161,6 +164,13 @@ def _last_line(errors: Path) -> str:
         lines = _tail(errors).decode(errors="replace").split("\n")
         return next((line.strip()[:_LONGEST_MESSAGE] for line in reversed(lines) if line.strip()), "")
     return ""
+
+
+def _remove_oldest(logs: Path) -> None:
+    """Keep what the newest updates printed: a schedule of each minute makes thousands of files a day."""
+    found = sorted(logs.glob("schedule-*.log"), key=lambda file: file.stat().st_mtime_ns)
+    for file in found[: max(0, len(found) - KEPT_FILES)]:
+        file.unlink(missing_ok=True)
 
 
 def _tail(file: Path) -> bytes:

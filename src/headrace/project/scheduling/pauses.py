@@ -40,16 +40,9 @@ def write_pause(file: StoragePath, name: str, pause: Pause) -> None:
         with locked(file.with_name(f"{file.name}.lock"), PATIENCE_S):
             replace_file(file, _text({**read_pauses(file), name: pause}))
         return
-    tag: str | None = ""
-    while tag is not None:
-        # Another process may write another pause.
-        try:
-            content, tag = file.store.get(file.key)
-            text = _text({**_parsed(file, content), name: pause})
-            written = file.store.put_if_tag(file.key, text.encode(), tag)
-        except FileNotFoundError:
-            written = file.store.put_if_absent(file.key, _text({name: pause}).encode())
-        tag = "" if written is None else None
+    # Again as long as another process writes another pause meanwhile.
+    while _put_pause(file, name, pause) is None:
+        pass
 
 
 def pause_schedule(layout: StorageLayout, name: str, at: float, user: str, *, is_paused: bool) -> None:
@@ -60,6 +53,15 @@ def pause_schedule(layout: StorageLayout, name: str, at: float, user: str, *, is
         OSError: the file cannot be read or written.
     """
     write_pause(storage_path(layout.monitoring(MonitoringFile.PAUSES)), name, Pause(is_paused, at, user))
+
+
+def _put_pause(file: ObjectPath, name: str, pause: Pause) -> str | None:
+    """The tag of the written object; None if it has changed meanwhile."""
+    try:
+        content, tag = file.store.get(file.key)
+    except FileNotFoundError:
+        return file.store.put_if_absent(file.key, _text({name: pause}).encode())
+    return file.store.put_if_tag(file.key, _text({**_parsed(file, content), name: pause}).encode(), tag)
 
 
 def _text(pauses: Mapping[str, Pause]) -> str:
