@@ -118,8 +118,6 @@ def _values(column: Any) -> Iterator[Any]:
         return map(_local_time, column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()).to_pylist())
     if pa.types.is_date(kind):
         return map(_date, column.to_pylist())
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
-        return (None if value is None else bytearray(value) for value in column.to_pylist())
     return iter(column.to_pylist())
 
 

@@ -6,21 +6,20 @@ Whatever is not certain to be one of these is none of them; it is for Spark.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from enum import Enum
 
-import sqlglot
-from sqlglot import exp
-from sqlglot.errors import SqlglotError
+from sqlglot.dialects.databricks import Databricks
 
 from headrace.model.names import quoted
+from headrace.sql.lexer import Kind, Token, lex
 
 Literal = str | int | bool | None
 
-_DIALECT = "databricks"
 _INTEGER = re.compile(r"[0-9]{1,18}")
+_WORD = re.compile(r"[A-Z_][A-Z0-9_]*")
 # By then, the calendar of old versions of Spark is the same.
 _NEW_CALENDAR = date(1601, 1, 1)
 _LARGEST_LIMIT = 2**31 - 1
@@ -83,14 +82,20 @@ class PlainSelect:
         return bool(self.outputs) and self.outputs[0].column is None
 
 
-_COMPARISONS: Mapping[type[exp.Expression], Comparison] = {
-    exp.EQ: Comparison.EQUAL,
-    exp.NEQ: Comparison.NOT_EQUAL,
-    exp.LT: Comparison.LESS,
-    exp.LTE: Comparison.AT_MOST,
-    exp.GT: Comparison.GREATER,
-    exp.GTE: Comparison.AT_LEAST,
+_COMPARISONS: Mapping[str, Comparison] = {
+    "=": Comparison.EQUAL,
+    "==": Comparison.EQUAL,
+    "<>": Comparison.NOT_EQUAL,
+    "!=": Comparison.NOT_EQUAL,
+    "<": Comparison.LESS,
+    "<=": Comparison.AT_MOST,
+    ">": Comparison.GREATER,
+    ">=": Comparison.AT_LEAST,
 }
+# Words that are names only between quotes here, because a parser may take them for something else.
+_KEYWORDS = frozenset(word for key in Databricks.Tokenizer.KEYWORDS for word in key.upper().split())
+# Names of types are common names of columns too.
+_NAMES = frozenset(("DATE", "TIMESTAMP", "TIME", "TEXT"))
 
 
 class _NotPlainError(Exception):
@@ -99,134 +104,150 @@ class _NotPlainError(Exception):
 
 def plain_select(text: str) -> PlainSelect | None:
     """The query of a text, or None if it is for Spark."""
-    # Spark and the parser read escapes, hints and parameters in their own ways.
+    # Spark and this reader may see the ends of such texts and comments in different places.
     if any(sign in text for sign in ("\\", "/*", "--", "$", "{", ";", '"', "\0")):
         return None
-    try:
-        found = sqlglot.parse(text, read=_DIALECT)
-    except (SqlglotError, RecursionError):
-        return None
-    if len(found) != 1 or type(found[0]) is not exp.Select:
+    lexed = lex(text)
+    if lexed.unclosed is not None:
         return None
     try:
-        return _select(found[0])
+        return _Reader(lexed.tokens).select()
     except _NotPlainError:
         return None
 
 
-def _select(select: exp.Select) -> PlainSelect:
-    parts = {key.rstrip("_"): part for key, part in select.args.items() if part}
-    _only(parts, "expressions", "from", "where", "limit")
-    if "from" not in parts:
-        raise _NotPlainError
-    outputs = tuple(map(_output, select.expressions))
-    if any(output is None for output in outputs):
-        if len(outputs) > 1:
+class _Reader:
+    """Reads a query from its tokens, and fails at the first one that is not expected."""
+
+    def __init__(self, tokens: Sequence[Token]) -> None:
+        self._tokens = tokens
+        self._next = 0
+
+    def select(self) -> PlainSelect:
+        self._word("SELECT")
+        outputs = () if self._takes_symbol("*") else self._outputs()
+        self._word("FROM")
+        table = quoted(*self._names())
+        conditions = self._conditions() if self._takes_word("WHERE") else ()
+        limit = self._integer() if self._takes_word("LIMIT") else None
+        if self._next < len(self._tokens) or (limit is not None and limit > _LARGEST_LIMIT):
             raise _NotPlainError
-        outputs = ()
-    found = tuple(output for output in outputs if output is not None)
-    if len({output.column is None for output in found}) > 1:
-        raise _NotPlainError
-    where, limit = parts.get("where"), parts.get("limit")
-    conditions = () if where is None else tuple(_conditions(where.this))
-    return PlainSelect(_table(parts["from"]), found, conditions, None if limit is None else _limit(limit))
+        return PlainSelect(table, outputs, conditions, limit)
 
-
-def _table(source: exp.Expression) -> str:
-    _only(source.args, "this")
-    table = source.this
-    if type(table) is not exp.Table:
-        raise _NotPlainError
-    _only(table.args, "this", "db", "catalog")
-    names = [table.args[key] for key in ("catalog", "db", "this") if table.args.get(key)]
-    return quoted(*map(_identifier, names))
-
-
-def _output(found: exp.Expression) -> Output | None:
-    """A column of the result; None for all columns of the table."""
-    if type(found) is exp.Star:
-        _only(found.args)
-        return None
-    if type(found) is exp.Alias:
-        _only(found.args, "this", "alias")
-        return Output(_counted_or_column(found.this), _identifier(found.args["alias"]))
-    column = _counted_or_column(found)
-    return Output(column, "count(1)" if column is None else column)
-
-
-def _counted_or_column(found: exp.Expression) -> str | None:
-    if type(found) is exp.Count:
-        _only(found.args, "this", "big_int")
-        if type(found.this) is exp.Star:
-            _only(found.this.args)
-        elif _integer(found.this) != 1:
+    def _outputs(self) -> tuple[Output, ...]:
+        found = [self._output()]
+        while self._takes_symbol(","):
+            found.append(self._output())
+        if len({output.column is None for output in found}) > 1:
             raise _NotPlainError
-        return None
-    return _column(found)
+        return tuple(found)
 
+    def _output(self) -> Output:
+        column: str | None = None
+        if self._is_count():
+            name = "count(1)"
+        else:
+            name = column = self._name()
+        return Output(column, self._name() if self._takes_word("AS") else name)
 
-def _column(found: exp.Expression) -> str:
-    if type(found) is not exp.Column:
-        raise _NotPlainError
-    _only(found.args, "this")
-    return _identifier(found.this)
+    def _is_count(self) -> bool:
+        if len(self._tokens) < self._next + 4 or not self._tokens[self._next].is_word("COUNT"):
+            return False
+        opening, counted, closing = self._tokens[self._next + 1 : self._next + 4]
+        found = opening.is_symbol("(") and closing.is_symbol(")") and counted.text in ("*", "1")
+        self._next += 4 if found else 0
+        return found
 
+    def _conditions(self) -> tuple[Condition, ...]:
+        found = [self._condition()]
+        while self._takes_word("AND"):
+            found.append(self._condition())
+        return tuple(found)
 
-def _identifier(found: exp.Expression) -> str:
-    if type(found) is not exp.Identifier or not found.this:
-        raise _NotPlainError
-    name = str(found.this)
-    # A word without quotes may be a function without brackets, such as current_date, or a literal.
-    if not found.args.get("quoted") and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-        raise _NotPlainError
-    return name
+    def _condition(self) -> Condition:
+        if self._takes_symbol("("):
+            found = self._condition()
+            self._symbol(")")
+            return found
+        column = self._name()
+        if not self._takes_word("IS"):
+            return Condition(column, self._comparison(), self._literal())
+        comparison = Comparison.IS_NOT_NULL if self._takes_word("NOT") else Comparison.IS_NULL
+        self._word("NULL")
+        return Condition(column, comparison)
 
-
-def _conditions(found: exp.Expression) -> list[Condition]:
-    if type(found) is exp.And:
-        return [*_conditions(found.this), *_conditions(found.expression)]
-    if type(found) is exp.Paren:
-        return _conditions(found.this)
-    if type(found) is exp.Not:
-        inner = _conditions(found.this)
-        if [condition.comparison for condition in inner] != [Comparison.IS_NULL]:
+    def _comparison(self) -> Comparison:
+        first = self._token()
+        sign = first.text
+        # Signs of two characters are two tokens or one.
+        if self._next < len(self._tokens):
+            second = self._tokens[self._next]
+            if second.kind is Kind.SYMBOL and second.start == first.end and sign + second.text in _COMPARISONS:
+                self._next += 1
+                sign += second.text
+        if first.kind is not Kind.SYMBOL or sign not in _COMPARISONS:
             raise _NotPlainError
-        return [Condition(inner[0].column, Comparison.IS_NOT_NULL)]
-    if type(found) is exp.Is and type(found.expression) is exp.Null:
-        return [Condition(_column(found.this), Comparison.IS_NULL)]
-    comparison = _COMPARISONS.get(type(found))
-    if comparison is None:
-        raise _NotPlainError
-    return [Condition(_column(found.this), comparison, _literal(found.expression))]
+        return _COMPARISONS[sign]
 
+    def _literal(self) -> str | int | bool:
+        if self._takes_word("TRUE"):
+            return True
+        if self._takes_word("FALSE"):
+            return False
+        if self._takes_symbol("-"):
+            return -self._integer()
+        if self._next < len(self._tokens) and self._tokens[self._next].kind is Kind.STRING:
+            text = self._token().text
+            # Two strings side by side are one, and a letter before a string changes it.
+            if not text.startswith("'") or "'" in text[1:-1]:
+                raise _NotPlainError
+            return text[1:-1]
+        return self._integer()
 
-def _literal(found: exp.Expression) -> str | int | bool:
-    if type(found) is exp.Boolean:
-        return bool(found.this)
-    if type(found) is exp.Literal and found.is_string:
-        return str(found.this)
-    if type(found) is exp.Neg:
-        return -_integer(found.this)
-    return _integer(found)
+    def _integer(self) -> int:
+        found = self._token()
+        if found.kind not in (Kind.NUMBER, Kind.WORD) or not _INTEGER.fullmatch(found.text):
+            raise _NotPlainError
+        return int(found.text)
 
+    def _names(self) -> list[str]:
+        found = [self._name()]
+        while self._takes_symbol("."):
+            found.append(self._name())
+        return found
 
-def _integer(found: exp.Expression) -> int:
-    if type(found) is not exp.Literal or found.is_string or not _INTEGER.fullmatch(str(found.this)):
-        raise _NotPlainError
-    return int(found.this)
+    def _name(self) -> str:
+        found = self._token()
+        if found.kind is Kind.QUOTED and len(found.text) > len("``"):
+            return found.text[1:-1].replace("``", "`")
+        word = found.text.upper()
+        if found.kind is not Kind.WORD or not _WORD.fullmatch(word) or word in _KEYWORDS - _NAMES:
+            raise _NotPlainError
+        return found.text
 
+    def _token(self) -> Token:
+        if self._next >= len(self._tokens):
+            raise _NotPlainError
+        self._next += 1
+        return self._tokens[self._next - 1]
 
-def _limit(found: exp.Expression) -> int:
-    _only(found.args, "expression")
-    limit = _integer(found.args["expression"])
-    if limit > _LARGEST_LIMIT:
-        raise _NotPlainError
-    return limit
+    def _takes_word(self, word: str) -> bool:
+        found = self._next < len(self._tokens) and self._tokens[self._next].is_word(word)
+        self._next += found
+        return found
 
+    def _takes_symbol(self, symbol: str) -> bool:
+        found = self._next < len(self._tokens) and self._tokens[self._next].is_symbol(symbol)
+        self._next += found
+        return found
 
-def _only(parts: Mapping[str, object], *keys: str) -> None:
-    if any(part and key not in keys for key, part in parts.items()):
-        raise _NotPlainError
+    def _word(self, word: str) -> None:
+        if not self._takes_word(word):
+            raise _NotPlainError
+
+    def _symbol(self, symbol: str) -> None:
+        if not self._takes_symbol(symbol):
+            raise _NotPlainError
 
 
 def date_of(text: str) -> date | None:

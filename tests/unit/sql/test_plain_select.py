@@ -14,16 +14,29 @@ PLAIN = {
         (Condition("a", Comparison.GREATER, -5), Condition("b", Comparison.EQUAL, "x")),
         3,
     ),
-    "SELECT count(*), count(1) n FROM t WHERE ok = true AND NOT a IS NULL": PlainSelect(
+    "SELECT count(*), count(1) AS n FROM t WHERE ok = true AND a IS NOT NULL": PlainSelect(
         "`t`",
         (Output(None, "count(1)"), Output(None, "n")),
-        (Condition("ok", Comparison.EQUAL, True), Condition("a", Comparison.IS_NOT_NULL)),
+        (Condition("ok", Comparison.EQUAL, literal=True), Condition("a", Comparison.IS_NOT_NULL)),
     ),
 }
 FOR_SPARK = (
     "SELECT a FROM t ORDER BY a",
     "SELECT DISTINCT a FROM t",
     "SELECT a FROM t x",
+    "SELECT a x FROM t",
+    "SELECT , a FROM t",
+    "SELECT a, FROM t",
+    "SELECT DISTINCT FROM t",
+    "SELECT ALL a FROM t",
+    "SELECT NULL FROM t",
+    "SELECT a FROM t WHERE",
+    "SELECT a FROM t WHERE (a = 1",
+    "SELECT a FROM t WHERE a = 1 AND",
+    "SELECT a FROM t WHERE a < > 1",
+    "SELECT a FROM t LIMIT",
+    "SELECT a FROM t LIMIT 1 LIMIT 2",
+    "FROM t SELECT a",
     "SELECT t.a FROM t",
     "SELECT a.b FROM t",
     "SELECT a, * FROM t",
@@ -60,7 +73,7 @@ FOR_SPARK = (
     "SELECT a FROM t; SELECT a FROM u",
     "SELECT",
     "",
-    "(" * 5000,
+    "SELECT a FROM t WHERE " + "(" * 200,
 )
 
 
