@@ -16,7 +16,7 @@ from headrace.metrics.trace import Trace
 from headrace.project.inspection.diagnosis.pipeline_doctor import PipelineDoctor
 from headrace.project.inspection.pipeline_view import PipelineView, pipeline_view
 from headrace.project.inspection.update_trace import update_trace
-from headrace.project.scheduling.schedule_view import ScheduleView, schedule_view
+from headrace.project.scheduling.schedule_view import ScheduleView, declared_view, schedule_view
 from headrace.settings.discover import find_settings
 from headrace.settings.load import load_settings
 from headrace.settings.settings import Settings
@@ -104,6 +104,14 @@ class ServedPipeline:
             PipelineError: EVENTS.NOT_READABLE, SCHEDULE.STATE_UNREADABLE.
         """
         return schedule_view(self.settings, self._environ, self._now)
+
+    def declared_schedules(self) -> ScheduleView:
+        """Its schedules without what was decided, for a state that cannot be read.
+
+        Raises:
+            PipelineError: EVENTS.NOT_READABLE.
+        """
+        return declared_view(self.settings, self._now)
 
     def diagnosis(self) -> Diagnosis:
         """What is wrong with it."""

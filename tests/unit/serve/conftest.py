@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import os
 import re
 import shutil
 from dataclasses import dataclass, field
@@ -43,6 +44,7 @@ from headrace.serve.app import Server, create_app
 from headrace.serve.pipelines import served_pipelines
 from headrace.serve.tokens import TokenFile
 
+GOLDEN = Path(__file__).parent / "golden"
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 HOST = "127.0.0.1:8741"
 SCHEMA = {
@@ -306,3 +308,12 @@ def browser(seen_shop, tmp_path_factory):
 def stable(html: str, shop: Shop) -> str:
     """HTML without what differs from machine to machine."""
     return re.sub(r"[ \t]+\n", "\n", html.replace(str(shop.root), "/srv/shop"))
+
+
+def assert_golden(name: str, html: str, shop: Shop) -> None:
+    """The content of a page is that of a golden file, without what is around every page."""
+    content = stable(html, shop).partition('<main id="content">')[2].partition("</main>")[0].strip() + "\n"
+    file = GOLDEN / f"{name}.html"
+    if os.environ.get("HEADRACE_GOLDEN") == "rewrite":
+        file.write_text(content)
+    assert content == file.read_text()
