@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 
 from tests.unit.serve.conftest import NOON, assert_golden, definitions, state
 
@@ -30,9 +31,9 @@ def scheduled(shop, *, state_file=None):
     file.write_text(f"{file.read_text()}{SCHEDULES}")
     settings = load_settings(file, environ={})
     if state_file is not None:
-        path = settings.layout.monitoring(MonitoringFile.SCHEDULES)
-        (shop.root / "storage" / "system" / "serve").mkdir(parents=True, exist_ok=True)
-        open(path, "w").write(state_file)
+        path = Path(settings.layout.monitoring(MonitoringFile.SCHEDULES))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(state_file)
     return settings
 
 

@@ -36,12 +36,13 @@ def attention(view: PipelineView) -> list[dict[str, Any]]:
     return sorted(found, key=lambda item: _ORDER.index(item["severity"]))
 
 
-def _item(severity: str, sentence: str, **more: Any) -> dict[str, Any]:
+def _item(severity: str, text: str, **more: Any) -> dict[str, Any]:
     empty = dict.fromkeys(("first_step", "flow", "dataset", "since", "code", "cause", "hint"))
-    return {"severity": severity, "sentence": _sentence(sentence), **empty, **more}
+    return {"severity": severity, "sentence": sentence(text), **empty, **more}
 
 
-def _sentence(text: str) -> str:
+def sentence(text: str) -> str:
+    """A text as a sentence: with a capital letter, and an end."""
     text = text.strip()
     return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '!', '?')) else '.'}"
 

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from starlette.requests import Request
 
+from headrace.serve.pages.alerts_page import alerts_page
 from headrace.serve.pages.dataset_page import dataset_page
 from headrace.serve.pages.flow_page import flow_page
 from headrace.serve.pages.graph_page import MOST_HOPS, graph_page
@@ -39,6 +40,7 @@ def _part(request: Request) -> int:
 _SECTIONS: dict[str, PageOf] = {
     "graph": _graph,
     "updates": lambda pipeline, _request, _name: updates_page(pipeline),
+    "alerts": lambda pipeline, request, _name: alerts_page(pipeline, _part(request)),
     "schedules": lambda pipeline, request, _name: schedules_page(pipeline, _part(request)),
     "doctor": lambda pipeline, _request, _name: doctor_page(pipeline),
 }
