@@ -13,6 +13,7 @@ from headrace.serve.pages.flow_page import flow_page
 from headrace.serve.pages.graph_page import MOST_HOPS, graph_page
 from headrace.serve.pages.paging import page_number
 from headrace.serve.pages.pipeline_pages import doctor_page, overview_page
+from headrace.serve.pages.savepoints_page import savepoints_page
 from headrace.serve.pages.schedules_page import schedules_page
 from headrace.serve.pages.update_pages import update_page, updates_page
 from headrace.serve.pipelines import ServedPipeline
@@ -32,6 +33,10 @@ def _graph(pipeline: ServedPipeline, request: Request, _name: str) -> Page:
     return graph_page(pipeline, request.query_params.get("focus", ""), hops)
 
 
+def _savepoints(pipeline: ServedPipeline, request: Request, _name: str) -> Page:
+    return savepoints_page(pipeline, _part(request), request.query_params.get("savepoint", ""))
+
+
 def _part(request: Request) -> int:
     return page_number(request.query_params.get("page", ""))
 
@@ -42,6 +47,7 @@ _SECTIONS: dict[str, PageOf] = {
     "updates": lambda pipeline, _request, _name: updates_page(pipeline),
     "alerts": lambda pipeline, request, _name: alerts_page(pipeline, _part(request)),
     "schedules": lambda pipeline, request, _name: schedules_page(pipeline, _part(request)),
+    "savepoints": _savepoints,
     "doctor": lambda pipeline, _request, _name: doctor_page(pipeline),
 }
 # Paths, what makes the page, and the section that is marked.
