@@ -8,6 +8,7 @@ from typing import TypeAlias
 from starlette.requests import Request
 
 from headrace.serve.pages.alerts_page import alerts_page
+from headrace.serve.pages.changes_page import changes_page
 from headrace.serve.pages.dataset_page import dataset_page
 from headrace.serve.pages.flow_page import flow_page
 from headrace.serve.pages.graph_page import MOST_HOPS, graph_page
@@ -33,6 +34,10 @@ def _graph(pipeline: ServedPipeline, request: Request, _name: str) -> Page:
     return graph_page(pipeline, request.query_params.get("focus", ""), hops)
 
 
+def _changes(pipeline: ServedPipeline, request: Request, _name: str) -> Page:
+    return changes_page(pipeline, _part(request), request.query_params.get("plan", ""))
+
+
 def _savepoints(pipeline: ServedPipeline, request: Request, _name: str) -> Page:
     return savepoints_page(pipeline, _part(request), request.query_params.get("savepoint", ""))
 
@@ -46,6 +51,7 @@ _SECTIONS: dict[str, PageOf] = {
     "graph": _graph,
     "updates": lambda pipeline, _request, _name: updates_page(pipeline),
     "alerts": lambda pipeline, request, _name: alerts_page(pipeline, _part(request)),
+    "changes": _changes,
     "schedules": lambda pipeline, request, _name: schedules_page(pipeline, _part(request)),
     "savepoints": _savepoints,
     "doctor": lambda pipeline, _request, _name: doctor_page(pipeline),
