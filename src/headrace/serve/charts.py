@@ -14,6 +14,7 @@ from headrace.metrics.trace import Span
 
 _BAR_WIDTH, _BAR_STEP, _BAR_HEIGHT = 7, 10, 26
 _SPARK_WIDTH, _SPARK_HEIGHT = 180, 30
+_DAY_STEP, _DAY_HEIGHT = 5, 26
 _CHART_WIDTH, _CHART_HEIGHT = 920, 180
 _ROW_HEIGHT = 28
 _TICKS = 4
@@ -52,6 +53,26 @@ def sparkline(values: Sequence[float]) -> dict[str, Any] | None:
     ]
     line = " ".join(f"{x},{y}" for x, y in points)
     return {"width": _SPARK_WIDTH, "height": _SPARK_HEIGHT, "line": line, "last": points[-1], "lowest": min(values)}
+
+
+def day_bars(counts: Sequence[int]) -> dict[str, Any]:
+    """One bar for each day, oldest first; a day with anything is seen beside one with much.
+
+    Args:
+        counts: of each day, today's last.
+    """
+    most = max(counts, default=0)
+    bars = []
+    for place, count in enumerate(counts):
+        height = max(round(sqrt(count / most) * _DAY_HEIGHT), 3) if count else 1
+        bars.append({"x": place * _DAY_STEP, "y": _DAY_HEIGHT - height, "height": height, "is_empty": not count})
+    return {
+        "width": max(len(counts) * _DAY_STEP, _DAY_STEP),
+        "height": _DAY_HEIGHT,
+        "bar": _DAY_STEP - 1,
+        "bars": bars,
+        "most": most,
+    }
 
 
 def stacked_bars(batches: Sequence[Mapping[str, Any]], phases: Sequence[str]) -> dict[str, Any] | None:

@@ -93,8 +93,12 @@ def test_changes_are_shown_worst_first_in_the_words_of_the_command():
     assert {"label": "to mend", "text": KEPT.mend} in found["changes"][1]["facts"]
     in_force = {
         **dict.fromkeys(("git_commit", "plan_id", "plan_update_id", "plan_applied_at", "rollback")),
-        "update_id": "aaaa1111-0000", "state": "COMPLETED", "mark": "ok", "user": "ann",
-        "started_at": "2026-11-20T10:00:00Z", "code_digest": "0123456789abcdef",
+        "update_id": "aaaa1111-0000",
+        "state": "COMPLETED",
+        "mark": "ok",
+        "user": "ann",
+        "started_at": "2026-11-20T10:00:00Z",
+        "code_digest": "0123456789abcdef",
     }
     html = rendered("changes.html", document(found, facts(plan().approved("bob", NOON, "<b>")), in_force=in_force))
     assert_golden("changes", html)

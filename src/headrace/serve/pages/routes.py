@@ -14,6 +14,7 @@ from headrace.serve.pages.flow_page import flow_page
 from headrace.serve.pages.graph_page import MOST_HOPS, graph_page
 from headrace.serve.pages.paging import page_number
 from headrace.serve.pages.pipeline_pages import doctor_page, overview_page
+from headrace.serve.pages.quarantine_page import quarantine_page
 from headrace.serve.pages.savepoints_page import savepoints_page
 from headrace.serve.pages.schedules_page import schedules_page
 from headrace.serve.pages.update_pages import update_page, updates_page
@@ -38,6 +39,10 @@ def _changes(pipeline: ServedPipeline, request: Request, _name: str) -> Page:
     return changes_page(pipeline, _part(request), request.query_params.get("plan", ""))
 
 
+def _quarantine(pipeline: ServedPipeline, request: Request, _name: str) -> Page:
+    return quarantine_page(pipeline, _part(request), request.query_params.get("dataset", ""))
+
+
 def _savepoints(pipeline: ServedPipeline, request: Request, _name: str) -> Page:
     return savepoints_page(pipeline, _part(request), request.query_params.get("savepoint", ""))
 
@@ -51,6 +56,7 @@ _SECTIONS: dict[str, PageOf] = {
     "graph": _graph,
     "updates": lambda pipeline, _request, _name: updates_page(pipeline),
     "alerts": lambda pipeline, request, _name: alerts_page(pipeline, _part(request)),
+    "quarantine": _quarantine,
     "changes": _changes,
     "schedules": lambda pipeline, request, _name: schedules_page(pipeline, _part(request)),
     "savepoints": _savepoints,
