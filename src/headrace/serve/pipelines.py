@@ -13,9 +13,12 @@ from headrace.errors import PipelineError, Problems
 from headrace.events.reader import EventReader
 from headrace.events.recorded import Recorded, reports_of_flows
 from headrace.metrics.trace import Trace
+from headrace.model.maintenance import MaintenanceRequest, Task
+from headrace.plan.maintenance import Action
 from headrace.project.inspection.diagnosis.pipeline_doctor import PipelineDoctor
 from headrace.project.inspection.pipeline_view import PipelineView, pipeline_view
 from headrace.project.inspection.update_trace import update_trace
+from headrace.project.maintenance.maintain import maintenance_of
 from headrace.project.scheduling.schedule_view import ScheduleView, declared_view, schedule_view
 from headrace.settings.discover import find_settings
 from headrace.settings.load import load_settings
@@ -112,6 +115,19 @@ class ServedPipeline:
             PipelineError: EVENTS.NOT_READABLE.
         """
         return declared_view(self.settings, self._now)
+
+    def due_maintenance(self, request: MaintenanceRequest) -> tuple[Action, ...]:
+        """What maintenance would do; the request must be one of a dry run, which starts no JVM.
+
+        Raises:
+            PipelineError: MAINTENANCE.UNKNOWN.
+        """
+
+        def no_parts(_task: Task, *, dry_run: bool) -> tuple[Action, ...]:
+            del dry_run
+            return ()
+
+        return maintenance_of(self.settings, self._environ, no_parts).maintain(request)
 
     def diagnosis(self) -> Diagnosis:
         """What is wrong with it."""

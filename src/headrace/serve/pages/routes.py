@@ -12,6 +12,7 @@ from headrace.serve.pages.changes_page import changes_page
 from headrace.serve.pages.dataset_page import dataset_page
 from headrace.serve.pages.flow_page import flow_page
 from headrace.serve.pages.graph_page import MOST_HOPS, graph_page
+from headrace.serve.pages.maintenance_page import maintenance_page
 from headrace.serve.pages.paging import page_number
 from headrace.serve.pages.pipeline_pages import doctor_page, overview_page
 from headrace.serve.pages.quarantine_page import quarantine_page
@@ -60,6 +61,7 @@ _SECTIONS: dict[str, PageOf] = {
     "changes": _changes,
     "schedules": lambda pipeline, request, _name: schedules_page(pipeline, _part(request)),
     "savepoints": _savepoints,
+    "maintenance": lambda pipeline, request, _name: maintenance_page(pipeline, _part(request)),
     "doctor": lambda pipeline, _request, _name: doctor_page(pipeline),
 }
 # Paths, what makes the page, and the section that is marked.
