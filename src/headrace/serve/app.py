@@ -19,8 +19,9 @@ from headrace.serve.access import Access, Door
 from headrace.serve.addresses import Addresses
 from headrace.serve.guard import Guard
 from headrace.serve.live_events import LiveEvents, event_rows
-from headrace.serve.pages.help_page import help_page
+from headrace.serve.pages.help_page import help_index, help_page
 from headrace.serve.pages.open_counts import open_counts
+from headrace.serve.pages.paging import page_number
 from headrace.serve.pages.pipeline_pages import pipelines_page
 from headrace.serve.pages.routes import PAGES, PageOf, overview
 from headrace.serve.pipelines import ServedPipeline, redact_all
@@ -75,6 +76,7 @@ def create_app(server: Server) -> ASGIApp:
         Route("/logout", access.logout, methods=["POST"]),
         Route("/healthz", _healthy),
         Route("/static/{file}", _static),
+        *(Route(path, pages.codes) for path in ("/help", "/help.json", "/help/")),
         Route("/help/{name:path}", pages.help),
         *(Route(path, pages.of_pipeline(make, section)) for path, make, section in PAGES),
         Route("/api/v1/pipelines", pages.home),
@@ -98,6 +100,10 @@ class _Pages:
         page = await run_in_threadpool(pipelines_page, pipelines)
         # Each pipeline knows its own secrets.
         return self._answer(request, page, Frame("", "", redact=redact_all(pipelines)))
+
+    async def codes(self, request: Request) -> Response:
+        query = request.query_params
+        return self._answer(request, help_index(query.get("q", ""), page_number(query.get("page", ""))), Frame("", ""))
 
     async def help(self, request: Request) -> Response:
         name = request.path_params["name"]

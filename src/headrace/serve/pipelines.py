@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from headrace.errors import PipelineError, Problems
 from headrace.events.reader import EventReader
 from headrace.events.recorded import Recorded, reports_of_flows
 from headrace.metrics.trace import Trace
-from headrace.model.maintenance import MaintenanceRequest, Task
+from headrace.model.maintenance import Task
 from headrace.plan.maintenance import Action
 from headrace.project.inspection.diagnosis.pipeline_doctor import PipelineDoctor
 from headrace.project.inspection.pipeline_view import PipelineView, pipeline_view
@@ -116,18 +116,18 @@ class ServedPipeline:
         """
         return declared_view(self.settings, self._now)
 
-    def due_maintenance(self, request: MaintenanceRequest) -> tuple[Action, ...]:
-        """What maintenance would do; the request must be one of a dry run, which starts no JVM.
+    def due_maintenance(self, choose: Callable[[Sequence[str]], Sequence[str]]) -> tuple[Action, ...]:
+        """What maintenance would do by now with the tables of some datasets.
 
-        Raises:
-            PipelineError: MAINTENANCE.UNKNOWN.
+        Args:
+            choose: of the names of all datasets with tables, those to look at.
         """
 
         def no_parts(_task: Task, *, dry_run: bool) -> tuple[Action, ...]:
             del dry_run
             return ()
 
-        return maintenance_of(self.settings, self._environ, no_parts).maintain(request)
+        return maintenance_of(self.settings, self._environ, no_parts).due(choose)
 
     def diagnosis(self) -> Diagnosis:
         """What is wrong with it."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 from tests.unit.serve.conftest import NOON, assert_golden, rendered
+from tests.unit.serve.quarantine_rows import SECRET, quarantine, quarantined_row
 
 from headrace.model.names import Naming
 from headrace.project.inspection.quarantine_counts import QuarantineCounts, RuleCounts, quarantine_counts
@@ -19,41 +20,6 @@ from headrace.settings.load import load_settings
 from headrace.storage.dead_letters import _SCHEMA as DEAD_LETTERS
 
 PATH = "/p/shop/quarantine"
-SECRET = "anna@example.com"
-SOURCE = pa.struct(
-    [(name, pa.string()) for name in ("file", "topic")]
-    + [("partition", pa.int32()), ("offset", pa.int64()), ("version", pa.int64())]
-)
-
-
-def row(broken, *, status="open", days=0, flow="orders", file="/data/landing/a.json"):
-    return {
-        "row": {"id": 1, "mail": SECRET},
-        "broken": broken,
-        "source": {"file": file, "topic": None, "partition": None, "offset": None, "version": None},
-        "update_id": "u",
-        "flow": flow,
-        "epoch": 0,
-        "batch_id": 1,
-        "quarantined_at": datetime.now(UTC) - timedelta(days=days),
-        "status": status,
-    }
-
-
-def quarantine(path, *rows):
-    schema = pa.schema(
-        [
-            ("row", pa.struct([("id", pa.int64()), ("mail", pa.string())])),
-            ("broken", pa.list_(pa.string())),
-            ("source", SOURCE),
-            *((name, pa.string()) for name in ("update_id", "flow")),
-            ("epoch", pa.int32()),
-            ("batch_id", pa.int64()),
-            ("quarantined_at", pa.timestamp("us", "UTC")),
-            ("status", pa.string()),
-        ]
-    )
-    write_deltalake(path, pa.Table.from_pylist([*rows], schema))
 
 
 def document(*datasets, **more):
@@ -64,7 +30,12 @@ def document(*datasets, **more):
 
 
 def test_rows_are_counted_by_rule_flow_day_and_origin(shop):
-    rows = [row(["valid", "small"]), row(["valid"], days=2), row(["valid"], status="replayed"), row([], file=None)]
+    rows = [
+        quarantined_row(["valid", "small"]),
+        quarantined_row(["valid"], days=2),
+        quarantined_row(["valid"], status="replayed"),
+        quarantined_row([], file=None),
+    ]
     quarantine(f"{shop.table('orders')}_quarantine", *rows)
     settings = load_settings(shop.root / "pipeline.yml", environ={})
 
@@ -98,7 +69,7 @@ def test_the_page_says_how_rows_come_back():
 
 
 def test_no_row_is_in_the_page_and_a_torn_quarantine_is_named(busy_shop, served):
-    quarantine(f"{busy_shop.table('orders')}_quarantine", row(["valid"]), row(["valid"]))
+    quarantine(f"{busy_shop.table('orders')}_quarantine", quarantined_row(["valid"]), quarantined_row(["valid"]))
     browser = served(busy_shop).sign_in()
 
     page, html = browser.call(f"{PATH}.json"), browser.call(PATH).text

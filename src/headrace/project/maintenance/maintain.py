@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -107,6 +107,20 @@ class Maintenance:
                 done.append(action)
                 log.emit(_event(action))
             return tuple(done)
+
+    def due(self, choose: Callable[[Sequence[str]], Sequence[str]]) -> tuple[Action, ...]:
+        """What is due by now for the tables of some datasets, as a dry run says it; starts no JVM.
+
+        Args:
+            choose: of the names of all datasets with tables, those to look at.
+        """
+        with reading_storage(self.settings.layout):
+            found = maintained_tables(self.settings.layout, self.settings.naming)
+            names = tuple(choose(tuple(dict.fromkeys(str(table.owner) for table in found))))
+            tables = tuple(table for table in found if str(table.owner) in names)
+            request = MaintenanceRequest(names, dry_run=True, anytime=True)
+            limits = Limits(self.settings.maintenance, self.now(), anytime=True)
+            return tuple(self._all(request, tables, limits)) if names else ()
 
     def _chosen(self, names: tuple[str, ...]) -> tuple[MaintainedTable, ...]:
         found = maintained_tables(self.settings.layout, self.settings.naming)

@@ -11,9 +11,8 @@ from headrace.events.upkeep import TableMaintained
 from headrace.metrics import catalogue
 from headrace.metrics.dataset_health import Health
 from headrace.metrics.samples import Samples
-from headrace.model.maintenance import DAY_S, OF_CHECKPOINTS, MaintenancePolicy, MaintenanceRequest, Task
-from headrace.model.names import QUARANTINE_SUFFIX
-from headrace.plan.maintenance import Action, ActionState
+from headrace.model.maintenance import DAY_S, OF_CHECKPOINTS, MaintenancePolicy, Task
+from headrace.plan.maintenance import ActionState
 from headrace.project.inspection.diagnosis.careful_reading import reading_carefully
 from headrace.serve.formats import iso
 from headrace.serve.pages.careful import unread_facts
@@ -39,13 +38,17 @@ _FREEING = frozenset(task.value for task in (Task.VACUUM, Task.RETENTION, *OF_CH
 def maintenance_page(pipeline: ServedPipeline, number: int = 1) -> Page:
     """The page of the maintenance; *number* is the part of the tables whose due actions are shown."""
     view, settings = pipeline.view(), pipeline.settings
-    part, paging = part_of(by_need(view.samples), number, _EACH_PART)
+    part, paging = part_of((), number, _EACH_PART)
+
+    def choose(names: Sequence[str]) -> Sequence[str]:
+        nonlocal part, paging
+        part, paging = part_of(by_need(names, view.samples), number, _EACH_PART)
+        return part
+
     operations = EventReader(settings.layout.monitoring(MonitoringFile.OPERATIONS))
     with reading_carefully(settings.layout) as reading:
         recorded = reading.read("the log of maintenance", lambda: _recorded(operations), [])
-        due: Sequence[Action] = ()
-        if part:
-            due = reading.read("what is due", lambda: pipeline.due_maintenance(_request(part)), ())
+        due = reading.read("what is due", lambda: pipeline.due_maintenance(choose), ())
     document = {
         "name": pipeline.name,
         "as_of": iso(view.as_of),
@@ -60,10 +63,9 @@ def maintenance_page(pipeline: ServedPipeline, number: int = 1) -> Page:
     return Page("maintenance.html", f"Maintenance: {pipeline.name}", document)
 
 
-def by_need(samples: Samples) -> list[str]:
-    """The datasets with tables, those first that most probably need something: bytes to free, then many files."""
+def by_need(names: Iterable[str], samples: Samples) -> list[str]:
+    """Datasets, those first that most probably need something: with bytes to free, then with many files."""
     files, unused = samples.of(catalogue.TABLE_FILES), samples.of(catalogue.UNREFERENCED)
-    names = {name.removesuffix(QUARANTINE_SUFFIX) for (name,) in files}
     return sorted(names, key=lambda name: (-unused.get((name,), 0), -files.get((name,), 0), name))
 
 
@@ -132,11 +134,6 @@ def policy_facts(policy: MaintenancePolicy) -> dict[str, Any]:
 
 def _days(seconds: float | None) -> float | None:
     return None if seconds is None else seconds / DAY_S
-
-
-def _request(datasets: Sequence[str]) -> MaintenanceRequest:
-    # A retention that is too short is refused when maintenance runs; what it would do can be looked at.
-    return MaintenanceRequest(tuple(datasets), dry_run=True, short_retention=True, anytime=True)
 
 
 def _recorded(reader: EventReader) -> list[Recorded]:

@@ -9,7 +9,7 @@ from starlette.requests import Request
 
 from headrace.serve.pages.alerts_page import alerts_page
 from headrace.serve.pages.changes_page import changes_page
-from headrace.serve.pages.dataset_page import dataset_page
+from headrace.serve.pages.dataset_page import Asked, dataset_page
 from headrace.serve.pages.flow_page import flow_page
 from headrace.serve.pages.graph_page import MOST_HOPS, graph_page
 from headrace.serve.pages.maintenance_page import maintenance_page
@@ -34,6 +34,10 @@ def _graph(pipeline: ServedPipeline, request: Request, _name: str) -> Page:
     text = request.query_params.get("hops", "1")
     hops = min(int(text), MOST_HOPS) if text.isascii() and text.isdigit() and len(text) < 4 else 1
     return graph_page(pipeline, request.query_params.get("focus", ""), hops)
+
+
+def _dataset(pipeline: ServedPipeline, request: Request, name: str) -> Page:
+    return dataset_page(pipeline, name, Asked.of(request.query_params))
 
 
 def _changes(pipeline: ServedPipeline, request: Request, _name: str) -> Page:
@@ -67,7 +71,7 @@ _SECTIONS: dict[str, PageOf] = {
 # Paths, what makes the page, and the section that is marked.
 PAGES: tuple[tuple[str, PageOf, str], ...] = (
     *((f"/p/{{slug}}/{name}{ending}", make, name) for name, make in _SECTIONS.items() for ending in ("", ".json")),
-    ("/p/{slug}/d/{name:path}", lambda pipeline, _request, name: dataset_page(pipeline, name), "graph"),
+    ("/p/{slug}/d/{name:path}", _dataset, "graph"),
     ("/p/{slug}/f/{name:path}", lambda pipeline, _request, name: flow_page(pipeline, name), "graph"),
     ("/p/{slug}/u/{name:path}", lambda pipeline, _request, name: update_page(pipeline, name), "updates"),
     ("/p/{slug}", overview, "overview"),

@@ -25,7 +25,7 @@ addEventListener("keydown", (event) => {
     armedAt = Date.now();
   } else if (event.key === "?") {
     event.preventDefault();
-    const keys = document.getElementById("keys");
+    const keys = document.getElementById("keys-dialog");
     if (keys && !keys.open) keys.showModal();
   } else if (event.key === "/") {
     const field = document.querySelector("input[type=search]");
