@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -20,15 +19,13 @@ from headrace.project.inspection.pipeline_view import PipelineView, pipeline_vie
 from headrace.project.inspection.update_trace import update_trace
 from headrace.project.maintenance.maintain import maintenance_of
 from headrace.project.scheduling.schedule_view import ScheduleView, declared_view, schedule_view
+from headrace.serve.remembered import Remembered
 from headrace.settings.discover import find_settings
 from headrace.settings.load import load_settings
 from headrace.settings.settings import Settings
 
 NEWEST_UPDATES = 50
 NEWEST_REPORTS = 200
-# A view is used again for so long, and for so many times as long as it took to read: looking must not load the machine.
-_LEAST_AGE_S = 2.0
-_TIMES_ITS_COST = 5
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 
 
@@ -55,15 +52,15 @@ class ServedPipeline:
         self.settings = settings
         self._environ = environ
         self._now = now
-        self._clock = clock
         self._secrets = settings.open_secrets(environ)
         for resolve in (settings.resolved_configuration, settings.resolved_spark_conf, settings.resolved_parameters):
             # Only what was looked up can be redacted.
             with suppress(PipelineError, Problems):
                 resolve(self._secrets, environ)
         self.redact: Callable[[str], str] = self._secrets.redact
-        self._reading = threading.Lock()
-        self._view: tuple[float, PipelineView] | None = None
+        self._views = Remembered(clock)
+        # What pages read beside the view.
+        self.remembered = Remembered(clock)
 
     @property
     def name(self) -> str:
@@ -76,13 +73,9 @@ class ServedPipeline:
 
     def view(self) -> PipelineView:
         """What it is like now, or was a moment ago. Several threads that ask at once wait for one reading."""
-        with self._reading:
-            if self._view is None or self._view[0] <= self._clock():
-                started = self._clock()
-                view = pipeline_view(self.settings, self._environ, self._secrets, self._now, NEWEST_UPDATES)
-                cost_s = self._clock() - started
-                self._view = (self._clock() + max(_LEAST_AGE_S, _TIMES_ITS_COST * cost_s), view)
-            return self._view[1]
+        return self._views.of(
+            "view", lambda: pipeline_view(self.settings, self._environ, self._secrets, self._now, NEWEST_UPDATES)
+        )
 
     def reports(self, flows: Iterable[str]) -> list[Recorded]:
         """The newest batches and reports of flows, oldest first.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -82,6 +82,7 @@ def test_no_row_is_in_the_page_and_a_torn_quarantine_is_named(busy_shop, served)
         file.write_bytes(b"torn")
     for file in Path(f"{busy_shop.table('orders')}_quarantine").glob("*.parquet"):
         file.write_bytes(b"torn")
+    busy_shop.clock.at += timedelta(minutes=1)
     torn = browser.call(f"{PATH}.json").json
     assert [one["part"] for one in torn["unread"]] == ['the quarantine of "orders"']
     assert torn["datasets"][0]["is_known"] is False

@@ -38,25 +38,31 @@ _FREEING = frozenset(task.value for task in (Task.VACUUM, Task.RETENTION, *OF_CH
 def maintenance_page(pipeline: ServedPipeline, number: int = 1) -> Page:
     """The page of the maintenance; *number* is the part of the tables whose due actions are shown."""
     view, settings = pipeline.view(), pipeline.settings
-    part, paging = part_of((), number, _EACH_PART)
 
-    def choose(names: Sequence[str]) -> Sequence[str]:
-        nonlocal part, paging
-        part, paging = part_of(by_need(names, view.samples), number, _EACH_PART)
-        return part
+    def due_now() -> tuple[list[str], dict[str, Any], list[dict[str, Any]]]:
+        chosen: list[tuple[Sequence[str], dict[str, Any]]] = []
+
+        def choose(names: Sequence[str]) -> Sequence[str]:
+            chosen.append(part_of(by_need(names, view.samples), number, _EACH_PART))
+            return chosen[0][0]
+
+        actions = pipeline.due_maintenance(choose)
+        return [*chosen[0][0]], chosen[0][1], [action_facts(one.to_json()) for one in actions]
 
     operations = EventReader(settings.layout.monitoring(MonitoringFile.OPERATIONS))
     with reading_carefully(settings.layout) as reading:
         recorded = reading.read("the log of maintenance", lambda: _recorded(operations), [])
-        due = reading.read("what is due", lambda: pipeline.due_maintenance(choose), ())
+        nothing: tuple[list[str], dict[str, Any], list[dict[str, Any]]] = ([], part_of((), 1, _EACH_PART)[1], [])
+        remembered = pipeline.remembered
+        tables, paging, due = reading.read("what is due", lambda: remembered.of(("due", number), due_now), nothing)
     document = {
         "name": pipeline.name,
         "as_of": iso(view.as_of),
         "unread": unread_facts(reading.unread),
         "policy": policy_facts(settings.maintenance),
         "paging": paging,
-        "tables": list(part),
-        "due": [action_facts(action.to_json()) for action in due],
+        "tables": tables,
+        "due": due,
         **done_facts(recorded),
         **left_facts(view.samples),
     }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from headrace.errors import PipelineError
@@ -39,19 +40,16 @@ def quarantine_page(pipeline: ServedPipeline, number: int = 1, chosen: str = "")
     Raises:
         PipelineError: SERVE.NO_PAGE if the chosen dataset has no quarantined rows.
     """
-    view, settings = pipeline.view(), pipeline.settings
+    view = pipeline.view()
     rows = open_rows(view)
     if chosen and chosen not in rows:
         what = f'quarantined rows of dataset "{chosen}"'
         raise PipelineError("SERVE.NO_PAGE", what=what, suggestion=did_you_mean(chosen, [*rows]))
     part, paging = part_of([chosen] if chosen else [*rows], number, _EACH_PART)
     counts: dict[str, QuarantineCounts | None] = {}
-    with reading_carefully(settings.layout) as reading:
+    with reading_carefully(pipeline.settings.layout) as reading:
         for name in part:
-            read = f'the quarantine of "{name}"'
-            counts[name] = reading.read(
-                read, lambda name=name: quarantine_counts(settings.layout, settings.naming, name), None
-            )
+            counts[name] = reading.read(f'the quarantine of "{name}"', partial(_counts, pipeline, name), None)
     unread = [one for one in view.unread if one.part == "the metrics"]
     datasets = [dataset_facts(name, rows[name], counts[name]) for name in part]
     today = datetime.fromtimestamp(view.as_of, UTC)
@@ -67,6 +65,12 @@ def quarantine_page(pipeline: ServedPipeline, number: int = 1, chosen: str = "")
         "datasets": datasets,
     }
     return Page("quarantine.html", f"Quarantine: {pipeline.name}", document, pictures_of(datasets, today))
+
+
+def _counts(pipeline: ServedPipeline, name: str) -> QuarantineCounts:
+    settings = pipeline.settings
+    read = partial(quarantine_counts, settings.layout, settings.naming, name)
+    return pipeline.remembered.of(("quarantine", name), read)
 
 
 def open_rows(view: PipelineView) -> dict[str, int]:
