@@ -121,7 +121,7 @@ def test_of_a_thousand_schedules_a_part_is_shown(shop, served):
     assert 'rel="next"' in browser.call(f"{PATH}?page=1").text
 
 
-def test_updates_of_schedules_are_told_from_those_of_people(busy_shop, served):
+def test_updates_of_schedules_are_shown_apart_from_those_of_people(busy_shop, served):
     busy_shop.clock.at = NOON + timedelta(hours=3)
     busy_shop.update(
         "cccc3333-0000",
