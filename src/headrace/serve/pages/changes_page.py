@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from headrace.errors import PipelineError
@@ -17,7 +18,7 @@ from headrace.options.nearest import did_you_mean
 from headrace.plan.changes import Change
 from headrace.plan.plan_file import Approval, PlanFile, needs_approval
 from headrace.project.changes.saved_plans import SavedPlan, SavedPlans, code_of_plan, comparison, saved_plans
-from headrace.project.inspection.diagnosis.careful_reading import reading_carefully
+from headrace.project.inspection.diagnosis.careful_reading import CarefulReading, reading_carefully
 from headrace.serve.formats import iso
 from headrace.serve.pages.careful import unread_facts
 from headrace.serve.pages.facts import mark_of
@@ -80,15 +81,7 @@ def changes_page(pipeline: ServedPipeline, number: int = 1, chosen: str = "") ->
             raise PipelineError("SERVE.NO_PAGE", what=f'plan "{chosen}"', suggestion=did_you_mean(chosen, ids))
         wanted = [one for one in found.plans if chosen in ("", one.plan.plan_id)]
         part, paging = part_of(wanted, number, _EACH_PART)
-        changed_since = comparison(settings, now)
-        differences = {
-            one.plan.plan_id: reading.read(
-                f"what changed since plan {one.file}", lambda one=one: changed_since(one.plan), ()
-            )
-            for one in part
-        }
-        context = PlanContext(settings.approval, now, applied, differences)
-        shown = [reading.read(f"plan {one.file}", lambda one=one: plan_facts(one, context), None) for one in part]
+        shown = _shown(reading, part, PlanContext(settings.approval, now, applied), comparison(settings, now))
         details = reading.read("the code that changed", lambda: _details(pipeline, part[0].plan), {}) if chosen else {}
     document = {
         "name": pipeline.name,
@@ -99,10 +92,25 @@ def changes_page(pipeline: ServedPipeline, number: int = 1, chosen: str = "") ->
         "in_force": in_force(view.updates, applied),
         "problems": [{"code": one.code, "message": one.message, "detail": one.detail} for one in found.problems],
         "paging": paging,
-        "plans": [one for one in shown if one is not None],
+        "plans": shown,
         **(details or {"steps": [], "code": None}),
     }
     return Page("changes.html", f"Changes: {pipeline.name}", document)
+
+
+def _shown(
+    reading: CarefulReading,
+    part: Sequence[SavedPlan],
+    context: PlanContext,
+    changed_since: Callable[[PlanFile], tuple[str, ...]],
+) -> list[dict[str, Any]]:
+    """The plans of a part of the list; one with something of another version is left out and named."""
+    found = []
+    for one in part:
+        since = reading.read(f"what changed since plan {one.file}", partial(changed_since, one.plan), ())
+        compared = replace(context, differences={one.plan.plan_id: since})
+        found.append(reading.read(f"plan {one.file}", partial(plan_facts, one, compared), None))
+    return [one for one in found if one is not None]
 
 
 def plan_facts(saved: SavedPlan, context: PlanContext) -> dict[str, Any]:

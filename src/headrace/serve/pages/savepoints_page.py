@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from headrace.errors import PipelineError
@@ -67,7 +68,7 @@ def savepoints_page(pipeline: ServedPipeline, number: int = 1, chosen: str = "")
         ids = reading.read("the savepoints", stored.ids, ())
         part, paging = part_of(_chosen(ids, stored, reading, chosen) if chosen else ids, number, _EACH_PART)
         found = [one for savepoint in part if (one := _read(reading, stored, savepoint)) is not None]
-        restoring = reading.read("an interrupted restore", lambda: _restoring(stored), None)
+        restoring = reading.read("an interrupted restore", partial(_restoring, stored), None)
     if chosen and not found and not reading.unread:
         raise PipelineError("SERVE.NO_PAGE", what=f'savepoint "{chosen}"', suggestion=did_you_mean(chosen, ids))
     document = {
@@ -173,7 +174,7 @@ def _chosen(ids: Sequence[str], stored: Savepoints, reading: CarefulReading, cho
 
 
 def _read(reading: CarefulReading, stored: Savepoints, savepoint: str) -> Savepoint | None:
-    return reading.read(f"savepoint {savepoint}", lambda: stored.read(savepoint), None)
+    return reading.read(f"savepoint {savepoint}", partial(stored.read, savepoint), None)
 
 
 def _restoring(stored: Savepoints) -> dict[str, Any] | None:
