@@ -47,6 +47,10 @@ def test_every_page_is_html_and_at_the_same_url_json(browser, path):
     assert (found.status, found.headers["content-type"]) == (200, "application/json")
     assert isinstance(found.json, dict)
     assert f'href="{path}.json"' in html.text
+    ids, named = (re.findall(rf' {name}="([^"]+)"', html.text) for name in ("id", "aria-labelledby"))
+    assert len(ids) == len(set(ids))
+    assert set(named) <= set(ids)
+    assert html.text.count("<h1") == 1
 
 
 def test_the_list_of_pipelines_has_the_worst_of_each(browser):

@@ -55,8 +55,12 @@ def test_each_schedule_says_what_its_decision_waits_for(busy_shop, served):
 
     waits = {one["name"]: (one["state"], one["waits_for"]) for one in page["schedules"]}
     assert waits == {
-        "arrivals": ("RUNNING", "The update that it asked for must end."),
-        "hourly": ("WAITING", "The update that runs must end: a pipeline has one at a time."),
+        # Nobody runs the schedules, so nobody watches the update either.
+        "arrivals": (
+            "RUNNING",
+            "What came of the update that was started is found out by the next process that runs the schedules.",
+        ),
+        "hourly": ("WAITING", "The update before it must end: a pipeline has one at a time."),
         "fresh": (
             "IDLE",
             "The datasets must come so close to their limit that an update has to start to keep it.",

@@ -81,7 +81,8 @@ def changes_page(pipeline: ServedPipeline, number: int = 1, chosen: str = "") ->
             raise PipelineError("SERVE.NO_PAGE", what=f'plan "{chosen}"', suggestion=did_you_mean(chosen, ids))
         wanted = [one for one in found.plans if chosen in ("", one.plan.plan_id)]
         part, paging = part_of(wanted, number, _EACH_PART)
-        shown = _shown(reading, part, PlanContext(settings.approval, now, applied), comparison(settings, now))
+        changed_since = pipeline.remembered.of("code of now", partial(comparison, settings, now))
+        shown = _shown(reading, part, PlanContext(settings.approval, now, applied), changed_since)
         details = reading.read("the code that changed", lambda: _details(pipeline, part[0].plan), {}) if chosen else {}
     document = {
         "name": pipeline.name,

@@ -40,7 +40,8 @@ _MARKS = {
 }
 # What came of a firing without an update.
 _NO_UPDATE = {"WRONG": Health.BAD.value, "NOT_APPROVED": Health.WARN.value, "NOT_STARTED": Health.WARN.value}
-_PACED = (FileArrival, TableUpdate)
+# The process that started the update may have died, or was stopped.
+_UNWATCHED = "What came of the update that was started is found out by the next process that runs the schedules."
 
 
 def schedules_page(pipeline: ServedPipeline, number: int = 1) -> Page:
@@ -96,7 +97,7 @@ def _schedule(entry: Mapping[str, Any], schedule: Schedule, view: ScheduleView) 
     verb = "resume" if state == "PAUSED" else "pause"
     return {
         **entry,
-        "mark": _MARKS[state],
+        "mark": Health.WARN.value if state == "RUNNING" and view.runs_on is None else _MARKS[state],
         "fired_at": None if mark is None or mark.fired_at is None else iso(mark.fired_at),
         "paused_at": iso(pause.at) if pause is not None and pause.is_paused else None,
         "waits_for": waits_for(schedule, entry, view),
@@ -118,7 +119,7 @@ def waits_for(schedule: Schedule, entry: Mapping[str, Any], view: ScheduleView) 
         case "PAUSED":
             return "Somebody must resume it. Times that pass until then do not fire."
         case "RUNNING":
-            return "The update that it asked for must end."
+            return _UNWATCHED if view.runs_on is None else "The update that it asked for must end."
         case "WAITING":
             return _why_waiting(view.state.waiting, view)
         case _:
@@ -148,7 +149,7 @@ def _pace(quiet_s: float, at_most_every_s: float) -> str:
 
 def _why_waiting(run: Run | None, view: ScheduleView) -> str:
     if view.state.running is not None:
-        return "The update that runs must end: a pipeline has one at a time."
+        return "The update before it must end: a pipeline has one at a time."
     if run is not None and run.not_before > view.now:
         is_retry = any(firing.failures for firing in run.firings)
         until = iso(run.not_before)
@@ -159,9 +160,11 @@ def _why_waiting(run: Run | None, view: ScheduleView) -> str:
 
 
 def _run(state: str, run: Run, view: ScheduleView) -> dict[str, Any]:
+    is_watched = state != "RUNNING" or view.runs_on is not None
     return {
         "state": state,
-        "mark": _MARKS[state],
+        "mark": _MARKS[state] if is_watched else Health.WARN.value,
+        "is_watched": is_watched,
         "cause": run.cause.value,
         "refresh": list(run.refresh),
         "is_continuous": run.is_continuous,
@@ -170,7 +173,11 @@ def _run(state: str, run: Run, view: ScheduleView) -> dict[str, Any]:
         "host": run.host or None,
         "pid": run.pid,
         "firings": _firings(run.firings),
-        "waits_for": "The update must end." if state == "RUNNING" else _why_waiting(run, view),
+        "waits_for": _why_waiting(run, view)
+        if state != "RUNNING"
+        else "The update must end."
+        if is_watched
+        else _UNWATCHED,
     }
 
 
