@@ -116,8 +116,8 @@ class ServedPipeline:
             choose: of the names of all datasets with tables, those to look at.
         """
 
-        def no_parts(_task: Task, *, dry_run: bool) -> tuple[Action, ...]:
-            del dry_run
+        def no_parts(task: Task, *, dry_run: bool) -> tuple[Action, ...]:
+            del task, dry_run
             return ()
 
         return maintenance_of(self.settings, self._environ, no_parts).due(choose)

@@ -113,7 +113,7 @@ def code_of_plan(settings: Settings, plan: PlanFile) -> CodeDiff:
         return None if files is None else _texts(files)
 
     now = _texts({archived_path(path): content for path, content in code_files(settings).items()})
-    changed = []
+    changed: list[ChangedFlow] = []
     for name in dict.fromkeys(str(change["dataset"]) for change in plan.document["changes"]):
         place = _place(settings, name)
         with suppress(InvalidName):

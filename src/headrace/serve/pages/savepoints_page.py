@@ -70,7 +70,7 @@ def savepoints_page(pipeline: ServedPipeline, number: int = 1, chosen: str = "")
         found = [one for savepoint in part if (one := _read(reading, stored, savepoint)) is not None]
         restoring = reading.read("an interrupted restore", partial(_restoring, stored), None)
     if chosen and not found and not reading.unread:
-        raise PipelineError("SERVE.NO_PAGE", what=f'savepoint "{chosen}"', suggestion=did_you_mean(chosen, ids))
+        raise PipelineError("SERVE.NO_PAGE", what=f'savepoint "{chosen}"', suggestion=did_you_mean(chosen, [*ids]))
     document = {
         "name": pipeline.name,
         "as_of": iso(view.as_of),

@@ -60,7 +60,7 @@ def schema_history(definitions: Iterable[Recorded]) -> list[dict[str, Any]]:
                 found.append({"at": iso(newer[0].at), "update_id": newer[0].update_id, "changes": changes})
         newer = one, schema
     if newer is not None:
-        first = {"at": iso(newer[0].at), "update_id": newer[0].update_id, "changes": []}
+        first: dict[str, Any] = {"at": iso(newer[0].at), "update_id": newer[0].update_id, "changes": []}
         found.append({**first, "columns": len(newer[1].columns)})
     return found[:_MOST_CHANGES]
 
