@@ -26,7 +26,15 @@ def document(*datasets, **more):
     base = {"name": "shop", "as_of": "2026-11-20T12:00:00Z", "unread": [], "chosen": None, "days": 30}
     paging = {"page": 1, "pages": 1, "total": len(datasets)}
     rows = sum(one["open"] for one in datasets)
-    return {**base, "paging": paging, "rows": rows, "dataset_count": len(datasets), "datasets": [*datasets], **more}
+    return {
+        **base,
+        "paging": paging,
+        "rows": rows,
+        "not_counted": 0,
+        "dataset_count": len(datasets),
+        "datasets": [*datasets],
+        **more,
+    }
 
 
 def test_rows_are_counted_by_rule_flow_day_and_origin(shop):
@@ -85,7 +93,9 @@ def test_no_row_is_in_the_page_and_a_torn_quarantine_is_named(busy_shop, served)
     busy_shop.clock.at += timedelta(minutes=1)
     torn = browser.call(f"{PATH}.json").json
     assert [one["part"] for one in torn["unread"]] == ['the quarantine of "orders"']
-    assert torn["datasets"][0]["is_known"] is False
+    # Without the metrics, it is not taken for empty.
+    assert [(one["dataset"], one["open"], one["is_known"]) for one in torn["datasets"]] == [("orders", None, False)]
+    assert "not counted" in browser.call(PATH).text
 
 
 def test_dead_letters_are_counted_by_what_failed(shop):

@@ -14,7 +14,7 @@ from headrace.alerts.store import StoredAlerts, read_alerts
 from headrace.model.alert_rules import rules
 from headrace.project.inspection.diagnosis.careful_reading import reading_carefully
 from headrace.serve.formats import iso
-from headrace.serve.pages.attention import sentence
+from headrace.serve.pages.attention import is_recorded, sentence
 from headrace.serve.pages.careful import unread_facts
 from headrace.serve.pages.paging import part_of
 from headrace.serve.pipelines import ServedPipeline
@@ -111,7 +111,7 @@ def _alert(alert: Alert, notices: Iterable[Notice], now: float) -> dict[str, Any
         "labels": dict(alert.labels),
         "dataset": alert.labels.get("dataset"),
         "flow": alert.labels.get("flow"),
-        "since": iso(alert.since),
+        "since": iso(alert.since) if is_recorded(alert, now) else None,
         "last_true_at": iso(alert.last_true_at),
         "resolved_at": iso(alert.resolved_at),
         "opens_after_s": rule.for_s if rule is not None and group == _PENDING else None,

@@ -204,7 +204,7 @@ def _approval(approval: Approval, plan: PlanFile, policy: ApprovalPolicy) -> dic
 def _change(change: Change) -> dict[str, Any]:
     mark = Health.BAD if change.change_class in _BAD_CLASSES else None
     if mark is None:
-        mark = Health.WARN if change.change_class.rank <= ChangeClass.REDELIVER.rank else Health.OK
+        mark = Health.WARN if change.change_class.rank <= ChangeClass.REDELIVER.rank else Health.UNKNOWN
     return {
         "class": change.change_class.value,
         "mark": mark.value,

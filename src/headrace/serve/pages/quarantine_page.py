@@ -12,6 +12,7 @@ from typing import Any
 
 from headrace.errors import PipelineError
 from headrace.metrics import catalogue
+from headrace.model.names import QUARANTINE_SUFFIX
 from headrace.options.nearest import did_you_mean
 from headrace.project.inspection.diagnosis.careful_reading import reading_carefully
 from headrace.project.inspection.pipeline_view import PipelineView
@@ -58,7 +59,8 @@ def quarantine_page(pipeline: ServedPipeline, number: int = 1, chosen: str = "")
         "as_of": iso(view.as_of),
         "unread": unread_facts([*unread, *reading.unread]),
         "chosen": chosen or None,
-        "rows": sum(rows.values()),
+        "rows": sum(number or 0 for number in rows.values()),
+        "not_counted": sum(number is None for number in rows.values()),
         "dataset_count": len(rows),
         "days": _DAYS,
         "paging": paging,
@@ -73,13 +75,18 @@ def _counts(pipeline: ServedPipeline, name: str) -> QuarantineCounts:
     return pipeline.remembered.of(("quarantine", name), read)
 
 
-def open_rows(view: PipelineView) -> dict[str, int]:
-    """The open rows of each dataset that has any, the most first."""
-    found = {name: int(rows) for (name,), rows in view.samples.of(catalogue.QUARANTINED).items() if rows}
-    return dict(sorted(found.items(), key=lambda one: (-one[1], one[0])))
+def open_rows(view: PipelineView) -> dict[str, int | None]:
+    """The open rows of each dataset that has any, the most first; None for a quarantine that was not counted."""
+    known = view.samples.of(catalogue.QUARANTINED)
+    tables = view.samples.of(catalogue.TABLE_ROWS)
+    # If one quarantine cannot be read, none is in the metrics.
+    stored = {name.removesuffix(QUARANTINE_SUFFIX) for (name,) in tables if name.endswith(QUARANTINE_SUFFIX)}
+    found: dict[str, int | None] = dict.fromkeys(sorted(stored - {name for (name,) in known}))
+    found |= {name: int(rows) for (name,), rows in known.items() if rows}
+    return dict(sorted(found.items(), key=lambda one: (one[1] is not None, -(one[1] or 0), one[0])))
 
 
-def dataset_facts(name: str, rows: int, counts: QuarantineCounts | None) -> dict[str, Any]:
+def dataset_facts(name: str, rows: int | None, counts: QuarantineCounts | None) -> dict[str, Any]:
     """The quarantine of a dataset; None if it cannot be read."""
     known = counts or QuarantineCounts()
     rules = sorted(known.rules.items(), key=lambda one: (-one[1].open, one[0]))
