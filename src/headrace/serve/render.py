@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -78,7 +78,7 @@ class Renderer:
             "moment": _moment,
             "ago": _ago,
             "part": path_part,
-            "command": shlex.join,
+            "quoted": _quoted,
         }
         self._templates.globals |= {"share": formats.share, "version": __version__, "sections": SECTIONS}
 
@@ -138,6 +138,11 @@ def _moment(context: Context, text: str | None) -> Markup | str:
     machine = datetime.fromisoformat(text).isoformat()
     shown, title = formats.moment_text(text), formats.ago(text, context["now"])
     return Markup('<time datetime="{}" title="{}">{}</time>').format(machine, title, shown)
+
+
+def _quoted(words: Iterable[str]) -> list[str]:
+    """The words of a command as a shell needs them."""
+    return [shlex.quote(word) for word in words]
 
 
 @pass_context

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from headrace.events.past_updates import PastUpdate
@@ -99,6 +100,7 @@ def _schedule(entry: Mapping[str, Any], schedule: Schedule, view: ScheduleView) 
         **entry,
         "mark": Health.WARN.value if state == "RUNNING" and view.runs_on is None else _MARKS[state],
         "fired_at": None if mark is None or mark.fired_at is None else iso(mark.fired_at),
+        "is_due": entry["next_at"] is not None and datetime.fromisoformat(entry["next_at"]).timestamp() <= view.now,
         "paused_at": iso(pause.at) if pause is not None and pause.is_paused else None,
         "waits_for": waits_for(schedule, entry, view),
         "catch_up": schedule.catch_up.value,
