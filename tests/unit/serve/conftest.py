@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import os
 import re
 import shutil
 from dataclasses import dataclass, field
@@ -41,8 +42,10 @@ from headrace.model.stream_progress import BatchTiming, StreamBatches
 from headrace.serve.addresses import addresses
 from headrace.serve.app import Server, create_app
 from headrace.serve.pipelines import served_pipelines
+from headrace.serve.render import Frame, Page, Renderer
 from headrace.serve.tokens import TokenFile
 
+GOLDEN = Path(__file__).parent / "golden"
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 HOST = "127.0.0.1:8741"
 SCHEMA = {
@@ -303,6 +306,22 @@ def browser(seen_shop, tmp_path_factory):
     return browser_of(tmp_path_factory.mktemp("serve"), seen_shop).sign_in()
 
 
-def stable(html: str, shop: Shop) -> str:
+def rendered(template: str, document: dict[str, Any], pictures: Any = None) -> str:
+    """The HTML of a page of the shop at noon, from its document alone."""
+    frame = Frame("shop", "shop", template.partition(".")[0])
+    page = Page(template, "title", document, pictures or {})
+    return Renderer(NOON.timestamp).html(page, frame).body.decode()
+
+
+def stable(html: str, shop: Shop | None = None) -> str:
     """HTML without what differs from machine to machine."""
-    return re.sub(r"[ \t]+\n", "\n", html.replace(str(shop.root), "/srv/shop"))
+    return re.sub(r"[ \t]+\n", "\n", html.replace(str(shop.root), "/srv/shop") if shop else html)
+
+
+def assert_golden(name: str, html: str, shop: Shop | None = None) -> None:
+    """The content of a page is that of a golden file, without what is around every page."""
+    content = stable(html, shop).partition('<main id="content">')[2].partition("</main>")[0].strip() + "\n"
+    file = GOLDEN / f"{name}.html"
+    if os.environ.get("HEADRACE_GOLDEN") == "rewrite":
+        file.write_text(content)
+    assert content == file.read_text()
