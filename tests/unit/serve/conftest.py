@@ -11,6 +11,7 @@ import shutil
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from html import unescape
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -311,6 +312,11 @@ def rendered(template: str, document: dict[str, Any], pictures: Any = None) -> s
     frame = Frame("shop", "shop", template.partition(".")[0])
     page = Page(template, "title", document, pictures or {})
     return Renderer(NOON.timestamp).html(page, frame).body.decode()
+
+
+def plain(html: str) -> str:
+    """The text of a page, as it is read."""
+    return unescape(re.sub(r"<[^>]+>", "", html))
 
 
 def stable(html: str, shop: Shop | None = None) -> str:
