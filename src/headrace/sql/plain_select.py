@@ -116,27 +116,61 @@ def plain_select(text: str) -> PlainSelect | None:
         return None
 
 
-class _Reader:
-    """Reads a query from its tokens, and fails at the first one that is not expected."""
+class _Tokens:
+    """Tokens, which are taken one after another."""
 
     def __init__(self, tokens: Sequence[Token]) -> None:
         self._tokens = tokens
         self._next = 0
 
+    @property
+    def rest(self) -> Sequence[Token]:
+        """Those that are not taken yet."""
+        return self._tokens[self._next :]
+
+    def take(self) -> Token:
+        if not self.rest:
+            raise _NotPlainError
+        self._next += 1
+        return self._tokens[self._next - 1]
+
+    def takes(self, *texts: str) -> bool:
+        """Take words, in capitals, and symbols if they come next."""
+        coming = self.rest[: len(texts)]
+        found = len(coming) == len(texts) and all(map(_is, coming, texts))
+        self._next += len(texts) if found else 0
+        return found
+
+    def expect(self, text: str) -> None:
+        if not self.takes(text):
+            raise _NotPlainError
+
+
+def _is(token: Token, text: str) -> bool:
+    return token.is_word(text) or token.is_symbol(text) or (token.kind is Kind.NUMBER and token.text == text)
+
+
+class _Reader:
+    """Reads a query from its tokens, and fails at the first one that is not expected."""
+
+    def __init__(self, tokens: Sequence[Token]) -> None:
+        self._tokens = _Tokens(tokens)
+
     def select(self) -> PlainSelect:
-        self._word("SELECT")
-        outputs = () if self._takes_symbol("*") else self._outputs()
-        self._word("FROM")
+        tokens = self._tokens
+        tokens.expect("SELECT")
+        outputs = () if tokens.takes("*") else self._outputs()
+        tokens.expect("FROM")
         table = quoted(*self._names())
-        conditions = self._conditions() if self._takes_word("WHERE") else ()
-        limit = self._integer() if self._takes_word("LIMIT") else None
-        if self._next < len(self._tokens) or (limit is not None and limit > _LARGEST_LIMIT):
+        conditions = self._conditions() if tokens.takes("WHERE") else ()
+        limit = self._integer() if tokens.takes("LIMIT") else None
+        if tokens.rest or (limit is not None and limit > _LARGEST_LIMIT):
             raise _NotPlainError
         return PlainSelect(table, outputs, conditions, limit)
 
     def _outputs(self) -> tuple[Output, ...]:
         found = [self._output()]
-        while self._takes_symbol(","):
+        while self._tokens.takes(","):
             found.append(self._output())
         if len({output.column is None for output in found}) > 1:
             raise _NotPlainError
@@ -144,110 +178,75 @@ class _Reader:
 
     def _output(self) -> Output:
         column: str | None = None
-        if self._is_count():
+        if self._tokens.takes("COUNT", "(", "*", ")") or self._tokens.takes("COUNT", "(", "1", ")"):
             name = "count(1)"
         else:
             name = column = self._name()
-        return Output(column, self._name() if self._takes_word("AS") else name)
-
-    def _is_count(self) -> bool:
-        if len(self._tokens) < self._next + 4 or not self._tokens[self._next].is_word("COUNT"):
-            return False
-        opening, counted, closing = self._tokens[self._next + 1 : self._next + 4]
-        found = opening.is_symbol("(") and closing.is_symbol(")") and counted.text in ("*", "1")
-        self._next += 4 if found else 0
-        return found
+        return Output(column, self._name() if self._tokens.takes("AS") else name)
 
     def _conditions(self) -> tuple[Condition, ...]:
         found = [self._condition()]
-        while self._takes_word("AND"):
+        while self._tokens.takes("AND"):
             found.append(self._condition())
         return tuple(found)
 
     def _condition(self) -> Condition:
-        if self._takes_symbol("("):
+        if self._tokens.takes("("):
             found = self._condition()
-            self._symbol(")")
+            self._tokens.expect(")")
             return found
         column = self._name()
-        if not self._takes_word("IS"):
+        if not self._tokens.takes("IS"):
             return Condition(column, self._comparison(), self._literal())
-        comparison = Comparison.IS_NOT_NULL if self._takes_word("NOT") else Comparison.IS_NULL
-        self._word("NULL")
+        comparison = Comparison.IS_NOT_NULL if self._tokens.takes("NOT") else Comparison.IS_NULL
+        self._tokens.expect("NULL")
         return Condition(column, comparison)
 
     def _comparison(self) -> Comparison:
-        first = self._token()
-        sign = first.text
-        # Signs of two characters are two tokens or one.
-        if self._next < len(self._tokens):
-            second = self._tokens[self._next]
-            if second.kind is Kind.SYMBOL and second.start == first.end and sign + second.text in _COMPARISONS:
-                self._next += 1
-                sign += second.text
+        first = self._tokens.take()
+        sign, rest = first.text, self._tokens.rest
+        # A sign of two characters is one token or two.
+        if rest and rest[0].kind is Kind.SYMBOL and rest[0].start == first.end and sign + rest[0].text in _COMPARISONS:
+            sign += self._tokens.take().text
         if first.kind is not Kind.SYMBOL or sign not in _COMPARISONS:
             raise _NotPlainError
         return _COMPARISONS[sign]
 
     def _literal(self) -> str | int | bool:
-        if self._takes_word("TRUE"):
+        if self._tokens.takes("TRUE"):
             return True
-        if self._takes_word("FALSE"):
+        if self._tokens.takes("FALSE"):
             return False
-        if self._takes_symbol("-"):
+        if self._tokens.takes("-"):
             return -self._integer()
-        if self._next < len(self._tokens) and self._tokens[self._next].kind is Kind.STRING:
-            text = self._token().text
-            # Two strings side by side are one, and a letter before a string changes it.
-            if not text.startswith("'") or "'" in text[1:-1]:
-                raise _NotPlainError
-            return text[1:-1]
-        return self._integer()
+        if not self._tokens.rest or self._tokens.rest[0].kind is not Kind.STRING:
+            return self._integer()
+        text = self._tokens.take().text
+        # Two strings side by side are one, and a letter before a string changes it.
+        if not text.startswith("'") or "'" in text[1:-1]:
+            raise _NotPlainError
+        return text[1:-1]
 
     def _integer(self) -> int:
-        found = self._token()
+        found = self._tokens.take()
         if found.kind not in (Kind.NUMBER, Kind.WORD) or not _INTEGER.fullmatch(found.text):
             raise _NotPlainError
         return int(found.text)
 
     def _names(self) -> list[str]:
         found = [self._name()]
-        while self._takes_symbol("."):
+        while self._tokens.takes("."):
             found.append(self._name())
         return found
 
     def _name(self) -> str:
-        found = self._token()
+        found = self._tokens.take()
         if found.kind is Kind.QUOTED and len(found.text) > len("``"):
             return found.text[1:-1].replace("``", "`")
         word = found.text.upper()
         if found.kind is not Kind.WORD or not _WORD.fullmatch(word) or word in _KEYWORDS - _NAMES:
             raise _NotPlainError
         return found.text
-
-    def _token(self) -> Token:
-        if self._next >= len(self._tokens):
-            raise _NotPlainError
-        self._next += 1
-        return self._tokens[self._next - 1]
-
-    def _takes_word(self, word: str) -> bool:
-        found = self._next < len(self._tokens) and self._tokens[self._next].is_word(word)
-        self._next += found
-        return found
-
-    def _takes_symbol(self, symbol: str) -> bool:
-        found = self._next < len(self._tokens) and self._tokens[self._next].is_symbol(symbol)
-        self._next += found
-        return found
-
-    def _word(self, word: str) -> None:
-        if not self._takes_word(word):
-            raise _NotPlainError
-
-    def _symbol(self, symbol: str) -> None:
-        if not self._takes_symbol(symbol):
-            raise _NotPlainError
 
 
 def date_of(text: str) -> date | None:
