@@ -73,7 +73,7 @@ def test_alerts_are_sentences_in_groups_and_messages_say_what_came_of_them():
         ("resolved", "e"),
     ]
     assert found["counts"] == {"open": 2, "known": 2, "explained": 1, "pending": 1, "resolved": 1}
-    assert [one["state"] for one in found["outbox"]] == ["sent again", "not sent yet", "given up"]
+    assert [one["state"] for one in found["outbox"]] == ["is retried", "not sent yet", "given up"]
     assert found["channels"][0]["tested_at"] == "2026-11-19T12:00:00Z"
     html = shown(found)
     assert "SECRET" not in html
