@@ -59,6 +59,8 @@ def test_the_list_of_pipelines_has_the_worst_of_each(browser):
     assert (row["name"], row["state"], row["is_running"]) == ("shop", "FAILED", False)
     assert row["worst"] == 'Flow "revenue" failed.'
     assert row["healths"] == {"bad": 1, "warn": 1, "ok": 1}
+    assert row["open"]["alerts"] > 0
+    assert 'href="/p/shop/alerts"' in browser.call("/").text
     assert [update["state"] for update in row["updates"]] == ["FAILED", "COMPLETED"]
 
 

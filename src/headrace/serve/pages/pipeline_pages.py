@@ -21,6 +21,7 @@ from headrace.serve.pages.facts import (
     mark_of,
     update_facts,
 )
+from headrace.serve.pages.open_counts import open_counts
 from headrace.serve.pipelines import ServedPipeline
 from headrace.serve.render import Page
 
@@ -49,6 +50,7 @@ def _row(pipeline: ServedPipeline) -> dict[str, Any]:
         "is_running": view.is_held,
         "datasets": len(datasets_of(view)),
         "healths": _healths(view, datasets_of(view)),
+        "open": open_counts(view),
         "attention": Counter(item["severity"] for item in items),
         "worst": items[0]["sentence"] if items and items[0]["severity"] != "info" else None,
         "updates": [update_facts(update) for update in view.updates[:_BARS]],
