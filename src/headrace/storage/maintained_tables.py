@@ -174,12 +174,12 @@ def delta_rs_time(text: str) -> str:
 
 
 def _tables(layout: StorageLayout, naming: Naming, flows: Sequence[StoredFlow]) -> Iterator[MaintainedTable]:
-    known = dict(stored_tables(layout, naming))
-    for name, path in known.items():
+    modes_of = _modes(flows)
+    for name, path in stored_tables(layout, naming):
         base = replace(name, name=name.name.removesuffix(QUARANTINE_SUFFIX))
-        modes = _modes(flows, name)
-        if name != base and not modes and _modes(flows, base):
-            yield MaintainedTable(str(name), path, Role.QUARANTINE, base, _modes(flows, base))
+        modes = modes_of.get(name, frozenset())
+        if name != base and not modes and base in modes_of:
+            yield MaintainedTable(str(name), path, Role.QUARANTINE, base, modes_of[base])
             continue
         role = Role.OTHER if not modes else Role.VIEW if modes <= _REPLACING else Role.STREAMING
         adopted = AdoptedTables(layout).at(path)
@@ -187,7 +187,7 @@ def _tables(layout: StorageLayout, naming: Naming, flows: Sequence[StoredFlow]) 
     for name in dict.fromkeys(flow.dataset for flow in flows):
         memory = layout.cdc_state(naming, name)
         if table_exists(memory):
-            yield MaintainedTable(f"{name}, changes", memory, Role.CHANGES, name, _modes(flows, name))
+            yield MaintainedTable(f"{name}, changes", memory, Role.CHANGES, name, modes_of[name])
     for flow in flows:
         letters = dead_letter_table(flow.file.parent)
         if table_exists(letters):
@@ -195,8 +195,12 @@ def _tables(layout: StorageLayout, naming: Naming, flows: Sequence[StoredFlow]) 
             yield MaintainedTable(f"{flow.name}, dead letters", letters, Role.DEAD_LETTERS, flow.dataset, modes)
 
 
-def _modes(flows: Sequence[StoredFlow], dataset: QualifiedName) -> frozenset[str]:
-    return frozenset(flow.record.mode for flow in flows if flow.dataset == dataset)
+def _modes(flows: Sequence[StoredFlow]) -> dict[QualifiedName, frozenset[str]]:
+    """The modes of the flows of each dataset that has any."""
+    found: dict[QualifiedName, frozenset[str]] = {}
+    for flow in flows:
+        found[flow.dataset] = found.get(flow.dataset, frozenset()) | {flow.record.mode}
+    return found
 
 
 def _busy(table: MaintainedTable, positions: Positions) -> str:

@@ -21,7 +21,7 @@ from headrace.serve.pipelines import ServedPipeline
 from headrace.serve.render import Page
 from headrace.settings.storage import MonitoringFile
 
-_EACH_PART = 20
+_EACH_PART = 8
 _RECORDED = 300
 _RUNS = 10
 _ACTIONS = 50

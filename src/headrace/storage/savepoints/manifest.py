@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Any
 
@@ -139,11 +139,18 @@ class Savepoint:
         if document["format"] > FORMAT:
             raise ValueError(f"it was written by a later version of Headrace, in format {document['format']}")
         known = {key: document[key] for key in Savepoint.__dataclass_fields__}
-        flows = tuple(replace(flow, backfills=tuple(flow.backfills)) for flow in _all(SavedFlow, document["flows"]))
+        flows = tuple(_all(SavedFlow, map(_with_backfills, document["flows"])))
         tables = tuple(_all(SavedTable, document["tables"]))
         return Savepoint(**{**known, "kind": SavepointKind(document["kind"]), "tables": tables, "flows": flows})
 
 
+def _with_backfills(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {**document, "backfills": tuple(document.get("backfills", ()))}
+
+
 def _all(kind: Any, documents: Any) -> list[Any]:
-    fields = kind.__dataclass_fields__
-    return [kind(**{key: value for key, value in document.items() if key in fields}) for document in documents]
+    fields = kind.__dataclass_fields__.keys()
+    return [
+        kind(**(document if document.keys() <= fields else {key: document[key] for key in fields & document.keys()}))
+        for document in documents
+    ]
