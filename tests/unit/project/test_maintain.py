@@ -22,12 +22,12 @@ from headrace.model.maintenance import DAY_S, MaintenancePolicy, MaintenanceRequ
 from headrace.model.time_window import TimeWindow
 from headrace.plan import maintenance
 from headrace.plan.maintenance import Action, ActionState, Size
-from headrace.project.maintenance import maintain
 from headrace.project.maintenance.actions import TableActions
 from headrace.project.maintenance.lock import maintenance_lock
 from headrace.project.maintenance.maintain import Maintenance
 from headrace.settings.load import load_settings
 from headrace.settings.storage import MonitoringFile
+from headrace.storage import maintained_tables
 from headrace.storage.dead_letters import DeadLetter, DeadLetterBatch, set_dead_letter_status, write_dead_letters
 from headrace.storage.flow_record import FlowRecord, write_record
 
@@ -93,10 +93,13 @@ class Storage:
         return len(list(Path(path).glob("*.parquet")))
 
     def maintain(self, request=NO_JVM, *, is_held=False, **policy):
+        return self.maintenance(is_held=is_held, **policy).maintain(request)
+
+    def maintenance(self, *, is_held=False, **policy):
         settings = replace(self.settings, maintenance=MaintenancePolicy(**policy))
         actions = TableActions(no_session, str)
         clock = self.clock or (lambda: NOW)
-        return Maintenance(settings, actions, clock, lambda: is_held, str, self.expired).maintain(request)
+        return Maintenance(settings, actions, clock, lambda: is_held, str, self.expired)
 
     def done(self) -> int:
         """How many of the four actions have been done."""
@@ -336,7 +339,7 @@ def test_a_log_checkpoint_by_delta_waits_while_a_position_is_unknown(storage):
 
 
 def test_an_error_fails_its_task_and_keeps_what_was_done(storage, monkeypatch):
-    read, calls = maintain.table_facts, []
+    read, calls = maintained_tables.table_facts, []
 
     def fail_once_vacuumed(table, *args, **more):
         calls.append(table.name)
@@ -344,7 +347,7 @@ def test_an_error_fails_its_task_and_keeps_what_was_done(storage, monkeypatch):
             raise FileNotFoundError("a commit")
         return read(table, *args, **more)
 
-    monkeypatch.setattr(maintain, "table_facts", fail_once_vacuumed)
+    monkeypatch.setattr(maintained_tables, "table_facts", fail_once_vacuumed)
     done = storage.maintain(MaintenanceRequest(tasks=(Task.VACUUM, Task.CHECKPOINT)))
 
     assert summary(done) == [
@@ -355,6 +358,23 @@ def test_an_error_fails_its_task_and_keeps_what_was_done(storage, monkeypatch):
     assert done[-1].reason == "FileNotFoundError: a commit"
     rows = EventReader(storage.settings.layout.monitoring(MonitoringFile.OPERATIONS)).events()
     assert len(list(rows)) == len(done)
+
+
+def test_what_is_due_is_asked_of_some_datasets_and_reads_all_checkpoints_once(storage, monkeypatch):
+    read, calls, offered = maintained_tables.known_positions, [], []
+    monkeypatch.setattr(maintained_tables, "known_positions", lambda *args: (calls.append(args), read(*args))[1])
+
+    def choose(names):
+        offered.extend(names)
+        return ["totals"]
+
+    due = storage.maintenance().due(choose)
+
+    assert (offered, {action.table for action in due}) == (["orders", "totals"], {"totals"})
+    assert due == tuple(one for one in storage.maintain(replace(DRY, tasks=tuple(Task))) if one.table == "totals")
+    # Once for each of the two.
+    assert len(calls) == 2
+    assert storage.maintenance().due(lambda _names: ()) == ()
 
 
 def test_refused_requests_name_the_problem(storage):
