@@ -9,17 +9,19 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import HTTPConnection, Request
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from headrace.errors import PipelineError
 from headrace.serve.addresses import Addresses
+from headrace.serve.api.failures import failure
 from headrace.serve.render import Page, Renderer
+from headrace.serve.roles import Principal, Role, with_principal
 from headrace.serve.sessions import SESSION_S, Sessions, Tries
 from headrace.serve.tokens import TokenDigest
 
 _OPEN = ("/login", "/healthz")
 _MAX_FORM_BYTES = 4096
-_UNAUTHORIZED = {"error": {"code": "UNAUTHORIZED", "message": "sign in, or send the token as a bearer token"}}
 
 
 @dataclass(frozen=True)
@@ -107,11 +109,12 @@ class Door:
             return
         request = HTTPConnection(scope)
         if self._access.is_signed_in(request) or await run_in_threadpool(self._access.has_token, request):
-            await self._app(scope, receive, send)
+            await self._app(with_principal(scope, Principal("admin", Role.ADMIN)), receive, send)
             return
         path = scope["path"]
         if path.startswith("/api/") or path.endswith(".json") or "authorization" in request.headers:
-            answer: Response = JSONResponse(_UNAUTHORIZED, 401, {"WWW-Authenticate": "Bearer"})
+            answer: Response = failure(PipelineError("API.UNAUTHORIZED"))
+            answer.headers["WWW-Authenticate"] = "Bearer"
         else:
             query = f"?{request.url.query}" if request.url.query else ""
             wanted = own_path(f"{request.url.path}{query}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 
@@ -17,6 +17,8 @@ from starlette.types import ASGIApp
 from headrace.errors import PipelineError
 from headrace.serve.access import Access, Door
 from headrace.serve.addresses import Addresses
+from headrace.serve.api.endpoints import Api, Endpoint
+from headrace.serve.api.failures import failure, refusal
 from headrace.serve.guard import Guard
 from headrace.serve.live_events import LiveEvents, event_rows
 from headrace.serve.pages.dataset_page import dataset_page
@@ -39,7 +41,6 @@ _JSON = ".json"
 _MISSING = frozenset({"SERVE.NO_PAGE", "TRACE.NO_UPDATE"})
 _MOST_EVENTS = 1000
 
-Endpoint = Callable[[Request], Awaitable[Response]]
 PageOf = Callable[[ServedPipeline, Request, str], Page]
 
 
@@ -79,10 +80,7 @@ def create_app(server: Server) -> ASGIApp:
         Route("/static/{file}", _static),
         Route("/help/{name:path}", pages.help),
         *(Route(path, pages.of_pipeline(make, section)) for path, make, section in _PAGES),
-        Route("/api/v1/pipelines", pages.home),
-        Route("/api/v1/pipelines/{slug}", pages.of_pipeline(_overview, "overview")),
-        Route("/api/v1/pipelines/{slug}/events", events.answer),
-        Route("/api/v1/pipelines/{slug}/schedules", pages.schedules),
+        *Api(server.pipelines, renderer, events.answer).routes(),
     ]
     app = Starlette(routes=routes, exception_handlers={HTTPException: pages.refused, PipelineError: pages.failed})
     return Guard(Door(app, access), server.addresses)
@@ -129,15 +127,6 @@ class _Pages:
         name = request.path_params["name"]
         return self._answer(request, help_page(name.removesuffix(_JSON)), Frame("", ""))
 
-    async def schedules(self, request: Request) -> Response:
-        """The schedules of a pipeline as JSON."""
-        pipeline = self._server.pipelines.get(request.path_params["slug"])
-        if pipeline is None:
-            raise PipelineError("SERVE.NO_PAGE", what=request.url.path, suggestion="")
-        found = await run_in_threadpool(pipeline.schedules)
-        frame = Frame(pipeline.slug, pipeline.redact(pipeline.name), redact=pipeline.redact)
-        return self._renderer.json(Page("", "Schedules", found.to_json()), frame)
-
     def of_pipeline(self, make: PageOf, section: str) -> Endpoint:
         """The endpoint of a page of a pipeline."""
 
@@ -169,13 +158,18 @@ class _Pages:
         """The page of an error of ours."""
         if not isinstance(error, PipelineError):
             raise error
+        redact = redact_all(self._server.pipelines.values())
+        if _is_api(request):
+            return failure(error, redact)
         page = Page("error.html", error.message, error.to_json(), status=404 if error.code in _MISSING else 503)
-        return self._answer(request, page, Frame("", "", redact=redact_all(self._server.pipelines.values())))
+        return self._answer(request, page, Frame("", "", redact=redact))
 
     async def refused(self, request: Request, error: Exception) -> Response:
         """The page of an unknown path, or of a method that it does not have."""
         if not isinstance(error, HTTPException):
             raise error
+        if _is_api(request):
+            return failure(refusal(error, request.method, request.url.path))
         if error.status_code != 404:
             return PlainTextResponse(f"{error.detail}\n", error.status_code, error.headers)
         return await self.failed(request, PipelineError("SERVE.NO_PAGE", what=request.url.path, suggestion=""))
@@ -194,7 +188,7 @@ class _Events:
         self._live = {slug: LiveEvents(pipeline, server.is_stopping) for slug, pipeline in server.pipelines.items()}
 
     async def answer(self, request: Request) -> Response:
-        slug = request.path_params["slug"]
+        slug = request.path_params["pipeline"]
         pipeline = self._server.pipelines.get(slug)
         if pipeline is None:
             raise PipelineError("SERVE.NO_PAGE", what=f'pipeline "{slug}"', suggestion="")
@@ -212,8 +206,11 @@ class _Events:
 
 
 def _wants_json(request: Request) -> bool:
-    path = request.url.path
-    return path.endswith(_JSON) or path.startswith("/api/")
+    return request.url.path.endswith(_JSON)
+
+
+def _is_api(request: Request) -> bool:
+    return request.url.path.startswith("/api/")
 
 
 def _json_path(request: Request) -> str:

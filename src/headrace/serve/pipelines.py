@@ -50,7 +50,7 @@ class ServedPipeline:
     ) -> None:
         self.slug = slug
         self.settings = settings
-        self._environ = environ
+        self.environ = environ
         self._now = now
         self._clock = clock
         self._secrets = settings.open_secrets(environ)
@@ -76,7 +76,7 @@ class ServedPipeline:
         with self._reading:
             if self._view is None or self._view[0] <= self._clock():
                 started = self._clock()
-                view = pipeline_view(self.settings, self._environ, self._secrets, self._now, NEWEST_UPDATES)
+                view = pipeline_view(self.settings, self.environ, self._secrets, self._now, NEWEST_UPDATES)
                 cost_s = self._clock() - started
                 self._view = (self._clock() + max(_LEAST_AGE_S, _TIMES_ITS_COST * cost_s), view)
             return self._view[1]
@@ -95,7 +95,7 @@ class ServedPipeline:
         Raises:
             PipelineError: TRACE.NO_UPDATE, EVENTS.NOT_READABLE.
         """
-        return update_trace(self.settings, self._environ, update_id, NEWEST_REPORTS)
+        return update_trace(self.settings, self.environ, update_id, NEWEST_REPORTS)
 
     def schedules(self) -> ScheduleView:
         """Its schedules now.
@@ -103,11 +103,11 @@ class ServedPipeline:
         Raises:
             PipelineError: EVENTS.NOT_READABLE, SCHEDULE.STATE_UNREADABLE.
         """
-        return schedule_view(self.settings, self._environ, self._now)
+        return schedule_view(self.settings, self.environ, self._now)
 
     def diagnosis(self) -> Diagnosis:
         """What is wrong with it."""
-        return PipelineDoctor(self.settings, self._environ).diagnose()
+        return PipelineDoctor(self.settings, self.environ).diagnose()
 
 
 def served_pipelines(
