@@ -34,9 +34,10 @@ def serve(
     ] = None,
     token_file: Annotated[
         Path | None,
-        typer.Option("--token-file", metavar="PATH", help="The file with the digest of the token."),
+        typer.Option("--token-file", metavar="PATH", help="The file with the digests of the tokens."),
     ] = None,
     new_token: Annotated[bool, typer.Option("--new-token", help="Replace the token, and print the new one.")] = False,  # noqa: FBT002 - an option of the command line
+    read_only: Annotated[bool, typer.Option("--read-only", help="Answer nothing but reading.")] = False,  # noqa: FBT002 - the same
     no_schedules: Annotated[bool, typer.Option("--no-schedules", help="Start no updates.")] = False,  # noqa: FBT002 - the same
 ) -> None:
     """Show pipelines as web pages, and start updates by their schedules.
@@ -57,6 +58,7 @@ def serve(
         token_file=token_file,
         new_token=new_token,
         runs_schedules=not no_schedules,
+        is_read_only=read_only,
     )
     server.serve(options, os.environ, _say)
 

@@ -16,9 +16,9 @@ from headrace.errors import PipelineError
 from headrace.serve.addresses import Addresses
 from headrace.serve.api.failures import failure
 from headrace.serve.render import Page, Renderer
-from headrace.serve.roles import Principal, Role, with_principal
+from headrace.serve.roles import Principal, with_principal
 from headrace.serve.sessions import SESSION_S, Sessions, Tries
-from headrace.serve.tokens import TokenDigest
+from headrace.serve.tokens import Tokens
 
 _OPEN = ("/login", "/healthz")
 _MAX_FORM_BYTES = 4096
@@ -30,26 +30,34 @@ class Access:
 
     Attributes:
         addresses: how the server is reached.
-        token: what tokens are checked against; read for each check, so that a new token holds at once.
+        tokens: what tokens are checked against; read for each check, so that a change holds at once.
         sessions: of browsers.
         tries: failed attempts.
         renderer: makes the page for signing in.
+        now: the time in seconds since 1970.
     """
 
     addresses: Addresses
-    token: Callable[[], TokenDigest]
+    tokens: Callable[[], Tokens]
     sessions: Sessions
     tries: Tries
     renderer: Renderer
+    now: Callable[[], float]
 
-    def is_signed_in(self, request: HTTPConnection) -> bool:
-        """Whether a request has the cookie of a session."""
-        return self.sessions.has(request.cookies.get(self.addresses.cookie, ""))
+    def principal(self, request: HTTPConnection) -> Principal | None:
+        """Who sends a request: by its bearer token if it has one, else by its cookie; None for a stranger.
 
-    def has_token(self, request: HTTPConnection) -> bool:
-        """Whether a request has the token as a bearer token."""
-        scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        return scheme.lower() == "bearer" and self.token().opens(token.strip())
+        Raises:
+            PipelineError: SERVE.TOKEN_FILE.
+        """
+        scheme, _, text = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer":
+            found = self.tokens().of_text(text.strip(), self.now())
+            return None if found is None else Principal(found.name, found.role)
+        digest = self.sessions.token(request.cookies.get(self.addresses.cookie, ""))
+        # A session ends with its token.
+        found = None if digest is None else self.tokens().of_digest(digest, self.now())
+        return None if found is None else Principal(found.name, found.role, is_browser=True)
 
     async def login(self, request: Request) -> Response:
         """The page for signing in; with the token in the URL or the form, the session begins."""
@@ -63,13 +71,14 @@ class Access:
         wait_s = self.tries.wait_s(_address(request))
         if wait_s:
             return self._form(goes_to, f"Too many attempts. Try again in {math.ceil(wait_s)} seconds.", 429, wait_s)
-        if not await run_in_threadpool(lambda: self.token().opens(token)):
+        found = await run_in_threadpool(lambda: self.tokens().of_text(token, self.now()))
+        if found is None:
             self.tries.fail(_address(request))
-            return self._form(goes_to, "This is not the token of this server.", 401)
+            return self._form(goes_to, "This is not a token of this server.", 401)
         answer = RedirectResponse(goes_to, 303)
         answer.set_cookie(
             self.addresses.cookie,
-            self.sessions.open(),
+            self.sessions.open(found.sha256),
             max_age=SESSION_S,
             path="/",
             secure=self.addresses.is_https,
@@ -108,8 +117,13 @@ class Door:
             await self._app(scope, receive, send)
             return
         request = HTTPConnection(scope)
-        if self._access.is_signed_in(request) or await run_in_threadpool(self._access.has_token, request):
-            await self._app(with_principal(scope, Principal("admin", Role.ADMIN)), receive, send)
+        try:
+            principal = await run_in_threadpool(self._access.principal, request)
+        except PipelineError as error:
+            await failure(error)(scope, receive, send)
+            return
+        if principal is not None:
+            await self._app(with_principal(scope, principal), receive, send)
             return
         path = scope["path"]
         if path.startswith("/api/") or path.endswith(".json") or "authorization" in request.headers:

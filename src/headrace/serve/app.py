@@ -30,7 +30,7 @@ from headrace.serve.pages.update_pages import update_page, updates_page
 from headrace.serve.pipelines import ServedPipeline, redact_all
 from headrace.serve.render import Frame, Page, Renderer, json_answer
 from headrace.serve.sessions import Sessions, Tries
-from headrace.serve.tokens import TokenDigest
+from headrace.serve.tokens import Tokens
 
 _STATIC = {
     "site.css": "text/css",
@@ -51,24 +51,26 @@ class Server:
     Attributes:
         addresses: how it is reached.
         pipelines: by their names in URLs.
-        token: what tokens are checked against.
+        tokens: what tokens are checked against.
         now: the time in seconds since 1970.
         clock: seconds that never go back.
         is_stopping: true once it stops.
+        is_read_only: nothing but reading is mounted.
     """
 
     addresses: Addresses
     pipelines: Mapping[str, ServedPipeline]
-    token: Callable[[], TokenDigest]
+    tokens: Callable[[], Tokens]
     now: Callable[[], float]
     clock: Callable[[], float]
     is_stopping: Callable[[], bool] = bool
+    is_read_only: bool = False
 
 
 def create_app(server: Server) -> ASGIApp:
     """The application; every request goes through the guard, and all but a few through the door."""
     renderer = Renderer(server.now)
-    access = Access(server.addresses, server.token, Sessions(server.clock), Tries(server.clock), renderer)
+    access = Access(server.addresses, server.tokens, Sessions(server.clock), Tries(server.clock), renderer, server.now)
     pages = _Pages(server, renderer)
     events = _Events(server)
     routes = [
@@ -80,7 +82,7 @@ def create_app(server: Server) -> ASGIApp:
         Route("/static/{file}", _static),
         Route("/help/{name:path}", pages.help),
         *(Route(path, pages.of_pipeline(make, section)) for path, make, section in _PAGES),
-        *Api(server.pipelines, renderer, events.answer).routes(),
+        *Api(server.pipelines, renderer, events.answer, is_read_only=server.is_read_only).routes(),
     ]
     app = Starlette(routes=routes, exception_handlers={HTTPException: pages.refused, PipelineError: pages.failed})
     return Guard(Door(app, access), server.addresses)

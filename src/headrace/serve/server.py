@@ -34,7 +34,8 @@ class ServeOptions:
         root_url: the URL that browsers use; None on this machine alone.
         profile: of the settings.
         token_file: None for the user's own.
-        new_token: replace the token.
+        new_token: replace the token of the admin.
+        is_read_only: nothing but reading is mounted.
         runs_schedules: start updates by the schedules of the projects.
     """
 
@@ -45,6 +46,7 @@ class ServeOptions:
     token_file: Path | None = None
     new_token: bool = False
     runs_schedules: bool = True
+    is_read_only: bool = False
 
 
 def serve(options: ServeOptions, environ: Mapping[str, str], say: Callable[[str], None]) -> None:
@@ -63,7 +65,17 @@ def serve(options: ServeOptions, environ: Mapping[str, str], say: Callable[[str]
     file = options.token_file or default_token_file(environ)
     token_file = TokenFile(file)
     config = uvicorn.Config(
-        create_app(Server(reached, pipelines, token_file.read, time.time, time.monotonic, lambda: server.should_exit)),
+        create_app(
+            Server(
+                reached,
+                pipelines,
+                token_file.read,
+                time.time,
+                time.monotonic,
+                lambda: server.should_exit,
+                is_read_only=options.is_read_only,
+            )
+        ),
         host=reached.host,
         port=reached.port,
         # Its log would have the token of the first request.
@@ -81,7 +93,7 @@ def serve(options: ServeOptions, environ: Mapping[str, str], say: Callable[[str]
     server = uvicorn.Server(config)
     _log_without_secrets(pipelines.values())
     with _bound(reached) as bound:
-        token = token_file.create(replace=options.new_token)
+        token = token_file.create(time.time(), replace=options.new_token)
         names = ", ".join(pipeline.name for pipeline in pipelines.values())
         say(f"serving {names}")
         if token is not None:

@@ -229,8 +229,8 @@ class Answer:
 class Browser:
     """Calls the application in process, as a browser that keeps its cookie."""
 
-    def __init__(self, app: Any, token: str) -> None:
-        self.app, self.token, self.cookie = app, token, ""
+    def __init__(self, app: Any, token: str, tokens: TokenFile | None = None) -> None:
+        self.app, self.token, self.tokens, self.cookie = app, token, tokens, ""
 
     def call(
         self, path: str, method: str = "GET", body: bytes = b"", *, raw_path: str | None = None, **headers: Any
@@ -279,16 +279,18 @@ class Browser:
 
 
 def browser_of(
-    folder: Path, *shops: Shop, environ: Any = None, listen: str = HOST, root_url: str | None = None
+    folder: Path, *shops: Shop, environ: Any = None, listen: str = HOST, root_url: str | None = None, **server: Any
 ) -> Browser:
     tokens = TokenFile(folder / "serve.json")
-    token = tokens.create(replace=True)
     clock = shops[0].clock
+    token = tokens.create(clock.seconds(), replace=True)
     pipelines = served_pipelines(
         [one.root for one in shops], None, environ or {"HEADRACE_HOST": "here"}, clock.seconds, clock.seconds
     )
     reached = addresses(listen, root_url)
-    return Browser(create_app(Server(reached, pipelines, tokens.read, clock.seconds, clock.seconds)), token)
+    return Browser(
+        create_app(Server(reached, pipelines, tokens.read, clock.seconds, clock.seconds, **server)), token, tokens
+    )
 
 
 @pytest.fixture

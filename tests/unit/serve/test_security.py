@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import re
-import stat
 from dataclasses import replace
 from html.parser import HTMLParser
 from urllib.parse import quote, unquote
@@ -19,7 +18,6 @@ from headrace.model.outcome import FlowState, UpdateState
 from headrace.serve.addresses import addresses
 from headrace.serve.guard import ANSWER_HEADERS
 from headrace.serve.sessions import Sessions, Tries
-from headrace.serve.tokens import TokenFile
 
 PAGES = ("/", "/p/shop", "/p/shop/graph", "/p/shop/updates", "/p/shop/d/orders", "/p/shop/f/orders")
 ATTACKS = (
@@ -173,14 +171,14 @@ def test_attempts_to_sign_in_are_limited_by_address(busy_shop, served):
 def test_sessions_end_after_hours_and_the_oldest_makes_room():
     seconds = [0.0]
     sessions = Sessions(lambda: seconds[0])
-    first = sessions.open()
+    first = sessions.open("one")
 
-    assert (sessions.has(first), sessions.has("x"), sessions.has("")) == (True, False, False)
+    assert (sessions.token(first), sessions.token("x"), sessions.token("")) == ("one", None, None)
     for _ in range(1000):
-        newest = sessions.open()
-    assert (sessions.has(first), sessions.has(newest)) == (False, True)
+        newest = sessions.open("two")
+    assert (sessions.token(first), sessions.token(newest)) == (None, "two")
     seconds[0] = 12 * 3600.0
-    assert not sessions.has(newest)
+    assert sessions.token(newest) is None
 
 
 def test_failed_attempts_of_many_addresses_need_bounded_memory():
@@ -190,36 +188,6 @@ def test_failed_attempts_of_many_addresses_need_bounded_memory():
         tries.fail(f"10.0.{number // 256}.{number % 256}")
 
     assert len(tries._failures) == 10_000
-
-
-def test_the_file_of_the_token_has_its_digest_alone_and_is_the_owners(tmp_path):
-    file = TokenFile(tmp_path / "new" / "serve.json")
-
-    token = file.create()
-
-    stored = tmp_path / "new" / "serve.json"
-    assert re.fullmatch(r"hr_[0-9a-f]{8}_[\w-]{43}", token)
-    assert (token in stored.read_text(), stat.S_IMODE(stored.stat().st_mode)) == (False, 0o600)
-    assert (file.create(), file.read().opens(token), file.read().opens(token[:-1])) == (None, True, False)
-    replaced = file.create(replace=True)
-    assert (file.read().opens(token), file.read().opens(replaced)) == (False, True)
-
-
-@pytest.mark.parametrize(
-    ("content", "mode"),
-    [("{", 0o600), ("[]", 0o600), ('{"format": 2, "sha256": "x"}', 0o600), (None, 0o644), (None, 0o620)],
-)
-def test_a_file_of_a_token_that_others_may_change_or_that_is_damaged_opens_nothing(tmp_path, content, mode):
-    file = TokenFile(tmp_path / "serve.json")
-    file.create()
-    if content is not None:
-        (tmp_path / "serve.json").write_text(content)
-    (tmp_path / "serve.json").chmod(mode)
-
-    with pytest.raises(PipelineError) as caught:
-        file.read()
-
-    assert caught.value.code == "SERVE.TOKEN_FILE"
 
 
 @pytest.mark.parametrize(

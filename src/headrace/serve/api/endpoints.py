@@ -29,10 +29,19 @@ class Api:
         pipelines: by their names in URLs.
         renderer: makes answers.
         events: answers with events.
+        is_read_only: nothing but reading is mounted.
     """
 
-    def __init__(self, pipelines: Mapping[str, ServedPipeline], renderer: Renderer, events: Endpoint) -> None:
+    def __init__(
+        self,
+        pipelines: Mapping[str, ServedPipeline],
+        renderer: Renderer,
+        events: Endpoint,
+        *,
+        is_read_only: bool,
+    ) -> None:
         self._pipelines = pipelines
+        self._is_read_only = is_read_only
         self._renderer = renderer
         self._own: Mapping[str, Endpoint] = {
             "openapi": _openapi,
@@ -43,7 +52,11 @@ class Api:
 
     def routes(self) -> list[Route]:
         """The routes of the table."""
-        return [Route(one.pattern, self._checked(one), methods=[one.method]) for one in ROUTES]
+        return [
+            Route(one.pattern, self._checked(one), methods=[one.method])
+            for one in ROUTES
+            if one.method == "GET" or not self._is_read_only
+        ]
 
     def _checked(self, route: ApiRoute) -> Endpoint:
         answer = self._own.get(route.name) or self._read(route.name)
@@ -77,7 +90,7 @@ class Api:
 
     async def _me(self, request: Request) -> Response:
         principal = principal_of(request.scope)
-        return json_answer({"name": principal.name, "role": principal.role.value, "is_read_only": True})
+        return json_answer({"name": principal.name, "role": principal.role.value, "is_read_only": self._is_read_only})
 
     async def _list(self, _request: Request) -> Response:
         pipelines = self._pipelines.values()

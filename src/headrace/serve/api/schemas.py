@@ -39,7 +39,7 @@ def schema_of(shape: Shape) -> Schema:
     return {**found, "type": [found["type"], "null"]} if "type" in found else {"anyOf": [found, {"type": "null"}]}
 
 
-_ERROR: Shape = {
+_ERROR: Mapping[str, Shape] = {
     "code": "text",
     "message": "text",
     "detail": "text?",
