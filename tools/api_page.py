@@ -23,14 +23,46 @@ with the `code` of [the list of errors](errors.md), a message and a hint.
 
 | status | meaning |
 |---|---|
+| 400 | the body is not a JSON object, or the key is wrong |
 | 401 | the token is missing or wrong |
 | 403 | the role may not do this, or a page of another site has sent the request |
 | 404, 405 | no such path, pipeline, dataset, flow or update; no such method |
+| 408, 413, 415 | the body did not arrive in time, is larger than 1 MiB, or is not `application/json` |
+| 409 | the queue is full, or what is to be stopped does not run |
 | 421 | the server does not answer under this host name |
-| 422 | what was asked is wrong |
-| 503 | the storage cannot be read now |
+| 422 | a field is wrong, or the key is that of another request |
+| 503 | the storage cannot be read now, or another server takes requests |
 
 """
+
+
+_REQUESTS = """\
+## Requests
+
+A `POST` stores a request and answers 202 with its `id` and `url`; then it waits for its turn. `GET` of the `url` has its
+`state` (`WAITING`, `RUNNING`, `COMPLETED`, `FAILED`, `CANCELED`, `EXPIRED`, `LOST`) and, at its end, the `result` that the
+verb of the command line prints as JSON.
+
+- **Send `Content-Type: application/json`**, with an object or nothing.
+- **Choose the id yourself** with the header `Idempotency-Key`, and repeat the request with the same one if you got no answer:
+  it is done once, and answered in the same way, also after a crash of the server. The same id with anything else is refused.
+  Ids are kept for seven days, those of the last 500 requests; those of updates as long as the event log.
+- **Updates run one after another.** A request for an update waits for one that runs, whoever has started it. Requests that
+  wait for the same are one update (`merged_into`). Up to 16 requests wait. After a day, a request expires.
+- **What was asked is in the event log** as `user_action`: the name of the token, the address, the verb and its arguments.
+- `LOST` is a request whose process nobody has seen end, because the server was killed meanwhile. Updates are not lost: they
+  start again with their id.
+
+Values in `--set`, `--accept-data-loss`, restores and new tokens are for the command line alone.
+
+## Fields
+"""
+
+
+def _fields(route: ApiRoute) -> list[str]:
+    rows = [f"| `{one.name}` | {one.kind.value} | {one.description} |" for one in route.fields]
+    title = f"`{route.method} {PREFIX}{route.path}`"
+    return [title, "", "| field | value | meaning |", "|---|---|---|", *rows, ""]
 
 
 def api_page() -> str:
@@ -49,6 +81,8 @@ def api_page() -> str:
             "|---|---|---|",
             *map(_row, ROUTES),
             "",
+            _REQUESTS,
+            *(line for route in ROUTES if route.fields for line in _fields(route)),
         ]
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 
 from starlette.applications import Starlette
@@ -14,12 +14,13 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from headrace.errors import PipelineError
+from headrace.errors import PipelineError, Problems, problems_of
+from headrace.project.requests.request_queue import RequestQueue
 from headrace.serve.access import Access, Door
 from headrace.serve.addresses import Addresses
 from headrace.serve.api.endpoints import Api, Endpoint
 from headrace.serve.api.failures import failure, refusal
-from headrace.serve.guard import Guard
+from headrace.serve.guard import BODY_S, Guard
 from headrace.serve.live_events import LiveEvents, event_rows
 from headrace.serve.pages.dataset_page import dataset_page
 from headrace.serve.pages.flow_page import flow_page
@@ -56,6 +57,8 @@ class Server:
         clock: seconds that never go back.
         is_stopping: true once it stops.
         is_read_only: nothing but reading is mounted.
+        queues: take requests, by the pipeline's name in URLs.
+        body_s: in which time the body of a request must have arrived.
     """
 
     addresses: Addresses
@@ -65,6 +68,8 @@ class Server:
     clock: Callable[[], float]
     is_stopping: Callable[[], bool] = bool
     is_read_only: bool = False
+    queues: Mapping[str, RequestQueue] = field(default_factory=dict)
+    body_s: float = BODY_S
 
 
 def create_app(server: Server) -> ASGIApp:
@@ -73,6 +78,7 @@ def create_app(server: Server) -> ASGIApp:
     access = Access(server.addresses, server.tokens, Sessions(server.clock), Tries(server.clock), renderer, server.now)
     pages = _Pages(server, renderer)
     events = _Events(server)
+    api = Api(server.pipelines, renderer, events.answer, queues=server.queues, is_read_only=server.is_read_only)
     routes = [
         Route("/", pages.home),
         Route("/.json", pages.home),
@@ -82,10 +88,13 @@ def create_app(server: Server) -> ASGIApp:
         Route("/static/{file}", _static),
         Route("/help/{name:path}", pages.help),
         *(Route(path, pages.of_pipeline(make, section)) for path, make, section in _PAGES),
-        *Api(server.pipelines, renderer, events.answer, is_read_only=server.is_read_only).routes(),
+        *api.routes(),
     ]
-    app = Starlette(routes=routes, exception_handlers={HTTPException: pages.refused, PipelineError: pages.failed})
-    return Guard(Door(app, access), server.addresses)
+    app = Starlette(
+        routes=routes,
+        exception_handlers={HTTPException: pages.refused, PipelineError: pages.failed, Problems: pages.failed},
+    )
+    return Guard(Door(app, access), server.addresses, server.body_s)
 
 
 def _overview(pipeline: ServedPipeline, _request: Request, _name: str) -> Page:
@@ -158,11 +167,12 @@ class _Pages:
 
     async def failed(self, request: Request, error: Exception) -> Response:
         """The page of an error of ours."""
-        if not isinstance(error, PipelineError):
+        if not isinstance(error, PipelineError | Problems):
             raise error
         redact = redact_all(self._server.pipelines.values())
         if _is_api(request):
             return failure(error, redact)
+        error = problems_of(error)[0]
         page = Page("error.html", error.message, error.to_json(), status=404 if error.code in _MISSING else 503)
         return self._answer(request, page, Frame("", "", redact=redact))
 
@@ -171,7 +181,9 @@ class _Pages:
         if not isinstance(error, HTTPException):
             raise error
         if _is_api(request):
-            return failure(refusal(error, request.method, request.url.path))
+            answer = failure(refusal(error, request.method, request.url.path))
+            answer.headers.update(error.headers or {})
+            return answer
         if error.status_code != 404:
             return PlainTextResponse(f"{error.detail}\n", error.status_code, error.headers)
         return await self.failed(request, PipelineError("SERVE.NO_PAGE", what=request.url.path, suggestion=""))

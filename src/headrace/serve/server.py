@@ -10,11 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from headrace.errors import PipelineError
+from headrace.project.lease_holders import host_name
+from headrace.project.requests.request_queue import RequestQueue, running_queues
+from headrace.project.requests.request_runner import QueueContext
+from headrace.project.scheduling.child_process import ChildRunner
 from headrace.project.scheduling.start_schedulers import ScheduledPipeline, running_schedulers
 from headrace.serve.addresses import Addresses, addresses
 from headrace.serve.app import Server, create_app
+from headrace.serve.connections import TimedConnection, allow_files
 from headrace.serve.pipelines import ServedPipeline, redact_all, served_pipelines
 from headrace.serve.tokens import TokenFile, default_token_file
 
@@ -64,34 +70,20 @@ def serve(options: ServeOptions, environ: Mapping[str, str], say: Callable[[str]
     pipelines = served_pipelines(options.folders, options.profile, environ, time.time, time.monotonic)
     file = options.token_file or default_token_file(environ)
     token_file = TokenFile(file)
-    config = uvicorn.Config(
-        create_app(
-            Server(
-                reached,
-                pipelines,
-                token_file.read,
-                time.time,
-                time.monotonic,
-                lambda: server.should_exit,
-                is_read_only=options.is_read_only,
-            )
-        ),
-        host=reached.host,
-        port=reached.port,
-        # Its log would have the token of the first request.
-        access_log=False,
-        log_config=None,
-        log_level="warning",
-        server_header=False,
-        proxy_headers=False,
-        lifespan="off",
-        ws="none",
-        limit_concurrency=_MOST_CONNECTIONS,
-        h11_max_incomplete_event_size=_MAX_HEADER_BYTES,
-        timeout_graceful_shutdown=_STOP_TIMEOUT_S,
+    queues = {} if options.is_read_only else _queues(pipelines, options.profile, environ, say)
+    application = Server(
+        reached,
+        pipelines,
+        token_file.read,
+        time.time,
+        time.monotonic,
+        lambda: server.should_exit,
+        is_read_only=options.is_read_only,
+        queues=queues,
     )
-    server = uvicorn.Server(config)
+    server = uvicorn.Server(server_config(create_app(application), reached))
     _log_without_secrets(pipelines.values())
+    allow_files()
     with _bound(reached) as bound:
         token = token_file.create(time.time(), replace=options.new_token)
         names = ", ".join(pipeline.name for pipeline in pipelines.values())
@@ -106,12 +98,56 @@ def serve(options: ServeOptions, environ: Mapping[str, str], say: Callable[[str]
             for pipeline in pipelines.values()
             if options.runs_schedules
         ]
-        with running_schedulers(scheduled, environ, say):
+        with running_schedulers(scheduled, environ, say), running_queues(queues.values()):
             try:
                 server.run(sockets=[bound])
             except KeyboardInterrupt:
                 # The signal that ended it, again.
                 say("stopped")
+
+
+def server_config(
+    application: ASGIApp, reached: Addresses, connection: type[TimedConnection] = TimedConnection
+) -> uvicorn.Config:
+    """How the application is served.
+
+    Args:
+        application: the application.
+        reached: where it listens.
+        connection: of each client.
+    """
+    return uvicorn.Config(
+        application,
+        host=reached.host,
+        port=reached.port,
+        http=connection,
+        # Its log would have the token of the first request.
+        access_log=False,
+        log_config=None,
+        log_level="warning",
+        server_header=False,
+        proxy_headers=False,
+        lifespan="off",
+        ws="none",
+        limit_concurrency=_MOST_CONNECTIONS,
+        h11_max_incomplete_event_size=_MAX_HEADER_BYTES,
+        timeout_graceful_shutdown=_STOP_TIMEOUT_S,
+    )
+
+
+def _queues(
+    pipelines: Mapping[str, ServedPipeline],
+    profile: str | None,
+    environ: Mapping[str, str],
+    say: Callable[[str], None],
+) -> dict[str, RequestQueue]:
+    found = {}
+    for slug, pipeline in pipelines.items():
+        settings = pipeline.settings
+        context = QueueContext(settings, environ, host_name(environ), pipeline.redact, time.time, say)
+        runner = ChildRunner(settings.root, profile, Path(settings.layout.logs), environ)
+        found[slug] = RequestQueue(context, runner)
+    return found
 
 
 class _Redacting(logging.Formatter):

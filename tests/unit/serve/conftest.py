@@ -233,9 +233,16 @@ class Browser:
         self.app, self.token, self.tokens, self.cookie = app, token, tokens, ""
 
     def call(
-        self, path: str, method: str = "GET", body: bytes = b"", *, raw_path: str | None = None, **headers: Any
+        self,
+        path: str,
+        method: str = "GET",
+        body: bytes = b"",
+        *,
+        raw_path: str | None = None,
+        is_whole: bool = True,
+        **headers: Any,
     ) -> Answer:
-        """Headers are given with underscores; None leaves one out."""
+        """Headers are given with underscores; None leaves one out. The rest of a body that is not whole never comes."""
         sent = {"host": HOST, **({"cookie": self.cookie} if self.cookie else {})}
         sent |= {name.replace("_", "-"): value for name, value in headers.items()}
         plain, _, query = path.partition("?")
@@ -253,16 +260,16 @@ class Browser:
             "client": ("127.0.0.1", 50000),
             "server": ("127.0.0.1", 8741),
         }
-        return asyncio.run(self._answer(scope, body))
+        return asyncio.run(self._answer(scope, body, is_whole=is_whole))
 
-    async def _answer(self, scope: dict[str, Any], body: bytes) -> Answer:
+    async def _answer(self, scope: dict[str, Any], body: bytes, *, is_whole: bool) -> Answer:
         messages, asked = [], []
 
         async def receive():
             if asked:
                 await asyncio.sleep(3600)
             asked.append(True)
-            return {"type": "http.request", "body": body, "more_body": False}
+            return {"type": "http.request", "body": body, "more_body": not is_whole}
 
         async def send(message):
             messages.append(message)

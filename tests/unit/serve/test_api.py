@@ -26,7 +26,11 @@ READ = {
     "alerts": f"{P}/alerts",
     "quarantine": f"{P}/quarantine",
     "savepoints": f"{P}/savepoints",
+    "plans": f"{P}/plans",
+    "requests": f"{P}/requests",
 }
+# What a fresh storage does not have; other tests call it.
+LATER = {"request"}
 DOCUMENT = openapi()
 
 
@@ -49,12 +53,12 @@ def test_the_table_of_routes_is_what_is_mounted_and_documented(browser):
     assert mounted(browser.app) == {(route.pattern, route.method) for route in ROUTES}
     documented = {(path, method.upper()) for path, methods in DOCUMENT["paths"].items() for method in methods}
     assert documented == {(f"/api/v1{route.path}", route.method) for route in ROUTES}
-    assert {route.name for route in ROUTES if route.method == "GET"} == set(READ)
-    assert set(READERS) < set(READ)
+    assert {route.name for route in ROUTES if not route.writes} == {*READ, *LATER}
+    assert set(READERS) < {*READ, *LATER}
     assert len({route.name for route in ROUTES}) == len(ROUTES)
 
 
-@pytest.mark.parametrize("route", [route for route in ROUTES if route.method == "GET"], ids=lambda route: route.name)
+@pytest.mark.parametrize("route", [route for route in ROUTES if route.name in READ], ids=lambda route: route.name)
 def test_answers_have_the_shape_that_is_documented(browser, route):
     answer = browser.call(READ[route.name])
 

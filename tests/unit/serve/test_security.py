@@ -11,12 +11,13 @@ from urllib.parse import quote, unquote
 
 import pytest
 from tests.unit.serve.conftest import FAILURE, HOST, definitions
+from tests.unit.serve.test_api import P
 
 from headrace.errors import PipelineError
 from headrace.events.types import Event, FlowStateChanged, UpdateStateChanged, Warned
 from headrace.model.outcome import FlowState, UpdateState
 from headrace.serve.addresses import addresses
-from headrace.serve.guard import ANSWER_HEADERS
+from headrace.serve.guard import ANSWER_HEADERS, MAX_BODY_BYTES
 from headrace.serve.sessions import Sessions, Tries
 
 PAGES = ("/", "/p/shop", "/p/shop/graph", "/p/shop/updates", "/p/shop/d/orders", "/p/shop/f/orders")
@@ -142,6 +143,85 @@ def test_other_methods_and_large_bodies_are_refused(browser):
     assert {browser.call("/p/shop", method).status for method in ("PUT", "DELETE", "OPTIONS", "TRACE")} == {405}
     assert browser.call("/p/shop", "POST", sec_fetch_site="same-origin").status == 405
     assert {browser.call("/", content_length=size).status for size in (1 << 21, "-1", "x")} == {413}
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        # A form or a script of another site, of another port of this machine, and of a page without an origin.
+        ({"sec_fetch_site": "cross-site", "origin": "http://evil.example"}, 403),
+        ({"sec_fetch_site": "same-site", "origin": "http://127.0.0.1:3000"}, 403),
+        ({"sec_fetch_site": "same-site", "origin": f"http://{HOST}"}, 403),
+        ({"sec_fetch_site": "cross-site", "origin": "null"}, 403),
+        ({"sec_fetch_site": "none"}, 403),
+        ({"sec_fetch_site": "same-origin", "origin": "http://evil.example"}, 403),
+        # A browser that does not say where the page is from, and one that says it in another way.
+        ({}, 403),
+        ({"origin": f"http://{HOST}"}, 403),
+        ({"referer": f"http://{HOST}/p/shop"}, 403),
+        # A page whose name was made to lead here.
+        ({"sec_fetch_site": "same-origin", "origin": "http://evil.example:8741", "host": "evil.example:8741"}, 421),
+        ({"sec_fetch_site": "same-origin", "host": "127.0.0.1.nip.io:8741"}, 421),
+        # What a form can send.
+        ({"sec_fetch_site": "same-origin", "content_type": "text/plain"}, 415),
+        ({"sec_fetch_site": "same-origin", "content_type": "application/x-www-form-urlencoded"}, 415),
+        ({"sec_fetch_site": "same-origin", "content_type": "multipart/form-data; boundary=application/json"}, 415),
+        ({"sec_fetch_site": "same-origin", "content_type": None}, 415),
+        # Our own page; there is no queue here.
+        ({"sec_fetch_site": "same-origin"}, 503),
+        (
+            {
+                "sec_fetch_site": "same-origin",
+                "origin": f"http://{HOST}",
+                "content_type": "Application/JSON; charset=utf-8",
+            },
+            503,
+        ),
+    ],
+)
+def test_only_our_own_page_can_write_with_the_cookie(browser, headers, status):
+    answer = browser.call(f"{P}/updates", "POST", b"{}", **{"content_type": "application/json", **headers})
+
+    assert answer.status == status, answer.text
+    assert not any(name.startswith("access-control") for name in answer.headers)
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 503),
+        ({"sec_fetch_site": "same-origin"}, 503),
+        # A page that got hold of a token.
+        ({"sec_fetch_site": "cross-site"}, 403),
+        ({"origin": "http://evil.example"}, 403),
+        ({"authorization": "Bearer hr_wrong"}, 401),
+        ({"authorization": "Bearer "}, 401),
+        ({"authorization": "Bearer"}, 403),
+        ({"authorization": "Basic aHI6aHI="}, 403),
+    ],
+)
+def test_programs_write_with_the_token(busy_shop, served, headers, status):
+    browser = served(busy_shop)
+    sent = {"content_type": "application/json", "authorization": f"Bearer {browser.token}", **headers}
+
+    assert browser.call(f"{P}/updates", "POST", b"{}", **sent).status == status
+
+
+def test_bodies_that_are_large_or_do_not_arrive_are_given_up(busy_shop, served):
+    browser = served(busy_shop, body_s=0.05).sign_in()
+    ours = {"sec_fetch_site": "same-origin", "content_type": "application/json"}
+
+    answers = [
+        browser.call(f"{P}/updates", "POST", b" " * (MAX_BODY_BYTES + 1), **ours),
+        browser.call(f"{P}/updates", "POST", b" " * (MAX_BODY_BYTES + 1), is_whole=False, **ours),
+        browser.call(f"{P}/updates", "POST", b'{"re', is_whole=False, **ours),
+        browser.call("/login", "POST", b"token=", is_whole=False, sec_fetch_site="same-origin"),
+    ]
+
+    assert [answer.status for answer in answers] == [413, 413, 408, 408]
+    assert {answer.headers["connection"] for answer in answers} == {"close"}
+    assert [one.json["error"]["code"] for one in answers[:3]] == ["API.TOO_LARGE", "API.TOO_LARGE", "API.TOO_SLOW"]
+    assert browser.call(f"{P}/updates", "POST", b" " * MAX_BODY_BYTES, **ours).status == 503
 
 
 def test_every_answer_has_the_headers_that_keep_others_out(busy_shop, served):

@@ -15,7 +15,21 @@ _STATUSES = {
     "API.FORBIDDEN": 403,
     "API.NO_RESOURCE": 404,
     "API.METHOD": 405,
+    "API.BODY": 400,
+    "API.KEY": 400,
+    "API.CROSS_SITE": 403,
+    "API.TOO_SLOW": 408,
+    "API.TOO_LARGE": 413,
+    "API.CONTENT_TYPE": 415,
     "SERVE.NO_PAGE": 404,
+    "SERVE.NO_REQUEST": 404,
+    "SERVE.NO_PLAN": 404,
+    "SERVE.PLAN_REJECTED": 409,
+    "SERVE.NOT_RUNNING": 409,
+    "SERVE.OTHER_HOST": 409,
+    "SERVE.QUEUE_FULL": 409,
+    "SERVE.CONTINUOUS": 409,
+    "SCHEDULE.UNKNOWN": 404,
     "TRACE.NO_UPDATE": 404,
 }
 _UNAVAILABLE, _WRONG = 503, 422
@@ -40,10 +54,16 @@ def failure(error: PipelineError | Problems, redact: Callable[[str], str] = str)
 
 
 def refusal(error: HTTPException, method: str, path: str) -> PipelineError:
-    """The error for a path that does not exist, or that has no such method."""
-    if error.status_code == 405:
-        return PipelineError("API.METHOD", method=method, path=path)
-    return PipelineError("API.NO_RESOURCE", path=path)
+    """The error for a path that does not exist or has no such method, and for a body that is too large or too slow."""
+    match error.status_code:
+        case 405:
+            return PipelineError("API.METHOD", method=method, path=path)
+        case 408:
+            return PipelineError("API.TOO_SLOW")
+        case 413:
+            return PipelineError("API.TOO_LARGE")
+        case _:
+            return PipelineError("API.NO_RESOURCE", path=path)
 
 
 def _redacted(value: object, redact: Callable[[str], str]) -> object:

@@ -17,6 +17,13 @@ _ERRORS = {
     "404": "No such pipeline, dataset, flow or update",
     "503": "The storage cannot be read now",
 }
+_WRITE_ERRORS = {
+    "400": "The body is not a JSON object, or the key is wrong",
+    "409": "The queue is full, or what is to be stopped does not run",
+    "413": "The body is larger than 1 MiB",
+    "415": "The body is not application/json",
+    "422": "A field is wrong, or the key is that of another request",
+}
 
 
 def openapi(routes: Iterable[ApiRoute] = ROUTES) -> dict[str, Any]:
@@ -58,13 +65,21 @@ def _operation(route: ApiRoute) -> dict[str, Any]:
         {"name": one.name, "in": one.place, "description": one.description, "schema": one.schema}
         for one in route.parameters
     ]
-    return {
+    answer = {"description": "The request is stored" if route.writes else "The answer", "content": content}
+    found: dict[str, Any] = {
         "operationId": route.name,
         "summary": route.summary,
         "description": f"Needs the role `{route.role.value}`.",
         "parameters": parameters,
-        "responses": {"200": {"description": "The answer", "content": content}, **_failures(_ERRORS)},
+        "responses": {"202" if route.writes else "200": answer, **_failures(_ERRORS)},
     }
+    if not route.writes:
+        return found
+    taken = {field.name: field.schema for field in route.fields}
+    schema = {"type": "object", "properties": taken, "additionalProperties": False}
+    found["requestBody"] = {"content": {"application/json": {"schema": schema}}}
+    found["responses"] |= _failures(_WRITE_ERRORS)
+    return found
 
 
 def _failures(texts: Mapping[str, str]) -> dict[str, Any]:

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from headrace.errors import PipelineError
 from headrace.project.inspection.stored_project import StoredProject
+from headrace.project.requests.plan_files import saved_plans
+from headrace.project.requests.request_file import stored_requests
+from headrace.project.requests.request_results import result_of
 from headrace.serve.formats import iso
 from headrace.serve.pages.dataset_page import dataset_page
 from headrace.serve.pages.flow_page import flow_page
@@ -57,6 +61,24 @@ def _savepoints(pipeline: ServedPipeline, _values: Values) -> Mapping[str, Any]:
     return {"savepoints": found, "problems": [problem.to_json() for problem in stored.problems()]}
 
 
+def _plans(pipeline: ServedPipeline, _values: Values) -> Mapping[str, Any]:
+    return {"plans": [one.to_json() for one in saved_plans(pipeline.settings.layout)]}
+
+
+def _requests(pipeline: ServedPipeline, _values: Values) -> Mapping[str, Any]:
+    found = list(stored_requests(pipeline.settings).values())
+    # The newest first.
+    return {"requests": [one.to_json() for one in reversed(found)]}
+
+
+def _request(pipeline: ServedPipeline, values: Values) -> Mapping[str, Any]:
+    known = stored_requests(pipeline.settings)
+    found = known.get(values["request"])
+    if found is None:
+        raise PipelineError("SERVE.NO_REQUEST", id=values["request"])
+    return {**found.to_json(), "result": result_of(pipeline.settings, found, known)}
+
+
 def _stored(pipeline: ServedPipeline) -> StoredProject:
     return StoredProject(pipeline.settings, pipeline.environ)
 
@@ -74,4 +96,7 @@ READERS: Mapping[str, Callable[[ServedPipeline, Values], Any]] = {
     "alerts": _alerts,
     "quarantine": _quarantine,
     "savepoints": _savepoints,
+    "plans": _plans,
+    "requests": _requests,
+    "request": _request,
 }

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 
 from headrace.serve.api.schemas import Schema
 from headrace.serve.roles import Role
@@ -11,7 +13,26 @@ from headrace.serve.roles import Role
 PREFIX = "/api/v1"
 _PARAMETER = re.compile(r"\{(\w+)\}")
 # Names of everything else may have any character.
-_PLAIN = ("pipeline",)
+_PLAIN = ("pipeline", "request", "plan", "alert")
+MOST_ITEMS, LONGEST_TEXT, MOST_HOURS = 50, 200, 24 * 365
+
+
+class FieldKind(Enum):
+    """What the value of a field is."""
+
+    NAMES = "names"
+    TEXT = "text"
+    FLAG = "flag"
+    HOURS = "hours"
+
+
+_TEXT: Schema = {"type": "string", "minLength": 1, "maxLength": LONGEST_TEXT}
+_FIELD_SCHEMAS: Mapping[FieldKind, Schema] = {
+    FieldKind.NAMES: {"type": "array", "maxItems": MOST_ITEMS, "items": _TEXT},
+    FieldKind.TEXT: _TEXT,
+    FieldKind.FLAG: {"type": "boolean", "default": False},
+    FieldKind.HOURS: {"type": "number", "minimum": 0, "maximum": MOST_HOURS, "default": 4},
+}
 
 
 @dataclass(frozen=True)
@@ -32,6 +53,26 @@ class Parameter:
 
 
 @dataclass(frozen=True)
+class BodyField:
+    """A field of the object that a request sends.
+
+    Attributes:
+        name: of the field.
+        description: what it does.
+        kind: of its value.
+    """
+
+    name: str
+    description: str
+    kind: FieldKind
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of its value."""
+        return {**_FIELD_SCHEMAS[self.kind], "description": self.description}
+
+
+@dataclass(frozen=True)
 class ApiRoute:
     """A route of the API.
 
@@ -43,6 +84,7 @@ class ApiRoute:
         summary: what it does, in one line.
         answer: the name of the schema of its answer.
         parameters: of the query, and headers.
+        fields: of the object that it takes; all are optional.
     """
 
     name: str
@@ -52,6 +94,12 @@ class ApiRoute:
     summary: str
     answer: str
     parameters: tuple[Parameter, ...] = ()
+    fields: tuple[BodyField, ...] = ()
+
+    @property
+    def writes(self) -> bool:
+        """Whether it changes something."""
+        return self.method != "GET"
 
     @property
     def path_parameters(self) -> tuple[str, ...]:
@@ -78,6 +126,30 @@ _AFTER = (
         "header",
     ),
 )
+KEY_HEADER = "Idempotency-Key"
+_KEY = (
+    Parameter(
+        KEY_HEADER,
+        "The id of the request, up to 100 letters, digits and `-_.:@`. Sent again, it does nothing again.",
+        {"type": "string", "pattern": "^[A-Za-z0-9._:@-]{1,100}$"},
+        "header",
+    ),
+)
+_SELECTION = (
+    BodyField("refresh", "Only these datasets, selected as by `headrace run --refresh`.", FieldKind.NAMES),
+    BodyField("full_refresh", "Clear and recompute these datasets.", FieldKind.NAMES),
+    BodyField("exclude", "Leave these datasets out.", FieldKind.NAMES),
+    BodyField(
+        "reset_checkpoint", "Reset the checkpoints of these flows, each `FLOW` or `FLOW=START`.", FieldKind.NAMES
+    ),
+)
+_DATASETS = BodyField("datasets", "Only these datasets.", FieldKind.NAMES)
+
+
+def _write(name: str, path: str, role: Role, summary: str, *fields: BodyField) -> ApiRoute:
+    """A route that stores a request."""
+    return ApiRoute(name, "POST", _P + path, role, summary, "Asked", _KEY, fields)
+
 
 ROUTES: tuple[ApiRoute, ...] = (
     ApiRoute("openapi", "GET", "/openapi.json", Role.VIEWER, "This document", "Document"),
@@ -95,4 +167,72 @@ ROUTES: tuple[ApiRoute, ...] = (
     ApiRoute("alerts", "GET", f"{_P}/alerts", Role.VIEWER, "The alerts of the last check", "Alerts"),
     ApiRoute("quarantine", "GET", f"{_P}/quarantine", Role.VIEWER, "How many rows are in quarantine", "Quarantines"),
     ApiRoute("savepoints", "GET", f"{_P}/savepoints", Role.VIEWER, "The savepoints, oldest first", "Savepoints"),
+    ApiRoute("plans", "GET", f"{_P}/plans", Role.VIEWER, "The plans that were made by request", "Plans"),
+    ApiRoute("requests", "GET", f"{_P}/requests", Role.VIEWER, "The requests of the last seven days", "Requests"),
+    ApiRoute("request", "GET", f"{_P}/requests/{{request}}", Role.VIEWER, "A request and its result", "RequestReport"),
+    _write(
+        "start_update",
+        "/updates",
+        Role.OPERATOR,
+        "Run an update",
+        *_SELECTION,
+        BodyField("continuous", "Run until it is stopped.", FieldKind.FLAG),
+    ),
+    _write("stop_update", "/updates/{update}/stop", Role.OPERATOR, "Stop an update; a second time, stop it at once"),
+    _write("stop_request", "/requests/{request}/stop", Role.OPERATOR, "Stop a request, or take it out of the queue"),
+    _write("validate", "/validate", Role.OPERATOR, "Check the whole project"),
+    _write("make_plan", "/plans", Role.OPERATOR, "Plan an update, and keep the plan", *_SELECTION),
+    _write(
+        "approve_plan",
+        "/plans/{plan}/approve",
+        Role.APPROVER,
+        "Approve a plan in your name",
+        BodyField("note", "What to say with the approval.", FieldKind.TEXT),
+    ),
+    _write("reject_plan", "/plans/{plan}/reject", Role.APPROVER, "Reject a plan: it can no longer be applied"),
+    _write("apply_plan", "/plans/{plan}/apply", Role.OPERATOR, "Run the update of a plan"),
+    _write(
+        "replay",
+        "/quarantine/{dataset}/replay",
+        Role.OPERATOR,
+        "Check quarantined rows again, and write those that pass",
+        BodyField("rules", "Only rows that violated these expectations.", FieldKind.NAMES),
+        BodyField("release", "Accept rows that still violate expectations.", FieldKind.FLAG),
+        BodyField("from_source", "Read the records of the source again, and run the current code.", FieldKind.FLAG),
+    ),
+    _write(
+        "maintain",
+        "/maintenance",
+        Role.OPERATOR,
+        "Compact, cluster and vacuum tables",
+        _DATASETS,
+        BodyField("only", "Only these tasks.", FieldKind.NAMES),
+        BodyField("dry_run", "Show what would be done.", FieldKind.FLAG),
+    ),
+    _write(
+        "create_savepoint",
+        "/savepoints",
+        Role.OPERATOR,
+        "Save tables and checkpoints as they are now",
+        BodyField("name", "A name for it.", FieldKind.TEXT),
+    ),
+    _write(
+        "restore",
+        "/savepoints/{savepoint}/restore",
+        Role.OPERATOR,
+        "Show what a restore would change; only with `dry_run`",
+        _DATASETS,
+        BodyField("dry_run", "Must be true.", FieldKind.FLAG),
+    ),
+    _write("fire_schedule", "/schedules/{schedule}/fire", Role.OPERATOR, "Run the update of a schedule now"),
+    _write("pause_schedule", "/schedules/{schedule}/pause", Role.ADMIN, "Pause a schedule"),
+    _write("resume_schedule", "/schedules/{schedule}/resume", Role.ADMIN, "Resume a schedule"),
+    _write("acknowledge_alert", "/alerts/{alert}/ack", Role.OPERATOR, "Acknowledge an alert in your name"),
+    _write(
+        "silence_alert",
+        "/alerts/{alert}/silence",
+        Role.OPERATOR,
+        "Silence an alert",
+        BodyField("hours", "For how long.", FieldKind.HOURS),
+    ),
 )

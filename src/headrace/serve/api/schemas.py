@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
+from headrace.project.requests.request import RequestState
 from headrace.serve.roles import Role
 
 Schema: TypeAlias = dict[str, Any]
@@ -58,6 +59,24 @@ _FLOW_FACTS: Mapping[str, Shape] = {
     "watermark_delay_s": "number?",
     "last_batch_at": "time?",
     "bottleneck": "text?",
+}
+_ASKED: Mapping[str, Shape] = {
+    "id": "text",
+    "verb": "text",
+    "arguments": ["text"],
+    "user": "text",
+    "asked_at": "time",
+}
+_REQUEST: Mapping[str, Shape] = {
+    **_ASKED,
+    "state": "#RequestState",
+    "started_at": "time?",
+    "ended_at": "time?",
+    "merged_into": "text?",
+    "exit_code": "whole?",
+    "update_id": "text?",
+    "code": "text?",
+    "message": "text?",
 }
 _SHAPES: Mapping[str, Shape] = {
     "Location": {"file": "text", "line": "whole?"},
@@ -272,6 +291,23 @@ _SHAPES: Mapping[str, Shape] = {
         }
     ],
     "Document": "object",
+    "Plans": {
+        "plans": [
+            {
+                "plan_id": "text",
+                "digest": "text",
+                "made_by": "text?",
+                "expires_at": "time",
+                "classes": ["text"],
+                "approvals": [{"by": "text", "at": "time", "note": "text"}],
+                "is_rejected": "flag",
+            }
+        ]
+    },
+    "Asked": {**_ASKED, "url": "text"},
+    "Request": _REQUEST,
+    "Requests": {"requests": ["#Request"]},
+    "RequestReport": {**_REQUEST, "result": "any"},
 }
 
 
@@ -279,5 +315,6 @@ def schemas() -> Mapping[str, Schema]:
     """The schemas that routes name."""
     return {
         "Role": {"type": "string", "enum": [role.value for role in Role]},
+        "RequestState": {"type": "string", "enum": [state.value for state in RequestState]},
         **{name: schema_of(shape) for name, shape in _SHAPES.items()},
     }
