@@ -126,7 +126,7 @@ class Door:
             await self._app(with_principal(scope, principal), receive, send)
             return
         path = scope["path"]
-        if path.startswith("/api/") or path.endswith(".json") or "authorization" in request.headers:
+        if path.startswith(("/api/", "/mcp")) or path.endswith(".json") or "authorization" in request.headers:
             answer: Response = failure(PipelineError("API.UNAUTHORIZED"))
             answer.headers["WWW-Authenticate"] = "Bearer"
         else:

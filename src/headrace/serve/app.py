@@ -20,6 +20,7 @@ from headrace.serve.access import Access, Door
 from headrace.serve.addresses import Addresses
 from headrace.serve.api.endpoints import Api, Endpoint
 from headrace.serve.api.failures import failure, refusal
+from headrace.serve.assistants import Assistants
 from headrace.serve.guard import BODY_S, Guard
 from headrace.serve.live_events import LiveEvents, event_rows
 from headrace.serve.pages.dataset_page import dataset_page
@@ -58,6 +59,7 @@ class Server:
         is_stopping: true once it stops.
         is_read_only: nothing but reading is mounted.
         queues: take requests, by the pipeline's name in URLs.
+        profile: of the settings; None for the default.
         body_s: in which time the body of a request must have arrived.
     """
 
@@ -69,6 +71,7 @@ class Server:
     is_stopping: Callable[[], bool] = bool
     is_read_only: bool = False
     queues: Mapping[str, RequestQueue] = field(default_factory=dict)
+    profile: str | None = None
     body_s: float = BODY_S
 
 
@@ -89,6 +92,7 @@ def create_app(server: Server) -> ASGIApp:
         Route("/help/{name:path}", pages.help),
         *(Route(path, pages.of_pipeline(make, section)) for path, make, section in _PAGES),
         *api.routes(),
+        *([] if server.is_read_only else Assistants(server.pipelines, server.addresses, server.profile).routes()),
     ]
     app = Starlette(
         routes=routes,
@@ -224,7 +228,7 @@ def _wants_json(request: Request) -> bool:
 
 
 def _is_api(request: Request) -> bool:
-    return request.url.path.startswith("/api/")
+    return request.url.path.startswith(("/api/", "/mcp"))
 
 
 def _json_path(request: Request) -> str:

@@ -80,6 +80,7 @@ def serve(options: ServeOptions, environ: Mapping[str, str], say: Callable[[str]
         lambda: server.should_exit,
         is_read_only=options.is_read_only,
         queues=queues,
+        profile=options.profile,
     )
     server = uvicorn.Server(server_config(create_app(application), reached))
     _log_without_secrets(pipelines.values())
