@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
+from functools import cache
 from hashlib import sha256
 from typing import Any
 
@@ -149,4 +150,9 @@ class Api:
 
 
 async def _openapi(_request: Request) -> Response:
-    return json_answer(openapi())
+    return Response(_document(), media_type=JSON_TYPE)
+
+
+@cache
+def _document() -> bytes:
+    return bytes(json_answer(openapi()).body)
