@@ -65,10 +65,10 @@ class Pipeline:
         (folder / "headrace.py").write_text(SCRIPT)
         self.folder = folder
         self.settings = load_settings(folder / "pipeline.yml", environ={})
-        self.said: list[str] = []
+        self.lines: list[str] = []
 
     def queue(self, now=time.time) -> RequestQueue:
-        context = QueueContext(self.settings, {}, "here", str, now, self.said.append)
+        context = QueueContext(self.settings, {}, "here", str, now, self.lines.append)
         command = (sys.executable, str(self.folder / "headrace.py"), str(self.folder))
         return RequestQueue(context, ChildRunner(self.folder, None, Path(self.settings.layout.logs), {}, command))
 
@@ -76,7 +76,6 @@ class Pipeline:
     def taking(self, **given):
         queue = self.queue(**given)
         with running_queues([queue]):
-            until(lambda: is_open(queue))
             yield queue
 
     def calls(self) -> list[list[str]]:
@@ -92,14 +91,6 @@ class Pipeline:
         file = Path(self.settings.layout.root) / "system/serve/requests.json"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(requests_text(requests, self.settings.storage))
-
-
-def is_open(queue) -> bool:
-    try:
-        queue.book.all()
-    except PipelineError:
-        return False
-    return True
 
 
 def until(condition, timeout_s=30.0):
@@ -250,15 +241,30 @@ def test_the_verb_of_a_killed_server_is_waited_for(pipeline):
     child.exit_code()
 
 
-def test_a_second_server_takes_no_requests_and_names_the_first(pipeline):
-    with pipeline.taking():
-        second = pipeline.queue()
-        with running_queues([second]):
-            until(lambda: any("requests are not taken" in line for line in pipeline.said))
-            with pytest.raises(PipelineError) as caught:
-                second.submit("r1", "same", RUN, ANN)
+def test_a_second_server_takes_no_requests_while_the_first_has_some(pipeline, monkeypatch):
+    monkeypatch.setattr("headrace.project.requests.request_queue._KEEP_S", 0.1)
+    monkeypatch.setattr("headrace.project.requests.request_queue._HELD_S", 0.1)
+    (pipeline.folder / "hold").touch()
+    second = pipeline.queue()
+    with pipeline.taking() as first, running_queues([second]):
+        first.submit("r1", "same", RUN, ANN)
+        with pytest.raises(PipelineError) as caught:
+            second.submit("r2", "same", RUN, ANN)
+        (pipeline.folder / "hold").unlink()
+        until(lambda: not first.book.is_open)
+        until(lambda: second.known("r1", "same") is not None)
+        second.submit("r2", "same", RUN, ANN)
+        until(lambda: pipeline.state("r2") is RequestState.COMPLETED)
 
     assert (caught.value.code, "here" in caught.value.detail) == ("SERVE.NO_QUEUE", True)
+    assert len(pipeline.calls()) == 2
+
+
+def test_without_requests_nothing_is_written(pipeline):
+    with pipeline.taking() as queue:
+        assert not queue.book.is_open
+
+    assert not Path(pipeline.settings.layout.root).exists()
 
 
 def test_a_copy_of_a_storage_runs_nothing_of_the_original(pipeline):
@@ -267,7 +273,7 @@ def test_a_copy_of_a_storage_runs_nothing_of_the_original(pipeline):
     file.write_text(requests_text([asked()], "/elsewhere"))
 
     with pipeline.taking() as queue:
-        assert queue.book.all() == []
+        assert queue.known("r1", "other") is None
 
     assert (pipeline.calls(), stored_requests(pipeline.settings)) == ([], {})
 

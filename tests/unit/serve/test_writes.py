@@ -12,7 +12,6 @@ from tests.unit.plan.test_plan_files import PLAN
 from tests.unit.project.test_requests import SCRIPT, until
 from tests.unit.serve.test_api import P, matches
 
-from headrace.errors import PipelineError
 from headrace.project.requests.request_queue import RequestQueue, running_queues
 from headrace.project.requests.request_runner import QueueContext
 from headrace.project.scheduling.child_process import ChildRunner
@@ -50,14 +49,7 @@ def taking(shop, served, **given):
     command = (sys.executable, str(shop.root / "script.py"), str(shop.root))
     queue = RequestQueue(context, ChildRunner(shop.root, None, Path(settings.layout.logs), {}, command))
 
-    def is_open():
-        try:
-            return queue.book.all() is not None
-        except PipelineError:
-            return False
-
     with running_queues([queue]):
-        until(is_open)
         yield served(shop, queues={"shop": queue}, **given).sign_in()
 
 

@@ -94,7 +94,7 @@ class Request:
         action: what is asked for.
         asker: who asks.
         asked_at: when it was stored.
-        fingerprint: of all that was sent, by which another request with the same id is told apart.
+        fingerprint: of all that was sent; another request with the same id has another one.
         state: of the request.
         is_recorded: the event log has it.
         not_before: when it may start.

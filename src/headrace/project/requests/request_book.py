@@ -45,6 +45,12 @@ class RequestBook:
             self._requests = {} if is_copy else found
             self._file = file
 
+    @property
+    def is_open(self) -> bool:
+        """Whether this process takes requests."""
+        with self._lock:
+            return self._file is not None
+
     def close(self, reason: str) -> None:
         """Take none any more."""
         with self._lock:

@@ -75,6 +75,11 @@ class RequestRunner:
             if one.state is RequestState.RUNNING and not one.merged_into
         }
 
+    @property
+    def has_work(self) -> bool:
+        """Whether a request waits or runs."""
+        return any(not one.state.has_ended for one in self._book.all())
+
     def step(self) -> float:
         """Look after what runs, record and start what waits; returns how long to wait, in seconds.
 

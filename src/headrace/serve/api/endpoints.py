@@ -124,7 +124,7 @@ class Api:
         sent = [route.name, asker.user, asked.body.path, asked.body.values]
         fingerprint = sha256(json.dumps(sent, sort_keys=True).encode()).hexdigest()
         # What was asked for may not be possible any more, but it was asked for.
-        known = queue.book.known(asked.request_id, fingerprint)
+        known = queue.known(asked.request_id, fingerprint)
         return known or queue.submit(asked.request_id, fingerprint, WRITERS[route.name](asked), asker)
 
     def _pipeline(self, request: Request) -> ServedPipeline:
