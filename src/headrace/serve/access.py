@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from headrace.errors import PipelineError
 from headrace.serve.addresses import Addresses
 from headrace.serve.api.failures import failure
+from headrace.serve.proxies import ProxyUsers
 from headrace.serve.render import Page, Renderer
 from headrace.serve.roles import Principal, with_principal
 from headrace.serve.sessions import SESSION_S, Sessions, Tries
@@ -35,6 +36,7 @@ class Access:
         tries: failed attempts.
         renderer: makes the page for signing in.
         now: the time in seconds since 1970.
+        proxy: the users of a proxy; None for no proxy that signs in.
     """
 
     addresses: Addresses
@@ -43,9 +45,10 @@ class Access:
     tries: Tries
     renderer: Renderer
     now: Callable[[], float]
+    proxy: ProxyUsers | None = None
 
     def principal(self, request: HTTPConnection) -> Principal | None:
-        """Who sends a request: by its bearer token if it has one, else by its cookie; None for a stranger.
+        """Who sends a request, by its bearer token if it has one, else by a proxy or the cookie; None for a stranger.
 
         Raises:
             PipelineError: SERVE.TOKEN_FILE.
@@ -54,6 +57,9 @@ class Access:
         if scheme.lower() == "bearer":
             found = self.tokens().of_text(text.strip(), self.now())
             return None if found is None else Principal(found.name, found.role)
+        user = None if self.proxy is None else self.proxy.principal(request)
+        if user is not None:
+            return user
         digest = self.sessions.token(request.cookies.get(self.addresses.cookie, ""))
         # A session ends with its token.
         found = None if digest is None else self.tokens().of_digest(digest, self.now())

@@ -30,6 +30,7 @@ from headrace.serve.pages.help_page import help_page
 from headrace.serve.pages.pipeline_pages import doctor_page, overview_page, pipelines_page
 from headrace.serve.pages.update_pages import update_page, updates_page
 from headrace.serve.pipelines import ServedPipeline, redact_all
+from headrace.serve.proxies import ProxyUsers
 from headrace.serve.render import Frame, Page, Renderer, json_answer
 from headrace.serve.sessions import Sessions, Tries
 from headrace.serve.tokens import Tokens
@@ -60,6 +61,7 @@ class Server:
         is_read_only: nothing but reading is mounted.
         queues: take requests, by the pipeline's name in URLs.
         profile: of the settings; None for the default.
+        proxy: the users of a proxy; None for no proxy that signs in.
         body_s: in which time the body of a request must have arrived.
     """
 
@@ -72,13 +74,15 @@ class Server:
     is_read_only: bool = False
     queues: Mapping[str, RequestQueue] = field(default_factory=dict)
     profile: str | None = None
+    proxy: ProxyUsers | None = None
     body_s: float = BODY_S
 
 
 def create_app(server: Server) -> ASGIApp:
     """The application; every request goes through the guard, and all but a few through the door."""
     renderer = Renderer(server.now)
-    access = Access(server.addresses, server.tokens, Sessions(server.clock), Tries(server.clock), renderer, server.now)
+    sessions, tries = Sessions(server.clock), Tries(server.clock)
+    access = Access(server.addresses, server.tokens, sessions, tries, renderer, server.now, server.proxy)
     pages = _Pages(server, renderer)
     events = _Events(server)
     api = Api(server.pipelines, renderer, events.answer, queues=server.queues, is_read_only=server.is_read_only)

@@ -22,6 +22,7 @@ from headrace.serve.addresses import Addresses, addresses
 from headrace.serve.app import Server, create_app
 from headrace.serve.connections import TimedConnection, allow_files
 from headrace.serve.pipelines import ServedPipeline, redact_all, served_pipelines
+from headrace.serve.proxies import proxy_users
 from headrace.serve.tokens import TokenFile, default_token_file
 
 # How long open pages may take to end when the server stops.
@@ -53,6 +54,9 @@ class ServeOptions:
     new_token: bool = False
     runs_schedules: bool = True
     is_read_only: bool = False
+    proxy_user_header: str | None = None
+    trusted_proxies: Sequence[str] = ()
+    users: Sequence[str] = ()
 
 
 def serve(options: ServeOptions, environ: Mapping[str, str], say: Callable[[str], None]) -> None:
@@ -67,6 +71,7 @@ def serve(options: ServeOptions, environ: Mapping[str, str], say: Callable[[str]
         PipelineError, Problems: a project, the address or the file of the token is wrong, or the port is taken.
     """
     reached = addresses(options.listen, options.root_url)
+    proxy = proxy_users(options.proxy_user_header, options.trusted_proxies, options.users, reached)
     pipelines = served_pipelines(options.folders, options.profile, environ, time.time, time.monotonic)
     file = options.token_file or default_token_file(environ)
     token_file = TokenFile(file)
@@ -81,6 +86,7 @@ def serve(options: ServeOptions, environ: Mapping[str, str], say: Callable[[str]
         is_read_only=options.is_read_only,
         queues=queues,
         profile=options.profile,
+        proxy=proxy,
     )
     server = uvicorn.Server(server_config(create_app(application), reached))
     _log_without_secrets(pipelines.values())

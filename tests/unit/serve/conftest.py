@@ -231,6 +231,7 @@ class Browser:
 
     def __init__(self, app: Any, token: str, tokens: TokenFile | None = None) -> None:
         self.app, self.token, self.tokens, self.cookie = app, token, tokens, ""
+        self.client = "127.0.0.1"
 
     def call(
         self,
@@ -257,7 +258,7 @@ class Browser:
             "query_string": query.encode(),
             "root_path": "",
             "headers": [(name.encode(), str(value).encode()) for name, value in sent.items() if value is not None],
-            "client": ("127.0.0.1", 50000),
+            "client": (self.client, 50000),
             "server": ("127.0.0.1", 8741),
         }
         return asyncio.run(self._answer(scope, body, is_whole=is_whole))

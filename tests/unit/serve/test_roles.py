@@ -12,6 +12,8 @@ from tests.unit.serve.test_api import READ, P
 
 from headrace.cli.main import call
 from headrace.errors import PipelineError
+from headrace.serve.addresses import addresses
+from headrace.serve.proxies import proxy_users
 from headrace.serve.roles import Role
 from headrace.serve.tokens import TokenFile
 
@@ -177,3 +179,74 @@ def test_a_file_of_tokens_that_breaks_keeps_everybody_out(busy_shop, served, tmp
     answers = [browser.call(P), browser.call("/p/shop"), browser.call(P, authorization=f"Bearer {browser.token}")]
 
     assert {(one.status, b"orders" in one.body) for one in answers} == {(503, False)}
+
+
+PROXY = ("X-Forwarded-User", ["10.0.0.5/32", "fd00::/64"], ["ann=operator", "*=viewer"])
+BEHIND = addresses("10.0.0.9:8741", "https://etl.example.com")
+
+
+def test_a_user_of_the_proxy_is_believed_from_the_proxy_alone(busy_shop, served):
+    proxy = proxy_users(*PROXY, BEHIND)
+    stranger = served(busy_shop, listen="10.0.0.9:8741", root_url="https://etl.example.com", proxy=proxy)
+
+    def me(client, **headers):
+        stranger.client = client
+        answer = stranger.call("/api/v1/me", host="etl.example.com", **headers)
+        return answer.status if answer.status != 200 else (answer.json["name"], answer.json["role"])
+
+    assert me("10.0.0.5", x_forwarded_user="ann") == ("ann", "operator")
+    assert me("10.0.0.5", x_forwarded_user="eve") == ("eve", "viewer")
+    assert me("::ffff:10.0.0.5", x_forwarded_user="ann") == ("ann", "operator")
+    assert me("fd00::1", x_forwarded_user="ann") == ("ann", "operator")
+    for client in ("10.0.0.6", "127.0.0.1", "fd01::1", "", "x"):
+        assert me(client, x_forwarded_user="ann") == 401
+    for name in ("", "a b", "<b>", "ann,eve", "*"):
+        assert me("10.0.0.5", x_forwarded_user=name) == 401
+    assert me("10.0.0.5") == 401
+    # A program has its token, also through the proxy.
+    assert me("10.0.0.5", x_forwarded_user="eve", authorization=f"Bearer {stranger.token}") == ("admin", "admin")
+    assert me("10.0.0.5", x_forwarded_user="ann", authorization="Bearer hr_wrong") == 401
+
+
+def test_a_page_of_another_site_does_not_write_through_the_proxy(busy_shop, served):
+    proxy = proxy_users(*PROXY, BEHIND)
+    browser = served(busy_shop, listen="10.0.0.9:8741", root_url="https://etl.example.com", proxy=proxy)
+    browser.client = "10.0.0.5"
+    ours = {"host": "etl.example.com", "x_forwarded_user": "ann", "content_type": "application/json"}
+
+    statuses = [
+        browser.call(f"{P}/updates", "POST", b"{}", **ours, **headers).status
+        for headers in (
+            {},
+            {"sec_fetch_site": "cross-site"},
+            {"origin": "https://etl.example.com"},
+            {"sec_fetch_site": "same-origin"},
+        )
+    ]
+
+    assert statuses == [403, 403, 403, 503]
+
+
+@pytest.mark.parametrize(
+    ("header", "networks", "users", "root_url"),
+    [
+        ("X-User", ["10.0.0.5/32"], ["ann=operator"], None),
+        (None, ["10.0.0.5/32"], ["ann=operator"], "https://etl.example.com"),
+        ("X-User", [], ["ann=operator"], "https://etl.example.com"),
+        ("X-User", ["10.0.0.5/32"], [], "https://etl.example.com"),
+        ("Cookie", ["10.0.0.5/32"], ["ann=operator"], "https://etl.example.com"),
+        ("X-User", ["127.0.0.1/32"], ["ann=operator"], "https://etl.example.com"),
+        ("X-User", ["::1/128"], ["ann=operator"], "https://etl.example.com"),
+        ("X-User", ["0.0.0.0/0"], ["ann=operator"], "https://etl.example.com"),
+        ("X-User", ["126.0.0.0/7"], ["ann=operator"], "https://etl.example.com"),
+        ("X-User", ["proxy"], ["ann=operator"], "https://etl.example.com"),
+        ("X-User", ["10.0.0.5/32"], ["ann=root"], "https://etl.example.com"),
+        ("X-User", ["10.0.0.5/32"], ["=admin"], "https://etl.example.com"),
+    ],
+)
+def test_a_proxy_that_others_could_pretend_to_be_is_refused(header, networks, users, root_url):
+    with pytest.raises(PipelineError) as caught:
+        proxy_users(header, networks, users, addresses("127.0.0.1:8741", root_url))
+
+    assert caught.value.code == "SERVE.PROXY"
+    assert proxy_users(None, [], [], addresses("127.0.0.1:8741")) is None
