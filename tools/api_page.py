@@ -49,7 +49,8 @@ verb of the command line prints as JSON.
   Ids are kept for seven days, those of the last 500 requests; those of updates as long as the event log.
 - **Updates run one after another.** A request for an update waits for one that runs, whoever has started it. Requests that
   wait for the same are one update (`merged_into`). Up to 16 requests wait. After a day, a request expires.
-- **What was asked is in the event log** as `user_action`: the name of the token, the address, the verb and its arguments.
+- **What was asked is recorded before it is done**, as `user_action` in
+  [`operations_log`](storage.md#the-event-log): the name of the token, the address, the verb and its arguments.
 - `LOST` is a request whose process nobody has seen end, because the server was killed meanwhile. Updates are not lost: they
   start again with their id.
 

@@ -16,7 +16,7 @@ from starlette.types import Message, Receive, Scope, Send
 from headrace.errors import PipelineError
 from headrace.events.upkeep import UserAction
 from headrace.mcp.availability import Reach
-from headrace.project.outside_events import record_event
+from headrace.project.requests.user_actions import record_action
 from headrace.serve.addresses import Addresses
 from headrace.serve.pipelines import ServedPipeline
 from headrace.serve.roles import Role, principal_of
@@ -92,7 +92,7 @@ class Assistants:
 def _recorder(pipeline: ServedPipeline) -> Callable[[Caller, Sequence[str]], None]:
     def record(caller: Caller, words: Sequence[str]) -> None:
         action = UserAction(caller.user, caller.address, words[0], tuple(words[1:]))
-        record_event(pipeline.settings, pipeline.redact, action)
+        record_action(pipeline.settings, pipeline.redact, action)
 
     return record
 

@@ -39,6 +39,7 @@ from headrace.project.requests.request_results import result_of
 from headrace.project.requests.request_runner import QueueContext
 from headrace.project.scheduling.child_process import ChildRunner
 from headrace.settings.load import load_settings
+from headrace.settings.storage import MonitoringFile
 
 ANN = Asker("ann", "127.0.0.1")
 RUN = actions.run(actions.UpdateSelection(refresh=("orders", "-x")))
@@ -109,7 +110,7 @@ def asked(request_id="r1", action=RUN, **more):
     return Request(request_id, action, ANN, NOW, "same", **more)
 
 
-def test_a_request_runs_once_with_its_id_and_is_in_the_event_log(pipeline):
+def test_a_request_runs_once_with_its_id_and_is_recorded(pipeline):
     with pipeline.taking() as queue:
         first = queue.submit("r1", "same", RUN, ANN)
         again = queue.submit("r1", "same", RUN, ANN)
@@ -124,7 +125,9 @@ def test_a_request_runs_once_with_its_id_and_is_in_the_event_log(pipeline):
     assert pipeline.calls() == [["run", "--cause=API_CALL", "--request-id=r1", "--refresh=orders", "--refresh=-x"]]
     known = stored_requests(pipeline.settings)
     assert (known["r1"].update_id, result_of(pipeline.settings, known["r1"], known)) == ("u1", {"update_id": "u1"})
-    (event,) = EventReader(pipeline.settings.layout.events).events()
+    # Not in the event log, whose writer is the update.
+    assert not EventReader(pipeline.settings.layout.events).exists
+    (event,) = EventReader(pipeline.settings.layout.monitoring(MonitoringFile.OPERATIONS)).events()
     assert (event["event_type"], event["level"]) == ("user_action", "INFO")
     assert event["message"] == "ann asked for: run --refresh=orders --refresh=-x"
     details = json.loads(event["details"])["user_action"]

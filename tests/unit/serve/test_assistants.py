@@ -110,7 +110,7 @@ def test_a_tool_that_writes_asks_and_is_recorded_with_who_called_it(busy_shop, s
     # A client that cannot ask its user writes nothing.
     assert json.loads(refused.content[0].text)["error"]["code"] == "MCP.CANNOT_ASK"
     assert [call for call in verbs.calls if call[0] == "run"] == [["run", "--refresh=orders"]]
-    messages = [row["message"] for row in EventReader(busy_shop.events).events()]
+    messages = [row["message"] for row in EventReader(str(busy_shop.root / "storage/system/operations")).events()]
     assert [one for one in messages if one.startswith("ann asked for")] == ["ann asked for: run --refresh=orders"]
 
 

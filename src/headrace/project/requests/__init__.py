@@ -12,4 +12,5 @@ __all__ = [
     "request_queue",
     "request_results",
     "request_runner",
+    "user_actions",
 ]

@@ -96,7 +96,7 @@ class Request:
         asked_at: when it was stored.
         fingerprint: of all that was sent; another request with the same id has another one.
         state: of the request.
-        is_recorded: the event log has it.
+        is_recorded: the log of operations has it.
         not_before: when it may start.
         started_at: when it was started; None while it waits.
         ended_at: when it ended.

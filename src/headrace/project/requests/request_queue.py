@@ -1,4 +1,4 @@
-"""Takes the requests of a pipeline in a thread: stored first, then in the event log, then started.
+"""Takes the requests of a pipeline in a thread: stored first, then in the log of operations, then started.
 
 One process takes the requests of a pipeline, by a lease of its own, while there are any. Whenever it dies, the next one
 finds in the file of the requests what waits and what was started.

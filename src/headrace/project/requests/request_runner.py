@@ -1,4 +1,4 @@
-"""Moves requests from state to state: into the event log, into a process, to their end. Called by one thread."""
+"""Moves requests from state to state: recorded, started, ended. Called by one thread."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from headrace.errors import PipelineError
 from headrace.events.upkeep import UserAction
-from headrace.project.outside_events import record_event
 from headrace.project.requests import request as moves
 from headrace.project.requests.actions import CANCEL, REJECT, STOP
 from headrace.project.requests.plan_files import reject_plan
@@ -15,6 +14,7 @@ from headrace.project.requests.request import Lane, Request, RequestState
 from headrace.project.requests.request_book import RequestBook
 from headrace.project.requests.request_results import ChildVerb, EarlierVerb, RunningVerb, printed_of
 from headrace.project.requests.running_update import stop_update
+from headrace.project.requests.user_actions import record_action
 from headrace.project.scheduling.child_process import ChildRunner
 from headrace.settings.settings import Settings
 
@@ -41,14 +41,6 @@ class QueueContext:
     redact: Callable[[str], str]
     now: Callable[[], float]
     say: Callable[[str], None]
-
-    def record(self, action: UserAction) -> None:
-        """Write into the event log what somebody does.
-
-        Raises:
-            PipelineError, OSError: the event log cannot be written.
-        """
-        record_event(self.settings, self.redact, action)
 
 
 class RequestRunner:
@@ -92,7 +84,8 @@ class RequestRunner:
         for one in self._book.all():
             if not one.is_recorded:
                 asker, action = one.asker, one.action
-                self._context.record(UserAction(asker.user, asker.address, action.verb, action.arguments, one.id))
+                done = UserAction(asker.user, asker.address, action.verb, action.arguments, one.id)
+                record_action(self._context.settings, self._context.redact, done)
                 self._book.store(replace(self._book.find(one.id), is_recorded=True))
         for lane in Lane:
             while (due := moves.next_to_start(self._book.all(), lane, self._context.now())) is not None:
