@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headrace.errors import PipelineError
 from headrace.serve.addresses import Addresses
-from headrace.serve.api.failures import failure
+from headrace.serve.api.failures import failure, is_for_programs
 from headrace.serve.proxies import ProxyUsers
 from headrace.serve.render import Page, Renderer
 from headrace.serve.roles import Principal, with_principal
@@ -132,7 +132,7 @@ class Door:
             await self._app(with_principal(scope, principal), receive, send)
             return
         path = scope["path"]
-        if path.startswith(("/api/", "/mcp")) or path.endswith(".json") or "authorization" in request.headers:
+        if is_for_programs(path) or path.endswith(".json") or "authorization" in request.headers:
             answer: Response = failure(PipelineError("API.UNAUTHORIZED"))
             answer.headers["WWW-Authenticate"] = "Bearer"
         else:

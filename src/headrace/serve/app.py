@@ -19,7 +19,7 @@ from headrace.project.requests.request_queue import RequestQueue
 from headrace.serve.access import Access, Door
 from headrace.serve.addresses import Addresses
 from headrace.serve.api.endpoints import Api, Endpoint
-from headrace.serve.api.failures import failure, refusal
+from headrace.serve.api.failures import failure, is_for_programs, refusal
 from headrace.serve.assistants import Assistants
 from headrace.serve.guard import BODY_S, Guard
 from headrace.serve.live_events import LiveEvents, event_rows
@@ -178,7 +178,7 @@ class _Pages:
         if not isinstance(error, PipelineError | Problems):
             raise error
         redact = redact_all(self._server.pipelines.values())
-        if _is_api(request):
+        if is_for_programs(request.url.path):
             return failure(error, redact)
         error = problems_of(error)[0]
         page = Page("error.html", error.message, error.to_json(), status=404 if error.code in _MISSING else 503)
@@ -188,7 +188,7 @@ class _Pages:
         """The page of an unknown path, or of a method that it does not have."""
         if not isinstance(error, HTTPException):
             raise error
-        if _is_api(request):
+        if is_for_programs(request.url.path):
             answer = failure(refusal(error, request.method, request.url.path))
             answer.headers.update(error.headers or {})
             return answer
@@ -229,10 +229,6 @@ class _Events:
 
 def _wants_json(request: Request) -> bool:
     return request.url.path.endswith(_JSON)
-
-
-def _is_api(request: Request) -> bool:
-    return request.url.path.startswith(("/api/", "/mcp"))
 
 
 def _json_path(request: Request) -> str:

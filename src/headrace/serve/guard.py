@@ -12,6 +12,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headrace.serve.addresses import Addresses
+from headrace.serve.api.failures import failure, is_for_programs, refusal
 
 MAX_BODY_BYTES = 1 << 20
 # In which time a body must have arrived, from when somebody wants to read it.
@@ -32,6 +33,7 @@ ANSWER_HEADERS: Mapping[str, str] = MappingProxyType(
         "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
     }
 )
+_MOST_DIGITS = 20
 # The rest of the body is not read.
 _CLOSE = {"Connection": "close"}
 _SAFE_METHODS = frozenset({"GET", "HEAD"})
@@ -69,7 +71,11 @@ class Guard:
             await send(message)
 
         status, reason = self._refusal(str(scope["method"]), Headers(scope=scope))
-        answer: ASGIApp = PlainTextResponse(f"{reason}\n", status) if status else self._app
+        answer: ASGIApp = self._app
+        if status and is_for_programs(scope["path"]):
+            answer = failure(refusal(HTTPException(status), str(scope["method"]), scope["path"]))
+        elif status:
+            answer = PlainTextResponse(f"{reason}\n", status)
         await answer(scope, _limited(receive, self._body_s), send_with_headers)
 
     def _refusal(self, method: str, headers: Headers) -> tuple[int, str]:
@@ -80,7 +86,7 @@ class Guard:
         if method not in _METHODS:
             return 405, "This method is not allowed."
         size = headers.get("content-length", "0")
-        if not size.isascii() or not size.isdigit() or int(size) > MAX_BODY_BYTES:
+        if not size.isascii() or not size.isdigit() or len(size) > _MOST_DIGITS or int(size) > MAX_BODY_BYTES:
             return 413, "The request is too large."
         site = headers.get("sec-fetch-site")
         is_program = site is None and "origin" not in headers and _has_bearer(headers)

@@ -19,6 +19,7 @@ _STATUSES = {
     "API.KEY": 400,
     "API.CROSS_SITE": 403,
     "API.TOO_SLOW": 408,
+    "API.HOST": 421,
     "API.TOO_LARGE": 413,
     "API.CONTENT_TYPE": 415,
     "SERVE.NO_PAGE": 404,
@@ -55,9 +56,18 @@ def failure(error: PipelineError | Problems, redact: Callable[[str], str] = str)
     return json_answer(_redacted(problems.to_json(), redact), status_of(problems.errors[0]))
 
 
+def is_for_programs(path: str) -> bool:
+    """Whether a path belongs to the API, or to assistants, which get errors as JSON."""
+    return path.startswith(("/api/", "/mcp"))
+
+
 def refusal(error: HTTPException, method: str, path: str) -> PipelineError:
-    """The error for a path that does not exist or has no such method, and for a body that is too large or too slow."""
+    """The error for a status: of a path that does not exist, of a request that the guard refuses, and others."""
     match error.status_code:
+        case 403:
+            return PipelineError("API.CROSS_SITE")
+        case 421:
+            return PipelineError("API.HOST")
         case 405:
             return PipelineError("API.METHOD", method=method, path=path)
         case 408:
