@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -33,11 +33,12 @@ from headrace.project.requests.request import (
     parse_requests,
     requests_text,
 )
+from headrace.project.requests.request_book import RequestBook
 from headrace.project.requests.request_file import stored_requests
 from headrace.project.requests.request_queue import RequestQueue, running_queues
 from headrace.project.requests.request_results import result_of
-from headrace.project.requests.request_runner import QueueContext
-from headrace.project.scheduling.child_process import ChildRunner
+from headrace.project.requests.request_runner import QueueContext, RequestRunner
+from headrace.project.scheduling.child_process import ChildRunner, Printed
 from headrace.settings.load import load_settings
 from headrace.settings.storage import MonitoringFile
 
@@ -320,3 +321,88 @@ def test_the_document_of_requests_is_read_as_it_was_written():
     for content in (b"", b"[]", b"{}", b'{"format": 2}', b'{"format": 1, "storage": "", "requests": [{}]}'):
         with pytest.raises(UnreadableRequests):
             parse_requests(content)
+
+
+class Died(Exception):
+    """The server was killed."""
+
+
+class DyingFile:
+    """The file of the requests; the server dies before or after one of its writes."""
+
+    def __init__(self, *, dies_at: int, keeps: bool) -> None:
+        self.content, self.writes_left, self.keeps = b"", dies_at, keeps
+
+    def read(self):
+        return False, parse_requests(self.content)[1] if self.content else {}
+
+    def write(self, requests):
+        self.writes_left -= 1
+        if self.writes_left == 0 and not self.keeps:
+            raise Died
+        self.content = requests_text(requests, "s").encode()
+        if self.writes_left == 0:
+            raise Died
+
+
+@dataclass
+class EndedChild:
+    """A verb that has done its work at once."""
+
+    process: None = None
+
+    def exit_code(self):
+        return 0
+
+
+@dataclass
+class Verbs:
+    """Notes what is started."""
+
+    logs: Path
+    started: list[list[str]] = field(default_factory=list)
+
+    def start_verb(self, name, words):
+        self.started.append(list(words))
+        self.logs.mkdir(parents=True, exist_ok=True)
+        Printed.of(self.logs, name).out.write_text('{"update_id": "u1"}')
+        return EndedChild()
+
+
+@pytest.mark.long(
+    guard="tests/unit/project/test_requests.py::test_after_a_kill_what_waits_is_run_and_what_ran_is_found"
+)
+@pytest.mark.parametrize("keeps", [True, False])
+def test_wherever_the_server_is_killed_an_update_keeps_its_id_and_a_plan_is_applied_once(pipeline, keeps):
+    wanted = {"r1": RUN, "r2": RUN, "a1": actions.apply(Path("p.json")), "no": actions.cancel("r2")}
+    context = QueueContext(pipeline.settings, {}, "here", str, lambda: NOW, pipeline.lines.append)
+
+    def served(file, verbs):
+        """A server, and clients that repeat their requests."""
+        book = RequestBook(context.now)
+        runner = RequestRunner(context, book, verbs)
+        book.open(file)
+        runner.recover()
+        for name, action in wanted.items():
+            book.submit(name, "same", action, ANN)
+        for _ in range(10):
+            runner.step()
+        return {one.id: one.state for one in book.all()}
+
+    for point in range(1, 100):
+        file, verbs = DyingFile(dies_at=point, keeps=keeps), Verbs(pipeline.folder / f"logs-{keeps}-{point}")
+        try:
+            states = served(file, verbs)
+        except Died:
+            states = served(file, verbs)
+        else:
+            assert point > 10
+            break
+        runs = [words for words in verbs.started if words[0] == "run"]
+        applied = sum(words[0] == "apply" for words in verbs.started)
+        assert {words[2] for words in runs} <= {"--request-id=r1", "--request-id=r2"}
+        assert states["r1"] is RequestState.COMPLETED
+        assert states["r2"] in (RequestState.CANCELED, RequestState.COMPLETED)
+        # It was started at most once; if it was not, the client learns that nobody knows.
+        assert (applied, states["a1"]) in ((1, RequestState.COMPLETED), (0, RequestState.LOST))
+        assert states["no"].has_ended
