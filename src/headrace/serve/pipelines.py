@@ -50,7 +50,7 @@ class ServedPipeline:
     ) -> None:
         self.slug = slug
         self.settings = settings
-        self.environ = environ
+        self._environ = environ
         self._now = now
         self._clock = clock
         self._secrets = settings.open_secrets(environ)
@@ -67,6 +67,11 @@ class ServedPipeline:
         """The name in its settings."""
         return self.settings.name
 
+    @property
+    def environ(self) -> Mapping[str, str]:
+        """The environment variables."""
+        return self._environ
+
     def events(self) -> EventReader:
         """A reader of its event log, for one thread."""
         return EventReader(self.settings.layout.events)
@@ -76,7 +81,7 @@ class ServedPipeline:
         with self._reading:
             if self._view is None or self._view[0] <= self._clock():
                 started = self._clock()
-                view = pipeline_view(self.settings, self.environ, self._secrets, self._now, NEWEST_UPDATES)
+                view = pipeline_view(self.settings, self._environ, self._secrets, self._now, NEWEST_UPDATES)
                 cost_s = self._clock() - started
                 self._view = (self._clock() + max(_LEAST_AGE_S, _TIMES_ITS_COST * cost_s), view)
             return self._view[1]
@@ -95,7 +100,7 @@ class ServedPipeline:
         Raises:
             PipelineError: TRACE.NO_UPDATE, EVENTS.NOT_READABLE.
         """
-        return update_trace(self.settings, self.environ, update_id, NEWEST_REPORTS)
+        return update_trace(self.settings, self._environ, update_id, NEWEST_REPORTS)
 
     def schedules(self) -> ScheduleView:
         """Its schedules now.
@@ -103,11 +108,11 @@ class ServedPipeline:
         Raises:
             PipelineError: EVENTS.NOT_READABLE, SCHEDULE.STATE_UNREADABLE.
         """
-        return schedule_view(self.settings, self.environ, self._now)
+        return schedule_view(self.settings, self._environ, self._now)
 
     def diagnosis(self) -> Diagnosis:
         """What is wrong with it."""
-        return PipelineDoctor(self.settings, self.environ).diagnose()
+        return PipelineDoctor(self.settings, self._environ).diagnose()
 
 
 def served_pipelines(
