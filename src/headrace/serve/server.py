@@ -105,12 +105,16 @@ def serve(options: ServeOptions, environ: Mapping[str, str], say: Callable[[str]
             for pipeline in pipelines.values()
             if options.runs_schedules
         ]
-        with running_schedulers(scheduled, environ, say), running_queues(queues.values()):
+        with running_queues(queues.values()), running_schedulers(scheduled, environ, say):
             try:
                 server.run(sockets=[bound])
             except KeyboardInterrupt:
                 # The signal that ended it, again.
                 say("stopped")
+            finally:
+                # While the schedulers stop, too.
+                for queue in queues.values():
+                    queue.stop()
 
 
 def server_config(

@@ -203,6 +203,25 @@ def test_the_plan_of_a_request_is_listed_approved_by_others_and_rejected(busy_sh
     assert [words[0] for words in calls(busy_shop)] == ["plan", "approve", "apply"]
 
 
+def test_texts_of_others_are_data_in_the_answers(busy_shop, served):
+    attacks = [
+        "<script>alert(1)</script>",
+        "'};alert(1);//",
+        "</title><iframe src=//evil>",
+        "a\u202eb\u2028c",
+        "{{7*7}}",
+    ]
+    with taking(busy_shop, served) as browser:
+        asked = [post(browser, "/savepoints", {"name": attack}) for attack in attacks]
+        reports = [done(browser, answer) for answer in asked]
+        pages = [browser.call(f"{P}/requests"), *(browser.call(answer.json["url"]) for answer in asked)]
+
+    assert [report["arguments"][-1] for report in reports] == attacks
+    for page in (*asked, *pages):
+        assert (page.headers["content-type"], page.headers["x-content-type-options"]) == ("application/json", "nosniff")
+        assert not any(char.encode() in page.body for char in "<>&\u2028")
+
+
 def test_what_does_not_run_is_not_stopped(busy_shop, served):
     with taking(busy_shop, served) as browser:
         update = done(browser, post(browser, "/updates/bbbb2222-0000/stop"))
