@@ -46,7 +46,7 @@ verb of the command line prints as JSON.
 - **Send `Content-Type: application/json`**, with an object or nothing.
 - **Choose the id yourself** with the header `Idempotency-Key`, and repeat the request with the same one if you got no answer:
   it is done once, and answered in the same way, also after a crash of the server. The same id with anything else is refused.
-  Ids are kept for seven days, those of the last 500 requests; those of updates as long as the event log.
+  Ids are kept for seven days, those of the last 500 requests; that of an update which ran as long as the event log.
 - **Updates run one after another.** A request for an update waits for one that runs, whoever has started it. Requests that
   wait for the same are one update (`merged_into`). Up to 16 requests wait. After a day, a request expires.
 - **What was asked is recorded before it is done**, as `user_action` in

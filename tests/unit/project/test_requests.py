@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
 import sys
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -14,6 +16,7 @@ import pytest
 
 from headrace.errors import PipelineError
 from headrace.events.reader import EventReader
+from headrace.project.lease_holders import Process
 from headrace.project.requests import actions
 from headrace.project.requests.request import (
     KEPT_S,
@@ -38,6 +41,7 @@ from headrace.project.requests.request_file import stored_requests
 from headrace.project.requests.request_queue import RequestQueue, running_queues
 from headrace.project.requests.request_results import result_of
 from headrace.project.requests.request_runner import QueueContext, RequestRunner
+from headrace.project.requests.running_update import stop_update
 from headrace.project.scheduling.child_process import ChildRunner, Printed
 from headrace.settings.load import load_settings
 from headrace.settings.storage import MonitoringFile
@@ -321,6 +325,37 @@ def test_the_document_of_requests_is_read_as_it_was_written():
     for content in (b"", b"[]", b"{}", b'{"format": 2}', b'{"format": 1, "storage": "", "requests": [{}]}'):
         with pytest.raises(UnreadableRequests):
             parse_requests(content)
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [(("headrace", "run"), None), (("notebook.py",), "SERVE.OTHER_PROGRAM"), ((), "SERVE.NOT_RUNNING")],
+)
+def test_an_update_is_stopped_in_the_command_line_and_in_no_other_program(pipeline, words, code):
+    sleeper = pipeline.folder / (words[0] if words else "headrace")
+    sleeper.write_text("import pathlib, time\npathlib.Path('ready').touch()\ntime.sleep(60)\n")
+    child = subprocess.Popen([sys.executable, str(sleeper), *words[1:]], cwd=pipeline.folder)
+    until(lambda: (pipeline.folder / "ready").exists())
+    found = Process.of(child.pid)
+    lease = {
+        "number": 1,
+        "host": "here",
+        "python": {"pid": found.pid, "started_at": found.started_at},
+        "jvm": None,
+        "held_since": NOW,
+        "renewed_at": NOW,
+        "update_id": "u1" if words else "another",
+    }
+    pipeline.settings.layout.lease.parent.mkdir(parents=True)
+    pipeline.settings.layout.lease.write_text(json.dumps(lease))
+
+    with pytest.raises(PipelineError) if code else nullcontext() as caught:
+        stop_update(pipeline.settings, {"HEADRACE_HOST": "here"}, lambda: NOW, "u1")
+
+    if code:
+        assert (caught.value.code, child.poll()) == (code, None)
+        child.kill()
+    assert child.wait(30) == -(signal.SIGKILL if code else signal.SIGTERM)
 
 
 class Died(Exception):

@@ -178,7 +178,7 @@ ROUTES: tuple[ApiRoute, ...] = (
         *_SELECTION,
         BodyField("continuous", "Run until it is stopped.", FieldKind.FLAG),
     ),
-    _write("stop_update", "/updates/{update}/stop", Role.OPERATOR, "Stop an update; a second time, stop it at once"),
+    _write("stop_update", "/updates/{update}/stop", Role.OPERATOR, "Stop an update: batches that run may finish"),
     _write("stop_request", "/requests/{request}/stop", Role.OPERATOR, "Stop a request, or take it out of the queue"),
     _write("validate", "/validate", Role.OPERATOR, "Check the whole project"),
     _write("make_plan", "/plans", Role.OPERATOR, "Plan an update, and keep the plan", *_SELECTION),
