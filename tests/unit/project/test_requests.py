@@ -335,7 +335,7 @@ def test_an_update_is_stopped_in_the_command_line_and_in_no_other_program(pipeli
     sleeper = pipeline.folder / (words[0] if words else "headrace")
     sleeper.write_text("import pathlib, time\npathlib.Path('ready').touch()\ntime.sleep(60)\n")
     child = subprocess.Popen([sys.executable, str(sleeper), *words[1:]], cwd=pipeline.folder)
-    until(lambda: (pipeline.folder / "ready").exists())
+    until((pipeline.folder / "ready").exists)
     found = Process.of(child.pid)
     lease = {
         "number": 1,
@@ -355,7 +355,8 @@ def test_an_update_is_stopped_in_the_command_line_and_in_no_other_program(pipeli
     if code:
         assert (caught.value.code, child.poll()) == (code, None)
         child.kill()
-    assert child.wait(30) == -(signal.SIGKILL if code else signal.SIGTERM)
+    expected = signal.SIGKILL if code else signal.SIGTERM
+    assert child.wait(30) == -expected
 
 
 class Died(Exception):

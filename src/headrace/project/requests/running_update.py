@@ -27,8 +27,8 @@ def stop_update(settings: Settings, environ: Mapping[str, str], now: Callable[[]
         update_id: the update.
 
     Raises:
-        PipelineError: SERVE.NOT_RUNNING; SERVE.OTHER_HOST if it runs on another machine, SERVE.OTHER_PROGRAM if a program
-            runs it that the signal could end, such as a notebook.
+        PipelineError: SERVE.NOT_RUNNING; SERVE.OTHER_HOST if it runs on another machine, SERVE.OTHER_PROGRAM if it runs
+            in a program that the signal could end, such as a notebook.
     """
     lease, host = settings.layout.lease, host_name(environ)
     held = liveness(lease, host, now)
