@@ -96,6 +96,10 @@ class TokenFile:
         Raises:
             PipelineError: SERVE.TOKEN_FILE.
         """
+        if not replace and self._path.exists():
+            # Its folder may be one that nobody can write to, such as a mounted secret.
+            self.read()
+            return None
         text, made = _made(FIRST_NAME, Role.ADMIN, now, None)
         with self._changing():
             if replace:

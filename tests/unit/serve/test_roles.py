@@ -41,6 +41,21 @@ def test_the_file_of_the_tokens_has_digests_alone_and_is_the_owners(tmp_path):
     assert (tokens.of_text(ci, NOW).name, tokens.of_text(ci[:-1], NOW), tokens.of_text("", NOW)) == ("ci", None, None)
 
 
+def test_a_file_in_a_folder_that_cannot_be_written_is_used_as_it_is(tmp_path, monkeypatch):
+    file = TokenFile(tmp_path / "serve.json")
+    text = file.add("ci", Role.VIEWER, NOW)
+
+    def refused(*_args):
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr("headrace.serve.tokens.locked", refused)
+
+    assert (file.create(NOW), file.read().of_text(text, NOW).name) == (None, "ci")
+    with pytest.raises(PipelineError) as caught:
+        file.add("eve", Role.VIEWER, NOW)
+    assert caught.value.code == "SERVE.TOKEN_FILE"
+
+
 def test_a_new_token_of_the_admin_leaves_the_others(tmp_path):
     file = TokenFile(tmp_path / "serve.json")
     first, ci = file.create(NOW), file.add("ci", Role.VIEWER, NOW)
