@@ -222,6 +222,21 @@ def test_texts_of_others_are_data_in_the_answers(busy_shop, served):
         assert not any(char.encode() in page.body for char in "<>&\u2028")
 
 
+def test_a_storage_that_cannot_be_written_takes_nothing_and_says_so(busy_shop, served):
+    folder = busy_shop.root / "storage/system/serve"
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.write_text("a file in the place of the folder")
+    with taking(busy_shop, served) as browser:
+        refused = post(browser, "/updates", {}, idempotency_key="k")
+        listed = browser.call(f"{P}/requests")
+        folder.unlink()
+        done(browser, post(browser, "/updates", {}, idempotency_key="k"))
+
+    assert (refused.status, refused.json["error"]["code"]) in ((503, "SERVE.STORAGE"), (503, "SERVE.NO_QUEUE"))
+    assert (listed.status, listed.json["error"]["code"]) == (503, "SERVE.STORAGE")
+    assert len(calls(busy_shop)) == 1
+
+
 def test_what_does_not_run_is_not_stopped(busy_shop, served):
     with taking(busy_shop, served) as browser:
         update = done(browser, post(browser, "/updates/bbbb2222-0000/stop"))

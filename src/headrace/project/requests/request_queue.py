@@ -42,7 +42,7 @@ class RequestQueue:
         self.book = RequestBook(context.now)
         self._context = context
         self._runner = RequestRunner(context, self.book, runner)
-        self._wake, self._pause = threading.Event(), threading.Event()
+        self._wake = threading.Event()
         # Whoever asks waits for the end of an attempt to take the lease.
         self._attempt = threading.Condition()
         self._attempts = 0
@@ -92,7 +92,6 @@ class RequestQueue:
         """Ask it to end; returns at once."""
         self._is_stopping = True
         self._wake.set()
-        self._pause.set()
 
     def join(self) -> None:
         """Wait until it has ended, with the verbs that it has started."""
@@ -121,7 +120,12 @@ class RequestQueue:
                 self._attempt.notify_all()
             if why and not self._is_stopping:
                 self._say_once(f"requests are not taken: {why}")
-                self._pause.wait(pause_s)
+                # Sooner if somebody asks for something, and waits for the answer.
+                self._wake.wait(pause_s)
+                self._wake.clear()
+        with self._attempt:
+            self._attempts += 1
+            self._attempt.notify_all()
 
     def _is_left_behind(self) -> bool:
         """Whether requests are stored that have not ended."""

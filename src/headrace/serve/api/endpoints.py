@@ -94,7 +94,10 @@ class Api:
         async def endpoint(request: Request) -> Response:
             pipeline = self._pipeline(request)
             values = {**request.query_params, **request.path_params}
-            return self._answer(pipeline, await run_in_threadpool(read, pipeline, values))
+            try:
+                return self._answer(pipeline, await run_in_threadpool(read, pipeline, values))
+            except OSError as error:
+                raise _no_storage(error) from error
 
         return endpoint
 
@@ -124,8 +127,11 @@ class Api:
         sent = [route.name, asker.user, asked.body.path, asked.body.values]
         fingerprint = sha256(json.dumps(sent, sort_keys=True).encode()).hexdigest()
         # What was asked for may not be possible any more, but it was asked for.
-        known = queue.known(asked.request_id, fingerprint)
-        return known or queue.submit(asked.request_id, fingerprint, WRITERS[route.name](asked), asker)
+        try:
+            known = queue.known(asked.request_id, fingerprint)
+            return known or queue.submit(asked.request_id, fingerprint, WRITERS[route.name](asked), asker)
+        except OSError as error:
+            raise _no_storage(error) from error
 
     def _pipeline(self, request: Request) -> ServedPipeline:
         slug = request.path_params["pipeline"]
@@ -147,6 +153,10 @@ class Api:
         page = await run_in_threadpool(pipelines_page, pipelines)
         # Each pipeline knows its own secrets.
         return self._renderer.json(page, Frame("", "", redact=redact_all(pipelines)))
+
+
+def _no_storage(error: OSError) -> PipelineError:
+    return PipelineError("SERVE.STORAGE", reason=error.strerror or type(error).__name__)
 
 
 async def _openapi(_request: Request) -> Response:
