@@ -6,7 +6,8 @@ import os
 import shutil
 import textwrap
 import uuid
-from collections import Counter
+from collections import Counter, defaultdict
+from itertools import zip_longest
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -165,6 +166,16 @@ def pytest_configure(config):
     config.addinivalue_line("headrace_confs", f"spark.driver.extraJavaOptions={BOTH_COMPILERS}")
     if not EVERYTHING:
         config.addinivalue_line("headrace_confs", "spark.sql.adaptive.enabled=false")
+
+
+def pytest_collection_modifyitems(items):
+    """Let files of tests that mostly wait for processes alternate with those that compute, so that no core is idle."""
+    files = defaultdict(list)
+    for item in items:
+        files[item.nodeid.partition("::")[0]].append(item)
+    waiting = [tests for file, tests in files.items() if file.startswith("tests/e2e/")]
+    computing = [tests for file, tests in files.items() if not file.startswith("tests/e2e/")]
+    items[:] = [item for pair in zip_longest(waiting, computing, fillvalue=()) for tests in pair for item in tests]
 
 
 def area(node_id):

@@ -22,7 +22,11 @@ DATASETS = 1_000
 _BATCHES = 5
 _REPEATS = 5
 _HOST = "127.0.0.1:8741"
-_PAGES = ("/p/bench", "/p/bench/graph", "/p/bench/graph?focus=d700&hops=2", "/p/bench/d/d700", "/p/bench/f/d700", "/")
+_PAGES = (
+    *("/p/bench", "/p/bench/graph", "/p/bench/graph?focus=d700&hops=2", "/p/bench/d/d700", "/p/bench/f/d700", "/"),
+    *("/p/bench/alerts", "/p/bench/quarantine", "/p/bench/changes", "/p/bench/schedules", "/p/bench/savepoints"),
+    *("/p/bench/maintenance", "/help"),
+)
 
 
 def _graph(datasets: int) -> dict[str, tuple[str, ...]]:

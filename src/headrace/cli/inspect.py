@@ -63,7 +63,10 @@ def sql(
     ] = None,
     limit: Annotated[int | None, typer.Option("--limit", min=0, help="The maximum number of rows.")] = None,
 ) -> None:
-    """Query the pipeline's tables. Allows SELECT, WITH, DESCRIBE, SHOW and EXPLAIN."""
+    """Query the pipeline's tables. Allows SELECT, WITH, DESCRIBE, SHOW and EXPLAIN.
+
+    Columns, comparisons with literals, LIMIT and count(*) of one table start no JVM.
+    """
     invocation = invocation_of(context)
     rows = invocation.open().sql(query, write=write, private=private, also=also or (), limit=limit)
     show_rows(invocation, rows)

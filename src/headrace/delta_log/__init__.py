@@ -12,6 +12,7 @@ __all__ = [
     "plain_rows",
     "plain_tables",
     "readable_versions",
+    "select_rows",
     "table_features",
     "table_files",
     "table_layout",

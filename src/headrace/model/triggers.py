@@ -13,6 +13,7 @@ TRIGGER_KEY = "pipelines.trigger"
 _UNITS_S = {"millisecond": 0.001, "second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0, "week": 604800.0}
 _INTERVAL = re.compile(r"(?:interval\s+)?(\d+(?:\.\d+)?)\s*([a-z]+)", re.IGNORECASE)
 _SHORT_UNITS = {"ms": "millisecond", "s": "second", "min": "minute", "h": "hour", "d": "day"}
+_SHORT_MINUTES = re.compile(r"([\d.]+)\s*m\Z")
 
 
 class TriggerKind(str, Enum):
@@ -73,3 +74,12 @@ def parse_interval_s(text: str) -> float:
     if found is None or unit_s is None:
         raise InvalidInterval('expected a number and a unit, such as "10 seconds"')
     return float(found.group(1)) * unit_s
+
+
+def parse_duration_s(text: str) -> float:
+    """The same for settings that are durations, where ``m`` means minutes: ``5m`` too.
+
+    Raises:
+        InvalidInterval: the text is invalid.
+    """
+    return parse_interval_s(_SHORT_MINUTES.sub(r"\1 min", text.strip()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -82,6 +82,24 @@ class OldRows:
         versions = f" of versions {self.versions[0]} to {self.versions[1]}" if self.versions else ""
         batches = "" if self.batch is None else f", batches 0 to {self.batch} of epoch {self.epoch}"
         return f"{rows}{versions}{batches}"
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> OldRows:
+        """The inverse of :meth:`to_json`.
+
+        Raises:
+            LookupError, TypeError, ValueError: it is something else.
+        """
+        versions, batch, rows = document["versions"], document["batch"], document["rows"]
+        return cls(
+            None if rows is None else int(rows),
+            (int(versions[0]), int(versions[1])) if versions else None,
+            int(document["epoch"]),
+            None if batch is None else int(batch),
+            tuple(map(str, document["positions"])),
+            str(document["mend"] or ""),
+            str(document["caution"] or ""),
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The range for programs."""
@@ -185,6 +203,31 @@ class Change:
             yield "below", ", ".join(self.downstream)
         if self.undo_text:
             yield "undone by", self.undo_text
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Change:
+        """The change of a document, without an error: a plan with a blocked change is never stored.
+
+        Raises:
+            LookupError, TypeError, ValueError: it is something else.
+        """
+        names = ("rows_read", "bytes_read", "core_seconds")
+        rows, size_bytes, core_seconds = (document.get(name) for name in names)
+        old_rows, flow = document.get("old_rows"), document["flow"]
+        return cls(
+            ChangeClass(document["class"]),
+            str(document["dataset"]),
+            None if flow is None else str(flow),
+            str(document["why"]),
+            tuple(map(str, document.get("downstream", ()))),
+            int(document["rows_cleared"]),
+            Work(
+                None if rows is None else int(rows),
+                None if size_bytes is None else int(size_bytes),
+                None if core_seconds is None else float(core_seconds),
+            ),
+            None if not old_rows else OldRows.of(old_rows),
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The change for programs."""

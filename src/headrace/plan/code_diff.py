@@ -107,6 +107,17 @@ def code_diff(changed: tuple[ChangedFlow, ...], now: Mapping[str, str]) -> CodeD
     return CodeDiff(tuple(flows), files)
 
 
+def definition_at(path: str, text: str, line: int) -> str:
+    """The text of the function or statement of a file that a line is in; empty if there is none.
+
+    Args:
+        path: of the file, whose ending says what it is.
+        text: of the file.
+        line: from 1.
+    """
+    return next((one.text for one in _definitions(path, text) if one.first <= line <= one.last), "")
+
+
 def _definition_diff(flow: ChangedFlow, before: Mapping[str, str], now: Mapping[str, str]) -> str:
     """The diff of a definition that is found in both; otherwise, or if it is the same, empty."""
     path, line = flow.location.file, flow.location.line

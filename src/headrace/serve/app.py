@@ -23,12 +23,11 @@ from headrace.serve.api.failures import failure, is_for_programs, refusal
 from headrace.serve.assistants import Assistants
 from headrace.serve.guard import BODY_S, Guard
 from headrace.serve.live_events import LiveEvents, event_rows
-from headrace.serve.pages.dataset_page import dataset_page
-from headrace.serve.pages.flow_page import flow_page
-from headrace.serve.pages.graph_page import MOST_HOPS, graph_page
-from headrace.serve.pages.help_page import help_page
-from headrace.serve.pages.pipeline_pages import doctor_page, overview_page, pipelines_page
-from headrace.serve.pages.update_pages import update_page, updates_page
+from headrace.serve.pages.help_page import help_index, help_page
+from headrace.serve.pages.open_counts import open_counts
+from headrace.serve.pages.paging import page_number
+from headrace.serve.pages.pipeline_pages import pipelines_page
+from headrace.serve.pages.routes import PAGES, PageOf
 from headrace.serve.pipelines import ServedPipeline, redact_all
 from headrace.serve.proxies import ProxyUsers
 from headrace.serve.render import Frame, Page, Renderer, json_answer
@@ -38,13 +37,12 @@ from headrace.serve.tokens import Tokens
 _STATIC = {
     "site.css": "text/css",
     "live.js": "text/javascript",
+    "keys.js": "text/javascript",
     "mark.svg": "image/svg+xml",
 }
 _JSON = ".json"
 _MISSING = frozenset({"SERVE.NO_PAGE", "TRACE.NO_UPDATE"})
 _MOST_EVENTS = 1000
-
-PageOf = Callable[[ServedPipeline, Request, str], Page]
 
 
 @dataclass(frozen=True)
@@ -93,8 +91,9 @@ def create_app(server: Server) -> ASGIApp:
         Route("/logout", access.logout, methods=["POST"]),
         Route("/healthz", _healthy),
         Route("/static/{file}", _static),
+        *(Route(path, pages.codes) for path in ("/help", "/help.json", "/help/")),
         Route("/help/{name:path}", pages.help),
-        *(Route(path, pages.of_pipeline(make, section)) for path, make, section in _PAGES),
+        *(Route(path, pages.of_pipeline(make, section)) for path, make, section in PAGES),
         *api.routes(),
         *([] if server.is_read_only else Assistants(server.pipelines, server.addresses, server.profile).routes()),
     ]
@@ -103,30 +102,6 @@ def create_app(server: Server) -> ASGIApp:
         exception_handlers={HTTPException: pages.refused, PipelineError: pages.failed, Problems: pages.failed},
     )
     return Guard(Door(app, access), server.addresses, server.body_s)
-
-
-def _overview(pipeline: ServedPipeline, _request: Request, _name: str) -> Page:
-    return overview_page(pipeline)
-
-
-def _graph(pipeline: ServedPipeline, request: Request, _name: str) -> Page:
-    text = request.query_params.get("hops", "1")
-    hops = min(int(text), MOST_HOPS) if text.isascii() and text.isdigit() and len(text) < 4 else 1
-    return graph_page(pipeline, request.query_params.get("focus", ""), hops)
-
-
-_PAGES: tuple[tuple[str, PageOf, str], ...] = (
-    ("/p/{slug}/graph", _graph, "graph"),
-    ("/p/{slug}/graph.json", _graph, "graph"),
-    ("/p/{slug}/updates", lambda pipeline, _request, _name: updates_page(pipeline), "updates"),
-    ("/p/{slug}/updates.json", lambda pipeline, _request, _name: updates_page(pipeline), "updates"),
-    ("/p/{slug}/doctor", lambda pipeline, _request, _name: doctor_page(pipeline), "doctor"),
-    ("/p/{slug}/doctor.json", lambda pipeline, _request, _name: doctor_page(pipeline), "doctor"),
-    ("/p/{slug}/d/{name:path}", lambda pipeline, _request, name: dataset_page(pipeline, name), "graph"),
-    ("/p/{slug}/f/{name:path}", lambda pipeline, _request, name: flow_page(pipeline, name), "graph"),
-    ("/p/{slug}/u/{name:path}", lambda pipeline, _request, name: update_page(pipeline, name), "updates"),
-    ("/p/{slug}", _overview, "overview"),
-)
 
 
 class _Pages:
@@ -141,6 +116,10 @@ class _Pages:
         page = await run_in_threadpool(pipelines_page, pipelines)
         # Each pipeline knows its own secrets.
         return self._answer(request, page, Frame("", "", redact=redact_all(pipelines)))
+
+    async def codes(self, request: Request) -> Response:
+        query = request.query_params
+        return self._answer(request, help_index(query.get("q", ""), page_number(query.get("page", ""))), Frame("", ""))
 
     async def help(self, request: Request) -> Response:
         name = request.path_params["name"]
@@ -164,12 +143,9 @@ class _Pages:
                     raise
                 page = await run_in_threadpool(make, pipeline, request, name.removesuffix(_JSON))
                 wants_json = True
-            return self._answer(
-                request,
-                page,
-                Frame(slug, pipeline.redact(pipeline.name), section, pipeline.redact),
-                wants_json=wants_json,
-            )
+            counts = {} if wants_json else open_counts(await run_in_threadpool(pipeline.view))
+            frame = Frame(slug, pipeline.redact(pipeline.name), section, pipeline.redact, counts)
+            return self._answer(request, page, frame, wants_json=wants_json)
 
         return endpoint
 

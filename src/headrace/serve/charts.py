@@ -14,6 +14,9 @@ from headrace.metrics.trace import Span
 
 _BAR_WIDTH, _BAR_STEP, _BAR_HEIGHT = 7, 10, 26
 _SPARK_WIDTH, _SPARK_HEIGHT = 180, 30
+_SHARE_WIDTH, _SHARE_HEIGHT = 420, 70
+_DAY_STEP, _DAY_HEIGHT = 5, 26
+_SHARE_WIDTH, _SHARE_HEIGHT = 420, 70
 _CHART_WIDTH, _CHART_HEIGHT = 920, 180
 _ROW_HEIGHT = 28
 _TICKS = 4
@@ -52,6 +55,43 @@ def sparkline(values: Sequence[float]) -> dict[str, Any] | None:
     ]
     line = " ".join(f"{x},{y}" for x, y in points)
     return {"width": _SPARK_WIDTH, "height": _SPARK_HEIGHT, "line": line, "last": points[-1], "lowest": min(values)}
+
+
+def day_bars(counts: Sequence[int]) -> dict[str, Any]:
+    """One bar for each day, oldest first; a day with anything is seen beside one with much.
+
+    Args:
+        counts: of each day, today's last.
+    """
+    most = max(counts, default=0)
+    bars = []
+    for place, count in enumerate(counts):
+        height = max(round(sqrt(count / most) * _DAY_HEIGHT), 3) if count else 1
+        bars.append({"x": place * _DAY_STEP, "y": _DAY_HEIGHT - height, "height": height, "is_empty": not count})
+    return {
+        "width": max(len(counts) * _DAY_STEP, _DAY_STEP),
+        "height": _DAY_HEIGHT,
+        "bar": _DAY_STEP - 1,
+        "bars": bars,
+        "most": most,
+    }
+
+
+def share_bars(shares: Sequence[float]) -> dict[str, Any] | None:
+    """Shares from 0 to 1 as bars, oldest first, of which the highest fills the height; None without one.
+
+    A share above zero is seen, however small it is. The top is at least 1 %, so that little does not look like much.
+    """
+    if not shares:
+        return None
+    top = min(max(_round_up(max(*shares, 0.01)), 0.01), 1.0)
+    step = _SHARE_WIDTH / max(len(shares), 20)
+    bars = []
+    for place, one in enumerate(shares):
+        height = max(round(one / top * _SHARE_HEIGHT, 1), 2.0) if one else 1.0
+        y = round(_SHARE_HEIGHT - height, 1)
+        bars.append({"x": round(place * step, 2), "y": y, "height": height, "is_empty": not one})
+    return {"width": _SHARE_WIDTH, "height": _SHARE_HEIGHT, "bar": round(step * 0.75, 2), "bars": bars, "top": top}
 
 
 def stacked_bars(batches: Sequence[Mapping[str, Any]], phases: Sequence[str]) -> dict[str, Any] | None:
@@ -144,4 +184,6 @@ def _round_up(number: float) -> float:
     power = 1.0
     while power * 10 <= number:
         power *= 10
+    while power > number:
+        power /= 10
     return next((factor * power for factor in (1, 2, 4, 5, 8) if factor * power >= number), 10 * power)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,19 +12,20 @@ from headrace.errors import PipelineError, Problems
 from headrace.events.reader import EventReader
 from headrace.events.recorded import Recorded, reports_of_flows
 from headrace.metrics.trace import Trace
+from headrace.model.maintenance import Task
+from headrace.plan.maintenance import Action
 from headrace.project.inspection.diagnosis.pipeline_doctor import PipelineDoctor
 from headrace.project.inspection.pipeline_view import PipelineView, pipeline_view
 from headrace.project.inspection.update_trace import update_trace
-from headrace.project.scheduling.schedule_view import ScheduleView, schedule_view
+from headrace.project.maintenance.maintain import maintenance_of
+from headrace.project.scheduling.schedule_view import ScheduleView, declared_view, schedule_view
+from headrace.serve.remembered import Remembered
 from headrace.settings.discover import find_settings
 from headrace.settings.load import load_settings
 from headrace.settings.settings import Settings
 
 NEWEST_UPDATES = 50
 NEWEST_REPORTS = 200
-# A view is used again for so long, and for so many times as long as it took to read: looking must not load the machine.
-_LEAST_AGE_S = 2.0
-_TIMES_ITS_COST = 5
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 
 
@@ -52,15 +52,15 @@ class ServedPipeline:
         self.settings = settings
         self._environ = environ
         self._now = now
-        self._clock = clock
         self._secrets = settings.open_secrets(environ)
         for resolve in (settings.resolved_configuration, settings.resolved_spark_conf, settings.resolved_parameters):
             # Only what was looked up can be redacted.
             with suppress(PipelineError, Problems):
                 resolve(self._secrets, environ)
         self.redact: Callable[[str], str] = self._secrets.redact
-        self._reading = threading.Lock()
-        self._view: tuple[float, PipelineView] | None = None
+        self._views = Remembered(clock)
+        # What pages read beside the view.
+        self.remembered = Remembered(clock)
 
     @property
     def name(self) -> str:
@@ -78,13 +78,9 @@ class ServedPipeline:
 
     def view(self) -> PipelineView:
         """What it is like now, or was a moment ago. Several threads that ask at once wait for one reading."""
-        with self._reading:
-            if self._view is None or self._view[0] <= self._clock():
-                started = self._clock()
-                view = pipeline_view(self.settings, self._environ, self._secrets, self._now, NEWEST_UPDATES)
-                cost_s = self._clock() - started
-                self._view = (self._clock() + max(_LEAST_AGE_S, _TIMES_ITS_COST * cost_s), view)
-            return self._view[1]
+        return self._views.of(
+            "view", lambda: pipeline_view(self.settings, self._environ, self._secrets, self._now, NEWEST_UPDATES)
+        )
 
     def reports(self, flows: Iterable[str]) -> list[Recorded]:
         """The newest batches and reports of flows, oldest first.
@@ -109,6 +105,27 @@ class ServedPipeline:
             PipelineError: EVENTS.NOT_READABLE, SCHEDULE.STATE_UNREADABLE.
         """
         return schedule_view(self.settings, self._environ, self._now)
+
+    def declared_schedules(self) -> ScheduleView:
+        """Its schedules without what was decided, for a state that cannot be read.
+
+        Raises:
+            PipelineError: EVENTS.NOT_READABLE.
+        """
+        return declared_view(self.settings, self._now)
+
+    def due_maintenance(self, choose: Callable[[Sequence[str]], Sequence[str]]) -> tuple[Action, ...]:
+        """What maintenance would do by now with the tables of some datasets.
+
+        Args:
+            choose: of the names of all datasets with tables, those to look at.
+        """
+
+        def no_parts(task: Task, *, dry_run: bool) -> tuple[Action, ...]:
+            del task, dry_run
+            return ()
+
+        return maintenance_of(self.settings, self._environ, no_parts).due(choose)
 
     def diagnosis(self) -> Diagnosis:
         """What is wrong with it."""

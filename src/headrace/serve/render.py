@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import shlex
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -16,6 +17,7 @@ from starlette.responses import HTMLResponse, Response
 
 from headrace.model.version import __version__
 from headrace.serve import formats
+from headrace.serve.navigation import SECTIONS
 
 
 @dataclass(frozen=True)
@@ -39,12 +41,16 @@ class Page:
 
 @dataclass(frozen=True)
 class Frame:
-    """What is around the pages of a pipeline: its name, where its pages are, and the page that is shown."""
+    """What is around the pages of a pipeline: its name, where its pages are, and the page that is shown.
+
+    *counts* has the numbers of open things by the name of a section.
+    """
 
     slug: str
     name: str
     section: str = ""
     redact: Callable[[str], str] = str
+    counts: Mapping[str, int] = field(default_factory=dict)
 
 
 class Renderer:
@@ -70,9 +76,11 @@ class Renderer:
             "bytes": formats.size,
             "plural": formats.plural,
             "moment": _moment,
+            "ago": _ago,
             "part": path_part,
+            "quoted": _quoted,
         }
-        self._templates.globals |= {"share": formats.share, "version": __version__}
+        self._templates.globals |= {"share": formats.share, "version": __version__, "sections": SECTIONS}
 
     def html(self, page: Page, frame: Frame | None = None, path: str = "") -> Response:
         """The page as HTML.
@@ -130,3 +138,14 @@ def _moment(context: Context, text: str | None) -> Markup | str:
     machine = datetime.fromisoformat(text).isoformat()
     shown, title = formats.moment_text(text), formats.ago(text, context["now"])
     return Markup('<time datetime="{}" title="{}">{}</time>').format(machine, title, shown)
+
+
+def _quoted(words: Iterable[str]) -> list[str]:
+    """The words of a command as a shell needs them."""
+    return [shlex.quote(word) for word in words]
+
+
+@pass_context
+def _ago(context: Context, text: str) -> str:
+    """How long ago a time in ISO 8601 was, or in how long it comes."""
+    return formats.ago(text, context["now"])

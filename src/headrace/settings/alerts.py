@@ -13,7 +13,7 @@ from urllib.parse import SplitResult, urlsplit
 from headrace.model.alert_rules import Rule, Severity, rules
 from headrace.model.location import Location
 from headrace.model.time_window import InvalidWindow, TimeWindow
-from headrace.model.triggers import InvalidInterval, parse_interval_s
+from headrace.model.triggers import InvalidInterval, parse_duration_s
 from headrace.options.nearest import nearest
 from headrace.settings.alert_settings import (
     DEFAULT_GROUP_S,
@@ -40,7 +40,6 @@ _KEYS_OF = {
     "smtp": ("from", "to", "user", "password"),
     "apprise": (),
 }
-_SHORT_MINUTES = re.compile(r"([\d.]+)\s*m")
 _ADDRESS = re.compile(r"[^\s@<>,]+@[^\s@<>,]+")
 _Word = TypeVar("_Word", bound=Enum)
 Report = Callable[..., None]
@@ -85,7 +84,7 @@ class _Values:
         """A duration such as ``5m`` or ``90 seconds``; None if it is not set."""
         written = given.text(name)
         try:
-            seconds = None if written is None else parse_interval_s(_SHORT_MINUTES.sub(r"\1 min", written.strip()))
+            seconds = None if written is None else parse_duration_s(written)
         except InvalidInterval:
             seconds = -1
         if seconds is not None and (seconds < 0 or (seconds == 0 and not may_be_zero)):

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar
 
-from headrace.model.triggers import InvalidInterval, parse_interval_s
+from headrace.model.triggers import InvalidInterval, parse_duration_s
 from headrace.schedules.cron import CronTimes, InvalidSchedule
 from headrace.schedules.definition import (
     DEFAULT_AT_MOST_EVERY_S,
@@ -39,7 +39,6 @@ _BELONGS_TO: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
-_SHORT_MINUTES = re.compile(r"([\d.]+)\s*m\Z")
 _Word = TypeVar("_Word", bound=Enum)
 VENDOR_NAME = "trigger"
 Report = Callable[..., None]
@@ -228,6 +227,6 @@ class _Schedules:
 
 def _seconds_of(written: str) -> float | None:
     try:
-        return parse_interval_s(_SHORT_MINUTES.sub(r"\1 min", written.strip()))
+        return parse_duration_s(written)
     except InvalidInterval:
         return None

@@ -72,6 +72,31 @@ def maintained_tables(layout: StorageLayout, naming: Naming) -> tuple[Maintained
     return tuple(_tables(layout, naming, flows))
 
 
+class TableReading:
+    """Reads the facts of several tables.
+
+    Args:
+        layout: the paths in the storage.
+        naming: resolves names to qualified ones.
+        is_once: read the positions of streams once, and not for each table.
+    """
+
+    def __init__(self, layout: StorageLayout, naming: Naming, *, is_once: bool) -> None:
+        self._layout = layout
+        self._naming = naming
+        self._is_once = is_once
+        self._positions: Positions | None = None
+
+    def facts(
+        self, table: MaintainedTable, policy: MaintenancePolicy, now_s: float, *, is_held: bool
+    ) -> TableFacts | None:
+        """See :func:`table_facts`."""
+        if self._is_once and self._positions is None:
+            self._positions = known_positions(self._layout, self._naming)
+        known = self._positions
+        return table_facts(table, self._layout, self._naming, policy, now_s, is_held=is_held, positions=known)
+
+
 def table_facts(
     table: MaintainedTable,
     layout: StorageLayout,
@@ -80,6 +105,7 @@ def table_facts(
     now_s: float,
     *,
     is_held: bool,
+    positions: Positions | None = None,
 ) -> TableFacts | None:
     """What maintenance must know of a table, and of the streams that read it at this moment; None without the table.
 
@@ -90,11 +116,12 @@ def table_facts(
         policy: the settings.
         now_s: the time, in seconds since 1970.
         is_held: whether an update is running.
+        positions: of all streams, for a caller that looks at several tables at once; None to read them.
 
     Raises:
         PipelineError: STORAGE.TABLE_UNREADABLE, STORAGE.EMPTY_COMMIT.
     """
-    positions = known_positions(layout, naming)
+    positions = known_positions(layout, naming) if positions is None else positions
     # Before the log: a file that is committed meanwhile is then not among them.
     on_disk = stored_files(table.path, _partition_columns(table.path))
     state = table_state(table.path)

@@ -13,7 +13,7 @@ from headrace.model.datasets import Dataset, Definitions, Flow, Kind, PythonQuer
 from headrace.model.location import Location
 from headrace.model.names import Naming, QualifiedName
 from headrace.model.sinks import SinkDefinition
-from headrace.model.triggers import InvalidInterval, Trigger, TriggerKind, parse_interval_s
+from headrace.model.triggers import InvalidInterval, Trigger, TriggerKind, parse_duration_s, parse_interval_s
 from headrace.plan.steps import Decision, FlowStep, Plan
 from headrace.plan.triggers import with_triggers
 
@@ -26,6 +26,13 @@ HERE = Location("transformations/a.py", 1)
 )
 def test_an_interval_is_a_number_with_a_unit(text, seconds):
     assert parse_interval_s(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("5m", 300), ("0.5 m", 30), ("5min", 300), ("2 minutes", 120), ("5ms", 0.005)]
+)
+def test_m_means_minutes_in_settings(text, seconds):
+    assert parse_duration_s(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "10", "ten seconds", "5 lightyears", "-1 seconds", "1 minute 3"])

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import os
 import re
 import shutil
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from html import unescape
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -41,8 +43,10 @@ from headrace.model.stream_progress import BatchTiming, StreamBatches
 from headrace.serve.addresses import addresses
 from headrace.serve.app import Server, create_app
 from headrace.serve.pipelines import served_pipelines
+from headrace.serve.render import Frame, Page, Renderer
 from headrace.serve.tokens import TokenFile
 
+GOLDEN = Path(__file__).parent / "golden"
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 HOST = "127.0.0.1:8741"
 SCHEMA = {
@@ -93,6 +97,12 @@ class Shop:
 
     def table(self, name: str) -> str:
         return str(self.root / "storage" / "tables" / "default" / name)
+
+    def date_commit(self, name: str, version: int) -> None:
+        """Let the log of a table say that a commit was made now, by the clock."""
+        commit = Path(self.table(name), "_delta_log", f"{version:020d}.json")
+        at_ms = round(1000 * self.clock.seconds())
+        commit.write_text(re.sub(r'"timestamp":\d+', f'"timestamp":{at_ms}', commit.read_text()))
 
     def update(self, update_id: str, *events: Event | tuple[float, Event], cause: str = "USER_ACTION") -> None:
         """Write the events of an update; with each, the seconds that pass before it."""
@@ -200,6 +210,7 @@ def seen_shop(tmp_path_factory):
     )
     for number in range(3):
         write_deltalake(shop.table("orders"), pa.table({"id": [number]}), mode="append")
+        shop.date_commit("orders", number)
     shop.clock.at += timedelta(minutes=5)
     return shop
 
@@ -313,6 +324,27 @@ def browser(seen_shop, tmp_path_factory):
     return browser_of(tmp_path_factory.mktemp("serve"), seen_shop).sign_in()
 
 
-def stable(html: str, shop: Shop) -> str:
+def rendered(template: str, document: dict[str, Any], pictures: Any = None) -> str:
+    """The HTML of a page of the shop at noon, from its document alone."""
+    frame = Frame("shop", "shop", template.partition(".")[0])
+    page = Page(template, "title", document, pictures or {})
+    return Renderer(NOON.timestamp).html(page, frame).body.decode()
+
+
+def plain(html: str) -> str:
+    """The text of a page, as it is read."""
+    return unescape(re.sub(r"<[^>]+>", "", html))
+
+
+def stable(html: str, shop: Shop | None = None) -> str:
     """HTML without what differs from machine to machine."""
-    return re.sub(r"[ \t]+\n", "\n", html.replace(str(shop.root), "/srv/shop"))
+    return re.sub(r"[ \t]+\n", "\n", html.replace(str(shop.root), "/srv/shop") if shop else html)
+
+
+def assert_golden(name: str, html: str, shop: Shop | None = None) -> None:
+    """The content of a page is that of a golden file, without what is around every page."""
+    content = stable(html, shop).partition('<main id="content">')[2].partition("</main>")[0].strip() + "\n"
+    file = GOLDEN / f"{name}.html"
+    if os.environ.get("HEADRACE_GOLDEN") == "rewrite":
+        file.write_text(content)
+    assert content == file.read_text()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from datetime import timedelta
 from pathlib import Path
 
@@ -15,12 +16,15 @@ from headrace.events.types import FlowStateChanged
 from headrace.model.outcome import FlowState
 from headrace.serve.charts import sparkline, stacked_bars, update_bars
 from headrace.serve.formats import count, duration, plural, rate, share, size
-from headrace.serve.pages.help_page import help_page
+from headrace.serve.navigation import SECTIONS
+from headrace.serve.pages.help_page import help_index, help_page
 
 GOLDEN = Path(__file__).parent / "golden"
 PATHS = (
     *("/", "/p/shop", "/p/shop/graph", "/p/shop/updates", "/p/shop/doctor", "/p/shop/u/bbbb"),
     *("/p/shop/d/orders", "/p/shop/d/revenue", "/p/shop/d/shop_out", "/p/shop/f/orders", "/help/FLOW.FAILED"),
+    *(f"/p/shop/{name}" for name in ("alerts", "quarantine", "changes", "schedules", "savepoints", "maintenance")),
+    "/help",
 )
 
 
@@ -43,6 +47,10 @@ def test_every_page_is_html_and_at_the_same_url_json(browser, path):
     assert (found.status, found.headers["content-type"]) == (200, "application/json")
     assert isinstance(found.json, dict)
     assert f'href="{path}.json"' in html.text
+    ids, named = (re.findall(rf' {name}="([^"]+)"', html.text) for name in ("id", "aria-labelledby"))
+    assert len(ids) == len(set(ids))
+    assert set(named) <= set(ids)
+    assert html.text.count("<h1") == 1
 
 
 def test_the_list_of_pipelines_has_the_worst_of_each(browser):
@@ -195,6 +203,32 @@ def test_two_pipelines_of_one_name_have_pages_of_their_own(busy_shop, served, tm
 
     assert [(row["slug"], row["state"]) for row in rows] == [("shop", "FAILED"), ("shop-2", "NO UPDATE")]
     assert browser.call("/p/shop-2").status == 200
+
+
+def test_the_navigation_marks_the_page_that_is_shown_and_has_a_letter_for_each(browser):
+    paths = {section.name: f"/p/shop{section.path}" for section in SECTIONS}
+
+    marked = {
+        name: re.findall(r'href="([^"]+)"[^>]* aria-current="page"', browser.call(path).text)
+        for name, path in paths.items()
+    }
+
+    assert marked == {name: [path] for name, path in paths.items()}
+    assert len({section.key for section in SECTIONS} | {"p", "h"}) == len(SECTIONS) + 2
+
+
+def test_codes_are_found_by_words_of_their_texts_without_a_script(browser):
+    everything, found = help_index().document, help_index("KAFKA lost offsets").document
+    last, none = help_index(number=999).document, help_index("no such words").document
+
+    assert everything["paging"]["total"] == everything["all"] > 300
+    assert found["codes"][0]["code"] == "KAFKA.OFFSETS_LOST"
+    assert 0 < found["paging"]["total"] < 20
+    assert (last["paging"]["page"], len(last["codes"]) > 0, none["codes"]) == (last["paging"]["pages"], True, [])
+    page = browser.call("/help?q=kafka").text
+    assert '<form class="search" method="get" action="/help"' in page
+    assert 'href="/help/KAFKA.OFFSETS_LOST"' in page
+    assert browser.call("/help/").status == 200
 
 
 def test_every_code_has_a_help_page_and_an_unknown_one_a_suggestion():

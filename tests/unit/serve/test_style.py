@@ -15,7 +15,7 @@ ON_SURFACES = ("text", "muted", "accent", "ok", "warn", "bad", "unknown")
 PAIRS = (
     *((name, ground) for name in ON_SURFACES for ground in ("surface", "ground")),
     *((name, ground) for name in ("text", "muted") for ground in ("sunken", "bad-soft", "warn-soft")),
-    *(("surface", "accent"), ("accent", "bad-soft"), ("bad", "bad-soft"), ("warn", "warn-soft")),
+    *(("surface", "accent"), ("accent", "bad-soft"), ("bad", "bad-soft"), ("warn", "warn-soft"), ("ok", "ok-soft")),
 )
 
 

@@ -189,13 +189,17 @@ def test_the_plan_of_a_request_is_listed_approved_by_others_and_rejected(busy_sh
         file = Path(next(word for word in report["arguments"] if word.startswith("--out=")).removeprefix("--out="))
         file.write_text(PLAN.to_text())
         (plan,) = browser.call(f"{P}/plans").json["plans"]
+        shown = browser.call("/p/shop/changes").text
         approved = done(browser, post(browser, f"/plans/{plan['plan_id']}/approve", {"note": "fine"}))
         applied = done(browser, post(browser, f"/plans/{plan['plan_id']}/apply"))
         rejected = done(browser, post(browser, f"/plans/{plan['plan_id']}/reject", idempotency_key="no"))
         again = post(browser, f"/plans/{plan['plan_id']}/reject", idempotency_key="no")
         late = post(browser, f"/plans/{plan['plan_id']}/apply")
         (listed,) = browser.call(f"{P}/plans").json["plans"]
+        hidden = browser.call("/p/shop/changes").text
 
+    # Pages have it, too, until it is rejected.
+    assert (plan["plan_id"] in shown, plan["plan_id"] in hidden) == (True, False)
     assert report["arguments"][:2] == ["--refresh=orders", "--as=admin"]
     assert (approved["arguments"], applied["verb"]) == (["--as=admin", "--note=fine", "--", str(file)], "apply")
     assert (rejected["state"], again.status, listed["is_rejected"]) == ("COMPLETED", 202, True)

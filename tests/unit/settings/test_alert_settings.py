@@ -22,7 +22,7 @@ alerts:
   deliver:
     ops: {webhook: "${secret:alerts/url}", format: teams, signing_secret: "{{secrets/alerts/key}}", min_severity: warn}
     mail: {smtp: "smtp.example.com:587", from: a@example.com, user: me, password: "${env:SMTP_PASSWORD}"}
-  repeat: 1h
+  repeat: 60min
   group: 0.5m
 notifications:
   - email_recipients: [ops@example.com]

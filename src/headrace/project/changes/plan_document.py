@@ -48,20 +48,7 @@ class PlanDocuments:
 
     def early(self) -> dict[str, Any]:
         """What is known before anything is resolved: pipeline, code, settings and packages."""
-        settings = self.settings
-        files = digests_of(code_files(settings))
-        # `git_commit` cannot know whether files were changed since.
-        git = {"commit": git_commit(settings.root), "dirty": None}
-        return {
-            "pipeline_id": settings.id,
-            "code": {"digest": f"sha256:{digest_of(files)}", "files": files, "git": git},
-            "settings": {
-                "digest": _settings_digest(settings),
-                "profile": settings.profile,
-                "configuration": sorted(settings.configuration),
-            },
-            "packages": {"python": platform.python_version(), **_packages()},
-        }
+        return early_facts(self.settings)
 
     def facts(self, plan: Plan, selection: Selection) -> dict[str, Any]:
         """All that is compared when a plan is applied. It contains no secret."""
@@ -128,6 +115,23 @@ class PlanDocuments:
         if isinstance(value, Mapping):
             return {key: self._redacted(item) for key, item in value.items()}
         return [self._redacted(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def early_facts(settings: Settings) -> dict[str, Any]:
+    """What is known of a plan before anything is resolved: pipeline, code, settings and packages."""
+    files = digests_of(code_files(settings))
+    # `git_commit` cannot know whether files were changed since.
+    git = {"commit": git_commit(settings.root), "dirty": None}
+    return {
+        "pipeline_id": settings.id,
+        "code": {"digest": f"sha256:{digest_of(files)}", "files": files, "git": git},
+        "settings": {
+            "digest": _settings_digest(settings),
+            "profile": settings.profile,
+            "configuration": sorted(settings.configuration),
+        },
+        "packages": {"python": platform.python_version(), **_packages()},
+    }
 
 
 def _settings_digest(settings: Settings) -> str:

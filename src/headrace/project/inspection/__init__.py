@@ -12,6 +12,7 @@ __all__ = [
     "pipeline_alerts",
     "pipeline_metrics",
     "pipeline_view",
+    "quarantine_counts",
     "sql_access",
     "stored_project",
     "stored_tables",

@@ -11,14 +11,14 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F
 
-from headrace.delta_log.tables import table_state
 from headrace.errors import PipelineError
 from headrace.events.lakeflow_views import MonitoredPipeline
-from headrace.model.datasets import is_private
-from headrace.model.names import QUARANTINE_SUFFIX, InvalidName, QualifiedName, quoted
+from headrace.model.names import InvalidName, QualifiedName, quoted
 from headrace.model.rows import Rows
 from headrace.model.views import ViewDefinition
 from headrace.project.inspection.monitored_pipelines import monitored_pipelines
+from headrace.project.inspection.plain_query import rows_without_session
+from headrace.project.inspection.private_tables import hidden_tables
 from headrace.settings.settings import Settings
 from headrace.settings.storage import MonitoringFile
 from headrace.spark.errors.spark_errors import innermost
@@ -66,6 +66,10 @@ def run_statement(
     """
     if not write:
         check_readonly(query)
+        other = {*EVENT_VIEWS, *_logs(settings)}
+        rows = rows_without_session(query, settings, environ, other, private=private, limit=limit)
+        if rows is not None:
+            return rows
     try:
         with TemporaryDirectory(prefix="headrace-sql-") as extracts:
             return run_query(
@@ -139,23 +143,6 @@ def run_query(
         if missing in hidden:
             raise PipelineError("SQL.PRIVATE", name=missing) from error
         raise
-
-
-def hidden_tables(tables: Mapping[QualifiedName, str]) -> frozenset[QualifiedName]:
-    """The private tables among *tables* (name to path), and their quarantine tables."""
-    private = set()
-    for name, path in tables.items():
-        state = table_state(path)
-        if state is not None and is_private(state.properties):
-            private.add(name)
-    quarantines = {name for name in tables if _quarantined_dataset(name) in private}
-    return frozenset(private | quarantines)
-
-
-def _quarantined_dataset(name: QualifiedName) -> QualifiedName | None:
-    if not name.name.endswith(QUARANTINE_SUFFIX):
-        return None
-    return QualifiedName(name.name[: -len(QUARANTINE_SUFFIX)], name.schema, name.catalog)
 
 
 def _register_tables(

@@ -19,7 +19,7 @@ from headrace.project.inspection.open_rows import quarantines
 from headrace.project.inspection.pipeline_alerts import PipelineAlerts, alerts_of
 from headrace.project.inspection.pipeline_checkpoints import PipelineCheckpoints, PlanUpdate
 from headrace.project.inspection.pipeline_metrics import metrics_of
-from headrace.project.inspection.sql_access import hidden_tables
+from headrace.project.inspection.private_tables import hidden_tables
 from headrace.project.inspection.stored_tables import lateness, quarantined, row_count
 from headrace.project.lease_holders import host_name, latest_outcome
 from headrace.settings.settings import Settings

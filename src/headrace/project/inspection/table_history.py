@@ -7,9 +7,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from headrace.delta_log.readable_versions import commit_info, version_range
-from headrace.delta_log.tables import has_log
+from headrace.delta_log.tables import has_log, open_table
 from headrace.events.recorded import Recorded
 from headrace.events.types import BatchDone
+from headrace.model.schema import Schema
 
 
 @dataclass(frozen=True)
@@ -32,13 +33,16 @@ class TableCommit:
         return asdict(self)
 
 
-def table_history(path: str, reports: Iterable[Recorded], newest: int) -> tuple[TableCommit, ...]:
+def table_history(
+    path: str, reports: Iterable[Recorded], newest: int, before: int | None = None
+) -> tuple[TableCommit, ...]:
     """So many commits of a table, the newest first; none if there is no table.
 
     Args:
         path: of the table.
         reports: events of the flows that write to it.
         newest: how many commits, at most.
+        before: only those before this version; None for all.
 
     Raises:
         PipelineError: STORAGE.TABLE_UNREADABLE, STORAGE.EMPTY_COMMIT.
@@ -51,8 +55,19 @@ def table_history(path: str, reports: Iterable[Recorded], newest: int) -> tuple[
         if isinstance(one.event, BatchDone) and one.event.commit is not None
     }
     versions = version_range(path)
-    first = max(versions.earliest, versions.newest - newest + 1)
-    return tuple(_commit(path, version, batches.get(version)) for version in range(versions.newest, first - 1, -1))
+    last = versions.newest if before is None else min(versions.newest, before - 1)
+    first = max(versions.earliest, last - newest + 1)
+    return tuple(_commit(path, version, batches.get(version)) for version in range(last, first - 1, -1))
+
+
+def schema_at(path: str, version: int) -> Schema | None:
+    """The columns of a version of a table; None without a table.
+
+    Raises:
+        PipelineError: STORAGE.TABLE_UNREADABLE if the log no longer has the version, or never had it.
+    """
+    table = open_table(path, version)
+    return None if table is None else Schema.from_json(table.schema().to_json())
 
 
 def _commit(path: str, version: int, batch: Recorded | None) -> TableCommit:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -33,8 +33,8 @@ from headrace.settings.storage import MonitoringFile
 from headrace.storage.listed_storage import reading_storage
 from headrace.storage.maintained_tables import (
     MaintainedTable,
+    TableReading,
     maintained_tables,
-    table_facts,
 )
 from headrace.stores.paths import storage_path
 
@@ -108,6 +108,20 @@ class Maintenance:
                 log.emit(_event(action))
             return tuple(done)
 
+    def due(self, choose: Callable[[Sequence[str]], Sequence[str]]) -> tuple[Action, ...]:
+        """What is due by now for the tables of some datasets, as a dry run says it; starts no JVM.
+
+        Args:
+            choose: of the names of all datasets with tables, those to look at.
+        """
+        with reading_storage(self.settings.layout):
+            found = maintained_tables(self.settings.layout, self.settings.naming)
+            names = tuple(choose(tuple(dict.fromkeys(str(table.owner) for table in found))))
+            tables = tuple(table for table in found if str(table.owner) in names)
+            request = MaintenanceRequest(names, dry_run=True, anytime=True)
+            limits = Limits(self.settings.maintenance, self.now(), anytime=True)
+            return tuple(self._all(request, tables, limits)) if names else ()
+
     def _chosen(self, names: tuple[str, ...]) -> tuple[MaintainedTable, ...]:
         found = maintained_tables(self.settings.layout, self.settings.naming)
         if not names:
@@ -126,7 +140,10 @@ class Maintenance:
         return tuple(dict.fromkeys(chosen))
 
     def _all(
-        self, request: MaintenanceRequest, tables: tuple[MaintainedTable, ...], limits: Limits
+        self,
+        request: MaintenanceRequest,
+        tables: tuple[MaintainedTable, ...],
+        limits: Limits,
     ) -> Iterator[Action]:
         for task in OF_CHECKPOINTS if not request.datasets else ():
             if task in request.tasks:
@@ -137,8 +154,10 @@ class Maintenance:
                 yield from self._logs(request, limits)
             except OSError as error:
                 yield self._failed("logs", folder, Task.RETENTION, error)
+        # Streams move on while something is done, so their positions are read for each table; for a plan, once.
+        reading = TableReading(self.settings.layout, self.settings.naming, is_once=request.dry_run)
         for table in tables:
-            yield from self._of_table(request, table, limits)
+            yield from self._of_table(request, table, limits, reading)
 
     def _of_checkpoints(self, task: Task, request: MaintenanceRequest, limits: Limits) -> Iterator[Action]:
         wait = "" if request.dry_run else limits.reason_to_wait(self.now())
@@ -166,13 +185,15 @@ class Maintenance:
             found = replace(found, action=replace(found.action, state=ActionState.DONE))
         yield found.action
 
-    def _of_table(self, request: MaintenanceRequest, table: MaintainedTable, limits: Limits) -> Iterator[Action]:
+    def _of_table(
+        self, request: MaintenanceRequest, table: MaintainedTable, limits: Limits, reading: TableReading
+    ) -> Iterator[Action]:
         facts: TableFacts | None = None
         for task in Task:
             if task not in request.tasks:
                 continue
             try:
-                facts = facts if facts is not None and request.dry_run else self._facts(table)
+                facts = facts if facts is not None and request.dry_run else self._facts(table, reading)
                 action = None if facts is None else table_action(task, facts, self.settings.maintenance, self.now())
                 if (
                     facts is not None
@@ -181,7 +202,7 @@ class Maintenance:
                     and not request.dry_run
                 ):
                     wait = limits.reason_to_wait(self.now())
-                    action = action.skipped(wait) if wait else self._done(action, facts, table)
+                    action = action.skipped(wait) if wait else self._done(action, facts, table, reading)
             except _FAILURES as error:
                 # The other tasks would fail too, or act on what nobody knows.
                 yield self._failed(table.name, table.path, task, error)
@@ -191,12 +212,12 @@ class Maintenance:
             if action is not None:
                 yield action
 
-    def _done(self, action: Action, facts: TableFacts, table: MaintainedTable) -> Action:
+    def _done(self, action: Action, facts: TableFacts, table: MaintainedTable, reading: TableReading) -> Action:
         done = self.actions.perform(action, facts, self.settings.maintenance, self.now())
         if done.state is not ActionState.DONE or done.before is None:
             return done
         try:
-            after = self._facts(table)
+            after = self._facts(table, reading)
         except _FAILURES:
             # It is done all the same; the next task reports why the table cannot be read.
             return replace(done, after=None)
@@ -204,11 +225,8 @@ class Maintenance:
             return done
         return replace(done, after=after.size_on_disk if action.task is Task.VACUUM else after.size)
 
-    def _facts(self, table: MaintainedTable) -> TableFacts | None:
-        settings = self.settings
-        # Read each time: streams have moved on.
-        layout, naming, policy = settings.layout, settings.naming, settings.maintenance
-        return table_facts(table, layout, naming, policy, self.now(), is_held=self.is_held())
+    def _facts(self, table: MaintainedTable, reading: TableReading) -> TableFacts | None:
+        return reading.facts(table, self.settings.maintenance, self.now(), is_held=self.is_held())
 
     def _log(self) -> EventLog:
         settings = self.settings

@@ -59,6 +59,11 @@ def new_plan_file(layout: StorageLayout, name: str) -> Path:
     return folder / f"{name}.json"
 
 
+def open_plan_files(layout: StorageLayout) -> list[Path]:
+    """The files of the plans that were not rejected."""
+    return [file for file in plan_folder(layout).glob("*.json") if not file.name.endswith(_REJECTED)]
+
+
 def saved_plans(layout: StorageLayout) -> list[SavedPlan]:
     """The plans, the newest first. Files that are no plans are left out."""
     return sorted(_saved(plan_folder(layout)), key=lambda one: one.plan.expires_at, reverse=True)

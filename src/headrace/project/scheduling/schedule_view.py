@@ -117,6 +117,16 @@ def schedule_view(settings: Settings, environ: Mapping[str, str], now: Callable[
     return ScheduleView(settings.name, found, stored, read_pauses(pauses), runs_on, ages, now())
 
 
+def declared_view(settings: Settings, now: Callable[[], float]) -> ScheduleView:
+    """The schedules as settings and code declare them, for a storage whose state cannot be read.
+
+    Raises:
+        PipelineError: EVENTS.NOT_READABLE.
+    """
+    found = declared(settings, EventReader(settings.layout.events))
+    return ScheduleView(settings.name, found, State(), {}, None, {}, now())
+
+
 def iso(moment: float) -> str:
     """A time as ISO 8601 has it, to the second."""
     return datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds")

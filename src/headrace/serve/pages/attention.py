@@ -20,7 +20,6 @@ _BAD, _WARN, _INFO = "bad", "warn", "info"
 _ORDER = (_BAD, _WARN, _INFO)
 _QUIET_S = 30.0
 _FLOW_FAILED, _UPDATE_FAILED = "flow_failed", "update_failed"
-# An alert that was found only now has no beginning.
 _NEW_S = 5.0
 
 
@@ -36,12 +35,13 @@ def attention(view: PipelineView) -> list[dict[str, Any]]:
     return sorted(found, key=lambda item: _ORDER.index(item["severity"]))
 
 
-def _item(severity: str, sentence: str, **more: Any) -> dict[str, Any]:
+def _item(severity: str, text: str, **more: Any) -> dict[str, Any]:
     empty = dict.fromkeys(("first_step", "flow", "dataset", "since", "code", "cause", "hint"))
-    return {"severity": severity, "sentence": _sentence(sentence), **empty, **more}
+    return {"severity": severity, "sentence": sentence(text), **empty, **more}
 
 
-def _sentence(text: str) -> str:
+def sentence(text: str) -> str:
+    """A text as a sentence: with a capital letter, and an end."""
     text = text.strip()
     return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '!', '?')) else '.'}"
 
@@ -62,9 +62,14 @@ def _alerts(view: PipelineView) -> Iterator[dict[str, Any]]:
             first_step=alert.first_step,
             flow=flow,
             dataset=alert.labels.get("dataset") or datasets.get(flow or ""),
-            since=iso(alert.since) if view.as_of - alert.since > _NEW_S else None,
+            since=iso(alert.since) if is_recorded(alert, view.as_of) else None,
             **_error(view, alert),
         )
+
+
+def is_recorded(alert: Alert, now: float) -> bool:
+    """Whether a check has recorded an alert; one that was found only now has no beginning."""
+    return now - alert.since > _NEW_S
 
 
 def _alert_text(alert: Alert, now: float) -> str:

@@ -1,41 +1,60 @@
-"""A dataset: what it is like now, what wrote it, its expectations over time, its columns."""
+"""A dataset: what it is like now, what wrote it, its expectations and columns over time, and its code."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from headrace.delta_log.tables import sql_literal
 from headrace.errors import PipelineError, Problems
-from headrace.events.recorded import Recorded
+from headrace.events.recorded import Recorded, recorded_rows
 from headrace.events.types import BatchDone, DatasetDefined, TableEvaluated
 from headrace.metrics import catalogue
 from headrace.model.expectations import ExpectationCount
 from headrace.model.names import InvalidName
-from headrace.model.schema import Schema
 from headrace.options.nearest import did_you_mean
-from headrace.project.inspection.code_places import code_places
+from headrace.project.inspection.code_places import code_texts
 from headrace.project.inspection.pipeline_view import PipelineView
-from headrace.project.inspection.table_history import table_history
-from headrace.serve.charts import sparkline
+from headrace.project.inspection.table_history import schema_at, table_history
+from headrace.serve.charts import share_bars, sparkline
 from headrace.serve.formats import iso
 from headrace.serve.pages.facts import datasets_of, flow_facts, flow_values, health_of, kind_of, value_of
+from headrace.serve.pages.schema_facts import changes_between, column_facts, schema_history, schema_of
 from headrace.serve.pipelines import ServedPipeline
 from headrace.serve.render import Page
 
 _COMMITS = 30
+_DEFINITIONS = 200
+_POINTS = 60
+_CODE_LINES = 200
+_MOST_DIGITS = 18
 _NOT_STORED = "This kind of dataset has no table."
 _NO_TABLE = "No update has written the table yet."
 _OLD_LOG = "The event log of an older version of Headrace does not have the columns."
 
 
-def dataset_page(pipeline: ServedPipeline, name: str) -> Page:
+@dataclass(frozen=True)
+class Asked:
+    """What a request asks of the page: commits before a version, and two versions to compare; None for nothing."""
+
+    before: int | None = None
+    first: int | None = None
+    second: int | None = None
+
+    @classmethod
+    def of(cls, query: Mapping[str, str]) -> Asked:
+        """What a query asks; what is no version is ignored."""
+        return cls(*(_version(query.get(name, "")) for name in ("before", "from", "to")))
+
+
+def dataset_page(pipeline: ServedPipeline, name: str, asked: Asked | None = None) -> Page:
     """The page of a dataset.
 
     Raises:
         PipelineError: SERVE.NO_PAGE, EVENTS.NOT_READABLE.
     """
-    view = pipeline.view()
+    view, asked = pipeline.view(), asked or Asked()
     known = datasets_of(view)
     if name not in known:
         raise PipelineError("SERVE.NO_PAGE", what=f'dataset "{name}"', suggestion=did_you_mean(name, known))
@@ -43,7 +62,7 @@ def dataset_page(pipeline: ServedPipeline, name: str) -> Page:
     values, reports = flow_values(view), pipeline.reports(flows)
     defined = view.logged.datasets.get(name)
     rules = _expectations(reports, name)
-    commits, why = _history(pipeline, name, defined, reports)
+    schema = None if defined is None else schema_of(defined.schema)
     document = {
         "dataset": name,
         "as_of": iso(view.as_of),
@@ -58,17 +77,31 @@ def dataset_page(pipeline: ServedPipeline, name: str) -> Page:
         "sources": _sources(view, flows),
         "expectations": rules,
         "declared_expectations": [] if defined is None else list(defined.expectations),
-        "history": commits,
-        "no_history": why,
+        **_history(pipeline, name, defined, reports, asked),
         "code": _code(pipeline, name),
-        "columns": _columns(defined),
-        "no_columns": None if defined is not None and defined.schema else _OLD_LOG,
+        "columns": [] if schema is None else column_facts(schema),
+        "no_columns": None if schema is not None else _OLD_LOG,
+        "schema_history": schema_history(_definitions(pipeline, name)),
         "partition_by": [] if defined is None else list(defined.partition_by),
         "cluster_by": [] if defined is None else list(defined.cluster_by),
         "path": None if defined is None else defined.path,
     }
     lines = [sparkline([_rate(one) for one in rule["over_time"]]) for rule in rules]
-    return Page("dataset.html", name, document, {"sparklines": lines})
+    charts = [share_bars([1 - _rate(one) for one in rule["over_time"][-_POINTS:]]) for rule in rules]
+    return Page("dataset.html", name, document, {"sparklines": lines, "failed": charts})
+
+
+def _version(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
+
+
+def _definitions(pipeline: ServedPipeline, name: str) -> list[Recorded]:
+    """The newest definitions of the dataset, the newest first."""
+    reader = pipeline.events()
+    if not reader.exists:
+        return []
+    where = f"event_type = '{DatasetDefined.event_type}' AND origin['dataset_name'] = {sql_literal(name)}"
+    return recorded_rows(reader, where, f"id DESC LIMIT {_DEFINITIONS}")
 
 
 def _now(view: PipelineView, name: str) -> dict[str, Any]:
@@ -133,35 +166,59 @@ def _rate(one: dict[str, Any]) -> float:
 
 
 def _history(
-    pipeline: ServedPipeline, name: str, defined: DatasetDefined | None, reports: Iterable[Recorded]
-) -> tuple[list[dict[str, Any]], str | None]:
-    """The newest commits of the table; or none, and why."""
+    pipeline: ServedPipeline, name: str, defined: DatasetDefined | None, reports: Iterable[Recorded], asked: Asked
+) -> dict[str, Any]:
+    """Commits of the table, or why there are none; and two of its versions side by side, if that is asked."""
     if defined is None or not defined.kind.stored:
-        return [], _NOT_STORED
+        return {**_NO_HISTORY, "no_history": _NOT_STORED}
     settings = pipeline.settings
     try:
         path = settings.layout.table(settings.naming, settings.naming.canonical(name))
-        commits = [commit.to_json() for commit in table_history(path, reports, _COMMITS)]
+        commits = [commit.to_json() for commit in table_history(path, reports, _COMMITS, asked.before)]
     except InvalidName as error:
-        return [], f"{error}."
+        return {**_NO_HISTORY, "no_history": f"{error}."}
     except PipelineError as error:
-        return [], f"{error.message}: {error.detail or error.hint}"
-    return commits, None if commits else _NO_TABLE
+        return {**_NO_HISTORY, "no_history": f"{error.message}: {error.detail or error.hint}"}
+    none = _NO_TABLE if asked.before is None else "The log of the table has no earlier commit."
+    return {
+        "history": commits,
+        "no_history": None if commits else none,
+        "earlier": commits[-1]["version"] if len(commits) == _COMMITS and commits[-1]["version"] else None,
+        "compared": _compared(path, asked),
+    }
+
+
+_NO_HISTORY: Mapping[str, Any] = {"history": [], "earlier": None, "compared": None}
+
+
+def _compared(path: str, asked: Asked) -> dict[str, Any] | None:
+    """The columns of two versions side by side; None if that is not asked."""
+    if asked.first is None or asked.second is None:
+        return None
+    versions = {"from": asked.first, "to": asked.second}
+    schemas = []
+    for version in (asked.first, asked.second):
+        try:
+            schema = schema_at(path, version)
+        except PipelineError:
+            schema = None
+        if schema is None:
+            problem = f"The log of the table does not have version {version}."
+            return {**versions, "changes": [], "problem": problem}
+        schemas.append(schema)
+    return {**versions, "changes": changes_between(*schemas), "problem": None}
 
 
 def _code(pipeline: ServedPipeline, name: str) -> list[dict[str, Any]]:
-    """Where the code of now defines it; none if that cannot be read from its text."""
+    """Where the code of now defines it, with its text; none if that cannot be read from its text."""
     try:
-        return [place.to_json() for place in code_places(pipeline.settings, name)]
+        places = code_texts(pipeline.settings, name)
     except (PipelineError, Problems, OSError, ValueError):
         return []
-
-
-def _columns(defined: DatasetDefined | None) -> list[dict[str, Any]]:
-    if defined is None or not defined.schema:
-        return []
-    columns = Schema.from_json(json.dumps(defined.schema)).columns
-    return [
-        {"name": one.name, "type": one.type_text, "is_nullable": one.nullable, "comment": one.comment}
-        for one in columns
-    ]
+    found = []
+    for place in places:
+        lines = place.text.splitlines()
+        more = max(len(lines) - _CODE_LINES, 0)
+        shown = {"text": "\n".join(lines[:_CODE_LINES]), "more_lines": more}
+        found.append({**place.location.to_json(), **shown})
+    return found

@@ -54,6 +54,20 @@ class Savepoints:
         """Why other savepoints cannot be read: SAVEPOINT.UNREADABLE."""
         return tuple(one for one in self._read() if isinstance(one, PipelineError))
 
+    def ids(self) -> tuple[str, ...]:
+        """The ids of all savepoints, the newest first, those that cannot be read included; reads none of them."""
+        names = {file.parent.name for file in self._folder.glob(f"*/{MANIFEST}")}
+        # An id begins with the time.
+        return tuple(sorted((name for name in names if not name.startswith(_DRAFT)), reverse=True))
+
+    def read(self, savepoint_id: str) -> Savepoint:
+        """The savepoint of an id of :meth:`ids`.
+
+        Raises:
+            PipelineError: SAVEPOINT.UNREADABLE.
+        """
+        return _read(self._folder / savepoint_id / MANIFEST)
+
     def find(self, name: str) -> Savepoint:
         """The savepoint with an id or a name.
 

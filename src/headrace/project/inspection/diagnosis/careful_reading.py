@@ -48,6 +48,9 @@ def _unread(part: str, error: Exception) -> Unread:
         return Unread(part, error.strerror or type(error).__name__, str(error.filename))
     problem = problems_of(error)[0] if isinstance(error, (PipelineError, Problems)) else None
     text = str(error) if problem is None else problem.message
+    if problem is not None and problem.detail and problem.detail not in text:
+        # The message says what, and the detail why.
+        text += f": {problem.detail.splitlines()[0].rstrip('.')}"
     hint = "" if problem is None else problem.hint or ""
     return Unread(part, (text.splitlines() or [type(error).__name__])[0], next_step=hint)
 

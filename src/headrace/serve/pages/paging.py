@@ -1,0 +1,29 @@
+"""Long lists in parts: a page shows one part, and says how many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+_Item = TypeVar("_Item")
+_MOST_DIGITS = 6
+
+
+def page_number(text: str) -> int:
+    """The number of a part in a query; 1 for anything else."""
+    is_number = text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
+    return max(int(text), 1) if is_number else 1
+
+
+def part_of(items: Sequence[_Item], number: int, size: int) -> tuple[Sequence[_Item], dict[str, Any]]:
+    """One part of a list, and where it is; the last part for a number above all.
+
+    Args:
+        items: the whole list.
+        number: of the part, from 1.
+        size: how many items a part has.
+    """
+    parts = max(-(-len(items) // size), 1)
+    number = min(number, parts)
+    shown = items[(number - 1) * size : number * size]
+    return shown, {"page": number, "pages": parts, "total": len(items)}
