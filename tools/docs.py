@@ -8,6 +8,7 @@ from itertools import groupby
 from pathlib import Path
 
 from alerts_page import alerts_page
+from api_page import api_page
 from auto_loader_cases_page import auto_loader_cases_page
 from auto_loader_page import auto_loader_reference
 from command_line_page import command_line_page
@@ -16,6 +17,7 @@ from doctor_page import doctor_page
 from event_hubs_page import event_hubs_reference
 from headrace.errors import Condition, conditions
 from headrace.model.warning_codes import warning_codes
+from headrace.serve.api.openapi import openapi_text
 from headrace.settings.json_schema import schema_text
 from kafka_page import kafka_reference
 from knowledge_page import knowledge_page
@@ -80,6 +82,7 @@ def _section(condition: Condition) -> str:
 
 PAGES: Mapping[str, Callable[[], str]] = {
     "reference/alerts.md": alerts_page,
+    "reference/api.md": api_page,
     "reference/auto-loader.md": auto_loader_reference,
     "reference/auto-loader-cases.md": auto_loader_cases_page,
     "reference/command-line.md": command_line_page,
@@ -101,6 +104,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
 
 # Generated files that are no pages, by their paths in the project.
 FILES: Mapping[str, Callable[[], str]] = {
+    "docs/reference/openapi.json": openapi_text,
     "docs/reference/pipeline.schema.json": schema_text,
     "src/headrace/cli/completion/grammar.json": completion_grammar,
 }

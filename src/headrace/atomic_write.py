@@ -32,6 +32,12 @@ def replace_bytes(file: StoragePath, content: bytes) -> None:
         draft.replace(file)
 
 
+def replace_private_file(file: Path, content: bytes) -> None:
+    """As :func:`replace_bytes`, for a file of a disk that only its owner may read."""
+    with _draft(file, content, mode=0o600) as draft:
+        draft.replace(file)
+
+
 def replace_content(file: Path, content: bytes) -> None:
     """Replace the content of a file that is there; its permissions stay. A link stays, and its target is replaced.
 

@@ -274,6 +274,7 @@ def test_every_error_condition_follows_the_wording_rules() -> None:
     "page",
     [
         "alerts",
+        "api",
         "auto-loader",
         "auto-loader-cases",
         "command-line",
@@ -301,7 +302,14 @@ def test_a_generated_page_is_up_to_date(page: str, monkeypatch: pytest.MonkeyPat
     assert (ROOT / "docs" / path).read_text(encoding="utf-8") == pages[path](), "run `make docs`"
 
 
-@pytest.mark.parametrize("path", ["docs/reference/pipeline.schema.json", "src/headrace/cli/completion/grammar.json"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "docs/reference/openapi.json",
+        "docs/reference/pipeline.schema.json",
+        "src/headrace/cli/completion/grammar.json",
+    ],
+)
 def test_a_generated_file_is_up_to_date(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(ROOT / "tools")
     files = runpy.run_path(str(ROOT / "tools" / "docs.py"))["FILES"]

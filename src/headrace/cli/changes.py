@@ -53,6 +53,10 @@ def plan(
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Also write the plan, to be approved and applied.")
     ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option("--as", metavar="NAME", help="Who makes the plan in the file. [default: the name of the user]"),
+    ] = None,
     diff: Annotated[bool, typer.Option("--diff", help="Also show what changed in the code of deployed flows.")] = False,  # noqa: FBT002 - the same
     form: Annotated[
         PlanFormat | None, typer.Option("--format", help="The output format. Markdown is for pull requests.")
@@ -99,7 +103,7 @@ def plan(
         raise
     text, value = shown(found)
     if out is not None:
-        plan_file = project.changes.file_of(found, selection)
+        plan_file = project.changes.file_of(found, selection, name)
         write_plan(out, plan_file)
         value |= {"plan_id": plan_file.plan_id, "digest": plan_file.digest, "file": str(out)}
     invocation.result_redacted(text, value, folds=folds)

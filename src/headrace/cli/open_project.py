@@ -58,7 +58,7 @@ class Changes(Protocol):
     def diff(self, plan: Plan) -> CodeDiff:
         """The code of changed flows, as they last ran, against the code of now."""
 
-    def file_of(self, plan: Plan, selection: Selection) -> PlanFile:
+    def file_of(self, plan: Plan, selection: Selection, made_by: str | None = None) -> PlanFile:
         """A plan as a file that can be approved and applied."""
 
     def apply(

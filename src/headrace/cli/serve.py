@@ -32,11 +32,26 @@ def serve(
         str | None,
         typer.Option("--root-url", metavar="URL", help="The https:// URL of a proxy in front of it."),
     ] = None,
+    proxy_user_header: Annotated[
+        str | None,
+        typer.Option("--proxy-user-header", metavar="HEADER", help="The header in which the proxy names the user."),
+    ] = None,
+    trusted_proxy: Annotated[
+        list[str] | None,
+        typer.Option("--trusted-proxy", metavar="NETWORK", help="Where the proxy is. Can be repeated."),
+    ] = None,
+    user: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--user", metavar="NAME=ROLE", help="What a user of the proxy may do; * for others. Can be repeated."
+        ),
+    ] = None,
     token_file: Annotated[
         Path | None,
-        typer.Option("--token-file", metavar="PATH", help="The file with the digest of the token."),
+        typer.Option("--token-file", metavar="PATH", help="The file with the digests of the tokens."),
     ] = None,
     new_token: Annotated[bool, typer.Option("--new-token", help="Replace the token, and print the new one.")] = False,  # noqa: FBT002 - an option of the command line
+    read_only: Annotated[bool, typer.Option("--read-only", help="Answer nothing but reading.")] = False,  # noqa: FBT002 - the same
     no_schedules: Annotated[bool, typer.Option("--no-schedules", help="Start no updates.")] = False,  # noqa: FBT002 - the same
 ) -> None:
     """Show pipelines as web pages, and start updates by their schedules.
@@ -57,6 +72,10 @@ def serve(
         token_file=token_file,
         new_token=new_token,
         runs_schedules=not no_schedules,
+        is_read_only=read_only,
+        proxy_user_header=proxy_user_header,
+        trusted_proxies=trusted_proxy or (),
+        users=user or (),
     )
     server.serve(options, os.environ, _say)
 

@@ -57,6 +57,7 @@ VERBS = {
     "mcp": "assist:mcp",
     "serve": "serve:serve",
     "schedules": "schedules:app",
+    "tokens": "tokens:app",
     "docs": "docs:app",
     "practice": "practice:app",
     "jars": "jars:app",

@@ -48,6 +48,7 @@ from headrace.events.upkeep import (
     StageSwapped,
     TableHandedOver,
     TableMaintained,
+    UserAction,
 )
 from headrace.model.batch_commit import BatchCommit
 from headrace.model.custom_metrics import MetricValue
@@ -106,8 +107,8 @@ def event_of(event_type: str, details: Json, origin: Json, message: str = "") ->
     if event_type == RowsErased.event_type:
         rows = {str(name): int(count) for name, count in body["rows"].items()}
         return RowsErased(tuple(body["columns"]), rows, bool(body["kept_files"]), body.get("user"))
-    if event_type in (SavepointChanged.event_type, StageSwapped.event_type):
-        return _savepoint_or_swap(event_type, body)
+    if event_type in (SavepointChanged.event_type, StageSwapped.event_type, UserAction.event_type):
+        return _savepoint_swap_or_action(event_type, body)
     if event_type == UpdateTotals.event_type:
         return UpdateTotals(tuple(_total(found) for found in body["flows"]), _reports(body.get("reports")))
     if event_type == TableMaintained.event_type:
@@ -118,7 +119,10 @@ def event_of(event_type: str, details: Json, origin: Json, message: str = "") ->
     return _about_flow_or_dataset(event_type, body, str(flow), str(dataset))
 
 
-def _savepoint_or_swap(event_type: str, body: Json) -> Event:
+def _savepoint_swap_or_action(event_type: str, body: Json) -> Event:
+    if event_type == UserAction.event_type:
+        arguments = tuple(map(str, body["arguments"]))
+        return UserAction(body["user"], body["address"], body["verb"], arguments, body.get("request_id"))
     if event_type == StageSwapped.event_type:
         return StageSwapped(body["stage"], tuple(body["datasets"]), body.get("user"))
     return SavepointChanged(body["action"], body["savepoint"], body["name"], body["kind"], body.get("user"))
@@ -333,6 +337,7 @@ def _body(event: Event) -> dict[str, Any]:
             | SavepointChanged()
             | StageSwapped()
             | TableHandedOver()
+            | UserAction()
             | TableMaintained()
             | LogTrimmed()
         ):
@@ -343,7 +348,14 @@ def _body(event: Event) -> dict[str, Any]:
 
 
 def _summary_body(
-    event: UpdateTotals | RowsErased | SavepointChanged | StageSwapped | TableHandedOver | TableMaintained | LogTrimmed,
+    event: UpdateTotals
+    | RowsErased
+    | SavepointChanged
+    | StageSwapped
+    | TableHandedOver
+    | UserAction
+    | TableMaintained
+    | LogTrimmed,
 ) -> dict[str, Any]:
     match event:
         case UpdateTotals(flows=flows, reports=reports):
@@ -357,6 +369,9 @@ def _summary_body(
             return {"stage": stage, "datasets": list(datasets), "user": user}
         case TableHandedOver(action=action, location=location, user=user):
             return {"action": action, "location": location, "user": user}
+        case UserAction(user, address, verb, arguments, request_id):
+            asked = {"user": user, "address": address, "request_id": request_id}
+            return {**asked, "verb": verb, "arguments": list(arguments)}
         case TableMaintained():
             return {key: getattr(event, key) for key in _MAINTENANCE}
         case LogTrimmed(before, metrics_before, metrics):

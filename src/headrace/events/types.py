@@ -18,6 +18,7 @@ from headrace.events.upkeep import (
     StageSwapped,
     TableHandedOver,
     TableMaintained,
+    UserAction,
 )
 from headrace.model.batch_commit import BatchCommit
 from headrace.model.datasets import Kind
@@ -463,7 +464,8 @@ class Warned:
 Event: TypeAlias = (
     "UpdateCreated | UpdateStateChanged | DatasetDefined | SinkDefined | FlowDefined | FlowStateChanged | BatchDone"
     " | FlowLagMetrics | FlowStateMetrics | StreamProgress | BatchRunning | RowsSampled | TableEvaluated | UpdateTotals"
-    " | RowsErased | SavepointChanged | StageSwapped | TableHandedOver | Warned | TableMaintained | LogTrimmed"
+    " | RowsErased | SavepointChanged | StageSwapped | TableHandedOver | UserAction | Warned | TableMaintained"
+    " | LogTrimmed"
 )
 
 # The code of a warning: offsets of a topic were deleted before a stream read them. Its facts have the topic, the
@@ -476,15 +478,9 @@ TERMINAL_UPDATE_STATES = frozenset({UpdateState.COMPLETED, UpdateState.FAILED, U
 def is_durable(event: Event) -> bool:
     """True if the event must be in the table before the update continues (D3: counts before Spark's commit)."""
     match event:
-        case (
-            UpdateCreated()
-            | BatchDone()
-            | RowsErased()
-            | SavepointChanged()
-            | StageSwapped()
-            | TableHandedOver()
-            | LogTrimmed()
-        ):
+        case UpdateCreated() | BatchDone() | RowsErased() | SavepointChanged() | StageSwapped():
+            return True
+        case TableHandedOver() | UserAction() | LogTrimmed():
             return True
         case UpdateStateChanged(state=state):
             return state in TERMINAL_UPDATE_STATES

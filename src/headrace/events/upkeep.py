@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -51,6 +52,30 @@ class SavepointChanged:
         """One readable line."""
         user = f" by {self.user}" if self.user else ""
         return f"savepoint {self.name or self.savepoint} {self.action}{user}"
+
+
+@dataclass(frozen=True)
+class UserAction:
+    """Somebody asked the server to do something: *user* is the name of a token, *address* where the request came from.
+
+    *arguments* follow the verb on the command line; *request_id* is that of the request.
+    """
+
+    user: str
+    address: str
+    verb: str
+    arguments: tuple[str, ...] = ()
+    request_id: str | None = None
+
+    event_type: ClassVar[str] = "user_action"
+    level: ClassVar[Level] = Level.INFO
+    maturity: ClassVar[Maturity] = Maturity.EVOLVING
+
+    @property
+    def message(self) -> str:
+        """One readable line."""
+        arguments = f" {shlex.join(self.arguments)}" if self.arguments else ""
+        return f"{self.user} asked for: {self.verb}{arguments}"
 
 
 @dataclass(frozen=True)

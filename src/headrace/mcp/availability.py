@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 from headrace.mcp.results import UnavailableTool
 from headrace.mcp.workflow import ProjectFacts
@@ -13,11 +14,37 @@ _WITH_SESSION = (
     *("validate", "graph", "plan", "explain", "preview", "sql", "streaming_queries", "query_progress"),
     *("run", "backfill", "quarantine_replay"),
 )
+_FOR_OPERATORS = (
+    *WRITE_TOOLS,
+    *_WITH_SESSION,
+    *("design_questions", "design", "design_diff", "lint", "lateness", "events"),
+)
 _WITH_UPDATES = ("events", "streaming_queries", "query_progress", "lateness", "doctor")
 _WITHOUT_PROJECT = (
     *("get_document", "search_documents", "design_questions", "design", "design_diff", "write_design", "lint"),
     *("get_workflow", "explain_unavailable_tools"),
 )
+
+
+class Reach(Enum):
+    """Who uses the server: somebody on this machine, or over HTTP, with a role."""
+
+    LOCAL = "local"
+    VIEWER = "viewer"
+    OPERATOR = "operator"
+
+
+@dataclass(frozen=True)
+class ServerAccess:
+    """What the server may do.
+
+    Attributes:
+        allow_write: whether it may write.
+        reach: who uses it.
+    """
+
+    allow_write: bool = False
+    reach: Reach = Reach.LOCAL
 
 
 @dataclass(frozen=True)
@@ -26,13 +53,13 @@ class ServerFacts:
 
     Attributes:
         tools: the names of its tools.
-        allow_write: whether it may write.
+        access: what it may do.
         client_can_ask: whether the client can show a question to its user.
         java_problem: why Spark cannot start; None if it can.
     """
 
     tools: Collection[str]
-    allow_write: bool
+    access: ServerAccess
     client_can_ask: bool
     java_problem: str | None = None
 
@@ -47,7 +74,13 @@ def unavailable_tools(project: ProjectFacts, server: ServerFacts) -> list[Unavai
 
 
 def _reasons(project: ProjectFacts, server: ServerFacts) -> Iterator[tuple[Sequence[str], str, str]]:
-    if not server.allow_write:
+    reach = server.access.reach
+    if reach is not Reach.LOCAL:
+        yield ("write_design",), "Nobody writes code over HTTP.", "Use an assistant on the machine of the project."
+    if reach is Reach.VIEWER:
+        turn_on = "Use a token with the role operator: headrace tokens create NAME --role operator."
+        yield _FOR_OPERATORS, "The token has the role viewer.", turn_on
+    elif not server.access.allow_write:
         turn_on = 'Start it with --allow-write: "args": ["mcp", "--allow-write"].'
         yield WRITE_TOOLS, "The server is read-only.", turn_on
     elif not server.client_can_ask:

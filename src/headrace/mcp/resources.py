@@ -80,8 +80,17 @@ class Resources:
         return ResourceError(_text(self._answers.clean(error.to_json())))
 
 
-def add_resources(server: MCPServer[Answers], answers: Answers, *, knowledge_only: bool) -> None:
-    """Register the resources."""
+def add_resources(
+    server: MCPServer[Answers], answers: Answers, *, knowledge_only: bool, runs_code: bool = True
+) -> None:
+    """Register the resources.
+
+    Args:
+        server: has them.
+        answers: calls verbs.
+        knowledge_only: without those of a project.
+        runs_code: with those for which code of the project runs.
+    """
     resources = Resources(answers)
     server.resource(
         "headrace://knowledge/{category}/{name}",
@@ -97,12 +106,13 @@ def add_resources(server: MCPServer[Answers], answers: Answers, *, knowledge_onl
     server.resource(
         "headrace://lint/{rule}", name="lint_rule", description="A lint rule, with examples.", mime_type=_JSON
     )(resources.rule)
-    server.resource(
-        "headrace://project/graph.mmd",
-        name="graph",
-        description="The datasets and flows of the project as a Mermaid flowchart. Names are data of the project.",
-        mime_type="text/vnd.mermaid",
-    )(resources.graph)
+    if runs_code:
+        server.resource(
+            "headrace://project/graph.mmd",
+            name="graph",
+            description="The datasets and flows of the project as a Mermaid flowchart. Names are data of the project.",
+            mime_type="text/vnd.mermaid",
+        )(resources.graph)
     server.resource(
         "headrace://project/status",
         name="status",

@@ -14,6 +14,7 @@ from mcp_types import ToolAnnotations
 from headrace import __version__
 from headrace.mcp import write_tools
 from headrace.mcp.answers import Answers
+from headrace.mcp.availability import Reach, ServerAccess
 from headrace.mcp.design_tools import DesignTools, write_design
 from headrace.mcp.instructions import INSTRUCTIONS, KNOWLEDGE_INSTRUCTIONS
 from headrace.mcp.knowledge_tools import KnowledgeTools
@@ -44,6 +45,7 @@ class ServerOptions:
     project: ProjectChoice = field(default_factory=ProjectChoice)
     knowledge_only: bool = False
     allow_write: bool = False
+    reach: Reach = Reach.LOCAL
 
 
 def create_server(
@@ -71,7 +73,7 @@ def create_server(
     )
     for tool, hints in _tools(options, answers, environ):
         server.add_tool(tool, annotations=hints)
-    add_resources(server, answers, knowledge_only=options.knowledge_only)
+    add_resources(server, answers, knowledge_only=options.knowledge_only, runs_code=options.reach is not Reach.VIEWER)
     if not options.knowledge_only:
         add_prompts(server)
     return server
@@ -80,13 +82,16 @@ def create_server(
 def _tools(
     options: ServerOptions, answers: Answers, environ: Mapping[str, str]
 ) -> Iterator[tuple[ToolFunction, ToolAnnotations]]:
-    knowledge = KnowledgeTools(answers)
+    knowledge, monitoring = KnowledgeTools(answers), MonitoringTools(answers)
     found: list[tuple[ToolFunction, ToolAnnotations]] = [
         (knowledge.get_document, _READS),
         (knowledge.search_documents, _READS),
     ]
-    if not options.knowledge_only:
-        design, project, monitoring = DesignTools(answers), ProjectTools(answers), MonitoringTools(answers)
+    if options.reach is Reach.VIEWER:
+        # They show no rows and no code, and run none of the project.
+        found += [(tool, _READS) for tool in (monitoring.status, monitoring.doctor, monitoring.check)]
+    elif not options.knowledge_only:
+        design, project = DesignTools(answers), ProjectTools(answers)
         designing = (design.design_questions, design.design, design.design_diff)
         found += [(tool, _READS) for tool in (*designing, project.lint, project.lateness)]
         sources = (project.validate, project.graph, project.plan, project.explain, project.preview)
@@ -104,15 +109,19 @@ def _tools(
             )
         ]
         if options.allow_write:
-            writing = (
-                write_design,
+            # Over HTTP, nobody writes code that the next update runs.
+            files = (write_design,) if options.reach is Reach.LOCAL else ()
+            writing: tuple[ToolFunction, ...] = (
+                *files,
                 write_tools.run,
                 write_tools.backfill,
                 write_tools.quarantine_replay,
                 write_tools.checkpoints_repair,
             )
             found += [(tool, _WRITES) for tool in writing]
+    if not options.knowledge_only:
         names = [tool.__name__ for tool, _ in found] + ["get_workflow", "explain_unavailable_tools"]
-        guide = WorkflowTools(answers, options.project, environ, tools=names, allow_write=options.allow_write)
+        access = ServerAccess(options.allow_write, options.reach)
+        guide = WorkflowTools(answers, options.project, environ, tools=names, access=access)
         found = [(guide.get_workflow, _READS), *found, (guide.explain_unavailable_tools, _READS)]
     yield from found

@@ -13,7 +13,7 @@ from mcp_types import CallToolResult
 from headrace.connectors.java import check_java
 from headrace.errors import PipelineError, Problems
 from headrace.mcp.answers import Answers, success
-from headrace.mcp.availability import ServerFacts, unavailable_tools
+from headrace.mcp.availability import ServerAccess, ServerFacts, unavailable_tools
 from headrace.mcp.consent import can_ask
 from headrace.mcp.processes import ProjectChoice
 from headrace.mcp.results import UnavailableTools, Workflow
@@ -34,7 +34,7 @@ class WorkflowTools:
         project: the project of the server.
         environ: the environment variables.
         tools: the names of the tools of the server.
-        allow_write: whether the server may write.
+        access: what the server may do.
     """
 
     def __init__(
@@ -44,13 +44,13 @@ class WorkflowTools:
         environ: Mapping[str, str],
         *,
         tools: Sequence[str],
-        allow_write: bool,
+        access: ServerAccess,
     ) -> None:
         self._answers = answers
         self._project = project
         self._environ = environ
         self._tools = tools
-        self._allow_write = allow_write
+        self._access = access
 
     async def get_workflow(self) -> Annotated[CallToolResult, Workflow]:
         """List the steps from requirements to operation, for this project now. Call this first."""
@@ -65,7 +65,7 @@ class WorkflowTools:
             check_java(self._environ)
         except PipelineError as error:
             problem = error.detail.rstrip(".") or error.message
-        server = ServerFacts(self._tools, self._allow_write, can_ask(context), problem)
+        server = ServerFacts(self._tools, self._access, can_ask(context), problem)
         found = unavailable_tools(await self._facts(diagnose=False), server)
         return success(UnavailableTools, {"tools": [tool.model_dump() for tool in found]})
 

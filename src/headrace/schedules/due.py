@@ -154,11 +154,16 @@ def _with_mark(state: State, name: str, mark: Mark) -> State:
     return state if state.marks.get(name) == mark else state.with_mark(name, mark)
 
 
-def _firing(schedule: Schedule, due_at: float) -> Firing:
-    refresh = schedule.refresh
-    if not refresh and isinstance(schedule.timing, Freshness):
+def refreshed_by(schedule: Schedule) -> tuple[str, ...]:
+    """The selectors of the datasets that a schedule refreshes; empty for all."""
+    if not schedule.refresh and isinstance(schedule.timing, Freshness):
         # With all that leads there.
-        refresh = tuple(f"+{name}" for name in schedule.timing.targets_s)
+        return tuple(f"+{name}" for name in schedule.timing.targets_s)
+    return schedule.refresh
+
+
+def _firing(schedule: Schedule, due_at: float) -> Firing:
+    refresh = refreshed_by(schedule)
     return Firing(schedule.name, due_at, schedule.cause, refresh, is_continuous=schedule.is_continuous)
 
 

@@ -9,17 +9,20 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import HTTPConnection, Request
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from headrace.errors import PipelineError
 from headrace.serve.addresses import Addresses
+from headrace.serve.api.failures import failure, is_for_programs
+from headrace.serve.proxies import ProxyUsers
 from headrace.serve.render import Page, Renderer
+from headrace.serve.roles import Principal, with_principal
 from headrace.serve.sessions import SESSION_S, Sessions, Tries
-from headrace.serve.tokens import TokenDigest
+from headrace.serve.tokens import Tokens
 
 _OPEN = ("/login", "/healthz")
 _MAX_FORM_BYTES = 4096
-_UNAUTHORIZED = {"error": {"code": "UNAUTHORIZED", "message": "sign in, or send the token as a bearer token"}}
 
 
 @dataclass(frozen=True)
@@ -28,26 +31,39 @@ class Access:
 
     Attributes:
         addresses: how the server is reached.
-        token: what tokens are checked against; read for each check, so that a new token holds at once.
+        tokens: what tokens are checked against; read for each check, so that a change holds at once.
         sessions: of browsers.
         tries: failed attempts.
         renderer: makes the page for signing in.
+        now: the time in seconds since 1970.
+        proxy: the users of a proxy; None for no proxy that signs in.
     """
 
     addresses: Addresses
-    token: Callable[[], TokenDigest]
+    tokens: Callable[[], Tokens]
     sessions: Sessions
     tries: Tries
     renderer: Renderer
+    now: Callable[[], float]
+    proxy: ProxyUsers | None = None
 
-    def is_signed_in(self, request: HTTPConnection) -> bool:
-        """Whether a request has the cookie of a session."""
-        return self.sessions.has(request.cookies.get(self.addresses.cookie, ""))
+    def principal(self, request: HTTPConnection) -> Principal | None:
+        """Who sends a request, by its bearer token if it has one, else by a proxy or the cookie; None for a stranger.
 
-    def has_token(self, request: HTTPConnection) -> bool:
-        """Whether a request has the token as a bearer token."""
-        scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        return scheme.lower() == "bearer" and self.token().opens(token.strip())
+        Raises:
+            PipelineError: SERVE.TOKEN_FILE.
+        """
+        scheme, _, text = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer":
+            found = self.tokens().of_text(text.strip(), self.now())
+            return None if found is None else Principal(found.name, found.role)
+        user = None if self.proxy is None else self.proxy.principal(request)
+        if user is not None:
+            return user
+        digest = self.sessions.token(request.cookies.get(self.addresses.cookie, ""))
+        # A session ends with its token.
+        found = None if digest is None else self.tokens().of_digest(digest, self.now())
+        return None if found is None else Principal(found.name, found.role, is_browser=True)
 
     async def login(self, request: Request) -> Response:
         """The page for signing in; with the token in the URL or the form, the session begins."""
@@ -61,13 +77,14 @@ class Access:
         wait_s = self.tries.wait_s(_address(request))
         if wait_s:
             return self._form(goes_to, f"Too many attempts. Try again in {math.ceil(wait_s)} seconds.", 429, wait_s)
-        if not await run_in_threadpool(lambda: self.token().opens(token)):
+        found = await run_in_threadpool(lambda: self.tokens().of_text(token, self.now()))
+        if found is None:
             self.tries.fail(_address(request))
-            return self._form(goes_to, "This is not the token of this server.", 401)
+            return self._form(goes_to, "This is not a token of this server.", 401)
         answer = RedirectResponse(goes_to, 303)
         answer.set_cookie(
             self.addresses.cookie,
-            self.sessions.open(),
+            self.sessions.open(found.sha256),
             max_age=SESSION_S,
             path="/",
             secure=self.addresses.is_https,
@@ -106,12 +123,18 @@ class Door:
             await self._app(scope, receive, send)
             return
         request = HTTPConnection(scope)
-        if self._access.is_signed_in(request) or await run_in_threadpool(self._access.has_token, request):
-            await self._app(scope, receive, send)
+        try:
+            principal = await run_in_threadpool(self._access.principal, request)
+        except PipelineError as error:
+            await failure(error)(scope, receive, send)
+            return
+        if principal is not None:
+            await self._app(with_principal(scope, principal), receive, send)
             return
         path = scope["path"]
-        if path.startswith("/api/") or path.endswith(".json") or "authorization" in request.headers:
-            answer: Response = JSONResponse(_UNAUTHORIZED, 401, {"WWW-Authenticate": "Bearer"})
+        if is_for_programs(path) or path.endswith(".json") or "authorization" in request.headers:
+            answer: Response = failure(PipelineError("API.UNAUTHORIZED"))
+            answer.headers["WWW-Authenticate"] = "Bearer"
         else:
             query = f"?{request.url.query}" if request.url.query else ""
             wanted = own_path(f"{request.url.path}{query}")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from importlib.resources import files
 
 from starlette.applications import Starlette
@@ -14,20 +14,25 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from headrace.errors import PipelineError
+from headrace.errors import PipelineError, Problems, problems_of
+from headrace.project.requests.request_queue import RequestQueue
 from headrace.serve.access import Access, Door
 from headrace.serve.addresses import Addresses
-from headrace.serve.guard import Guard
+from headrace.serve.api.endpoints import Api, Endpoint
+from headrace.serve.api.failures import failure, is_for_programs, refusal
+from headrace.serve.assistants import Assistants
+from headrace.serve.guard import BODY_S, Guard
 from headrace.serve.live_events import LiveEvents, event_rows
 from headrace.serve.pages.help_page import help_index, help_page
 from headrace.serve.pages.open_counts import open_counts
 from headrace.serve.pages.paging import page_number
 from headrace.serve.pages.pipeline_pages import pipelines_page
-from headrace.serve.pages.routes import PAGES, PageOf, overview
+from headrace.serve.pages.routes import PAGES, PageOf
 from headrace.serve.pipelines import ServedPipeline, redact_all
+from headrace.serve.proxies import ProxyUsers
 from headrace.serve.render import Frame, Page, Renderer, json_answer
 from headrace.serve.sessions import Sessions, Tries
-from headrace.serve.tokens import TokenDigest
+from headrace.serve.tokens import Tokens
 
 _STATIC = {
     "site.css": "text/css",
@@ -39,8 +44,6 @@ _JSON = ".json"
 _MISSING = frozenset({"SERVE.NO_PAGE", "TRACE.NO_UPDATE"})
 _MOST_EVENTS = 1000
 
-Endpoint = Callable[[Request], Awaitable[Response]]
-
 
 @dataclass(frozen=True)
 class Server:
@@ -49,26 +52,38 @@ class Server:
     Attributes:
         addresses: how it is reached.
         pipelines: by their names in URLs.
-        token: what tokens are checked against.
+        tokens: what tokens are checked against.
         now: the time in seconds since 1970.
         clock: seconds that never go back.
         is_stopping: true once it stops.
+        is_read_only: nothing but reading is mounted.
+        queues: take requests, by the pipeline's name in URLs.
+        profile: of the settings; None for the default.
+        proxy: the users of a proxy; None for no proxy that signs in.
+        body_s: in which time the body of a request must have arrived.
     """
 
     addresses: Addresses
     pipelines: Mapping[str, ServedPipeline]
-    token: Callable[[], TokenDigest]
+    tokens: Callable[[], Tokens]
     now: Callable[[], float]
     clock: Callable[[], float]
     is_stopping: Callable[[], bool] = bool
+    is_read_only: bool = False
+    queues: Mapping[str, RequestQueue] = field(default_factory=dict)
+    profile: str | None = None
+    proxy: ProxyUsers | None = None
+    body_s: float = BODY_S
 
 
 def create_app(server: Server) -> ASGIApp:
     """The application; every request goes through the guard, and all but a few through the door."""
     renderer = Renderer(server.now)
-    access = Access(server.addresses, server.token, Sessions(server.clock), Tries(server.clock), renderer)
+    sessions, tries = Sessions(server.clock), Tries(server.clock)
+    access = Access(server.addresses, server.tokens, sessions, tries, renderer, server.now, server.proxy)
     pages = _Pages(server, renderer)
     events = _Events(server)
+    api = Api(server.pipelines, renderer, events.answer, queues=server.queues, is_read_only=server.is_read_only)
     routes = [
         Route("/", pages.home),
         Route("/.json", pages.home),
@@ -79,13 +94,14 @@ def create_app(server: Server) -> ASGIApp:
         *(Route(path, pages.codes) for path in ("/help", "/help.json", "/help/")),
         Route("/help/{name:path}", pages.help),
         *(Route(path, pages.of_pipeline(make, section)) for path, make, section in PAGES),
-        Route("/api/v1/pipelines", pages.home),
-        Route("/api/v1/pipelines/{slug}", pages.of_pipeline(overview, "overview")),
-        Route("/api/v1/pipelines/{slug}/events", events.answer),
-        Route("/api/v1/pipelines/{slug}/schedules", pages.schedules),
+        *api.routes(),
+        *([] if server.is_read_only else Assistants(server.pipelines, server.addresses, server.profile).routes()),
     ]
-    app = Starlette(routes=routes, exception_handlers={HTTPException: pages.refused, PipelineError: pages.failed})
-    return Guard(Door(app, access), server.addresses)
+    app = Starlette(
+        routes=routes,
+        exception_handlers={HTTPException: pages.refused, PipelineError: pages.failed, Problems: pages.failed},
+    )
+    return Guard(Door(app, access), server.addresses, server.body_s)
 
 
 class _Pages:
@@ -108,15 +124,6 @@ class _Pages:
     async def help(self, request: Request) -> Response:
         name = request.path_params["name"]
         return self._answer(request, help_page(name.removesuffix(_JSON)), Frame("", ""))
-
-    async def schedules(self, request: Request) -> Response:
-        """The schedules of a pipeline as JSON."""
-        pipeline = self._server.pipelines.get(request.path_params["slug"])
-        if pipeline is None:
-            raise PipelineError("SERVE.NO_PAGE", what=request.url.path, suggestion="")
-        found = await run_in_threadpool(pipeline.schedules)
-        frame = Frame(pipeline.slug, pipeline.redact(pipeline.name), redact=pipeline.redact)
-        return self._renderer.json(Page("", "Schedules", found.to_json()), frame)
 
     def of_pipeline(self, make: PageOf, section: str) -> Endpoint:
         """The endpoint of a page of a pipeline."""
@@ -144,15 +151,23 @@ class _Pages:
 
     async def failed(self, request: Request, error: Exception) -> Response:
         """The page of an error of ours."""
-        if not isinstance(error, PipelineError):
+        if not isinstance(error, PipelineError | Problems):
             raise error
+        redact = redact_all(self._server.pipelines.values())
+        if is_for_programs(request.url.path):
+            return failure(error, redact)
+        error = problems_of(error)[0]
         page = Page("error.html", error.message, error.to_json(), status=404 if error.code in _MISSING else 503)
-        return self._answer(request, page, Frame("", "", redact=redact_all(self._server.pipelines.values())))
+        return self._answer(request, page, Frame("", "", redact=redact))
 
     async def refused(self, request: Request, error: Exception) -> Response:
         """The page of an unknown path, or of a method that it does not have."""
         if not isinstance(error, HTTPException):
             raise error
+        if is_for_programs(request.url.path):
+            answer = failure(refusal(error, request.method, request.url.path))
+            answer.headers.update(error.headers or {})
+            return answer
         if error.status_code != 404:
             return PlainTextResponse(f"{error.detail}\n", error.status_code, error.headers)
         return await self.failed(request, PipelineError("SERVE.NO_PAGE", what=request.url.path, suggestion=""))
@@ -171,7 +186,7 @@ class _Events:
         self._live = {slug: LiveEvents(pipeline, server.is_stopping) for slug, pipeline in server.pipelines.items()}
 
     async def answer(self, request: Request) -> Response:
-        slug = request.path_params["slug"]
+        slug = request.path_params["pipeline"]
         pipeline = self._server.pipelines.get(slug)
         if pipeline is None:
             raise PipelineError("SERVE.NO_PAGE", what=f'pipeline "{slug}"', suggestion="")
@@ -189,8 +204,7 @@ class _Events:
 
 
 def _wants_json(request: Request) -> bool:
-    path = request.url.path
-    return path.endswith(_JSON) or path.startswith("/api/")
+    return request.url.path.endswith(_JSON)
 
 
 def _json_path(request: Request) -> str:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from types import MappingProxyType
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headrace.serve.addresses import Addresses
+from headrace.serve.api.failures import failure, is_for_programs, refusal
 
 MAX_BODY_BYTES = 1 << 20
+# In which time a body must have arrived, from when somebody wants to read it.
+BODY_S = 15.0
 # Pages that other sites embed or read would be a way in: nothing is allowed that our own pages do not need.
 ANSWER_HEADERS: Mapping[str, str] = MappingProxyType(
     {
@@ -28,20 +33,24 @@ ANSWER_HEADERS: Mapping[str, str] = MappingProxyType(
         "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
     }
 )
+_MOST_DIGITS = 20
+# The rest of the body is not read.
+_CLOSE = {"Connection": "close"}
 _SAFE_METHODS = frozenset({"GET", "HEAD"})
 _METHODS = _SAFE_METHODS | {"POST"}
 _OWN_SITES = frozenset({"same-origin", "none"})
 
 
 class Guard:
-    """Refuses requests under other host names, from pages of others, and with large bodies; closes web sockets.
+    """Refuses requests under other host names, from pages of others, and with large or slow bodies; closes web sockets.
 
     A page that rebinds its name to this machine fails by its host name. A page of another site, or of another port of
     this machine, fails by what the browser says about it.
     """
 
-    def __init__(self, app: ASGIApp, addresses: Addresses) -> None:
+    def __init__(self, app: ASGIApp, addresses: Addresses, body_s: float = BODY_S) -> None:
         self._app = app
+        self._body_s = body_s
         self._hosts = addresses.hosts
         self._origins = addresses.origins
 
@@ -62,8 +71,12 @@ class Guard:
             await send(message)
 
         status, reason = self._refusal(str(scope["method"]), Headers(scope=scope))
-        answer: ASGIApp = PlainTextResponse(f"{reason}\n", status) if status else self._app
-        await answer(scope, receive, send_with_headers)
+        answer: ASGIApp = self._app
+        if status and is_for_programs(scope["path"]):
+            answer = failure(refusal(HTTPException(status), str(scope["method"]), scope["path"]))
+        elif status:
+            answer = PlainTextResponse(f"{reason}\n", status)
+        await answer(scope, _limited(receive, self._body_s), send_with_headers)
 
     def _refusal(self, method: str, headers: Headers) -> tuple[int, str]:
         """The status and the reason of a refusal; 0 for none."""
@@ -73,10 +86,11 @@ class Guard:
         if method not in _METHODS:
             return 405, "This method is not allowed."
         size = headers.get("content-length", "0")
-        if not size.isascii() or not size.isdigit() or int(size) > MAX_BODY_BYTES:
+        if not size.isascii() or not size.isdigit() or len(size) > _MOST_DIGITS or int(size) > MAX_BODY_BYTES:
             return 413, "The request is too large."
         site = headers.get("sec-fetch-site")
-        if method not in _SAFE_METHODS and not self._is_own(site, headers.getlist("origin")):
+        is_program = site is None and "origin" not in headers and _has_bearer(headers)
+        if method not in _SAFE_METHODS and not is_program and not self._is_own(site, headers.getlist("origin")):
             return 403, "The request does not come from a page of this server."
         if method in _SAFE_METHODS and site not in (None, *_OWN_SITES):
             # A link on another page may lead here; the cookie does not come with it.
@@ -93,3 +107,32 @@ class Guard:
             return origin in self._origins
         # As our pages have no referrer, the origin of their forms is null.
         return site == "same-origin" and (origin in (None, "null") or origin in self._origins)
+
+
+def _has_bearer(headers: Headers) -> bool:
+    """Whether a request has a bearer token, which the door checks: pages of others cannot send it without asking."""
+    return headers.get("authorization", "").lower().startswith("bearer ")
+
+
+def _limited(receive: Receive, body_s: float) -> Receive:
+    """Receives a body that is neither too large nor too slow; what is not announced in a header is counted."""
+    size, is_whole, ends_at = 0, False, 0.0
+
+    async def limited() -> Message:
+        nonlocal size, is_whole, ends_at
+        if is_whole:
+            # The end of the connection, for which there is no limit.
+            return await receive()
+        now = asyncio.get_running_loop().time()
+        ends_at = ends_at or now + body_s
+        try:
+            message = await asyncio.wait_for(receive(), ends_at - now)
+        except TimeoutError:
+            raise HTTPException(408, "The request did not arrive in time.", _CLOSE) from None
+        size += len(message.get("body", b""))
+        if size > MAX_BODY_BYTES:
+            raise HTTPException(413, "The request is too large.", _CLOSE)
+        is_whole = not message.get("more_body", False)
+        return message
+
+    return limited

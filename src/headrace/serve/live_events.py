@@ -45,6 +45,8 @@ class LiveEvents:
         self._heartbeat_s = heartbeat_s
         self._clients: set[asyncio.Queue[Row | None]] = set()
         self._reading: asyncio.Task[None] | None = None
+        # The reader knows from where on it hands out events.
+        self._has_begun = asyncio.Event()
 
     @property
     def is_full(self) -> bool:
@@ -61,9 +63,14 @@ class LiveEvents:
         self._clients.add(queue)
         try:
             if self._reading is None or self._reading.done():
+                self._has_begun.clear()
                 self._reading = asyncio.create_task(self._read())
             yield "retry: 3000\n: events of the pipeline\n\n"
             last = -1 if after is None else after
+            if after is not None:
+                # What comes after these is handed out. If the log cannot be read, they come with the next connection.
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._has_begun.wait(), self._heartbeat_s)
             for row in [] if after is None else await run_in_threadpool(self._missed, after):
                 last = row["sequence"]
                 yield _message(row)
@@ -95,6 +102,7 @@ class LiveEvents:
             with suppress(PipelineError):
                 if last is None:
                     last = await run_in_threadpool(_newest, reader)
+                    self._has_begun.set()
                 else:
                     rows = await run_in_threadpool(event_rows, reader, last, None, self._pipeline.redact)
             for row in rows:

@@ -67,6 +67,11 @@ class ServedPipeline:
         """The name in its settings."""
         return self.settings.name
 
+    @property
+    def environ(self) -> Mapping[str, str]:
+        """The environment variables."""
+        return self._environ
+
     def events(self) -> EventReader:
         """A reader of its event log, for one thread."""
         return EventReader(self.settings.layout.events)

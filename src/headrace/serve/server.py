@@ -10,12 +10,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from headrace.errors import PipelineError
+from headrace.project.lease_holders import host_name
+from headrace.project.requests.request_queue import RequestQueue, running_queues
+from headrace.project.requests.request_runner import QueueContext
+from headrace.project.scheduling.child_process import ChildRunner
 from headrace.project.scheduling.start_schedulers import ScheduledPipeline, running_schedulers
 from headrace.serve.addresses import Addresses, addresses
 from headrace.serve.app import Server, create_app
+from headrace.serve.connections import TimedConnection, allow_files
 from headrace.serve.pipelines import ServedPipeline, redact_all, served_pipelines
+from headrace.serve.proxies import proxy_users
 from headrace.serve.tokens import TokenFile, default_token_file
 
 # How long open pages may take to end when the server stops.
@@ -34,7 +41,8 @@ class ServeOptions:
         root_url: the URL that browsers use; None on this machine alone.
         profile: of the settings.
         token_file: None for the user's own.
-        new_token: replace the token.
+        new_token: replace the token of the admin.
+        is_read_only: nothing but reading is mounted.
         runs_schedules: start updates by the schedules of the projects.
     """
 
@@ -45,6 +53,10 @@ class ServeOptions:
     token_file: Path | None = None
     new_token: bool = False
     runs_schedules: bool = True
+    is_read_only: bool = False
+    proxy_user_header: str | None = None
+    trusted_proxies: Sequence[str] = ()
+    users: Sequence[str] = ()
 
 
 def serve(options: ServeOptions, environ: Mapping[str, str], say: Callable[[str], None]) -> None:
@@ -59,29 +71,28 @@ def serve(options: ServeOptions, environ: Mapping[str, str], say: Callable[[str]
         PipelineError, Problems: a project, the address or the file of the token is wrong, or the port is taken.
     """
     reached = addresses(options.listen, options.root_url)
+    proxy = proxy_users(options.proxy_user_header, options.trusted_proxies, options.users, reached)
     pipelines = served_pipelines(options.folders, options.profile, environ, time.time, time.monotonic)
     file = options.token_file or default_token_file(environ)
     token_file = TokenFile(file)
-    config = uvicorn.Config(
-        create_app(Server(reached, pipelines, token_file.read, time.time, time.monotonic, lambda: server.should_exit)),
-        host=reached.host,
-        port=reached.port,
-        # Its log would have the token of the first request.
-        access_log=False,
-        log_config=None,
-        log_level="warning",
-        server_header=False,
-        proxy_headers=False,
-        lifespan="off",
-        ws="none",
-        limit_concurrency=_MOST_CONNECTIONS,
-        h11_max_incomplete_event_size=_MAX_HEADER_BYTES,
-        timeout_graceful_shutdown=_STOP_TIMEOUT_S,
+    queues = {} if options.is_read_only else _queues(pipelines, options.profile, environ, say)
+    application = Server(
+        reached,
+        pipelines,
+        token_file.read,
+        time.time,
+        time.monotonic,
+        lambda: server.should_exit,
+        is_read_only=options.is_read_only,
+        queues=queues,
+        profile=options.profile,
+        proxy=proxy,
     )
-    server = uvicorn.Server(config)
+    server = uvicorn.Server(server_config(create_app(application), reached))
     _log_without_secrets(pipelines.values())
+    allow_files()
     with _bound(reached) as bound:
-        token = token_file.create(replace=options.new_token)
+        token = token_file.create(time.time(), replace=options.new_token)
         names = ", ".join(pipeline.name for pipeline in pipelines.values())
         say(f"serving {names}")
         if token is not None:
@@ -94,12 +105,60 @@ def serve(options: ServeOptions, environ: Mapping[str, str], say: Callable[[str]
             for pipeline in pipelines.values()
             if options.runs_schedules
         ]
-        with running_schedulers(scheduled, environ, say):
+        with running_queues(queues.values()), running_schedulers(scheduled, environ, say):
             try:
                 server.run(sockets=[bound])
             except KeyboardInterrupt:
                 # The signal that ended it, again.
                 say("stopped")
+            finally:
+                # While the schedulers stop, too.
+                for queue in queues.values():
+                    queue.stop()
+
+
+def server_config(
+    application: ASGIApp, reached: Addresses, connection: type[TimedConnection] = TimedConnection
+) -> uvicorn.Config:
+    """How the application is served.
+
+    Args:
+        application: the application.
+        reached: where it listens.
+        connection: of each client.
+    """
+    return uvicorn.Config(
+        application,
+        host=reached.host,
+        port=reached.port,
+        http=connection,
+        # Its log would have the token of the first request.
+        access_log=False,
+        log_config=None,
+        log_level="warning",
+        server_header=False,
+        proxy_headers=False,
+        lifespan="off",
+        ws="none",
+        limit_concurrency=_MOST_CONNECTIONS,
+        h11_max_incomplete_event_size=_MAX_HEADER_BYTES,
+        timeout_graceful_shutdown=_STOP_TIMEOUT_S,
+    )
+
+
+def _queues(
+    pipelines: Mapping[str, ServedPipeline],
+    profile: str | None,
+    environ: Mapping[str, str],
+    say: Callable[[str], None],
+) -> dict[str, RequestQueue]:
+    found = {}
+    for slug, pipeline in pipelines.items():
+        settings = pipeline.settings
+        context = QueueContext(settings, environ, host_name(environ), pipeline.redact, time.time, say)
+        runner = ChildRunner(settings.root, profile, Path(settings.layout.logs), environ)
+        found[slug] = RequestQueue(context, runner)
+    return found
 
 
 class _Redacting(logging.Formatter):

@@ -22,27 +22,31 @@ class Sessions:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._ends: dict[str, float] = {}
+        self._open: dict[str, tuple[float, str]] = {}
 
-    def open(self) -> str:
-        """Begin a session, and return the value of its cookie. The oldest one ends if there are too many."""
-        while len(self._ends) >= _MOST_SESSIONS:
-            del self._ends[next(iter(self._ends))]
+    def open(self, token: str) -> str:
+        """Begin a session, and return the value of its cookie. The oldest one ends if there are too many.
+
+        Args:
+            token: the digest of the token that begins it.
+        """
+        while len(self._open) >= _MOST_SESSIONS:
+            del self._open[next(iter(self._open))]
         value = secrets.token_urlsafe(32)
-        self._ends[_key(value)] = self._clock() + SESSION_S
+        self._open[_key(value)] = (self._clock() + SESSION_S, token)
         return value
 
-    def has(self, value: str) -> bool:
-        """Whether a cookie is that of a session that has not ended."""
-        ends = self._ends.get(_key(value))
-        if ends is not None and ends <= self._clock():
+    def token(self, value: str) -> str | None:
+        """The digest of the token that began the session of a cookie; None if it has no session, or it has ended."""
+        found = self._open.get(_key(value))
+        if found is not None and found[0] <= self._clock():
             self.close(value)
-            return False
-        return ends is not None
+            return None
+        return None if found is None else found[1]
 
     def close(self, value: str) -> None:
         """End a session."""
-        self._ends.pop(_key(value), None)
+        self._open.pop(_key(value), None)
 
 
 class Tries:

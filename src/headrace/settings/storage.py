@@ -97,7 +97,8 @@ class MonitoringFile(str, Enum):
 
     Alerts; messages to send; why the latest update did not start. And of maintenance: its log, a Delta table like the
     event log, which has one writer each; and its lock. And of the process that starts updates by schedules: its lease,
-    what it has decided, and the schedules that users have paused.
+    what it has decided, and the schedules that users have paused. And of the process that takes requests: its lease,
+    the requests, and the plans that it has made.
     """
 
     METRICS = "metrics.json"
@@ -113,6 +114,10 @@ class MonitoringFile(str, Enum):
     SCHEDULE_LEASE = "serve.lease.json"
     SCHEDULES = "serve/schedules.json"
     PAUSES = "serve/pauses.json"
+    REQUEST_LEASE = "requests.lease.json"
+    REQUESTS = "serve/requests.json"
+    # A folder, of this machine.
+    PLANS = "plans"
 
 
 # What all machines share; the other files are caches, or about a machine.
@@ -122,6 +127,8 @@ _SHARED = frozenset(
         MonitoringFile.SCHEDULE_LEASE,
         MonitoringFile.SCHEDULES,
         MonitoringFile.PAUSES,
+        MonitoringFile.REQUEST_LEASE,
+        MonitoringFile.REQUESTS,
     }
 )
 

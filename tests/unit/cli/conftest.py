@@ -168,8 +168,8 @@ class FakeProject:
     def changes(self) -> FakeProject:
         return self
 
-    def file_of(self, plan: Any, selection: Any) -> PlanFile:
-        del plan, selection
+    def file_of(self, plan: Any, selection: Any, made_by: str | None = None) -> PlanFile:
+        del plan, selection, made_by
         self._ask("file_of")
         return PLAN
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headrace.mcp.availability import WRITE_TOOLS, ServerFacts, unavailable_tools
+from headrace.mcp.availability import WRITE_TOOLS, ServerAccess, ServerFacts, unavailable_tools
 from headrace.mcp.workflow import ProjectFacts, workflow
 
 CRITERION = {"criterion": "lag", "status": "pass", "evidence": "e"}
@@ -75,7 +75,8 @@ def test_facts_of_a_project_come_from_its_files_and_verbs(assistant: Any, tmp_pa
 
 def off(project: ProjectFacts, **server: Any) -> dict[str, str]:
     tools = ["get_document", "design", "lint", "status", "events", "sql", "run"]
-    facts = ServerFacts(tools, **{"allow_write": True, "client_can_ask": True, **server})
+    access = ServerAccess(server.pop("allow_write", True))
+    facts = ServerFacts(tools, access, **{"client_can_ask": True, **server})
     return {tool.tool: tool.turn_on for tool in unavailable_tools(project, facts)}
 
 

@@ -240,13 +240,21 @@ class Answer:
 class Browser:
     """Calls the application in process, as a browser that keeps its cookie."""
 
-    def __init__(self, app: Any, token: str) -> None:
-        self.app, self.token, self.cookie = app, token, ""
+    def __init__(self, app: Any, token: str, tokens: TokenFile | None = None) -> None:
+        self.app, self.token, self.tokens, self.cookie = app, token, tokens, ""
+        self.client = "127.0.0.1"
 
     def call(
-        self, path: str, method: str = "GET", body: bytes = b"", *, raw_path: str | None = None, **headers: Any
+        self,
+        path: str,
+        method: str = "GET",
+        body: bytes = b"",
+        *,
+        raw_path: str | None = None,
+        is_whole: bool = True,
+        **headers: Any,
     ) -> Answer:
-        """Headers are given with underscores; None leaves one out."""
+        """Headers are given with underscores; None leaves one out. The rest of a body that is not whole never comes."""
         sent = {"host": HOST, **({"cookie": self.cookie} if self.cookie else {})}
         sent |= {name.replace("_", "-"): value for name, value in headers.items()}
         plain, _, query = path.partition("?")
@@ -261,19 +269,19 @@ class Browser:
             "query_string": query.encode(),
             "root_path": "",
             "headers": [(name.encode(), str(value).encode()) for name, value in sent.items() if value is not None],
-            "client": ("127.0.0.1", 50000),
+            "client": (self.client, 50000),
             "server": ("127.0.0.1", 8741),
         }
-        return asyncio.run(self._answer(scope, body))
+        return asyncio.run(self._answer(scope, body, is_whole=is_whole))
 
-    async def _answer(self, scope: dict[str, Any], body: bytes) -> Answer:
+    async def _answer(self, scope: dict[str, Any], body: bytes, *, is_whole: bool) -> Answer:
         messages, asked = [], []
 
         async def receive():
             if asked:
                 await asyncio.sleep(3600)
             asked.append(True)
-            return {"type": "http.request", "body": body, "more_body": False}
+            return {"type": "http.request", "body": body, "more_body": not is_whole}
 
         async def send(message):
             messages.append(message)
@@ -290,16 +298,18 @@ class Browser:
 
 
 def browser_of(
-    folder: Path, *shops: Shop, environ: Any = None, listen: str = HOST, root_url: str | None = None
+    folder: Path, *shops: Shop, environ: Any = None, listen: str = HOST, root_url: str | None = None, **server: Any
 ) -> Browser:
     tokens = TokenFile(folder / "serve.json")
-    token = tokens.create(replace=True)
     clock = shops[0].clock
+    token = tokens.create(clock.seconds(), replace=True)
     pipelines = served_pipelines(
         [one.root for one in shops], None, environ or {"HEADRACE_HOST": "here"}, clock.seconds, clock.seconds
     )
     reached = addresses(listen, root_url)
-    return Browser(create_app(Server(reached, pipelines, tokens.read, clock.seconds, clock.seconds)), token)
+    return Browser(
+        create_app(Server(reached, pipelines, tokens.read, clock.seconds, clock.seconds, **server)), token, tokens
+    )
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import re
-import stat
 from dataclasses import replace
 from html import escape
 from html.parser import HTMLParser
@@ -16,6 +15,7 @@ import pytest
 from tests.unit.plan.test_plan_files import DOCUMENT
 from tests.unit.serve.conftest import FAILURE, HOST, Shop, definitions
 from tests.unit.serve.quarantine_rows import quarantine, quarantined_row
+from tests.unit.serve.test_api import P
 
 from headrace.alerts.alert import Alert, AlertState
 from headrace.alerts.messages import Message, MessageKind
@@ -31,9 +31,8 @@ from headrace.model.outcome import FlowState, UpdateCause, UpdateState
 from headrace.plan.plan_file import PlanFile
 from headrace.schedules.state import Firing, LastRun, Run, State, state_text
 from headrace.serve.addresses import addresses
-from headrace.serve.guard import ANSWER_HEADERS
+from headrace.serve.guard import ANSWER_HEADERS, MAX_BODY_BYTES
 from headrace.serve.sessions import Sessions, Tries
-from headrace.serve.tokens import TokenFile
 from headrace.settings.load import load_settings
 from headrace.settings.storage import MonitoringFile
 from headrace.storage.savepoints.manifest import SavedFlow, SavedTable, Savepoint, SavepointKind
@@ -163,7 +162,87 @@ def test_pages_of_others_cannot_use_what_the_browser_would_send(browser):
 def test_other_methods_and_large_bodies_are_refused(browser):
     assert {browser.call("/p/shop", method).status for method in ("PUT", "DELETE", "OPTIONS", "TRACE")} == {405}
     assert browser.call("/p/shop", "POST", sec_fetch_site="same-origin").status == 405
-    assert {browser.call("/", content_length=size).status for size in (1 << 21, "-1", "x")} == {413}
+    assert {browser.call("/", content_length=size).status for size in (1 << 21, "-1", "x", "9" * 5000)} == {413}
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        # A form or a script of another site, of another port of this machine, and of a page without an origin.
+        ({"sec_fetch_site": "cross-site", "origin": "http://evil.example"}, 403),
+        ({"sec_fetch_site": "same-site", "origin": "http://127.0.0.1:3000"}, 403),
+        ({"sec_fetch_site": "same-site", "origin": f"http://{HOST}"}, 403),
+        ({"sec_fetch_site": "cross-site", "origin": "null"}, 403),
+        ({"sec_fetch_site": "none"}, 403),
+        ({"sec_fetch_site": "same-origin", "origin": "http://evil.example"}, 403),
+        # A browser that does not say where the page is from, and one that says it in another way.
+        ({}, 403),
+        ({"origin": f"http://{HOST}"}, 403),
+        ({"referer": f"http://{HOST}/p/shop"}, 403),
+        # A page whose name was made to lead here.
+        ({"sec_fetch_site": "same-origin", "origin": "http://evil.example:8741", "host": "evil.example:8741"}, 421),
+        ({"sec_fetch_site": "same-origin", "host": "127.0.0.1.nip.io:8741"}, 421),
+        # What a form can send.
+        ({"sec_fetch_site": "same-origin", "content_type": "text/plain"}, 415),
+        ({"sec_fetch_site": "same-origin", "content_type": "application/x-www-form-urlencoded"}, 415),
+        ({"sec_fetch_site": "same-origin", "content_type": "multipart/form-data; boundary=application/json"}, 415),
+        ({"sec_fetch_site": "same-origin", "content_type": None}, 415),
+        # Our own page; there is no queue here.
+        ({"sec_fetch_site": "same-origin"}, 503),
+        (
+            {
+                "sec_fetch_site": "same-origin",
+                "origin": f"http://{HOST}",
+                "content_type": "Application/JSON; charset=utf-8",
+            },
+            503,
+        ),
+    ],
+)
+def test_only_our_own_page_can_write_with_the_cookie(browser, headers, status):
+    answer = browser.call(f"{P}/updates", "POST", b"{}", **{"content_type": "application/json", **headers})
+
+    assert answer.status == status, answer.text
+    assert answer.json["error"]["code"] in ("API.CROSS_SITE", "API.HOST", "API.CONTENT_TYPE", "SERVE.NO_QUEUE")
+    assert not any(name.startswith("access-control") for name in answer.headers)
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 503),
+        ({"sec_fetch_site": "same-origin"}, 503),
+        # A page that got hold of a token.
+        ({"sec_fetch_site": "cross-site"}, 403),
+        ({"origin": "http://evil.example"}, 403),
+        ({"authorization": "Bearer hr_wrong"}, 401),
+        ({"authorization": "Bearer "}, 401),
+        ({"authorization": "Bearer"}, 403),
+        ({"authorization": "Basic aHI6aHI="}, 403),
+    ],
+)
+def test_programs_write_with_the_token(busy_shop, served, headers, status):
+    browser = served(busy_shop)
+    sent = {"content_type": "application/json", "authorization": f"Bearer {browser.token}", **headers}
+
+    assert browser.call(f"{P}/updates", "POST", b"{}", **sent).status == status
+
+
+def test_bodies_that_are_large_or_do_not_arrive_are_given_up(busy_shop, served):
+    browser = served(busy_shop, body_s=0.05).sign_in()
+    ours = {"sec_fetch_site": "same-origin", "content_type": "application/json"}
+
+    answers = [
+        browser.call(f"{P}/updates", "POST", b" " * (MAX_BODY_BYTES + 1), **ours),
+        browser.call(f"{P}/updates", "POST", b" " * (MAX_BODY_BYTES + 1), is_whole=False, **ours),
+        browser.call(f"{P}/updates", "POST", b'{"re', is_whole=False, **ours),
+        browser.call("/login", "POST", b"token=", is_whole=False, sec_fetch_site="same-origin"),
+    ]
+
+    assert [answer.status for answer in answers] == [413, 413, 408, 408]
+    assert {answer.headers["connection"] for answer in answers} == {"close"}
+    assert [one.json["error"]["code"] for one in answers[:3]] == ["API.TOO_LARGE", "API.TOO_LARGE", "API.TOO_SLOW"]
+    assert browser.call(f"{P}/updates", "POST", b" " * MAX_BODY_BYTES, **ours).status == 503
 
 
 def test_every_answer_has_the_headers_that_keep_others_out(busy_shop, served):
@@ -193,14 +272,14 @@ def test_attempts_to_sign_in_are_limited_by_address(busy_shop, served):
 def test_sessions_end_after_hours_and_the_oldest_makes_room():
     seconds = [0.0]
     sessions = Sessions(lambda: seconds[0])
-    first = sessions.open()
+    first = sessions.open("one")
 
-    assert (sessions.has(first), sessions.has("x"), sessions.has("")) == (True, False, False)
+    assert (sessions.token(first), sessions.token("x"), sessions.token("")) == ("one", None, None)
     for _ in range(1000):
-        newest = sessions.open()
-    assert (sessions.has(first), sessions.has(newest)) == (False, True)
+        newest = sessions.open("two")
+    assert (sessions.token(first), sessions.token(newest)) == (None, "two")
     seconds[0] = 12 * 3600.0
-    assert not sessions.has(newest)
+    assert sessions.token(newest) is None
 
 
 def test_failed_attempts_of_many_addresses_need_bounded_memory():
@@ -210,36 +289,6 @@ def test_failed_attempts_of_many_addresses_need_bounded_memory():
         tries.fail(f"10.0.{number // 256}.{number % 256}")
 
     assert len(tries._failures) == 10_000
-
-
-def test_the_file_of_the_token_has_its_digest_alone_and_is_the_owners(tmp_path):
-    file = TokenFile(tmp_path / "new" / "serve.json")
-
-    token = file.create()
-
-    stored = tmp_path / "new" / "serve.json"
-    assert re.fullmatch(r"hr_[0-9a-f]{8}_[\w-]{43}", token)
-    assert (token in stored.read_text(), stat.S_IMODE(stored.stat().st_mode)) == (False, 0o600)
-    assert (file.create(), file.read().opens(token), file.read().opens(token[:-1])) == (None, True, False)
-    replaced = file.create(replace=True)
-    assert (file.read().opens(token), file.read().opens(replaced)) == (False, True)
-
-
-@pytest.mark.parametrize(
-    ("content", "mode"),
-    [("{", 0o600), ("[]", 0o600), ('{"format": 2, "sha256": "x"}', 0o600), (None, 0o644), (None, 0o620)],
-)
-def test_a_file_of_a_token_that_others_may_change_or_that_is_damaged_opens_nothing(tmp_path, content, mode):
-    file = TokenFile(tmp_path / "serve.json")
-    file.create()
-    if content is not None:
-        (tmp_path / "serve.json").write_text(content)
-    (tmp_path / "serve.json").chmod(mode)
-
-    with pytest.raises(PipelineError) as caught:
-        file.read()
-
-    assert caught.value.code == "SERVE.TOKEN_FILE"
 
 
 @pytest.mark.parametrize(

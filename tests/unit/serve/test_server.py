@@ -13,6 +13,7 @@ import sys
 from contextlib import contextmanager
 
 import pytest
+from tests.unit.project.test_requests import until
 
 from headrace.cli.main import call
 
@@ -108,3 +109,44 @@ def test_without_its_packages_the_server_names_what_to_install(busy_shop, monkey
     assert call(["serve", "--output", "json"]) == 2
     error = json.loads(capsys.readouterr().out)["error"]
     assert (error["code"], error["hint"]) == ("SERVE.NOT_INSTALLED", 'Install them: pip install "headrace[serve]".')
+
+
+def post(port, path, token, key):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json", "Idempotency-Key": key}
+    connection.request("POST", path, "{}", headers)
+    answer = connection.getresponse()
+    body = answer.read()
+    connection.close()
+    return answer.status, body
+
+
+def report(port, path, token):
+    return json.loads(get(port, path, Authorization=f"Bearer {token}")[1])
+
+
+@pytest.mark.long(
+    guard="tests/unit/serve/test_writes.py::test_a_request_with_a_key_is_done_once_and_answered_in_the_same_way"
+)
+def test_a_request_is_done_once_also_if_the_server_is_killed(busy_shop):
+    """With the real command line: the words of the API are words of its verbs."""
+    settings = busy_shop.root / "pipeline.yml"
+    settings.write_text(f"{settings.read_text()}\nschedules: {{nightly: {{cron: '0 2 * * *'}}}}\n")
+    url, port = "/api/v1/pipelines/shop", free_port()
+    with running(busy_shop, port) as server:
+        server.stdout.readline()
+        token = re.search(r"token=(\S+)", server.stdout.readline())[1]
+        until(lambda: post(port, f"{url}/schedules/nightly/pause", token, "k")[0] == 202)
+        first = post(port, f"{url}/schedules/nightly/pause", token, "k")
+        server.kill()
+    with running(busy_shop, port) as server:
+        server.stdout.readline()
+        until(lambda: post(port, f"{url}/schedules/nightly/pause", token, "k")[0] == 202)
+        again = post(port, f"{url}/schedules/nightly/pause", token, "k")
+        until(lambda: report(port, f"{url}/requests/k", token)["ended_at"])
+        found = report(port, f"{url}/requests/k", token)
+        schedules = report(port, f"{url}/schedules", token)["schedules"]
+
+    assert first == again
+    assert (found["state"], found["result"]["state"], schedules[0]["paused_by"]) == ("COMPLETED", "paused", "admin")
+    assert token not in "".join(file.read_text(errors="replace") for file in busy_shop.root.rglob("*.log"))

@@ -19,6 +19,8 @@ from headrace.model.outcome import UpdateState
 from headrace.project.lease import Lease
 from headrace.project.lease_files import LeaseTaken, ObjectLeaseFile
 from headrace.project.lease_holders import Holder, LeaseTiming, Process, latest_outcome, liveness
+from headrace.project.requests.request import Action, Asker, Request
+from headrace.project.requests.request_file import RequestFile
 from headrace.project.scheduling.pauses import read_pauses, write_pause
 from headrace.project.scheduling.state_file import Replaced, state_file
 from headrace.schedules.due import Pause
@@ -187,6 +189,26 @@ def test_a_scheduler_that_was_replaced_writes_no_state_into_a_bucket(storage):
     late.write(State(leader=1, storage="late"))
     new.write(State(leader=2, storage="again"))
     assert state_file(file).read().storage == "again"
+
+
+def test_a_server_whose_lease_was_taken_writes_no_requests_into_a_bucket(storage):
+    """Guards the requests of users where no lock excludes an old server: the store compares."""
+    path = storage / "system/serve/requests.json"
+    asked = Request("r1", Action("run"), Asker("ann", ""), 1000.0)
+    with lease(storage, "a") as held:
+        old, new = (RequestFile(path, "s3a://lake/shop", "a", held) for _ in range(2))
+        assert (old.read(), new.read()) == ((False, {}), (False, {}))
+        old.write([asked])
+        with pytest.raises(PipelineError) as late:
+            new.write([])
+        new.read()
+        new.write([asked, replace(asked, id="r2")])
+        with pytest.raises(PipelineError) as caught:
+            old.write([])
+        is_copy, found = RequestFile(path, "s3a://lake/shop", "a", held).read()
+
+    assert (late.value.code, caught.value.code) == ("LEASE.LOST", "LEASE.LOST")
+    assert (is_copy, set(found)) == (False, {"r1", "r2"})
 
 
 def test_pauses_of_two_processes_are_both_kept_in_a_bucket(storage):

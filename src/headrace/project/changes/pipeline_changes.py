@@ -57,14 +57,15 @@ class PipelineChanges:
                 plan, self.updates.settings, self.updates.planning.state, self.updates.flows.has_new_code
             )
 
-    def file_of(self, plan: Plan, selection: Selection) -> PlanFile:
+    def file_of(self, plan: Plan, selection: Selection, made_by: str | None = None) -> PlanFile:
         """A plan as a file that can be approved and applied; valid for 24 hours.
 
         Args:
             plan: of :meth:`plan`.
             selection: what it updates.
+            made_by: who makes it; None for the user of this process.
         """
-        made_by = user_name(self.updates.environ) or ""
+        made_by = made_by or user_name(self.updates.environ) or ""
         with self.updates.planning.reading():
             # What selectors find may be something else when the plan is applied.
             exact = selection if selection.is_exact else self._resolved(selection).selection

@@ -18,6 +18,7 @@ from headrace.plan.drift import early_differences
 from headrace.plan.plan_file import PlanFile
 from headrace.project.changes.plan_document import early_facts
 from headrace.project.inspection.code_places import code_places
+from headrace.project.requests.plan_files import open_plan_files
 from headrace.project.update.code_version import code_files
 from headrace.settings.settings import Settings
 from headrace.storage.code_archives import archived_path, code_archives
@@ -63,13 +64,15 @@ class SavedPlans:
 def saved_plans(settings: Settings) -> SavedPlans:
     """The plans in the folder of the project, and in its folder ``plans``; other files there are left alone.
 
+    And those that were made by request, unless they were rejected.
+
     Raises:
         OSError: the folder cannot be read.
     """
     plans: list[SavedPlan] = []
     problems: list[PipelineError] = []
-    for file in _plan_files(settings.root):
-        name = file.relative_to(settings.root).as_posix()
+    for file in (*_plan_files(settings.root), *open_plan_files(settings.layout)):
+        name = file.relative_to(settings.root).as_posix() if file.is_relative_to(settings.root) else str(file)
         try:
             plans.append(SavedPlan(name, _parsed(file, name)))
         except PipelineError as error:

@@ -9,7 +9,7 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,12 +66,29 @@ class ChildRunner:
 
     def start(self, request: RunRequest) -> ChildUpdate:
         """See :class:`headrace.project.scheduling.runner.Runner`."""
+        words = ["run", f"--cause={request.cause.value}", f"--request-id={request.request_id}"]
+        words += [f"--refresh={','.join(request.refresh)}"] if request.refresh else []
+        return self.start_verb(request.request_id, [*words, *(["--continuous"] if request.is_continuous else [])])
+
+    def start_verb(self, name: str, words: Sequence[str]) -> ChildUpdate:
+        """Start a verb.
+
+        Args:
+            name: of the files with what it prints; what comes before its first hyphen names the kind of verbs of which
+                a number of files is kept.
+            words: the verb, its options and its arguments.
+
+        Raises:
+            OSError: nothing was started.
+        """
         self.logs.mkdir(parents=True, exist_ok=True)
-        printed = Printed.of(self.logs, request.request_id)
-        _remove_oldest(self.logs)
+        printed = Printed.of(self.logs, name)
+        _remove_oldest(self.logs, name.partition("-")[0])
+        options = ["--project", str(self.folder), "--output", "json", "--quiet"]
+        options += [] if self.profile is None else ["--profile", self.profile]
         with printed.out.open("wb") as out, printed.errors.open("wb") as errors:
             child = subprocess.Popen(
-                [*self.command, *self._words(request)],
+                [*self.command, *options, *words],
                 cwd=self.folder,
                 env=dict(self.environ),
                 stdin=subprocess.DEVNULL,
@@ -81,13 +98,6 @@ class ChildRunner:
                 start_new_session=True,
             )
         return ChildUpdate(child, printed)
-
-    def _words(self, request: RunRequest) -> list[str]:
-        words = ["--project", str(self.folder), "--output", "json", "--quiet"]
-        words += [] if self.profile is None else ["--profile", self.profile]
-        words += ["run", f"--cause={request.cause.value}", f"--request-id={request.request_id}"]
-        words += [f"--refresh={','.join(request.refresh)}"] if request.refresh else []
-        return [*words, *(["--continuous"] if request.is_continuous else [])]
 
 
 class ChildUpdate:
@@ -100,6 +110,10 @@ class ChildUpdate:
         self._is_stopped = False
         found = Process.of(child.pid)
         self.process = None if found is None else (found.pid, found.started_at)
+
+    def exit_code(self) -> int | None:
+        """How the process ended; None while it runs, negative for a signal."""
+        return self._child.poll()
 
     def poll(self) -> Result | None:
         """See :class:`headrace.project.scheduling.runner.RunningUpdate`."""
@@ -124,9 +138,9 @@ def result_of(code: int, printed: Printed, *, is_stopped: bool) -> Result:
         printed: the files with its output.
         is_stopped: the scheduler asked it to stop.
     """
-    document = _document(printed.out)
+    document = document_of(printed)
     update_id, state = str(document.get("update_id") or ""), str(document.get("state") or "")
-    message = _message(document) or _last_line(printed.errors)
+    message = _message(document) or last_line(printed)
     if code == 0:
         return Result(Ending.DONE, state or UpdateState.COMPLETED.value, update_id)
     if is_stopped and (code < 0 or code == _INTERRUPTED):
@@ -142,13 +156,17 @@ def result_of(code: int, printed: Printed, *, is_stopped: bool) -> Result:
     return Result(Ending.OVER, "NOT_APPROVED" if code == _UNAPPROVED else "WRONG", update_id, message)
 
 
-def _document(file: Path) -> Mapping[str, Any]:
+def document_of(printed: Printed) -> Mapping[str, Any]:
     """The JSON document that a process printed; empty if it printed none."""
+    found = printed_value(printed)
+    return found if isinstance(found, dict) else {}
+
+
+def printed_value(printed: Printed) -> Any:
+    """The JSON value that a process printed; None if it printed none."""
     with suppress(OSError, ValueError, RecursionError):
-        found = json.loads(_tail(file))
-        if isinstance(found, dict):
-            return found
-    return {}
+        return json.loads(_tail(printed.out))
+    return None
 
 
 def _message(document: Mapping[str, Any]) -> str:
@@ -159,16 +177,17 @@ def _message(document: Mapping[str, Any]) -> str:
     return " ".join(text.split())[:_LONGEST_MESSAGE]
 
 
-def _last_line(errors: Path) -> str:
+def last_line(printed: Printed) -> str:
+    """The last line that a process printed beside its document; empty if it printed none."""
     with suppress(OSError):
-        lines = _tail(errors).decode(errors="replace").split("\n")
+        lines = _tail(printed.errors).decode(errors="replace").split("\n")
         return next((line.strip()[:_LONGEST_MESSAGE] for line in reversed(lines) if line.strip()), "")
     return ""
 
 
-def _remove_oldest(logs: Path) -> None:
+def _remove_oldest(logs: Path, kind: str) -> None:
     """Keep what the newest updates printed: a schedule of each minute makes thousands of files a day."""
-    found = sorted(logs.glob("schedule-*.log"), key=lambda file: file.stat().st_mtime_ns)
+    found = sorted(logs.glob(f"{kind}-*.log"), key=lambda file: file.stat().st_mtime_ns)
     for file in found[: max(0, len(found) - KEPT_FILES)]:
         file.unlink(missing_ok=True)
 

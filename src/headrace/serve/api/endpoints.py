@@ -1,0 +1,168 @@
+"""Mounts the API: each route of the table with the function that answers it, behind the check of its role."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Awaitable, Callable, Mapping
+from functools import cache
+from hashlib import sha256
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from headrace.errors import PipelineError
+from headrace.project.requests.request import Asker
+from headrace.project.requests.request import Request as StoredRequest
+from headrace.project.requests.request_queue import RequestQueue
+from headrace.serve.api.bodies import JSON_TYPE, checked_key, parsed_body
+from headrace.serve.api.openapi import openapi
+from headrace.serve.api.reading import READERS
+from headrace.serve.api.routes import KEY_HEADER, PREFIX, ROUTES, ApiRoute
+from headrace.serve.api.writing import WRITERS, Asked
+from headrace.serve.pages.pipeline_pages import pipelines_page
+from headrace.serve.pipelines import ServedPipeline, redact_all
+from headrace.serve.render import Frame, Page, Renderer, json_answer
+from headrace.serve.roles import principal_of
+
+_SITE, _OWN_SITE = "sec-fetch-site", "same-origin"
+_SHOWN = 100
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class Api:
+    """The API of some pipelines.
+
+    Args:
+        pipelines: by their names in URLs.
+        renderer: makes answers.
+        events: answers with events.
+        queues: take requests, by the pipeline's name in URLs.
+        is_read_only: nothing but reading is mounted.
+    """
+
+    def __init__(
+        self,
+        pipelines: Mapping[str, ServedPipeline],
+        renderer: Renderer,
+        events: Endpoint,
+        *,
+        queues: Mapping[str, RequestQueue],
+        is_read_only: bool,
+    ) -> None:
+        self._pipelines = pipelines
+        self._queues = queues
+        self._is_read_only = is_read_only
+        self._renderer = renderer
+        self._own: Mapping[str, Endpoint] = {
+            "openapi": _openapi,
+            "me": self._me,
+            "pipelines": self._list,
+            "events": events,
+        }
+
+    def routes(self) -> list[Route]:
+        """The routes of the table."""
+        return [
+            Route(one.pattern, self._checked(one), methods=[one.method])
+            for one in ROUTES
+            if one.method == "GET" or not self._is_read_only
+        ]
+
+    def _checked(self, route: ApiRoute) -> Endpoint:
+        answer = self._own.get(route.name) or (self._write(route) if route.writes else self._read(route.name))
+
+        async def endpoint(request: Request) -> Response:
+            principal = principal_of(request.scope)
+            role = principal.role
+            if not role.includes(route.role):
+                raise PipelineError("API.FORBIDDEN", role=role.value, needed=route.role.value, what=route.summary)
+            # Browsers send the cookie for pages of all ports of this machine.
+            if route.writes and principal.is_browser and request.headers.getlist(_SITE) != [_OWN_SITE]:
+                raise PipelineError("API.CROSS_SITE")
+            return await answer(request)
+
+        return endpoint
+
+    def _read(self, name: str) -> Endpoint:
+        read = READERS[name]
+
+        async def endpoint(request: Request) -> Response:
+            pipeline = self._pipeline(request)
+            values = {**request.query_params, **request.path_params}
+            try:
+                return self._answer(pipeline, await run_in_threadpool(read, pipeline, values))
+            except OSError as error:
+                raise _no_storage(error) from error
+
+        return endpoint
+
+    def _write(self, route: ApiRoute) -> Endpoint:
+        async def endpoint(request: Request) -> Response:
+            found = ", ".join(request.headers.getlist("content-type"))
+            if found.partition(";")[0].strip().lower() != JSON_TYPE:
+                raise PipelineError("API.CONTENT_TYPE", found=found[:_SHOWN])
+            pipeline = self._pipeline(request)
+            key = checked_key(request.headers.getlist(KEY_HEADER))
+            path = {name: text for name, text in request.path_params.items() if name != "pipeline"}
+            body = parsed_body(route, await request.body(), path)
+            asker = Asker(principal_of(request.scope).name, request.client.host if request.client else "")
+            asked = Asked(pipeline, body, asker.user, key or f"api-{uuid.uuid4().hex}")
+            made = await run_in_threadpool(self._submit, route, asked, asker)
+            url = f"{PREFIX}/pipelines/{pipeline.slug}/requests/{made.id}"
+            answer = self._answer(pipeline, {**made.as_asked(), "url": url}, 202)
+            answer.headers["Location"] = url
+            return answer
+
+        return endpoint
+
+    def _submit(self, route: ApiRoute, asked: Asked, asker: Asker) -> StoredRequest:
+        queue = self._queues.get(asked.pipeline.slug)
+        if queue is None:
+            raise PipelineError("SERVE.NO_QUEUE", reason="It has no queue")
+        sent = [route.name, asker.user, asked.body.path, asked.body.values]
+        fingerprint = sha256(json.dumps(sent, sort_keys=True).encode()).hexdigest()
+        # What was asked for may not be possible any more, but it was asked for.
+        try:
+            known = queue.known(asked.request_id, fingerprint)
+            return known or queue.submit(asked.request_id, fingerprint, WRITERS[route.name](asked), asker)
+        except OSError as error:
+            raise _no_storage(error) from error
+
+    def _pipeline(self, request: Request) -> ServedPipeline:
+        slug = request.path_params["pipeline"]
+        if slug not in self._pipelines:
+            raise PipelineError("SERVE.NO_PAGE", what=f'pipeline "{slug}"', suggestion="")
+        return self._pipelines[slug]
+
+    def _answer(self, pipeline: ServedPipeline, document: Any, status: int = 200) -> Response:
+        return self._renderer.json(
+            Page("", "", document, status=status), Frame(pipeline.slug, "", redact=pipeline.redact)
+        )
+
+    async def _me(self, request: Request) -> Response:
+        principal = principal_of(request.scope)
+        return json_answer({"name": principal.name, "role": principal.role.value, "is_read_only": self._is_read_only})
+
+    async def _list(self, _request: Request) -> Response:
+        pipelines = self._pipelines.values()
+        page = await run_in_threadpool(pipelines_page, pipelines)
+        # Each pipeline knows its own secrets.
+        return self._renderer.json(page, Frame("", "", redact=redact_all(pipelines)))
+
+
+def _no_storage(error: OSError) -> PipelineError:
+    return PipelineError("SERVE.STORAGE", reason=error.strerror or type(error).__name__)
+
+
+async def _openapi(_request: Request) -> Response:
+    return Response(_document(), media_type=JSON_TYPE)
+
+
+@cache
+def _document() -> bytes:
+    return bytes(json_answer(openapi()).body)

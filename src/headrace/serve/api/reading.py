@@ -1,0 +1,102 @@
+"""What the API tells about pipelines: the documents of the pages, and lists that have no page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from headrace.errors import PipelineError
+from headrace.project.inspection.stored_project import StoredProject
+from headrace.project.requests.plan_files import saved_plans
+from headrace.project.requests.request_file import stored_requests
+from headrace.project.requests.request_results import result_of
+from headrace.serve.formats import iso
+from headrace.serve.pages.dataset_page import dataset_page
+from headrace.serve.pages.flow_page import flow_page
+from headrace.serve.pages.graph_page import MOST_HOPS, graph_page
+from headrace.serve.pages.pipeline_pages import doctor_page, overview_page
+from headrace.serve.pages.update_pages import update_page, updates_page
+from headrace.serve.pipelines import ServedPipeline
+from headrace.storage.savepoints.stored import Savepoints
+
+# The values of a request: names of its path, and its query.
+Values = Mapping[str, str]
+
+
+def _graph(pipeline: ServedPipeline, values: Values) -> Mapping[str, Any]:
+    text = values.get("hops", "1")
+    hops = min(int(text), MOST_HOPS) if text.isascii() and text.isdigit() and len(text) < 4 else 1
+    return graph_page(pipeline, values.get("focus", ""), hops).document
+
+
+def _alerts(pipeline: ServedPipeline, _values: Values) -> Mapping[str, Any]:
+    found = []
+    for alert in _stored(pipeline).alerts().known():
+        times = {name: iso(getattr(alert, name)) for name in ("since", "last_true_at", "resolved_at")}
+        found.append({**alert.to_json(), **times, "silenced_until": iso(alert.silenced_until or None)})
+    return {"alerts": found}
+
+
+def _quarantine(pipeline: ServedPipeline, _values: Values) -> Mapping[str, Any]:
+    found = _stored(pipeline).quarantine_list()
+    return {"quarantines": [{"dataset": name, "rows": rows, "rules": dict(rules)} for name, rows, rules in found]}
+
+
+def _savepoints(pipeline: ServedPipeline, _values: Values) -> Mapping[str, Any]:
+    stored = Savepoints(pipeline.settings.layout)
+    found = [
+        {
+            "id": one.id,
+            "name": one.name,
+            "kind": one.kind.value,
+            "made_at": iso(one.made_at),
+            "made_by": one.made_by,
+            "plan_id": one.plan_id or None,
+            "tables": len(one.tables),
+            "flows": len(one.flows),
+            "size_bytes": one.size_bytes,
+        }
+        for one in stored.all()
+    ]
+    return {"savepoints": found, "problems": [problem.to_json() for problem in stored.problems()]}
+
+
+def _plans(pipeline: ServedPipeline, _values: Values) -> Mapping[str, Any]:
+    return {"plans": [one.to_json() for one in saved_plans(pipeline.settings.layout)]}
+
+
+def _requests(pipeline: ServedPipeline, _values: Values) -> Mapping[str, Any]:
+    found = list(stored_requests(pipeline.settings).values())
+    # The newest first.
+    return {"requests": [one.to_json() for one in reversed(found)]}
+
+
+def _request(pipeline: ServedPipeline, values: Values) -> Mapping[str, Any]:
+    known = stored_requests(pipeline.settings)
+    found = known.get(values["request"])
+    if found is None:
+        raise PipelineError("SERVE.NO_REQUEST", id=values["request"])
+    return {**found.to_json(), "result": result_of(pipeline.settings, found, known)}
+
+
+def _stored(pipeline: ServedPipeline) -> StoredProject:
+    return StoredProject(pipeline.settings, pipeline.environ)
+
+
+# By the name of the route. They read storages, so they are called in threads.
+READERS: Mapping[str, Callable[[ServedPipeline, Values], Any]] = {
+    "pipeline": lambda pipeline, _values: overview_page(pipeline).document,
+    "graph": _graph,
+    "dataset": lambda pipeline, values: dataset_page(pipeline, values["dataset"]).document,
+    "flow": lambda pipeline, values: flow_page(pipeline, values["flow"]).document,
+    "updates": lambda pipeline, _values: updates_page(pipeline).document,
+    "update": lambda pipeline, values: update_page(pipeline, values["update"]).document,
+    "doctor": lambda pipeline, _values: doctor_page(pipeline).document,
+    "schedules": lambda pipeline, _values: pipeline.schedules().to_json(),
+    "alerts": _alerts,
+    "quarantine": _quarantine,
+    "savepoints": _savepoints,
+    "plans": _plans,
+    "requests": _requests,
+    "request": _request,
+}

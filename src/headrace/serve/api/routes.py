@@ -1,0 +1,238 @@
+"""The table of the API's routes: where each is, who may use it, what it takes and what it returns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from headrace.serve.api.schemas import Schema
+from headrace.serve.roles import Role
+
+PREFIX = "/api/v1"
+_PARAMETER = re.compile(r"\{(\w+)\}")
+# Names of everything else may have any character.
+_PLAIN = ("pipeline", "request", "plan", "alert")
+MOST_ITEMS, LONGEST_TEXT, MOST_HOURS = 50, 200, 24 * 365
+
+
+class FieldKind(Enum):
+    """What the value of a field is."""
+
+    NAMES = "names"
+    TEXT = "text"
+    FLAG = "flag"
+    HOURS = "hours"
+
+
+_TEXT: Schema = {"type": "string", "minLength": 1, "maxLength": LONGEST_TEXT}
+_FIELD_SCHEMAS: Mapping[FieldKind, Schema] = {
+    FieldKind.NAMES: {"type": "array", "maxItems": MOST_ITEMS, "items": _TEXT},
+    FieldKind.TEXT: _TEXT,
+    FieldKind.FLAG: {"type": "boolean", "default": False},
+    FieldKind.HOURS: {"type": "number", "minimum": 0, "maximum": MOST_HOURS, "default": 4},
+}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a query or a header.
+
+    Attributes:
+        name: of the parameter.
+        description: what it does.
+        schema: of its value.
+        place: ``query`` or ``header``.
+    """
+
+    name: str
+    description: str
+    schema: Schema
+    place: str = "query"
+
+
+@dataclass(frozen=True)
+class BodyField:
+    """A field of the object that a request sends.
+
+    Attributes:
+        name: of the field.
+        description: what it does.
+        kind: of its value.
+    """
+
+    name: str
+    description: str
+    kind: FieldKind
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of its value."""
+        return {**_FIELD_SCHEMAS[self.kind], "description": self.description}
+
+
+@dataclass(frozen=True)
+class ApiRoute:
+    """A route of the API.
+
+    Attributes:
+        name: of the operation; the key of the function that answers.
+        method: of HTTP.
+        path: below the prefix; names in braces are parameters.
+        role: who may use it.
+        summary: what it does, in one line.
+        answer: the name of the schema of its answer.
+        parameters: of the query, and headers.
+        fields: of the object that it takes; all are optional.
+    """
+
+    name: str
+    method: str
+    path: str
+    role: Role
+    summary: str
+    answer: str
+    parameters: tuple[Parameter, ...] = ()
+    fields: tuple[BodyField, ...] = ()
+
+    @property
+    def writes(self) -> bool:
+        """Whether it changes something."""
+        return self.method != "GET"
+
+    @property
+    def path_parameters(self) -> tuple[str, ...]:
+        """The names in its path."""
+        return tuple(_PARAMETER.findall(self.path))
+
+    @property
+    def pattern(self) -> str:
+        """The path as the router has it: names of datasets and flows may have slashes."""
+        return PREFIX + _PARAMETER.sub(lambda one: one[0] if one[1] in _PLAIN else f"{{{one[1]}:path}}", self.path)
+
+
+_P = "/pipelines/{pipeline}"
+_FOCUS = (
+    Parameter("focus", "Show only this dataset or source, and what is near it.", {"type": "string"}),
+    Parameter("hops", "How near, in edges.", {"type": "integer", "minimum": 0, "default": 1}),
+)
+_AFTER = (
+    Parameter("after", "Only events after the one with this `sequence`.", {"type": "integer", "minimum": 0}),
+    Parameter(
+        "Accept",
+        "With `text/event-stream`, events are sent as they are stored.",
+        {"type": "string"},
+        "header",
+    ),
+)
+KEY_HEADER = "Idempotency-Key"
+_KEY = (
+    Parameter(
+        KEY_HEADER,
+        "The id of the request, up to 100 letters, digits and `-_.:@`. Sent again, it does nothing again.",
+        {"type": "string", "pattern": "^[A-Za-z0-9._:@-]{1,100}$"},
+        "header",
+    ),
+)
+_SELECTION = (
+    BodyField("refresh", "Only these datasets, selected as by `headrace run --refresh`.", FieldKind.NAMES),
+    BodyField("full_refresh", "Clear and recompute these datasets.", FieldKind.NAMES),
+    BodyField("exclude", "Leave these datasets out.", FieldKind.NAMES),
+    BodyField(
+        "reset_checkpoint", "Reset the checkpoints of these flows, each `FLOW` or `FLOW=START`.", FieldKind.NAMES
+    ),
+)
+_DATASETS = BodyField("datasets", "Only these datasets.", FieldKind.NAMES)
+
+
+def _write(name: str, path: str, role: Role, summary: str, *fields: BodyField) -> ApiRoute:
+    """A route that stores a request."""
+    return ApiRoute(name, "POST", _P + path, role, summary, "Asked", _KEY, fields)
+
+
+ROUTES: tuple[ApiRoute, ...] = (
+    ApiRoute("openapi", "GET", "/openapi.json", Role.VIEWER, "This document", "Document"),
+    ApiRoute("me", "GET", "/me", Role.VIEWER, "Whose token it is, and what it may do", "Me"),
+    ApiRoute("pipelines", "GET", "/pipelines", Role.VIEWER, "All pipelines, with their health", "Pipelines"),
+    ApiRoute("pipeline", "GET", _P, Role.VIEWER, "A pipeline, and what needs attention", "Pipeline"),
+    ApiRoute("graph", "GET", f"{_P}/graph", Role.VIEWER, "What reads what, with health and lag", "Graph", _FOCUS),
+    ApiRoute("dataset", "GET", f"{_P}/datasets/{{dataset}}", Role.VIEWER, "A dataset, without its rows", "Dataset"),
+    ApiRoute("flow", "GET", f"{_P}/flows/{{flow}}", Role.VIEWER, "A flow and its newest batches", "Flow"),
+    ApiRoute("updates", "GET", f"{_P}/updates", Role.VIEWER, "The newest updates", "Updates"),
+    ApiRoute("update", "GET", f"{_P}/updates/{{update}}", Role.VIEWER, "An update and its flows", "UpdateReport"),
+    ApiRoute("doctor", "GET", f"{_P}/doctor", Role.VIEWER, "What is wrong or at risk", "Diagnosis"),
+    ApiRoute("events", "GET", f"{_P}/events", Role.VIEWER, "The newest 1,000 events", "Events", _AFTER),
+    ApiRoute("schedules", "GET", f"{_P}/schedules", Role.VIEWER, "The schedules, and who runs them", "Schedules"),
+    ApiRoute("alerts", "GET", f"{_P}/alerts", Role.VIEWER, "The alerts of the last check", "Alerts"),
+    ApiRoute("quarantine", "GET", f"{_P}/quarantine", Role.VIEWER, "How many rows are in quarantine", "Quarantines"),
+    ApiRoute("savepoints", "GET", f"{_P}/savepoints", Role.VIEWER, "The savepoints, oldest first", "Savepoints"),
+    ApiRoute("plans", "GET", f"{_P}/plans", Role.VIEWER, "The plans that were made by request", "Plans"),
+    ApiRoute("requests", "GET", f"{_P}/requests", Role.VIEWER, "The requests of the last seven days", "Requests"),
+    ApiRoute("request", "GET", f"{_P}/requests/{{request}}", Role.VIEWER, "A request and its result", "RequestReport"),
+    _write(
+        "start_update",
+        "/updates",
+        Role.OPERATOR,
+        "Run an update",
+        *_SELECTION,
+        BodyField("continuous", "Run until it is stopped.", FieldKind.FLAG),
+    ),
+    _write("stop_update", "/updates/{update}/stop", Role.OPERATOR, "Stop an update: batches that run may finish"),
+    _write("stop_request", "/requests/{request}/stop", Role.OPERATOR, "Stop a request, or take it out of the queue"),
+    _write("validate", "/validate", Role.OPERATOR, "Check the whole project"),
+    _write("make_plan", "/plans", Role.OPERATOR, "Plan an update, and keep the plan", *_SELECTION),
+    _write(
+        "approve_plan",
+        "/plans/{plan}/approve",
+        Role.APPROVER,
+        "Approve a plan in your name",
+        BodyField("note", "What to say with the approval.", FieldKind.TEXT),
+    ),
+    _write("reject_plan", "/plans/{plan}/reject", Role.APPROVER, "Reject a plan: it can no longer be applied"),
+    _write("apply_plan", "/plans/{plan}/apply", Role.OPERATOR, "Run the update of a plan"),
+    _write(
+        "replay",
+        "/quarantine/{dataset}/replay",
+        Role.OPERATOR,
+        "Check quarantined rows again, and write those that pass",
+        BodyField("rules", "Only rows that violated these expectations.", FieldKind.NAMES),
+        BodyField("release", "Accept rows that still violate expectations.", FieldKind.FLAG),
+        BodyField("from_source", "Read the records of the source again, and run the current code.", FieldKind.FLAG),
+    ),
+    _write(
+        "maintain",
+        "/maintenance",
+        Role.OPERATOR,
+        "Compact, cluster and vacuum tables",
+        _DATASETS,
+        BodyField("only", "Only these tasks.", FieldKind.NAMES),
+        BodyField("dry_run", "Show what would be done.", FieldKind.FLAG),
+    ),
+    _write(
+        "create_savepoint",
+        "/savepoints",
+        Role.OPERATOR,
+        "Save tables and checkpoints as they are now",
+        BodyField("name", "A name for it.", FieldKind.TEXT),
+    ),
+    _write(
+        "restore",
+        "/savepoints/{savepoint}/restore",
+        Role.OPERATOR,
+        "Show what a restore would change; only with `dry_run`",
+        _DATASETS,
+        BodyField("dry_run", "Must be true.", FieldKind.FLAG),
+    ),
+    _write("fire_schedule", "/schedules/{schedule}/fire", Role.OPERATOR, "Run the update of a schedule now"),
+    _write("pause_schedule", "/schedules/{schedule}/pause", Role.ADMIN, "Pause a schedule"),
+    _write("resume_schedule", "/schedules/{schedule}/resume", Role.ADMIN, "Resume a schedule"),
+    _write("acknowledge_alert", "/alerts/{alert}/ack", Role.OPERATOR, "Acknowledge an alert in your name"),
+    _write(
+        "silence_alert",
+        "/alerts/{alert}/silence",
+        Role.OPERATOR,
+        "Silence an alert",
+        BodyField("hours", "For how long.", FieldKind.HOURS),
+    ),
+)

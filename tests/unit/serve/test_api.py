@@ -1,0 +1,103 @@
+"""The API is what its table says: routes, roles, and the shapes of its answers."""
+
+from __future__ import annotations
+
+import fastjsonschema
+import pytest
+
+from headrace.serve.api.openapi import openapi
+from headrace.serve.api.reading import READERS
+from headrace.serve.api.routes import ROUTES
+
+P = "/api/v1/pipelines/shop"
+READ = {
+    "openapi": "/api/v1/openapi.json",
+    "me": "/api/v1/me",
+    "pipelines": "/api/v1/pipelines",
+    "pipeline": P,
+    "graph": f"{P}/graph?focus=orders&hops=2",
+    "dataset": f"{P}/datasets/orders",
+    "flow": f"{P}/flows/orders",
+    "updates": f"{P}/updates",
+    "update": f"{P}/updates/bbbb2222-0000",
+    "doctor": f"{P}/doctor",
+    "events": f"{P}/events",
+    "schedules": f"{P}/schedules",
+    "alerts": f"{P}/alerts",
+    "quarantine": f"{P}/quarantine",
+    "savepoints": f"{P}/savepoints",
+    "plans": f"{P}/plans",
+    "requests": f"{P}/requests",
+}
+# What a fresh storage does not have; other tests call it.
+LATER = {"request"}
+DOCUMENT = openapi()
+
+
+def matches(name, value):
+    """Fails unless a value has the shape of a schema of the document."""
+    root = {"allOf": [{"$ref": f"#/components/schemas/{name}"}], "components": DOCUMENT["components"]}
+    fastjsonschema.compile(root, use_default=False)(value)
+
+
+def mounted(app):
+    """The routes of the API in the application, below its guard and its door."""
+    while not hasattr(app, "routes"):
+        app = app._app
+    return {
+        (route.path, method) for route in app.routes for method in route.methods - {"HEAD"} if "/api/" in route.path
+    }
+
+
+def test_the_table_of_routes_is_what_is_mounted_and_documented(browser):
+    assert mounted(browser.app) == {(route.pattern, route.method) for route in ROUTES}
+    documented = {(path, method.upper()) for path, methods in DOCUMENT["paths"].items() for method in methods}
+    assert documented == {(f"/api/v1{route.path}", route.method) for route in ROUTES}
+    assert {route.name for route in ROUTES if not route.writes} == {*READ, *LATER}
+    assert set(READERS) < {*READ, *LATER}
+    assert len({route.name for route in ROUTES}) == len(ROUTES)
+
+
+@pytest.mark.parametrize("route", [route for route in ROUTES if route.name in READ], ids=lambda route: route.name)
+def test_answers_have_the_shape_that_is_documented(browser, route):
+    answer = browser.call(READ[route.name])
+
+    assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
+    matches(route.answer, answer.json)
+
+
+@pytest.mark.parametrize(
+    ("path", "method", "status", "code"),
+    [
+        (f"{P}/datasets/no", "GET", 404, "SERVE.NO_PAGE"),
+        (f"{P}/updates/no", "GET", 404, "TRACE.NO_UPDATE"),
+        ("/api/v1/pipelines/other/graph", "GET", 404, "SERVE.NO_PAGE"),
+        ("/api/v1/nothing", "GET", 404, "API.NO_RESOURCE"),
+        ("/api/v2/pipelines", "GET", 404, "API.NO_RESOURCE"),
+        (f"{P}/graph", "POST", 405, "API.METHOD"),
+    ],
+)
+def test_errors_have_a_code_and_a_hint(browser, path, method, status, code):
+    answer = browser.call(path, method, sec_fetch_site="same-origin", content_type="application/json")
+
+    assert (answer.status, answer.json["error"]["code"]) == (status, code)
+    assert answer.json["error"]["hint"]
+    matches("Failure", answer.json)
+
+
+def test_a_stranger_learns_what_to_send(busy_shop, served):
+    answer = served(busy_shop).call(P)
+
+    assert (answer.status, answer.json["error"]["code"]) == (401, "API.UNAUTHORIZED")
+    matches("Failure", answer.json)
+
+
+def test_the_document_of_the_api_is_complete():
+    """Each name that it refers to exists, and each operation says who may use it."""
+    fastjsonschema.compile({"definitions": DOCUMENT["components"]["schemas"], "components": DOCUMENT["components"]})
+    for methods in DOCUMENT["paths"].values():
+        for operation in methods.values():
+            assert operation["description"].startswith("Needs the role `")
+            for answer in operation["responses"].values():
+                name = answer["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
+                assert name in DOCUMENT["components"]["schemas"]
