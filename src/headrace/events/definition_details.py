@@ -1,7 +1,7 @@
 """The JSON of the definitions of datasets, sinks and flows: the vendor's field names, and our own.
 
 Ours are ``path``, ``schema``, ``comment``, ``private``, ``partition_by``, ``cluster_by``, ``freshness``,
-``schedule``, ``external_inputs``, ``trigger`` and ``query_digest``.
+``schedule``, ``external_inputs``, ``trigger``, ``query_digest`` and ``column_lineage``.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
+from headrace.events.column_lineage import dataset_body, dataset_of, lineage_body, lineage_of
 from headrace.events.levels import Json
-from headrace.events.types import DatasetDefined, ExternalInput, FlowDefined, FreshnessTarget, SinkDefined
+from headrace.events.types import DatasetDefined, FlowDefined, FreshnessTarget, SinkDefined
 from headrace.model.datasets import Kind
+from headrace.model.external_input import ExternalInput
 
 DEFINITIONS = frozenset(kind.event_type for kind in (DatasetDefined, SinkDefined, FlowDefined))
 
@@ -53,9 +55,10 @@ def definition_body(event: DatasetDefined | SinkDefined | FlowDefined) -> dict[s
                 "language": event.language,
                 "once": event.once,
                 "comment": event.comment,
-                "external_inputs": [{"kind": one.kind, "name": one.name} for one in event.external_inputs],
+                "external_inputs": [_external_body(one) for one in event.external_inputs],
                 "trigger": event.trigger,
                 "query_digest": event.query_digest,
+                **({} if event.columns is None else {"column_lineage": lineage_body(event.columns)}),
             }
 
 
@@ -86,7 +89,17 @@ def definition_of(event_type: str, body: Json, flow: str, dataset: str) -> Datas
         mode=body["flow_type"],
         once=body["once"],
         comment=body.get("comment"),
-        external_inputs=tuple(ExternalInput(one["kind"], one["name"]) for one in body.get("external_inputs", ())),
+        external_inputs=tuple(map(_external_of, body.get("external_inputs", ()))),
         trigger=body.get("trigger"),
         query_digest=body.get("query_digest"),
+        columns=lineage_of(body["column_lineage"]) if "column_lineage" in body else None,
     )
+
+
+def _external_body(given: ExternalInput) -> dict[str, Any]:
+    datasets = {"datasets": [dataset_body(one) for one in given.datasets]} if given.datasets else {}
+    return {"kind": given.kind, "name": given.name, **datasets}
+
+
+def _external_of(body: Json) -> ExternalInput:
+    return ExternalInput(body["kind"], body["name"], tuple(map(dataset_of, body.get("datasets", ()))))

@@ -20,9 +20,11 @@ from headrace.events.upkeep import (
     TableMaintained,
 )
 from headrace.model.batch_commit import BatchCommit
+from headrace.model.column_lineage import ColumnLineage
 from headrace.model.datasets import Kind
 from headrace.model.executor_time import ExecutorTime
 from headrace.model.expectations import ExpectationCount
+from headrace.model.external_input import ExternalInput
 from headrace.model.outcome import (
     BatchTasks,
     FilesBacklog,
@@ -149,21 +151,11 @@ class SinkDefined:
 
 
 @dataclass(frozen=True)
-class ExternalInput:
-    """Something outside of the pipeline that a flow reads: files, topics, tables; its *name* has no secrets.
-
-    *kind* is ``auto loader``, ``files`` or ``stream`` for streams, and ``batch`` for what is read at once.
-    """
-
-    kind: str
-    name: str
-
-
-@dataclass(frozen=True)
 class FlowDefined:
     """A flow of the update's graph; *mode* is the vendor's flow type, such as APPEND or COMPLETE.
 
     *trigger* says when its batches start, *query_digest* changes with its query; None in logs of older versions.
+    *columns* says where its columns come from; None if unknown.
     """
 
     flow: str
@@ -176,6 +168,7 @@ class FlowDefined:
     external_inputs: tuple[ExternalInput, ...] = ()
     trigger: str | None = None
     query_digest: str | None = None
+    columns: ColumnLineage | None = None
 
     event_type: ClassVar[str] = "flow_definition"
     level: ClassVar[Level] = Level.INFO

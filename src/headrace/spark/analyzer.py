@@ -23,6 +23,7 @@ from headrace.model.schema import Schema
 from headrace.spark.analysis.plans import PlanReading, needs_complete_mode, read_plan
 from headrace.spark.analysis.query_identity import QueryIdentities
 from headrace.spark.analysis.state_operators import stateful_operators
+from headrace.spark.cdc.change_lineage import change_lineage
 from headrace.spark.cdc.declaration import feed_of, snapshot_feed, target_schema
 from headrace.spark.delta.tables import empty_frame
 from headrace.spark.errors.spark_errors import definition_problem, first_line, user_location
@@ -158,7 +159,8 @@ class StubAnalyzer:
 
     def _change_analysis(self, flow: Flow, frame: DataFrame, feed: ChangeFeed) -> ChangeAnalysis:
         found = ChangeAnalysis.of(self._analysis(flow, frame), feed)
-        return replace(found, schema=target_schema(feed).nullable)
+        columns = change_lineage(flow, feed, frame, found.columns)
+        return replace(found, schema=target_schema(feed).nullable, columns=columns)
 
     def _analysis(self, flow: Flow, frame: DataFrame) -> Analysis:
         check_input_file(frame)
@@ -173,6 +175,8 @@ class StubAnalyzer:
             inputs=reading.as_inputs,
             sources=tuple(reading.sources) if streaming else (),
             external=tuple(reading.external),
+            external_datasets=tuple(reading.external_datasets),
+            columns=reading.columns,
             external_tables=() if streaming else tuple(reading.tables),
             complete=complete,
             operators=stateful_operators(frame, complete=complete) if keeps_state else (),

@@ -12,7 +12,6 @@ from importlib.metadata import version
 from headrace.events.types import (
     DatasetDefined,
     Event,
-    ExternalInput,
     FlowDefined,
     FreshnessTarget,
     SinkDefined,
@@ -24,6 +23,7 @@ from headrace.graph.resolved import ResolvedGraph
 from headrace.graph.resolved_flows import CompleteFlow, Mode, ViewFlow
 from headrace.graph.select import Selection
 from headrace.model.datasets import is_private
+from headrace.model.external_input import ExternalInput
 from headrace.model.outcome import UpdateCause
 from headrace.model.table_rules import Fresh
 from headrace.options.nearest import nearest
@@ -221,6 +221,7 @@ def definition_events(graph: ResolvedGraph, plan: Plan) -> Iterator[Event]:
             external_inputs=external_inputs(flow.analysis),
             trigger=triggers.get(flow.name),
             query_digest=flow.analysis.fingerprint or None,
+            columns=flow.analysis.columns,
         )
 
 
@@ -228,6 +229,10 @@ def external_inputs(analysis: Analysis) -> tuple[ExternalInput, ...]:
     """What a flow reads outside of the pipeline, without what addresses may hold: users, passwords and signatures."""
     streams = {source.name: _STREAM_KINDS.get(source.kind, "stream") for source in analysis.sources}
     return tuple(
-        ExternalInput(streams.get(text, "batch"), _URL_SECRETS.sub(r"\1", text))
+        ExternalInput(
+            streams.get(text, "batch"),
+            _URL_SECRETS.sub(r"\1", text),
+            tuple(dict.fromkeys(dataset for place, dataset in analysis.external_datasets if place == text)),
+        )
         for text in dict.fromkeys(analysis.external)
     )
