@@ -44,7 +44,7 @@ def lineage_of(body: Json) -> ColumnLineage:
     def read(uses: Any) -> tuple[ColumnUse, ...]:
         nonlocal unknown
         unknown = unknown or any(how not in known for _, how in uses)
-        return tuple(ColumnUse(*sources[place], known[how]) for place, how in uses if how in known)
+        return tuple(ColumnUse(sources[place][0], sources[place][1], known[how]) for place, how in uses if how in known)
 
     columns = tuple(OutputColumn(str(name), read(uses)) for name, uses in body["columns"])
     rows = read(body["rows"])

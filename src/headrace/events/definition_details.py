@@ -1,7 +1,8 @@
 """The JSON of the definitions of datasets, sinks and flows: the vendor's field names, and our own.
 
 Ours are ``path``, ``schema``, ``comment``, ``private``, ``partition_by``, ``cluster_by``, ``freshness``,
-``schedule``, ``external_inputs``, ``trigger``, ``query_digest`` and ``column_lineage``.
+``schedule``, ``external_inputs``, ``trigger``, ``query_digest``, ``column_lineage``, ``location`` of the code, and
+``datasets``, the names that other systems have for an external input or what a sink writes to.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from headrace.events.levels import Json
 from headrace.events.types import DatasetDefined, FlowDefined, FreshnessTarget, SinkDefined
 from headrace.model.datasets import Kind
 from headrace.model.external_input import ExternalInput
+from headrace.model.location import Location
 
 DEFINITIONS = frozenset(kind.event_type for kind in (DatasetDefined, SinkDefined, FlowDefined))
 
@@ -45,8 +47,9 @@ def definition_body(event: DatasetDefined | SinkDefined | FlowDefined) -> dict[s
                 "freshness": [{"column": one.column, "within_s": one.within_s} for one in event.freshness],
                 **({"schedule": event.schedule} if event.schedule else {}),
             }
-        case SinkDefined(_, form, options):
-            return {"format": form, "options": options}
+        case SinkDefined(_, form, options, datasets):
+            named = {"datasets": [dataset_body(one) for one in datasets]} if datasets else {}
+            return {"format": form, "options": options, **named}
         case FlowDefined():
             return {
                 "input_datasets": list(event.inputs),
@@ -59,6 +62,7 @@ def definition_body(event: DatasetDefined | SinkDefined | FlowDefined) -> dict[s
                 "trigger": event.trigger,
                 "query_digest": event.query_digest,
                 **({} if event.columns is None else {"column_lineage": lineage_body(event.columns)}),
+                **_location_body(event.location),
             }
 
 
@@ -80,7 +84,8 @@ def definition_of(event_type: str, body: Json, flow: str, dataset: str) -> Datas
             schedule=body.get("schedule", ""),
         )
     if event_type == SinkDefined.event_type:
-        return SinkDefined(dataset, body["format"], body["options"])
+        datasets = tuple(map(dataset_of, body.get("datasets", ())))
+        return SinkDefined(dataset, body["format"], body["options"], datasets)
     return FlowDefined(
         flow=flow,
         dataset=dataset,
@@ -93,7 +98,16 @@ def definition_of(event_type: str, body: Json, flow: str, dataset: str) -> Datas
         trigger=body.get("trigger"),
         query_digest=body.get("query_digest"),
         columns=lineage_of(body["column_lineage"]) if "column_lineage" in body else None,
+        location=_location_of(body.get("location")),
     )
+
+
+def _location_body(location: Location | None) -> dict[str, Any]:
+    return {} if location is None else {"location": {"file": location.file, "line": location.line}}
+
+
+def _location_of(body: Json | None) -> Location | None:
+    return None if body is None else Location(str(body["file"]), int(body["line"]))
 
 
 def _external_body(given: ExternalInput) -> dict[str, Any]:

@@ -21,10 +21,12 @@ from headrace.events.upkeep import (
 )
 from headrace.model.batch_commit import BatchCommit
 from headrace.model.column_lineage import ColumnLineage
+from headrace.model.dataset_id import DatasetId
 from headrace.model.datasets import Kind
 from headrace.model.executor_time import ExecutorTime
 from headrace.model.expectations import ExpectationCount
 from headrace.model.external_input import ExternalInput
+from headrace.model.location import Location
 from headrace.model.outcome import (
     BatchTasks,
     FilesBacklog,
@@ -134,11 +136,12 @@ class DatasetDefined:
 
 @dataclass(frozen=True)
 class SinkDefined:
-    """A sink of the update's graph; *options* omits values that may be secret."""
+    """A sink of the update's graph; *options* omits values that may be secret, *datasets* names what it writes to."""
 
     dataset: str
     format: str
     options: Json = field(default_factory=dict)
+    datasets: tuple[DatasetId, ...] = ()
 
     event_type: ClassVar[str] = "sink_definition"
     level: ClassVar[Level] = Level.INFO
@@ -155,7 +158,7 @@ class FlowDefined:
     """A flow of the update's graph; *mode* is the vendor's flow type, such as APPEND or COMPLETE.
 
     *trigger* says when its batches start, *query_digest* changes with its query; None in logs of older versions.
-    *columns* says where its columns come from; None if unknown.
+    *columns* says where its columns come from; None if unknown. *location* is that of its code.
     """
 
     flow: str
@@ -169,6 +172,7 @@ class FlowDefined:
     trigger: str | None = None
     query_digest: str | None = None
     columns: ColumnLineage | None = None
+    location: Location | None = None
 
     event_type: ClassVar[str] = "flow_definition"
     level: ClassVar[Level] = Level.INFO

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from headrace.events.types import ExternalInput
 from headrace.graph.analysis import Analysis, Source, SourceKind
+from headrace.model.external_input import ExternalInput
 from headrace.model.schema import Schema
-from headrace.project.update.initial_events import external_inputs
+from headrace.project.update.definition_events import external_inputs
 
 
 def test_inputs_are_recorded_with_their_kind_and_without_secrets_of_addresses():
