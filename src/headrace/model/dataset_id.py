@@ -65,6 +65,7 @@ def of_place(place: str) -> DatasetId:
 def of_topic(servers: str, topic: str) -> DatasetId:
     """The id of a topic; the first of the servers stands for all of them."""
     server = _KAFKA_PROTOCOL.sub("", servers.split(",", maxsplit=1)[0].strip()).rpartition("@")[2]
+    server = re.split(r"[/?]", server, maxsplit=1)[0]
     port = "" if not server or re.search(r":\d+$", server) else f":{_KAFKA_PORT}"
     return DatasetId(f"kafka://{server}{port}", topic)
 

@@ -8,9 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.lineage_schemas import check_run_event
+from tests.tiers import examples
 from tests.unit.lineage.conftest import (
     DEFINITIONS,
     PRODUCER,
@@ -221,6 +222,7 @@ def played(runs, steps):
         yield from runs.add(event, at(0))
 
 
+@settings(max_examples=examples(40, 2000))
 @given(st.lists(STEPS, max_size=30), st.sampled_from(["COMPLETED", "FAILED", "CANCELED", None]))
 def test_each_started_run_ends_exactly_once_and_has_the_same_id_in_any_process(steps, end):
     def events():
@@ -240,6 +242,7 @@ def test_each_started_run_ends_exactly_once_and_has_the_same_id_in_any_process(s
         assert kinds.count("START") == 1
 
 
+@settings(max_examples=examples(40, 2000))
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(1, 9)), max_size=30))
 def test_the_rows_of_all_events_of_a_run_are_those_of_its_batches(batches):
     runs = RunEvents(replace(PRODUCER, every_s=2.0))
