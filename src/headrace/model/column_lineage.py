@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from headrace.model.dataset_id import DatasetId
 
@@ -63,6 +63,21 @@ class ColumnUse:
     column: str
     use: Use
 
+    def to_json(self) -> dict[str, str]:
+        """The use as JSON; what is outside of the pipeline has a namespace too."""
+        named = {"dataset": self.dataset} if isinstance(self.dataset, str) else self._outside(self.dataset)
+        return {**named, "column": self.column, "use": self.use.value}
+
+    def describe(self) -> str:
+        """The use for people, such as ``orders.amount (aggregation)``."""
+        name = self.dataset if isinstance(self.dataset, str) else self.dataset.name
+        how = "" if self.use is Use.IDENTITY else f" ({self.use.phrase})"
+        return f"{name}.{self.column}{how}"
+
+    @staticmethod
+    def _outside(dataset: DatasetId) -> dict[str, str]:
+        return {"namespace": dataset.namespace, "dataset": dataset.name}
+
     def then(self, outer: Use) -> ColumnUse:
         """The same column, used by an expression that uses what uses it."""
         return replace(self, use=self.use.then(outer))
@@ -99,6 +114,25 @@ class ColumnLineage:
     def datasets(self) -> tuple[InputDataset, ...]:
         """The inputs whose columns are used, in their order."""
         return tuple(dict.fromkeys(use.dataset for use in self._uses()))
+
+    def to_json(self) -> dict[str, Any]:
+        """The lineage as JSON: for each column, and for all rows, the columns of inputs and how they are used."""
+        return {
+            "columns": [
+                {"column": column.name, "from": [use.to_json() for use in column.uses]} for column in self.columns
+            ],
+            "rows": [use.to_json() for use in self.rows],
+            "complete": self.is_complete,
+        }
+
+    def describe(self) -> Iterator[tuple[str, str]]:
+        """For each column, and for all rows, what it comes from; as a label and a text."""
+        for column in self.columns:
+            yield "from", f"{column.name}: {', '.join(use.describe() for use in column.uses) or 'no column'}"
+        if self.rows:
+            yield "rows by", ", ".join(use.describe() for use in self.rows)
+        if not self.is_complete:
+            yield "from", "more, which is not known or too much"
 
     def bounded(self, max_size: int = MAX_SIZE) -> ColumnLineage:
         """The same with at most a size; what decides about rows and values is left out first, then the last columns."""
