@@ -326,4 +326,4 @@ def _trees_of(node: TreeNode, row: Any) -> Iterator[TreeNode]:
 
 
 def _is_name(datasets: tuple[InputDataset, ...] | None) -> bool:
-    return bool(datasets) and isinstance(datasets[0], str)
+    return datasets is not None and len(datasets) > 0 and isinstance(datasets[0], str)

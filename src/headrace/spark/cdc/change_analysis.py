@@ -1,11 +1,14 @@
-"""Where the columns of a table come from that changes or snapshots are merged into."""
+"""The analysis of flows that merge changes or snapshots: the columns of the target, and where they come from."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from pyspark.sql import Column, DataFrame
 
 from headrace.cdc.feed import ChangeFeed
 from headrace.cdc.scd_spec import SYSTEM_END_AT, SYSTEM_START_AT
+from headrace.graph.analysis import Analysis, ChangeAnalysis
 from headrace.model.column_lineage import ColumnLineage, ColumnUse, OutputColumn, Use, seen_through, unique
 from headrace.model.datasets import Flow
 from headrace.spark.analysis.column_lineage import ROWS, expression_uses
@@ -17,19 +20,24 @@ from headrace.spark.cdc.change_events import (
     system_column,
     truncate_condition,
 )
+from headrace.spark.cdc.declaration import target_schema
 
 
-def change_lineage(
-    flow: Flow, feed: ChangeFeed, source: DataFrame, columns: ColumnLineage | None
-) -> ColumnLineage | None:
-    """The lineage of the target's columns: those of the source by their names; rows are matched by the keys.
+def change_analysis(flow: Flow, feed: ChangeFeed, source: DataFrame, analysis: Analysis) -> ChangeAnalysis:
+    """The analysis of a flow, from that of its source.
 
     Args:
         flow: the flow.
-        feed: how its events become rows.
-        source: the rows of its source.
-        columns: where these come from; None if unknown.
+        feed: how the events of the source become rows.
+        source: the rows of the source.
+        analysis: of the source.
     """
+    columns = _lineage(flow, feed, source, analysis.columns)
+    return replace(ChangeAnalysis.of(analysis, feed), schema=target_schema(feed).nullable, columns=columns)
+
+
+def _lineage(flow: Flow, feed: ChangeFeed, source: DataFrame, columns: ColumnLineage | None) -> ColumnLineage | None:
+    """The lineage of the target's columns: those of the source by their names; rows are matched by the keys."""
     if columns is None:
         return None
     known = {column.name for column in columns.columns}
