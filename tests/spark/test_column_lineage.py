@@ -14,7 +14,9 @@ pytestmark = pytest.mark.spark
 PROJECT = """
     from pyspark.sql import Window
 
-    @dp.table(schema="id INT, customer INT, amount DOUBLE, status STRING, at TIMESTAMP, items ARRAY<STRUCT<sku: STRING>>")
+    ORDERS = "id INT, customer INT, amount DOUBLE, status STRING, at TIMESTAMP, items ARRAY<STRUCT<sku: STRING>>"
+
+    @dp.table(schema=ORDERS)
     def orders():
         return spark.readStream.schema("id INT").json("unused")
 
@@ -87,7 +89,8 @@ PROJECT = """
     @dp.materialized_view
     def grouped():
         return spark.sql(
-            "SELECT customer, status, sum(amount) FILTER (WHERE id > 0) AS s FROM orders GROUP BY CUBE (customer, status)"
+            "SELECT customer, status, sum(amount) FILTER (WHERE id > 0) AS s "
+            "FROM orders GROUP BY CUBE (customer, status)"
         )
 
     @dp.materialized_view
