@@ -206,7 +206,7 @@ EXPECTED = {
     "difference": {"id": "orders.id", "*": "customers.version (filter)"},
     "windowed": {
         "status": "orders.status",
-        "since": "orders.at (transformation)",
+        "since": "orders.at (transformation), orders.at (conditional)",
         "most": "orders.amount (aggregation)",
         "*": "orders.at (filter), orders.at (group by), orders.status (group by)",
     },
@@ -244,7 +244,8 @@ def as_text(columns):
 
 
 def test_columns_of_all_kinds_of_queries_come_from_the_columns_that_they_use(project):
-    pipeline = project({"transformations/project.py": PROJECT, "transformations/more.sql": SQL})
+    pipeline = project(PROJECT, {"transformations/more.sql": SQL})
+    pipeline.given("orders", [{"id": 1}]).given("customers", [{"id": 1}])
 
     graph = pipeline.project.graph()
 

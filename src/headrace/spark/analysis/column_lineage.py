@@ -41,7 +41,6 @@ _CONSTANTS = frozenset({"LocalRelation", "Range", "OneRowRelation", "ResolvedInl
 _SUBQUERIES = frozenset({"Exists", "LateralSubquery", "ListQuery", "ScalarSubquery"})
 # Window functions whose arguments are the order of the window.
 _RANKS = frozenset({"DenseRank", "PercentRank", "Rank"})
-_TRANSPARENT = frozenset({"Alias", "OuterReference"})
 # Of so many columns of inputs, a single column keeps the first ones.
 _MAX_USES = 500
 
@@ -163,7 +162,7 @@ class _Walk:
             case "Join" | "AsOfJoin" | "LateralJoin":
                 return self._join(node, below)
             case "Union" | "Intersect" | "Except" | "UnionLoop":
-                return self._combined(node.kind, below)
+                return self._combined(node, below)
             case "WithCTE":
                 return below[-1]
             case _:
@@ -214,11 +213,15 @@ class _Walk:
             raise ValueError("an existence join is no part of a query's own plan")
         return [*left, *right]
 
-    def _combined(self, kind: str, below: list[list[Attribute]]) -> list[Attribute]:
+    def _combined(self, node: TreeNode, below: list[list[Attribute]]) -> list[Attribute]:
         """Columns of several queries by their positions; those that are subtracted only decide."""
         first, *others = below
+        if "outputAttrIds" in node.fields:
+            # A recursion has columns of its own.
+            numbers = [int(one["id"]) for one in node.fields["outputAttrIds"]]
+            first, others = [(number, name) for number, (_, name) in zip(numbers, first, strict=True)], below
         for other in others:
-            if kind in ("Except", "Intersect"):
+            if node.kind in ("Except", "Intersect"):
                 self.rows |= dict.fromkeys(self._of_attributes(other, Use.FILTER))
                 continue
             for (number, _), (merged, _) in zip(first, other, strict=True):
@@ -276,6 +279,9 @@ class _Walk:
             yield from (source.then(use) for source in known or ())
         elif kind in _SUBQUERIES:
             yield from self._subquery(expression, use)
+        elif kind == "OuterReference":
+            for referenced in expression.trees("e"):
+                yield from self._uses(referenced, use)
         else:
             for child, step in zip(children, _steps(kind, len(children)), strict=True):
                 yield from self._uses(child, step.then(use))
@@ -295,7 +301,7 @@ class _Walk:
 
 def _steps(kind: str, count: int) -> list[Use]:
     """How an expression uses each of its children."""
-    if kind in _TRANSPARENT:
+    if kind == "Alias":
         return [Use.IDENTITY] * count
     if kind == "AggregateExpression":
         # The second one is the condition of FILTER (WHERE ...).
