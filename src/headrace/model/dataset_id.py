@@ -31,8 +31,8 @@ _PROPERTY = re.compile(r"databaseName=([^;]*)", re.IGNORECASE)
 _IDENTIFIER = r"""(?:[^\s.()'"`;,\[\]]+|"[^"]+"|`[^`]+`|\[[^\]]+\])"""
 _TABLE = re.compile(rf"{_IDENTIFIER}(?:\.{_IDENTIFIER}){{0,2}}")
 _UNKNOWN = ("database", "", "", "")
-_KAFKA_PROTOCOL = re.compile(r"^\w+://")
-_KAFKA_PORT = 9092
+_SERVER = re.compile(r"(?:\w+://)?(?:[^@/?#]*@)?(?P<host>[\w.-]+|\[[\da-fA-F:]+\])(?P<port>:\d+)?/?")
+_KAFKA_PORT = ":9092"
 
 
 @dataclass(frozen=True, order=True)
@@ -63,11 +63,10 @@ def of_place(place: str) -> DatasetId:
 
 
 def of_topic(servers: str, topic: str) -> DatasetId:
-    """The id of a topic; the first of the servers stands for all of them."""
-    server = _KAFKA_PROTOCOL.sub("", servers.split(",", maxsplit=1)[0].strip()).rpartition("@")[2]
-    server = re.split(r"[/?]", server, maxsplit=1)[0]
-    port = "" if not server or re.search(r":\d+$", server) else f":{_KAFKA_PORT}"
-    return DatasetId(f"kafka://{server}{port}", topic)
+    """The id of a topic; the first of the servers stands for all of them. What is no address is left out."""
+    found = _SERVER.fullmatch(servers.split(",", maxsplit=1)[0].strip())
+    host = f"{found['host']}{found['port'] or _KAFKA_PORT}" if found is not None else ""
+    return DatasetId(f"kafka://{host}", topic)
 
 
 def of_table(url: str, table: str) -> DatasetId:
