@@ -126,13 +126,15 @@ class ColumnLineage:
         }
 
     def describe(self) -> Iterator[tuple[str, str]]:
-        """For each column, and for all rows, what it comes from; as a label and a text."""
+        """For each column, and for all rows, what it comes from; as a text, and a label where another kind begins."""
+        label = "from"
         for column in self.columns:
-            yield "from", f"{column.name}: {', '.join(use.describe() for use in column.uses) or 'no column'}"
+            yield label, f"{column.name}: {', '.join(use.describe() for use in column.uses) or 'no column'}"
+            label = ""
         if self.rows:
             yield "rows by", ", ".join(use.describe() for use in self.rows)
         if not self.is_complete:
-            yield "from", "more, which is not known or too much"
+            yield "", "and more: it is unknown, or too much to show"
 
     def bounded(self, max_size: int = MAX_SIZE) -> ColumnLineage:
         """The same with at most a size; what decides about rows and values is left out first, then the last columns."""

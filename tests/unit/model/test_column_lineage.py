@@ -91,3 +91,29 @@ def test_views_of_views_are_seen_through_with_what_decides_about_their_rows():
     assert found.columns == (OutputColumn("m", (use("key", Use.AGGREGATION, TOPIC), use("x"))),)
     assert found.rows == (use("v", Use.FILTER, TOPIC),)
     assert not found.is_complete
+
+
+def test_lineage_is_shown_as_text_and_as_json():
+    columns = (OutputColumn("sum", (use("v", Use.AGGREGATION), use("key", dataset=TOPIC))), OutputColumn("one"))
+    lineage = ColumnLineage(columns, (use("id", Use.GROUP_BY),), is_complete=False)
+
+    assert list(lineage.describe()) == [
+        ("from", "sum: orders.v (aggregation), orders.key"),
+        ("", "one: no column"),
+        ("rows by", "orders.id (group by)"),
+        ("", "and more: it is unknown, or too much to show"),
+    ]
+    assert lineage.to_json() == {
+        "columns": [
+            {
+                "column": "sum",
+                "from": [
+                    {"dataset": "orders", "column": "v", "use": "AGGREGATION"},
+                    {"namespace": "kafka://b:9092", "dataset": "orders", "column": "key", "use": "IDENTITY"},
+                ],
+            },
+            {"column": "one", "from": []},
+        ],
+        "rows": [{"dataset": "orders", "column": "id", "use": "GROUP_BY"}],
+        "complete": False,
+    }
