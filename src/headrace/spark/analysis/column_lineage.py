@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 
 from headrace.model.column_lineage import ColumnLineage, ColumnUse, InputDataset, OutputColumn, Use, unique
@@ -23,7 +24,7 @@ LeafDatasets: TypeAlias = Mapping[int, tuple[InputDataset, ...]]
 
 # Stands for the rows of a query.
 ROWS = ""
-_UNREADABLE = (Py4JError, ValueError, LookupError, TypeError, RecursionError)
+_UNREADABLE = (Py4JError, PySparkException, ValueError, LookupError, TypeError, RecursionError)
 # What a dataset of the pipeline is below its name.
 RELATIONS = frozenset({"LogicalRelation", "StreamingRelation", "View", "DataSourceV2Relation"})
 # Operators that decide about rows, and the expressions by which they do.
@@ -62,8 +63,8 @@ def column_lineage(frame: DataFrame, leaves: LeafDatasets) -> ColumnLineage | No
 
 def expression_uses(frame: DataFrame, expressions: Sequence[Column]) -> list[tuple[ColumnUse, ...]] | None:
     """For each expression over the columns of a query, those that it uses, of the dataset ``ROWS``; None if unknown."""
-    plan = frame.select(*expressions)._jdf.queryExecution().analyzed()  # noqa: SLF001 - as above
     try:
+        plan = frame.select(*expressions)._jdf.queryExecution().analyzed()  # noqa: SLF001 - as above
         root = parsed(str(plan.toJSON()))
         walk = _Walk({})
         (below,) = (walk.plan(child) for child in root.children)

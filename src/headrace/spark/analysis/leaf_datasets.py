@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from py4j.protocol import Py4JError
+
 from headrace.autoloader.source import Source as LoaderSource
 from headrace.model.dataset_id import DatasetId, of_place, of_table, of_topic
 from headrace.sources import kafka_options
@@ -18,7 +20,15 @@ _PATTERN = "subscribepattern"
 
 
 def leaf_datasets(leaf: Any) -> tuple[DatasetId, ...]:
-    """What a leaf of a plan reads; empty if other systems have no name for it."""
+    """What a leaf of a plan reads; empty if other systems have no name for it, or if it cannot be read."""
+    try:
+        return _leaf_datasets(leaf)
+    except (Py4JError, ValueError, LookupError, TypeError):
+        # Another package's source; the query can run all the same.
+        return ()
+
+
+def _leaf_datasets(leaf: Any) -> tuple[DatasetId, ...]:
     kind = node_kind(leaf)
     if kind == "StreamingRelation":
         return _of_files(leaf.dataSource())
