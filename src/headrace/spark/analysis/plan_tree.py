@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 _CLASS, _CHILDREN = "class", "num-children"
@@ -91,11 +92,16 @@ def _tree(nodes: Sequence[Mapping[str, Any]]) -> TreeNode:
             raise ValueError("the nodes of a plan are incomplete")
         children = tuple(reversed(done[len(done) - count :])) if count else ()
         del done[len(done) - count :]
-        kind = str(fields[_CLASS]).rstrip("$").rpartition(".")[2].rpartition("$")[2]
-        done.append(TreeNode(kind, fields, children))
+        done.append(TreeNode(_kind(fields[_CLASS]), fields, children))
     if len(done) != 1:
         raise ValueError("the nodes of a plan are no tree")
     return done[0]
+
+
+@lru_cache(maxsize=1000)
+def _kind(name: str) -> str:
+    """The name of a class without its package."""
+    return name.rstrip("$").rpartition(".")[2].rpartition("$")[2]
 
 
 def _trees(value: Any, children: Sequence[TreeNode]) -> Iterator[TreeNode]:

@@ -27,6 +27,8 @@ from headrace.spark.data_sources import cloud_files, python_sources
 from headrace.spark.jvm.plan_nodes import items, node_kind
 from headrace.spark.session.guards import unguarded
 
+# Columns of all operators, up to which their lineage is read: about a second. Long chains of withColumn have more.
+_MAX_LINEAGE_COLUMNS = 100_000
 # Operators that run the user's Python code, whose changes a plan does not show.
 _PYTHON_NODES = ("MapInPandas", "MapInArrow", "FlatMapGroupsInPandas", "FlatMapCoGroupsInPandas", "Python", "InArrow")
 # Operators that are stateful on a stream; joins are, if both sides are streams.
@@ -86,6 +88,8 @@ class PlanReading:
     unrepeatable: str | None = None
     python: bool = False
     columns: ColumnLineage | None = None
+    # Their number.
+    operators: int = 0
 
     @property
     def as_inputs(self) -> tuple[Input, ...]:
@@ -105,7 +109,8 @@ def read_plan(frame: DataFrame, name_behind: Callable[[str], QualifiedName | Non
     elif not plan.deterministic():
         found.unrepeatable = "is not deterministic"
     found.python = found.python or bool(plan.containsPattern(tree_pattern.PYTHON_UDF()))
-    found.columns = column_lineage(frame, found.leaves)
+    if found.operators * len(frame.columns) <= _MAX_LINEAGE_COLUMNS:
+        found.columns = column_lineage(frame, found.leaves)
     return found
 
 
@@ -213,6 +218,7 @@ def tree_text(plan: Any, session: SparkSession) -> str:
 
 def _walk(node: Any, found: PlanReading, name_behind: Callable[[str], QualifiedName | None]) -> None:
     kind = node_kind(node)
+    found.operators += 1
     if kind == "SubqueryAlias" and _read_dataset(node, found, name_behind):
         return
     if kind in _STATEFUL_NODES and node.isStreaming():
