@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 
 from headrace.errors import PipelineError
 from headrace.events.levels import Level
@@ -91,9 +91,17 @@ class LineageOfUpdates:
             update_id=update_id,
             every_s=settings.lineage.every_s,
             version=version("headrace"),
-            spark_version=version("pyspark"),
+            spark_version=_spark_version(),
             repository=git_repository(settings.root),
         )
+
+
+def _spark_version() -> str:
+    """The version of PySpark; empty if it was not installed as a package, as on some clusters."""
+    try:
+        return version("pyspark")
+    except PackageNotFoundError:
+        return ""
 
 
 @dataclass
