@@ -317,6 +317,7 @@ def test_updates_send_their_runs_to_a_file_and_those_of_a_crashed_one_end(projec
     assert known["outputFacets"]["outputStatistics"]["fileCount"] == 1
     (assertion,) = known["outputFacets"]["dataQualityAssertions"]["assertions"]
     assert (assertion["name"], assertion["success"], assertion["actual"]) == ("has id", False, "1")
+    assert (assertion["assertion"], assertion["column"]) == ("not_null", "id")
     (read,) = by_name["known.known"]["inputs"]
     assert read["inputFacets"]["inputStatistics"]["rowCount"] == 2
     (twice,) = known["facets"]["columnLineage"]["fields"]["twice"]["inputFields"]

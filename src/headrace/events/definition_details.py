@@ -1,8 +1,9 @@
 """The JSON of the definitions of datasets, sinks and flows: the vendor's field names, and our own.
 
-Ours are ``path``, ``schema``, ``comment``, ``private``, ``partition_by``, ``cluster_by``, ``freshness``,
-``schedule``, ``external_inputs``, ``trigger``, ``query_digest``, ``column_lineage``, ``location`` of the code, and
-``datasets``, the names that other systems have for an external input or what a sink writes to.
+Ours are ``assertion`` and ``column`` of an expectation, ``path``, ``schema``, ``comment``, ``private``,
+``partition_by``, ``cluster_by``, ``freshness``, ``schedule``, ``external_inputs``, ``trigger``, ``query_digest``,
+``column_lineage``, ``location`` of the code, and ``datasets``, the names that other systems have for an external input
+or what a sink writes to.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from headrace.events.column_lineage import dataset_body, dataset_of, lineage_bod
 from headrace.events.levels import Json
 from headrace.events.types import DatasetDefined, FlowDefined, FreshnessTarget, SinkDefined
 from headrace.model.datasets import Kind
+from headrace.model.expectation_facts import ExpectationFacts
 from headrace.model.external_input import ExternalInput
 from headrace.model.location import Location
 
@@ -38,7 +40,7 @@ def definition_body(event: DatasetDefined | SinkDefined | FlowDefined) -> dict[s
             return {
                 "dataset_type": DatasetType[event.kind.name],
                 "path": event.path,
-                "expectations": [{"name": name} for name in event.expectations],
+                "expectations": _expectations_body(event),
                 "schema": event.schema,
                 "comment": event.comment,
                 "private": event.private,
@@ -82,6 +84,11 @@ def definition_of(event_type: str, body: Json, flow: str, dataset: str) -> Datas
             cluster_by=tuple(body.get("cluster_by", ())),
             freshness=tuple(FreshnessTarget(one["column"], one["within_s"]) for one in body.get("freshness", ())),
             schedule=body.get("schedule", ""),
+            facts=tuple(
+                ExpectationFacts(one["name"], one["assertion"], one.get("column"))
+                for one in body["expectations"]
+                if "assertion" in one
+            ),
         )
     if event_type == SinkDefined.event_type:
         datasets = tuple(map(dataset_of, body.get("datasets", ())))
@@ -108,6 +115,17 @@ def _location_body(location: Location | None) -> dict[str, Any]:
 
 def _location_of(body: Json | None) -> Location | None:
     return None if body is None else Location(str(body["file"]), int(body["line"]))
+
+
+def _expectations_body(event: DatasetDefined) -> list[dict[str, Any]]:
+    """Each expectation, with its facts where they are known."""
+    facts = {one.name: one for one in event.facts}
+    found: list[dict[str, Any]] = []
+    for name in event.expectations:
+        known = facts.get(name)
+        column = {"column": known.column} if known is not None and known.column is not None else {}
+        found.append({"name": name, **({} if known is None else {"assertion": known.assertion}), **column})
+    return found
 
 
 def _external_body(given: ExternalInput) -> dict[str, Any]:

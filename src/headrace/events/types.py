@@ -24,6 +24,7 @@ from headrace.model.column_lineage import ColumnLineage
 from headrace.model.dataset_id import DatasetId
 from headrace.model.datasets import Kind
 from headrace.model.executor_time import ExecutorTime
+from headrace.model.expectation_facts import ExpectationFacts
 from headrace.model.expectations import ExpectationCount
 from headrace.model.external_input import ExternalInput
 from headrace.model.location import Location
@@ -110,6 +111,7 @@ class DatasetDefined:
     """A dataset of the update's graph.
 
     *path* is None if nothing is stored. *schema* is Spark's type of a row; None in old logs. *schedule* is a clause.
+    *facts* are those of expectations, as far as they are known.
     """
 
     dataset: str
@@ -123,6 +125,7 @@ class DatasetDefined:
     cluster_by: tuple[str, ...] = ()
     freshness: tuple[FreshnessTarget, ...] = ()
     schedule: str = ""
+    facts: tuple[ExpectationFacts, ...] = ()
 
     event_type: ClassVar[str] = "dataset_definition"
     level: ClassVar[Level] = Level.INFO

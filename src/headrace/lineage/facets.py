@@ -13,6 +13,7 @@ from headrace.events.levels import Json
 from headrace.model.addresses import without_secrets
 from headrace.model.column_lineage import ColumnLineage, ColumnUse, InputDataset
 from headrace.model.dataset_id import DatasetId
+from headrace.model.expectation_facts import ExpectationFacts
 from headrace.model.expectations import Action, ExpectationCount
 from headrace.model.schema import type_text
 
@@ -136,9 +137,11 @@ class Facets:
         rows = _input_fields(lineage.rows, ids)
         return self._facet("columnLineage", fields=fields, **({"dataset": rows} if rows else {}))
 
-    def assertions(self, counts: Iterable[ExpectationCount]) -> Facet:
+    def assertions(self, counts: Iterable[ExpectationCount], facts: Iterable[ExpectationFacts]) -> Facet:
         """The expectations that were evaluated; one succeeds if no row violated it."""
-        return self._facet("dataQualityAssertions", assertions=[_assertion(count) for count in counts])
+        known = {one.name: one for one in facts}
+        assertions = [_assertion(count, known.get(count.name) or ExpectationFacts(count.name)) for count in counts]
+        return self._facet("dataQualityAssertions", assertions=assertions)
 
     def input_statistics(self, rows: int) -> Facet:
         """The rows that were read."""
@@ -184,10 +187,11 @@ def _input_fields(uses: Iterable[ColumnUse], ids: Mapping[InputDataset, DatasetI
     ]
 
 
-def _assertion(count: ExpectationCount) -> dict[str, Any]:
+def _assertion(count: ExpectationCount, facts: ExpectationFacts) -> dict[str, Any]:
     return {
-        "assertion": "custom_sql",
+        "assertion": facts.assertion,
         "name": count.name,
+        **({} if facts.column is None else {"column": facts.column}),
         "success": count.failed == 0,
         "severity": "error" if count.action is Action.FAIL else "warn",
         "expected": "0",

@@ -294,7 +294,9 @@ class RunEvents:
             size, files = (run.size, run.files) if run.has_files else (None, None)
             statistics["outputStatistics"] = self._facets.output_statistics(run.counts.rows_written, size, files)
             if run.counts.expectations:
-                statistics["dataQualityAssertions"] = self._facets.assertions(run.counts.expectations)
+                target = self._datasets.table(run.dataset)
+                facts = () if target is None else target.facts
+                statistics["dataQualityAssertions"] = self._facets.assertions(run.counts.expectations, facts)
         return [
             _dataset_json(dataset.namespace, dataset.name, facets, outputFacets=statistics)
             for dataset in self._datasets.outputs(run.dataset)

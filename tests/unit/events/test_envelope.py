@@ -35,6 +35,7 @@ from headrace.model.custom_metrics import MetricValue
 from headrace.model.dataset_id import DatasetId
 from headrace.model.datasets import Kind
 from headrace.model.executor_time import ExecutorTime
+from headrace.model.expectation_facts import ExpectationFacts
 from headrace.model.expectations import Action, ExpectationCount
 from headrace.model.location import Location
 from headrace.model.outcome import (
@@ -294,3 +295,10 @@ def test_invalid_unicode_is_replaced_so_that_the_row_can_be_stored() -> None:
     row = to_row(Warned("CODE", "file \udcff"), origin=ORIGIN, stamp=STAMP)
 
     assert pa.Table.from_pylist([row], SCHEMA)["message"][0].as_py() == "file ?"
+
+
+def test_facts_of_expectations_are_stored_with_their_names():
+    facts = (ExpectationFacts("known", "not_null", "id"), ExpectationFacts("sums"))
+    event = DatasetDefined("t", Kind.STREAMING_TABLE, "/t", ("known", "sums", "of old"), facts=facts)
+
+    assert from_row(to_row(event, origin=ORIGIN, stamp=STAMP)) == event

@@ -24,6 +24,7 @@ from headrace.model.batch_commit import BatchCommit
 from headrace.model.column_lineage import ColumnLineage, ColumnUse, OutputColumn, Use
 from headrace.model.dataset_id import DatasetId
 from headrace.model.datasets import Kind
+from headrace.model.expectation_facts import NOT_NULL, ExpectationFacts
 from headrace.model.expectations import Action, ExpectationCount
 from headrace.model.external_input import ExternalInput
 from headrace.model.location import Location
@@ -61,7 +62,12 @@ AMOUNTS = {"type": "struct", "fields": [{"name": "net", "type": "long", "nullabl
 TABLES = "tables/default"
 DEFINITIONS = (
     DatasetDefined(
-        "orders", Kind.STREAMING_TABLE, "/data/tables/default/orders", schema=schema(id="long", total="string")
+        "orders",
+        Kind.STREAMING_TABLE,
+        f"/data/{TABLES}/orders",
+        ("has id",),
+        schema=schema(id="long", total="string"),
+        facts=(ExpectationFacts("has id", NOT_NULL, "id"),),
     ),
     DatasetDefined("known", Kind.TEMPORARY_VIEW),
     DatasetDefined(

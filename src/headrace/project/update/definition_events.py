@@ -14,6 +14,7 @@ from headrace.model.datasets import is_private
 from headrace.model.external_input import ExternalInput
 from headrace.model.table_rules import Fresh
 from headrace.plan.steps import Plan
+from headrace.project.update.expectation_facts import expectation_facts
 from headrace.settings.settings import Settings
 from headrace.sinks.checks import redacted_options
 from headrace.sinks.dataset_ids import sink_datasets
@@ -58,6 +59,7 @@ def definition_events(graph: ResolvedGraph, plan: Plan, settings: Settings) -> I
                 if isinstance(rule, Fresh)
             ),
             schedule=dataset.dataset.schedule,
+            facts=tuple(map(expectation_facts, dataset.dataset.expectations)),
         )
     for flow in graph.flows:
         yield FlowDefined(
