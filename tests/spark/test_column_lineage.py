@@ -243,6 +243,9 @@ def as_text(columns):
     return found | ({"*": ", ".join(use.describe() for use in columns.rows)} if columns.rows else {})
 
 
+@pytest.mark.long(
+    guard="tests/unit/spark/test_column_lineage.py::test_columns_come_from_the_columns_that_they_use",
+)
 def test_columns_of_all_kinds_of_queries_come_from_the_columns_that_they_use(project):
     pipeline = project(PROJECT, {"transformations/more.sql": SQL})
     pipeline.given("orders", [{"id": 1}]).given("customers", [{"id": 1}])
@@ -296,7 +299,7 @@ def kinds(events):
     return sorted((event["job"]["name"], event["eventType"]) for event in events)
 
 
-def test_updates_send_their_runs_to_a_file_and_those_of_a_crashed_one_end(project):
+def test_updates_send_their_runs_to_a_file_and_are_otherwise_the_same(project):
     lineage = {"namespace": "shop", "transports": {"lake": {"file": "sent/events.jsonl"}}}
     pipeline = project(UPDATES, lineage=lineage).given("orders", [{"id": 1, "amount": 2}, {"id": None, "amount": 3}])
 
@@ -327,6 +330,12 @@ def test_updates_send_their_runs_to_a_file_and_those_of_a_crashed_one_end(projec
     assert not (pipeline.folder / "sent" / "events.jsonl").exists()
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/spark/test_column_lineage.py::test_updates_send_their_runs_to_a_file_and_are_otherwise_the_same",
+        "tests/unit/lineage/test_sending.py::test_a_missing_secret_is_reported_and_its_event_waits",
+    )
+)
 def test_an_update_is_the_same_whatever_its_receivers_do(project, monkeypatch):
     monkeypatch.setenv("HEADRACE_SECRET_LINEAGE_URL", "http://127.0.0.1:1/CANARY-path?token=CANARY-token")
     monkeypatch.setenv("HEADRACE_SECRET_LINEAGE_KEY", "CANARY-key")
