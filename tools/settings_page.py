@@ -43,8 +43,8 @@ Headrace looks in the working directory first, then in each parent directory. In
 - Under `configuration` and `spark_conf`, all values are strings. You can write them as numbers or booleans.
 - JSON files can have `//` comments and a comma before a closing bracket.
 - `schema`, `target` and `database` are the same setting. If two of them have different values, that is an error.
-- In `configuration`, `spark_conf` and the channels of `alerts`, `${secret:scope/key}`, `{{secrets/scope/key}}` and
-  `${env:NAME}` are replaced when they are needed. Their values are never printed.
+- In `configuration`, `spark_conf`, the channels of `alerts` and the transports of `lineage`, `${secret:scope/key}`,
+  `{{secrets/scope/key}}` and `${env:NAME}` are replaced when they are needed. Their values are never printed.
 - `--profile` selects a profile. Without it, the variable `HEADRACE_PROFILE` applies, and then the setting `profile`. A
   profile can contain the keys marked with *.
 - Keys that begin with `pipelines.` have [their own table](#keys-that-begin-with-pipelines). Any other such key is an error.

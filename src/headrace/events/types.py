@@ -21,9 +21,14 @@ from headrace.events.upkeep import (
     UserAction,
 )
 from headrace.model.batch_commit import BatchCommit
+from headrace.model.column_lineage import ColumnLineage
+from headrace.model.dataset_id import DatasetId
 from headrace.model.datasets import Kind
 from headrace.model.executor_time import ExecutorTime
+from headrace.model.expectation_facts import ExpectationFacts
 from headrace.model.expectations import ExpectationCount
+from headrace.model.external_input import ExternalInput
+from headrace.model.location import Location
 from headrace.model.outcome import (
     BatchTasks,
     FilesBacklog,
@@ -107,6 +112,7 @@ class DatasetDefined:
     """A dataset of the update's graph.
 
     *path* is None if nothing is stored. *schema* is Spark's type of a row; None in old logs. *schedule* is a clause.
+    *facts* are those of expectations, as far as they are known.
     """
 
     dataset: str
@@ -120,6 +126,7 @@ class DatasetDefined:
     cluster_by: tuple[str, ...] = ()
     freshness: tuple[FreshnessTarget, ...] = ()
     schedule: str = ""
+    facts: tuple[ExpectationFacts, ...] = ()
 
     event_type: ClassVar[str] = "dataset_definition"
     level: ClassVar[Level] = Level.INFO
@@ -133,11 +140,12 @@ class DatasetDefined:
 
 @dataclass(frozen=True)
 class SinkDefined:
-    """A sink of the update's graph; *options* omits values that may be secret."""
+    """A sink of the update's graph; *options* omits values that may be secret, *datasets* names what it writes to."""
 
     dataset: str
     format: str
     options: Json = field(default_factory=dict)
+    datasets: tuple[DatasetId, ...] = ()
 
     event_type: ClassVar[str] = "sink_definition"
     level: ClassVar[Level] = Level.INFO
@@ -150,21 +158,11 @@ class SinkDefined:
 
 
 @dataclass(frozen=True)
-class ExternalInput:
-    """Something outside of the pipeline that a flow reads: files, topics, tables; its *name* has no secrets.
-
-    *kind* is ``auto loader``, ``files`` or ``stream`` for streams, and ``batch`` for what is read at once.
-    """
-
-    kind: str
-    name: str
-
-
-@dataclass(frozen=True)
 class FlowDefined:
     """A flow of the update's graph; *mode* is the vendor's flow type, such as APPEND or COMPLETE.
 
     *trigger* says when its batches start, *query_digest* changes with its query; None in logs of older versions.
+    *columns* says where its columns come from; None if unknown. *location* is that of its code.
     """
 
     flow: str
@@ -177,6 +175,8 @@ class FlowDefined:
     external_inputs: tuple[ExternalInput, ...] = ()
     trigger: str | None = None
     query_digest: str | None = None
+    columns: ColumnLineage | None = None
+    location: Location | None = None
 
     event_type: ClassVar[str] = "flow_definition"
     level: ClassVar[Level] = Level.INFO

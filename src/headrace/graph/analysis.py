@@ -8,6 +8,8 @@ from dataclasses import dataclass, fields
 from enum import Enum
 
 from headrace.cdc.feed import ChangeFeed
+from headrace.model.column_lineage import ColumnLineage
+from headrace.model.dataset_id import DatasetId
 from headrace.model.names import QualifiedName
 from headrace.model.schema import Schema
 
@@ -120,6 +122,10 @@ class Analysis:
     sources: tuple[Source, ...] = ()
     # External inputs (paths, tables outside the pipeline), for the reader.
     external: tuple[str, ...] = ()
+    # The same with the names that other systems have for them; inputs without such a name are not among them.
+    external_datasets: tuple[tuple[str, DatasetId], ...] = ()
+    # Where the columns come from; None if unknown.
+    columns: ColumnLineage | None = None
     # Paths of external Delta tables that are read as a batch; their versions show whether their rows changed.
     external_tables: tuple[str, ...] = ()
     # The stream needs complete mode: it aggregates without a watermark.

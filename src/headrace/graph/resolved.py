@@ -204,7 +204,7 @@ class ResolvedGraph:
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
-        """The graph as the contract's JSON object. ``warnings`` and ``tags`` are present only if there are any."""
+        """The graph as the contract's JSON object; ``warnings``, ``tags`` and ``column_lineage`` only if known."""
         warnings = [{"flow": flow.name, "reason": reason} for flow, reason in self.warnings]
         return {
             "datasets": [
@@ -218,7 +218,12 @@ class ResolvedGraph:
                 for d in self.datasets
             ],
             "flows": [
-                {"name": f.name, "target": str(f.target), "inputs": [str(i.name) for i in f.analysis.inputs]}
+                {
+                    "name": f.name,
+                    "target": str(f.target),
+                    "inputs": [str(i.name) for i in f.analysis.inputs],
+                    **({} if f.analysis.columns is None else {"column_lineage": f.analysis.columns.to_json()}),
+                }
                 for f in self.flows
             ],
             **({"warnings": warnings} if warnings else {}),

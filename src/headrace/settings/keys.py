@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from headrace.model.change_classes import ApprovalMode, ChangeClass
 from headrace.settings.alert_keys import ALERT_KEYS
 from headrace.settings.key import Key, KeyTable, ValueType, accepted, refused, used
+from headrace.settings.lineage_keys import LINEAGE_KEYS
 from headrace.settings.schedule_keys import SCHEDULE_KEYS
 from headrace.settings.store_keys import STORE_KEYS
 
@@ -462,6 +463,7 @@ KEYS: tuple[Key, ...] = (
     *_PIPELINE,
     *_OURS,
     *ALERT_KEYS,
+    *LINEAGE_KEYS,
     *SCHEDULE_KEYS,
     *STORE_KEYS,
     *_SERVICE,

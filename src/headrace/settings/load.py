@@ -36,6 +36,7 @@ from headrace.settings.configuration import (
 from headrace.settings.discover import find_settings
 from headrace.settings.document import read_document
 from headrace.settings.keys import keys_below
+from headrace.settings.lineage import lineage_of
 from headrace.settings.named import (
     approval_of,
     dependencies_of,
@@ -196,6 +197,7 @@ class _Loader:
             paths=_absolute(section.mapping("paths"), self.file.parent),
             secrets_directory=self.file.parent / secrets if secrets else None,
             alerts=alerts_of(section, self.file.name, self._problem),
+            lineage=lineage_of(section, self.file.parent, self.file.name, self._problem),
             schedules=schedules_of(section, self.file.parent, update_retries, self._problem),
             update_retries=update_retries,
             stores=stores_of(section, self.file.name, self._problem),

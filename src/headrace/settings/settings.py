@@ -20,6 +20,7 @@ from headrace.model.tombstone_retention import DEFAULT_RETENTION, Retention
 from headrace.schedules.definition import Schedule
 from headrace.settings.alert_settings import AlertSettings
 from headrace.settings.keyring import from_keyring
+from headrace.settings.lineage_settings import LineageSettings
 from headrace.settings.secrets import DIRECTORY_VARIABLE, Secrets, resolve
 from headrace.settings.staged_layout import StagedLayout
 from headrace.settings.storage import StorageLayout
@@ -113,6 +114,7 @@ class Settings:
     paths: Mapping[str, str] = field(default_factory=_no_texts)
     secrets_directory: Path | None = None
     alerts: AlertSettings = field(default_factory=AlertSettings)
+    lineage: LineageSettings = field(default_factory=LineageSettings)
     schedules: tuple[Schedule, ...] = ()
     # How often a scheduler starts a failed update again, unless its schedule says otherwise.
     update_retries: int = DEFAULT_UPDATE_RETRIES

@@ -13,17 +13,17 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, StructType
 
-from headrace.cdc.feed import ChangeFeed
 from headrace.cdc.snapshot_versions import SnapshotState
 from headrace.errors import PipelineError, Problems, problems_of
-from headrace.graph.analysis import Analysis, ChangeAnalysis, Input
+from headrace.graph.analysis import Analysis, Input
 from headrace.graph.resolve import MissingInput
 from headrace.model.datasets import Dataset, Definitions, Flow
 from headrace.model.schema import Schema
 from headrace.spark.analysis.plans import PlanReading, needs_complete_mode, read_plan
 from headrace.spark.analysis.query_identity import QueryIdentities
 from headrace.spark.analysis.state_operators import stateful_operators
-from headrace.spark.cdc.declaration import feed_of, snapshot_feed, target_schema
+from headrace.spark.cdc.change_analysis import change_analysis
+from headrace.spark.cdc.declaration import feed_of, snapshot_feed
 from headrace.spark.delta.tables import empty_frame
 from headrace.spark.errors.spark_errors import definition_problem, first_line, user_location
 from headrace.spark.queries.query_calls import call
@@ -97,7 +97,8 @@ class StubAnalyzer:
                 frame = call(flow, self._catalog, is_resolving=True, columns=self._target_columns(flow))
                 if flow.changes is None:
                     return self._analysis(flow, frame)
-                return self._change_analysis(flow, frame, feed_of(flow, frame, self._snapshot_state(flow).table))
+                feed = feed_of(flow, frame, self._snapshot_state(flow).table)
+                return change_analysis(flow, feed, frame, self._analysis(flow, frame))
         except (PipelineError, Problems) as error:
             location = user_location(error, self._root) or flow.location
             found = [problem.located(location) for problem in problems_of(error)]
@@ -134,7 +135,7 @@ class StubAnalyzer:
         known = state.table or self.declared_schema(self._datasets[flow.target])
         sample = sample_snapshot(flow, self._catalog, state, known)
         feed = snapshot_feed(flow, sample.rows, sample.version_type)
-        found = self._change_analysis(flow, sample.rows, feed)
+        found = change_analysis(flow, feed, sample.rows, self._analysis(flow, sample.rows))
         # A snapshot is compared by the columns of its table as well.
         all_columns = with_table_columns(sample.rows, state.table)
         found = replace(found, feed=snapshot_feed(flow, all_columns, sample.version_type))
@@ -156,10 +157,6 @@ class StubAnalyzer:
         """The snapshot state of the flow's table; empty if the update clears it."""
         return SnapshotState() if flow.target in self._catalog.cleared else self._stored_snapshots(flow)
 
-    def _change_analysis(self, flow: Flow, frame: DataFrame, feed: ChangeFeed) -> ChangeAnalysis:
-        found = ChangeAnalysis.of(self._analysis(flow, frame), feed)
-        return replace(found, schema=target_schema(feed).nullable)
-
     def _analysis(self, flow: Flow, frame: DataFrame) -> Analysis:
         check_input_file(frame)
         reading = read_plan(frame, self._catalog.names.dataset_of)
@@ -173,6 +170,8 @@ class StubAnalyzer:
             inputs=reading.as_inputs,
             sources=tuple(reading.sources) if streaming else (),
             external=tuple(reading.external),
+            external_datasets=tuple(reading.external_datasets),
+            columns=reading.columns,
             external_tables=() if streaming else tuple(reading.tables),
             complete=complete,
             operators=stateful_operators(frame, complete=complete) if keeps_state else (),

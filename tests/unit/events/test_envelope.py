@@ -21,6 +21,7 @@ from headrace.events.types import (
     FlowStateChanged,
     FlowStateMetrics,
     FlowTotal,
+    SinkDefined,
     StreamProgress,
     UpdateCreated,
     UpdateStateChanged,
@@ -29,10 +30,14 @@ from headrace.events.types import (
 )
 from headrace.events.upkeep import LogTrimmed, TableHandedOver
 from headrace.model.batch_commit import BatchCommit
+from headrace.model.column_lineage import ColumnLineage, ColumnUse, OutputColumn, Use
 from headrace.model.custom_metrics import MetricValue
+from headrace.model.dataset_id import DatasetId
 from headrace.model.datasets import Kind
 from headrace.model.executor_time import ExecutorTime
+from headrace.model.expectation_facts import ExpectationFacts
 from headrace.model.expectations import Action, ExpectationCount
+from headrace.model.location import Location
 from headrace.model.outcome import (
     BatchTasks,
     ChangeCounts,
@@ -95,6 +100,16 @@ progress = st.builds(
     ).map(tuple),
     executor_times,
 )
+dataset_ids = st.lists(st.builds(DatasetId, texts, texts), max_size=2).map(tuple)
+column_uses = st.lists(
+    st.builds(ColumnUse, texts | st.builds(DatasetId, texts, texts), texts, st.sampled_from(Use)), max_size=3
+).map(tuple)
+lineages = st.builds(
+    ColumnLineage,
+    st.lists(st.builds(OutputColumn, texts, column_uses), max_size=3).map(tuple),
+    column_uses,
+    st.booleans(),
+)
 events: st.SearchStrategy[Event] = st.one_of(
     st.builds(BatchRunning, texts, texts, st.builds(BatchTasks, st.none() | numbers, numbers, numbers, numbers)),
     st.builds(StreamProgress, texts, texts, numbers, texts, texts, progress),
@@ -109,10 +124,13 @@ events: st.SearchStrategy[Event] = st.one_of(
     st.builds(
         FlowDefined,
         *(texts, texts, st.lists(texts).map(tuple), texts, texts, st.booleans(), st.none() | texts),
-        external_inputs=st.lists(st.builds(ExternalInput, texts, texts), max_size=2).map(tuple),
+        external_inputs=st.lists(st.builds(ExternalInput, texts, texts, dataset_ids), max_size=2).map(tuple),
         trigger=st.none() | texts,
         query_digest=st.none() | texts,
+        columns=st.none() | lineages,
+        location=st.none() | st.builds(Location, texts, numbers),
     ),
+    st.builds(SinkDefined, texts, texts, objects, dataset_ids),
     st.builds(
         FlowStateChanged,
         texts,
@@ -277,3 +295,10 @@ def test_invalid_unicode_is_replaced_so_that_the_row_can_be_stored() -> None:
     row = to_row(Warned("CODE", "file \udcff"), origin=ORIGIN, stamp=STAMP)
 
     assert pa.Table.from_pylist([row], SCHEMA)["message"][0].as_py() == "file ?"
+
+
+def test_facts_of_expectations_are_stored_with_their_names():
+    facts = (ExpectationFacts("known", "not_null", "id"), ExpectationFacts("sums"))
+    event = DatasetDefined("t", Kind.STREAMING_TABLE, "/t", ("known", "sums", "of old"), facts=facts)
+
+    assert from_row(to_row(event, origin=ORIGIN, stamp=STAMP)) == event

@@ -108,6 +108,7 @@ class FlowExplanation:
             "language": self.flow.flow.query.language,
             "inputs": [{"name": str(i.name), "streaming": i.streaming} for i in analysis.inputs],
             "external": list(analysis.external),
+            "column_lineage": None if analysis.columns is None else analysis.columns.to_json(),
             "stateful": [operator.description for operator in analysis.operators],
             "state_bytes": list(self.state_bytes),
             "unrepeatable": analysis.unrepeatable,
@@ -255,6 +256,7 @@ def _flow_lines(flow: FlowExplanation) -> Iterator[str]:
     yield f"  flow {document['flow']} ({document['mode']}, {document['language']})"
     reads = [f"{given['name']}{' (stream)' if given['streaming'] else ''}" for given in document["inputs"]]
     yield f"    reads        {', '.join([*reads, *document['external']]) or 'nothing'}"
+    yield from (f"    {label:<12} {text}" for label, text in _lineage(flow))
     yield from (f"    keeps state  {operator}{size}" for operator, size in _state(document))
     if document["checkpoint"]:
         yield f"    checkpoint   {document['checkpoint']} (epoch {document['epoch']})"
@@ -268,6 +270,11 @@ def _flow_lines(flow: FlowExplanation) -> Iterator[str]:
         yield f"    trigger      {document['trigger']}"
     yield f"    refresh      {document['refresh']}"
     yield f"    next update  {document['next_update']}"
+
+
+def _lineage(flow: FlowExplanation) -> Iterator[tuple[str, str]]:
+    columns = flow.flow.analysis.columns
+    return iter(()) if columns is None else columns.describe()
 
 
 def _state(document: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -12,6 +12,7 @@ from headrace.model.savepoint_policy import NO_SAVEPOINTS
 from headrace.project.lease import Lease
 from headrace.project.lease_holders import host_name
 from headrace.settings.alert_settings import AlertSettings
+from headrace.settings.lineage_settings import LineageSettings
 from headrace.settings.settings import Settings
 from headrace.storage.health import FlowHealth, health_of_flows
 from headrace.storage.stages.manifest import Stage
@@ -36,6 +37,7 @@ def stage_settings(settings: Settings, stage: Stage) -> Settings:
         savepoints=NO_SAVEPOINTS,
         # It sends no messages, and only the swap changes what is deployed.
         alerts=AlertSettings(),
+        lineage=LineageSettings(),
         approval=ApprovalPolicy(),
         # The stage has nothing under old names.
         renamed_datasets={},

@@ -2,53 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import platform
-import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.metadata import version
 
 from headrace.events.types import (
-    DatasetDefined,
     Event,
-    ExternalInput,
-    FlowDefined,
-    FreshnessTarget,
-    SinkDefined,
     UpdateCreated,
     Warned,
 )
-from headrace.graph.analysis import Analysis, SourceKind
 from headrace.graph.resolved import ResolvedGraph
-from headrace.graph.resolved_flows import CompleteFlow, Mode, ViewFlow
+from headrace.graph.resolved_flows import CompleteFlow, ViewFlow
 from headrace.graph.select import Selection
-from headrace.model.datasets import is_private
+from headrace.lineage.lost_updates import RECORDED_AS
 from headrace.model.outcome import UpdateCause
-from headrace.model.table_rules import Fresh
 from headrace.options.nearest import nearest
 from headrace.plan.notices import without_effect
 from headrace.plan.steps import Decision, Plan
 from headrace.plan.triggers import partial_inputs
 from headrace.project.update.code_version import git_commit
+from headrace.project.update.definition_events import definition_events
 from headrace.settings.alert_settings import AlertSettings
 from headrace.settings.memory import driver_memory_bytes
 from headrace.settings.settings import Settings
-from headrace.sinks.checks import redacted_options
-
-_STREAM_KINDS = {SourceKind.AUTO_LOADER: "auto loader", SourceKind.FILES: "files"}
-# In an address, what stands before the host, and after the path.
-_URL_SECRETS = re.compile(r"(://)[^/\s@]*@|(?<=[^\s?])\?[^\s,?]*=[^\s,]*")
-_FLOW_TYPES = {
-    Mode.APPEND: "APPEND",
-    Mode.COMPLETE: "COMPLETE",
-    Mode.UPDATE: "UPDATE",
-    Mode.MERGE: "CHANGE",
-    Mode.SNAPSHOT: "SNAPSHOT_CHANGE",
-    Mode.ONCE: "APPEND",
-    Mode.REPLACE: "MATERIALIZED_VIEW",
-    Mode.VIEW: "VIEW",
-}
 
 
 def created_event(
@@ -84,7 +61,14 @@ def recorded_settings(settings: Settings, *, continuous: bool) -> dict[str, obje
         "continuous": continuous,
         "driver_memory_bytes": driver_memory_bytes(settings),
         "python": platform.python_version(),
+        **_recorded_lineage(settings),
     }
+
+
+def _recorded_lineage(settings: Settings) -> dict[str, object]:
+    """What the next update needs if this one is lost: whether runs are reported, and in which namespace."""
+    lineage = settings.lineage
+    return {RECORDED_AS: {"namespace": lineage.namespace_of(settings.id)}} if lineage.transports else {}
 
 
 def recorded_selection(selection: Selection) -> dict[str, object]:
@@ -182,52 +166,20 @@ def _forgetting(plan: Plan) -> Iterator[Warned]:
                 yield Warned("FLOW.FORGETFUL_SOURCE", message, step.flow.name, str(step.flow.target))
 
 
-def definition_events(graph: ResolvedGraph, plan: Plan) -> Iterator[Event]:
-    """The definition events of the datasets and flows of an update."""
-    triggers = {step.flow.name: step.trigger.describe() for step in plan.flows}
-    for dataset in graph.datasets:
-        sink = dataset.dataset.sink
-        if sink is not None:
-            members = {"targets": ", ".join(map(str, sink.members))} if sink.members else {}
-            yield SinkDefined(str(dataset.name), sink.format, {**redacted_options(sink), **members})
-            continue
-        names = tuple(expectation.name for expectation in dataset.dataset.expectations)
-        yield DatasetDefined(
-            str(dataset.name),
-            dataset.kind,
-            dataset.path,
-            names,
-            schema=json.loads(dataset.schema.to_json()),
-            comment=dataset.dataset.comment,
-            private=is_private(dataset.dataset.properties),
-            partition_by=dataset.dataset.partition_by,
-            cluster_by=dataset.dataset.cluster_by,
-            freshness=tuple(
-                FreshnessTarget(rule.column, rule.within_s)
-                for rule in (expectation.predicate for expectation in dataset.dataset.expectations)
-                if isinstance(rule, Fresh)
-            ),
-            schedule=dataset.dataset.schedule,
-        )
-    for flow in graph.flows:
-        yield FlowDefined(
-            flow=flow.name,
-            dataset=str(flow.target),
-            inputs=tuple(str(given.name) for given in flow.analysis.inputs),
-            language=flow.flow.query.language,
-            mode=_FLOW_TYPES[flow.mode],
-            once=flow.flow.once,
-            comment=flow.flow.comment,
-            external_inputs=external_inputs(flow.analysis),
-            trigger=triggers.get(flow.name),
-            query_digest=flow.analysis.fingerprint or None,
-        )
+def initial_events(
+    settings: Settings, graph: ResolvedGraph, plan: Plan, notices: Iterable[tuple[str, str]]
+) -> Iterator[Event]:
+    """The events that follow the first one: warnings, and what is defined.
 
-
-def external_inputs(analysis: Analysis) -> tuple[ExternalInput, ...]:
-    """What a flow reads outside of the pipeline, without what addresses may hold: users, passwords and signatures."""
-    streams = {source.name: _STREAM_KINDS.get(source.kind, "stream") for source in analysis.sources}
-    return tuple(
-        ExternalInput(streams.get(text, "batch"), _URL_SECRETS.sub(r"\1", text))
-        for text in dict.fromkeys(analysis.external)
-    )
+    Args:
+        settings: the pipeline's.
+        graph: the project.
+        plan: of the update.
+        notices: of the resolution, each with its code.
+    """
+    yield from settings_warnings(settings)
+    yield from alert_warnings(settings.alerts, graph)
+    yield from graph_warnings(graph)
+    yield from (Warned(code, message) for code, message in notices)
+    yield from plan_warnings(plan)
+    yield from definition_events(graph, plan, settings)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from functools import partial
@@ -22,6 +22,7 @@ from headrace.model.outcome import Outcome, UpdateState
 from headrace.project.resolution.resolve_request import Resolved
 from headrace.project.update.event_hooks import Hooks
 from headrace.project.update.java_garbage import GarbageCollection
+from headrace.project.update.lineage_watch import LineageOfUpdates
 from headrace.project.update.log_trimming import record_trimming
 from headrace.settings.secrets import Secrets
 from headrace.settings.settings import Settings
@@ -47,16 +48,20 @@ def recorded_events(
     update_id: str,
     settings: Settings,
     secrets: Secrets,
+    environ: Mapping[str, str],
     resolved: Resolved,
     on_event: Callable[[Event], None] | None,
     clock: Callable[[], datetime],
 ) -> Iterator[tuple[Callable[[Event], None], OutcomeBuilder]]:
     """Open the log of an update; its hooks run, and its log is written, until the end of the block.
 
+    Events of lineage are sent until then, too.
+
     Args:
         update_id: of the update.
         settings: the pipeline's.
         secrets: what no event may contain.
+        environ: the environment variables.
         resolved: the project, with its hooks.
         on_event: receives every event after it was logged.
         clock: the time of events, with a zone.
@@ -90,13 +95,18 @@ def recorded_events(
                 if ends and (totals := builder.total()).flows:
                     # Batches expire before the state of their update does.
                     log.emit(totals)
-                builder.apply(event, log.emit(event))
+                at = log.emit(event)
+                builder.apply(event, at)
                 if isinstance(event, COUNTED_IN_TOTALS) and next(counted) % TOTALS_AFTER_EVENTS == 0:
                     log.emit(builder.total())
+            if add_to_lineage is not None:
+                add_to_lineage(event, at)
             if on_event is not None:
                 on_event(event)
             if isinstance(event, BatchDone):
                 garbage.batch_done()
 
+        lineage = LineageOfUpdates(settings, secrets, environ)
+        add_to_lineage = stack.enter_context(lineage.watch(update_id, emit, log.flush))
         hooks = stack.enter_context(Hooks(resolved.hooks, emit, lambda: make_active(session)))
         yield emit, builder

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol
 
 from headrace.errors import InternalError, PipelineError
-from headrace.events.types import Event, FlowStateChanged, UpdateStateChanged, Warned
+from headrace.events.types import Event, FlowStateChanged, UpdateStateChanged
 from headrace.graph.select import Selection
 from headrace.model.outcome import FlowState, Outcome, UpdateCause, UpdateState
 from headrace.plan.steps import Plan
@@ -17,14 +17,7 @@ from headrace.project.resolution.resolve_request import Resolved
 from headrace.project.update.alert_monitor import AlertMonitor
 from headrace.project.update.code_version import archive_code
 from headrace.project.update.early_stop import StopSignals
-from headrace.project.update.initial_events import (
-    alert_warnings,
-    created_event,
-    definition_events,
-    graph_warnings,
-    plan_warnings,
-    settings_warnings,
-)
+from headrace.project.update.initial_events import created_event, initial_events
 from headrace.project.update.recorded_events import outcome_of_request, recorded_events
 from headrace.project.update.run_plan import PlanRun
 from headrace.runtime.board import Board
@@ -61,6 +54,7 @@ class Update:
     update_id: str
     settings: Settings
     secrets: Secrets
+    environ: Mapping[str, str]
     resolved: Resolved
     state: StoredState
     lease: Lease
@@ -104,22 +98,14 @@ class Update:
                 on_event(event)
 
         with (
-            recorded_events(update_id, settings, self.secrets, self.resolved, on_recorded, self.clock) as (
-                emit,
-                builder,
-            ),
+            recorded_events(
+                update_id, settings, self.secrets, self.environ, self.resolved, on_recorded, self.clock
+            ) as (emit, builder),
             watch.during(emit, continuous=plan.continuous),
         ):
             created = created_event(settings, selection, self.cause, self.user, continuous=plan.continuous)
             emit(replace(created, code_digest=code_digest, plan_id=self.gate.plan_id, request_id=self.request_id))
-            for initial_event in (
-                *settings_warnings(settings),
-                *alert_warnings(settings.alerts, self.resolved.graph),
-                *graph_warnings(self.resolved.graph),
-                *(Warned(code, message) for code, message in self.resolved.notices),
-                *plan_warnings(plan),
-                *definition_events(self.resolved.graph, plan),
-            ):
+            for initial_event in initial_events(settings, self.resolved.graph, plan, self.resolved.notices):
                 emit(initial_event)
             emit(UpdateStateChanged(UpdateState.RUNNING))
             try:

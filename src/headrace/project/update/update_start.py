@@ -101,6 +101,7 @@ class UpdateStart:
                 update_id=update_id,
                 settings=self.settings,
                 secrets=self.secrets,
+                environ=self.environ,
                 resolved=resolved,
                 state=self.planning.state,
                 lease=lease,

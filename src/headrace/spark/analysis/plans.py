@@ -15,14 +15,20 @@ from pyspark.sql import DataFrame, SparkSession
 from headrace.autoloader.source import Source as LoaderSource
 from headrace.cdc.delta_change_feed import FEED_OPTIONS
 from headrace.graph.analysis import READER_ENVIRONMENT_KEYS, Input, Source, SourceKind
+from headrace.model.column_lineage import ColumnLineage, InputDataset
+from headrace.model.dataset_id import DatasetId
 from headrace.model.names import QualifiedName
 from headrace.sources import kafka_options
 from headrace.sources.stream_source import PreparedSource
+from headrace.spark.analysis.column_lineage import RELATIONS, column_lineage
+from headrace.spark.analysis.leaf_datasets import leaf_datasets
 from headrace.spark.analysis.relations import latest_table_path
 from headrace.spark.data_sources import cloud_files, python_sources
 from headrace.spark.jvm.plan_nodes import items, node_kind
 from headrace.spark.session.guards import unguarded
 
+# Columns of all operators, up to which their lineage is read: about a second. Long chains of withColumn have more.
+_MAX_LINEAGE_COLUMNS = 100_000
 # Operators that run the user's Python code, whose changes a plan does not show.
 _PYTHON_NODES = ("MapInPandas", "MapInArrow", "FlatMapGroupsInPandas", "FlatMapCoGroupsInPandas", "Python", "InArrow")
 # Operators that are stateful on a stream; joins are, if both sides are streams.
@@ -73,11 +79,17 @@ class PlanReading:
     inputs: dict[QualifiedName, bool] = field(default_factory=dict)
     sources: list[Source] = field(default_factory=list)
     external: list[str] = field(default_factory=list)
+    external_datasets: list[tuple[str, DatasetId]] = field(default_factory=list)
+    # By the number of their first column.
+    leaves: dict[int, tuple[InputDataset, ...]] = field(default_factory=dict)
     tables: list[str] = field(default_factory=list)
     keeps_state: bool = False
     rows_in_code: list[str] = field(default_factory=list)
     unrepeatable: str | None = None
     python: bool = False
+    columns: ColumnLineage | None = None
+    # Their number.
+    operators: int = 0
 
     @property
     def as_inputs(self) -> tuple[Input, ...]:
@@ -97,6 +109,8 @@ def read_plan(frame: DataFrame, name_behind: Callable[[str], QualifiedName | Non
     elif not plan.deterministic():
         found.unrepeatable = "is not deterministic"
     found.python = found.python or bool(plan.containsPattern(tree_pattern.PYTHON_UDF()))
+    if found.operators * len(frame.columns) <= _MAX_LINEAGE_COLUMNS:
+        found.columns = column_lineage(frame, found.leaves)
     return found
 
 
@@ -204,6 +218,7 @@ def tree_text(plan: Any, session: SparkSession) -> str:
 
 def _walk(node: Any, found: PlanReading, name_behind: Callable[[str], QualifiedName | None]) -> None:
     kind = node_kind(node)
+    found.operators += 1
     if kind == "SubqueryAlias" and _read_dataset(node, found, name_behind):
         return
     if kind in _STATEFUL_NODES and node.isStreaming():
@@ -213,7 +228,12 @@ def _walk(node: Any, found: PlanReading, name_behind: Callable[[str], QualifiedN
     found.python = found.python or any(word in kind for word in _PYTHON_NODES)
     children = list(items(node.children()))
     if not children:
+        known = len(found.external)
         _leaf(kind, node, found)
+        if found.external[known:]:
+            datasets = leaf_datasets(node)
+            found.external_datasets += [(found.external[-1], dataset) for dataset in datasets]
+            _note_columns(node, datasets, found)
     for child in children:
         _walk(child, found, name_behind)
     for subquery in items(node.subqueries()):
@@ -224,19 +244,21 @@ def _read_dataset(node: Any, found: PlanReading, name_behind: Callable[[str], Qu
     """Record a dataset of the pipeline under an alias; False if the alias is something else."""
     child = node.child()
     child_kind = node_kind(child)
-    if child_kind not in ("LogicalRelation", "StreamingRelation", "View", "DataSourceV2Relation"):
+    if child_kind not in RELATIONS:
         return False
     name = name_behind(str(node.identifier().toString()))
     if name is None:
         return False
     streaming = bool(node.isStreaming())
     found.inputs[name] = found.inputs.get(name, False) or streaming
+    _note_columns(node, (str(name),), found)
     if child_kind == "View":
         # The view's inputs are its own, but its sources, state and code count for this flow.
         inner = PlanReading()
         _walk(child, inner, name_behind)
         found.sources += inner.sources
         found.external += inner.external
+        found.external_datasets += inner.external_datasets
         found.tables += inner.tables
         found.keeps_state = found.keeps_state or inner.keeps_state
         found.rows_in_code += inner.rows_in_code
@@ -247,6 +269,13 @@ def _read_dataset(node: Any, found: PlanReading, name_behind: Callable[[str], Qu
         passes, feed = bool(enabled & _PASSING_CHANGES), bool(enabled & set(FEED_OPTIONS))
         found.sources.append(Source(SourceKind.DATASET, str(name), passes, feed))
     return True
+
+
+def _note_columns(node: Any, datasets: tuple[InputDataset, ...], found: PlanReading) -> None:
+    """Note what the columns of a node are read from."""
+    columns = node.output()
+    if datasets and not columns.isEmpty():
+        found.leaves[int(columns.head().exprId().id())] = datasets
 
 
 def _enabled_options(node: Any) -> set[str]:
