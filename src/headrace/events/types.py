@@ -256,7 +256,8 @@ class BatchDone:
         parts += [f"{counts.rows_deleted} deleted"] if counts.rows_deleted else []
         parts += [f"{counts.changes.tied} lost a tie"] if counts.changes and counts.changes.tied else []
         parts += [f"{counts.changes.late} possibly too late"] if counts.changes and counts.changes.late else []
-        return f'flow "{self.flow}" finished batch {self.batch_id}: {", ".join(parts)}'
+        refresh = f" ({counts.refresh.method.value} refresh: {counts.refresh.reason})" if counts.refresh else ""
+        return f'flow "{self.flow}" finished batch {self.batch_id}: {", ".join(parts)}{refresh}'
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,13 @@
 """Reads analyzed query plans: inputs, sources, stateful operators, lineage."""
 
 # The modules that other packages may import.
-__all__ = ["distinct_counts", "lineage", "plans", "query_identity", "state_operators", "static_inputs"]
+__all__ = [
+    "distinct_counts",
+    "lineage",
+    "plans",
+    "query_identity",
+    "refresh_rules",
+    "relations",
+    "state_operators",
+    "static_inputs",
+]

@@ -1,4 +1,12 @@
 """Change data capture on Spark and Delta: normalizes events, folds them into rows and merges these into tables."""
 
 # The modules that other packages may import.
-__all__ = ["change_writer", "declaration", "event_rules", "retained_events", "sequence_conflicts", "snapshot_writer"]
+__all__ = [
+    "batch_cache",
+    "change_writer",
+    "declaration",
+    "event_rules",
+    "retained_events",
+    "sequence_conflicts",
+    "snapshot_writer",
+]
