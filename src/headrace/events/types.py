@@ -248,7 +248,7 @@ class BatchDone:
     def message(self) -> str:
         """One readable line."""
         counts = self.counts
-        parts = [f"{counts.rows_written} rows written"]
+        parts = [counts.written]
         parts += [f"{counts.rows_dropped} dropped"] if counts.rows_dropped else []
         parts += [f"{counts.rows_quarantined} quarantined"] if counts.rows_quarantined else []
         parts += [f"{counts.rows_rescued} with rescued data"] if counts.rows_rescued else []
@@ -256,8 +256,7 @@ class BatchDone:
         parts += [f"{counts.rows_deleted} deleted"] if counts.rows_deleted else []
         parts += [f"{counts.changes.tied} lost a tie"] if counts.changes and counts.changes.tied else []
         parts += [f"{counts.changes.late} possibly too late"] if counts.changes and counts.changes.late else []
-        refresh = f" ({counts.refresh.method.value} refresh: {counts.refresh.reason})" if counts.refresh else ""
-        return f'flow "{self.flow}" finished batch {self.batch_id}: {", ".join(parts)}{refresh}'
+        return f'flow "{self.flow}" finished batch {self.batch_id}: {", ".join(parts)}'
 
 
 @dataclass(frozen=True)

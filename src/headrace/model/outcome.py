@@ -141,6 +141,12 @@ class FlowCounts:
         """The number of rows read, by the law above."""
         return self.rows_written + self.rows_dropped + self.rows_quarantined
 
+    @property
+    def written(self) -> str:
+        """The written rows, for the reader."""
+        partial = f" (refresh of {self.refresh.method.value})" if self.refresh and self.refresh.is_partial else ""
+        return f"{self.rows_written} rows written{partial}"
+
     def plus(self, other: FlowCounts) -> FlowCounts:
         """The sum of both batches; expectations are matched by name."""
         merged = {count.name: count for count in self.expectations}

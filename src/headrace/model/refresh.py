@@ -35,6 +35,11 @@ class Refresh:
     method: RefreshMethod
     reason: str
 
+    @property
+    def is_partial(self) -> bool:
+        """True if rows that did not change were not computed."""
+        return self.method is not RefreshMethod.FULL
+
     def to_json(self) -> dict[str, Any]:
         """The refresh as JSON."""
         return {"refresh": self.method.value, "refresh_reason": self.reason}

@@ -17,22 +17,17 @@ from headrace.cdc.feed import ChangeFeed
 from headrace.cdc.snapshot_versions import SnapshotState
 from headrace.errors import PipelineError, Problems, problems_of
 from headrace.graph.analysis import Analysis, ChangeAnalysis, Input
-from headrace.graph.declared_refresh import declared_obstacle
 from headrace.graph.resolve import MissingInput
-from headrace.model.datasets import Dataset, Definitions, Flow, Kind
-from headrace.model.refresh import Obstacle, RefreshPolicy, RefreshRule
+from headrace.model.datasets import Dataset, Definitions, Flow
 from headrace.model.schema import Schema
-from headrace.spark.analysis.plans import PlanReading, needs_complete_mode, read_plan
+from headrace.spark.analysis.plans import PlanReading
 from headrace.spark.analysis.query_identity import QueryIdentities
-from headrace.spark.analysis.refresh_rules import refresh_rule
-from headrace.spark.analysis.state_operators import stateful_operators
 from headrace.spark.cdc.declaration import feed_of, snapshot_feed, target_schema
 from headrace.spark.delta.tables import empty_frame
 from headrace.spark.errors.spark_errors import definition_problem, first_line, user_location
-from headrace.spark.jvm.plan_nodes import node_kind
+from headrace.spark.queries.query_analysis import analysis_of, with_refresh_rule
 from headrace.spark.queries.query_calls import call
 from headrace.spark.queries.snapshot_sample import sample_snapshot, with_table_columns
-from headrace.spark.readers.input_file import check_input_file
 from headrace.spark.session.scoped_confs import with_confs
 from headrace.spark.sinks.availability import unknown_format
 from headrace.spark.tables.metric_columns import row_problems
@@ -100,7 +95,8 @@ class StubAnalyzer:
                     return self._snapshot_analysis(flow)
                 frame = call(flow, self._catalog, is_resolving=True, columns=self._target_columns(flow))
                 if flow.changes is None:
-                    return self._with_refresh_rule(flow, frame, self._analysis(flow, frame))
+                    analysis = self._analysis(flow, frame)
+                    return with_refresh_rule(analysis, self._datasets.get(flow.target), flow, frame)
                 return self._change_analysis(flow, frame, feed_of(flow, frame, self._snapshot_state(flow).table))
         except (PipelineError, Problems) as error:
             location = user_location(error, self._root) or flow.location
@@ -165,54 +161,7 @@ class StubAnalyzer:
         return replace(found, schema=target_schema(feed).nullable)
 
     def _analysis(self, flow: Flow, frame: DataFrame) -> Analysis:
-        check_input_file(frame)
-        reading = read_plan(frame, self._catalog.names.dataset_of)
-        streaming = frame.isStreaming
-        identity = self._identities.of(flow, frame, reading)
-        complete = streaming and not (flow.once or flow.updates) and needs_complete_mode(frame)
-        keeps_state = streaming and reading.keeps_state
-        return Analysis(
-            schema=Schema.from_json(frame.schema.json()).nullable,
-            streaming=streaming,
-            inputs=reading.as_inputs,
-            sources=tuple(reading.sources) if streaming else (),
-            external=tuple(reading.external),
-            external_tables=() if streaming else tuple(reading.tables),
-            complete=complete,
-            operators=stateful_operators(frame, complete=complete) if keeps_state else (),
-            fingerprint=identity.now,
-            former_fingerprint=identity.former,
-            unrepeatable=reading.unrepeatable,
-        )
-
-    def _with_refresh_rule(self, flow: Flow, frame: DataFrame, found: Analysis) -> Analysis:
-        """The analysis with the rule by which a view is refreshed.
-
-        Raises:
-            PipelineError: REFRESH.NOT_INCREMENTAL, REFRESH.STREAM: the declared policy does not suit the query.
-        """
-        dataset = self._datasets.get(flow.target)
-        if dataset is None or dataset.kind not in (Kind.TABLE, Kind.MATERIALIZED_VIEW) or flow.once:
-            return found
-        policy = dataset.refresh_policy
-        if found.streaming:
-            if policy is not RefreshPolicy.AUTO:
-                raise PipelineError("REFRESH.STREAM", location=flow.location, name=flow.target, policy=policy.value)
-            return found
-        outside = next((name for name in found.external if name not in found.external_tables), None)
-        obstacle = declared_obstacle(dataset)
-        if obstacle is None and outside is not None:
-            obstacle = Obstacle(f'input "{outside}"', "only Delta tables record their changes", "Load it into a table")
-        # The stand-ins of tables are files.
-        known = refresh_rule(frame, lambda leaf: node_kind(leaf) == "LogicalRelation")
-        rule = known if obstacle is None else RefreshRule(obstacle=obstacle)
-        if policy is RefreshPolicy.INCREMENTAL_STRICT and rule.obstacle is not None:
-            given = {"operator": rule.obstacle.operator, "reason": rule.obstacle.reason}
-            rewrite = rule.obstacle.rewrite or "Use another policy"
-            raise PipelineError(
-                "REFRESH.NOT_INCREMENTAL", location=flow.location, name=flow.target, rewrite=rewrite, **given
-            )
-        return replace(found, refresh=rule)
+        return analysis_of(flow, frame, self._catalog, self._identities)
 
     def _target_columns(self, flow: Flow) -> tuple[str, ...]:
         dataset = self._datasets.get(flow.target)

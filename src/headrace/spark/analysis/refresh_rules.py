@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
 
 from headrace.model.refresh import Obstacle, RefreshRule
@@ -110,7 +111,11 @@ def refresh_rule(frame: DataFrame, is_table: Callable[[Any], bool]) -> RefreshRu
         frame: the result of the query.
         is_table: whether a leaf of the plan reads a table whose changes are known.
     """
-    found = grouped_query(frame, is_table)
+    try:
+        found = grouped_query(frame, is_table)
+    except (Py4JError, TypeError) as error:
+        # A plan with parts that no rule knows: they have other methods, or none.
+        found = Obstacle("plan of the query", f"it cannot be read ({type(error).__name__})")
     return RefreshRule(obstacle=found) if isinstance(found, Obstacle) else RefreshRule(found.columns)
 
 

@@ -13,6 +13,7 @@ from headrace.spark.analysis.refresh_rules import GroupedQuery, grouped_query
 from headrace.spark.jvm.plan_nodes import items, node_kind
 from headrace.spark.refresh.changed_plans import ChangedPlans
 from headrace.spark.refresh.pinned_tables import PinnedTable, PinnedTables, fits, reads_newest
+from headrace.spark.refresh.plan_builder import PlanNodes
 
 # Operators that use all columns of their inputs, by position.
 _WHOLE_ROWS = frozenset({"Union", "Distinct", "Deduplicate"})
@@ -24,12 +25,14 @@ class PinnedQuery:
 
     Attributes:
         query: the query.
+        nodes: makes plans.
         plans: rewrites its plan.
         leaves: the leaves below its groups that read tables, in the order of the plan.
         tables: the table of each leaf.
     """
 
     query: GroupedQuery
+    nodes: PlanNodes
     plans: ChangedPlans
     leaves: tuple[Any, ...]
     tables: tuple[PinnedTable, ...]
@@ -41,16 +44,16 @@ class PinnedQuery:
 
     def whole(self) -> DataFrame:
         """All rows of the query."""
-        return self.plans.frame(self.plans.with_rows(self.query.plan, self._now))
+        return self.nodes.frame(self.plans.with_rows(self.query.plan, self._now))
 
     def groups(self, keys: DataFrame) -> DataFrame:
         """The rows of the query in the groups with these keys."""
 
         def only_groups(child: Any) -> Any:
-            return self.plans.matching(self.plans.with_rows(child, self._now), self.query.keys, keys)
+            return self.nodes.matching(self.plans.with_rows(child, self._now), self.query.keys, keys)
 
         plan = self.plans.below(self.query.plan, self.query.depth, only_groups)
-        return self.plans.frame(plan)
+        return self.nodes.frame(plan)
 
     def _now(self, leaf: Any) -> DataFrame:
         return self.table_of(leaf).rows()
@@ -77,7 +80,8 @@ def pin(frame: DataFrame) -> PinnedQuery | Obstacle:
     if isinstance(query, Obstacle):
         return query
     session = frame.sparkSession
-    plans, pinned = ChangedPlans(session, reads_newest), PinnedTables(session)
+    nodes, pinned = PlanNodes(session), PinnedTables(session)
+    plans = ChangedPlans(nodes, reads_newest)
     leaves = tuple(plans.tables(query.plan))
     tables = tuple(map(pinned.of, leaves))
     if len({table.table_id for table in tables}) < len(pinned.all()):
@@ -85,7 +89,7 @@ def pin(frame: DataFrame) -> PinnedQuery | Obstacle:
     changed = next((table for leaf, table in zip(leaves, tables, strict=True) if not fits(leaf, table)), None)
     if changed is not None:
         return Obstacle(f"input {changed.path}", "its columns have just changed")
-    return PinnedQuery(query, plans, leaves, tables)
+    return PinnedQuery(query, nodes, plans, leaves, tables)
 
 
 def _used(plan: Any) -> frozenset[int]:

@@ -68,7 +68,7 @@ def touched_keys(query: PinnedQuery, since: Mapping[str, int], cache: BatchCache
         if frame is None:
             continue
         tree = query.plans.changed(child, number, frame, rows_of)
-        keys = query.plans.values(tree, query.query.keys, names)
+        keys = query.nodes.values(tree, query.query.keys, names)
         found = keys if found is None else found.union(keys)
     return None if found is None else cache.eager(found.distinct())
 
