@@ -162,12 +162,7 @@ def _refused_expressions(plan: Any, jvm: Any) -> Obstacle | None:
         return _SUBQUERY
     if plan.containsPattern(patterns.PYTHON_UDF()) or plan.containsPattern(patterns.SCALA_UDF()):
         return _PYTHON_UDF
-    return None if _is_deterministic(plan) else _NOT_DETERMINISTIC
-
-
-def _is_deterministic(plan: Any) -> bool:
-    """Whether all expressions of a plan are; a plan's own answer covers only some of its nodes."""
-    return bool(plan.deterministic()) and all(map(_is_deterministic, items(plan.children())))
+    return None if plan.deterministic() else _NOT_DETERMINISTIC
 
 
 def _above(plan: Any) -> Iterator[Any]:

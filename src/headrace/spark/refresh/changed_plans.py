@@ -48,8 +48,6 @@ class ChangedPlans:
         children = list(items(plan.children()))
         if not children:
             return self._nodes.standing_in(plan, rows_of(plan)) if self._is_table(plan) else plan
-        if node_kind(plan) in _PASSES:
-            return self.with_rows(children[0], rows_of)
         return self._nodes.with_children(plan, [self.with_rows(child, rows_of) for child in children])
 
     def below(self, plan: Any, depth: int, change: Callable[[Any], Any]) -> Any:
