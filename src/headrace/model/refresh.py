@@ -81,6 +81,11 @@ class RefreshRule:
     obstacle: Obstacle | None = None
 
     @property
+    def is_known(self) -> bool:
+        """False for a query that is no materialized view's."""
+        return bool(self.keys) or self.obstacle is not None
+
+    @property
     def method(self) -> RefreshMethod:
         """What the query allows."""
         return RefreshMethod.GROUPS if self.keys and self.obstacle is None else RefreshMethod.FULL

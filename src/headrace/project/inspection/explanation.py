@@ -118,7 +118,7 @@ class FlowExplanation:
             "trigger": self.trigger,
             "refresh": (_EFFECTS_ON_SINKS if self.delivers else {}).get(self.flow.mode, _EFFECTS[self.flow.mode]),
             "next_update": self.next_update,
-            "incremental": analysis.refresh.to_json() if isinstance(self.flow, RefreshFlow) else None,
+            "incremental": analysis.refresh.to_json() if analysis.refresh.is_known else None,
         }
 
     def _merge(self) -> dict[str, Any] | None:

@@ -33,10 +33,18 @@ class BatchFlowExecution:
         flow: the flow to run.
         attempt: its number within the update, from 1.
         hooks: reports to the attempt.
+        full: compute all rows of a view, whatever its policy.
     """
 
     def __init__(
-        self, context: UpdateContext, preparation: Preparation, flow: BatchFlow, attempt: int, hooks: Hooks
+        self,
+        context: UpdateContext,
+        preparation: Preparation,
+        flow: BatchFlow,
+        attempt: int,
+        hooks: Hooks,
+        *,
+        full: bool,
     ) -> None:
         self._context = context
         self._preparation = preparation
@@ -44,6 +52,7 @@ class BatchFlowExecution:
         self._attempt = attempt
         self._targets = WriterFactory(context, attempt)
         self._hooks = hooks
+        self._full = full
         self.progressed = False
 
     def run(self) -> Report:
@@ -86,7 +95,7 @@ class BatchFlowExecution:
         """Bring the table of a view up to date; returns the record with what it cost."""
         began_s = time.monotonic()
         refresh = ViewRefresh(self._context, flow, record)
-        chosen = refresh.choose(frame)
+        chosen = refresh.choose(frame, requested=self._full)
         changed_bytes = 0
         if isinstance(chosen, GroupRefresh):
             try:

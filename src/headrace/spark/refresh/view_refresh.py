@@ -107,11 +107,14 @@ class ViewRefresh:
         self._policy = self._dataset.dataset.refresh_policy
         self._path = context.table_path(flow.target)
 
-    def choose(self, frame: DataFrame, failed: str | None = None) -> FullRefresh | GroupRefresh:
+    def choose(
+        self, frame: DataFrame, *, requested: bool = False, failed: str | None = None
+    ) -> FullRefresh | GroupRefresh:
         """The refresh of the view.
 
         Args:
             frame: what its query returns.
+            requested: the user asks for a full refresh.
             failed: why a refresh of groups could not be committed; None before the first try.
 
         Raises:
@@ -126,12 +129,13 @@ class ViewRefresh:
         positions = ViewPositions(self._flow.analysis.fingerprint, inputs)
         size = sum(table.size_bytes for table in query.inputs.values())
         try:
-            if failed is not None:
-                raise _NeedsAllRows(failed)  # noqa: TRY301 - as the others
+            if requested or failed is not None:
+                raise _NeedsAllRows(failed or "full refresh")  # noqa: TRY301 - as the others
             return self._groups(query, frame, positions, size, began_s)
         except _NeedsAllRows as needed:
             reason = str(needed)
-        if self._policy is RefreshPolicy.INCREMENTAL_STRICT and self._record.started_at:
+        is_strict = self._policy is RefreshPolicy.INCREMENTAL_STRICT
+        if is_strict and self._record.started_at and not requested:
             location = self._flow.flow.location
             raise PipelineError("REFRESH.FULL_NEEDED", location=location, name=self._flow.target, reason=reason)
         text = positions.to_text(frame.sparkSession.conf.get(_METADATA, None))
