@@ -63,7 +63,7 @@ MORE = {
     "rolled": """
         SELECT shop, note, grouping_id() AS level, count(*) AS n FROM orders GROUP BY ROLLUP (shop, note)
         """,
-    "odd names": "SELECT shop AS `a.b`, ID % 3 AS `we``ird`, count(*) AS n FROM orders GROUP BY ALL",
+    "odd_names": "SELECT shop AS `a.b`, ID % 3 AS `we``ird`, count(*) AS n FROM orders GROUP BY ALL",
     "words": "SELECT word, count(*) AS n FROM orders LATERAL VIEW explode(tags) AS word GROUP BY word",
 }
 COLUMNS = """
@@ -80,8 +80,13 @@ class Views:
     def __init__(self, project, session, folder, queries, policy="incremental"):
         self.session, self.queries = session, queries
         self.places = {name: str(folder / f"{name} table") for name in ("orders", "shops")}
-        session.sql(f"CREATE TABLE delta.`{self.places['orders']}` ({COLUMNS}) USING delta")
-        session.sql(f"CREATE TABLE delta.`{self.places['shops']}` (shop STRING, region STRING) USING delta")
+        # Changes come from files with deletion vectors, and from a change feed.
+        for name, columns, switch in (
+            ("orders", COLUMNS, "delta.enableDeletionVectors"),
+            ("shops", "shop STRING, region STRING", "delta.enableChangeDataFeed"),
+        ):
+            properties = f"TBLPROPERTIES ('{switch}' = 'true')"
+            session.sql(f"CREATE TABLE delta.`{self.places[name]}` ({columns}) USING delta {properties}")
         files = "\n".join(
             f"CREATE MATERIALIZED VIEW `{name}` REFRESH POLICY {policy.upper()} AS {query};"
             for name, query in queries.items()
@@ -110,12 +115,15 @@ class Views:
         """The rows of each view are those of its query."""
         for name, place in self.places.items():
             self.session.read.format("delta").load(place).createOrReplaceTempView(f"now_{name}")
+        wrong = {}
         for view, query in self.queries.items():
             now = query
             for name in self.places:
                 now = now.replace(f"FROM {name}", f"FROM now_{name}").replace(f"JOIN {name}", f"JOIN now_{name}")
             stored = self.session.read.format("delta").load(self.place(view))
-            assert texts(stored) == texts(self.session.sql(now)), view
+            found, expected = texts(stored), texts(self.session.sql(now))
+            wrong |= {view: (found - expected, expected - found)} if found != expected else {}
+        assert wrong == {}
 
     def ways(self, result):
         return {view: result.counts(view).refresh.method.value for view in self.queries}

@@ -139,7 +139,12 @@ class ViewRefresh:
             location = self._flow.flow.location
             raise PipelineError("REFRESH.FULL_NEEDED", location=location, name=self._flow.target, reason=reason)
         text = positions.to_text(frame.sparkSession.conf.get(_METADATA, None))
-        return FullRefresh(query.whole(), Refresh(RefreshMethod.FULL, reason), text, size)
+        refresh = Refresh(RefreshMethod.FULL, reason)
+        try:
+            return FullRefresh(query.whole(), refresh, text, size)
+        except (PySparkException, Py4JError):
+            # No reason to fail: without input versions, the next refresh is a full one too.
+            return FullRefresh(frame, refresh)
 
     def _pinned(self, frame: DataFrame) -> PinnedQuery | Obstacle:
         obstacle = self._flow.analysis.refresh.obstacle or declared_obstacle(self._dataset.dataset)
