@@ -6,7 +6,12 @@ import json
 
 import pytest
 
+from headrace.model.names import Naming
+from headrace.settings.storage import StorageLayout
+from headrace.storage.flow_record import FlowRecord, write_record
+from headrace.storage.held_versions import known_positions
 from headrace.storage.view_positions import NoPositions, ViewPositions, last_positions
+from headrace.stores.paths import storage_path
 
 POSITIONS = ViewPositions("query 1", {"table a": 3, "table b": 0})
 
@@ -86,3 +91,24 @@ def test_a_log_without_positions_says_so(log):
 
     assert found == NoPositions("the view has no recorded input versions")
     assert "no longer in its log" in last_positions(log()[0], 5).reason
+
+
+def test_maintenance_keeps_the_versions_from_which_a_view_goes_on(tmp_path, log):
+    layout, naming = StorageLayout(str(tmp_path / "storage")), Naming()
+    view, other = naming.canonical("view"), naming.canonical("other")
+    for name in (view, other):
+        file = storage_path(layout.flow_state(naming, name, str(name)))
+        write_record(file, FlowRecord(flow=str(name), dataset=str(name), mode="replace"))
+    table = storage_path(layout.table(naming, view))
+    log(commit(text=POSITIONS.to_text(), read=-1))
+    table.parent.mkdir(parents=True)
+    (tmp_path / "_delta_log").rename(tmp_path / "moved")
+    table.mkdir()
+    (tmp_path / "moved").rename(table / "_delta_log")
+
+    found = known_positions(layout, naming)
+
+    assert {(one.table_id, one.version, one.reader) for one in found.known} == {
+        ("table a", 3, "view view"),
+        ("table b", 0, "view view"),
+    }
