@@ -73,7 +73,7 @@ PROPERTIES = {
     ),
     "views": (
         "tests/spark/test_incremental_views.py",
-        "sequences of changes of two tables, and of the fourteen views over them that are refreshed by groups",
+        "sequences of changes of two tables, and of the views over them that are refreshed in part",
     ),
     "stores": (
         "tests/spark/test_store_laws.py",

@@ -64,6 +64,14 @@ MORE = {
         SELECT shop, note, grouping_id() AS level, count(*) AS n FROM orders GROUP BY ROLLUP (shop, note)
         """,
     "odd_names": "SELECT shop AS `a.b`, ID % 3 AS `we``ird`, count(*) AS n FROM orders GROUP BY ALL",
+    "plain": "SELECT id, shop, amount * 2 AS twice, -weight AS weight, place, tags FROM orders WHERE id % 3 < 2",
+    "joined": "SELECT o.id, o.weight, s.region FROM orders o FULL OUTER JOIN shops s ON o.shop = s.shop",
+    "stacked": "SELECT shop, note FROM orders UNION ALL SELECT shop, region FROM shops",
+    "ranked": """
+        SELECT shop, id, rank() OVER (PARTITION BY shop ORDER BY amount) AS place,
+          sum(amount) OVER (PARTITION BY shop) AS total, count(*) OVER (PARTITION BY shop ORDER BY id DESC) AS newer
+        FROM orders WHERE note IS NOT NULL QUALIFY place < 3
+        """,
     "words": "SELECT word, count(*) AS n FROM orders LATERAL VIEW explode(tags) AS word GROUP BY word",
 }
 COLUMNS = """
@@ -246,11 +254,22 @@ REFUSED = {
         "SELECT shop, count(*) AS n FROM orders WHERE id IN (SELECT 1) GROUP BY shop",
         "subquery in an expression",
     ),
-    "rows": ("SELECT shop FROM orders", "query without GROUP BY or DISTINCT"),
-    "ranked": (
-        "SELECT shop, n FROM (SELECT shop, row_number() OVER (ORDER BY id) AS n FROM orders)",
-        "window function",
+    "everywhere": ("SELECT shop, rank() OVER (ORDER BY id) AS n FROM orders", "window function without PARTITION BY"),
+    "numbered": (
+        "SELECT shop, row_number() OVER (PARTITION BY shop ORDER BY note) AS n FROM orders",
+        "window function row_number",
     ),
+    "running": (
+        """SELECT shop, sum(id) OVER (PARTITION BY shop ORDER BY note ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS n
+        FROM orders""",
+        "window function sum",
+    ),
+    "counted": (
+        "SELECT s.region, o.n FROM shops s JOIN (SELECT shop, count(*) AS n FROM orders GROUP BY shop) o USING (shop)",
+        "join above an aggregate",
+    ),
+    "maps": ("SELECT id, extras FROM orders", "column "),
+    "newest": ("SELECT id FROM orders ORDER BY id DESC LIMIT 3", "LIMIT"),
 }
 
 

@@ -26,6 +26,8 @@ class RefreshMethod(str, Enum):
 
     FULL = "full"
     GROUPS = "groups"
+    # Rows that changed, of a view without groups.
+    ROWS = "incremental"
 
 
 @dataclass(frozen=True)
@@ -73,28 +75,27 @@ class RefreshRule:
     """How a query can be refreshed.
 
     Attributes:
-        keys: the columns of the view that hold the keys of its groups; empty if it is always computed in full.
-        obstacle: why it is; None if its groups can be refreshed.
+        method: how much of it has to be computed.
+        keys: the columns of the view that hold the keys of its groups.
+        obstacle: why it is always computed in full; None if it is not, or for a query that is no view's.
     """
 
+    method: RefreshMethod = RefreshMethod.FULL
     keys: tuple[str, ...] = ()
     obstacle: Obstacle | None = None
 
     @property
     def is_known(self) -> bool:
         """False for a query that is no materialized view's."""
-        return bool(self.keys) or self.obstacle is not None
-
-    @property
-    def method(self) -> RefreshMethod:
-        """What the query allows."""
-        return RefreshMethod.GROUPS if self.keys and self.obstacle is None else RefreshMethod.FULL
+        return self.method is not RefreshMethod.FULL or self.obstacle is not None
 
     def describe(self) -> str:
         """The rule in one line."""
         if self.obstacle is not None:
-            return f"full: {self.obstacle.describe()}"
-        return f"groups: recomputes the groups of {', '.join(self.keys)} whose rows changed"
+            return f"no: {self.obstacle.describe()}"
+        if self.method is RefreshMethod.ROWS:
+            return "by rows: computes the rows that changed"
+        return f"by groups: computes the groups of {', '.join(self.keys)} whose rows changed"
 
     def to_json(self) -> dict[str, Any]:
         """The rule as JSON."""

@@ -1,4 +1,4 @@
-"""Chooses between a full refresh of a view and one of the groups that changed, by their estimated cost.
+"""Chooses between a full refresh of a view and one of what changed, by their estimated cost.
 
 The estimates rest on past refreshes of the same view. Before the first measurements, a constant rate stands in.
 Law: as long as the estimates are right, the choice costs at most 1.25 times the cheaper way.
@@ -10,28 +10,31 @@ from collections.abc import Mapping
 
 from headrace.model.refresh import RefreshCost, RefreshMethod
 
-# Measured with `make bench ARGS="--only views"` on 2 cores: what each refresh of groups costs beside the work on rows,
-# and how many bytes of its tables a refresh computes a second.
-_GROUPS_S = 1.5
+# Measured with `make bench ARGS="--only views"` on 2 cores: what each refresh costs beside the work on rows, and how
+# many bytes of its tables a full one computes a second.
+_PARTIAL_S = 1.5
 _FULL_S = 0.5
 _BYTES_PER_S = 8e6
 # All tables are read, but only few rows are aggregated and written; changed files are read, compared and joined.
 _READ_SHARE, _CHANGED_SHARE = 0.35, 3.0
 
 
-def cheaper_method(past: Mapping[str, RefreshCost], input_bytes: int, changed_bytes: int) -> tuple[RefreshMethod, str]:
+def cheaper_method(
+    partial: RefreshMethod, past: Mapping[str, RefreshCost], input_bytes: int, changed_bytes: int
+) -> tuple[RefreshMethod, str]:
     """The way that probably costs less, and why.
 
     Args:
+        partial: the way that does not compute all rows.
         past: the costs of the last refreshes, by the name of the way.
         input_bytes: the size of the tables that the view reads.
         changed_bytes: the size of the files that changed since its last refresh.
     """
     full = full_estimate_s(past.get(RefreshMethod.FULL.value), input_bytes)
-    groups = groups_estimate_s(past.get(RefreshMethod.GROUPS.value), full, input_bytes, changed_bytes)
+    some = partial_estimate_s(past.get(partial.value), full, input_bytes, changed_bytes)
     share = min(changed_bytes / max(input_bytes, 1), 1.0)
-    reason = f"{share:.0%} of the input changed: about {groups:.1f} s for groups, {full:.1f} s for all rows"
-    return (RefreshMethod.GROUPS if groups <= full else RefreshMethod.FULL), reason
+    reason = f"{share:.0%} of the input changed: about {some:.1f} s for what changed, {full:.1f} s for all rows"
+    return (partial if some <= full else RefreshMethod.FULL), reason
 
 
 def full_estimate_s(last: RefreshCost | None, input_bytes: int) -> float:
@@ -41,13 +44,13 @@ def full_estimate_s(last: RefreshCost | None, input_bytes: int) -> float:
     return _FULL_S + max(last.seconds - _FULL_S, 0.0) * input_bytes / max(last.input_bytes, 1)
 
 
-def groups_estimate_s(last: RefreshCost | None, full_s: float, input_bytes: int, changed_bytes: int) -> float:
-    """How long a refresh of groups probably takes if a full one takes *full_s*."""
+def partial_estimate_s(last: RefreshCost | None, full_s: float, input_bytes: int, changed_bytes: int) -> float:
+    """How long a refresh of what changed probably takes if a full one takes *full_s*."""
     share = changed_bytes / max(input_bytes, 1)
-    estimate = _GROUPS_S + max(full_s - _FULL_S, 0.0) * (_READ_SHARE + _CHANGED_SHARE * share)
+    estimate = _PARTIAL_S + max(full_s - _FULL_S, 0.0) * (_READ_SHARE + _CHANGED_SHARE * share)
     if last is None:
         return estimate
     # As measured, if as much changes; what changes more costs more.
     grown = max(changed_bytes / max(last.changed_bytes, 1), input_bytes / max(last.input_bytes, 1))
-    measured = _GROUPS_S + max(last.seconds - _GROUPS_S, 0.0) * grown
+    measured = _PARTIAL_S + max(last.seconds - _PARTIAL_S, 0.0) * grown
     return min(measured, estimate) if share < 0.5 else max(measured, estimate)

@@ -29,11 +29,11 @@ MB = 1_000_000
     ],
 )
 def test_the_cheaper_way_is_chosen(past, size, changed, expected):
-    assert cheaper_method(past, size, changed)[0] is RefreshMethod(expected)
+    assert cheaper_method(RefreshMethod.GROUPS, past, size, changed)[0] is RefreshMethod(expected)
 
 
 @given(st.integers(0, 10**12), st.integers(0, 10**12), st.floats(0, 10**6), st.integers(0, 10**12))
 def test_the_reason_names_both_estimates(size, changed, seconds, before):
-    _, reason = cheaper_method({"full": RefreshCost(seconds, before)}, size, changed)
+    _, reason = cheaper_method(RefreshMethod.ROWS, {"full": RefreshCost(seconds, before)}, size, changed)
 
     assert "of the input changed: about" in reason

@@ -1,8 +1,9 @@
 """Finds out whether the groups of a query can be refreshed one by one, from its analyzed plan.
 
-A query has this form if it consists of projections and filters over one aggregate (or DISTINCT), whose input is a tree
-of the operators in ``_RULES`` over tables. The rows of the tree then change only in groups whose key occurs in a row
-that is computed from a changed row of a table, and each group can be computed again from its own rows.
+A query has this form if it consists of projections and filters over one aggregate, DISTINCT, or window functions with
+the same partitions, whose input is a tree of the operators in ``_RULES`` over tables. The rows of the tree then change
+only in groups whose key occurs in a row that is computed from a changed row of a table, and each group can be computed
+again from its own rows. A query that is only such a tree has its rows as groups.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
 
-from headrace.model.refresh import Obstacle, RefreshRule
+from headrace.model.refresh import Obstacle, RefreshMethod, RefreshRule
 from headrace.spark.jvm.plan_nodes import items, node_kind
 
 # Operators that compute each of their rows from one row of their input, or only order and distribute rows.
@@ -43,6 +44,8 @@ _AGGREGATES = frozenset(
         *("RegrSXX", "RegrSXY", "RegrSYY"),
     }
 )
+# Window functions that give rows which ORDER BY takes for equal the same result.
+_RANKS = frozenset({"Rank", "DenseRank", "PercentRank", "CumeDist"})
 _LIMIT = Obstacle(
     "LIMIT", "which rows it keeps depends on their order", "Remove it, or apply it where the view is read"
 )
@@ -62,15 +65,24 @@ _REFUSED = {
         "the changed rows of an aggregate are not known",
         "Write the inner aggregate as a materialized view of its own, and read that view",
     ),
-    "Window": Obstacle("window function", "windows are computed from all rows of the query"),
+    "Window": Obstacle(
+        "window function below another operator that needs all rows",
+        "the changed rows of a window are not known",
+        "Write it as a materialized view of its own, and read that view",
+    ),
     "Intersect": Obstacle("INTERSECT", "rows are compared with all others", "Write SELECT DISTINCT with a SEMI JOIN"),
     "Except": Obstacle("EXCEPT", "rows are compared with all others", "Write SELECT DISTINCT with an ANTI JOIN"),
     "Sample": Obstacle("TABLESAMPLE", "which rows it keeps depends on the layout of files", "Filter by a column"),
     "LateralJoin": Obstacle("lateral join", "its right side is computed for each row", "Write it as a join"),
     "UnionLoop": Obstacle("recursive WITH clause", "each step needs all rows of the step before"),
 }
-_NO_GROUPS = Obstacle(
-    "query without GROUP BY or DISTINCT", "only groups are refreshed one by one; this query has no groups"
+_ONE_PARTITION = Obstacle(
+    "window function without PARTITION BY", "all rows are one partition", "Add PARTITION BY, or rank where it is read"
+)
+_SEVERAL_PARTITIONS = Obstacle(
+    "window functions with different PARTITION BY",
+    "a changed row changes rows of several partitions",
+    "Write each as a materialized view of its own",
 )
 _ONE_GROUP = Obstacle(
     "aggregate without GROUP BY", "all rows are one group", "Group by a column, and add up the groups where it is read"
@@ -91,10 +103,10 @@ class GroupedQuery:
 
     Attributes:
         plan: its analyzed plan, a Java object, without WITH clauses.
-        node: the aggregate in it.
-        keys: the expressions that it groups by, over the rows of its child.
+        node: the operator that needs all rows of a group: an aggregate or a window; None if the groups are the rows.
+        depth: the number of operators above it.
+        keys: the expressions that make the groups, over the rows of its child, or of the plan.
         columns: the columns of the result that hold the keys.
-        depth: the number of operators above the aggregate.
     """
 
     plan: Any
@@ -102,6 +114,16 @@ class GroupedQuery:
     depth: int
     keys: tuple[Any, ...]
     columns: tuple[str, ...]
+
+    @property
+    def method(self) -> RefreshMethod:
+        """How much of it a refresh computes."""
+        return RefreshMethod.ROWS if self.node is None else RefreshMethod.GROUPS
+
+    @property
+    def tree(self) -> Any:
+        """The plan whose rows are grouped."""
+        return self.plan if self.node is None else self.node.child()
 
 
 def refresh_rule(frame: DataFrame, is_table: Callable[[Any], bool]) -> RefreshRule:
@@ -116,7 +138,9 @@ def refresh_rule(frame: DataFrame, is_table: Callable[[Any], bool]) -> RefreshRu
     except (Py4JError, TypeError) as error:
         # A plan with parts that no rule knows: they have other methods, or none.
         found = Obstacle("plan of the query", f"it cannot be read ({type(error).__name__})")
-    return RefreshRule(obstacle=found) if isinstance(found, Obstacle) else RefreshRule(found.columns)
+    if isinstance(found, Obstacle):
+        return RefreshRule(obstacle=found)
+    return RefreshRule(found.method, () if found.node is None else found.columns)
 
 
 def grouped_query(frame: DataFrame, is_table: Callable[[Any], bool]) -> GroupedQuery | Obstacle:
@@ -131,23 +155,85 @@ def grouped_query(frame: DataFrame, is_table: Callable[[Any], bool]) -> GroupedQ
         plan = jvm.org.apache.spark.sql.catalyst.optimizer.InlineCTE(True, False).apply(plan)  # noqa: FBT003 - Scala's
     above = list(_above(plan))
     node = above.pop()
-    kind = node_kind(node)
-    is_distinct = kind == "Distinct" or (kind == "Deduplicate" and len(list(items(node.keys()))) == _width(node))
-    if kind != "Aggregate" and not is_distinct:
-        return _without_groups(node)
+    if node_kind(node) == "Aggregate" or _drops_duplicates(node):
+        return _aggregated(plan, node, above, is_table)
+    if node_kind(node) == "Window":
+        return _windowed(plan, above, node, is_table)
+    return _rows(plan, node, is_table)
+
+
+def _aggregated(plan: Any, node: Any, above: list[Any], is_table: Callable[[Any], bool]) -> GroupedQuery | Obstacle:
+    """The groups of an aggregate, or of a DISTINCT, whose groups are its rows."""
+    is_distinct = _drops_duplicates(node)
     refused = _refused_tree(node.child(), is_table) or (None if is_distinct else _refused_aggregates(node))
     if refused is not None:
         return refused
     keys = tuple(items(node.child().output() if is_distinct else node.groupingExpressions()))
     if not keys:
         return _ONE_GROUP
+    # The columns of the node that have the values of each key.
+    outputs = [] if is_distinct else list(items(node.aggregateExpressions()))
+    ids = [
+        {_id(key)} if is_distinct else {_id(output) for output in outputs if _value(output).semanticEquals(key)}
+        for key in keys
+    ]
+    return _with_columns(plan, node, above, keys, ids)
+
+
+def _windowed(plan: Any, above: list[Any], top: Any, is_table: Callable[[Any], bool]) -> GroupedQuery | Obstacle:
+    """The partitions of window functions that all have the same; the groups are those of the lowest of them."""
+    nodes, path = [top], [*above, top]
+    while node_kind(path[-1].child()) in ("Window", "Project"):
+        path.append(path[-1].child())
+        nodes += [path[-1]] if node_kind(path[-1]) == "Window" else []
+    while path[-1] is not nodes[-1]:
+        path.pop()
+    node = path.pop()
+    keys = tuple(items(node.partitionSpec()))
+    if not keys:
+        return _ONE_PARTITION
+    for other in nodes:
+        specs = list(items(other.partitionSpec()))
+        if len(specs) != len(keys) or not all(any(spec.semanticEquals(key) for spec in specs) for key in keys):
+            return _SEVERAL_PARTITIONS
+        refused = _refused_windows(other)
+        if refused is not None:
+            return refused
+    refused = _refused_tree(node.child(), is_table)
+    if refused is not None:
+        return refused
+    ids = [{_id(key)} if node_kind(key) == "AttributeReference" else set() for key in keys]
+    return _with_columns(plan, node, path, keys, ids)
+
+
+def _rows(plan: Any, node: Any, is_table: Callable[[Any], bool]) -> GroupedQuery | Obstacle:
+    """The rows of a query without groups, each of which is its own group together with its equals."""
+    refused = _above_groups(node) or _refused_tree(plan, is_table)
+    if refused is not None:
+        return refused
+    keys = tuple(items(plan.output()))
+    incomparable = next(filter(_is_incomparable, keys), None)
+    if incomparable is not None:
+        return _refused_key(incomparable)
+    return GroupedQuery(plan, None, 0, keys, tuple(str(key.name()) for key in keys))
+
+
+def _with_columns(
+    plan: Any, node: Any, above: list[Any], keys: tuple[Any, ...], ids: list[set[int]]
+) -> GroupedQuery | Obstacle:
     columns: list[str] = []
-    for key in keys:
-        name = None if _is_incomparable(key) else _column_of(key, node, above, is_distinct=is_distinct)
+    for key, found in zip(keys, ids, strict=True):
+        name = None if _is_incomparable(key) else _column_of(found, node, above)
         if name is None:
             return _refused_key(key)
         columns.append(name)
     return GroupedQuery(plan, node, len(above), keys, tuple(columns))
+
+
+def _drops_duplicates(node: Any) -> bool:
+    """Whether an operator keeps one of several equal rows."""
+    kind = node_kind(node)
+    return kind == "Distinct" or (kind == "Deduplicate" and int(node.keys().size()) == _width(node))
 
 
 def _patterns(jvm: Any) -> Any:
@@ -174,15 +260,15 @@ def _above(plan: Any) -> Iterator[Any]:
         plan = plan.child()
 
 
-def _without_groups(node: Any) -> Obstacle:
-    """Why a query whose topmost operator of interest is *node* has no groups."""
+def _above_groups(node: Any) -> Obstacle | None:
+    """Why the query below an operator has groups that cannot be refreshed; None if it has no groups."""
     kind = node_kind(node)
-    if kind in _REFUSED and kind != "Aggregate":
+    if kind in _REFUSED:
         return _REFUSED[kind]
     if _has(node, "Aggregate"):
         rewrite = "Write the aggregate as a materialized view of its own, and read that view"
         return Obstacle(f"{kind.lower()} above an aggregate", "the changed rows of an aggregate are not known", rewrite)
-    return _NO_GROUPS
+    return None
 
 
 def _has(node: Any, kind: str) -> bool:
@@ -195,7 +281,7 @@ def _refused_tree(node: Any, is_table: Callable[[Any], bool]) -> Obstacle | None
     children = list(items(node.children()))
     if not children:
         return _refused_leaf(node, is_table)
-    if kind == "Deduplicate" and len(list(items(node.keys()))) == _width(node):
+    if _drops_duplicates(node):
         kind = "Distinct"
     if kind not in _RULES:
         return _REFUSED.get(kind) or Obstacle(str(node.nodeName()), "no rule tells which of its rows change")
@@ -231,6 +317,29 @@ def _refused_aggregates(node: Any) -> Obstacle | None:
     return None
 
 
+def _refused_windows(node: Any) -> Obstacle | None:
+    """The first window function whose result depends on the order of rows that its ORDER BY takes for equal."""
+    for expression in _window_expressions(items(node.windowExpressions())):
+        function, frame = expression.windowFunction(), expression.windowSpec().frameSpecification()
+        aggregate = function.aggregateFunction() if node_kind(function) == "AggregateExpression" else None
+        kind = node_kind(function if aggregate is None else aggregate)
+        is_whole = "UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING" in str(frame.sql()).upper()
+        if kind in _RANKS or (kind in _AGGREGATES and (is_whole or str(frame.sql()).upper().startswith("RANGE"))):
+            continue
+        name = str((function if aggregate is None else aggregate).prettyName())
+        reason = "its result depends on the order of rows that ORDER BY takes for equal"
+        return Obstacle(f"window function {name}", reason, "Use rank, dense_rank, or a RANGE frame")
+    return None
+
+
+def _window_expressions(expressions: Iterator[Any]) -> Iterator[Any]:
+    for expression in expressions:
+        if node_kind(expression) == "WindowExpression":
+            yield expression
+        else:
+            yield from _window_expressions(items(expression.children()))
+
+
 def _instead_of(function: str) -> str:
     if function in ("first", "first_value", "last", "last_value", "any_value"):
         return "Use min or max"
@@ -254,19 +363,15 @@ def _is_incomparable(key: Any) -> bool:
 def _refused_key(key: Any) -> Obstacle:
     text = str(key.sql())
     if _is_incomparable(key):
-        return Obstacle(f"key {text}", f"values of type {key.dataType().sql()} cannot be matched", "Group by a text")
+        kind = str(key.dataType().sql())
+        return Obstacle(f"column {text}", f"values of type {kind} cannot be matched", "Write it as a text: to_json")
     return Obstacle(
         f"key {text}", "the view has no column with its values", "Add it to the columns of the view, without a cast"
     )
 
 
-def _column_of(key: Any, node: Any, above: list[Any], *, is_distinct: bool) -> str | None:
-    """The column of the result with the values of a key; None without one."""
-    if is_distinct:
-        ids = {_id(key)}
-    else:
-        outputs = items(node.aggregateExpressions())
-        ids = {_id(output) for output in outputs if _value(output).semanticEquals(key)}
+def _column_of(ids: set[int], node: Any, above: list[Any]) -> str | None:
+    """The column of the result with the values of one of some columns of a node; None without one."""
     for operator in reversed(above):
         if node_kind(operator) == "Project":
             ids = {_id(given) for given in items(operator.projectList()) if _refers(given) in ids}

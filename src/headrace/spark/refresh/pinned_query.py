@@ -52,7 +52,8 @@ class PinnedQuery:
         def only_groups(child: Any) -> Any:
             return self.nodes.matching(self.plans.with_rows(child, self._now), self.query.keys, keys)
 
-        plan = self.plans.below(self.query.plan, self.query.depth, only_groups)
+        query = self.query
+        plan = only_groups(query.plan) if query.node is None else self.plans.below(query.plan, query.depth, only_groups)
         return self.nodes.frame(plan)
 
     def _now(self, leaf: Any) -> DataFrame:
@@ -64,7 +65,7 @@ class PinnedQuery:
 
     def used_columns(self, table: PinnedTable) -> frozenset[str]:
         """The columns of a table that the query uses."""
-        ids = _used(self.query.plan)
+        ids = _used(self.query.plan) | {int(column.exprId().id()) for column in items(self.query.plan.output())}
         return frozenset(
             str(column.name())
             for leaf, known in zip(self.leaves, self.tables, strict=True)

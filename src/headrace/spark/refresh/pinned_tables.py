@@ -166,7 +166,7 @@ def _netted(changes: DataFrame, used: frozenset[str]) -> DataFrame:
     wanted = [name for name in names if name in used]
     rows = changes.select(
         *(comparable_column(columns[name], 0, fields).alias(f"c{number}") for number, name in enumerate(wanted)),
-        *(_exact(changes, name).alias(f"e{number}") for number, name in enumerate(wanted)),
+        *(exact_text(changes, name).alias(f"e{number}") for number, name in enumerate(wanted)),
         F.struct(*map(quoted, names)).alias("row"),
         MORE,
     )
@@ -176,7 +176,7 @@ def _netted(changes: DataFrame, used: frozenset[str]) -> DataFrame:
     return kept.select(*(F.col("row").getField(name).alias(name) for name in names), MORE)
 
 
-def _exact(frame: DataFrame, name: str) -> Column:
+def exact_text(frame: DataFrame, name: str) -> Column:
     """What distinguishes values that Spark takes for equal: 0.0 and -0.0."""
     text = frame.schema[name].dataType.simpleString()
     inexact = any(word in text for word in ("float", "double", "variant"))

@@ -14,8 +14,9 @@ from headrace.model.names import quoted
 from headrace.spark.cdc.batch_cache import BatchCache, is_small
 from headrace.spark.comparison.comparable_values import comparable_column
 from headrace.spark.refresh.pinned_query import PinnedQuery
-from headrace.spark.refresh.pinned_tables import MORE
+from headrace.spark.refresh.pinned_tables import MORE, exact_text
 
+_TEXT = "__headrace_text_"
 _KEY, _VALUE, _ADDED, _REMOVED = "__headrace_key_", "__headrace_value_", "__headrace_added", "__headrace_removed"
 
 
@@ -61,7 +62,7 @@ def touched_keys(query: PinnedQuery, since: Mapping[str, int], cache: BatchCache
         return rows if found is None else rows.union(found.filter(F.col(MORE) < 0).select(*map(quoted, rows.columns)))
 
     names = [f"{_KEY}{number}" for number in range(len(query.query.keys))]
-    child = query.query.node.child()
+    child = query.query.tree
     found = None
     for number, table in enumerate(query.plans.tables(child)):
         frame = changed.get(query.table_of(table).table_id)
@@ -123,12 +124,13 @@ def _differing_groups(before: DataFrame, now: DataFrame, keys: Sequence[str]) ->
         frame.select(
             *(F.col(quoted(name)).alias(f"{_KEY}{number}") for number, name in enumerate(keys)),
             *(comparable_column(one, 0, fields).alias(f"{_VALUE}{number}") for number, one in enumerate(compared)),
+            *(exact_text(frame, one.names[0]).alias(f"{_TEXT}{number}") for number, one in enumerate(compared)),
             F.lit(sign).alias(MORE),
         )
         for frame, sign in ((before, -1), (now, 1))
     ]
     key_names = [f"{_KEY}{number}" for number in range(len(keys))]
-    value_names = [f"{_VALUE}{number}" for number in range(len(compared))]
+    value_names = [f"{part}{number}" for part in (_VALUE, _TEXT) for number in range(len(compared))]
     rows = sides[0].union(sides[1]).groupBy(*key_names, *value_names).agg(F.sum(MORE).alias(MORE))
     return (
         rows.filter(F.col(MORE) != 0)

@@ -171,7 +171,7 @@ class ViewRefresh:
         opened = delta_transaction(frame.sparkSession, self._path)
         since = self._since(query, frame, opened, positions)
         changed = sum(changed_bytes(table, since[table_id]) for table_id, table in query.inputs.items())
-        refresh = self._choice(size, changed)
+        refresh = self._choice(query.query.method, size, changed)
         caches = ExitStack()
         try:
             cache = caches.enter_context(cached_frames())
@@ -186,7 +186,7 @@ class ViewRefresh:
             caches.close()
             raise
         if change is None:
-            refresh = Refresh(RefreshMethod.GROUPS, _INPUTS_UNCHANGED)
+            refresh = Refresh(refresh.method, _INPUTS_UNCHANGED)
         return GroupRefresh(refresh, size, changed, self._writer(), opened, change, positions, began_s, caches)
 
     def _reasons_from_record(self) -> Iterator[str]:
@@ -233,15 +233,15 @@ class ViewRefresh:
                 raise _NeedsAllRows(reason)
         return dict(last.inputs)
 
-    def _choice(self, size: int, changed: int) -> Refresh:
-        """Whether groups are refreshed.
+    def _choice(self, partial: RefreshMethod, size: int, changed: int) -> Refresh:
+        """Whether only what changed is refreshed.
 
         Raises:
             _NeedsAllRows: computing all rows costs less, and the policy leaves the choice.
         """
         if self._policy is not RefreshPolicy.AUTO:
-            return Refresh(RefreshMethod.GROUPS, f"refresh policy {self._policy.value}")
-        method, reason = cheaper_method(self._record.refresh_costs, size, changed)
+            return Refresh(partial, f"refresh policy {self._policy.value}")
+        method, reason = cheaper_method(partial, self._record.refresh_costs, size, changed)
         if method is RefreshMethod.FULL:
             raise _NeedsAllRows(reason)
         return Refresh(method, reason)
