@@ -10,9 +10,9 @@ from collections.abc import Mapping
 
 from headrace.model.refresh import RefreshCost, RefreshMethod
 
-# Measured with `make bench ARGS="--only views"` on 2 cores: what each refresh costs beside the work on rows, and how
-# many bytes of its tables a full one computes a second.
-_PARTIAL_S = 1.5
+# Before a view was refreshed in both ways: what each refresh costs beside the work on rows, and how many bytes of its
+# tables a full one computes a second, on 2 cores. Rather too much for the way that has not been tried.
+_PARTIAL_S = 4.0
 _FULL_S = 0.5
 _BYTES_PER_S = 8e6
 # All tables are read, but only few rows are aggregated and written; changed files are read, compared and joined.
@@ -46,11 +46,10 @@ def full_estimate_s(last: RefreshCost | None, input_bytes: int) -> float:
 
 def partial_estimate_s(last: RefreshCost | None, full_s: float, input_bytes: int, changed_bytes: int) -> float:
     """How long a refresh of what changed probably takes if a full one takes *full_s*."""
-    share = changed_bytes / max(input_bytes, 1)
-    estimate = _PARTIAL_S + max(full_s - _FULL_S, 0.0) * (_READ_SHARE + _CHANGED_SHARE * share)
     if last is None:
-        return estimate
-    # As measured, if as much changes; what changes more costs more.
+        share = changed_bytes / max(input_bytes, 1)
+        return _PARTIAL_S + max(full_s - _FULL_S, 0.0) * (_READ_SHARE + _CHANGED_SHARE * share)
+    # As measured, if as much changes; what changes more, or is larger, costs more.
+    fixed = min(last.seconds, _PARTIAL_S)
     grown = max(changed_bytes / max(last.changed_bytes, 1), input_bytes / max(last.input_bytes, 1))
-    measured = _PARTIAL_S + max(last.seconds - _PARTIAL_S, 0.0) * grown
-    return min(measured, estimate) if share < 0.5 else max(measured, estimate)
+    return fixed + (last.seconds - fixed) * grown
