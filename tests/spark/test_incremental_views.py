@@ -17,6 +17,8 @@ from headrace.testing import Crashed, Failpoint
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(LONGEST_S)]
 
+OTHERS = pytest.mark.long(guard="tests/spark/test_incremental_views.py::test_only_the_groups_that_changed_are_written")
+
 INPUTS = """
     @dp.temporary_view
     def orders():
@@ -180,6 +182,7 @@ def test_only_the_groups_that_changed_are_written(views):
     assert second.flow("by_shop").to_json()["refresh"] == "groups"
 
 
+@OTHERS
 def test_a_change_that_leaves_the_rows_of_a_view_writes_nothing(views):
     found = views({"by_shop": FEW["by_shop"]})
     found.insert(order(1), order(2, "b"))
@@ -194,6 +197,7 @@ def test_a_change_that_leaves_the_rows_of_a_view_writes_nothing(views):
     assert third.states["by_shop"] is FlowState.UP_TO_DATE
 
 
+@OTHERS
 def test_a_crash_after_the_commit_changes_nothing_twice(views):
     found = views({"by_shop": FEW["by_shop"]})
     found.insert(order(1), order(2, "b"))
@@ -211,6 +215,7 @@ def test_a_crash_after_the_commit_changes_nothing_twice(views):
     assert found.ways(after) == {"by_shop": "groups"}
 
 
+@OTHERS
 def test_a_view_that_another_writer_changed_is_computed_in_full(views):
     found = views({"by_shop": FEW["by_shop"]})
     found.insert(order(1), order(2, "b"))
@@ -224,6 +229,7 @@ def test_a_view_that_another_writer_changed_is_computed_in_full(views):
     assert ["written by DELETE" in reasons[0], "written by RESTORE" in reasons[1]] == [True, True]
 
 
+@OTHERS
 def test_a_strict_view_fails_by_name_where_all_rows_are_needed(views):
     found = views({"by_shop": FEW["by_shop"]}, "incremental strict")
     found.insert(order(1))
@@ -403,7 +409,7 @@ class Story:
             self.views.pipeline.restart()
 
 
-@pytest.mark.long(guard="tests/spark/test_incremental_views.py::test_only_the_groups_that_changed_are_written")
+@OTHERS
 def test_views_equal_a_recompute_after_any_changes(views):
     @LAW
     @given(st.lists(st.lists(CHANGES, min_size=1, max_size=3), min_size=2, max_size=4))
