@@ -50,6 +50,7 @@ SECTIONS = {
     "schedules": 200,
     "orders": 500,
     "state_orders": 40,
+    "views": 40,
     "stores": 300,
     "savepoints": 40,
     "savepoint_law": 5,
@@ -69,6 +70,10 @@ PROPERTIES = {
     "state_orders": (
         "tests/spark/test_stateful_results.py",
         "sets of events, in updates with a crash in each, through nine streams that keep state",
+    ),
+    "views": (
+        "tests/spark/test_incremental_views.py",
+        "sequences of changes of two tables, and of the views over them that are refreshed in part",
     ),
     "stores": (
         "tests/spark/test_store_laws.py",

@@ -52,7 +52,7 @@ _ARGUMENTS: Mapping[str, tuple[Any, str]] = {
     "row_filter": ("ROW FILTER f ON (a)", ""),
     "replace_where": ("day = 1", ""),
     "cluster_by_auto": (True, ""),
-    "refresh_policy": ("full", "`auto` is accepted"),
+    "refresh_policy": ("incremental", "`auto`, `incremental`, `incremental_strict` or `full`; for materialized views"),
 }
 
 
@@ -146,8 +146,11 @@ _FORMS: Mapping[str, tuple[Form, ...]] = {
         Form("WITH ROW FILTER fn ON (a)", _TABLE.format("WITH ROW FILTER f ON (a)")),
         Form("SCHEDULE ...", _TABLE.format("SCHEDULE EVERY 1 HOUR")),
         Form("TRIGGER ON UPDATE", _TABLE.format("TRIGGER ON UPDATE")),
-        Form("REFRESH POLICY AUTO", _VIEW.format("REFRESH POLICY AUTO"), "this is the default", "accepted"),
-        Form("REFRESH POLICY other", _VIEW.format("REFRESH POLICY FULL")),
+        Form(
+            "REFRESH POLICY ...",
+            _VIEW.format("REFRESH POLICY INCREMENTAL STRICT"),
+            "AUTO, INCREMENTAL, INCREMENTAL STRICT or FULL, of a materialized view",
+        ),
         Form("FLOW AUTO CDC ...", "CREATE STREAMING TABLE t FLOW AUTO CDC FROM s KEYS (id) SEQUENCE BY n"),
         Form("FLOW REPLACE USING (k) ...", "CREATE STREAMING TABLE t FLOW REPLACE USING (k) SEQUENCE BY n SELECT 1"),
     ),

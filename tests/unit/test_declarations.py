@@ -36,6 +36,10 @@ def query():
     ("declare", "problem"),
     [
         (lambda: dp.table(name=5)(query), ("DEFINITION.WRONG_TYPE", "name")),
+        (lambda: dp.table(refresh_policy="now")(query), ("DEFINITION.WRONG_TYPE", "refresh_policy")),
+        (lambda: dp.table(refresh_policy=True)(query), ("DEFINITION.WRONG_TYPE", "refresh_policy")),
+        (lambda: dp.streaming_table(refresh_policy="full")(query), ("UNSUPPORTED.ARGUMENT", "refresh_policy")),
+        (lambda: dp.temporary_view(refresh_policy="full")(query), ("UNSUPPORTED.ARGUMENT", "refresh_policy")),
         (lambda: dp.create_streaming_table(5), ("NAME.INVALID", None)),
         (lambda: dp.create_streaming_table(None), ("NAME.INVALID", None)),
         (lambda: dp.table(partition_cols=["a", 1])(query), ("DEFINITION.WRONG_TYPE", "partition_cols")),
@@ -157,3 +161,10 @@ def test_a_temporary_view_has_no_schema_even_after_use_schema(tmp_path):
     assert names.to_session_query(query.text, query.naming) == "SELECT * FROM `v` JOIN t JOIN `other`.`x`"
     assert names.to_session_name("v", query.naming) == "`v`"
     assert names.to_session_name("v", Naming()) == "`v`"
+
+
+@pytest.mark.parametrize("policy", ["auto", "incremental", "INCREMENTAL_STRICT", "full", None])
+def test_a_view_has_the_policy_of_its_declaration(declared, policy):
+    found, problems = declared(lambda: dp.materialized_view(refresh_policy=policy)(query))
+
+    assert (found.datasets[0].refresh_policy.value, problems) == ((policy or "auto").lower(), [])

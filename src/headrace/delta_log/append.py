@@ -71,6 +71,7 @@ class _Change:
     rows: int
     replaces: bool
     removed: Sequence[dict[str, Any]]
+    user_metadata: str | None = None
 
     def metrics(self) -> dict[str, int]:
         """The metrics of the commit, with Delta's names."""
@@ -141,11 +142,14 @@ class TableAppender:
         known = self._known
         return known is not None and known.commit.version % known.checkpoint_interval == 0
 
-    def append(self, rows: pa.Table, transaction: int, *, replace: bool = False) -> Appended:
+    def append(
+        self, rows: pa.Table, transaction: int, *, replace: bool = False, user_metadata: str | None = None
+    ) -> Appended:
         """Commit rows, which have the table's columns in its order, as a version of the application's transactions.
 
         Rows of a partitioned table all have the same values in its partition columns, which are texts or NULL. With
-        *replace*, they take the place of all rows of the table; a table of many files is left to Spark.
+        *replace*, they take the place of all rows of the table; a table of many files is left to Spark. The commit has
+        the *user_metadata*.
 
         Raises:
             OSError: a file cannot be written. An object store may have committed the rows all the same; then the table
@@ -164,7 +168,7 @@ class TableAppender:
                 break
             if added is None and rows.num_rows:
                 added = self._add(with_utc_times(rows), known.partition_by)
-            if self._commit(known, _Change(added, rows.num_rows, replace, replaced), transaction):
+            if self._commit(known, _Change(added, rows.num_rows, replace, replaced, user_metadata), transaction):
                 return Appended.WRITTEN
         return Appended.CHANGED
 
@@ -199,6 +203,7 @@ class TableAppender:
             "operationMetrics": {name: str(value) for name, value in change.metrics().items()},
             "engineInfo": "headrace",
             "txnId": txn_id,
+            **({} if change.user_metadata is None else {"userMetadata": change.user_metadata}),
         }
         txn = {"appId": self._app_id, "version": transaction, "lastUpdated": now_ms}
         actions = [{"commitInfo": info}, {"txn": txn}, *change.actions(now_ms)]

@@ -7,8 +7,8 @@ Ours are ``selections``, ``user``, ``headrace_version``, ``code_digest``, ``git_
 ``num_new_versions``, ``num_lone_changes``, ``lone_column``, ``merge_path``, ``write_path``, ``recovered``,
 ``table_version``, ``output_files``, ``output_bytes``, ``executor_run_ms``, ``executor_cpu_ms``, ``batches``,
 ``facts`` of a warning, ``source_kind``, ``behind``, ``custom`` in the metrics, ``action`` of an expectation,
-``partitions`` of a source, and all fields of ``stream_progress``, ``batch_progress``, ``maintenance_progress`` and
-``log_trimmed``.
+``partitions`` of a source, ``refresh``, ``refresh_reason``, and all fields of ``stream_progress``, ``batch_progress``,
+``maintenance_progress`` and ``log_trimmed``.
 """
 
 from __future__ import annotations
@@ -65,6 +65,7 @@ from headrace.model.outcome import (
     TableLag,
     UpdateState,
 )
+from headrace.model.refresh import Refresh, RefreshMethod
 
 _MAINTENANCE = (
     "path",
@@ -215,7 +216,16 @@ def counts_of(body: Json) -> FlowCounts:
         rows_deleted=body["metrics"].get("num_deleted_rows"),
         changes=_changes_of(body["metrics"]),
         metrics=tuple(MetricValue.from_json(one) for one in body["metrics"].get("custom", ())),
+        refresh=_refresh_of(body),
     )
+
+
+def _refresh_of(body: Json) -> Refresh | None:
+    try:
+        return Refresh(RefreshMethod(body["refresh"]), body["refresh_reason"])
+    except (KeyError, ValueError):
+        # Another flow; or a way of a later version.
+        return None
 
 
 def _expectations_of(body: Json) -> tuple[ExpectationCount, ...]:
@@ -458,6 +468,7 @@ def _batch_body(event: BatchDone) -> dict[str, Any]:
         **({} if event.write_path is None else {"write_path": event.write_path}),
         **({} if event.commit is None else _commit_body(event.commit)),
         **executor_body(event.executor_time),
+        **({} if counts.refresh is None else counts.refresh.to_json()),
         "metrics": _metrics(counts),
         "data_quality": {
             "dropped_records": counts.rows_dropped,

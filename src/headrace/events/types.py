@@ -249,7 +249,7 @@ class BatchDone:
     def message(self) -> str:
         """One readable line."""
         counts = self.counts
-        parts = [f"{counts.rows_written} rows written"]
+        parts = [counts.written]
         parts += [f"{counts.rows_dropped} dropped"] if counts.rows_dropped else []
         parts += [f"{counts.rows_quarantined} quarantined"] if counts.rows_quarantined else []
         parts += [f"{counts.rows_rescued} with rescued data"] if counts.rows_rescued else []

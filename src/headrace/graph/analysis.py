@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from enum import Enum
 
 from headrace.cdc.feed import ChangeFeed
 from headrace.model.column_lineage import ColumnLineage
 from headrace.model.dataset_id import DatasetId
 from headrace.model.names import QualifiedName
+from headrace.model.refresh import RefreshRule
 from headrace.model.schema import Schema
 
 
@@ -138,6 +139,8 @@ class Analysis:
     former_fingerprint: str = ""
     # Why the same inputs may give another result; None if they always give the same.
     unrepeatable: str | None = None
+    # How the query can be refreshed if it is that of a materialized view.
+    refresh: RefreshRule = field(default_factory=RefreshRule)
 
 
 @dataclass(frozen=True, kw_only=True)

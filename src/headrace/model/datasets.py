@@ -14,6 +14,7 @@ from headrace.model.expectations import Expectation
 from headrace.model.location import Location
 from headrace.model.names import Naming, QualifiedName
 from headrace.model.pipeline_keys import RESET_KEY
+from headrace.model.refresh import RefreshPolicy
 from headrace.model.sinks import SinkDefinition
 
 _EMPTY: Mapping[str, str] = MappingProxyType({})
@@ -63,7 +64,8 @@ class Dataset:
 
     ``schema`` is a DDL string or a Spark ``StructType``, opaque here. ``column_comments`` are comments of columns whose
     types come from the query. ``sink`` is the definition of a sink; None for other kinds. ``schedule`` is the clause
-    that says when it is refreshed (``headrace.schedules.clause``); empty for none.
+    that says when it is refreshed (``headrace.schedules.clause``); empty for none. ``refresh_policy`` says how much of
+    a materialized view is computed then.
     """
 
     name: QualifiedName
@@ -79,6 +81,7 @@ class Dataset:
     sink: SinkDefinition | None = None
     metrics: tuple[CustomMetric, ...] = ()
     schedule: str = ""
+    refresh_policy: RefreshPolicy = RefreshPolicy.AUTO
 
     def with_kind(self, kind: Kind) -> Dataset:
         """The same dataset with another kind."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum
 from typing import Any
 
 from headrace.model.custom_metrics import MetricValue, added_values
 from headrace.model.expectations import ExpectationCount
+from headrace.model.refresh import Refresh
 
 
 class UpdateState(str, Enum):
@@ -114,7 +115,7 @@ class FlowCounts:
 
     Law: rows_read = rows_written + rows_dropped + rows_quarantined, where rows read are those that the flow's
     function returned and those with which it failed. Change events count as written when they are applied, whatever
-    they change.
+    they change. A view of which only groups were refreshed has read, and written, the rows that changed.
     """
 
     rows_written: int = 0
@@ -132,11 +133,19 @@ class FlowCounts:
     changes: ChangeCounts | None = None
     # Metrics that the user defines.
     metrics: tuple[MetricValue, ...] = ()
+    # How a materialized view was refreshed; None for other flows. The rows are the same in any way.
+    refresh: Refresh | None = field(default=None, compare=False)
 
     @property
     def rows_read(self) -> int:
         """The number of rows read, by the law above."""
         return self.rows_written + self.rows_dropped + self.rows_quarantined
+
+    @property
+    def written(self) -> str:
+        """The written rows, for the reader."""
+        partial = f" (refresh of {self.refresh.method.value})" if self.refresh and self.refresh.is_partial else ""
+        return f"{self.rows_written} rows written{partial}"
 
     def plus(self, other: FlowCounts) -> FlowCounts:
         """The sum of both batches; expectations are matched by name."""
@@ -154,6 +163,7 @@ class FlowCounts:
             _sum_of_known(self.rows_deleted, other.rows_deleted),
             other.changes if self.changes is None else self.changes.plus(other.changes or ChangeCounts()),
             added_values(self.metrics, other.metrics),
+            other.refresh or self.refresh,
         )
 
 
@@ -351,7 +361,8 @@ class FlowOutcome:
 
         ``lag`` is present for flows that read topics, ``backlog`` for Auto Loader, ``table_lag`` for streams of Delta
         tables, ``source_lag`` for streams of other sources whose lag is known, ``operators`` and ``watermark`` for
-        stateful flows, ``batch`` while a long batch runs, and ``metrics`` for flows with metrics of the user.
+        stateful flows, ``batch`` while a long batch runs, ``metrics`` for flows with metrics of the user, and
+        ``refresh`` with ``refresh_reason`` for a materialized view that was refreshed.
         """
         return {
             "flow": self.flow,
@@ -372,6 +383,7 @@ class FlowOutcome:
             **({"watermark": self.watermark} if self.watermark else {}),
             **({"batch": self.batch.to_json()} if self.batch else {}),
             **({"metrics": [metric.to_json() for metric in self.counts.metrics]} if self.counts.metrics else {}),
+            **(self.counts.refresh.to_json() if self.counts.refresh else {}),
         }
 
 

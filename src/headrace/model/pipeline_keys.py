@@ -82,7 +82,11 @@ PIPELINE_KEYS: tuple[PipelineKey, ...] = (
             "setMigrationHints",
         )
     ),
-    PipelineKey("pipelines.enzyme.enabled", (_T, _P), without_effect="views are recomputed when an input has changed"),
+    PipelineKey(
+        "pipelines.enzyme.enabled",
+        (_T, _P),
+        without_effect="the refresh policy of a view says how much of it is computed",
+    ),
 )
 _BY_FOLDED: Mapping[str, PipelineKey] = {key.name.casefold(): key for key in PIPELINE_KEYS}
 

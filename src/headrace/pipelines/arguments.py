@@ -45,6 +45,7 @@ _EXPECTED: Mapping[str, Expected] = {
     "format": Expected.TEXT,
     "sql": Expected.TEXT,
     "schedule": Expected.TEXT,
+    "refresh_policy": Expected.TEXT,
     "partition_cols": Expected.TEXTS,
     "cluster_by": Expected.TEXTS,
     "target": Expected.TEXTS,

@@ -14,6 +14,7 @@ from headrace.errors import PipelineError
 from headrace.model.datasets import PRIVATE_PROPERTY, Dataset, Flow, Kind, PythonQuery
 from headrace.model.expectations import Action, Expectation
 from headrace.model.location import Location
+from headrace.model.refresh import RefreshPolicy
 from headrace.pipelines.arguments import column, fitting, place_of, texts
 from headrace.pipelines.metrics import metrics_of
 from headrace.pipelines.registry import Registry, current_reader, current_registry
@@ -29,7 +30,6 @@ REFUSED_ARGUMENTS: Mapping[str, str] = {
     "row_filter": "row filters are a feature of Unity Catalog; filter the rows in a view",
     "replace_where": "REPLACE WHERE flows are not supported; use a materialized view",
     "cluster_by_auto": "automatic clustering is a Databricks service; set the columns with cluster_by",
-    "refresh_policy": "materialized views are skipped when unchanged and otherwise recomputed",
 }
 
 
@@ -45,7 +45,8 @@ def table(query_function: Any = None, /, **options: Any) -> Any:
         options: ``name`` (default: the function's), ``comment``, ``schema`` (DDL or StructType),
             ``table_properties``, ``partition_cols``, ``cluster_by``, ``spark_conf``, ``format`` (only ``delta``),
             ``private`` (older: ``temporary``): the table is only for the pipeline; ``schedule``: when it is refreshed,
-            as SQL says it: ``SCHEDULE EVERY 2 HOURS``, ``TRIGGER ON UPDATE``.
+            as SQL says it: ``SCHEDULE EVERY 2 HOURS``, ``TRIGGER ON UPDATE``; ``refresh_policy``: how much of a
+            materialized view a refresh computes, as for :func:`materialized_view`.
 
     Raises:
         PipelineError: DEFINITION.OUTSIDE: it was called outside of a pipeline's files.
@@ -72,7 +73,9 @@ def materialized_view(query_function: None = None, /, **options: Any) -> Decorat
 def materialized_view(query_function: Any = None, /, **options: Any) -> Any:
     """Define a table that always equals its query over the current inputs; the function returns a batch DataFrame.
 
-    Options as for :func:`table`.
+    Options as for :func:`table`. With ``refresh_policy="auto"`` (the default), only the groups whose input changed are
+    computed if the query allows it and it costs less. ``"incremental"`` does so whatever it costs,
+    ``"incremental_strict"`` fails where the whole view would have to be computed, ``"full"`` always computes all of it.
     """
     return _define(Kind.MATERIALIZED_VIEW, "materialized_view", query_function, options)
 
@@ -188,9 +191,10 @@ _DATASET_OPTIONS = {
     "spark_conf",
     "format",
     "schedule",
+    "refresh_policy",
 }
 # Options of stored tables, which views do not have.
-_STORED_OPTIONS = {"schema", "table_properties", "partition_cols", "cluster_by", "format", "schedule"}
+_STORED_OPTIONS = {"schema", "table_properties", "partition_cols", "cluster_by", "format", "schedule", "refresh_policy"}
 # Options of tables; both have the same meaning.
 _PRIVATE_OPTIONS = {"private", "temporary"}
 
@@ -253,7 +257,21 @@ def _dataset(
         cluster_by=_columns(options.get("cluster_by")),
         expectations=tuple(expectations),
         schedule=_schedule(registry, options.get("schedule"), location),
+        refresh_policy=_refresh_policy(registry, word, options.get("refresh_policy"), location),
     )
+
+
+def _refresh_policy(registry: Registry, word: str, text: str | None, location: Location) -> RefreshPolicy:
+    """The policy with a name; a problem if it is unknown."""
+    if text is None:
+        return RefreshPolicy.AUTO
+    try:
+        return RefreshPolicy(text.casefold())
+    except ValueError:
+        known = ", ".join(f'"{policy.value}"' for policy in RefreshPolicy)
+        given = {"what": word, "argument": "refresh_policy", "value": repr(text), "expected": f"one of {known}"}
+        registry.problems.append(PipelineError("DEFINITION.WRONG_TYPE", location=location, **given))
+        return RefreshPolicy.AUTO
 
 
 def _schedule(registry: Registry, text: str | None, location: Location) -> str:
@@ -276,8 +294,14 @@ def _check_option(registry: Registry, word: str, option: str, value: Any, locati
         registry.problems.append(
             PipelineError("UNSUPPORTED.ARGUMENT", location=location, what=word, argument=option, reason=reason)
         )
+    elif option == "refresh_policy" and word in ("streaming_table", "create_streaming_table"):
+        if value and str(value).casefold() != "auto":
+            reason = "a streaming table reads only what is new; the policy is for materialized views"
+            registry.problems.append(
+                PipelineError("UNSUPPORTED.ARGUMENT", location=location, what=word, argument=option, reason=reason)
+            )
     elif option in REFUSED_ARGUMENTS:
-        if value and (value, option) != ("auto", "refresh_policy"):
+        if value:
             registry.problems.append(
                 PipelineError(
                     "UNSUPPORTED.ARGUMENT",

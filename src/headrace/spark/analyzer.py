@@ -19,16 +19,15 @@ from headrace.graph.analysis import Analysis, Input
 from headrace.graph.resolve import MissingInput
 from headrace.model.datasets import Dataset, Definitions, Flow
 from headrace.model.schema import Schema
-from headrace.spark.analysis.plans import PlanReading, needs_complete_mode, read_plan
+from headrace.spark.analysis.plans import PlanReading
 from headrace.spark.analysis.query_identity import QueryIdentities
-from headrace.spark.analysis.state_operators import stateful_operators
 from headrace.spark.cdc.change_analysis import change_analysis
 from headrace.spark.cdc.declaration import feed_of, snapshot_feed
 from headrace.spark.delta.tables import empty_frame
 from headrace.spark.errors.spark_errors import definition_problem, first_line, user_location
+from headrace.spark.queries.query_analysis import analysis_of, with_refresh_rule
 from headrace.spark.queries.query_calls import call
 from headrace.spark.queries.snapshot_sample import sample_snapshot, with_table_columns
-from headrace.spark.readers.input_file import check_input_file
 from headrace.spark.session.scoped_confs import with_confs
 from headrace.spark.sinks.availability import unknown_format
 from headrace.spark.tables.metric_columns import row_problems
@@ -96,7 +95,8 @@ class StubAnalyzer:
                     return self._snapshot_analysis(flow)
                 frame = call(flow, self._catalog, is_resolving=True, columns=self._target_columns(flow))
                 if flow.changes is None:
-                    return self._analysis(flow, frame)
+                    analysis = self._analysis(flow, frame)
+                    return with_refresh_rule(analysis, self._datasets.get(flow.target), flow, frame)
                 feed = feed_of(flow, frame, self._snapshot_state(flow).table)
                 return change_analysis(flow, feed, frame, self._analysis(flow, frame))
         except (PipelineError, Problems) as error:
@@ -158,27 +158,7 @@ class StubAnalyzer:
         return SnapshotState() if flow.target in self._catalog.cleared else self._stored_snapshots(flow)
 
     def _analysis(self, flow: Flow, frame: DataFrame) -> Analysis:
-        check_input_file(frame)
-        reading = read_plan(frame, self._catalog.names.dataset_of)
-        streaming = frame.isStreaming
-        identity = self._identities.of(flow, frame, reading)
-        complete = streaming and not (flow.once or flow.updates) and needs_complete_mode(frame)
-        keeps_state = streaming and reading.keeps_state
-        return Analysis(
-            schema=Schema.from_json(frame.schema.json()).nullable,
-            streaming=streaming,
-            inputs=reading.as_inputs,
-            sources=tuple(reading.sources) if streaming else (),
-            external=tuple(reading.external),
-            external_datasets=tuple(reading.external_datasets),
-            columns=reading.columns,
-            external_tables=() if streaming else tuple(reading.tables),
-            complete=complete,
-            operators=stateful_operators(frame, complete=complete) if keeps_state else (),
-            fingerprint=identity.now,
-            former_fingerprint=identity.former,
-            unrepeatable=reading.unrepeatable,
-        )
+        return analysis_of(flow, frame, self._catalog, self._identities)
 
     def _target_columns(self, flow: Flow) -> tuple[str, ...]:
         dataset = self._datasets.get(flow.target)

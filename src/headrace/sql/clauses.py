@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from headrace.errors import PipelineError
 from headrace.model.custom_metrics import CustomMetric, is_metric_name, metric_name_of
+from headrace.model.refresh import RefreshPolicy
 from headrace.schedules.clause import USAGE, clause_text, parse_clause
 from headrace.schedules.cron import InvalidSchedule
 from headrace.sql.columns import ColumnList, column_list, plain_name
@@ -33,6 +34,7 @@ class Clauses:
     # In the form of headrace.schedules.clause; empty for none.
     schedule: str = ""
     zone: str = "UTC"
+    refresh_policy: RefreshPolicy = RefreshPolicy.AUTO
     seen: set[str] = field(default_factory=set)
 
 
@@ -53,8 +55,6 @@ def clauses(cursor: Cursor, problems: list[PipelineError], resolve_name: Resolve
 
 
 def _clause(cursor: Cursor, found: Clauses, problems: list[PipelineError]) -> None:
-    if cursor.accept("REFRESH", "POLICY", "AUTO"):
-        return
     location = cursor.location
     refused = found_ahead(FLOW_CLAUSES, cursor)
     if refused is not None:
@@ -130,6 +130,15 @@ def _schedule(cursor: Cursor, found: Clauses, problems: list[PipelineError]) -> 
         problems.append(PipelineError("SCHEDULE.INVALID", location=location, **given))
 
 
+def _refresh_policy(cursor: Cursor, found: Clauses, _problems: list[PipelineError]) -> None:
+    # The longest first: STRICT follows INCREMENTAL.
+    for policy in sorted(RefreshPolicy, key=lambda policy: -len(policy.in_sql)):
+        if cursor.accept(*policy.in_sql.split()):
+            found.refresh_policy = policy
+            return
+    raise cursor.failure("AUTO, INCREMENTAL, INCREMENTAL STRICT or FULL")
+
+
 def _properties(cursor: Cursor, found: Clauses, problems: list[PipelineError]) -> None:
     for item in cursor.brackets("properties").items():
         location = item.location
@@ -156,6 +165,7 @@ _READERS: Mapping[tuple[str, ...], _Reader] = {
     ("TBLPROPERTIES",): _properties,
     ("SCHEDULE",): _schedule,
     ("TRIGGER", "ON", "UPDATE"): _schedule,
+    ("REFRESH", "POLICY"): _refresh_policy,
 }
 
 

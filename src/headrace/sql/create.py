@@ -8,6 +8,7 @@ from dataclasses import replace
 from headrace.model.datasets import PRIVATE_PROPERTY, Dataset, Flow, Kind, SqlQuery
 from headrace.model.location import Location
 from headrace.model.names import QualifiedName, quoted
+from headrace.model.refresh import RefreshPolicy
 from headrace.sql.changes import declare_auto_cdc, declare_auto_cdc_from, replace_using
 from headrace.sql.clauses import Clauses, clauses
 from headrace.sql.columns import plain_name
@@ -22,6 +23,7 @@ from headrace.sql.unsupported_sql import (
     FLOWS,
     MODIFIERS,
     PRIVATE_VIEW,
+    REFRESH_POLICY,
     TEMPORARY_TABLE,
     VIEW_CLAUSE,
     VIEW_TYPES,
@@ -69,6 +71,7 @@ _STORED_CLAUSES = {
     "CLUSTER": "CLUSTER BY",
     "SCHEDULE": "SCHEDULE",
     "TRIGGER": "TRIGGER ON UPDATE",
+    "REFRESH": "REFRESH POLICY",
 }
 # Its value applies to schedules without a time zone.
 _ZONE_KEY = "spark.sql.session.timeZone"
@@ -136,6 +139,8 @@ def _dataset(state: FileState, cursor: Cursor, kind: Kind, *, private: bool = Fa
         raise found.columns.untyped
     if kind.is_view:
         _refuse_stored(state, found, location)
+    elif kind is Kind.STREAMING_TABLE and found.refresh_policy is not RefreshPolicy.AUTO:
+        state.problems.append(unsupported("REFRESH POLICY", REFRESH_POLICY, location))
     body = None
     line = 0
     is_auto_cdc = kind is Kind.STREAMING_TABLE and cursor.accept("FLOW", "AUTO", "CDC")
@@ -159,6 +164,7 @@ def _dataset(state: FileState, cursor: Cursor, kind: Kind, *, private: bool = Fa
             column_comments=found.columns.comments,
             metrics=tuple(found.metrics),
             schedule=found.schedule,
+            refresh_policy=found.refresh_policy,
         ),
         None,
     )

@@ -80,6 +80,10 @@ PRIVATE_VIEW = Refusal(
     "A view stores no rows that could be private", "Write CREATE TEMPORARY VIEW, which is visible only in its pipeline"
 )
 
+REFRESH_POLICY = Refusal(
+    "A streaming table reads only what is new; the policy is for materialized views", "Remove the clause"
+)
+
 CLAUSES: Mapping[Words, Refusal] = {
     ("LOCATION",): Refusal(
         "Tables are stored below the pipeline's storage", "Remove it, and set storage in the settings"
@@ -87,9 +91,6 @@ CLAUSES: Mapping[Words, Refusal] = {
     ("WITH", "ROW", "FILTER"): Refusal("Row filters are not supported yet", "Filter the rows in the query"),
     ("CLUSTER", "BY", "AUTO"): Refusal("Headrace does not choose clustering columns", "Name them: CLUSTER BY (a, b)"),
     ("CLUSTER", "BY", "NONE"): Refusal("Clustering is off unless columns are named", "Remove the clause"),
-    ("REFRESH", "POLICY"): Refusal(
-        "Headrace decides in each update how to refresh a materialized view", "Remove it, or write REFRESH POLICY AUTO"
-    ),
     ("DEFAULT", "COLLATION"): Refusal("A table has no collation of its own", "Set the collation of each column"),
     ("OPTIONS",): Refusal("Delta tables have properties, not options", "Use TBLPROPERTIES"),
 }

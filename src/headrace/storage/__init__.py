@@ -40,4 +40,5 @@ __all__ = [
     "start_positions",
     "table_positions",
     "view_definitions",
+    "view_positions",
 ]

@@ -18,6 +18,7 @@ from headrace.delta_log.tables import TableVersion
 from headrace.errors import InternalError
 from headrace.graph.analysis import StatefulOperator
 from headrace.graph.resolved_flows import Mode, StateSignature
+from headrace.model.refresh import RefreshCost
 from headrace.stores.paths import StoragePath
 
 _FORMAT = 2
@@ -49,6 +50,7 @@ class FlowRecord:
     ``pipeline`` is the pipeline's id in the flow's transactions, which renaming the pipeline does not change; empty in
     records of version 0.1. ``cleaned`` is set once the flow's state was removed because it left the code; its table may
     still have its rows. ``code`` is the digest of the project's code that it last ran with; empty if unknown.
+    ``refresh_costs`` are the costs of a view's last refreshes, by the way in which they were made.
     """
 
     epoch: int = 0
@@ -77,6 +79,7 @@ class FlowRecord:
     pipeline: str = ""
     cleaned: bool = False
     code: str = ""
+    refresh_costs: Mapping[str, RefreshCost] = field(default_factory=dict)
 
     def cleared(self, epoch: int, *, rows_lost: bool) -> FlowRecord:
         """The record of a flow whose table was cleared: nothing is read yet in the new epoch.
@@ -129,6 +132,7 @@ class FlowRecord:
             "pipeline": self.pipeline,
             "cleaned": self.cleaned,
             "code": self.code,
+            "refresh_costs": {way: cost.to_json() for way, cost in self.refresh_costs.items()},
         }
 
 
@@ -184,6 +188,7 @@ def _from_json(raw: Any) -> FlowRecord:
         pipeline=str(raw.get("pipeline", "")),
         cleaned=bool(raw.get("cleaned", False)),
         code=str(raw.get("code", "")),
+        refresh_costs={way: RefreshCost.from_json(cost) for way, cost in raw.get("refresh_costs", {}).items()},
     )
 
 

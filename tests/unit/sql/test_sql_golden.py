@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from headrace.model.names import Naming
+from headrace.model.refresh import RefreshPolicy
 from headrace.pipelines.registry import Registry
 from headrace.sql.load import load_sql
 
@@ -53,7 +54,12 @@ def result(text: str) -> str:
 
 def described(value) -> str:
     """The fields that say something, one a line."""
-    shown = {name: field for name, field in vars(value).items() if name not in {"name", "location"} and field}
+    silent = (RefreshPolicy.AUTO,)
+    shown = {
+        name: field
+        for name, field in vars(value).items()
+        if name not in {"name", "location"} and field and field not in silent
+    }
     lines = [f"{type(value).__name__} {value.name} at {value.location}"]
     for name, field in shown.items():
         if name == "query":

@@ -119,6 +119,7 @@ class FlowExplanation:
             "trigger": self.trigger,
             "refresh": (_EFFECTS_ON_SINKS if self.delivers else {}).get(self.flow.mode, _EFFECTS[self.flow.mode]),
             "next_update": self.next_update,
+            "incremental": analysis.refresh.to_json() if analysis.refresh.is_known else None,
         }
 
     def _merge(self) -> dict[str, Any] | None:
@@ -269,6 +270,10 @@ def _flow_lines(flow: FlowExplanation) -> Iterator[str]:
     if document["trigger"]:
         yield f"    trigger      {document['trigger']}"
     yield f"    refresh      {document['refresh']}"
+    if document["incremental"]:
+        first, *more = wrap(flow.flow.analysis.refresh.describe(), _TEXT_WIDTH, break_on_hyphens=False)
+        yield f"    incremental  {first}"
+        yield from (f"{'':17}{line}" for line in more)
     yield f"    next update  {document['next_update']}"
 
 

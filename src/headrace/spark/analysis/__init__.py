@@ -7,6 +7,8 @@ __all__ = [
     "lineage",
     "plans",
     "query_identity",
+    "refresh_rules",
+    "relations",
     "state_operators",
     "static_inputs",
 ]

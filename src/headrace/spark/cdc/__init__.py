@@ -2,6 +2,7 @@
 
 # The modules that other packages may import.
 __all__ = [
+    "batch_cache",
     "change_analysis",
     "change_writer",
     "declaration",

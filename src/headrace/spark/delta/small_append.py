@@ -44,7 +44,15 @@ class SmallAppends:
         self._partition_by = partition_by
         self._wants_delta: bool | None = None
 
-    def append(self, rows: DataFrame, row_count: int, transaction: int, *, replace: bool = False) -> bool:
+    def append(
+        self,
+        rows: DataFrame,
+        row_count: int,
+        transaction: int,
+        *,
+        replace: bool = False,
+        user_metadata: str | None = None,
+    ) -> bool:
         """Commit rows of a cached frame as a version of the application's transactions, unless the table has it.
 
         Args:
@@ -52,6 +60,7 @@ class SmallAppends:
             row_count: at least their number.
             transaction: the version of the transaction.
             replace: they take the place of all rows of the table.
+            user_metadata: of the commit.
 
         Returns:
             False if Delta's own writer has to do it: nothing was written.
@@ -65,7 +74,7 @@ class SmallAppends:
         ordered = rows if tuple(rows.columns) == order else rows.select(*map(quoted, order))
         taken = ordered.toArrow()
         try:
-            done = self._appender.append(taken, transaction, replace=replace)
+            done = self._appender.append(taken, transaction, replace=replace, user_metadata=user_metadata)
         except OSError:
             # File systems without hard links cannot create commits; if it is another fault, Spark will report it.
             return False

@@ -78,19 +78,23 @@ class DeltaTransaction:
         """The newest version of a streaming transaction in the table; -1 for none."""
         return int(self.opened.txnVersion(transaction))
 
-    def delete_matching(self, rows: DataFrame, identity: Sequence[str], within: Column | None = None) -> int:
+    def delete_matching(
+        self, rows: DataFrame, identity: Sequence[str], within: Column | None = None, *, null_safe: bool = False
+    ) -> int:
         """Delete the rows of the table that match other rows.
 
         Args:
-            rows: the rows to match, deterministic and few enough to broadcast; NULL equals nothing.
+            rows: the rows to match, deterministic and few enough to broadcast.
             identity: the columns of the table and of *rows* to compare.
             within: a condition on the table's columns that the rows fulfil, used to skip files.
+            null_safe: NULL equals NULL; by default it equals nothing.
 
         Returns:
             The number of deleted rows.
         """
         name = f"__headrace_{uuid4().hex}"
-        same = " AND ".join(f"{_TARGET}.{quoted(one)} = {_MATCHED}.{quoted(one)}" for one in identity)
+        equals = "<=>" if null_safe else "="
+        same = " AND ".join(f"{_TARGET}.{quoted(one)} {equals} {_MATCHED}.{quoted(one)}" for one in identity)
         among = f"EXISTS (SELECT 1 FROM {quoted(name)} AS {_MATCHED} WHERE {same})"  # noqa: S608 - names, quoted
         text = f"DELETE FROM delta.{quoted(self.path)} AS {_TARGET} WHERE {among}"  # noqa: S608 - the same
         java: Any = self.session._jsparkSession  # noqa: SLF001

@@ -142,7 +142,8 @@ class Attempt:
             return StreamFlowExecution(context, preparation, flow, self._step.trigger, attempt, self._hooks)
         if isinstance(flow, SnapshotFlow):
             return SnapshotFlowExecution(context, preparation, flow, attempt, self._hooks)
-        return BatchFlowExecution(context, preparation, flow, attempt, self._hooks)
+        full = self._step.reset and not self._progressed
+        return BatchFlowExecution(context, preparation, flow, attempt, self._hooks, full=full)
 
     def _refresh_until_stopped(self, *, due: bool) -> Report:
         """Compute a view if it is *due*, then whenever its inputs have changed, until the update stops.

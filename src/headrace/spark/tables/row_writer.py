@@ -39,7 +39,13 @@ class RowWriter:
         small = (
             row_count is not None
             and not self._target.partition_by
-            and self._small_appends.append(rows, row_count, batch_id, replace=self._target.replaces)
+            and self._small_appends.append(
+                rows,
+                row_count,
+                batch_id,
+                replace=self._target.replaces,
+                user_metadata=self._target.user_metadata,
+            )
         )
         if not small:
             self._save(rows, batch_id)
@@ -49,6 +55,8 @@ class RowWriter:
         """Write the rows with Delta's own writer."""
         writer = rows.write.format("delta").mode("overwrite" if self._target.replaces else "append")
         writer = writer.option("txnAppId", self._target.transaction).option("txnVersion", str(batch_id))
+        if self._target.user_metadata is not None:
+            writer = writer.option("userMetadata", self._target.user_metadata)
         reclusters = False
         if self._target.replaces and self._target.cluster_by and self._fits(rows):
             # With a condition that is always true, Delta replaces all rows and keeps the clustering.

@@ -236,6 +236,7 @@ class TableWriter:
     def _report(self, batch_id: int, counts: FlowCounts, duration_ms: int | None = None) -> None:
         """Report that a batch is done, with the merge metrics of its commit."""
         target, path, written = self._target, None, None
+        counts = replace(counts, refresh=target.refresh)
         merges = self._merge is not None and self._committed
         found = merged_rows(target.table, target.transaction, batch_id) if merges else None
         if found is not None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from headrace.checkpoints.offsets import query_id_of
 from headrace.expectations.compile import Rules
 from headrace.graph.resolved_flows import BatchFlow, ChangeFlow, ResolvedFlow, SnapshotFlow
 from headrace.model.expectations import Action, Expectation
+from headrace.model.refresh import Refresh
 from headrace.model.sequence_conflicts import OnTie
 from headrace.spark.cdc.change_writer import ChangeWriter
 from headrace.spark.cdc.event_rules import rules_of, snapshot_rules
@@ -94,6 +97,8 @@ class WriterFactory:
         replaces: bool,
         repeats: bool = True,
         apply_expectations: bool = True,
+        refresh: Refresh | None = None,
+        user_metadata: str | None = None,
     ) -> TableWriter:
         """The writer of a flow's batches.
 
@@ -103,10 +108,13 @@ class WriterFactory:
             replaces: a batch replaces all rows.
             repeats: an earlier attempt may have quarantined rows of the next batch.
             apply_expectations: apply the expectations of the table.
+            refresh: how a materialized view is refreshed.
+            user_metadata: what the commits say in addition.
         """
         context = self._context
         dataset = context.graph.by_name[flow.target].dataset
         target = self._target(flow, record, replaces=replaces, repeats=repeats)
+        target = replace(target, refresh=refresh, user_metadata=user_metadata)
         if isinstance(flow, ChangeFlow):
             return self._merge_writer(flow, target, dataset.expectations if apply_expectations else ())
         checkpoint = context.state.checkpoint(flow, record.epoch)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from headrace.model.refresh import Refresh
+
 # Batch, fencing token and attempt together form the transaction version, a number of 63 bits.
 _TOKEN_BITS, _ATTEMPT_BITS = 24, 12
 _MAX_TOKEN, _MAX_ATTEMPT = (1 << _TOKEN_BITS) - 1, (1 << _ATTEMPT_BITS) - 1
@@ -39,6 +41,10 @@ class BatchTarget:
     repeats: bool = True
     # Auto Loader's column of rescued data, if there is one.
     rescued_column: str | None = None
+    # How a materialized view is refreshed; None for other flows.
+    refresh: Refresh | None = None
+    # What the commits say in addition; None for nothing.
+    user_metadata: str | None = None
 
 
 def transaction_version(batch_id: int, fencing_token: int, attempt: int) -> int:

@@ -1,0 +1,104 @@
+"""The query of a view over one version of each of its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from headrace.model.refresh import Obstacle
+from headrace.spark.analysis.refresh_rules import GroupedQuery, grouped_query
+from headrace.spark.jvm.plan_nodes import items, node_kind
+from headrace.spark.refresh.changed_plans import ChangedPlans
+from headrace.spark.refresh.pinned_tables import PinnedTable, PinnedTables, fits, reads_newest
+from headrace.spark.refresh.plan_builder import PlanNodes
+
+# Operators that use all columns of their inputs, by position.
+_WHOLE_ROWS = frozenset({"Union", "Distinct", "Deduplicate"})
+
+
+@dataclass(frozen=True)
+class PinnedQuery:
+    """A grouped query whose tables do not change during its refresh.
+
+    Attributes:
+        query: the query.
+        nodes: makes plans.
+        plans: rewrites its plan.
+        leaves: the leaves below its groups that read tables, in the order of the plan.
+        tables: the table of each leaf.
+    """
+
+    query: GroupedQuery
+    nodes: PlanNodes
+    plans: ChangedPlans
+    leaves: tuple[Any, ...]
+    tables: tuple[PinnedTable, ...]
+
+    @property
+    def inputs(self) -> Mapping[str, PinnedTable]:
+        """The tables by id."""
+        return {table.table_id: table for table in self.tables}
+
+    def whole(self) -> DataFrame:
+        """All rows of the query."""
+        return self.nodes.frame(self.plans.with_rows(self.query.plan, self._now))
+
+    def groups(self, keys: DataFrame) -> DataFrame:
+        """The rows of the query in the groups with these keys."""
+
+        def only_groups(child: Any) -> Any:
+            return self.nodes.matching(self.plans.with_rows(child, self._now), self.query.keys, keys)
+
+        query = self.query
+        plan = only_groups(query.plan) if query.node is None else self.plans.below(query.plan, query.depth, only_groups)
+        return self.nodes.frame(plan)
+
+    def _now(self, leaf: Any) -> DataFrame:
+        return self.table_of(leaf).rows()
+
+    def table_of(self, leaf: Any) -> PinnedTable:
+        """The table that a leaf reads."""
+        return next(table for known, table in zip(self.leaves, self.tables, strict=True) if known.equals(leaf))
+
+    def used_columns(self, table: PinnedTable) -> frozenset[str]:
+        """The columns of a table that the query uses."""
+        ids = _used(self.query.plan) | {int(column.exprId().id()) for column in items(self.query.plan.output())}
+        return frozenset(
+            str(column.name())
+            for leaf, known in zip(self.leaves, self.tables, strict=True)
+            if known is table
+            for column in items(leaf.output())
+            if int(column.exprId().id()) in ids
+        )
+
+
+def pin(frame: DataFrame) -> PinnedQuery | Obstacle:
+    """The query of a frame over the newest version of each of its tables; what prevents it otherwise."""
+    query = grouped_query(frame, reads_newest)
+    if isinstance(query, Obstacle):
+        return query
+    session = frame.sparkSession
+    nodes, pinned = PlanNodes(session), PinnedTables(session)
+    plans = ChangedPlans(nodes, reads_newest)
+    leaves = tuple(plans.tables(query.plan))
+    tables = tuple(map(pinned.of, leaves))
+    if len({table.table_id for table in tables}) < len(pinned.all()):
+        return Obstacle("copies of a table", "two tables with the same id cannot be told apart")
+    changed = next((table for leaf, table in zip(leaves, tables, strict=True) if not fits(leaf, table)), None)
+    if changed is not None:
+        return Obstacle(f"input {changed.path}", "its columns have just changed")
+    return PinnedQuery(query, nodes, plans, leaves, tables)
+
+
+def _used(plan: Any) -> frozenset[int]:
+    """The ids of the columns that operators of a plan use."""
+    children = list(items(plan.children()))
+    if not children:
+        return frozenset()
+    found = {int(column.exprId().id()) for column in items(plan.references().toSeq())}
+    if node_kind(plan) in _WHOLE_ROWS:
+        found |= {int(column.exprId().id()) for child in children for column in items(child.output())}
+    return frozenset(found).union(*map(_used, children))

@@ -1,0 +1,192 @@
+"""The tables that a query reads, each pinned to one version for the whole refresh, and what changed in them.
+
+Source: Delta's ``TahoeLogFileIndex``, which reads the newest version at execution unless the query travels in time, and
+``CDCReader.changesToBatchDF``, which computes changes from the change feed, or from added and removed files with their
+deletion vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from headrace.cdc.delta_change_feed import FEED_PROPERTY
+from headrace.delta_log.tables import commit_actions
+from headrace.model.comparable_types import compared_columns
+from headrace.model.names import quoted
+from headrace.model.properties import switched_on
+from headrace.model.schema import Schema
+from headrace.spark.analysis.relations import delta_index
+from headrace.spark.comparison.comparable_values import comparable_column
+from headrace.spark.delta.transaction import scala_object
+from headrace.spark.jvm.plan_nodes import items
+from headrace.spark.session.active_session import make_active
+from headrace.storage.view_positions import change_of
+
+# Columns that Delta adds to changes.
+_CHANGE, _ADDED = "_change_type", ("insert", "update_postimage")
+_FEED_COLUMNS = frozenset({_CHANGE, "_commit_version", "_commit_timestamp"})
+# The column that says how many more of a row a table has than before; negative for fewer.
+MORE = "__headrace_more"
+_MOST_COMMITS = 1_000
+
+
+def reads_newest(leaf: Any) -> bool:
+    """Whether a leaf reads the newest version of a Delta table as a whole."""
+    index = delta_index(leaf)
+    return index is not None and not index.isTimeTravelQuery() and bool(index.partitionFilters().isEmpty())
+
+
+@dataclass(frozen=True)
+class PinnedTable:
+    """One version of a table.
+
+    Attributes:
+        session: the session of the refresh.
+        path: of the table.
+        table_id: its id.
+        version: the version.
+        log: Delta's handle of its log.
+        snapshot: Delta's snapshot of the version.
+    """
+
+    session: SparkSession
+    path: str
+    table_id: str
+    version: int
+    log: Any
+    snapshot: Any
+
+    def rows(self) -> DataFrame:
+        """The rows of the version, as a new relation each time."""
+        jvm: Any = self.session._jvm  # noqa: SLF001 - Delta's classes have no other form in Python
+        none = jvm.org.apache.spark.api.python.PythonUtils.toSeq([])
+        option = jvm.scala.Option
+        pinned = self.log.createRelation(none, option.apply(self.snapshot), option.empty(), True)  # noqa: FBT003 - Scala's
+        return DataFrame(self.session._jsparkSession.baseRelationToDataFrame(pinned), self.session)  # noqa: SLF001
+
+    @property
+    def size_bytes(self) -> int:
+        """The bytes of its files."""
+        return int(self.snapshot.sizeInBytes())
+
+    def changes_since(self, version: int, used: frozenset[str]) -> DataFrame:
+        """The rows that the version has more often, or less often, than an older one, with :data:`MORE`.
+
+        Rows that a commit only moved to another file cancel out, and so do rows that differ in other columns than
+        those *used*, which have any value then.
+        """
+        jvm: Any = self.session._jvm  # noqa: SLF001 - the same
+        make_active(self.session)
+        none, some = jvm.scala.Option.empty(), jvm.scala.Option.apply(self.snapshot)
+        reader = scala_object(jvm.org.apache.spark.sql.delta.commands.cdc, "CDCReader$")
+        java: Any = self.session._jsparkSession  # noqa: SLF001 - the same
+        properties = {str(entry._1()): str(entry._2()) for entry in _entries(self.snapshot.metadata().configuration())}  # noqa: SLF001 - a Scala pair
+        from_files = not switched_on(properties, FEED_PROPERTY)
+        changes = reader.changesToBatchDF(self.log, version + 1, self.version, java, none, some, from_files, none)
+        rows = DataFrame(changes, self.session)
+        more = F.when(F.col(_CHANGE).isin(*_ADDED), 1).otherwise(-1)
+        return _netted(rows.withColumn(MORE, more).drop(*_FEED_COLUMNS), used)
+
+
+class PinnedTables:
+    """The tables of a plan by path. Each is looked up once, also if the plan reads it several times.
+
+    Args:
+        session: the session of the refresh.
+    """
+
+    def __init__(self, session: SparkSession) -> None:
+        self._session = session
+        self._known: dict[str, PinnedTable] = {}
+
+    def of(self, leaf: Any) -> PinnedTable:
+        """The table that a leaf reads."""
+        jvm: Any = self._session._jvm  # noqa: SLF001 - Delta's classes have no other form in Python
+        log = delta_index(leaf).deltaLog()
+        uri = log.dataPath().toUri()
+        path = str(uri.getPath() if uri.getScheme() in (None, "file") else uri.toString())
+        if path not in self._known:
+            none = jvm.scala.Option.empty()
+            snapshot = log.update(False, none, none)  # noqa: FBT003 - Scala's
+            table_id, version = str(snapshot.metadata().id()), int(snapshot.version())
+            self._known[path] = PinnedTable(self._session, path, table_id, version, log, snapshot)
+        return self._known[path]
+
+    def all(self) -> tuple[PinnedTable, ...]:
+        """All tables, in the order in which they were first looked up."""
+        return tuple(self._known.values())
+
+
+def fits(leaf: Any, table: PinnedTable) -> bool:
+    """Whether a pinned table has the columns with which a plan was analyzed."""
+    return bool(leaf.relation().schema().json() == table.snapshot.metadata().schema().json())
+
+
+def reason_for_reading_all(table: PinnedTable, since: int) -> str | None:
+    """Why the changes of a table since a version are not known; None if they are."""
+    if table.version < since:
+        return f"{table.path} is older than at the last refresh"
+    if table.version - since > _MOST_COMMITS:
+        return f"{table.path} has more than {_MOST_COMMITS:,} commits since the last refresh"
+    if _FEED_COLUMNS & {name.casefold() for name in table.rows().columns}:
+        return f"{table.path} has a column with a name that Delta uses for changes"
+    for number in range(since + 1, table.version + 1):
+        actions = commit_actions(table.path, number)
+        if actions is None:
+            return f"the log of {table.path} no longer has version {number}"
+        if any("metaData" in action or "protocol" in action for action in actions):
+            return f"the definition of {table.path} changed in version {number}"
+        operation = change_of(actions)
+        files = [action.get("add") or action.get("remove") or {} for action in actions]
+        if operation is not None and any(file.get("dataChange") is False for file in files):
+            return f"{operation} changed files of {table.path} in version {number}, and says that no row changed"
+    return None
+
+
+def changed_bytes(table: PinnedTable, since: int) -> int:
+    """The bytes of the files that commits after a version added or removed."""
+    total = 0
+    for number in range(since + 1, table.version + 1):
+        for action in commit_actions(table.path, number) or ():
+            file: Mapping[str, Any] = action.get("add") or action.get("remove") or {}
+            total += int(file.get("size") or 0) if file.get("dataChange") else 0
+    return total
+
+
+def _netted(changes: DataFrame, used: frozenset[str]) -> DataFrame:
+    """The rows that were added more often than removed, or the reverse."""
+    names = [name for name in changes.columns if name != MORE]
+    fields = changes.select(*map(quoted, names)).schema.jsonValue()["fields"]
+    columns = {column.names[0]: column for column in compared_columns(fields, fields)}
+    wanted = [name for name in names if name in used]
+    rows = changes.select(
+        *(comparable_column(columns[name], 0, fields).alias(f"c{number}") for number, name in enumerate(wanted)),
+        *(exact_text(changes, name).alias(f"e{number}") for number, name in enumerate(wanted)),
+        F.struct(*map(quoted, names)).alias("row"),
+        MORE,
+    )
+    keys = [f"{letter}{number}" for letter in "ce" for number in range(len(wanted))]
+    netted = rows.groupBy(*keys).agg(F.sum(MORE).alias(MORE), F.any_value("row").alias("row"))
+    kept = netted.filter(F.col(MORE) != 0)
+    return kept.select(*(F.col("row").getField(name).alias(name) for name in names), MORE)
+
+
+def exact_text(frame: DataFrame, name: str) -> Column:
+    """What distinguishes values that Spark takes for equal: 0.0 and -0.0."""
+    text = frame.schema[name].dataType.simpleString()
+    inexact = any(word in text for word in ("float", "double", "variant"))
+    return F.col(quoted(name)).cast("string") if inexact else F.lit(None).cast("string")
+
+
+def _entries(scala_map: Any) -> Iterator[Any]:
+    yield from items(scala_map.toList())
+
+
+def has_same_columns(frame: DataFrame, schema: Schema) -> bool:
+    """Whether a frame has the columns of a table, apart from NOT NULL."""
+    return schema.nullable == Schema.from_json(frame.schema.json()).nullable
