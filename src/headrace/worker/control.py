@@ -34,9 +34,9 @@ class WorkerStatus:
     ends_after_idle_s: float
 
     @property
-    def is_warm(self) -> bool:
-        """Whether the next verb can start at once."""
-        return self.state != "warming up"
+    def is_ready(self) -> bool:
+        """Whether it takes verbs, and has nothing to prepare first."""
+        return self.state not in ("warming up", "stopping")
 
 
 class WorkerControl:
@@ -72,23 +72,15 @@ class WorkerControl:
         """
         command, place = self.command(idle_s), self._place()
         deadline = time.monotonic() + timeout_s
-        process = None
-        if self.status() is None:
-            with place.log.open("wb") as log:
-                process = subprocess.Popen(
-                    command,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    start_new_session=True,
-                    env=dict(self._environ),
-                    cwd=self._root,
-                )
+        process: subprocess.Popen[bytes] | None = None
         while True:
             found = self.status()
-            if found is not None and found.is_warm:
+            if found is not None and found.is_ready:
                 return found
-            is_dead = process is not None and process.poll() is not None
+            if found is None and process is None:
+                process = self._popen(command, place.log)
+            # Another one may have been started at the same time, and be the one.
+            is_dead = found is None and process is not None and process.poll() is not None
             if is_dead or time.monotonic() > deadline:
                 raise PipelineError("WORKER.NOT_STARTED", reason=_last_line(place.log), log=place.log)
             time.sleep(_POLL_S)
@@ -100,6 +92,18 @@ class WorkerControl:
             PipelineError: WORKER.UNSAFE.
         """
         return self._ask({"ask": "stop", "now": now}, waits=True) is not None
+
+    def _popen(self, command: list[str], log: Path) -> subprocess.Popen[bytes]:
+        with log.open("wb") as output:
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                env=dict(self._environ),
+                cwd=self._root,
+            )
 
     def _ask(self, message: Mapping[str, Any], *, waits: bool = False) -> dict[str, Any] | None:
         """What the worker answers, or, if the answer is the end of the connection, an empty message."""
