@@ -23,8 +23,8 @@ class JvmKeeper:
         self._events = events
         self.jvm: KeptJvm | None = None
         self._process: int | None = None
-        # Processes that are ending, with the time at which they are killed.
-        self._late: dict[int, float] = {}
+        # Processes that are ending, by their files, with their ids and the time at which they are killed.
+        self._late: dict[int, tuple[int, float]] = {}
 
     def keep(self, jvm: KeptJvm) -> None:
         """Keep a JVM; one that was kept before ends."""
@@ -46,7 +46,7 @@ class JvmKeeper:
         self.jvm = self._process = None
         os.close(jvm.stdin)
         os.close(jvm.output)
-        self._late[process] = time.monotonic() + _EXIT_TIMEOUT_S
+        self._late[process] = jvm.pid, time.monotonic() + _EXIT_TIMEOUT_S
         self._events.register(process, selectors.EVENT_READ, lambda: self._forget(process))
 
     def pause(self) -> None:
@@ -76,15 +76,15 @@ class JvmKeeper:
         """How long the worker may wait for an event."""
         if not self._late:
             return longest_s
-        return max(min(longest_s, min(self._late.values()) - time.monotonic()), 0.0)
+        return max(min(longest_s, min(at for _pid, at in self._late.values()) - time.monotonic()), 0.0)
 
     def kill_late(self) -> None:
         """Kill what should have exited by now."""
-        for process, at in self._late.items():
+        for process, (pid, at) in self._late.items():
             if time.monotonic() >= at:
                 with suppress(ProcessLookupError):
                     signal.pidfd_send_signal(process, signal.SIGKILL)
-                self._late[process] = time.monotonic() + _EXIT_TIMEOUT_S
+                self._late[process] = pid, time.monotonic() + _EXIT_TIMEOUT_S
 
     def close_process(self) -> None:
         """Close what a forked process does not need."""
@@ -102,8 +102,11 @@ class JvmKeeper:
 
     def _forget(self, process: int) -> None:
         self._events.unregister(process)
-        del self._late[process]
+        pid, _at = self._late.pop(process)
         os.close(process)
+        # It is the child of a verb that has ended: of this process, if that is the first one of a container.
+        with suppress(ChildProcessError):
+            os.waitpid(pid, os.WNOHANG)
 
     def _drain(self, output: int) -> None:
         if not os.read(output, _CHUNK):
