@@ -9,7 +9,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from tests.command_line import PROGRAM, Done
 
 from headrace.events.reader import EventReader
 from headrace.model.outcome import FlowState
+from headrace.worker.control import WorkerControl, WorkerStatus
 
 GUARDS = (
     "tests/e2e/test_worker_process.py::test_a_verb_prints_and_exits_as_without_the_worker",
@@ -92,15 +93,17 @@ class Warm:
         out, err = process.communicate(timeout=DEADLINE_S)
         return Done(process.returncode, out, err)
 
-    def status(self) -> Mapping[str, object]:
-        """What `headrace worker status` prints."""
-        return dict(json.loads(self.call("--output", "json", "worker", "status").stdout))
+    def status(self) -> WorkerStatus:
+        """What the worker says about itself."""
+        found = WorkerControl(self.root, self.environ).status()
+        assert found is not None
+        return found
 
     def warm(self, *words: str, **changed: str) -> Done:
         """A verb, which the worker runs."""
-        before = self.status()["verbs"]
+        before = self.status().verbs
         done = self.call(*words, "--wait", **changed)
-        assert self.status()["verbs"] == int(str(before)) + 1
+        assert self.status().verbs == before + 1
         return done
 
     def same(self, *words: str, is_warm: bool = True, **changed: str) -> Done:
@@ -112,7 +115,7 @@ class Warm:
 
     def wait_until_idle(self) -> None:
         """Until the next verb starts at once."""
-        wait_until(lambda: self.status()["state"] == "idle")
+        wait_until(lambda: self.status().state == "idle")
 
     def write(self, left: str = "", version: int = 1) -> None:
         """The files of the project."""
@@ -160,14 +163,14 @@ PREVIEW = ("--output", "json", "preview", "facts")
 
 def test_edited_modules_and_variables_are_seen_by_queries_and_their_functions(project: Warm) -> None:
     first = facts(project.same(*PREVIEW, HEADRACE_LAW="one"))
-    jvm = project.status()["jvm_pid"]
+    jvm = project.status().jvm_pid
     project.write(version=2)
     second = facts(project.same(*PREVIEW, HEADRACE_LAW="two"))
     third = facts(project.same(*PREVIEW))
 
     assert (first["module"], second["module"]) == (("1", "1"), ("2", "2"))
     assert [found["HEADRACE_LAW"] for found in (first, second, third)] == [("one",) * 2, ("two",) * 2, ("-",) * 2]
-    assert project.status()["jvm_pid"] == jvm
+    assert project.status().jvm_pid == jvm
 
 
 def test_a_variable_that_java_could_read_is_seen_without_the_worker(project: Warm) -> None:
@@ -188,7 +191,7 @@ def test_a_profile_and_an_option_reach_the_session(project: Warm) -> None:
 
 def test_nothing_is_left_of_the_last_verb(project: Warm) -> None:
     before = project.warm("--output", "json", "sql", JAVA_SEES)
-    jvm = project.status()["jvm_pid"]
+    jvm = project.status().jvm_pid
     project.write(left=LEFT)
     assert project.warm("validate").returncode == 0
     project.write()
@@ -203,19 +206,19 @@ def test_nothing_is_left_of_the_last_verb(project: Warm) -> None:
     assert everywhere.returncode != 0
     assert (seen["law.key"][0], seen["spark.sql.ansi.enabled"][0]) == ("-", "true")
     # All of it was removed, and the JVM is the same.
-    assert project.status()["jvm_pid"] == jvm
+    assert project.status().jvm_pid == jvm
 
 
 def test_a_jvm_with_something_that_cannot_be_removed_is_replaced(project: Warm) -> None:
     project.warm("validate")
-    jvm = project.status()["jvm_pid"]
+    jvm = project.status().jvm_pid
     project.write(left=STUCK)
     assert project.warm("validate").returncode == 0
     project.write()
     project.wait_until_idle()
 
     assert project.same("validate").returncode == 0
-    assert project.status()["jvm_pid"] not in (jvm, None)
+    assert project.status().jvm_pid not in (jvm, None)
 
 
 @pytest.mark.parametrize(
@@ -292,7 +295,7 @@ def has_ended(pid: int) -> bool:
 
 
 def pid_of(shop: Warm, name: str) -> int:
-    return int(str(shop.status()[name]))
+    return int(getattr(shop.status(), name))
 
 
 @pytest.mark.parametrize("killed", ["caller", "verb_pid", "jvm_pid", "pid", "all"])

@@ -7,15 +7,16 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 from tests.command_line import PROGRAM
+
+from headrace.worker.control import WorkerControl, WorkerStatus
 
 pytestmark = pytest.mark.e2e
 DEADLINE_S = 60.0
@@ -55,11 +56,10 @@ class Project:
         out, err = process.communicate(timeout=DEADLINE_S)
         return process.returncode, out, err
 
-    def status(self) -> Mapping[str, object]:
-        """What `headrace worker status` prints."""
-        code, out, _err = self.call("--output", "json", "worker", "status")
-        assert code == 0
-        found: Mapping[str, object] = json.loads(out)
+    def status(self) -> WorkerStatus:
+        """What the worker says about itself."""
+        found = WorkerControl(self.root, self.environ).status()
+        assert found is not None
         return found
 
     def hold(self) -> None:
@@ -74,7 +74,7 @@ class Project:
         """A verb that waits in the worker."""
         self.hold()
         process = self.popen("plan")
-        wait_until(lambda: self.status()["state"] == "busy")
+        wait_until(lambda: self.status().state == "busy")
         return process
 
 
@@ -94,7 +94,7 @@ def running() -> Iterator[Project]:
 def project(running: Project) -> Iterator[Project]:
     yield running
     running.let_go()
-    wait_until(lambda: running.status()["state"] == "idle")
+    wait_until(lambda: running.status().state == "idle")
 
 
 def wait_until(is_true: Callable[[], bool]) -> None:
@@ -105,7 +105,7 @@ def wait_until(is_true: Callable[[], bool]) -> None:
 
 
 def test_a_verb_prints_and_exits_as_without_the_worker(project: Project) -> None:
-    before = project.status()["verbs"]
+    before = project.status().verbs
 
     for words in (("explain", "LEASE.HELD"), ("plan",), ("plan", "--nonsense"), ("--output", "json", "plan")):
         warm, cold = project.call(*words), project.call(*words, "--cold")
@@ -113,11 +113,11 @@ def test_a_verb_prints_and_exits_as_without_the_worker(project: Project) -> None
         assert warm[0] == cold[0]
         assert warm[1].replace(" --cold", "") == cold[1].replace(" --cold", "")
         assert warm[2] == cold[2]
-    assert project.status()["verbs"] == before + 4
+    assert project.status().verbs == before + 4
 
 
 def test_a_verb_with_another_environment_runs_without_the_worker_and_says_so_if_asked(project: Project) -> None:
-    before = project.status()["verbs"]
+    before = project.status().verbs
 
     verbose = project.call("-v", "explain", "LEASE.HELD", MY_VAR="secret value")
     silent = project.call("explain", "LEASE.HELD", MY_VAR="secret value")
@@ -125,7 +125,7 @@ def test_a_verb_with_another_environment_runs_without_the_worker_and_says_so_if_
     assert verbose[2] == "runs cold: different from the worker: MY_VAR\n"
     assert silent[2] == ""
     assert verbose[0] == silent[0] == 0
-    assert project.status()["verbs"] == before
+    assert project.status().verbs == before
 
 
 def test_a_verb_exits_with_3_or_waits_when_the_worker_is_busy(project: Project) -> None:
@@ -134,7 +134,7 @@ def test_a_verb_exits_with_3_or_waits_when_the_worker_is_busy(project: Project) 
     code, _out, err = project.call("explain", "LEASE.HELD")
     as_json = project.call("--output", "json", "plan")
     waiting = project.popen("explain", "LEASE.HELD", "--wait")
-    wait_until(lambda: project.status()["waiting"] == 1)
+    wait_until(lambda: project.status().waiting == 1)
     cold = project.call("explain", "LEASE.HELD", "--cold")
     project.let_go()
 
@@ -150,24 +150,24 @@ def test_a_verb_exits_with_3_or_waits_when_the_worker_is_busy(project: Project) 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_a_verb_ends_with_its_caller(project: Project, number: signal.Signals) -> None:
     first = project.busy()
-    verb = project.status()["verb_pid"]
+    verb = project.status().verb_pid
 
     first.send_signal(number)
 
     assert first.wait(DEADLINE_S) == (-9 if number is signal.SIGKILL else 130)
-    wait_until(lambda: not psutil.pid_exists(int(str(verb))))
-    wait_until(lambda: project.status()["state"] == "idle")
+    wait_until(lambda: not psutil.pid_exists(verb))
+    wait_until(lambda: project.status().state == "idle")
 
 
 def test_a_caller_that_waits_can_leave(project: Project) -> None:
     first = project.busy()
     waiting = project.popen("plan", "--wait")
-    wait_until(lambda: project.status()["waiting"] == 1)
+    wait_until(lambda: project.status().waiting == 1)
 
     waiting.send_signal(signal.SIGINT)
 
     assert waiting.wait(DEADLINE_S) == 130
-    wait_until(lambda: project.status()["waiting"] == 0)
+    wait_until(lambda: project.status().waiting == 0)
     first.kill()
     first.wait(DEADLINE_S)
 
@@ -175,7 +175,7 @@ def test_a_caller_that_waits_can_leave(project: Project) -> None:
 def test_a_caller_dies_as_its_verb_does(project: Project) -> None:
     first = project.busy()
 
-    os.kill(int(str(project.status()["verb_pid"])), signal.SIGKILL)
+    os.kill(project.status().verb_pid, signal.SIGKILL)
 
     assert first.wait(DEADLINE_S) == -signal.SIGKILL
 
@@ -186,12 +186,12 @@ def test_a_verb_outlives_a_worker_that_is_killed(tmp_path: Path) -> None:
     assert project.call("worker", "start")[0] == 0
     first = project.busy()
 
-    os.kill(int(str(project.status()["pid"])), signal.SIGKILL)
+    os.kill(project.status().pid, signal.SIGKILL)
     project.let_go()
 
     assert first.wait(DEADLINE_S) == 2
     assert project.call("explain", "LEASE.HELD")[0] == 0
-    assert project.status() == {"state": "not running"}
+    assert json.loads(project.call("--output", "json", "worker", "status")[1]) == {"state": "not running"}
     # Its socket is left, and is no obstacle.
     assert project.call("worker", "start")[0] == 0
     assert project.call("worker", "stop")[0] == 0
@@ -207,20 +207,13 @@ def test_the_socket_is_for_the_user_alone(project: Project) -> None:
     }
 
 
-def test_a_verb_sees_its_own_folder_input_and_variables(project: Project, tmp_path: Path) -> None:
-    program = "import os, sys; sys.stdout.write(os.getcwd())"
-    cold = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
+def test_a_verb_sees_its_own_folder_and_variables(project: Project, tmp_path: Path) -> None:
+    before = project.status().verbs
     environ = {**project.environ, "HEADRACE_PROFILE": "missing"}
+    command = [PROGRAM, "--project", os.path.relpath(project.root, tmp_path), "plan"]
 
-    done = subprocess.run(
-        [PROGRAM, "--project", str(project.root), "plan"],
-        cwd=tmp_path,
-        env=environ,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False)
 
     assert done.returncode == 2
-    assert '"missing"' in done.stderr
-    assert cold.stdout == str(tmp_path)
+    assert "missing" in done.stderr
+    assert project.status().verbs == before + 1
