@@ -49,8 +49,15 @@ class Lender:
     """
 
     def __init__(self, jvm: KeptJvm | None, channel: socket.socket) -> None:
+        # Its child at this moment; it may be killed before the JVM starts.
+        self.worker_pid = os.getppid()
         self._jvm = jvm
         self._channel = channel
+
+    @property
+    def has_jvm(self) -> bool:
+        """Whether there is a JVM that could be borrowed."""
+        return self._jvm is not None
 
     def borrow(self, fingerprint: str) -> KeptJvm | None:
         """The worker's JVM, if it was started from the same as a new one would be; otherwise it is ended."""

@@ -11,12 +11,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from headrace.connectors.java import java_command
+from headrace.connectors.java import java_command, kept_by_option
 from headrace.spark.jvm.jvm_state import JvmState
 from headrace.spark.jvm.spark_log import copy_log
 from headrace.worker.lending import KeptJvm, Lender
@@ -66,13 +67,22 @@ class LentJvm:
             self._lender.end(jvm)
         return gateway
 
-    def started(self, start: Callable[[int], Any]) -> Any:
-        """A gateway to a new JVM, which the worker keeps; *start* gets the file descriptor for its output."""
+    def started(self, start: Callable[[int, str | None], Any]) -> Any:
+        """A gateway to a new JVM, which the worker keeps.
+
+        Args:
+            start: starts it; gets the file descriptor for its output, and the option that says who keeps it.
+        """
+        mark = None
+        # Without a worker, it is a JVM of this process.
+        with suppress(psutil.Error):
+            worker = psutil.Process(self._lender.worker_pid)
+            mark = kept_by_option(worker.pid, worker.create_time())
         reading, writing = os.pipe()
         copy_log(self._log, os.dup(reading))
         try:
             with _without_per_verb_variables():
-                gateway = start(writing)
+                gateway = start(writing, mark)
         finally:
             os.close(writing)
         parameters = gateway.gateway_parameters

@@ -58,12 +58,13 @@ class JvmLaunch:
         """The settings for a context."""
         return SparkConf(loadDefaults=False).setAll(list(self.settings.items()))
 
-    def start_jvm(self, java_version: str, log: int) -> Any:
+    def start_jvm(self, java_version: str, log: int, mark: str | None = None) -> Any:
         """Start the JVM; returns its gateway.
 
         Args:
             java_version: the output of ``java -version``.
             log: the file descriptor for what it prints.
+            mark: the option for Java that says who has started it (default: this process).
         """
         archive = archive_file(java_version, self.first, self.home, self.start.environ)
         options = self.settings[_OPTIONS]
@@ -71,7 +72,7 @@ class JvmLaunch:
         folder = self.start.folder
         # The JVM gets its own process session, so that a signal to the process group reaches only Python (D11), and
         # logs to a file instead of the terminal.
-        with _started_from(self.home), settings_in_file(settings, folder):
+        with _started_from(self.home), settings_in_file(settings, folder, mark):
             # Settings passed here would be on the command line of the JVM.
             return launch_gateway(None, {"stdout": log, "stderr": log, "start_new_session": True, "cwd": folder})
 
@@ -83,10 +84,8 @@ def started_context(start: SessionStart, on_end: Callable[[Callable[[], None]], 
         start: what it starts from.
         on_end: registers what is done when the process ends.
     """
-    java_version = None
     lent = lender() if is_single_process(start.master) else None
-    if lent is None:
-        java_version = check_java(start.environ)
+    java_version = "" if lent is not None and lent.has_jvm else check_java(start.environ)
     start.log_folder.mkdir(parents=True, exist_ok=True)
     launch = JvmLaunch.of(start)
     _log4j(start).write_text(LOG4J, encoding="utf-8")
@@ -95,11 +94,14 @@ def started_context(start: SessionStart, on_end: Callable[[Callable[[], None]], 
     log = log_file(start.log_folder)
     if lent is None:
         with log_pipe(log) as output:
-            gateway = launch.start_jvm(java_version or "", output)
+            gateway = launch.start_jvm(java_version, output)
         return SparkContext(gateway=gateway, conf=launch.conf())
     fingerprint = launch_fingerprint(launch.settings, (str(start.folder), str(launch.home)), start.environ)
     warm = LentJvm(lent, fingerprint, log)
-    gateway = warm.borrowed() or warm.started(lambda output: launch.start_jvm(check_java(start.environ), output))
+    gateway = warm.borrowed()
+    if gateway is None:
+        version = java_version or check_java(start.environ)
+        gateway = warm.started(lambda output, mark: launch.start_jvm(version, output, mark))
     context = warm.context(gateway, launch.conf())
     on_end(warm.give_back)
     return context
