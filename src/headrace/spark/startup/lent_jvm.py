@@ -94,7 +94,8 @@ class LentJvm:
         """The context in the JVM, with a Python side that is this process's."""
         active = gateway.jvm.org.apache.spark.SparkContext.getActive()
         known = gateway.jvm.JavaSparkContext(active.get()) if active.isDefined() else None
-        context = SparkContext(gateway=gateway, conf=conf, jsc=known)
+        # PySpark sends each setting to Java, and then takes those of the context there.
+        context = SparkContext(gateway=gateway, conf=conf if known is None else _needed_in_python(conf), jsc=known)
         given = {name: value for name, value in os.environ.items() if is_per_verb(name) and name not in _OF_BASH}
         context.environment.update({**given, _VERB: uuid.uuid4().hex})
         self._state = JvmState(context)
@@ -122,6 +123,13 @@ def _gateway(jvm: KeptJvm) -> Any:
     finally:
         del os.environ[_PORT], os.environ[_SECRET]
     return gateway if has_context else None
+
+
+def _needed_in_python(conf: SparkConf) -> SparkConf:
+    """The settings that the Python side of a context reads before it has those of a context in Java."""
+    names = ("spark.master", "spark.app.name")
+    needed = [(key, value) for key, value in conf.getAll() if key in names or key.startswith("spark.executorEnv.")]
+    return SparkConf(loadDefaults=False).setAll(needed)
 
 
 @contextmanager
