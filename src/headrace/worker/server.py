@@ -190,10 +190,11 @@ class Worker:
             self._jvm.end()
             # A JVM that a failing warm-up leaves behind would fail again.
             self._needs_warm_up = not running.is_warm_up
-        self._jvm.resume(self._jvm_ended)
 
-    def _jvm_ended(self) -> None:
-        self._needs_warm_up = True
+        def jvm_ended() -> None:
+            self._needs_warm_up = True
+
+        self._jvm.resume(jvm_ended)
 
     def _required(self) -> Running:
         if self._running is None:
