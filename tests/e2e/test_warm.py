@@ -63,6 +63,7 @@ def facts():
 LEFT = """\
 spark._jvm.java.lang.System.setProperty("law.left", "left")
 spark._jvm.java.util.TimeZone.setDefault(spark._jvm.java.util.TimeZone.getTimeZone("Asia/Tokyo"))
+spark._jsc.sc().addFile("left.py")
 spark._jsc.hadoopConfiguration().set("law.left", "left")
 spark._jsparkSession.conf().set("spark.sql.ansi.enabled", "false")
 spark._jsparkSession.conf().set("law.key", "left")
@@ -70,7 +71,7 @@ spark._jsparkSession.range(3).cache().createOrReplaceTempView("left_view")
 spark._jsparkSession.range(3).createOrReplaceGlobalTempView("left_everywhere")
 """
 # Cannot be taken out of a context.
-STUCK = 'spark._jsc.sc().addFile("law.py")\n'
+STUCK = 'spark._jsc.sc().setLogLevel("ERROR")\n'
 JAVA_SEES = "SELECT reflect('java.lang.System', 'getProperty', 'law.left') AS property, current_timezone() AS zone"
 
 

@@ -6,6 +6,8 @@ itself. Everything else of the JVM is listed here.
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
 from typing import Any
 
 from py4j.java_gateway import JavaObject
@@ -33,6 +35,9 @@ class JvmState:
         self._locale: Any = self._class("java.util.Locale").getDefault()
         self._listeners = {self._identity(listener) for listener in self._spark.listenerBus().listeners()}
         self._added = self._additions()
+        self._has_files = not (self._spark.addedFiles().isEmpty() and self._spark.addedArchives().isEmpty())
+        self._folder = Path(self._class("org.apache.spark.SparkFiles").getRootDirectory())
+        self._files = set(self._folder.iterdir())
 
     def restore(self, session: SparkSession) -> bool:
         """Remove what the program has left; False if something is left that cannot be removed.
@@ -43,6 +48,7 @@ class JvmState:
         if self._spark.isStopped() or self._additions() != self._added or self._is_running(session):
             return False
         self._remove_listeners()
+        self._remove_files()
         session._jsparkSession.sharedState().cacheManager().clearCache()  # noqa: SLF001 - has no public form
         if not self._spark.getPersistentRDDs().isEmpty():
             return False
@@ -75,8 +81,7 @@ class JvmState:
         """What can be added to a context, and not be removed."""
         spark = self._spark
         root = self._class("org.apache.logging.log4j.LogManager").getRootLogger()
-        sizes = (spark.allAddedFiles().size(), spark.allAddedArchives().size(), spark.allAddedJars().size())
-        return (*sizes, bool(spark.checkpointDir().isDefined()), str(root.getLevel()))
+        return int(spark.allAddedJars().size()), bool(spark.checkpointDir().isDefined()), str(root.getLevel())
 
     def _is_running(self, session: SparkSession) -> bool:
         """Whether streams or jobs of the program still run."""
@@ -91,6 +96,17 @@ class JvmState:
         for listener in list(bus.listeners()):
             if self._identity(listener) not in self._listeners:
                 bus.removeListener(listener)
+
+    def _remove_files(self) -> None:
+        """Remove the files that were added for Python workers, whose folder is on the path of modules."""
+        if not self._has_files:
+            self._spark.addedFiles().clear()
+            self._spark.addedArchives().clear()
+        for file in set(self._folder.iterdir()) - self._files:
+            if file.is_dir() and not file.is_symlink():
+                shutil.rmtree(file)
+            else:
+                file.unlink()
 
     def _restore_hadoop(self) -> None:
         now = self._hadoop_settings()

@@ -92,7 +92,7 @@ class LentJvm:
 
     def context(self, gateway: Any, conf: SparkConf) -> SparkContext:
         """The context in the JVM, with a Python side that is this process's."""
-        active = gateway.jvm.org.apache.spark.SparkContext.getActive()
+        active = _active_context(gateway)
         known = gateway.jvm.JavaSparkContext(active.get()) if active.isDefined() else None
         # PySpark sends each setting to Java, and then takes those of the context there.
         context = SparkContext(gateway=gateway, conf=conf if known is None else _needed_in_python(conf), jsc=known)
@@ -117,12 +117,17 @@ def _gateway(jvm: KeptJvm) -> Any:
     os.environ.update({_PORT: str(jvm.port), _SECRET: jvm.secret})
     try:
         gateway: Any = launch_gateway()
-        has_context = gateway.jvm.org.apache.spark.SparkContext.getActive().isDefined()
+        has_context = _active_context(gateway).isDefined()
     except (Py4JError, OSError):
         return None
     finally:
         del os.environ[_PORT], os.environ[_SECRET]
     return gateway if has_context else None
+
+
+def _active_context(gateway: Any) -> Any:
+    """The context in the JVM, as an option of Scala's."""
+    return getattr(getattr(gateway.jvm, "org.apache.spark.SparkContext$"), "MODULE$").getActive()
 
 
 def _needed_in_python(conf: SparkConf) -> SparkConf:
