@@ -50,10 +50,9 @@ class JvmState:
         self._remove_listeners()
         self._remove_files()
         session._jsparkSession.sharedState().cacheManager().clearCache()  # noqa: SLF001 - has no public form
-        if not self._spark.getPersistentRDDs().isEmpty():
-            return False
         self._class("org.apache.spark.sql.execution.streaming.state.StateStore").stop()
         self._class("org.apache.spark.sql.delta.DeltaLog").clearCache()
+        self._unpersist()
         self._class("org.apache.hadoop.fs.FileSystem").closeAll()
         self._restore_hadoop()
         self._system.setProperties(self._properties)
@@ -97,6 +96,12 @@ class JvmState:
             if self._identity(listener) not in self._listeners:
                 bus.removeListener(listener)
 
+    def _unpersist(self) -> None:
+        """Forget rows that were kept apart from the cache of the session, as Delta keeps the files of tables."""
+        kept = self._spark.getPersistentRDDs().valuesIterator()
+        while kept.hasNext():
+            kept.next().unpersist(False)  # noqa: FBT003 - Scala's
+
     def _remove_files(self) -> None:
         """Remove the files that were added for Python workers, whose folder is on the path of modules."""
         if not self._has_files:
@@ -109,15 +114,15 @@ class JvmState:
                 file.unlink()
 
     def _restore_hadoop(self) -> None:
-        now = self._hadoop_settings()
-        if now.equals(self._hadoop):
-            return
         settings = self._spark.hadoopConfiguration()
-        for key in [str(key) for key in now.keySet() if not self._hadoop.containsKey(key)]:
+        # Compared in Java: there are more than a thousand.
+        new, old = self._hadoop_settings(), self._class("java.util.HashMap")(self._hadoop)
+        old.entrySet().removeAll(new.entrySet())
+        new.entrySet().removeAll(self._hadoop.entrySet())
+        for key in list(new.keySet()):
             settings.unset(key)
-        now.entrySet().retainAll(self._hadoop.entrySet())
-        for key in [str(key) for key in self._hadoop.keySet() if not now.containsKey(key)]:
-            settings.set(key, self._hadoop.get(key))
+        for key in list(old.keySet()):
+            settings.set(key, old.get(key))
 
     def _stop_python_workers(self) -> None:
         """End the processes that ran functions: they have imported the project's modules, and the environment."""
