@@ -36,8 +36,9 @@ class JvmState:
         self._listeners = {self._identity(listener) for listener in self._spark.listenerBus().listeners()}
         self._added = self._additions()
         self._has_files = not (self._spark.addedFiles().isEmpty() and self._spark.addedArchives().isEmpty())
+        # Absolute, unless Spark has none for the driver.
         self._folder = Path(self._class("org.apache.spark.SparkFiles").getRootDirectory())
-        self._files = set(self._folder.iterdir())
+        self._files = set(self._folder.iterdir()) if self._folder.is_absolute() else None
 
     def restore(self, session: SparkSession) -> bool:
         """Remove what the program has left; False if something is left that cannot be removed.
@@ -45,7 +46,12 @@ class JvmState:
         Args:
             session: the session of the program. It cannot be used any more, nor can anything else of py4j.
         """
-        if self._spark.isStopped() or self._additions() != self._added or self._is_running(session):
+        if (
+            self._files is None
+            or self._spark.isStopped()
+            or self._additions() != self._added
+            or self._is_running(session)
+        ):
             return False
         self._remove_listeners()
         self._remove_files()
@@ -107,11 +113,12 @@ class JvmState:
         if not self._has_files:
             self._spark.addedFiles().clear()
             self._spark.addedArchives().clear()
-        for file in set(self._folder.iterdir()) - self._files:
+        for file in () if self._files is None else set(self._folder.iterdir()) - self._files:
             if file.is_dir() and not file.is_symlink():
                 shutil.rmtree(file)
             else:
                 file.unlink()
+        shutil.rmtree(self._context._temp_dir, ignore_errors=True)  # noqa: SLF001 - PySpark leaves it to Java's end
 
     def _restore_hadoop(self) -> None:
         settings = self._spark.hadoopConfiguration()
