@@ -58,9 +58,13 @@ class Project:
 
     def status(self) -> WorkerStatus:
         """What the worker says about itself."""
-        found = WorkerControl(self.root, self.environ).status()
+        found = self.found()
         assert found is not None
         return found
+
+    def found(self) -> WorkerStatus | None:
+        """The same; None if no worker runs."""
+        return WorkerControl(self.root, self.environ).status()
 
     def hold(self) -> None:
         """Make verbs that start Java wait."""
@@ -194,6 +198,27 @@ def test_a_verb_outlives_a_worker_that_is_killed(tmp_path: Path) -> None:
     assert json.loads(project.call("--output", "json", "worker", "status")[1]) == {"state": "not running"}
     # Its socket is left, and is no obstacle.
     assert project.call("worker", "start")[0] == 0
+    assert project.call("worker", "stop")[0] == 0
+    shutil.rmtree(folder)
+
+
+def test_the_worker_starts_again_when_a_package_was_installed() -> None:
+    folder = Path(tempfile.mkdtemp(prefix="hw-"))
+    project = Project(folder)
+    packages = folder / "packages"
+    packages.mkdir()
+    project.environ["PYTHONPATH"] = str(packages)
+    assert project.call("worker", "start")[0] == 0
+    assert project.call("explain", "LEASE.HELD")[0] == 0
+    assert project.status().verbs == 1
+
+    (packages / "installed.py").touch()
+    first = project.call("-v", "explain", "LEASE.HELD")
+    wait_until(lambda: (found := project.found()) is not None and found.state == "idle" and found.verbs == 0)
+    second = project.call("-v", "explain", "LEASE.HELD")
+
+    assert first[2] == f"runs cold: {packages} has changed since the worker started\n"
+    assert (first[0], second[0], second[2]) == (0, 0, "")
     assert project.call("worker", "stop")[0] == 0
     shutil.rmtree(folder)
 
