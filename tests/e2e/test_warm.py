@@ -25,7 +25,7 @@ GUARDS = (
     "tests/e2e/test_worker_process.py::test_a_verb_prints_and_exits_as_without_the_worker",
     "tests/e2e/test_worker_process.py::test_a_verb_with_another_environment_runs_without_the_worker_and_says_so_if_asked",
     "tests/e2e/test_worker_process.py::test_a_verb_ends_with_its_caller",
-    "tests/e2e/test_worker_process.py::test_a_verb_outlives_a_worker_that_is_killed",
+    "tests/e2e/test_worker_process.py::test_a_caller_dies_as_its_verb_does",
     "tests/unit/worker/test_fingerprint.py::test_another_setting_is_another_jvm",
     "tests/unit/worker/test_modules.py::test_an_edited_module_is_found",
 )

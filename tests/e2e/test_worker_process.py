@@ -184,7 +184,13 @@ def test_a_caller_dies_as_its_verb_does(project: Project) -> None:
     assert first.wait(DEADLINE_S) == -signal.SIGKILL
 
 
-def test_a_verb_outlives_a_worker_that_is_killed(tmp_path: Path) -> None:
+@pytest.mark.long(
+    guard=(
+        "tests/e2e/test_worker_process.py::test_a_caller_dies_as_its_verb_does",
+        "tests/unit/worker/test_place.py::test_no_worker_is_found_when_its_socket_is_missing_or_stale",
+    )
+)
+def test_a_verb_outlives_a_worker_that_is_killed() -> None:
     folder = Path(tempfile.mkdtemp(prefix="hw-"))
     project = Project(folder)
     assert project.call("worker", "start")[0] == 0
@@ -202,6 +208,12 @@ def test_a_verb_outlives_a_worker_that_is_killed(tmp_path: Path) -> None:
     shutil.rmtree(folder)
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/unit/worker/test_modules.py::test_an_installed_or_removed_package_is_found",
+        "tests/e2e/test_worker_process.py::test_a_verb_with_another_environment_runs_without_the_worker_and_says_so_if_asked",
+    )
+)
 def test_the_worker_starts_again_when_a_package_was_installed() -> None:
     folder = Path(tempfile.mkdtemp(prefix="hw-"))
     project = Project(folder)
