@@ -63,7 +63,7 @@ def facts():
 LEFT = """\
 spark._jvm.java.lang.System.setProperty("law.left", "left")
 spark._jvm.java.util.TimeZone.setDefault(spark._jvm.java.util.TimeZone.getTimeZone("Asia/Tokyo"))
-spark._jsc.sc().addFile("left.py")
+spark._jsc.sc().addFile("law.py")
 spark._jsc.hadoopConfiguration().set("law.left", "left")
 spark._jsparkSession.conf().set("spark.sql.ansi.enabled", "false")
 spark._jsparkSession.conf().set("law.key", "left")

@@ -24,7 +24,9 @@ _PRELOADED = (
     "headrace.cli.update",
     "headrace.project.open",
     "numpy",
+    "pandas",
     "pyarrow.parquet",
+    "pyspark.testing",
     "rich.console",
     "rich.text",
 )
