@@ -77,8 +77,10 @@ class Project:
     def busy(self) -> subprocess.Popen[str]:
         """A verb that waits in the worker."""
         self.hold()
+        started = self._java / "started"
+        before = started.read_text()
         process = self.popen("plan")
-        wait_until(lambda: self.status().state == "busy")
+        wait_until(lambda: started.read_text() != before)
         return process
 
 

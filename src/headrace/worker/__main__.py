@@ -32,6 +32,7 @@ _PRELOADED = (
 )
 _PRIVATE = 0o077
 _BACKLOG = 64
+_INTERRUPTED = 130
 
 
 def main() -> None:
@@ -98,14 +99,18 @@ def _run(forked: VerbProcess) -> None:
     def report() -> None:
         forked.report(code)
 
-    forked.enter()
-    # It is registered first, so that it runs last.
-    atexit.register(report)
     try:
+        # It is registered first, so that it runs last.
+        atexit.register(report)
+        forked.enter()
         import_module("headrace.cli.main").main()
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
         raise
+    except KeyboardInterrupt:
+        # It came before the command line could handle it.
+        code = _INTERRUPTED
+        sys.exit(code)
 
 
 if __name__ == "__main__":

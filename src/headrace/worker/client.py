@@ -10,7 +10,7 @@ import select
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +27,7 @@ _SETTINGS = ("pipeline.yml", "pipeline.yaml", "pipeline.json", "spark-pipeline.y
 # Set by spark-submit, which has started Java already; and options for it that name files.
 _OWN_JAVA = ("PYSPARK_GATEWAY_PORT", "PYSPARK_SUBMIT_ARGS")
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
-_LOST = 1
+_LOST, _INTERRUPTED = 1, 130
 
 
 @dataclass(frozen=True)
@@ -82,12 +82,14 @@ def _run(connection: socket.socket, words: Sequence[str], environ: Mapping[str, 
         send(connection, _request(words, environ), files)
     finally:
         os.close(folder)
-    # Messages before the verb has started say why it does not.
-    with _interrupted_while_waiting():
+    verb = _Verb()
+    with verb.signalled():
+        # A message before the verb has started says why it does not.
         message, _files = receive(connection)
-    if message is None or "started" not in message:
-        return _refused(message or {})
-    return _follow(connection, int(message["started"]))
+        if message is None or "started" not in message:
+            return _refused(message or {})
+        verb.started(int(message["started"]))
+        return _end(connection)
 
 
 def _request(words: Sequence[str], environ: Mapping[str, str]) -> dict[str, Any]:
@@ -112,33 +114,51 @@ def _refused(message: Mapping[str, Any]) -> Answer:
     return Answer(reason=str(message.get("reason", "the worker has ended")))
 
 
-@contextmanager
-def _interrupted_while_waiting() -> Iterator[None]:
-    """Let SIGINT and SIGTERM end a caller that waits for its turn as they end a verb."""
-    known = [number for number in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(number) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, _exit_interrupted) for number in known}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+class _Verb:
+    """The process of the verb, which gets the signals that arrive here; before it has started, they end the caller."""
+
+    def __init__(self) -> None:
+        self._process: int | None = None
+        self._has_started = False
+
+    @contextmanager
+    def signalled(self) -> Iterator[None]:
+        """Pass signals on inside the block."""
+        handlers = {**dict.fromkeys(_FORWARDED, self._forward), signal.SIGTSTP: self._suspend}
+        known = [number for number in handlers if signal.getsignal(number) is not signal.SIG_IGN]
+        before = {number: signal.signal(number, handlers[number]) for number in known}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def started(self, pid: int) -> None:
+        """The verb runs in this process."""
+        # It may have ended.
+        with suppress(ProcessLookupError):
+            self._process = os.pidfd_open(pid)
+        self._has_started = True
+
+    def _forward(self, number: int, _frame: object) -> None:
+        if not self._has_started:
+            raise SystemExit(_INTERRUPTED)
+        self._send(number)
+
+    def _suspend(self, _number: int, _frame: object) -> None:
+        self._send(signal.SIGSTOP)
+        os.kill(os.getpid(), signal.SIGSTOP)
+        # Here it goes on.
+        self._send(signal.SIGCONT)
+
+    def _send(self, number: int) -> None:
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._process, number)
 
 
-def _exit_interrupted(_number: int, _frame: object) -> None:
-    raise SystemExit(130)
-
-
-def _follow(connection: socket.socket, pid: int) -> Answer:
-    """Wait for the end of the verb; it gets the signals that arrive here."""
-    try:
-        process = os.pidfd_open(pid)
-    except ProcessLookupError:
-        process = None
-    for number in _FORWARDED:
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _forward(process))
-    if signal.getsignal(signal.SIGTSTP) is not signal.SIG_IGN:
-        signal.signal(signal.SIGTSTP, _suspend(process))
+def _end(connection: socket.socket) -> Answer:
+    """Wait for the end of the verb."""
     try:
         message, _files = receive(connection)
     except OSError:
@@ -148,29 +168,6 @@ def _follow(connection: socket.socket, pid: int) -> Answer:
     if "signal" in message:
         _die_of(int(message["signal"]))
     return Answer(code=int(message["ended"]))
-
-
-def _forward(process: int | None) -> Callable[[int, object], None]:
-    def forwarding(number: int, _frame: object) -> None:
-        _signal(process, number)
-
-    return forwarding
-
-
-def _suspend(process: int | None) -> Callable[[int, object], None]:
-    def suspending(_number: int, _frame: object) -> None:
-        _signal(process, signal.SIGSTOP)
-        os.kill(os.getpid(), signal.SIGSTOP)
-        # Here it goes on.
-        _signal(process, signal.SIGCONT)
-
-    return suspending
-
-
-def _signal(process: int | None, number: int) -> None:
-    if process is not None:
-        with suppress(ProcessLookupError):
-            signal.pidfd_send_signal(process, number)
 
 
 def _die_of(number: int) -> None:

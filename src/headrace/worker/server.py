@@ -22,7 +22,7 @@ from headrace.worker.kept_jvm import JvmKeeper
 from headrace.worker.lending import KeptJvm, Lender
 from headrace.worker.modules import ImportedCode
 from headrace.worker.reception import MESSAGE_TIMEOUT_S, Reception
-from headrace.worker.verb_process import VerbProcess, VerbRequest
+from headrace.worker.verb_process import FOR_VERBS, VerbProcess, VerbRequest
 
 _POLL_S = 1.0
 _SIGNALS = 64
@@ -108,10 +108,13 @@ class Worker:
         ours, theirs = socket.socketpair()
         gc.freeze()
         self._jvm.pause()
+        # Until the fork has handlers of its own, a signal for the verb would be taken for one for the worker.
+        signal.pthread_sigmask(signal.SIG_BLOCK, FOR_VERBS)
         pid = os.fork()
         if pid == 0:
             ours.close()
             return self._forked(request, caller, theirs)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, FOR_VERBS)
         theirs.close()
         close_all(request.files)
         ours.settimeout(MESSAGE_TIMEOUT_S)
@@ -129,9 +132,6 @@ class Worker:
     def _forked(self, request: VerbRequest, caller: socket.socket | None, channel: socket.socket) -> VerbProcess:
         """Close what only the worker needs; the JVM's files stay, for the verb may need them longer than the worker."""
         os.close(signal.set_wakeup_fd(-1))
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_DFL)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
         self._reception.close_in_fork()
         for key in tuple(self._events.get_map().values()):
             if isinstance(key.fileobj, int):

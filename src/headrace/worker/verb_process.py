@@ -11,7 +11,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TextIO
@@ -20,6 +20,8 @@ from headrace.worker.frames import close_all, send
 from headrace.worker.lending import Lender, lend_to_this_process
 
 _STREAMS = ("stdin", "stdout", "stderr")
+# The signals that a caller passes on before anything else.
+FOR_VERBS = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
 # Standard input, output and error, and the working directory.
 FILES = len(_STREAMS) + 1
 
@@ -70,8 +72,6 @@ class VerbProcess:
         close_all(request.files)
         _reopen_streams()
         os.umask(request.umask)
-        for ignored in request.ignored:
-            signal.signal(ignored, signal.SIG_IGN)
         os.environ.clear()
         os.environ.update(request.environ)
         time.tzset()
@@ -81,12 +81,23 @@ class VerbProcess:
         # The folders of the worker outlive the verb.
         atexit.unregister(shutil.rmtree)
         lend_to_this_process(self.lender)
+        _receive_signals(request.ignored)
 
     def report(self, code: int) -> None:
         """Send the exit code to the caller, who may not have a worker any more that does."""
         if self.connection is not None:
             with suppress(OSError):
                 send(self.connection, {"ended": code})
+
+
+def _receive_signals(ignored: Sequence[int]) -> None:
+    """Let signals arrive, which were held back since the fork; the command line installs its own handlers first."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    for interrupting in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(interrupting, signal.default_int_handler)
+    for number in ignored:
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, FOR_VERBS)
 
 
 def _reopen_streams() -> None:
