@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -100,20 +101,22 @@ def test_a_forged_socket_is_unsafe(place: WorkerPlace, listener: socket.socket) 
 
 
 @pytest.mark.skipif(not ROOT, reason="only root can become another user")
-def test_a_process_of_another_user_is_refused(place: WorkerPlace, listener: socket.socket) -> None:
-    place.folder.chmod(0o711)
-    place.socket_file.chmod(0o666)
-    for parent in place.folder.parents:
-        if not parent.stat().st_mode & 0o001:
-            pytest.skip(f"other users cannot reach {parent}")
-    pid = os.fork()
-    if pid == 0:
-        os.setuid(65534)
-        with socket.socket(socket.AF_UNIX) as foreign:
-            foreign.connect(str(place.socket_file))
-            os._exit(0)
-    accepted, _address = listener.accept()
-    os.waitpid(pid, 0)
+def test_a_process_of_another_user_is_refused() -> None:
+    # Other users cannot open the folders of tests.
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder, socket.socket(socket.AF_UNIX) as listening:
+        Path(folder).chmod(0o711)
+        file = Path(folder, "open.sock")
+        listening.bind(str(file))
+        file.chmod(0o666)
+        listening.listen()
+        pid = os.fork()
+        if pid == 0:
+            os.setuid(65534)
+            with socket.socket(socket.AF_UNIX) as foreign:
+                foreign.connect(str(file))
+                os._exit(0)
+        accepted, _address = listening.accept()
+        os.waitpid(pid, 0)
 
-    with accepted, pytest.raises(UnsafePlace, match="belongs to another user"):
-        check_peer(accepted)
+        with accepted, pytest.raises(UnsafePlace, match="belongs to another user"):
+            check_peer(accepted)
