@@ -13,7 +13,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from headrace.spark.startup.open_session import class_path_jars
+from headrace.spark.startup.session_start import class_path_jars
 
 pytestmark = pytest.mark.spark
 REPLACES = False

@@ -34,6 +34,19 @@ def hoist_global_options(words: Sequence[str]) -> list[str]:
     return front + rest
 
 
+def project_and_verb(words: Sequence[str]) -> tuple[str | None, list[str]]:
+    """The value of ``--project``, and the verb with its own words, of words with global options first."""
+    project = None
+    remaining = list(words)
+    while remaining and remaining[0].startswith("-"):
+        option, equals, value = remaining.pop(0).partition("=")
+        if option in _WITH_VALUE and not equals:
+            value = remaining.pop(0) if remaining else ""
+        if option == "--project":
+            project = value
+    return project, remaining
+
+
 def wants_json(words: Sequence[str]) -> bool:
     """True if the command line requests JSON output, even if the rest of it cannot be parsed."""
     front = hoist_global_options(words)

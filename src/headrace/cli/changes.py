@@ -16,12 +16,14 @@ from headrace.cli.plan_markdown import PlanMarkdown
 from headrace.cli.printable import printable
 from headrace.cli.update_options import (
     AcceptDataLoss,
+    Cold,
     Exclude,
     FullRefresh,
     FullRefreshAll,
     Refresh,
     ResetCheckpoint,
     Settings,
+    Wait,
     request_of,
 )
 from headrace.errors import PipelineError
@@ -62,6 +64,8 @@ def plan(
         PlanFormat | None, typer.Option("--format", help="The output format. Markdown is for pull requests.")
     ] = None,
     settings: Settings = None,
+    cold: Cold = False,  # noqa: ARG001, FBT002 - an option of the command line, which `cli/warm.py` reads
+    wait: Wait = False,  # noqa: ARG001, FBT002 - an option of the command line, which `cli/warm.py` reads
 ) -> None:
     """Show what `run` would do and why, worst changes first. Changes nothing in the storage."""
     selection, configuration = request_of(

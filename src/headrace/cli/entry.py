@@ -18,5 +18,8 @@ def main() -> None:
     if sys.argv[1:] == ["--version"]:
         sys.stdout.write(f"headrace {__version__}\n")
         return
+    code = import_module("headrace.cli.warm").run_in_worker(sys.argv[1:])
+    if code is not None:
+        sys.exit(code)
     # Imports the parser and everything that the verbs need, which takes a hundred times longer.
     import_module("headrace.cli.main").main()

@@ -15,7 +15,7 @@ from headrace.cli.invocation import Invocation, Output, invocation_of
 from headrace.cli.lint import LINTING
 from headrace.cli.summary import backlog_lines
 from headrace.cli.tables import WIDEST_CELL, rows_table
-from headrace.cli.update_options import Settings, configuration_of
+from headrace.cli.update_options import Cold, Settings, Wait, configuration_of
 from headrace.errors import Condition, PipelineError, conditions
 from headrace.model.lateness import DEFAULT_DROPPED_SHARE
 from headrace.model.rows import Rows
@@ -62,6 +62,8 @@ def sql(
         ),
     ] = None,
     limit: Annotated[int | None, typer.Option("--limit", min=0, help="The maximum number of rows.")] = None,
+    cold: Cold = False,  # noqa: ARG001, FBT002 - an option of the command line, which `cli/warm.py` reads
+    wait: Wait = False,  # noqa: ARG001, FBT002 - an option of the command line, which `cli/warm.py` reads
 ) -> None:
     """Query the pipeline's tables. Allows SELECT, WITH, DESCRIBE, SHOW and EXPLAIN.
 
@@ -77,6 +79,8 @@ def preview(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A dataset of the pipeline.")],
     rows: Annotated[int, typer.Option("--rows", min=1, help="The maximum number of rows.")] = 20,
     settings: Settings = None,
+    cold: Cold = False,  # noqa: ARG001, FBT002 - an option of the command line, which `cli/warm.py` reads
+    wait: Wait = False,  # noqa: ARG001, FBT002 - an option of the command line, which `cli/warm.py` reads
 ) -> None:
     """Compute one dataset on real input and show some rows. Writes nothing."""
     invocation = invocation_of(context)
@@ -119,6 +123,8 @@ def explain(
         str, typer.Argument(metavar="NAME", help="A dataset, the code of an error or a warning, or a lint rule.")
     ],
     settings: Settings = None,
+    cold: Cold = False,  # noqa: ARG001, FBT002 - an option of the command line, which `cli/warm.py` reads
+    wait: Wait = False,  # noqa: ARG001, FBT002 - an option of the command line, which `cli/warm.py` reads
 ) -> None:
     """Explain a dataset, a code or a lint rule. For the code of an error or a warning: its meaning and fix."""
     invocation = invocation_of(context)

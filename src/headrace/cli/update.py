@@ -14,6 +14,7 @@ from headrace.cli.summary import log_of, outcome_text
 from headrace.cli.update_options import (
     AcceptDataLoss,
     Cause,
+    Cold,
     Continuous,
     Exclude,
     FullRefresh,
@@ -22,6 +23,7 @@ from headrace.cli.update_options import (
     RequestId,
     ResetCheckpoint,
     Settings,
+    Wait,
     checked_request_id,
     configuration_of,
     request_of,
@@ -31,7 +33,12 @@ from headrace.model.outcome import Outcome, UpdateCause, UpdateState
 _EXIT_CODES = {UpdateState.COMPLETED: DONE, UpdateState.FAILED: FAILED, UpdateState.CANCELED: INTERRUPTED}
 
 
-def validate(context: typer.Context, settings: Settings = None) -> None:
+def validate(
+    context: typer.Context,
+    settings: Settings = None,
+    cold: Cold = False,  # noqa: ARG001, FBT002 - an option of the command line, which `cli/warm.py` reads
+    wait: Wait = False,  # noqa: ARG001, FBT002 - an option of the command line, which `cli/warm.py` reads
+) -> None:
     """Check the whole project and report all problems. Writes nothing."""
     invocation = invocation_of(context)
     graph = invocation.open(configuration_of(settings)).validate()
@@ -50,6 +57,8 @@ def run(
     cause: Cause = UpdateCause.USER_ACTION,
     request_id: RequestId = None,
     settings: Settings = None,
+    cold: Cold = False,  # noqa: ARG001, FBT002 - an option of the command line, which `cli/warm.py` reads
+    wait: Wait = False,  # noqa: ARG001, FBT002 - an option of the command line, which `cli/warm.py` reads
 ) -> None:
     """Run one update: process new data and show the result."""
     selection, configuration = request_of(

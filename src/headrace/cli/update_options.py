@@ -69,6 +69,10 @@ Settings = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Set a key of `configuration`. Can be repeated.")
 ]
 
+# The process that the user starts reads these two, before the verb's own options are parsed.
+Cold = Annotated[bool, typer.Option("--cold", help="Do not use the worker of the project.")]
+Wait = Annotated[bool, typer.Option("--wait", help="If the worker of the project is busy, wait for it.")]
+
 
 def request_of(
     refresh: Sequence[str],

@@ -56,6 +56,7 @@ VERBS = {
     "assist": "assist:app",
     "mcp": "assist:mcp",
     "serve": "serve:serve",
+    "worker": "worker:app",
     "schedules": "schedules:app",
     "tokens": "tokens:app",
     "docs": "docs:app",

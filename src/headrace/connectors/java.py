@@ -13,7 +13,9 @@ from headrace.errors import PipelineError
 OLDEST_JAVA = 17
 SPARK_PROGRAM = "org.apache.spark.deploy.SparkSubmit"
 _STARTED_BY = "-Dheadrace.started.by="
+_KEPT_BY = "-Dheadrace.kept.by="
 _STARTER = re.compile(rf"{_STARTED_BY}(?P<pid>\d+)-(?P<at>\d+\.\d+)")
+_KEEPER = re.compile(rf"{_KEPT_BY}(?P<pid>\d+)-(?P<at>\d+\.\d+)")
 _CLOCKS_DIFFER_S = 1.0
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
@@ -67,6 +69,17 @@ def java_command(environ: Mapping[str, str]) -> str:
 def started_by_option(pid: int, started_at: float) -> str:
     """The JVM option that records which Python process started it."""
     return f"{_STARTED_BY}{pid}-{started_at:.2f}"
+
+
+def kept_by_option(pid: int, started_at: float) -> str:
+    """The JVM option that records which worker keeps it for the verbs that use it."""
+    return f"{_KEPT_BY}{pid}-{started_at:.2f}"
+
+
+def keeper_of(arguments: Sequence[str]) -> tuple[int, float] | None:
+    """The process id and start time of the worker that keeps a JVM; None if no worker does."""
+    found = next((found for word in arguments if (found := _KEEPER.fullmatch(word))), None)
+    return None if found is None or not is_spark(arguments) else (int(found["pid"]), float(found["at"]))
 
 
 def is_spark(arguments: Sequence[str]) -> bool:

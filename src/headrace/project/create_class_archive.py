@@ -22,7 +22,7 @@ from headrace.connectors.spark_home import spark_home
 from headrace.errors import PipelineError
 from headrace.project.open import Project
 from headrace.spark.jvm.process import jvm_pid
-from headrace.spark.startup.open_session import class_path_jars
+from headrace.spark.startup.session_start import class_path_jars
 
 _TIMEOUT_S = 300.0
 _FILES: Mapping[str, str] = {

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from headrace.connectors.java import is_spark, was_started_by
+from headrace.connectors.java import is_spark, keeper_of, was_started_by
 from headrace.model.liveness import Liveness
 from headrace.model.outcome import Outcome, UpdateState
 from headrace.stores.object_path import ObjectPath
@@ -77,8 +77,9 @@ class Process:
     def stop_jvm(self, parent: Process, timeout_s: float) -> None:
         """Wait for the JVM of a dead process to exit by itself, then kill it.
 
-        A file may name any process. Only a JVM of this user that was started by *parent* is killed. In a copy of a
-        storage, the file names an update that runs on the original: its process lives, and so must its JVM.
+        A file may name any process. Only a JVM of this user that was started by *parent* is killed, or one that a
+        worker has kept that is dead. In a copy of a storage, the file names an update that runs on the original: its
+        process lives, and so must its JVM.
         """
         deadline = time.monotonic() + timeout_s
         while self._is_spark() and time.monotonic() < deadline:
@@ -89,7 +90,10 @@ class Process:
             with suppress(psutil.Error):
                 process = psutil.Process(self.pid)
                 is_own = process.uids().real == os.getuid()
-                if is_own and was_started_by(process.cmdline(), parent.pid, parent.started_at):
+                words = process.cmdline()
+                keeper = keeper_of(words)
+                is_orphan = keeper is not None and not Process(*keeper).is_alive
+                if is_own and (is_orphan or was_started_by(words, parent.pid, parent.started_at)):
                     process.kill()
                     process.wait(timeout_s)
 

@@ -22,7 +22,8 @@ from headrace.spark.notebook.path_mapping import PathMapping, default_paths
 from headrace.spark.notebook.table_lookup import TableLookup
 from headrace.spark.readers import auto_loader
 from headrace.spark.session.catalog_entries import clear
-from headrace.spark.startup.open_session import BASE_CONNECTOR, open_session
+from headrace.spark.startup.open_session import open_session
+from headrace.spark.startup.session_start import BASE_CONNECTOR
 
 _NONE: Mapping[str, str] = MappingProxyType({})
 

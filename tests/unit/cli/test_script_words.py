@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.cli.arguments import hoist_global_options
+from headrace.cli.arguments import hoist_global_options, project_and_verb
 from headrace.cli.main import call
 
 
@@ -29,3 +29,20 @@ def test_exec_rejects_missing_scripts_and_invalid_options(words, code, capsys, t
 
     assert call(words) == 2
     assert code in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "project", "verb"),
+    [
+        (["plan"], None, ["plan"]),
+        (["--project", "shop", "-v", "plan", "--set", "a=b"], "shop", ["plan", "--set", "a=b"]),
+        (["--project=shop", "--output=json", "--profile", "plan", "sql", "SELECT 1"], "shop", ["sql", "SELECT 1"]),
+        (["--version"], None, []),
+        (["--project"], "", []),
+        ([], None, []),
+    ],
+)
+def test_the_project_and_the_verb_are_found_without_the_parser(
+    words: list[str], project: str | None, verb: list[str]
+) -> None:
+    assert project_and_verb(words) == (project, verb)

@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from headrace.connectors.java import SPARK_PROGRAM, started_by_option
+from headrace.connectors.java import SPARK_PROGRAM, kept_by_option, started_by_option
 from headrace.errors import PipelineError
 from headrace.project.lease import Lease
 from headrace.project.lease_holders import EXPIRES_AFTER_S, LeaseTiming, liveness, read_holder
@@ -117,6 +117,19 @@ def test_the_jvm_of_a_holder_that_lives_is_not_terminated_by_an_update_on_a_copy
     with left_behind(file, *words) as jvm:
         said = json.loads(file.read_text())
         file.write_text(json.dumps({**said, "python": {"pid": holder.pid, "started_at": holder.create_time()}}))
+        with lease(file):
+            pass
+        assert jvm.poll() is None
+
+
+def test_the_jvm_of_a_dead_holder_is_terminated_if_the_worker_that_kept_it_is_dead(file: Path) -> None:
+    with left_behind(file, SPARK_PROGRAM, kept_by_option(DEAD_PID + 1, 1000.0)) as jvm, lease(file):
+        assert jvm.poll() is not None
+
+
+def test_a_jvm_that_a_worker_keeps_is_not_terminated(file: Path) -> None:
+    worker = psutil.Process(os.getppid())
+    with left_behind(file, SPARK_PROGRAM, kept_by_option(worker.pid, worker.create_time())) as jvm:
         with lease(file):
             pass
         assert jvm.poll() is None

@@ -7,6 +7,7 @@ __all__ = [
     "causes",
     "class_names",
     "executor_times",
+    "jvm_state",
     "launch",
     "plan_nodes",
     "process",

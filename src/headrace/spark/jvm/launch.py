@@ -27,12 +27,13 @@ _SCRIPT_START = "BASH_ENV"
 
 
 @contextmanager
-def settings_in_file(settings: Mapping[str, str], folder: Path | None) -> Iterator[None]:
+def settings_in_file(settings: Mapping[str, str], folder: Path | None, mark: str | None = None) -> Iterator[None]:
     """Make ``launch_gateway`` read settings from a file inside the block; its own argument would expose them.
 
     Args:
         settings: the settings for ``spark-submit``.
         folder: the JVM's working directory, to which paths in ``PYSPARK_SUBMIT_ARGS`` are relative.
+        mark: the option for Java that says who has started it (default: this process).
 
     Raises:
         PipelineError: SETTINGS.JAVA_OPTIONS if the options for Java cannot be parsed.
@@ -42,7 +43,8 @@ def settings_in_file(settings: Mapping[str, str], folder: Path | None) -> Iterat
         arguments, their_settings = _without_file(shlex.split(os.environ.get(_ARGUMENTS, _SHELL)), folder)
         # With a settings file, Spark ignores its defaults, unless it gets this option.
         defaults = ["--load-spark-defaults"] if their_settings is None else []
-        text = f"{their_settings or ''}\n{properties_text(_with_options_in_file(settings, files))}"
+        own_settings = _with_options_in_file(settings, files, mark or _mark_of_this_process())
+        text = f"{their_settings or ''}\n{properties_text(own_settings)}"
         file = _written(files / "settings", text)
         words = shlex.join([_FILE_OPTION, str(file), *defaults, *arguments])
         start = _written(files / "start", _ignoring_sigterm(os.environ.get(_SCRIPT_START)))
@@ -64,7 +66,12 @@ def arguments_text(options: str) -> str:
     return "".join(f"{_quoted(option)}\n" for option in shlex.split(options))
 
 
-def _with_options_in_file(settings: Mapping[str, str], folder: Path) -> dict[str, str]:
+def _mark_of_this_process() -> str:
+    me = psutil.Process()
+    return started_by_option(me.pid, me.create_time())
+
+
+def _with_options_in_file(settings: Mapping[str, str], folder: Path, mark: str) -> dict[str, str]:
     """The settings, with Java's options replaced by a file, and with a mark of the process that starts this Java."""
     options = [settings[key] for key in _OPTION_KEYS if settings.get(key)]
     try:
@@ -72,8 +79,7 @@ def _with_options_in_file(settings: Mapping[str, str], folder: Path) -> dict[str
     except ValueError as error:
         raise PipelineError("SETTINGS.JAVA_OPTIONS", key=_OPTION_KEYS[-1], reason=str(error).lower()) from None
     others = {key: value for key, value in settings.items() if key not in _OPTION_KEYS}
-    me = psutil.Process()
-    return {**others, _OPTION_KEYS[-1]: f"{started_by_option(me.pid, me.create_time())} {shlex.quote(f'@{file}')}"}
+    return {**others, _OPTION_KEYS[-1]: f"{mark} {shlex.quote(f'@{file}')}"}
 
 
 def _without_file(arguments: list[str], folder: Path | None) -> tuple[list[str], str | None]:

@@ -42,12 +42,17 @@ def redact_log(redact: Callable[[str], str]) -> None:
 def log_pipe(file: Path) -> Iterator[int]:
     """A file descriptor for a child process's output; its lines are copied to *file* while the child lives."""
     reading, writing = os.pipe()
-    LogWriter(file, os.fdopen(reading, "rb")).start()
+    copy_log(file, reading)
     try:
         yield writing
     finally:
         # The child has its own copy.
         os.close(writing)
+
+
+def copy_log(file: Path, reading: int) -> None:
+    """Copy what arrives at a file descriptor to *file*, in a thread, until the other end is closed."""
+    LogWriter(file, os.fdopen(reading, "rb")).start()
 
 
 class LogWriter:

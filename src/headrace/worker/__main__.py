@@ -1,0 +1,120 @@
+"""The process of the worker: imports what verbs need, serves, and becomes a verb in each process that it forks."""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import os
+import socket
+import sys
+from importlib import import_module
+from pathlib import Path
+
+from headrace.worker.modules import ImportedCode
+from headrace.worker.place import UnsafePlace, WorkerPlace, worker_place
+from headrace.worker.server import Worker
+from headrace.worker.traits import traits
+from headrace.worker.verb_process import VerbProcess, VerbRequest
+
+# What the verbs import; a process that is forked has it already. By name, for the worker is far below them.
+_PRELOADED = (
+    "headrace.cli.main",
+    "headrace.cli.changes",
+    "headrace.cli.inspect",
+    "headrace.cli.update",
+    "headrace.project.open",
+    "numpy",
+    "pandas",
+    "pyarrow.parquet",
+    "pyspark.testing",
+    "rich.console",
+    "rich.text",
+)
+_PRIVATE = 0o077
+_BACKLOG = 64
+_INTERRUPTED = 130
+
+
+def main() -> None:
+    """Serve the project in the folder that is named first; the second word is how many seconds to stay idle."""
+    root, idle_s = Path(sys.argv[1]), float(sys.argv[2])
+    # The folder of the caller, which `-m` puts first.
+    del sys.path[0]
+    place = worker_place(root, os.environ)
+    place.make()
+    lock = os.open(place.lock, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        sys.exit("a worker of this project is running")
+    for name in _PRELOADED:
+        import_module(name)
+    # All verbs have the same folders for what they print and for tables without a storage: they are part of what the
+    # JVM is started from. The worker removes them at its end.
+    import_module("headrace.project.scratch").scratch("logs")
+    code = ImportedCode.now()
+    environ = dict(os.environ)
+    with _listener(place) as listener:
+        worker = Worker(listener, traits(environ), lambda: _warm_up(root, environ), idle_s, code)
+        forked = worker.serve()
+    if forked is not None:
+        os.close(lock)
+        _run(forked)
+        return
+    place.socket_file.unlink(missing_ok=True)
+    worker.close()
+    if worker.is_outdated:
+        atexit._run_exitfuncs()  # noqa: SLF001 - a process that is replaced does not run them
+        os.execve(sys.executable, [sys.executable, "-m", "headrace.worker", *sys.argv[1:]], environ)  # noqa: S606 - itself
+
+
+def _listener(place: WorkerPlace) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX)
+    # Left by a worker that was killed: whoever has the lock is the only one.
+    place.socket_file.unlink(missing_ok=True)
+    before = os.umask(_PRIVATE)
+    try:
+        listener.bind(str(place.socket_file))
+    finally:
+        os.umask(before)
+    place.socket_file.chmod(0o600)
+    listener.listen(_BACKLOG)
+    return listener
+
+
+def _warm_up(root: Path, environ: dict[str, str]) -> VerbRequest:
+    """A plan of the project, which nobody sees; it loads and compiles what most verbs use."""
+    files = [os.open(os.devnull, flags) for flags in (os.O_RDONLY, os.O_WRONLY, os.O_WRONLY)]
+    files.append(os.open(root, os.O_RDONLY | os.O_DIRECTORY))
+    words = ("--project", str(root), "plan")
+    umask = os.umask(_PRIVATE)
+    os.umask(umask)
+    return VerbRequest(words, environ, ("", *sys.path), umask, (), "headrace", tuple(files))
+
+
+def _run(forked: VerbProcess) -> None:
+    """Run a verb as a process of its own does."""
+    code = 1
+
+    def report() -> None:
+        forked.report(code)
+
+    try:
+        # It is registered first, so that it runs last.
+        atexit.register(report)
+        forked.enter()
+        import_module("headrace.cli.main").main()
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+        raise
+    except KeyboardInterrupt:
+        # It came before the command line could handle it.
+        code = _INTERRUPTED
+        sys.exit(code)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except UnsafePlace as unsafe:
+        sys.exit(str(unsafe))
