@@ -329,12 +329,20 @@ def test_the_document_of_requests_is_read_as_it_was_written():
 
 @pytest.mark.parametrize(
     ("words", "code"),
-    [(("headrace", "run"), None), (("notebook.py",), "SERVE.OTHER_PROGRAM"), ((), "SERVE.NOT_RUNNING")],
+    [
+        (("headrace", "run"), None),
+        (("-m", "headrace.worker"), None),
+        (("notebook.py",), "SERVE.OTHER_PROGRAM"),
+        ((), "SERVE.NOT_RUNNING"),
+    ],
 )
 def test_an_update_is_stopped_in_the_command_line_and_in_no_other_program(pipeline, words, code):
-    sleeper = pipeline.folder / (words[0] if words else "headrace")
+    is_module = words[:1] == ("-m",)
+    sleeper = pipeline.folder / ("headrace/worker.py" if is_module else words[0] if words else "headrace")
+    sleeper.parent.mkdir(exist_ok=True)
     sleeper.write_text("import pathlib, time\npathlib.Path('ready').touch()\ntime.sleep(60)\n")
-    child = subprocess.Popen([sys.executable, str(sleeper), *words[1:]], cwd=pipeline.folder)
+    command = words if is_module else (str(sleeper), *words[1:])
+    child = subprocess.Popen([sys.executable, *command], cwd=pipeline.folder)
     until((pipeline.folder / "ready").exists)
     found = Process.of(child.pid)
     lease = {

@@ -15,6 +15,8 @@ from headrace.project.lease_holders import host_name, liveness, read_holder
 from headrace.settings.settings import Settings
 
 _PROGRAM = "headrace"
+# A verb that the warm worker runs is a process of its own, with the worker's command line.
+_MODULES = (_PROGRAM, "headrace.worker")
 
 
 def stop_update(settings: Settings, environ: Mapping[str, str], now: Callable[[], float], update_id: str) -> None:
@@ -47,14 +49,14 @@ def stop_update(settings: Settings, environ: Mapping[str, str], now: Callable[[]
 
 
 def _is_command_line(pid: int) -> bool:
-    """Whether a process is one of ours, which stops in an orderly way: ``python -m headrace``, or the script."""
+    """Whether a process runs a verb, which stops in an orderly way: ``python -m headrace``, or the script."""
     try:
         words = psutil.Process(pid).cmdline()
     except psutil.Error:
         return False
     for number, word in enumerate(words):
         if word == "-m":
-            return words[number + 1 : number + 2] == [_PROGRAM]
+            return "".join(words[number + 1 : number + 2]) in _MODULES
         if number and not word.startswith("-"):
             return Path(word).name == _PROGRAM
     return False
