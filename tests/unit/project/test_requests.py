@@ -339,7 +339,9 @@ def test_the_document_of_requests_is_read_as_it_was_written():
 def test_an_update_is_stopped_in_the_command_line_and_in_no_other_program(pipeline, words, code):
     is_module = words[:1] == ("-m",)
     sleeper = pipeline.folder / ("headrace/worker.py" if is_module else words[0] if words else "headrace")
-    sleeper.parent.mkdir(exist_ok=True)
+    if is_module:
+        sleeper.parent.mkdir()
+        (sleeper.parent / "__init__.py").touch()
     sleeper.write_text("import pathlib, time\npathlib.Path('ready').touch()\ntime.sleep(60)\n")
     command = words if is_module else (str(sleeper), *words[1:])
     child = subprocess.Popen([sys.executable, *command], cwd=pipeline.folder)
