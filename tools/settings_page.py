@@ -69,6 +69,7 @@ Under `configuration`, these keys set the defaults of all flows and tables. A fl
 | `headrace.failing_batches` | `fail` | what happens to batches that fail as a whole: `fail` or `quarantine` |
 | `headrace.small_batches.rows` | `10000` | batches of at most so many rows are [committed without Spark's writer](../adr/0029-small-batches-are-committed-without-spark.md), if they are small in bytes too and the table allows it; `0` for no batch |
 | `headrace.static_inputs` | `newest` | which rows streams are [joined with](../how-to/time-and-state.md#join-a-stream-with-tables-and-files): `newest`, `start`, or an interval at which folders of files are listed again |
+| `headrace.views.auto_refresh` | `full` | what the [refresh policy](../concepts/materialized-views.md#policies) `auto` does: `full`, or `cheaper`, by an estimate |
 """
 
 

@@ -49,7 +49,9 @@ def measured(policy: str, rows: int) -> dict[str, list[float]]:
 
     work, customers = Path.cwd(), rows // ORDERS_OF_EACH
     (work / "transformations").mkdir()
-    (work / "pipeline.yml").write_text("name: views\n", encoding="utf-8")
+    (work / "pipeline.yml").write_text(
+        "name: views\nconfiguration:\n  headrace.views.auto_refresh: cheaper\n", encoding="utf-8"
+    )
     text = _PIPELINE.format(folder=work, policy=policy)
     (work / "transformations" / "spending.py").write_text(text, encoding="utf-8")
     spark = spark_session()

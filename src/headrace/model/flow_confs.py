@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from headrace.model.refresh import AUTO_REFRESH_KEY, InvalidAutoRefresh, auto_refresh
 from headrace.model.small_batches import SMALL_BATCH_ROWS_KEY, InvalidSmallBatches, small_batch_rows
 from headrace.model.static_inputs import STATIC_INPUTS_KEY, InvalidStaticInputs, StaticInputs
 
@@ -38,3 +39,7 @@ def wrong_flow_confs(confs: Mapping[str, str]) -> Iterator[WrongConf]:
     except InvalidSmallBatches as invalid:
         hint = "Write a number of rows; 0 lets Spark write all batches."
         yield WrongConf(SMALL_BATCH_ROWS_KEY, "FLOW.SMALL_BATCHES", str(invalid), hint)
+    try:
+        auto_refresh(confs.get(AUTO_REFRESH_KEY))
+    except InvalidAutoRefresh as invalid:
+        yield WrongConf(AUTO_REFRESH_KEY, "FLOW.AUTO_REFRESH", str(invalid), "Write full or cheaper.")

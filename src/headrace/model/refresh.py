@@ -21,6 +21,33 @@ class RefreshPolicy(str, Enum):
         return self.value.replace("_", " ").upper()
 
 
+# What the policy ``auto`` does; set on a flow or in the pipeline's configuration.
+AUTO_REFRESH_KEY = "headrace.views.auto_refresh"
+
+
+class AutoRefresh(str, Enum):
+    """What the policy ``auto`` means."""
+
+    FULL = "full"
+    CHEAPER = "cheaper"
+
+
+class InvalidAutoRefresh(ValueError):
+    """An invalid value of the key; the text says why."""
+
+
+def auto_refresh(text: str | None) -> AutoRefresh:
+    """What the policy ``auto`` means; the default for None.
+
+    Raises:
+        InvalidAutoRefresh: the text is invalid.
+    """
+    try:
+        return AutoRefresh.FULL if text is None else AutoRefresh(text.strip().casefold())
+    except ValueError:
+        raise InvalidAutoRefresh(f'"{text}" is neither full nor cheaper') from None
+
+
 class RefreshMethod(str, Enum):
     """How much of a view a refresh computes."""
 

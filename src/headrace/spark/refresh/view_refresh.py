@@ -19,7 +19,15 @@ from headrace.delta_log.tables import table_state
 from headrace.errors import PipelineError
 from headrace.graph.declared_refresh import declared_obstacle, properties_obstacle
 from headrace.graph.resolved_flows import RefreshFlow
-from headrace.model.refresh import Obstacle, Refresh, RefreshMethod, RefreshPolicy
+from headrace.model.refresh import (
+    AUTO_REFRESH_KEY,
+    AutoRefresh,
+    Obstacle,
+    Refresh,
+    RefreshMethod,
+    RefreshPolicy,
+    auto_refresh,
+)
 from headrace.plan.refresh_choice import cheaper_method
 from headrace.spark.cdc.batch_cache import BatchCache, cached_frames, is_small
 from headrace.spark.delta.not_null_columns import reject_nulls
@@ -35,6 +43,7 @@ from headrace.storage.flow_record import FlowRecord
 from headrace.storage.view_positions import NoPositions, ViewPositions, last_positions
 
 _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+_CAREFUL = f"{AUTO_REFRESH_KEY} is full"
 _INPUTS_UNCHANGED = "no row of its tables changed"
 _CANCELED = frozenset({"SPARK_JOB_CANCELLED", "SPARK_JOB_CANCELED", "JOB_CANCELLED"})
 
@@ -122,7 +131,10 @@ class ViewRefresh:
         """
         began_s = time.monotonic()
         make_active(frame.sparkSession)
-        query = self._pinned(frame)
+        obstacle = self._flow.analysis.refresh.obstacle or declared_obstacle(self._dataset.dataset)
+        if obstacle is None and self._leaves_choice(frame):
+            return FullRefresh(frame, Refresh(RefreshMethod.FULL, _CAREFUL))
+        query = obstacle or self._pinned(frame)
         if isinstance(query, Obstacle):
             return FullRefresh(frame, Refresh(RefreshMethod.FULL, query.describe()))
         inputs = {table_id: table.version for table_id, table in query.inputs.items()}
@@ -146,10 +158,12 @@ class ViewRefresh:
             # No reason to fail: without input versions, the next refresh is a full one too.
             return FullRefresh(frame, refresh)
 
+    def _leaves_choice(self, frame: DataFrame) -> bool:
+        """Whether nobody has asked for anything but full refreshes."""
+        conf = frame.sparkSession.conf.get(AUTO_REFRESH_KEY, None)
+        return self._policy is RefreshPolicy.AUTO and auto_refresh(conf) is AutoRefresh.FULL
+
     def _pinned(self, frame: DataFrame) -> PinnedQuery | Obstacle:
-        obstacle = self._flow.analysis.refresh.obstacle or declared_obstacle(self._dataset.dataset)
-        if obstacle is not None:
-            return obstacle
         if not is_supported(frame.sparkSession):
             return Obstacle("version of Delta", "it is not known to Headrace")
         try:
