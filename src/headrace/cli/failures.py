@@ -147,5 +147,6 @@ def _write_log(text: str, folder: Path | None) -> Path:
 
 
 def _as_message(reason: str) -> str:
-    one_line = " ".join(reason.split()).rstrip(".")
+    # The parser of options puts the kind of its own exception before what is wrong.
+    one_line = " ".join(reason.split()).rstrip(".").replace(": Value error, ", ": ")
     return one_line[:1].lower() + one_line[1:]

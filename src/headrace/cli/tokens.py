@@ -54,7 +54,7 @@ def list_tokens(context: typer.Context, token_file: _File = None) -> None:
     """List the tokens: who has them, and what they may do."""
     invocation = invocation_of(context)
     now = time.time()
-    found = _file(token_file).read().all
+    found = _file(token_file).known()
     rows = [
         (
             one.name,
@@ -74,7 +74,8 @@ def list_tokens(context: typer.Context, token_file: _File = None) -> None:
         }
         for one in found
     ]
-    table = text_table(("token", "role", "made", "ends"), rows, width=invocation.width) if rows else "no tokens"
+    none = "no tokens; `headrace serve` makes the one of the admin when it starts for the first time"
+    table = text_table(("token", "role", "made", "ends"), rows, width=invocation.width) if rows else none
     invocation.result(table, document)
 
 

@@ -100,6 +100,8 @@ def serve(options: ServeOptions, environ: Mapping[str, str], say: Callable[[str]
             say(f"{file} has its digest. The token is not shown again; --new-token makes another one.")
         else:
             say(f"{reached.url}/")
+            if not token_file.read().has_admin(time.time()):
+                say("no token is one of an admin; --new-token makes one")
         scheduled = [
             ScheduledPipeline(pipeline.settings, options.profile, pipeline.redact)
             for pipeline in pipelines.values()

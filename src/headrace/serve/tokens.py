@@ -59,6 +59,10 @@ class Tokens:
 
     all: tuple[Token, ...]
 
+    def has_admin(self, now: float) -> bool:
+        """Whether an admin has one that has not ended."""
+        return any(token.role is Role.ADMIN and token.is_valid(now) for token in self.all)
+
     def of_text(self, text: str, now: float) -> Token | None:
         """The token with a text; None if no token has it, or it has ended. Takes as long for a wrong text."""
         return self.of_digest(_digest(text[:_LONGEST]), now)
@@ -129,7 +133,7 @@ class TokenFile:
             raise PipelineError("SERVE.TOKEN_NAME", name=name)
         text, made = _made(name, role, now, ends_at)
         with self._changing():
-            known = self.read().all if self._path.exists() else ()
+            known = self.known()
             # One that has ended makes room for its successor.
             valid = [token for token in known if token.is_valid(now) or token.name != name]
             if any(token.name == name for token in valid):
@@ -146,11 +150,19 @@ class TokenFile:
             PipelineError: SERVE.TOKEN_FILE, SERVE.NO_TOKEN.
         """
         with self._changing():
-            known = self.read().all
+            known = self.known()
             kept = [token for token in known if token.name != name]
             if len(kept) == len(known):
                 raise PipelineError("SERVE.NO_TOKEN", name=name, known=", ".join(one.name for one in known) or "none")
             replace_private_file(self._path, _content(kept))
+
+    def known(self) -> tuple[Token, ...]:
+        """All tokens, also those that have ended; no token if there is no file yet.
+
+        Raises:
+            PipelineError: SERVE.TOKEN_FILE: it is damaged, or others may read or change it.
+        """
+        return self.read().all if self._path.exists() else ()
 
     def read(self) -> Tokens:
         """The tokens in the file.

@@ -41,6 +41,15 @@ def test_the_file_of_the_tokens_has_digests_alone_and_is_the_owners(tmp_path):
     assert (tokens.of_text(ci, NOW).name, tokens.of_text(ci[:-1], NOW), tokens.of_text("", NOW)) == ("ci", None, None)
 
 
+def test_without_a_file_no_token_is_known(tmp_path):
+    file = TokenFile(tmp_path / "serve.json")
+
+    with pytest.raises(PipelineError) as caught:
+        file.revoke("ann")
+
+    assert (file.known(), caught.value.code) == ((), "SERVE.NO_TOKEN")
+
+
 def test_a_file_in_a_folder_that_cannot_be_written_is_used_as_it_is(tmp_path, monkeypatch):
     file = TokenFile(tmp_path / "serve.json")
     text = file.add("ci", Role.VIEWER, NOW)
@@ -54,6 +63,15 @@ def test_a_file_in_a_folder_that_cannot_be_written_is_used_as_it_is(tmp_path, mo
     with pytest.raises(PipelineError) as caught:
         file.add("eve", Role.VIEWER, NOW)
     assert caught.value.code == "SERVE.TOKEN_FILE"
+
+
+def test_a_token_that_was_made_before_the_first_start_is_no_admin(tmp_path):
+    file = TokenFile(tmp_path / "serve.json")
+    file.add("ann", Role.OPERATOR, NOW)
+    assert (file.create(NOW), file.read().has_admin(NOW)) == (None, False)
+
+    file.create(NOW, replace=True)
+    assert file.read().has_admin(NOW)
 
 
 def test_a_new_token_of_the_admin_leaves_the_others(tmp_path):
